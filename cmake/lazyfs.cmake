@@ -1,0 +1,46 @@
+# How every part of lazyfs is built: one set of warnings, one way to declare a library, a tool and a test.
+
+add_library(lazyfs_flags INTERFACE)
+target_compile_options(lazyfs_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wnull-dereference
+  -Werror $<$<CONFIG:Debug>:-D_GLIBCXX_ASSERTIONS>)
+target_compile_options(lazyfs_flags INTERFACE -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 reports impossible paths inside libstdc++ at -O2; see gcc PR 105329 and PR 105562.
+  target_compile_options(lazyfs_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized
+                                                -Wno-null-dereference -Wno-stringop-overflow)
+endif()
+target_link_libraries(lazyfs_flags INTERFACE Threads::Threads)
+if(LAZYFS_SANITIZE)
+  target_compile_options(lazyfs_flags INTERFACE -fsanitize=${LAZYFS_SANITIZE} -fno-omit-frame-pointer
+                                                -fno-sanitize-recover=all)
+  target_link_options(lazyfs_flags INTERFACE -fsanitize=${LAZYFS_SANITIZE})
+endif()
+
+# lazyfs_library(name SOURCES a.cc b.cc LINKS lib...)
+function(lazyfs_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC lazyfs_flags ${ARG_LINKS})
+endfunction()
+
+# lazyfs_program(name SOURCES a.cc LINKS lib...)
+function(lazyfs_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE lazyfs_flags ${ARG_LINKS})
+endfunction()
+
+# lazyfs_test(name SOURCES a_test.cc LINKS lib... [LABELS ...] [TIMEOUT seconds])
+# One GoogleTest program; CTest runs it as one test, so that shared fixtures are set up once.
+function(lazyfs_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE lazyfs_flags GTest::gtest GTest::gtest_main ${ARG_LINKS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
+endfunction()

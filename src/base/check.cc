@@ -1,0 +1,17 @@
+#include "base/check.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/log.h"
+
+namespace lazyfs {
+
+void check_failed(const char* what, const char* file, int line) {
+  log::critical("{}:{}: invariant broken: {}", file, line, what);
+  log::flush();
+  std::fprintf(stderr, "lazyfs: %s:%d: invariant broken: %s\n", file, line, what);
+  std::abort();
+}
+
+}  // namespace lazyfs

@@ -1,0 +1,50 @@
+// The nouns that every layer shares. Two ids of different kinds do not convert, compare or add.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace lazyfs {
+
+template <class Tag, class Rep = std::uint64_t>
+struct Id {
+  Rep value = 0;
+  friend constexpr auto operator<=>(Id, Id) = default;
+};
+
+using InodeNo = Id<struct InodeNoTag>;                // 0 is "no inode"; the root is 1
+using BandId = Id<struct BandIdTag, std::uint32_t>;   // index of a band on the device, from 0
+using NodeNo = Id<struct NodeNoTag>;                  // number of a metadata node; 0 is "no node"
+using Seq = Id<struct SeqTag>;                        // number of a metadata transaction, from 1
+using Epoch = Id<struct EpochTag, std::uint64_t>;     // incarnation of a band: +1 at every reset
+
+// A block on the device: band number and block number within the band (RBA).
+struct BandAddress {
+  BandId band;
+  std::uint32_t rba = 0;
+  friend constexpr auto operator<=>(const BandAddress&, const BandAddress&) = default;
+  // The 64-bit form of the T13 Banded Device Feature Set: band << 32 | RBA (thesis, section 4.2).
+  constexpr std::uint64_t packed() const { return std::uint64_t{band.value} << 32 | rba; }
+  static constexpr BandAddress unpack(std::uint64_t packed) {
+    return {BandId{static_cast<std::uint32_t>(packed >> 32)}, static_cast<std::uint32_t>(packed)};
+  }
+};
+
+// The unit of lazyfs' own allocation. Devices with other block sizes are refused by mkfs.
+inline constexpr std::uint32_t kBlockBytes = 4096;
+
+constexpr std::uint64_t blocks_for(std::uint64_t bytes) {
+  return bytes / kBlockBytes + (bytes % kBlockBytes != 0);
+}
+
+}  // namespace lazyfs
+
+template <class Tag, class Rep>
+struct std::hash<lazyfs::Id<Tag, Rep>> {
+  std::size_t operator()(lazyfs::Id<Tag, Rep> id) const noexcept {
+    std::uint64_t x = id.value * 0x9E3779B97F4A7C15ull;
+    return static_cast<std::size_t>(x ^ (x >> 32));
+  }
+};

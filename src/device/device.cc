@@ -1,0 +1,79 @@
+#include "device/device.h"
+
+#include <numeric>
+
+namespace lazyfs::device {
+namespace {
+
+bool is_aligned(const std::byte* data, std::size_t size_bytes, std::uint32_t block_bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % block_bytes == 0 && size_bytes % block_bytes == 0;
+}
+
+Result<> check_range(const Geometry& geometry, BandAddress at, std::size_t length_bytes) {
+  const std::uint64_t blocks = length_bytes / geometry.block_bytes;
+  if (at.rba + blocks > geometry.blocks_of(at.band)) return fail(Errc::kPastBandEnd);
+  return ok();
+}
+
+}  // namespace
+
+std::uint64_t Geometry::total_blocks() const {
+  return std::accumulate(band_blocks.begin(), band_blocks.end(), std::uint64_t{0});
+}
+
+Result<> Device::reset_all() {
+  for (std::uint32_t i = 0; i < geometry().band_count(); ++i) {
+    if (geometry().band_kinds[i] == BandKind::kShingled) TRY(reset(BandId{i}));
+  }
+  return ok();
+}
+
+std::string to_string(BandKind kind) {
+  switch (kind) {
+    case BandKind::kShingled: return "shingled";
+    case BandKind::kConventional: return "conventional";
+  }
+  return "unknown";
+}
+
+std::string to_string(BandCondition condition) {
+  switch (condition) {
+    case BandCondition::kEmpty: return "empty";
+    case BandCondition::kOpen: return "open";
+    case BandCondition::kFull: return "full";
+    case BandCondition::kReadOnly: return "read-only";
+    case BandCondition::kOffline: return "offline";
+  }
+  return "unknown";
+}
+
+std::size_t bytes_of(std::span<const Piece> pieces) {
+  return std::accumulate(pieces.begin(), pieces.end(), std::size_t{0},
+                         [](std::size_t sum, const Piece& p) { return sum + p.size(); });
+}
+
+Result<> check_read(const Geometry& geometry, BandAddress from, std::size_t length_bytes,
+                    std::uint32_t write_pointer) {
+  if (!geometry.has(from.band)) return fail(Errc::kBadBand);
+  if (length_bytes % geometry.block_bytes != 0) return fail(Errc::kBadAlignment);
+  TRY(check_range(geometry, from, length_bytes));
+  if (from.rba + length_bytes / geometry.block_bytes > write_pointer) {
+    return fail(Errc::kPastWritePointer);
+  }
+  return ok();
+}
+
+Result<> check_append(const Geometry& geometry, BandAddress to, std::span<const Piece> pieces,
+                      std::uint32_t write_pointer) {
+  if (!geometry.has(to.band)) return fail(Errc::kBadBand);
+  for (const Piece& piece : pieces) {
+    if (!is_aligned(piece.data(), piece.size(), geometry.block_bytes)) {
+      return fail(Errc::kBadAlignment);
+    }
+  }
+  const bool conventional = geometry.band_kinds[to.band.value] == BandKind::kConventional;
+  if (!conventional && to.rba != write_pointer) return fail(Errc::kNotAtWritePointer);
+  return check_range(geometry, to, bytes_of(pieces));
+}
+
+}  // namespace lazyfs::device

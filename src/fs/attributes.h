@@ -1,0 +1,63 @@
+// What the filesystem says about files, in its own words: no struct stat, no errno.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/types.h"
+
+namespace lazyfs::fs {
+
+inline constexpr InodeNo kRootInode{1};
+inline constexpr std::size_t kMaxNameBytes = 255;
+inline constexpr std::size_t kMaxSymlinkBytes = 4095;
+inline constexpr std::size_t kMaxXattrBytes = 65536;
+inline constexpr std::uint32_t kMaxLinks = 65000;
+inline constexpr std::uint64_t kMaxFileBytes = (std::uint64_t{1} << 63) - 1 - kBlockBytes;
+
+struct Owner {
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  friend bool operator==(const Owner&, const Owner&) = default;
+};
+
+struct Attributes {
+  InodeNo inode;
+  std::uint32_t mode = 0;       // file type and permissions as in st_mode
+  std::uint32_t links = 0;
+  Owner owner;
+  std::uint64_t rdev = 0;       // as dev_t, of device nodes
+  std::uint64_t size = 0;       // bytes; directories: number of entries times a nominal 32
+  std::uint64_t blocks_512 = 0;  // st_blocks: what the file occupies or has reserved
+  Timestamp access, modification, change, birth;
+  std::uint32_t generation = 1;
+};
+
+// Which attributes to set; the absent ones stay.
+struct AttributeChange {
+  std::optional<std::uint32_t> mode;  // permission bits (07777); the type stays
+  std::optional<std::uint32_t> uid, gid;
+  std::optional<std::uint64_t> size;
+  std::optional<Timestamp> access, modification, change;
+  bool access_now = false, modification_now = false;
+  bool clear_set_id = false;  // the kernel asks to drop set-user-ID and set-group-ID bits
+};
+
+struct DirectoryEntry {
+  std::string name;
+  InodeNo inode;
+  std::uint32_t mode = 0;    // only the type bits (S_IFMT)
+  std::uint64_t cookie = 0;  // read_directory(.., cookie) goes on behind this entry
+};
+
+struct SpaceReport {  // in blocks of kBlockBytes and in files
+  std::uint64_t total_blocks = 0;
+  std::uint64_t free_blocks = 0;       // can be written by root
+  std::uint64_t available_blocks = 0;  // can be written by anybody
+  std::uint64_t total_files = 0;
+  std::uint64_t free_files = 0;
+};
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,132 @@
+// A mounted volume: every operation on files, in terms of inode numbers. This is what src/fuse calls and
+// what tests without a kernel call.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "device/device.h"
+#include "fs/attributes.h"
+
+namespace lazyfs::fs {
+
+enum class AccessTime : std::uint8_t { kNone, kRelative, kStrict };
+enum class PlacementChoice : std::uint8_t { kFirst, kBest, kAge, kRandom };
+enum class CleanChoice : std::uint8_t { kWhole, kTail, kAuto };
+
+struct MountOptions {
+  bool read_only = false;
+  AccessTime access_time = AccessTime::kRelative;
+  std::chrono::milliseconds commit_interval{5000};  // oldest change that may not be durable
+  std::size_t cache_bytes = std::size_t{128} << 20;  // metadata nodes
+  std::size_t dirty_bytes = std::size_t{256} << 20;  // file data waiting to be written
+  PlacementChoice placement = PlacementChoice::kFirst;
+  CleanChoice clean = CleanChoice::kAuto;
+  bool gc_idle = true, gc_space = true;
+  unsigned gc_low_percent = 30, gc_high_percent = 10;
+  bool background = true;  // own threads for writing back, committing and cleaning; without them
+                           // work is done inside sync() and tick(), so that tests replay exactly
+};
+
+// One open file. Made by open() and create(), ended by release().
+struct OpenFile;
+
+struct Created {
+  Attributes attributes;
+  OpenFile* file = nullptr;
+};
+
+// Thread-safe. Every call that names an inode requires that the caller holds a lookup on it (lookup(),
+// create(), link() and the like give one each; forget() gives them back), except the root's.
+// All functions can fail with the errors of the layers below (I/O, checksums, no space).
+class Volume {
+ public:
+  virtual ~Volume() = default;
+
+  // Recovers and mounts what is on `device`, which must outlive the volume, as must `clock`.
+  static Result<std::unique_ptr<Volume>> mount(device::Device& device, const MountOptions& options,
+                                               Clock& clock = system_clock());
+  // Writes everything, ends the threads. Afterwards only the destructor may be called. Error: what could
+  // not be made durable.
+  virtual Result<> unmount() = 0;
+
+  // Names. Each of these that returns Attributes takes a lookup on the inode.
+  virtual Result<Attributes> lookup(InodeNo parent, std::string_view name) = 0;
+  virtual void forget(InodeNo inode, std::uint64_t lookups) = 0;
+  virtual Result<Attributes> make_node(InodeNo parent, std::string_view name, std::uint32_t mode,
+                                       std::uint64_t rdev, Owner owner) = 0;  // any type but directory
+  virtual Result<Attributes> make_directory(InodeNo parent, std::string_view name,
+                                            std::uint32_t mode, Owner owner) = 0;
+  virtual Result<Attributes> make_symlink(InodeNo parent, std::string_view name,
+                                          std::string_view target, Owner owner) = 0;
+  virtual Result<Attributes> link(InodeNo inode, InodeNo parent, std::string_view name) = 0;
+  virtual Result<> unlink(InodeNo parent, std::string_view name) = 0;
+  virtual Result<> remove_directory(InodeNo parent, std::string_view name) = 0;
+  struct RenameFlags {
+    bool no_replace = false;
+    bool exchange = false;
+  };
+  virtual Result<> rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
+                          std::string_view to_name, RenameFlags flags) = 0;
+  virtual Result<std::string> read_link(InodeNo inode) = 0;
+
+  // Entries behind `cookie` (0: from the start) in the order of their insertion, "." and ".." not among
+  // them, at most `max_entries`. Entries that exist all the while are returned exactly once. No lookups.
+  virtual Result<std::vector<DirectoryEntry>> read_directory(InodeNo directory, std::uint64_t cookie,
+                                                             std::size_t max_entries) = 0;
+  // The directory's parent, for "..".
+  virtual Result<InodeNo> parent_of(InodeNo directory) = 0;
+  // As lookup() but by number, for readdirplus: takes a lookup. kStale when there is no such inode.
+  virtual Result<Attributes> lookup_inode(InodeNo inode) = 0;
+
+  virtual Result<Attributes> get_attributes(InodeNo inode) = 0;
+  virtual Result<Attributes> set_attributes(InodeNo inode, const AttributeChange& change) = 0;
+
+  // Files.
+  virtual Result<Created> create(InodeNo parent, std::string_view name, std::uint32_t mode,
+                                 Owner owner) = 0;
+  virtual Result<OpenFile*> open(InodeNo inode) = 0;  // regular files
+  virtual void release(OpenFile* file) = 0;
+  // Reads up to to.size() bytes; fewer only at the end of the file. Holes read as zeros.
+  virtual Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to) = 0;
+  // Writes all of `from` or fails. `append`: at the end of the file, atomically.
+  // `clear_set_id`: drop set-user-ID and set-group-ID bits (the writer has no right to keep them).
+  virtual Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
+                         bool clear_set_id = false) = 0;
+  // Reports an error of writing back that `file` has not seen yet (at close).
+  virtual Result<> flush(OpenFile* file) = 0;
+  // Makes the file's data and metadata, and the directory entries made before, durable.
+  virtual Result<> fsync(InodeNo inode, OpenFile* file, bool data_only) = 0;
+  virtual Result<> fsync_directory(InodeNo directory) = 0;
+  virtual Result<> sync() = 0;  // everything
+
+  // Extended attributes, names as the kernel gives them ("user.x").
+  enum class XattrMode : std::uint8_t { kAny, kCreate, kReplace };
+  virtual Result<std::string> get_xattr(InodeNo inode, std::string_view name) = 0;
+  virtual Result<> set_xattr(InodeNo inode, std::string_view name, std::string_view value,
+                             XattrMode mode) = 0;
+  virtual Result<> remove_xattr(InodeNo inode, std::string_view name) = 0;
+  virtual Result<std::vector<std::string>> list_xattrs(InodeNo inode) = 0;
+
+  virtual Result<SpaceReport> space() = 0;
+  // Cleans until nothing is left that pays.
+  virtual Result<> collect_garbage() = 0;
+  // Every counter and state, as a JSON object (the keys are INTERFACE: see docs/stats.md).
+  virtual std::string stats_json() = 0;
+  // Does the background's due work now, on the caller's thread (for mounts without threads).
+  virtual void tick() = 0;
+
+  // Drops what is not durable and refuses every further change and read, as a power cut would.
+  virtual void shut_down() = 0;
+};
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,30 @@
+// Keys of the metadata tree. What owner, kind and offset mean is the filesystem's business
+// (src/fs/schema.h); here they only have an order: owner, then kind, then offset.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <limits>
+
+#include <boost/container/small_vector.hpp>
+
+namespace lazyfs::meta {
+
+struct Key {
+  std::uint64_t owner = 0;
+  std::uint8_t kind = 0;
+  std::uint64_t offset = 0;
+  friend constexpr auto operator<=>(const Key&, const Key&) = default;
+};
+
+inline constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::uint64_t>::max();
+inline constexpr std::size_t kMaxValueBytes = 1024;
+
+using Value = boost::container::small_vector<std::byte, 128>;
+
+struct Item {
+  Key key;
+  Value value;
+};
+
+}  // namespace lazyfs::meta
