@@ -1,0 +1,118 @@
+#include "fs/schema.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "base/endian.h"
+
+namespace lazyfs::fs {
+namespace {
+
+InodeRecord sample_inode() {
+  InodeRecord r;
+  r.mode = S_IFREG | 0640;
+  r.links = 3;
+  r.owner = {1000, 100};
+  r.size = 0x1122334455;
+  r.blocks = 7;
+  r.rdev = 9;
+  r.access = {-5, 999'999'999};
+  r.modification = {5'000'000'000, 1};
+  r.change = {1, 2};
+  r.birth = {3, 4};
+  r.parent = InodeNo{42};
+  r.next_cookie = 17;
+  r.entries = 11;
+  r.generation = 2;
+  r.xattrs = 5;
+  return r;
+}
+
+TEST(SchemaTest, InodeComesBackAsItWas) {
+  EXPECT_EQ(*decode_inode(encode(sample_inode())), sample_inode());
+}
+
+TEST(SchemaTest, InodeBytesAreGolden) {
+  const auto bytes = encode(sample_inode());
+  EXPECT_EQ(load_le_at<std::uint32_t>(bytes, 0), S_IFREG | 0640u);
+  EXPECT_EQ(load_le_at<std::uint64_t>(bytes, 16), 0x1122334455u);
+  EXPECT_EQ(load_le_at<std::uint64_t>(bytes, 40), static_cast<std::uint64_t>(-5));
+  EXPECT_EQ(load_le_at<std::uint64_t>(bytes, 88), 42u);
+  EXPECT_EQ(load_le_at<std::uint32_t>(bytes, 116), 5u);
+}
+
+TEST(SchemaTest, InodeWithAReservedByteSetIsRefused) {
+  auto bytes = encode(sample_inode());
+  bytes[127] = std::byte{1};
+  EXPECT_EQ(decode_inode(bytes).error(), Errc::kItemBad);
+}
+
+TEST(SchemaTest, InodeOfNoKnownTypeIsRefused) {
+  InodeRecord r = sample_inode();
+  r.mode = 0644;
+  EXPECT_EQ(decode_inode(encode(r)).error(), Errc::kItemBad);
+}
+
+TEST(SchemaTest, EveryItemCutShortIsRefused) {
+  const auto inode = encode(sample_inode());
+  const auto dentry = encode(DentryRecord{InodeNo{5}, 1, 8, "name"});
+  const auto extent = encode(ExtentRecord{{BandId{3}, 9}, 9, {1, 2}});
+  for (std::size_t n = 0; n < inode.size(); ++n) {
+    EXPECT_FALSE(decode_inode(std::span(inode).first(n)));
+  }
+  for (std::size_t n = 0; n < dentry.size(); ++n) {
+    EXPECT_FALSE(decode_dentry(std::span(dentry).first(n)));
+  }
+  for (std::size_t n = 0; n < extent.size(); ++n) {
+    EXPECT_FALSE(decode_extent(std::span(extent).first(n)));
+  }
+}
+
+TEST(SchemaTest, DentriesOfOneHashComeBackInOrder) {
+  const std::vector<DentryRecord> entries{{InodeNo{5}, 1, 8, "a"},
+                                          {InodeNo{6}, 2, 4, std::string(255, 'x')}};
+  EXPECT_EQ(*decode_dentries(encode(entries)), entries);
+}
+
+TEST(SchemaTest, DentryWithASlashOrADotNameIsRefused) {
+  EXPECT_FALSE(decode_dentry(encode(DentryRecord{InodeNo{5}, 1, 8, "a/b"})));
+  EXPECT_FALSE(decode_dentry(encode(DentryRecord{InodeNo{5}, 1, 8, ".."})));
+  EXPECT_FALSE(decode_dentry(encode(DentryRecord{InodeNo{0}, 1, 8, "a"})));
+}
+
+TEST(SchemaTest, ExtentOfTheLargestSizeFitsAnItem) {
+  ExtentRecord r{{BandId{7}, 100}, 50, std::vector<std::uint32_t>(kMaxExtentBlocks, 0xABCD)};
+  const auto bytes = encode(r);
+  EXPECT_LE(bytes.size(), meta::kMaxValueBytes);
+  EXPECT_EQ(*decode_extent(bytes), r);
+}
+
+TEST(SchemaTest, ExtentThatStartsBeforeItsAppendRecordIsRefused) {
+  EXPECT_FALSE(decode_extent(encode(ExtentRecord{{BandId{7}, 9}, 10, {1}})));
+}
+
+TEST(SchemaTest, LogRecordsComeBackAsTheyWere) {
+  const AppendRecord a{InodeNo{4}, 77, 3, 0x55};
+  const DeleteRecord d{InodeNo{4}, 78, 12, 2, 11};
+  EXPECT_EQ(*decode_append_record(encode(a)), a);
+  EXPECT_EQ(*decode_delete_record(encode(d)), d);
+  EXPECT_FALSE(decode_append_record(encode(AppendRecord{InodeNo{4}, 77, 0, 0})));
+}
+
+TEST(SchemaTest, BandWithMoreLiveThanAppendedBlocksIsRefused) {
+  EXPECT_FALSE(decode_band_summary(encode(BandSummaryRecord{.appended = 3, .live = 4})));
+  const BandSummaryRecord good{.appended = 4, .live = 3, .append_records = 2, .delete_records = 1};
+  EXPECT_EQ(*decode_band_summary(encode(good)), good);
+}
+
+TEST(SchemaTest, SmallRecordsComeBackAsTheyWere) {
+  const CounterRecord c{.next_inode = 12, .user_blocks = 3, .collector_blocks = 4};
+  const XattrRecord x{.value_bytes = 65536, .name = "user.x"};
+  const OrphanRecord o{OrphanRecord::Work::kTruncate};
+  EXPECT_EQ(*decode_counters(encode(c)), c);
+  EXPECT_EQ(*decode_xattr(encode(x)), x);
+  EXPECT_EQ(*decode_orphan(encode(o)), o);
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
