@@ -1,24 +1,33 @@
 // Integers to and from little-endian bytes, whatever the host. Compilers turn each into one move.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <span>
 
 namespace lazyfs {
 
+// (Spelt with bit_cast, not with shifts: g++ 12 at -O2 leaves a loop over shifts a loop.)
+template <std::unsigned_integral T>
+constexpr T to_little(T value) {
+  if constexpr (std::endian::native == std::endian::big) value = std::byteswap(value);
+  return value;
+}
+
 template <std::unsigned_integral T>
 constexpr void store_le(std::span<std::byte, sizeof(T)> to, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
+  const auto bytes = std::bit_cast<std::array<std::byte, sizeof(T)>>(to_little(value));
+  std::copy_n(bytes.data(), sizeof(T), to.data());
 }
 
 template <std::unsigned_integral T>
 constexpr T load_le(std::span<const std::byte, sizeof(T)> from) {
-  T value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
-    value = static_cast<T>(value | (static_cast<T>(from[i]) << (8 * i)));
-  }
-  return value;
+  std::array<std::byte, sizeof(T)> bytes;
+  std::copy_n(from.data(), sizeof(T), bytes.data());
+  return to_little(std::bit_cast<T>(bytes));
 }
 
 // The same at a run-time offset. Requires at + sizeof(T) <= bytes.size().
