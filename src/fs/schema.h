@@ -36,7 +36,7 @@ enum class Kind : std::uint8_t {
   kBandSummary = 18,  // offset: band: four 64-bit counters, changed by Batch::add
   // Items of a band (owner band_owner(band)).
   kAppendRecord = 24,  // offset: RBA: AppendRecord
-  kDeleteRecord = 25,  // offset: number of the record in the band's life: DeleteRecord
+  kDeleteRecord = 25,  // offset: RBA of the first block that died (each dies once): DeleteRecord
 };
 
 inline constexpr std::uint64_t kMaxInode = (std::uint64_t{1} << 62) - 1;
@@ -100,6 +100,7 @@ Result<DentryRecord> decode_dentry(std::span<const std::byte> from);
 // ---- Extents and the logs of bands ----------------------------------------------------------------
 
 inline constexpr std::uint32_t kMaxExtentBlocks = 128;
+inline constexpr std::size_t kMaxInlineBytes = meta::kMaxValueBytes;
 
 // `blocks` blocks of a file that lie in one band, one behind the other.
 struct ExtentRecord {
@@ -129,7 +130,7 @@ std::uint32_t checksum_of(std::span<const std::uint32_t> crcs);
 struct DeleteRecord {
   InodeNo inode;
   std::uint64_t file_block = 0;
-  std::uint32_t rba = 0;
+  std::uint32_t rba = 0;            // the item's offset
   std::uint32_t blocks = 0;
   std::uint32_t append_record = 0;  // RBA of the append record whose blocks died
   friend bool operator==(const DeleteRecord&, const DeleteRecord&) = default;
