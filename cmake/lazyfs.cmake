@@ -8,7 +8,8 @@ target_compile_options(lazyfs_flags INTERFACE -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports impossible paths inside libstdc++ at -O2; see gcc PR 105329 and PR 105562.
   target_compile_options(lazyfs_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized
-                                                -Wno-null-dereference -Wno-stringop-overflow)
+                                                -Wno-null-dereference -Wno-stringop-overflow
+                                                -Wno-stringop-overread)
 endif()
 target_link_libraries(lazyfs_flags INTERFACE Threads::Threads)
 if(LAZYFS_SANITIZE)
