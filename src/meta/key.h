@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include <boost/container/small_vector.hpp>
 
@@ -21,6 +22,10 @@ inline constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::uint64_t>::
 inline constexpr std::size_t kMaxValueBytes = 1024;
 
 using Value = boost::container::small_vector<std::byte, 128>;
+// (Boost 1.74's small_vector is no contiguous range in the standard's eyes.)
+inline std::span<const std::byte> bytes_of(const Value& value) {
+  return {value.data(), value.size()};
+}
 
 struct Item {
   Key key;

@@ -23,10 +23,17 @@ struct Superblock {
   std::array<BandId, 2> super_bands{BandId{0}, BandId{1}};
   std::vector<BandId> log_bands;       // every band that belongs to the metadata log
   std::uint64_t created_seconds = 0;   // mkfs time
+
+  // The rest is the store's own; format() sets it.
+  std::uint32_t min_log_bands = 0;      // the log never shrinks below; format(): what it began with
+  std::uint64_t session = 0;            // +1 at every opening for writing
+  std::uint64_t session_start_seq = 0;  // newest transaction when the session began
+  std::uint64_t durable_seq = 0;        // a transaction that was durable when this was written
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };
 
 inline constexpr std::size_t kMaxLabelBytes = 63;
+inline constexpr std::size_t kMaxLogBands = 984;  // as many as one record holds
 
 // Reads the newest valid superblock from the two super bands (0 and 1).
 // Errors: kNoFilesystem when neither band holds a record at all, kSuperblockBad when records are there

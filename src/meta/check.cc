@@ -1,0 +1,137 @@
+// Checking the whole store (meta/store.h).
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_set>
+
+#include "meta/store_impl.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::size_t kRunBlocks = 256;
+using Live = std::pair<NodeNo, Log::Location>;
+
+// Reads all newest images in the order of their addresses, in long runs, and validates each.
+class ImageCheck {
+ public:
+  ImageCheck(device::Device& device, std::uint32_t fs_tag,
+             const std::function<void(std::string)>& problem)
+      : device_(device), fs_tag_(fs_tag), problem_(problem), buffer_(kRunBlocks * kBlockBytes) {}
+
+  void run(std::vector<Live> live) {
+    std::ranges::sort(live, {}, [](const Live& node) { return node.second.address; });
+    for (std::size_t begin = 0; begin < live.size();) {
+      std::size_t end = begin + 1;
+      while (end < live.size() && end - begin < kRunBlocks &&
+             live[end].second.address.packed() ==
+                 live[begin].second.address.packed() + (end - begin)) {
+        ++end;
+      }
+      check_run(std::span(live).subspan(begin, end - begin));
+      begin = end;
+    }
+  }
+
+ private:
+  void check_run(std::span<const Live> run) {
+    const auto bytes = buffer_.span().first(run.size() * kBlockBytes);
+    const auto read = device_.read(run.front().second.address, bytes);
+    if (!read && run.size() > 1) {
+      for (std::size_t i = 0; i < run.size(); ++i) check_run(run.subspan(i, 1));
+      return;
+    }
+    for (std::size_t i = 0; i < run.size(); ++i) {
+      const auto& [node, place] = run[i];
+      const std::span<const std::byte, kBlockBytes> image(bytes.data() + i * kBlockBytes,
+                                                          kBlockBytes);
+      const auto sound = read ? validate_node(image, node, place.seq, fs_tag_) : read;
+      if (!sound) {
+        problem_(fmt::format("node {} of transaction {} at band {} block {}: {}", node.value,
+                             place.seq.value, place.address.band.value, place.address.rba,
+                             describe(sound.error())));
+      }
+    }
+  }
+
+  device::Device& device_;
+  const std::uint32_t fs_tag_;
+  const std::function<void(std::string)>& problem_;
+  AlignedBuffer buffer_;
+};
+
+// A node to visit, and what its parent says about it.
+struct Visit {
+  NodeNo node;
+  int level = -1;  // -1: any (the root)
+  Key lower;
+  std::optional<Key> upper;
+};
+
+// What is wrong with a node, given what its parent says; empty when nothing is.
+std::string wrong_with(ConstNodePage page, const Visit& visit) {
+  if (visit.level >= 0 && page.level() != visit.level) {
+    return fmt::format("is of level {} where {} is due", page.level(), visit.level);
+  }
+  if (page.count() == 0) return page.node() == Tree::kRoot ? "" : "is empty";
+  if (page.key(0) < visit.lower) return "holds a key below its range";
+  if (visit.upper && page.key(page.count() - 1) >= *visit.upper) {
+    return "holds a key above its range";
+  }
+  if (!page.is_leaf() && page.key(0) != visit.lower) return "does not begin where its range does";
+  return "";
+}
+
+}  // namespace
+
+// Visits every node; returns whether all could be read.
+bool StoreImpl::check_tree(const std::function<void(std::string)>& problem,
+                           std::unordered_set<NodeNo>& visited) {
+  bool complete = true;
+  std::vector<Visit> stack{{Tree::kRoot, -1, Key{}, std::nullopt}};
+  while (!stack.empty()) {
+    const Visit visit = stack.back();
+    stack.pop_back();
+    if (!visited.insert(visit.node).second) {
+      problem(fmt::format("node {} is in the tree more than once", visit.node.value));
+      continue;
+    }
+    const auto pin = loader_.load(visit.node);
+    if (!pin) {
+      complete = false;
+      problem(fmt::format("node {} cannot be read: {}", visit.node.value, describe(pin.error())));
+      continue;
+    }
+    ReaderLock lock(tree_mu_);
+    const ConstNodePage page = (**pin).page();
+    if (const std::string wrong = wrong_with(page, visit); !wrong.empty()) {
+      problem(fmt::format("node {} {}", visit.node.value, wrong));
+    }
+    if (page.is_leaf()) continue;
+    for (unsigned i = page.count(); i-- > 0;) {
+      const auto upper = i + 1 < page.count() ? std::optional(page.key(i + 1)) : visit.upper;
+      stack.push_back({page.child(i), page.level() - 1, page.key(i), upper});
+    }
+  }
+  return complete;
+}
+
+Result<> StoreImpl::check(const std::function<void(std::string)>& problem) {
+  begin_cycle();
+  const std::vector<Live> live = log_.all_live();
+  ImageCheck(device_, cache_.fs_tag(), problem).run(live);
+  std::unordered_set<NodeNo> visited;
+  const bool complete = check_tree(problem, visited);
+  for (const Live& node : live) {
+    ReaderLock lock(tree_mu_);
+    const bool reachable = visited.contains(node.first) || cache_.is_freed(node.first);
+    if (complete && !reachable) {
+      problem(fmt::format("node {} is in the map but not in the tree", node.first.value));
+    }
+  }
+  end_cycle(0);
+  return ok();
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,134 @@
+// The metadata log: a chain of bands to which transactions are appended, the map of what is live in it,
+// and the space that is left. docs/metadata-log.md tells how it works, docs/format.md section 3 what it
+// looks like on disk.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "device/device.h"
+#include "meta/jmap.h"
+#include "meta/log_format.h"
+#include "meta/log_layout.h"
+
+namespace lazyfs::meta {
+
+// A node image to be written: 4096 bytes, aligned; `crc` covers its bytes [8, 4096).
+struct LogImage {
+  NodeNo node;
+  const std::byte* bytes = nullptr;
+  std::uint32_t crc = 0;
+};
+
+// A band of the chain and its place in it.
+struct ChainBand {
+  std::uint64_t slot = 0;
+  BandId band;
+};
+
+// A transaction with its place in the log, before it is written.
+struct LogPlan {
+  Seq seq;
+  std::vector<PartPlan> parts;
+};
+
+// What recovery found, in the order of the log.
+struct RecoveredPart {
+  PartAddress address;
+  BandId band;
+  std::uint32_t blocks = 0;
+  std::uint32_t descriptor_blocks = 0;
+  std::vector<DescriptorEntry> entries;
+};
+struct RecoveredLog {
+  std::vector<RecoveredPart> parts;
+  std::vector<ChainBand> chain;  // oldest first; the last one is the head
+  std::vector<BandId> spare;     // bands that hold nothing needed; perhaps not empty
+  std::uint32_t head_rba = 0;    // write pointer of the head band
+  Seq seq;                       // newest transaction
+  NodeNo next_node;
+};
+
+// Invariants, with mu_ held:
+//   L1  chain_ holds every band from the one where the oldest part lies to the head, slots increasing
+//   L2  a band is in exactly one of chain_, free_, retired_
+//   L3  every band of free_ is empty, and no durable commit's tail has yet to pass it
+//   L4  parts_ is ordered by place; its first part holds a live node
+// plan(), write() and release() belong to the one committing thread; all else is thread-safe. mu_ is a leaf
+// lock; no I/O is done under it.
+class Log {
+ public:
+  struct Identity {
+    Uuid uuid{};
+    std::uint64_t session = 0;
+  };
+  Log(device::Device& device, Identity identity, const RecoveredLog& found);
+
+  // Empties the spare bands: the first thing to do when the log is opened for writing.
+  void reset_spares() EXCLUDES(mu_);
+
+  struct Location {
+    BandAddress address;
+    Seq seq;  // of the transaction that wrote the image
+  };
+  std::optional<Location> find(NodeNo node) const EXCLUDES(mu_);
+
+  // Takes the space for a transaction. nullopt when it does not fit.
+  std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t freed) EXCLUDES(mu_);
+  // Moves the map, appends the transaction. Not yet durable: the caller flushes the device, then calls
+  // release(). After an error nothing more may be written.
+  Result<> write(const LogPlan& plan, std::span<const LogImage> images, std::span<const NodeNo> freed,
+                 NodeNo next_node) EXCLUDES(mu_);
+  // The last transaction written is durable: bands that its tail has passed are reset and free.
+  void release() EXCLUDES(mu_);
+
+  // Nodes of the oldest band, at most `max`; none when that is the head band.
+  std::vector<NodeNo> oldest_live(std::size_t max) const EXCLUDES(mu_);
+  // Every live node, with its place, in the order of the log.
+  std::vector<std::pair<NodeNo, Location>> all_live() const EXCLUDES(mu_);
+
+  void add_band(BandId band) EXCLUDES(mu_);
+  // A free band that the log can do without from now on, or nullopt.
+  std::optional<BandId> remove_free_band() EXCLUDES(mu_);
+
+  struct Figures {
+    std::uint64_t live = 0, jmap_bytes = 0, available = 0;  // available: blocks, free bands included
+    std::uint64_t total_blocks = 0, bands = 0, free_bands = 0, parts = 0;
+    std::uint64_t blocks_written = 0;
+  };
+  Figures figures() const EXCLUDES(mu_);
+  std::uint64_t available() const EXCLUDES(mu_);
+  std::vector<BandId> bands() const EXCLUDES(mu_);
+  std::vector<std::uint32_t> band_sizes() const EXCLUDES(mu_);
+
+ private:
+  std::uint32_t blocks_of(BandId band) const { return device_.geometry().blocks_of(band); }
+  std::uint64_t available_locked() const REQUIRES(mu_);
+  const Part* part_at_locked(BandAddress address) const REQUIRES(mu_);
+  PartAddress move_map(const LogPlan& plan, std::span<const LogImage> images,
+                       std::span<const NodeNo> freed) EXCLUDES(mu_);
+
+  device::Device& device_;
+  const Identity identity_;
+
+  mutable Mutex mu_;
+  std::deque<Part> parts_ GUARDED_BY(mu_);  // outlives the entries of jmap_
+  Jmap jmap_ GUARDED_BY(mu_);
+  std::deque<ChainBand> chain_ GUARDED_BY(mu_);
+  std::vector<BandId> free_ GUARDED_BY(mu_);
+  std::vector<BandId> retired_ GUARDED_BY(mu_);  // could not be reset; not used in this session
+  std::uint32_t head_rba_ GUARDED_BY(mu_) = 0;
+  std::uint64_t next_slot_ GUARDED_BY(mu_) = 0;
+  std::uint64_t blocks_written_ GUARDED_BY(mu_) = 0;
+  PartAddress last_part_ GUARDED_BY(mu_);        // written last; `previous` of the next
+};
+
+// The slots of a session: strictly increasing for ever, and never given out twice, even when what a
+// session wrote is lost in a crash.
+constexpr std::uint64_t first_slot_of(std::uint64_t session) { return session << 32; }
+
+}  // namespace lazyfs::meta

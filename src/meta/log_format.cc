@@ -1,0 +1,153 @@
+#include "meta/log_format.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/endian.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint32_t kBandHeaderMagic = 0x48425A4C;   // "LZBH" in memory order
+constexpr std::uint32_t kDescriptorMagic = 0x45445A4C;   // "LZDE"
+constexpr std::uint32_t kCommitMagic = 0x4D435A4C;       // "LZCM"
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kCrcAt = 4, kCoveredAt = 8, kUuidAt = 8, kSessionAt = 24, kSlotAt = 32;
+constexpr std::size_t kRbaAt = 40, kVersionAt = 44, kBodyAt = 48;
+constexpr std::size_t kReservedAt = 124, kEntriesAt = 128, kEntryBytes = 16;
+static_assert(kEntriesAt + kEntryBytes * kEntriesPerDescriptor == kBlockBytes);
+constexpr std::uint32_t kImageEntry = 1, kFreedEntry = 2;
+
+std::uint32_t u32(ConstBlockBytes from, std::size_t at) {
+  return load_le_at<std::uint32_t>(from, at);
+}
+std::uint64_t u64(ConstBlockBytes from, std::size_t at) {
+  return load_le_at<std::uint64_t>(from, at);
+}
+
+void begin(std::uint32_t magic, const BlockStamp& stamp, BlockBytes to) {
+  std::ranges::fill(to, std::byte{0});
+  store_le_at(to, 0, magic);
+  std::memcpy(to.data() + kUuidAt, stamp.uuid.data(), stamp.uuid.size());
+  store_le_at(to, kSessionAt, stamp.session);
+  store_le_at(to, kSlotAt, stamp.slot);
+  store_le_at(to, kRbaAt, stamp.rba);
+  store_le_at(to, kVersionAt, kVersion);
+}
+
+void seal(BlockBytes to) { store_le_at(to, kCrcAt, crc32c(to.subspan(kCoveredAt))); }
+
+// Whether magic, checksum and version are right.
+bool is_sound(std::uint32_t magic, ConstBlockBytes from) {
+  return u32(from, 0) == magic && u32(from, kVersionAt) == kVersion &&
+         u32(from, kCrcAt) == crc32c(from.subspan(kCoveredAt));
+}
+
+bool is_zero_from(ConstBlockBytes from, std::size_t at) {
+  return std::ranges::all_of(from.subspan(at), [](std::byte b) { return b == std::byte{0}; });
+}
+
+BlockStamp stamp_of(ConstBlockBytes from) {
+  BlockStamp stamp{.session = u64(from, kSessionAt), .slot = u64(from, kSlotAt),
+                   .rba = u32(from, kRbaAt)};
+  std::memcpy(stamp.uuid.data(), from.data() + kUuidAt, stamp.uuid.size());
+  return stamp;
+}
+
+}  // namespace
+
+void encode(const BandHeader& header, BlockBytes to) {
+  begin(kBandHeaderMagic, header.stamp, to);
+  store_le_at(to, kBodyAt, header.band.value);
+  store_le_at(to, kBodyAt + 4, header.blocks);
+  seal(to);
+}
+
+void encode(const Descriptor& d, BlockBytes to) {
+  CHECK(d.entries.size() <= kEntriesPerDescriptor);
+  begin(kDescriptorMagic, d.stamp, to);
+  store_le_at(to, 48, d.seq.value);
+  store_le_at(to, 56, d.next_node.value);
+  store_le_at(to, 64, d.previous.slot);
+  store_le_at(to, 72, d.previous.seq.value);
+  store_le_at(to, 80, d.previous.rba);
+  store_le_at(to, 84, d.tail.rba);
+  store_le_at(to, 88, d.tail.slot);
+  store_le_at(to, 96, d.tail.seq.value);
+  store_le_at(to, 104, d.part);
+  store_le_at(to, 108, d.descriptor_blocks);
+  store_le_at(to, 112, d.block);
+  store_le_at(to, 116, d.images);
+  store_le_at(to, 120, static_cast<std::uint32_t>(d.entries.size()));
+  std::size_t at = kEntriesAt;
+  for (const DescriptorEntry& entry : d.entries) {
+    store_le_at(to, at, entry.node.value);
+    store_le_at(to, at + 8, entry.crc);
+    store_le_at(to, at + 12, entry.freed ? kFreedEntry : kImageEntry);
+    at += kEntryBytes;
+  }
+  seal(to);
+}
+
+void encode(const CommitRecord& record, BlockBytes to) {
+  begin(kCommitMagic, record.stamp, to);
+  store_le_at(to, 48, record.seq.value);
+  store_le_at(to, 56, record.part_rba);
+  store_le_at(to, 60, record.parts);
+  store_le_at(to, 64, record.descriptors_crc);
+  seal(to);
+}
+
+Result<BandHeader> decode_band_header(ConstBlockBytes from) {
+  if (!is_sound(kBandHeaderMagic, from) || !is_zero_from(from, 56)) {
+    return fail(Errc::kLogBandHeaderBad);
+  }
+  BandHeader header{stamp_of(from), BandId{u32(from, kBodyAt)}, u32(from, kBodyAt + 4)};
+  if (header.stamp.rba != 0) return fail(Errc::kLogBandHeaderBad);
+  return header;
+}
+
+Result<Descriptor> decode_descriptor(ConstBlockBytes from) {
+  if (!is_sound(kDescriptorMagic, from)) return fail(Errc::kLogDescriptorBad);
+  Descriptor d{.stamp = stamp_of(from),
+               .seq = Seq{u64(from, 48)},
+               .next_node = NodeNo{u64(from, 56)},
+               .previous = {u64(from, 64), u32(from, 80), Seq{u64(from, 72)}},
+               .tail = {u64(from, 88), u32(from, 84), Seq{u64(from, 96)}},
+               .part = u32(from, 104),
+               .descriptor_blocks = u32(from, 108),
+               .block = u32(from, 112),
+               .images = u32(from, 116),
+               .entries = {}};
+  const std::uint32_t entries = u32(from, 120);
+  if (d.seq.value == 0 || entries > kEntriesPerDescriptor || d.block >= d.descriptor_blocks ||
+      u32(from, kReservedAt) != 0 || !is_zero_from(from, kEntriesAt + kEntryBytes * entries)) {
+    return fail(Errc::kLogDescriptorBad);
+  }
+  d.entries.reserve(entries);
+  for (std::size_t at = kEntriesAt; d.entries.size() < entries; at += kEntryBytes) {
+    const std::uint32_t kind = u32(from, at + 12);
+    const NodeNo node{u64(from, at)};
+    if ((kind != kImageEntry && kind != kFreedEntry) || node.value == 0 || node >= d.next_node) {
+      return fail(Errc::kLogDescriptorBad);
+    }
+    d.entries.push_back({node, u32(from, at + 8), kind == kFreedEntry});
+  }
+  return d;
+}
+
+Result<CommitRecord> decode_commit(ConstBlockBytes from) {
+  if (!is_sound(kCommitMagic, from) || !is_zero_from(from, 68)) return fail(Errc::kLogTorn);
+  CommitRecord record{stamp_of(from), Seq{u64(from, 48)}, u32(from, 56), u32(from, 60),
+                      u32(from, 64)};
+  if (record.seq.value == 0 || record.parts == 0 || record.part_rba >= record.stamp.rba) {
+    return fail(Errc::kLogTorn);
+  }
+  return record;
+}
+
+std::uint32_t stored_crc(ConstBlockBytes block) { return u32(block, kCrcAt); }
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,102 @@
+#include "meta/log_layout.h"
+
+#include <algorithm>
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint64_t kMaxCleanBatch = 512;
+
+std::uint64_t div_up(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+std::uint64_t descriptors_for(std::uint64_t entries) {
+  return std::max<std::uint64_t>(1, div_up(entries, kEntriesPerDescriptor));
+}
+
+// Most images that fit into `blocks` together with their descriptors.
+std::uint64_t images_in(std::uint64_t blocks) {
+  if (blocks < 2) return 0;
+  return blocks - div_up(blocks, kEntriesPerDescriptor + 1);
+}
+
+PartPlan part_in(const Room& room, std::uint64_t images, std::uint64_t freed, bool is_last) {
+  PartPlan part{.room = room,
+                .descriptor_blocks = static_cast<std::uint32_t>(descriptors_for(images + freed)),
+                .images = static_cast<std::uint32_t>(images),
+                .freed = static_cast<std::uint32_t>(freed),
+                .is_last = is_last};
+  part.room.blocks = part.descriptor_blocks + part.images + (is_last ? 1 : 0);
+  return part;
+}
+
+// Extra blocks for moving the nodes of `images` in batches of `batch`.
+std::uint64_t batch_overhead(std::uint64_t images, std::uint64_t batch) {
+  return div_up(images, batch) * (descriptors_for(batch) + 1);
+}
+
+}  // namespace
+
+std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t freed,
+                              std::span<const Room> rooms) {
+  std::vector<PartPlan> parts;
+  for (const Room& room : rooms) {
+    if (descriptors_for(images + freed) + images + 1 <= room.blocks) {
+      parts.push_back(part_in(room, images, freed, true));
+      return parts;
+    }
+    if (const std::uint64_t here = std::min(images, images_in(room.blocks)); here > 0) {
+      parts.push_back(part_in(room, here, 0, false));
+      images -= here;
+    } else if (images == 0 && room.blocks > 0) {
+      const std::uint64_t gone = std::min(freed, room.blocks * kEntriesPerDescriptor);
+      if (gone > 0) parts.push_back(part_in(room, 0, gone, false));
+      freed -= gone;
+    }
+  }
+  return {};
+}
+
+std::uint64_t LogLimits::cost(std::uint64_t images, std::uint64_t freed) const {
+  const std::uint64_t crossings = 1 + images / smallest_band;
+  return images + descriptors_for(images + freed) + 1 + 2 * crossings;
+}
+
+std::uint64_t LogLimits::achievable(std::uint64_t live) const {
+  const std::uint64_t compact = live + 3 * div_up(live, band - 1) +
+                                (live > clean_batch ? batch_overhead(live, clean_batch) : 0);
+  return capacity > band + compact ? capacity - band - compact : 0;
+}
+
+std::uint64_t LogLimits::low_water(std::uint64_t live) const {
+  const std::uint64_t needed = reserve + transaction;
+  const std::uint64_t reach = achievable(live);
+  return needed + (reach > needed ? std::min(band, (reach - needed) / 2) : 0);
+}
+
+LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks) {
+  LogLimits limits;
+  limits.smallest_band = bands.empty() ? 1 : *std::ranges::min_element(bands) - 1;
+  for (const std::uint32_t blocks : bands) {
+    limits.capacity += blocks - 1;
+    limits.band = std::max<std::uint64_t>(limits.band, blocks - 1);
+  }
+  limits.transaction = std::min(limits.smallest_band * 2 / 3, transaction_blocks);
+  limits.transaction = std::max<std::uint64_t>(limits.transaction, 12);
+  limits.clean_batch = std::min(limits.band, kMaxCleanBatch);
+  limits.reserve = limits.band - 1 + batch_overhead(limits.band - 1, limits.clean_batch) + 2;
+  // The most live nodes for which a wholly cleaned log has room for a transaction and the reserve.
+  std::uint64_t low = 0, high = limits.capacity;
+  while (low < high) {
+    const std::uint64_t middle = (low + high + 1) / 2;
+    if (limits.achievable(middle) >= limits.reserve + limits.transaction) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  limits.live_max = low;
+  limits.live_ordinary = low - std::max(std::min<std::uint64_t>(low, 3), low / 16);
+  return limits;
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,61 @@
+// How transactions are laid into bands, and how full the log may become: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/types.h"
+#include "meta/log_format.h"
+
+namespace lazyfs::meta {
+
+inline constexpr std::uint32_t kMinLogBands = 4;
+inline constexpr std::uint32_t kMinLogBandBlocks = 16;
+
+// Space that a part can use: the rest of the head band, or a free band behind its header.
+struct Room {
+  BandId band;
+  std::uint64_t slot = 0;
+  std::uint32_t rba = 0;     // of the first usable block
+  std::uint32_t blocks = 0;  // usable
+};
+
+struct PartPlan {
+  Room room;                     // rba and blocks are the part's own
+  std::uint32_t descriptor_blocks = 0;
+  std::uint32_t images = 0;
+  std::uint32_t freed = 0;
+  bool is_last = false;          // ends with the commit record
+};
+
+// Lays a transaction into `rooms`, taken in order. Each part stands in one band and describes itself; the
+// last one has room for the commit record. Empty when it does not fit.
+std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t freed, std::span<const Room> rooms);
+
+// Everything in blocks, unless it says otherwise. docs/metadata-log.md derives the figures.
+struct LogLimits {
+  std::uint64_t capacity = 0;      // blocks behind the headers of all bands
+  std::uint64_t band = 0;          // capacity of the largest band
+  std::uint64_t smallest_band = 0;
+  std::uint64_t transaction = 0;   // most that a transaction of ordinary work may take
+  std::uint64_t clean_batch = 0;   // nodes that the cleaner moves in one transaction
+  std::uint64_t reserve = 0;       // what cleaning one band may take; ordinary work leaves it alone
+  std::uint64_t live_max = 0;      // nodes that may exist, so that cleaning always makes room
+  std::uint64_t live_ordinary = 0;  // ... for work that does not free space
+
+  // Most blocks that a transaction can take, wherever the head stands.
+  std::uint64_t cost(std::uint64_t images, std::uint64_t freed) const;
+  // Blocks that cleaning the whole log leaves available when `live` nodes exist.
+  std::uint64_t achievable(std::uint64_t live) const;
+  // Below this many available blocks the cleaner works.
+  std::uint64_t low_water(std::uint64_t live) const;
+  // The live share of the log at which it should have another band.
+  bool should_grow(std::uint64_t live) const { return live * 10 > live_max * 7; }
+};
+
+// `bands`: the sizes of the log's bands, in blocks with header; `transaction_blocks` is what the caller
+// would like for a transaction.
+LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks);
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,244 @@
+#include "meta/store.h"
+
+#include <algorithm>
+
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "meta/recovery.h"
+#include "meta/store_impl.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::size_t kMinCachedNodes = 16;
+
+std::uint32_t tag_of(const Uuid& uuid) { return crc32c(std::as_bytes(std::span(uuid))); }
+
+// The first transaction: an empty root.
+Result<> write_first_transaction(device::Device& device, const Superblock& superblock) {
+  RecoveredLog nothing;
+  nothing.spare = superblock.log_bands;
+  Log log(device, {superblock.uuid, superblock.session}, nothing);
+  log.reset_spares();
+  AlignedBuffer image(kBlockBytes);
+  NodePage page(image.data());
+  page.format(Tree::kRoot, 0, tag_of(superblock.uuid));
+  const LogImage root{Tree::kRoot, image.data(), page.stamp(Seq{1})};
+  const auto plan = log.plan(Seq{1}, 1, 0);
+  if (!plan) return fail(Errc::kBadGeometry);
+  TRY(log.write(*plan, std::span(&root, 1), {}, NodeNo{2}));
+  return device.flush();
+}
+
+Result<> check_format(const device::Device& device, const Superblock& s) {
+  const auto& geometry = device.geometry();
+  if (geometry.block_bytes != kBlockBytes || s.log_bands.size() < kMinLogBands ||
+      s.log_bands.size() > kMaxLogBands || s.super_bands[0] == s.super_bands[1]) {
+    return fail(Errc::kBadGeometry);
+  }
+  std::vector<BandId> bands = s.log_bands;
+  bands.insert(bands.end(), s.super_bands.begin(), s.super_bands.end());
+  std::ranges::sort(bands);
+  if (std::ranges::adjacent_find(bands) != bands.end()) return fail(Errc::kBadGeometry);
+  for (const BandId band : bands) {
+    if (!geometry.has(band)) return fail(Errc::kBadBand);
+    if (geometry.band_kinds[band.value] != device::BandKind::kShingled) {
+      return fail(Errc::kUnsupported);
+    }
+  }
+  for (const BandId band : s.log_bands) {
+    if (geometry.blocks_of(band) < kMinLogBandBlocks) return fail(Errc::kBadGeometry);
+  }
+  return ok();
+}
+
+}  // namespace
+
+Result<> Store::format(device::Device& device, const Superblock& superblock) {
+  if (superblock.label.size() > kMaxLabelBytes) return fail(Errc::kInvalid);
+  TRY(check_format(device, superblock));
+  Superblock first = superblock;
+  first.sequence = 1;
+  first.band_count = device.geometry().band_count();
+  first.min_log_bands = static_cast<std::uint32_t>(first.log_bands.size());
+  first.session = 1;
+  first.session_start_seq = 0;
+  first.durable_seq = 1;
+  for (const BandId band : first.super_bands) TRY(device.reset(band));
+  for (const BandId band : first.log_bands) TRY(device.reset(band));
+  TRY(device.flush());
+  TRY(write_first_transaction(device, first));
+  return SuperblockLog::format(device, first);
+}
+
+Result<std::unique_ptr<Store>> Store::open(device::Device& device, const StoreOptions& options) {
+  ASSIGN_OR_RETURN(Superblock superblock, read_superblock(device));
+  ASSIGN_OR_RETURN(const RecoveredLog found, recover_log(device, superblock));
+  if (!options.read_only && device.capabilities().read_only) return fail(Errc::kDeviceReadOnly);
+  if (!options.read_only) {
+    ++superblock.session;
+    superblock.session_start_seq = superblock.durable_seq = found.seq.value;
+  }
+  auto store = std::make_unique<StoreImpl>(device, options, std::move(superblock), found);
+  TRY(store->start());
+  return store;
+}
+
+StoreImpl::StoreImpl(device::Device& device, const StoreOptions& options, Superblock superblock,
+                     const RecoveredLog& found)
+    : device_(device),
+      options_(options),
+      log_(device, {superblock.uuid, superblock.session}, found),
+      cache_(std::max(kMinCachedNodes, options.cache_bytes / kBlockBytes), tag_of(superblock.uuid),
+             Seq{found.seq.value + 1}, found.next_node, log_.figures().live),
+      tree_(cache_),
+      loader_(device, log_, tree_mu_, cache_),
+      superblock_(std::move(superblock)),
+      durable_seq_(found.seq.value) {}
+
+Result<> StoreImpl::start() {
+  update_limits();
+  if (!options_.read_only) {
+    // From here on the newest transaction found is durable, and nothing that an earlier session wrote
+    // behind it can come back.
+    Superblock next;
+    {
+      MutexLock lock(commit_mu_);
+      next = superblock_;
+    }
+    Superblock on_disk = next;
+    superblock_log_.emplace(device_, on_disk);
+    TRY(superblock_log_->write(next));
+    {
+      MutexLock lock(commit_mu_);
+      superblock_ = superblock_log_->current();
+    }
+    log_.reset_spares();
+  }
+  ASSIGN_OR_RETURN(root_pin_, loader_.load(Tree::kRoot));
+  if (options_.background && !options_.read_only) {
+    background_ = std::thread([this] { run_background(); });
+  }
+  return ok();
+}
+
+StoreImpl::~StoreImpl() {
+  if (!background_.joinable()) return;
+  {
+    MutexLock lock(background_mu_);
+    stopping_ = true;
+  }
+  background_wake_.notify_all();
+  background_.join();
+}
+
+Result<> StoreImpl::close() {
+  Result<> result = ok();
+  if (!options_.read_only && !failed()) result = commit();
+  if (background_.joinable()) {
+    {
+      MutexLock lock(background_mu_);
+      stopping_ = true;
+    }
+    background_wake_.notify_all();
+    background_.join();
+  }
+  if (options_.read_only || failed() || !result) return result;
+  // The next opening need not verify the last transaction, and a bit that flips in it meanwhile is the
+  // trouble of one node.
+  Superblock next = superblock();
+  next.durable_seq = durable_seq().value;
+  TRY(superblock_log_->write(next));
+  MutexLock lock(commit_mu_);
+  superblock_ = superblock_log_->current();
+  return ok();
+}
+
+void StoreImpl::on_durable(std::function<void(Seq)> listener) { listener_ = std::move(listener); }
+
+void StoreImpl::set_band_source(BandSource source) { source_ = std::move(source); }
+
+std::vector<BandId> StoreImpl::log_bands() const { return log_.bands(); }
+
+Superblock StoreImpl::superblock() const {
+  MutexLock lock(commit_mu_);
+  return superblock_;
+}
+
+StoreStats StoreImpl::stats() const {
+  const Log::Figures log = log_.figures();
+  StoreStats stats;
+  stats.transactions = transactions_.load(std::memory_order_relaxed);
+  stats.log_blocks_written = log.blocks_written;
+  stats.nodes_written = nodes_written_.load(std::memory_order_relaxed);
+  stats.nodes_cleaned = nodes_cleaned_.load(std::memory_order_relaxed);
+  stats.log_live_blocks = log.live;
+  stats.log_total_blocks = log.total_blocks;
+  stats.log_bands = log.bands;
+  stats.log_free_bands = log.free_bands;
+  stats.jmap_entries = log.live;
+  stats.jmap_bytes = log.jmap_bytes;
+  stats.node_reads = loader_.reads();
+  {
+    ReaderLock lock(tree_mu_);
+    stats.nodes_cached = cache_.cached();
+    stats.nodes_dirty = cache_.running().dirty.size() + cache_.flight().dirty.size();
+    stats.tree_height = tree_.height();
+  }
+  MutexLock lock(commit_mu_);
+  stats.commit_ns_max = commit_ns_max_;
+  return stats;
+}
+
+// Asks until all the nodes that the answer needs are in memory.
+template <class T, class Ask>
+Result<T> StoreImpl::ask_tree(Ask ask) {
+  std::vector<NodePin> pins;
+  NodeNo missing{};
+  for (;;) {
+    Miss miss;
+    {
+      ReaderLock lock(tree_mu_);
+      auto answer = ask();
+      if (answer) return std::move(*answer);
+      miss = answer.error();
+    }
+    TRY(load_missing(miss, missing, pins));
+  }
+}
+
+// `missing_before` is the node that was last found to be in no map. Once that may be because somebody
+// freed it just then; if the tree still names it, it is lost.
+Result<> StoreImpl::load_missing(const Miss& miss, NodeNo& missing_before,
+                                 std::vector<NodePin>& pins) {
+  if (miss.node.value == 0) return fail(miss.error);
+  auto pin = loader_.load(miss.node);
+  if (pin) {
+    pins.push_back(std::move(*pin));
+    return ok();
+  }
+  const bool again = pin.error() == Errc::kNodeMissing && miss.node != missing_before;
+  missing_before = miss.node;
+  return again ? ok() : fail(pin.error());
+}
+
+Result<std::optional<Value>> StoreImpl::get(Key key) {
+  return ask_tree<std::optional<Value>>([&] { return tree_.get(key); });
+}
+
+Result<std::optional<Item>> StoreImpl::last_in(Key first, Key last) {
+  return ask_tree<std::optional<Item>>([&] { return tree_.last_in(first, last); });
+}
+
+Result<std::vector<Item>> StoreImpl::scan(Key first, Key last, std::size_t max_items) {
+  std::vector<Item> items;
+  std::optional<Key> next = first;
+  while (next && *next <= last && items.size() < max_items) {
+    const Key from = *next;
+    ASSIGN_OR_RETURN(next, ask_tree<std::optional<Key>>(
+                               [&] { return tree_.scan_leaf(from, last, max_items, items); }));
+  }
+  return items;
+}
+
+}  // namespace lazyfs::meta

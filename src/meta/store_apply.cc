@@ -1,0 +1,67 @@
+// Making changes (meta/store_impl.h).
+#include "meta/store_impl.h"
+
+namespace lazyfs::meta {
+
+Result<Seq> StoreImpl::apply(const Batch& batch, Reserve reserve) {
+  if (options_.read_only) return fail(Errc::kReadOnly);
+  ASSIGN_OR_RETURN(std::vector<Change> changes, fold(batch));
+  std::vector<NodePin> pins;
+  NodeNo missing{};
+  for (std::uint64_t rounds = clean_cycles_at_most() + 16;;) {
+    if (failed()) return fail(Errc::kLogFailed);
+    Miss miss;
+    Verdict verdict = Verdict::kAdmit;
+    {
+      WriterLock lock(tree_mu_);
+      const auto estimate = tree_.plan(changes);
+      if (estimate) {
+        verdict = admit(*estimate, reserve);
+        if (verdict == Verdict::kAdmit) {
+          tree_.apply(changes);
+          const Changes& running = cache_.running();
+          const bool large = running.dirty.size() * kBlockBytes > options_.transaction_bytes;
+          if (large && options_.background) wake_background();
+          return running.empty() ? Seq{running.seq.value - 1} : running.seq;
+        }
+      } else {
+        miss = estimate.error();
+      }
+    }
+    if (verdict == Verdict::kAdmit) {
+      TRY(load_missing(miss, missing, pins));
+    } else {
+      if (rounds-- == 0) return fail(Errc::kLogFull);
+      TRY(make_room(verdict));
+    }
+  }
+}
+
+StoreImpl::Verdict StoreImpl::admit(const Estimate& estimate, Reserve reserve) const {
+  const Changes& running = cache_.running();
+  const std::uint64_t limit =
+      reserve == Reserve::kDelete ? limits_.live_max : limits_.live_ordinary;
+  if (estimate.made > 0 && cache_.nodes() + estimate.made > limit) return Verdict::kGrowFirst;
+  const std::uint64_t dirty = running.dirty.size() + estimate.dirty;
+  const std::uint64_t cost = limits_.cost(dirty, running.freed.size() + estimate.freed);
+  if (cost > limits_.transaction) {
+    return running.empty() ? Verdict::kTooLarge : Verdict::kCommitFirst;
+  }
+  if (cost + limits_.reserve > log_.available()) return Verdict::kCleanFirst;
+  const bool crowded = dirty > std::max<std::uint64_t>(64, options_.cache_bytes / kBlockBytes / 2);
+  return crowded && !running.empty() ? Verdict::kCommitFirst : Verdict::kAdmit;
+}
+
+// Does what stands between a change and its place. The caller looks again afterwards.
+Result<> StoreImpl::make_room(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kAdmit: return ok();
+    case Verdict::kTooLarge: return fail(Errc::kBatchTooLarge);
+    case Verdict::kCommitFirst: return run_cycle(Work::kCommit);
+    case Verdict::kCleanFirst: return run_cycle(Work::kClean);
+    case Verdict::kGrowFirst: return run_cycle(Work::kGrow);
+  }
+  return ok();
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,113 @@
+// Cleaning the log's tail, and its growing and shrinking (meta/store_impl.h).
+#include <algorithm>
+
+#include "base/log.h"
+#include "meta/store_impl.h"
+
+namespace lazyfs::meta {
+
+bool StoreImpl::cleaning_is_due() const {
+  ReaderLock lock(tree_mu_);
+  return log_.available() < limits_.low_water(cache_.nodes());
+}
+
+// So many batches go once round the whole log; more of them make no more room.
+std::uint64_t StoreImpl::clean_cycles_at_most() const {
+  ReaderLock lock(tree_mu_);
+  return limits_.capacity / limits_.clean_batch + 2 * log_.figures().bands;
+}
+
+// Live nodes of the log's oldest band, in memory and pinned.
+std::vector<NodePin> StoreImpl::gather() {
+  std::size_t batch = 0;
+  {
+    ReaderLock lock(tree_mu_);
+    batch = limits_.clean_batch;
+  }
+  std::vector<NodePin> pins;
+  for (const NodeNo node : log_.oldest_live(batch)) {
+    if (auto pin = loader_.load(node); pin) pins.push_back(std::move(*pin));
+  }
+  return pins;
+}
+
+// For stores without a thread of their own; the committing thread calls it.
+void StoreImpl::clean_while_due() {
+  for (auto cycles = clean_cycles_at_most(); cycles > 0 && cleaning_is_due(); --cycles) {
+    const auto pins = gather();
+    if (pins.empty() || !write_transaction(pins)) return;
+  }
+}
+
+void StoreImpl::update_limits() {
+  const auto sizes = log_.band_sizes();
+  WriterLock lock(tree_mu_);
+  limits_ = limits_of(sizes, 2 * options_.transaction_bytes / kBlockBytes);
+}
+
+Result<> StoreImpl::write_log_bands(std::vector<BandId> bands) {
+  Superblock next = superblock();
+  std::ranges::sort(bands);
+  next.log_bands = std::move(bands);
+  next.durable_seq = durable_seq().value;
+  TRY(superblock_log_->write(std::move(next)));
+  MutexLock lock(commit_mu_);
+  superblock_ = superblock_log_->current();
+  return ok();
+}
+
+// One more band. Errors: kLogFull when there is none to be had.
+Result<> StoreImpl::grow() {
+  std::vector<BandId> bands = log_.bands();
+  if (!source_.take || bands.size() >= kMaxLogBands) return fail(Errc::kLogFull);
+  const auto band = source_.take();
+  if (!band) return fail(Errc::kLogFull);
+  const auto give_back = [&](Errc e) {
+    if (source_.give_back) source_.give_back(*band);
+    return fail(e);
+  };
+  if (!device_.geometry().has(*band) || device_.geometry().blocks_of(*band) < kMinLogBandBlocks) {
+    return give_back(Errc::kLogFull);
+  }
+  if (auto reset = device_.reset(*band); !reset) return give_back(Errc::kLogFull);
+  bands.push_back(*band);
+  if (auto written = write_log_bands(std::move(bands)); !written) return give_back(Errc::kLogFull);
+  log_.add_band(*band);
+  update_limits();
+  log::info("metadata log: band {} added", band->value);
+  return ok();
+}
+
+// Grows a log that is rather live, takes a band from one that is rather empty.
+void StoreImpl::adapt_size() {
+  std::uint64_t live = 0;
+  LogLimits limits;
+  {
+    ReaderLock lock(tree_mu_);
+    live = cache_.nodes();
+    limits = limits_;
+  }
+  if (limits.should_grow(live)) {
+    ignore_error(grow(), "ordinary work is refused when the log is full, not before");
+    return;
+  }
+  std::vector<std::uint32_t> sizes = log_.band_sizes();
+  if (!source_.give_back || sizes.size() <= superblock().min_log_bands) return;
+  sizes.erase(std::ranges::max_element(sizes));
+  const LogLimits fewer = limits_of(sizes, limits.transaction);
+  const bool roomy = live * 3 < fewer.live_max &&
+                     log_.available() > 2 * limits.band + limits.low_water(live);
+  if (!roomy) return;
+  const auto band = log_.remove_free_band();
+  if (!band) return;
+  std::vector<BandId> bands = log_.bands();
+  if (auto written = write_log_bands(std::move(bands)); !written) {
+    log_.add_band(*band);
+    return;
+  }
+  update_limits();
+  source_.give_back(*band);
+  log::info("metadata log: band {} given back", band->value);
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,215 @@
+// Committing: one cycle at a time, shared by all who wait for it (meta/store_impl.h).
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "meta/store_impl.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::size_t kNodesPerLock = 256;  // so that nobody waits long for the tree
+
+}  // namespace
+
+Result<> StoreImpl::commit() {
+  if (options_.read_only) return ok();
+  return run_cycle(Work::kCommit);
+}
+
+// Runs a cycle, or shares one: a commit that starts after the call serves it. Who wants cleaning or growth
+// while another cycle runs just waits for that one, and looks again.
+Result<> StoreImpl::run_cycle(Work work) {
+  {
+    MutexLock lock(commit_mu_);
+    const std::uint64_t ticket = commits_started_ + 1;
+    const bool waited = busy_;
+    while (busy_ && (work != Work::kCommit || commits_ended_ < ticket)) {
+      cycle_ended_.wait(commit_mu_);
+      if (work != Work::kCommit) break;
+    }
+    if (failed()) return fail(Errc::kLogFailed);
+    if (work == Work::kCommit ? commits_ended_ >= ticket : waited) return ok();
+    busy_ = true;
+    if (work == Work::kCommit || work == Work::kClean) ++commits_started_;
+  }
+  const auto begin = system_clock().monotonic();
+  const Result<> result = do_work(work);
+  end_cycle(static_cast<std::uint64_t>((system_clock().monotonic() - begin).count()));
+  return result;
+}
+
+void StoreImpl::begin_cycle() {
+  MutexLock lock(commit_mu_);
+  while (busy_) cycle_ended_.wait(commit_mu_);
+  busy_ = true;
+}
+
+void StoreImpl::end_cycle(std::uint64_t took_ns) {
+  {
+    MutexLock lock(commit_mu_);
+    busy_ = false;
+    commits_ended_ = commits_started_;
+    commit_ns_max_ = std::max(commit_ns_max_, took_ns);
+  }
+  cycle_ended_.notify_all();
+}
+
+Result<> StoreImpl::do_work(Work work) {
+  switch (work) {
+    case Work::kClean: return write_transaction(gather());
+    case Work::kGrow: return grow();
+    case Work::kAdapt: return adapt_size(), ok();
+    case Work::kCommit: break;
+  }
+  TRY(write_transaction({}));
+  if (options_.background) {
+    if (cleaning_is_due()) wake_background();
+    return ok();
+  }
+  clean_while_due();
+  adapt_size();
+  return failed() ? fail(Errc::kLogFailed) : ok();
+}
+
+// Commits the running transaction, with the nodes of `to_clean` added to it unchanged.
+Result<> StoreImpl::write_transaction(std::span<const NodePin> to_clean) {
+  auto plan = seal(to_clean);
+  if (!plan) {
+    fail_for_ever(plan.error(), "no room for a transaction that was admitted");
+    return fail(Errc::kLogFailed);
+  }
+  // Data first: everything that the sealed changes refer to was appended before they were made.
+  if (auto flushed = device_.flush(); !flushed) {
+    fail_for_ever(flushed.error(), "flush before the commit");
+    return fail(Errc::kLogFailed);
+  }
+  if (!*plan) return ok();
+  if (auto written = write_sealed(**plan); !written) {
+    fail_for_ever(written.error(), "commit");
+    return fail(Errc::kLogFailed);
+  }
+  land_sealed();
+  log_.release();
+  if (listener_) listener_(durable_seq());
+  return ok();
+}
+
+// Freezes the running transaction and takes its place in the log. nullopt: there is nothing to write.
+Result<std::optional<LogPlan>> StoreImpl::seal(std::span<const NodePin> to_clean) {
+  WriterLock lock(tree_mu_);
+  Changes& running = cache_.running();
+  const std::uint64_t available = log_.available();
+  for (const NodePin& pin : to_clean) {
+    Node& node = *pin;
+    if (node.dead || node.dirty_seq == running.seq) continue;
+    if (limits_.cost(running.dirty.size() + 1, running.freed.size()) > available) break;
+    cache_.make_dirty(node);
+    ++running.cleaned;
+  }
+  if (running.empty()) return std::nullopt;
+  auto plan = log_.plan(running.seq, running.dirty.size(), running.freed.size());
+  if (!plan) return fail(Errc::kLogFull);
+  cache_.seal();
+  return plan;
+}
+
+Result<> StoreImpl::write_sealed(const LogPlan& plan) {
+  const std::vector<LogImage> images = stamp_images();
+  std::vector<NodeNo> freed;
+  NodeNo next_node;
+  {
+    ReaderLock lock(tree_mu_);
+    freed.assign(cache_.flight().freed.begin(), cache_.flight().freed.end());
+    next_node = cache_.flight().next_node;
+  }
+  std::ranges::sort(freed);
+  TRY(log_.write(plan, images, freed, next_node));
+  return device_.flush();
+}
+
+// The images of the flight, each with its seq and checksum. Readers look at them meanwhile, but not at the
+// bytes that are stamped.
+std::vector<LogImage> StoreImpl::stamp_images() {
+  std::vector<LogImage> images;
+  std::vector<std::byte*> bytes;
+  Seq seq;
+  for (std::size_t total = 1; bytes.size() < total;) {
+    ReaderLock lock(tree_mu_);
+    const Changes& flight = cache_.flight();
+    seq = flight.seq;
+    total = flight.dirty.size();
+    const std::size_t stop = std::min(total, bytes.size() + kNodesPerLock);
+    for (std::size_t i = bytes.size(); i < stop; ++i) {
+      bytes.push_back(NodeCache::flight_image(*flight.dirty[i]));
+    }
+    if (total == 0) break;
+  }
+  images.reserve(bytes.size());
+  for (std::byte* image : bytes) {
+    NodePage page(image);
+    const std::uint32_t crc = page.stamp(seq);
+    images.push_back({page.node(), image, crc});
+  }
+  return images;
+}
+
+void StoreImpl::land_sealed() {
+  std::size_t total = 0, cleaned = 0;
+  {
+    ReaderLock lock(tree_mu_);
+    total = cache_.flight().dirty.size();
+    cleaned = cache_.flight().cleaned;
+    durable_seq_.store(cache_.flight().seq.value, std::memory_order_release);
+  }
+  for (std::size_t done = 0; done < total;) {
+    WriterLock lock(tree_mu_);
+    const std::size_t stop = std::min(total, done + kNodesPerLock);
+    cache_.land(done, stop);
+    done = stop;
+  }
+  {
+    WriterLock lock(tree_mu_);
+    cache_.end_flight();
+  }
+  transactions_.fetch_add(1, std::memory_order_relaxed);
+  nodes_written_.fetch_add(total, std::memory_order_relaxed);
+  nodes_cleaned_.fetch_add(cleaned, std::memory_order_relaxed);
+}
+
+void StoreImpl::fail_for_ever(Errc cause, const char* what) {
+  log::error("metadata log: {} of transaction behind {} failed: {}; the volume is read-only now", what,
+             durable_seq().value, describe(cause));
+  failed_.store(true, std::memory_order_release);
+}
+
+void StoreImpl::wake_background() {
+  MutexLock lock(background_mu_);
+  background_wanted_ = true;
+  background_wake_.notify_one();
+}
+
+void StoreImpl::run_background() {
+  for (;;) {
+    {
+      MutexLock lock(background_mu_);
+      while (!background_wanted_ && !stopping_) background_wake_.wait(background_mu_);
+      if (stopping_) return;
+      background_wanted_ = false;
+    }
+    bool large = false;
+    {
+      ReaderLock lock(tree_mu_);
+      large = cache_.running().dirty.size() * kBlockBytes > options_.transaction_bytes;
+    }
+    if (large && !run_cycle(Work::kCommit)) return;
+    for (auto cycles = clean_cycles_at_most(); cycles > 0 && cleaning_is_due(); --cycles) {
+      if (!run_cycle(Work::kClean)) return;
+      MutexLock lock(background_mu_);
+      if (stopping_) return;
+    }
+    ignore_error(run_cycle(Work::kAdapt), "the log keeps its size then");
+  }
+}
+
+}  // namespace lazyfs::meta

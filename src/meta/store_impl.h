@@ -1,0 +1,146 @@
+// The store: tree, cache and log joined, with commits, cleaning and growth. See meta/store.h for what it
+// promises, docs/metadata-log.md for how.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <thread>
+#include <unordered_map>
+
+#include "base/mutex.h"
+#include "meta/log.h"
+#include "meta/node_cache.h"
+#include "meta/store.h"
+#include "meta/superblock_log.h"
+#include "meta/tree.h"
+
+namespace lazyfs::meta {
+
+// Reads nodes from the log into the cache, each one once however many want it. Thread-safe.
+class NodeLoader {
+ public:
+  NodeLoader(device::Device& device, const Log& log, SharedMutex& tree_mu, NodeCache& cache)
+      : device_(device), log_(log), tree_mu_(tree_mu), cache_(cache) {}
+
+  // The node, in memory and pinned. Errors: kNodeMissing when the map does not have it (it may just have
+  // been freed: look at the tree again), kNodeChecksumBad, kNodeBad, what the device returns.
+  Result<NodePin> load(NodeNo number) EXCLUDES(mu_);
+  std::uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Loading {
+    bool done = false;
+    unsigned waiters = 0;
+    Node* node = nullptr;
+    Errc error = Errc::kNodeMissing;
+  };
+  Result<Node*> read(NodeNo number);
+
+  device::Device& device_;
+  const Log& log_;
+  SharedMutex& tree_mu_;
+  NodeCache& cache_;  // guarded by tree_mu_
+  std::atomic<std::uint64_t> reads_{0};
+  Mutex mu_;  // a leaf lock
+  CondVar loaded_;
+  std::unordered_map<NodeNo, std::shared_ptr<Loading>> loading_ GUARDED_BY(mu_);
+};
+
+// Lock order: commit_mu_, tree_mu_, then the leaves: Log's mu_, NodeLoader's mu_, background_mu_.
+// Device I/O is done with none of them held. A cycle is a commit, cleaning or growing; at most one runs at
+// a time (busy_), and the thread that runs it is "the committing thread".
+class StoreImpl final : public Store {
+ public:
+  StoreImpl(device::Device& device, const StoreOptions& options, Superblock superblock,
+            const RecoveredLog& found);
+  ~StoreImpl() override;
+  // Before anything else. Writes the new session's superblock unless read-only.
+  Result<> start();
+
+  Result<std::optional<Value>> get(Key key) override;
+  Result<std::optional<Item>> last_in(Key first, Key last) override;
+  Result<std::vector<Item>> scan(Key first, Key last, std::size_t max_items) override;
+  Result<Seq> apply(const Batch& batch, Reserve reserve) override;
+  Result<> commit() override;
+  Seq durable_seq() const override { return Seq{durable_seq_.load(std::memory_order_acquire)}; }
+  void on_durable(std::function<void(Seq)> listener) override;
+  void set_band_source(BandSource source) override;
+  std::vector<BandId> log_bands() const override;
+  Superblock superblock() const override;
+  StoreStats stats() const override;
+  bool failed() const override { return failed_.load(std::memory_order_acquire); }
+  Result<> close() override;
+  Result<> check(const std::function<void(std::string)>& problem) override;
+
+ private:
+  enum class Verdict { kAdmit, kCommitFirst, kCleanFirst, kGrowFirst, kTooLarge };
+  enum class Work { kCommit, kClean, kGrow, kAdapt };
+
+  template <class T, class Ask>
+  Result<T> ask_tree(Ask ask);
+  Result<> load_missing(const Miss& miss, NodeNo& missing_before, std::vector<NodePin>& pins);
+
+  Verdict admit(const Estimate& estimate, Reserve reserve) const REQUIRES_SHARED(tree_mu_);
+  Result<> make_room(Verdict verdict);
+
+  // Cycles (store_commit.cc).
+  Result<> run_cycle(Work work) EXCLUDES(commit_mu_);
+  void begin_cycle() EXCLUDES(commit_mu_);
+  void end_cycle(std::uint64_t took_ns) EXCLUDES(commit_mu_);
+  Result<> do_work(Work work);
+  Result<> write_transaction(std::span<const NodePin> to_clean);
+  Result<std::optional<LogPlan>> seal(std::span<const NodePin> to_clean);
+  Result<> write_sealed(const LogPlan& plan);
+  std::vector<LogImage> stamp_images();
+  void land_sealed();
+  void fail_for_ever(Errc cause, const char* what);
+
+  // Cleaning and growing (store_clean.cc).
+  std::vector<NodePin> gather();
+  void clean_while_due();
+  bool cleaning_is_due() const;
+  std::uint64_t clean_cycles_at_most() const;
+  Result<> grow();
+  void adapt_size();
+  Result<> write_log_bands(std::vector<BandId> bands);
+  void update_limits();
+
+  bool check_tree(const std::function<void(std::string)>& problem,
+                  std::unordered_set<NodeNo>& visited);
+
+  void wake_background();
+  void run_background();
+
+  device::Device& device_;
+  const StoreOptions options_;
+  Log log_;
+  mutable SharedMutex tree_mu_;
+  NodeCache cache_ GUARDED_BY(tree_mu_);
+  Tree tree_ GUARDED_BY(tree_mu_);
+  LogLimits limits_ GUARDED_BY(tree_mu_);
+  NodeLoader loader_;
+  NodePin root_pin_;
+  std::function<void(Seq)> listener_;  // both set once, before the first apply()
+  BandSource source_;
+
+  mutable Mutex commit_mu_;
+  CondVar cycle_ended_;
+  bool busy_ GUARDED_BY(commit_mu_) = false;
+  std::uint64_t commits_started_ GUARDED_BY(commit_mu_) = 0;
+  std::uint64_t commits_ended_ GUARDED_BY(commit_mu_) = 0;
+  std::uint64_t commit_ns_max_ GUARDED_BY(commit_mu_) = 0;
+  Superblock superblock_ GUARDED_BY(commit_mu_);
+  std::optional<SuperblockLog> superblock_log_;  // the committing thread's
+
+  std::atomic<std::uint64_t> durable_seq_;
+  std::atomic<std::uint64_t> transactions_{0}, nodes_written_{0}, nodes_cleaned_{0};
+  std::atomic<bool> failed_{false};
+
+  Mutex background_mu_;
+  CondVar background_wake_;
+  bool background_wanted_ GUARDED_BY(background_mu_) = false;
+  bool stopping_ GUARDED_BY(background_mu_) = false;
+  std::thread background_;
+};
+
+}  // namespace lazyfs::meta

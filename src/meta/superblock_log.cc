@@ -1,0 +1,152 @@
+#include "meta/superblock_log.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/buffer.h"
+#include "base/log.h"
+#include "meta/superblock_format.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint32_t kPieceBlocks = 64;
+// Each crash leaves at most one torn block behind the last whole record, so the newest record is found
+// at once. Only a band that holds no superblock at all is read this far.
+constexpr std::uint32_t kSearchBlocks = 4096;
+
+struct Search {
+  std::optional<Superblock> newest;
+  Errc trouble = Errc::kNoFilesystem;  // the worst that was met, when nothing was found
+};
+
+int rank(Errc e) {
+  if (e == Errc::kNoFilesystem) return 0;
+  return e == Errc::kSuperblockBad ? 1 : 2;
+}
+
+void note(Search& search, Errc e) {
+  if (rank(e) > rank(search.trouble)) search.trouble = e;
+}
+
+// Looks through the blocks [begin, end) of `band` from the last to the first.
+void search_piece(device::Device& device, BandId band, std::uint32_t begin, std::uint32_t end,
+                  Search& search) {
+  AlignedBuffer buffer(std::size_t{end - begin} * kBlockBytes);
+  if (auto read = device.read({band, begin}, buffer.span()); !read) {
+    if (end - begin == 1) return note(search, read.error());
+    for (std::uint32_t rba = end; rba > begin && !search.newest; --rba) {
+      search_piece(device, band, rba - 1, rba, search);
+    }
+    return;
+  }
+  for (std::uint32_t i = end - begin; i > 0 && !search.newest; --i) {
+    const auto block = buffer.span().subspan(std::size_t{i - 1} * kBlockBytes).first<kBlockBytes>();
+    if (auto record = decode_superblock(block)) {
+      search.newest = std::move(*record);
+    } else {
+      note(search, record.error());
+    }
+  }
+}
+
+Search search_band(device::Device& device, BandId band) {
+  Search search;
+  const auto write_pointer = device.write_pointer(band);
+  if (!write_pointer) {
+    note(search, write_pointer.error());
+    return search;
+  }
+  const std::uint32_t stop = *write_pointer - std::min(*write_pointer, kSearchBlocks);
+  for (std::uint32_t end = *write_pointer; end > stop && !search.newest;) {
+    const std::uint32_t begin = end - std::min(end - stop, kPieceBlocks);
+    search_piece(device, band, begin, end, search);
+    end = begin;
+  }
+  return search;
+}
+
+Result<> check_against_device(const Superblock& s, const device::Device& device) {
+  const auto& geometry = device.geometry();
+  if (s.band_count != geometry.band_count() || s.log_bands.empty() || s.sequence == 0) {
+    return fail(Errc::kSuperblockBad);
+  }
+  std::vector<BandId> bands = s.log_bands;
+  bands.push_back(s.super_bands[0]);
+  bands.push_back(s.super_bands[1]);
+  std::ranges::sort(bands);
+  const bool distinct = std::ranges::adjacent_find(bands) == bands.end();
+  if (!distinct || !geometry.has(bands.back())) return fail(Errc::kSuperblockBad);
+  return ok();
+}
+
+}  // namespace
+
+Result<Superblock> read_superblock(device::Device& device) {
+  Search best;
+  for (const std::uint32_t band : {0u, 1u}) {
+    if (!device.geometry().has(BandId{band})) return fail(Errc::kNoFilesystem);
+    Search search = search_band(device, BandId{band});
+    note(best, search.trouble);
+    if (search.newest && (!best.newest || search.newest->sequence > best.newest->sequence)) {
+      best.newest = std::move(search.newest);
+    }
+  }
+  if (!best.newest) return fail(best.trouble);
+  TRY(check_against_device(*best.newest, device));
+  return std::move(*best.newest);
+}
+
+SuperblockLog::SuperblockLog(device::Device& device, Superblock newest)
+    : device_(device), current_(std::move(newest)) {
+  for (std::size_t i = 0; i < intact_.size(); ++i) {
+    const Search search = search_band(device_, current_.super_bands[i]);
+    intact_[i] = search.newest && search.newest->sequence == current_.sequence;
+  }
+}
+
+Result<> SuperblockLog::format(device::Device& device, Superblock first) {
+  for (const BandId band : first.super_bands) TRY(device.reset(band));
+  TRY(device.flush());
+  SuperblockLog log(device, first);
+  log.intact_ = {true, true};
+  for (std::size_t i = 0; i < log.intact_.size(); ++i) TRY(log.write_to(i, first));
+  return ok();
+}
+
+Result<> SuperblockLog::write(Superblock next) {
+  next.sequence = current_.sequence + 1;
+  std::array<bool, 2> written{};
+  Result<> trouble = ok();
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (auto r = write_to(i, next); r) {
+      written[i] = true;
+      intact_[i] = true;
+    } else {
+      log::error("superblock {} not written to band {}: {}", next.sequence,
+                 next.super_bands[i].value, describe(r.error()));
+      trouble = r;
+    }
+  }
+  if (!written[0] && !written[1]) return trouble;
+  intact_ = written;
+  current_ = std::move(next);
+  return ok();
+}
+
+Result<> SuperblockLog::write_to(std::size_t index, const Superblock& record) {
+  const BandId band = record.super_bands[index];
+  ASSIGN_OR_RETURN(std::uint32_t at, device_.write_pointer(band));
+  if (at >= device_.geometry().blocks_of(band)) {
+    if (!intact_[1 - index]) return fail(Errc::kSuperblockBad);  // S2
+    intact_[index] = false;
+    TRY(device_.reset(band));
+    at = 0;
+  }
+  AlignedBuffer block(kBlockBytes);
+  encode(record, block.span().first<kBlockBytes>());
+  TRY(device_.append({band, at}, block.span()));
+  return device_.flush();
+}
+
+}  // namespace lazyfs::meta

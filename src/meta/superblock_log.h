@@ -1,0 +1,36 @@
+// Writes superblock records: one after the other into both super bands, with a flush behind each, so
+// that at every moment at least one band holds the newest record that was ever reported written.
+#pragma once
+
+#include <array>
+
+#include "base/result.h"
+#include "meta/superblock.h"
+
+namespace lazyfs::meta {
+
+// Invariants:
+//   S1  current() is on the device, durable, in every band b with intact_[b]; there is at least one
+//   S2  a band is reset only while the other one is intact
+// Not thread-safe: the store's committing thread alone calls write().
+class SuperblockLog {
+ public:
+  // Goes on behind what is there. `newest` is what read_superblock() returned.
+  SuperblockLog(device::Device& device, Superblock newest);
+  // Resets both bands and writes the first record. Durable on return.
+  static Result<> format(device::Device& device, Superblock first);
+
+  const Superblock& current() const { return current_; }
+  // Makes `next`, with the next sequence number, the newest record. Durable on return. Fails only when
+  // neither band takes it; current() is then still the newest that is certain.
+  Result<> write(Superblock next);
+
+ private:
+  Result<> write_to(std::size_t index, const Superblock& record);
+
+  device::Device& device_;
+  Superblock current_;
+  std::array<bool, 2> intact_{};
+};
+
+}  // namespace lazyfs::meta
