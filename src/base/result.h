@@ -81,7 +81,9 @@ namespace lazyfs {
   X(kShutDown, EIO, "the filesystem was shut down")                                              \
   /* fuse: mounting */                                                                           \
   X(kMountFailed, EIO, "the kernel refused the mount")                                           \
-  X(kMountPointBad, ENOTDIR, "the mount point is not a directory")
+  X(kMountPointBad, ENOTDIR, "the mount point is not a directory")                               \
+  X(kNoMemory, ENOMEM, "out of memory")                                                          \
+  X(kInternal, EIO, "an unexpected exception reached the kernel's door")
 
 enum class Errc {
 #define X(name, err, text) name,

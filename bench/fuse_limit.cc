@@ -1,0 +1,32 @@
+// The FUSE limit: a filesystem in memory behind the very door that lazyfs uses. No filesystem with
+// this transport and these settings can be faster; what is above it is lazyfs' own.
+#include <CLI/CLI.hpp>
+
+#include "fuse/daemon.h"
+#include "memory_volume.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Mounts a filesystem in memory: what FUSE alone costs.");
+  lazyfs::fuse::DaemonPlan plan;
+  std::vector<std::string> options;
+  bool keep_contents = false;
+  app.add_flag("-f", plan.foreground, "stay in the foreground");
+  app.add_flag("--keep-contents", keep_contents, "files keep what is written, not only its size");
+  app.add_option("-o", options, "mount options, as for lazyfs")->take_all();
+  app.add_option("SOURCE", plan.source,
+                 "a block device makes it a fuseblk mount; nothing is read or written")
+      ->required();
+  app.add_option("MOUNTPOINT", plan.mount_point)->required();
+  CLI11_PARSE(app, argc, argv);
+  plan.program = "fuse_limit";
+  auto parsed = lazyfs::fuse::parse_options(options, true);
+  if (!parsed) {
+    std::fprintf(stderr, "fuse_limit: %s\n", parsed.error().c_str());
+    return 1;
+  }
+  plan.options = *parsed;
+  return lazyfs::fuse::run_daemon(plan, [&](const lazyfs::fuse::DaemonPlan&) {
+    return std::expected<std::shared_ptr<lazyfs::fs::Volume>, std::string>(
+        std::make_shared<lazyfs::bench::MemoryVolume>(keep_contents));
+  });
+}

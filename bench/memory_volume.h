@@ -1,0 +1,107 @@
+// A volume in memory, with nothing behind it: what FUSE alone costs, and a volume for tests of
+// src/fuse.
+//
+// Files keep their contents or only their sizes (reads then give zeros). Nothing is written
+// anywhere; sync and fsync do nothing.
+//
+// Invariants:
+//   M1  nodes_ holds every inode that has a name or a lookup, and no other
+//   M2  a directory's by_name and by_cookie hold the same entries
+// Thread-safe. Locks, in this order: tree_mu_ (shared by all that change names in one directory,
+// exclusive for rename and removing directories), a directory's mu, another inode's mu, a shard's.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mutex.h"
+#include "fs/volume.h"
+
+namespace lazyfs::bench {
+
+class MemoryVolume final : public fs::Volume {
+ public:
+  explicit MemoryVolume(bool keep_contents, Clock& clock = system_clock());
+  ~MemoryVolume() override;
+
+  Result<> unmount() override { return ok(); }
+  Result<fs::Attributes> lookup(InodeNo parent, std::string_view name) override;
+  void forget(InodeNo inode, std::uint64_t lookups) override;
+  Result<fs::Attributes> make_node(InodeNo parent, std::string_view name, std::uint32_t mode,
+                                   std::uint64_t rdev, fs::Owner owner) override;
+  Result<fs::Attributes> make_directory(InodeNo parent, std::string_view name, std::uint32_t mode,
+                                        fs::Owner owner) override;
+  Result<fs::Attributes> make_symlink(InodeNo parent, std::string_view name,
+                                      std::string_view target, fs::Owner owner) override;
+  Result<fs::Attributes> link(InodeNo inode, InodeNo parent, std::string_view name) override;
+  Result<> unlink(InodeNo parent, std::string_view name) override;
+  Result<> remove_directory(InodeNo parent, std::string_view name) override;
+  Result<> rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
+                  std::string_view to_name, RenameFlags flags) override;
+  Result<std::string> read_link(InodeNo inode) override;
+  Result<std::vector<fs::DirectoryEntry>> read_directory(InodeNo directory, std::uint64_t cookie,
+                                                         std::size_t max_entries) override;
+  Result<InodeNo> parent_of(InodeNo directory) override;
+  Result<fs::Attributes> lookup_inode(InodeNo inode) override;
+  Result<fs::Attributes> get_attributes(InodeNo inode) override;
+  Result<fs::Attributes> set_attributes(InodeNo inode, const fs::AttributeChange& change) override;
+  Result<fs::Created> create(InodeNo parent, std::string_view name, std::uint32_t mode,
+                             fs::Owner owner) override;
+  Result<fs::OpenFile*> open(InodeNo inode) override;
+  void release(fs::OpenFile* file) override;
+  Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to) override;
+  Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
+                 bool clear_set_id) override;
+  Result<> flush(fs::OpenFile*) override { return alive(); }
+  Result<> fsync(InodeNo, fs::OpenFile*, bool) override { return alive(); }
+  Result<> fsync_directory(InodeNo) override { return alive(); }
+  Result<> sync() override { return alive(); }
+  Result<std::string> get_xattr(InodeNo inode, std::string_view name) override;
+  Result<> set_xattr(InodeNo inode, std::string_view name, std::string_view value,
+                     XattrMode mode) override;
+  Result<> remove_xattr(InodeNo inode, std::string_view name) override;
+  Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
+  Result<fs::SpaceReport> space() override;
+  Result<> collect_garbage() override { return alive(); }
+  std::string stats_json() override;
+  void tick() override {}
+  void shut_down() override { dead_ = true; }
+
+ private:
+  struct Node;
+  struct Entry;
+  using NodePointer = std::shared_ptr<Node>;  // by the table, and by calls that are running
+
+  struct Shard {
+    Mutex mu;
+    std::unordered_map<InodeNo, NodePointer> nodes GUARDED_BY(mu);
+  };
+
+  Result<> alive() const;
+  Shard& shard_of(InodeNo inode) { return shards_[inode.value % shards_.size()]; }
+  Result<NodePointer> find(InodeNo inode);
+  Result<NodePointer> find_directory(InodeNo inode);
+  Result<NodePointer> make(InodeNo parent, std::string_view name, std::uint32_t mode,
+                           fs::Owner owner, std::uint64_t rdev, std::string_view target);
+  void insert(Node& directory, std::string_view name, const Node& child);
+  void erase(Node& directory, std::string_view name);
+  void drop_link(Node& node, std::uint32_t links);
+  void drop_if_unused(const NodePointer& node);
+  Result<> check_target(Node& source, Node& target, RenameFlags flags);
+  bool is_below(InodeNo inode, InodeNo ancestor);
+
+  const bool keep_contents_;
+  Clock& clock_;
+  std::atomic<bool> dead_{false};
+  std::atomic<std::uint64_t> last_inode_{1};
+  std::atomic<std::uint64_t> files_{1};
+  SharedMutex tree_mu_;
+  std::array<Shard, 64> shards_;
+};
+
+}  // namespace lazyfs::bench

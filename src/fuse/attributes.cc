@@ -1,0 +1,91 @@
+// Requests about attributes, ordinary and extended, and about the whole filesystem's space.
+#include <sys/xattr.h>
+
+#include "fuse/handlers.h"
+#include "fuse/transport.h"
+
+namespace lazyfs::fuse::handlers {
+namespace {
+
+// Set when the one who truncates may not keep set-user-ID and set-group-ID bits. libfuse 3.14 hides
+// this bit, so the request itself is asked.
+bool kernel_clears_set_id() {
+  const Request* request = current_request();
+  const auto* body = request ? request->body<fuse_setattr_in>() : nullptr;
+  return body && (body->valid & FATTR_KILL_SUIDGID) != 0;
+}
+
+// Answers a request whose `size` is 0 with the length alone, as getxattr(2) wants it.
+void reply_sized(fuse_req_t req, const Result<std::string>& value, std::size_t size) {
+  if (!value) return reply_error(req, value.error());
+  if (size == 0) {
+    fuse_reply_xattr(req, value->size());
+  } else if (value->size() > size) {
+    reply_error(req, Errc::kBufferTooSmall);
+  } else {
+    fuse_reply_buf(req, value->data(), value->size());
+  }
+}
+
+}  // namespace
+
+void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
+  reply_attributes(req, call(req, Operation::getattr, [&](fs::Volume& volume) {
+                     return volume.get_attributes(inode_of(ino));
+                   }));
+}
+
+void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
+  // A change of owner always drops the bits, whoever makes it, unless it brings a mode of its own.
+  const bool new_owner =
+      (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 && (to_set & FUSE_SET_ATTR_MODE) == 0;
+  const auto change = to_change(*values, to_set, new_owner || kernel_clears_set_id());
+  reply_attributes(req, call(req, Operation::setattr, [&](fs::Volume& volume) {
+                     return volume.set_attributes(inode_of(ino), change);
+                   }));
+}
+
+void statfs(fuse_req_t req, fuse_ino_t) {
+  const auto space =
+      call(req, Operation::statfs, [](fs::Volume& volume) { return volume.space(); });
+  if (!space) return reply_error(req, space.error());
+  const struct statvfs values = to_statvfs(*space);
+  fuse_reply_statfs(req, &values);
+}
+
+void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* value, std::size_t size,
+              int flags) {
+  using Mode = fs::Volume::XattrMode;
+  const Mode mode = (flags & XATTR_CREATE) != 0    ? Mode::kCreate
+                    : (flags & XATTR_REPLACE) != 0 ? Mode::kReplace
+                                                   : Mode::kAny;
+  reply_done(req, call(req, Operation::setxattr, [&](fs::Volume& volume) {
+               return volume.set_xattr(inode_of(ino), name, std::string_view(value, size), mode);
+             }));
+}
+
+void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size) {
+  reply_sized(req,
+              call(req, Operation::getxattr,
+                   [&](fs::Volume& volume) { return volume.get_xattr(inode_of(ino), name); }),
+              size);
+}
+
+void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
+  const auto joined =
+      call(req, Operation::listxattr, [&](fs::Volume& volume) -> Result<std::string> {
+        ASSIGN_OR_RETURN(const auto names, volume.list_xattrs(inode_of(ino)));
+        std::string text;
+        for (const std::string& name : names) text.append(name).push_back('\0');
+        return text;
+      });
+  reply_sized(req, joined, size);
+}
+
+void removexattr(fuse_req_t req, fuse_ino_t ino, const char* name) {
+  reply_done(req, call(req, Operation::removexattr, [&](fs::Volume& volume) {
+               return volume.remove_xattr(inode_of(ino), name);
+             }));
+}
+
+}  // namespace lazyfs::fuse::handlers

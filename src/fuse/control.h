@@ -1,0 +1,40 @@
+// The control door: ioctls on any open file or directory of a mount, usually its root. They need no
+// socket and no second permission system. Shared with lazyfsctl; numbers never change their
+// meaning.
+#pragma once
+
+#include <sys/ioctl.h>
+
+#include <cstdint>
+
+namespace lazyfs::fuse {
+
+// One piece of the statistics, a JSON text that may be longer than an ioctl can carry.
+//
+//   offset size field
+//        0    8 snapshot  in: 0 takes a new snapshot, else the one to go on with; out: its number
+//        8    4 offset    in: where in the text to go on
+//       12    4 length    out: bytes of text that follow
+//       16    4 total     out: bytes of the whole text
+//       20    4 reserved  0
+//       24    - text
+struct StatsPiece {
+  std::uint64_t snapshot = 0;
+  std::uint32_t offset = 0;
+  std::uint32_t length = 0;
+  std::uint32_t total = 0;
+  std::uint32_t reserved = 0;
+  char text[16000] = {};
+};
+static_assert(sizeof(StatsPiece) == 16024, "an ioctl carries less than 16 KiB");
+
+inline constexpr unsigned long kStatsRequest = _IOWR(0xED, 1, StatsPiece);  // anybody
+inline constexpr unsigned long kCollectGarbageRequest = _IO(0xED, 2);       // root only
+// FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
+// disk first: everything (0), the metadata log (1), nothing (2).
+inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);
+inline constexpr std::uint32_t kShutDownSync = 0;
+inline constexpr std::uint32_t kShutDownFlushLog = 1;
+inline constexpr std::uint32_t kShutDownNothing = 2;
+
+}  // namespace lazyfs::fuse

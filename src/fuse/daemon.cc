@@ -1,0 +1,195 @@
+#include "fuse/daemon.h"
+
+#include <fcntl.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/syslog_sink.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/log.h"
+#include "fuse/session.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+constexpr int kFailed = 1;
+
+int complain(const DaemonPlan& plan, const std::string& what) {
+  std::fprintf(stderr, "%s: %s\n", plan.program.c_str(), what.c_str());
+  log::error("{}", what);
+  return kFailed;
+}
+
+// Absolute, so that it holds after chdir; a name that is no file stays as it is.
+std::string absolute(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
+                                                         &std::free);
+  return real ? std::string(real.get()) : path;
+}
+
+std::expected<void, std::string> check_mount_point(const std::string& path) {
+  struct stat st {};
+  if (stat(path.c_str(), &st) != 0) {
+    if (errno == ENOTCONN) {
+      return std::unexpected(path + ": a dead mount is in the way; run umount -l " + path);
+    }
+    return std::unexpected(path + ": the mount point cannot be used: " + std::strerror(errno));
+  }
+  if (!S_ISDIR(st.st_mode)) return std::unexpected(path + ": the mount point is not a directory");
+  return {};
+}
+
+bool is_block_device(const std::string& path) {
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 && S_ISBLK(st.st_mode);
+}
+
+void set_up_log(const DaemonPlan& plan) {
+  std::shared_ptr<spdlog::logger> logger;
+  if (!plan.options.log_file.empty()) {
+    logger = spdlog::basic_logger_mt("lazyfs", plan.options.log_file);
+  } else if (plan.foreground) {
+    logger = spdlog::stderr_logger_mt("lazyfs");
+  } else {
+    logger = spdlog::syslog_logger_mt("lazyfs", "lazyfs", LOG_PID, LOG_DAEMON);
+  }
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(logger);
+  spdlog::set_level(spdlog::level::from_str(plan.options.log_level));
+}
+
+void block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+void close_standard_streams() {
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return;
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+  if (null > STDERR_FILENO) close(null);
+}
+
+int close_volume(const DaemonPlan& plan, std::shared_ptr<fs::Volume> volume) {
+  const auto closed = volume->unmount();
+  volume.reset();
+  if (closed) return 0;
+  return complain(plan, plan.source + ": not everything could be made durable: " +
+                            std::string(describe(closed.error())));
+}
+
+// The daemon's life. `on_ready` is called when the mount is usable.
+int live(const DaemonPlan& plan, const OpenVolume& open_volume,
+         const std::function<void()>& on_ready) {
+  set_up_log(plan);
+  block_signals();
+  umask(0);
+  if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
+  auto volume = open_volume(plan);
+  if (!volume) return complain(plan, volume.error());
+  const MountPlace place{plan.source, plan.mount_point, is_block_device(plan.source)};
+  auto session = Session::mount(**volume, plan.options.session, place);
+  if (!session) {
+    ignore_error((*volume)->unmount(), "the failed mount is what the user must hear of");
+    return complain(plan, plan.mount_point + ": " + session.error());
+  }
+  log::info("{} is mounted on {}", plan.source, plan.mount_point);
+  on_ready();
+  (*session)->serve();
+  const int status = close_volume(plan, std::move(*volume));
+  log::info("{} is unmounted from {}", plan.source, plan.mount_point);
+  (*session)->farewell();
+  return status;
+}
+
+int wait_for_child(const DaemonPlan& plan, int from_child, pid_t child) {
+  char status = 0;
+  ssize_t got = 0;
+  do {
+    got = read(from_child, &status, 1);
+  } while (got < 0 && errno == EINTR);
+  if (got == 1) return status;
+  int how = 0;  // it ended without a word from on_ready: it has complained, or it died
+  waitpid(child, &how, 0);
+  if (WIFEXITED(how) && WEXITSTATUS(how) != 0) return WEXITSTATUS(how);
+  std::fprintf(stderr, "%s: %s: the daemon died while mounting (%s)\n", plan.program.c_str(),
+               plan.source.c_str(), WIFSIGNALED(how) ? strsignal(WTERMSIG(how)) : "no reason");
+  return kFailed;
+}
+
+int live_in_background(const DaemonPlan& plan, const OpenVolume& open_volume) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return complain(plan, std::strerror(errno));
+  const pid_t child = fork();
+  if (child < 0) return complain(plan, std::string("no new process: ") + std::strerror(errno));
+  if (child > 0) {
+    close(ends[1]);
+    return wait_for_child(plan, ends[0], child);
+  }
+  close(ends[0]);
+  setsid();
+  return live(plan, open_volume, [ready = ends[1]] {
+    close_standard_streams();
+    const char fine = 0;
+    if (write(ready, &fine, 1) != 1) log::debug("nobody waited for the mount");
+    close(ready);
+  });
+}
+
+}  // namespace
+
+int run_daemon(DaemonPlan plan, const OpenVolume& open_volume) {
+  plan.source = absolute(plan.source);
+  if (auto usable = check_mount_point(plan.mount_point); !usable) {
+    std::fprintf(stderr, "%s: %s\n", plan.program.c_str(), usable.error().c_str());
+    return kFailed;
+  }
+  plan.mount_point = absolute(plan.mount_point);
+  if (!plan.options.log_file.empty()) {
+    const int log =
+        open(plan.options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    if (log < 0) return complain(plan, plan.options.log_file + ": " + std::strerror(errno));
+    close(log);
+  }
+  if (!plan.foreground) return live_in_background(plan, open_volume);
+  return live(plan, open_volume, [] {});
+}
+
+int remount(const DaemonPlan& plan) {
+  struct statvfs now {};
+  const std::string where = absolute(plan.mount_point);
+  if (statvfs(where.c_str(), &now) != 0) return complain(plan, where + ": " + std::strerror(errno));
+  const bool read_only = plan.options.volume.read_only;
+  if ((now.f_flag & ST_RDONLY) != 0 && !read_only) {
+    return complain(plan, where +
+                              ": remounting read-only to read-write is not supported; "
+                              "unmount it and mount it again");
+  }
+  unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
+  for (const std::string& option : plan.options.session.kernel) {
+    if (option == "nodev") flags |= MS_NODEV;
+    if (option == "nosuid") flags |= MS_NOSUID;
+    if (option == "noexec") flags |= MS_NOEXEC;
+    if (option == "noatime") flags |= MS_NOATIME;
+    if (option == "sync") flags |= MS_SYNCHRONOUS;
+    if (option == "dirsync") flags |= MS_DIRSYNC;
+  }
+  if (::mount(nullptr, where.c_str(), nullptr, flags, nullptr) == 0) return 0;
+  return complain(plan, where + ": " + std::strerror(errno));
+}
+
+}  // namespace lazyfs::fuse

@@ -1,0 +1,78 @@
+// The control door (control.h).
+#include <sys/uio.h>
+
+#include <cstring>
+
+#include "fuse/control.h"
+#include "fuse/handlers.h"
+
+namespace lazyfs::fuse::handlers {
+namespace {
+
+bool is_root(fuse_req_t req) { return fuse_req_ctx(req)->uid == 0; }
+
+void send_stats(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
+  Face& face = face_of(req);
+  StatsPiece piece;
+  if (in_size < sizeof piece || out_size < sizeof piece) return reply_error(req, Errc::kInvalid);
+  std::memcpy(&piece, in, sizeof piece);
+  const auto got = call(req, Operation::ioctl, [&](fs::Volume&) -> Result<SnapshotShelf::Piece> {
+    if (piece.snapshot == 0) {
+      piece.snapshot = face.snapshots.put(stats_json(face));
+      piece.offset = 0;
+    }
+    auto found = face.snapshots.get(piece.snapshot, piece.offset, sizeof piece.text);
+    if (!found) return fail(Errc::kStale);
+    return std::move(*found);
+  });
+  if (!got) return reply_error(req, got.error());
+  piece.length = static_cast<std::uint32_t>(got->text.size());
+  piece.total = static_cast<std::uint32_t>(got->total);
+  std::memcpy(piece.text, got->text.data(), got->text.size());
+  fuse_reply_ioctl(req, 0, &piece, sizeof piece);
+}
+
+// FS_IOC_SHUTDOWN is declared as if it gave a number, but it takes one, which FUSE therefore does
+// not send. So it is fetched from the caller; if that fails, the request means what its users mean
+// by it.
+std::uint32_t shut_down_flag(fuse_req_t req, void* argument) {
+  std::uint32_t flag = kShutDownNothing;
+  iovec here{&flag, sizeof flag};
+  iovec there{argument, sizeof flag};
+  const ssize_t got = process_vm_readv(fuse_req_ctx(req)->pid, &here, 1, &there, 1, 0);
+  return got == sizeof flag ? flag : kShutDownNothing;
+}
+
+void shut_down(fuse_req_t req, void* argument) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  const std::uint32_t flag = shut_down_flag(req, argument);
+  const auto done = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<> {
+    if (flag > kShutDownNothing) return fail(Errc::kInvalid);
+    if (flag != kShutDownNothing) TRY(volume.sync());
+    volume.shut_down();
+    return ok();
+  });
+  if (!done) return reply_error(req, done.error());
+  log::warn("fuse: shut down by request (flag {})", flag);
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
+void collect_garbage(fuse_req_t req) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  const auto done =
+      call(req, Operation::ioctl, [](fs::Volume& volume) { return volume.collect_garbage(); });
+  if (!done) return reply_error(req, done.error());
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
+}  // namespace
+
+void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_file_info*, unsigned,
+           const void* in, std::size_t in_size, std::size_t out_size) {
+  if (command == kStatsRequest) return send_stats(req, in, in_size, out_size);
+  if (command == kCollectGarbageRequest) return collect_garbage(req);
+  if (command == kShutDownRequest) return shut_down(req, argument);
+  fuse_reply_err(req, ENOTTY);
+}
+
+}  // namespace lazyfs::fuse::handlers

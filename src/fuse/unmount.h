@@ -1,0 +1,33 @@
+// Waits for the end of a mount, and brings it about when a signal asks for it.
+#pragma once
+
+#include <string>
+#include <thread>
+
+namespace lazyfs::fuse {
+
+// The unmounting runs on a thread of its own: umount(2) may wait for the very thread that waits
+// here. Not thread-safe.
+class Unmounter {
+ public:
+  // `ended_fd` polls readable once the mount has gone. SIGTERM, SIGINT and SIGHUP are blocked in
+  // every thread.
+  Unmounter(std::string mount_point, int ended_fd);
+  ~Unmounter();
+  Unmounter(const Unmounter&) = delete;
+  Unmounter& operator=(const Unmounter&) = delete;
+
+  // Until the mount has gone. A mount that is in use is detached when a signal comes; who uses it
+  // then has a few seconds to leave.
+  void wait_for_end();
+
+ private:
+  void begin();
+
+  const std::string mount_point_;
+  const int ended_fd_;
+  int signal_fd_ = -1;
+  std::thread unmounting_;
+};
+
+}  // namespace lazyfs::fuse
