@@ -1,0 +1,151 @@
+// Makes the loads that need speed of their own: many threads that create, and large sequential I/O.
+// Prints the seconds that it took.
+#include <CLI/CLI.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/buffer.h"
+
+namespace {
+
+constexpr std::size_t kIoBytes = 1 << 20;
+constexpr unsigned kBranching = 10;  // subdirectories of a directory, as in the ext4-lazy paper
+
+struct Plan {
+  std::string path;
+  unsigned threads = 8;
+  std::uint64_t count = 1000;
+  std::uint64_t bytes = 4096;
+};
+
+void must(bool fine, const std::string& what) {
+  if (!fine) throw std::system_error(errno, std::generic_category(), what);
+}
+
+// The directory of thread-local number i: a tree in which each has kBranching children.
+std::string tree_path(std::uint64_t i) {
+  std::string path;
+  for (; i > 0; i = (i - 1) / kBranching) path.insert(0, "/" + std::to_string(i));
+  return path;
+}
+
+void in_parallel(const Plan& plan, const std::function<void(unsigned, std::uint64_t)>& body) {
+  std::vector<std::thread> threads;
+  std::atomic<bool> failed{false};
+  for (unsigned t = 0; t < plan.threads; ++t) {
+    threads.emplace_back([&, t] {
+      try {
+        body(t, plan.count / plan.threads + (t < plan.count % plan.threads));
+      } catch (const std::exception& e) {
+        std::fprintf(stderr, "load: %s\n", e.what());
+        failed = true;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  if (failed) throw std::runtime_error("a thread failed");
+}
+
+void make_directories(const Plan& plan) {
+  in_parallel(plan, [&](unsigned t, std::uint64_t count) {
+    const std::string top = plan.path + "/t" + std::to_string(t);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::string path = top + tree_path(i);
+      must(mkdir(path.c_str(), 0755) == 0, path);
+    }
+  });
+}
+
+void make_files(const Plan& plan) {
+  in_parallel(plan, [&](unsigned t, std::uint64_t count) {
+    const std::string top = plan.path + "/t" + std::to_string(t);
+    const std::vector<char> contents(plan.bytes, 'x');
+    must(mkdir(top.c_str(), 0755) == 0, top);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::string path = top + "/f" + std::to_string(i);
+      const int fd = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+      must(fd >= 0, path);
+      must(write(fd, contents.data(), contents.size()) == ssize_t(contents.size()), path);
+      close(fd);
+    }
+  });
+}
+
+void write_file(const Plan& plan) {
+  lazyfs::AlignedBuffer buffer(kIoBytes);
+  std::memset(buffer.data(), 0x5a, buffer.size());
+  const int fd = open(plan.path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+  must(fd >= 0, plan.path);
+  for (std::uint64_t done = 0; done < plan.bytes; done += kIoBytes) {
+    std::memcpy(buffer.data(), &done, sizeof done);
+    must(write(fd, buffer.data(), kIoBytes) == ssize_t(kIoBytes), plan.path);
+  }
+  must(fsync(fd) == 0, plan.path);
+  close(fd);
+}
+
+void read_file(const Plan& plan) {
+  lazyfs::AlignedBuffer buffer(kIoBytes);
+  const int fd = open(plan.path.c_str(), O_RDONLY | O_CLOEXEC);
+  must(fd >= 0, plan.path);
+  ssize_t got = 0;
+  while ((got = read(fd, buffer.data(), kIoBytes)) > 0) continue;
+  must(got == 0, plan.path);
+  close(fd);
+}
+
+// What a single request costs: each chmod is exactly one.
+void change_modes(const Plan& plan) {
+  in_parallel(plan, [&](unsigned t, std::uint64_t count) {
+    const std::string path = plan.path + "/m" + std::to_string(t);
+    const int fd = open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    must(fd >= 0, path);
+    for (std::uint64_t i = 0; i < count; ++i) must(fchmod(fd, 0600 + (i & 7)) == 0, path);
+    close(fd);
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Makes one load on a mounted filesystem and prints its seconds.");
+  Plan plan;
+  std::function<void(const Plan&)> run;
+  const auto load = [&](const char* name, const char* what, void (*body)(const Plan&)) {
+    auto* command = app.add_subcommand(name, what);
+    command->add_option("PATH", plan.path)->required();
+    command->add_option("--threads", plan.threads)->check(CLI::Range(1, 1024));
+    command->add_option("--count", plan.count);
+    command->add_option("--bytes", plan.bytes)->transform(CLI::AsSizeValue(false));
+    command->callback([&run, body] { run = body; });
+  };
+  load("mkdirs", "makes --count directories with --threads threads", make_directories);
+  load("files", "makes --count files of --bytes with --threads threads", make_files);
+  load("write", "writes --bytes to the file PATH, then fsync", write_file);
+  load("read", "reads the file PATH", read_file);
+  load("chmods", "changes modes --count times: one request each", change_modes);
+  app.require_subcommand(1);
+  CLI11_PARSE(app, argc, argv);
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    run(plan);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "load: %s\n", e.what());
+    return 1;
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  std::printf("%.6f\n", took.count());
+}
