@@ -1,11 +1,10 @@
 // Makes the loads that need speed of their own: many threads that create, and large sequential I/O.
 // Prints the seconds that it took.
-#include <CLI/CLI.hpp>
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
