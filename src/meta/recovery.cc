@@ -72,6 +72,7 @@ class Recovery {
   std::uint64_t slot_of(BandId band);
   bool is_believable(const BlockStamp& stamp, Seq seq) const;
   Result<std::vector<FoundPart>> find_newest();
+  void read_what_can_be_read(BandAddress at, AlignedBuffer& to);
   Result<std::vector<FoundPart>> search_band(const FoundBand& band);
   Result<std::vector<FoundPart>> read_transaction(const FoundBand& band, const CommitRecord& record);
   Result<FoundPart> read_part(PartAddress at);
@@ -221,13 +222,22 @@ Result<std::vector<FoundPart>> Recovery::read_transaction(const FoundBand& band,
   return parts;
 }
 
+// Blocks that the device does not read become zeros.
+void Recovery::read_what_can_be_read(BandAddress at, AlignedBuffer& to) {
+  if (device_.read(at, to.span())) return;
+  for (std::size_t offset = 0; offset < to.size(); offset += kBlockBytes, ++at.rba) {
+    const auto block = to.span().subspan(offset, kBlockBytes);
+    if (!device_.read(at, block)) std::ranges::fill(block, std::byte{0});
+  }
+}
+
 // The newest whole transaction of the band; empty when there is none.
 Result<std::vector<FoundPart>> Recovery::search_band(const FoundBand& band) {
   std::uint32_t piece = kFirstSearchBlocks;
   for (std::uint32_t end = band.write_pointer; end > 1;) {
     const std::uint32_t begin = end - std::min(end - 1, piece);
     AlignedBuffer buffer(std::size_t{end - begin} * kBlockBytes);
-    TRY(device_.read({band.band, begin}, buffer.span()));
+    read_what_can_be_read({band.band, begin}, buffer);
     for (std::uint32_t rba = end; rba > begin; --rba) {
       const ConstBlockBytes block(buffer.data() + std::size_t{rba - 1 - begin} * kBlockBytes,
                                   kBlockBytes);

@@ -20,8 +20,7 @@ Result<Seq> StoreImpl::apply(const Batch& batch, Reserve reserve) {
         if (verdict == Verdict::kAdmit) {
           tree_.apply(changes);
           const Changes& running = cache_.running();
-          const bool large = running.dirty.size() * kBlockBytes > options_.transaction_bytes;
-          if (large && options_.background) wake_background();
+          if (running.dirty.size() > large_nodes_ && options_.background) wake_background();
           return running.empty() ? Seq{running.seq.value - 1} : running.seq;
         }
       } else {

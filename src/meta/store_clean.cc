@@ -1,6 +1,7 @@
 // Cleaning the log's tail, and its growing and shrinking (meta/store_impl.h).
 #include <algorithm>
 
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "meta/store_impl.h"
 
@@ -17,25 +18,48 @@ std::uint64_t StoreImpl::clean_cycles_at_most() const {
   return limits_.capacity / limits_.clean_batch + 2 * log_.figures().bands;
 }
 
+bool StoreImpl::is_large() const {
+  ReaderLock lock(tree_mu_);
+  return cache_.running().dirty.size() > large_nodes_;
+}
+
 // Live nodes of the log's oldest band, in memory and pinned.
-std::vector<NodePin> StoreImpl::gather() {
+StoreImpl::Gathered StoreImpl::gather() {
   std::size_t batch = 0;
   {
     ReaderLock lock(tree_mu_);
     batch = limits_.clean_batch;
   }
-  std::vector<NodePin> pins;
+  Gathered gathered;
   for (const NodeNo node : log_.oldest_live(batch)) {
-    if (auto pin = loader_.load(node); pin) pins.push_back(std::move(*pin));
+    if (auto pin = loader_.load(node); pin) {
+      gathered.nodes.push_back(std::move(*pin));
+    } else {
+      gather_damaged(node, gathered);
+    }
   }
-  return pins;
+  return gathered;
+}
+
+// A node that is no good must not hold the tail for ever: its bytes move as they are. They stay no good
+// (the seq in them is not that of the transaction they are in now), and what can be learnt from them
+// is still there. A block that the device does not read may be readable tomorrow, and holds the tail.
+void StoreImpl::gather_damaged(NodeNo node, Gathered& to) {
+  const auto place = log_.find(node);
+  if (!place) return;
+  AlignedBuffer bytes(kBlockBytes);
+  if (auto read = device_.read(place->address, bytes.span()); !read) return;
+  const auto image = bytes.span().first<kBlockBytes>();
+  if (validate_node(image, node, place->seq, cache_.fs_tag())) return;  // it was the reading
+  to.damaged.push_back({node, bytes.data(), crc32c(image.subspan(8))});
+  to.bytes.push_back(std::move(bytes));
 }
 
 // For stores without a thread of their own; the committing thread calls it.
 void StoreImpl::clean_while_due() {
   for (auto cycles = clean_cycles_at_most(); cycles > 0 && cleaning_is_due(); --cycles) {
-    const auto pins = gather();
-    if (pins.empty() || !write_transaction(pins)) return;
+    Gathered gathered = gather();
+    if (gathered.empty() || !write_transaction(std::move(gathered))) return;
   }
 }
 
@@ -43,6 +67,7 @@ void StoreImpl::update_limits() {
   const auto sizes = log_.band_sizes();
   WriterLock lock(tree_mu_);
   limits_ = limits_of(sizes, 2 * options_.transaction_bytes / kBlockBytes);
+  large_nodes_ = std::min(options_.transaction_bytes / kBlockBytes, limits_.transaction / 2);
 }
 
 Result<> StoreImpl::write_log_bands(std::vector<BandId> bands) {

@@ -62,7 +62,7 @@ Result<> StoreImpl::do_work(Work work) {
     case Work::kAdapt: return adapt_size(), ok();
     case Work::kCommit: break;
   }
-  TRY(write_transaction({}));
+  TRY(write_transaction(Gathered{}));
   if (options_.background) {
     if (cleaning_is_due()) wake_background();
     return ok();
@@ -73,7 +73,7 @@ Result<> StoreImpl::do_work(Work work) {
 }
 
 // Commits the running transaction, with the nodes of `to_clean` added to it unchanged.
-Result<> StoreImpl::write_transaction(std::span<const NodePin> to_clean) {
+Result<> StoreImpl::write_transaction(Gathered to_clean) {
   auto plan = seal(to_clean);
   if (!plan) {
     fail_for_ever(plan.error(), "no room for a transaction that was admitted");
@@ -85,7 +85,7 @@ Result<> StoreImpl::write_transaction(std::span<const NodePin> to_clean) {
     return fail(Errc::kLogFailed);
   }
   if (!*plan) return ok();
-  if (auto written = write_sealed(**plan); !written) {
+  if (auto written = write_sealed(**plan, to_clean.damaged); !written) {
     fail_for_ever(written.error(), "commit");
     return fail(Errc::kLogFailed);
   }
@@ -96,26 +96,32 @@ Result<> StoreImpl::write_transaction(std::span<const NodePin> to_clean) {
 }
 
 // Freezes the running transaction and takes its place in the log. nullopt: there is nothing to write.
-Result<std::optional<LogPlan>> StoreImpl::seal(std::span<const NodePin> to_clean) {
+Result<std::optional<LogPlan>> StoreImpl::seal(Gathered& to_clean) {
   WriterLock lock(tree_mu_);
   Changes& running = cache_.running();
   const std::uint64_t available = log_.available();
-  for (const NodePin& pin : to_clean) {
+  std::erase_if(to_clean.damaged, [&](const LogImage& image) {
+    return cache_.find(image.node) != nullptr || cache_.is_freed(image.node);
+  });
+  const std::size_t damaged = to_clean.damaged.size();
+  for (const NodePin& pin : to_clean.nodes) {
     Node& node = *pin;
     if (node.dead || node.dirty_seq == running.seq) continue;
-    if (limits_.cost(running.dirty.size() + 1, running.freed.size()) > available) break;
+    const std::uint64_t images = running.dirty.size() + 1 + damaged;
+    if (limits_.cost(images, running.freed.size()) > available) break;
     cache_.make_dirty(node);
     ++running.cleaned;
   }
-  if (running.empty()) return std::nullopt;
-  auto plan = log_.plan(running.seq, running.dirty.size(), running.freed.size());
+  if (running.empty() && damaged == 0) return std::nullopt;
+  auto plan = log_.plan(running.seq, running.dirty.size() + damaged, running.freed.size());
   if (!plan) return fail(Errc::kLogFull);
   cache_.seal();
   return plan;
 }
 
-Result<> StoreImpl::write_sealed(const LogPlan& plan) {
-  const std::vector<LogImage> images = stamp_images();
+Result<> StoreImpl::write_sealed(const LogPlan& plan, std::span<const LogImage> damaged) {
+  std::vector<LogImage> images = stamp_images();
+  images.insert(images.end(), damaged.begin(), damaged.end());
   std::vector<NodeNo> freed;
   NodeNo next_node;
   {
@@ -197,12 +203,7 @@ void StoreImpl::run_background() {
       if (stopping_) return;
       background_wanted_ = false;
     }
-    bool large = false;
-    {
-      ReaderLock lock(tree_mu_);
-      large = cache_.running().dirty.size() * kBlockBytes > options_.transaction_bytes;
-    }
-    if (large && !run_cycle(Work::kCommit)) return;
+    if (is_large() && !run_cycle(Work::kCommit)) return;
     for (auto cycles = clean_cycles_at_most(); cycles > 0 && cleaning_is_due(); --cycles) {
       if (!run_cycle(Work::kClean)) return;
       MutexLock lock(background_mu_);

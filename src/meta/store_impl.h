@@ -88,17 +88,26 @@ class StoreImpl final : public Store {
   void begin_cycle() EXCLUDES(commit_mu_);
   void end_cycle(std::uint64_t took_ns) EXCLUDES(commit_mu_);
   Result<> do_work(Work work);
-  Result<> write_transaction(std::span<const NodePin> to_clean);
-  Result<std::optional<LogPlan>> seal(std::span<const NodePin> to_clean);
-  Result<> write_sealed(const LogPlan& plan);
+  // What the cleaner moves: nodes in memory, and images that are damaged and move as they are.
+  struct Gathered {
+    std::vector<NodePin> nodes;
+    std::vector<LogImage> damaged;
+    std::vector<AlignedBuffer> bytes;  // of the damaged ones
+    bool empty() const { return nodes.empty() && damaged.empty(); }
+  };
+  Result<> write_transaction(Gathered to_clean);
+  Result<std::optional<LogPlan>> seal(Gathered& to_clean);
+  Result<> write_sealed(const LogPlan& plan, std::span<const LogImage> damaged);
   std::vector<LogImage> stamp_images();
   void land_sealed();
   void fail_for_ever(Errc cause, const char* what);
 
   // Cleaning and growing (store_clean.cc).
-  std::vector<NodePin> gather();
+  Gathered gather();
+  void gather_damaged(NodeNo node, Gathered& to);
   void clean_while_due();
   bool cleaning_is_due() const;
+  bool is_large() const;
   std::uint64_t clean_cycles_at_most() const;
   Result<> grow();
   void adapt_size();
@@ -118,6 +127,7 @@ class StoreImpl final : public Store {
   NodeCache cache_ GUARDED_BY(tree_mu_);
   Tree tree_ GUARDED_BY(tree_mu_);
   LogLimits limits_ GUARDED_BY(tree_mu_);
+  std::size_t large_nodes_ GUARDED_BY(tree_mu_) = 0;  // more dirty ones are committed unasked
   NodeLoader loader_;
   NodePin root_pin_;
   std::function<void(Seq)> listener_;  // both set once, before the first apply()

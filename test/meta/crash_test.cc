@@ -1,0 +1,182 @@
+// The store after power cuts: whatever was committed is there, and what is there is the state at the end
+// of some transaction.
+#include <deque>
+
+#include "fixture.h"
+#include "power_device.h"
+
+namespace lazyfs::meta {
+namespace {
+
+// Changes a store at random and knows what it must hold as of each transaction.
+class Workload {
+ public:
+  explicit Workload(std::uint64_t seed) : random_(seed) {}
+
+  // Works until something fails or `steps` are done. Returns whether all went well.
+  bool run(Store& store, int steps) {
+    for (int step = 0; step < steps; ++step) {
+      if (random_() % 6 == 0) {
+        if (!commit(store)) return false;
+      } else if (!change(store)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // The store was opened anew: it must hold the state as of its newest transaction, which is none before
+  // the last commit that succeeded. Goes on from there.
+  void expect_recovered(Store& store) {
+    const Seq newest = store.durable_seq();
+    EXPECT_GE(newest, committed_);
+    while (!states_.empty() && states_.back().first > newest) states_.pop_back();
+    const Model& expected = states_.empty() ? Model{} : states_.back().second;
+    ASSERT_EQ(contents_of(store), expected) << "as of transaction " << newest.value;
+    ASSERT_EQ(problems_of(store), std::vector<std::string>{});
+    now_ = expected;
+    committed_ = newest;
+  }
+
+  Seq committed() const { return committed_; }
+  const Model& now() const { return now_; }
+
+ private:
+  bool commit(Store& store) {
+    if (!store.commit()) return false;
+    committed_ = states_.empty() ? committed_ : std::max(committed_, states_.back().first);
+    while (states_.size() > 1 && states_[1].first <= committed_) states_.pop_front();
+    return true;
+  }
+
+  bool change(Store& store) {
+    Batch batch;
+    Model next = now_;
+    for (unsigned n = 1 + random_() % 3; n > 0; --n) {
+      const Key key{1 + random_() % 2, 1, random_() % 60};
+      if (random_() % 3 == 0) {
+        batch.erase(key);
+        next.erase(key);
+      } else {
+        const std::string value(random_() % 300, static_cast<char>('a' + random_() % 26));
+        batch.put(key, as_value(value));
+        next[key] = value;
+      }
+    }
+    const auto seq = store.apply(batch);
+    if (!seq && (seq.error() == Errc::kLogFull || seq.error() == Errc::kBatchTooLarge)) return true;
+    if (!seq) return false;
+    now_ = std::move(next);
+    states_.emplace_back(*seq, now_);
+    if (states_.size() > 1 && states_[states_.size() - 2].first == *seq) {
+      states_.erase(states_.end() - 2);
+    }
+    return true;
+  }
+
+  std::mt19937_64 random_;
+  Model now_;
+  Seq committed_;
+  std::deque<std::pair<Seq, Model>> states_;  // the last state of each transaction, oldest needed first
+};
+
+std::unique_ptr<Store> open_store(device::Device& device, bool read_only = false) {
+  StoreOptions options = quiet_options();
+  options.read_only = read_only;
+  options.cache_bytes = 20 * kBlockBytes;
+  auto store = Store::open(device, options);
+  EXPECT_TRUE(store.has_value()) << describe(store.error());
+  return store ? std::move(*store) : nullptr;
+}
+
+TEST(CrashTest, KeepsWhatWasCommittedThroughThousandsOfPowerCuts) {
+  std::mt19937_64 random(test_seed());
+  PowerDevice device(8, 24, random());
+  ASSERT_TRUE(Store::format(device, small_superblock(5)));
+  Workload workload(random());
+  for (int life = 0; life < 3000; ++life) {
+    SCOPED_TRACE(life);
+    auto store = open_store(device);
+    ASSERT_TRUE(store);
+    workload.expect_recovered(*store);
+    if (HasFatalFailure()) return;
+    device.cut_power_after(1 + random() % 60);
+    workload.run(*store, 200);
+    store.reset();
+    device.restore_power();
+  }
+}
+
+TEST(CrashTest, KeepsWhatWasCommittedWhenThePowerIsCutAtEachChangeInTurn) {
+  const std::uint64_t seed = test_seed();
+  std::uint64_t cut = 1;
+  for (bool finished = false; !finished; ++cut) {
+    SCOPED_TRACE(cut);
+    PowerDevice device(7, 16, seed + cut);
+    ASSERT_TRUE(Store::format(device, small_superblock(4)));
+    Workload workload(seed);
+    device.cut_power_after(cut);
+    auto store = Store::open(device, quiet_options());
+    if (store) finished = workload.run(**store, 120) && (*store)->close();
+    if (store) store->reset();
+    device.restore_power();
+    auto again = open_store(device);
+    ASSERT_TRUE(again);
+    workload.expect_recovered(*again);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(cut, 50u);
+}
+
+TEST(CrashTest, RecoversTheSameStateAgainWhenThePowerIsCutDuringRecovery) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    PowerDevice device(7, 16, random());
+    ASSERT_TRUE(Store::format(device, small_superblock(4)));
+    Workload workload(random());
+    {
+      auto store = open_store(device);
+      ASSERT_TRUE(store);
+      device.cut_power_after(1 + random() % 100);
+      workload.run(*store, 200);
+    }
+    device.restore_power();
+    for (std::uint64_t cut = 1; cut < 8; ++cut) {
+      device.cut_power_after(cut);
+      auto store = Store::open(device, quiet_options());
+      if (store) store->reset();
+      device.restore_power();
+    }
+    auto store = open_store(device);
+    ASSERT_TRUE(store);
+    workload.expect_recovered(*store);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(CrashTest, ReadOnlyOpeningOfATornLogWritesNothing) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 200; ++round) {
+    PowerDevice device(7, 16, random());
+    ASSERT_TRUE(Store::format(device, small_superblock(4)));
+    Workload workload(random());
+    {
+      auto store = open_store(device);
+      ASSERT_TRUE(store);
+      device.cut_power_after(1 + random() % 100);
+      workload.run(*store, 200);
+    }
+    device.restore_power();
+    const std::uint64_t changes = device.changes();
+    auto store = open_store(device, true);
+    ASSERT_TRUE(store);
+    workload.expect_recovered(*store);
+    ASSERT_TRUE(store->commit());
+    ASSERT_TRUE(store->close());
+    EXPECT_EQ(device.changes(), changes);
+  }
+}
+
+}  // namespace
+}  // namespace lazyfs::meta

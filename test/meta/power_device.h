@@ -1,0 +1,156 @@
+// A banded device in memory that loses power: at the n-th call from now, or when the test says so. What no
+// flush covered is then kept, lost or torn, at random, within what device/device.h allows; blocks that
+// were not really written show what lay there in an earlier life of the band.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/mutex.h"
+#include "device/device.h"
+
+namespace lazyfs::meta {
+
+class PowerDevice final : public device::Device {
+ public:
+  PowerDevice(std::uint32_t bands, std::uint32_t band_blocks, std::uint64_t seed) : random_(seed) {
+    geometry_.band_blocks.assign(bands, band_blocks);
+    geometry_.band_kinds.assign(bands, device::BandKind::kShingled);
+    for (std::uint32_t i = 0; i < bands; ++i) {
+      bands_.emplace_back().bytes = AlignedBuffer::zeroed(std::size_t{band_blocks} * kBlockBytes);
+    }
+  }
+
+  // The n-th change from now (append, reset, flush) fails, an append perhaps half done, and everything
+  // after it until restore_power(). 0: never.
+  void cut_power_after(std::uint64_t changes) { left_ = changes; }
+  bool is_dead() const { return dead_; }
+  std::uint64_t changes() const { return changes_; }
+
+  // What a host finds when the power is back.
+  void restore_power() {
+    MutexLock lock(mu_);
+    for (Band& band : bands_) tear(band);
+    dead_ = false;
+    left_ = 0;
+  }
+
+  const device::Geometry& geometry() const override { return geometry_; }
+  device::Capabilities capabilities() const override { return {}; }
+  std::string name() const override { return "power"; }
+  using Device::append;
+
+  Result<> read(BandAddress from, std::span<std::byte> to) override {
+    MutexLock lock(mu_);
+    if (dead_) return fail(Errc::kPowerCut);
+    TRY(device::check_read(geometry_, from, to.size(), bands_[from.band.value].write_pointer));
+    std::memcpy(to.data(), bands_[from.band.value].at(from.rba), to.size());
+    return ok();
+  }
+
+  Result<> append(BandAddress to, std::span<const device::Piece> pieces) override {
+    MutexLock lock(mu_);
+    if (dead_) return fail(Errc::kPowerCut);
+    Band& band = bands_[to.band.value];
+    TRY(device::check_append(geometry_, to, pieces, band.write_pointer));
+    const bool cut = count_change();
+    std::size_t blocks = device::bytes_of(pieces) / kBlockBytes;
+    if (cut) blocks = random_() % (blocks + 1);
+    for (const device::Piece& piece : pieces) {
+      for (std::size_t at = 0; at < piece.size() && blocks > 0; at += kBlockBytes, --blocks) {
+        band.remember(band.write_pointer);
+        std::memcpy(band.at(band.write_pointer++), piece.data() + at, kBlockBytes);
+      }
+    }
+    return cut ? fail(Errc::kPowerCut) : ok();
+  }
+
+  Result<std::uint32_t> write_pointer(BandId band) override {
+    MutexLock lock(mu_);
+    if (dead_) return fail(Errc::kPowerCut);
+    if (!geometry_.has(band)) return fail(Errc::kBadBand);
+    return bands_[band.value].write_pointer;
+  }
+  Result<> set_write_pointer(BandId, std::uint32_t) override { return fail(Errc::kUnsupported); }
+
+  Result<> reset(BandId band) override {
+    MutexLock lock(mu_);
+    if (dead_ || count_change()) return fail(Errc::kPowerCut);
+    bands_[band.value].write_pointer = 0;
+    bands_[band.value].was_reset = true;
+    return ok();
+  }
+
+  Result<device::BandReport> report(BandId) override { return fail(Errc::kUnsupported); }
+
+  Result<> flush() override {
+    MutexLock lock(mu_);
+    if (dead_ || count_change()) return fail(Errc::kPowerCut);
+    for (Band& band : bands_) band.settle();
+    return ok();
+  }
+
+  // Turns a bit of a block over.
+  void damage(BandAddress at, std::size_t bit) {
+    MutexLock lock(mu_);
+    bands_[at.band.value].at(at.rba)[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+  }
+
+ private:
+  using Block = std::vector<std::byte>;
+  struct Band {
+    AlignedBuffer bytes;
+    std::uint32_t write_pointer = 0;
+    std::uint32_t flushed = 0;             // write pointer at the last flush
+    bool was_reset = false;                // since then
+    std::map<std::uint32_t, Block> before;  // what the blocks written since then held
+
+    std::byte* at(std::uint32_t rba) { return bytes.data() + std::size_t{rba} * kBlockBytes; }
+    void remember(std::uint32_t rba) { before.try_emplace(rba, at(rba), at(rba) + kBlockBytes); }
+    void settle() {
+      flushed = write_pointer;
+      was_reset = false;
+      before.clear();
+    }
+  };
+
+  bool count_change() {
+    ++changes_;
+    if (left_ > 0 && --left_ == 0) dead_ = true;
+    return dead_;
+  }
+
+  void tear(Band& band) {
+    const unsigned mode = random_() % 4;  // 0: all kept, 1: all lost, else mixed
+    std::uint32_t lowest = band.was_reset ? 0 : band.flushed;
+    std::uint32_t write_pointer = band.write_pointer;
+    if (band.was_reset && random_() % 3 == 0) write_pointer = band.flushed;
+    if (mode == 1) write_pointer = band.was_reset && random_() % 2 == 0 ? band.flushed : lowest;
+    if (mode > 1 && write_pointer > lowest) {
+      write_pointer = lowest + static_cast<std::uint32_t>(random_() % (write_pointer - lowest + 1));
+      if (random_() % 2 == 0) write_pointer = band.write_pointer;
+    }
+    for (auto& [rba, block] : band.before) {
+      const bool lost = mode == 1 || (mode > 1 && random_() % 3 == 0);
+      if (!lost) continue;
+      if (random_() % 4 == 0) {
+        for (std::size_t i = 0; i < kBlockBytes; i += 8) block[i] = static_cast<std::byte>(random_());
+      }
+      std::memcpy(band.at(rba), block.data(), kBlockBytes);
+    }
+    band.write_pointer = write_pointer;
+    band.settle();
+  }
+
+  device::Geometry geometry_;
+  Mutex mu_;
+  std::mt19937_64 random_;
+  std::vector<Band> bands_;
+  bool dead_ = false;
+  std::uint64_t left_ = 0, changes_ = 0;
+};
+
+}  // namespace lazyfs::meta
