@@ -1,4 +1,5 @@
-// What the metadata store costs on its own, on a device in memory: `meta_store [ITEMS]`. One line a figure.
+// What the metadata store costs on its own, on a device in memory: `meta_store [ITEMS]`. One line a
+// figure.
 #include <malloc.h>
 
 #include <array>
@@ -71,12 +72,14 @@ void bench_store(std::size_t items) {
   });
   measure("apply: 5 puts replacing, random, warm", items / 4, [&](std::size_t) {
     Batch batch;
-    for (int k = 0; k < 5; ++k) batch.put({first + random() % items, 1, 0}, std::span(value).first(80));
+    for (int k = 0; k < 5; ++k)
+      batch.put({first + random() % items, 1, 0}, std::span(value).first(80));
     value[0] = static_cast<std::byte>(random());
     must(store->apply(batch).has_value(), "apply");
   });
   measure("scan of 100 items", items / 100, [&](std::size_t) {
-    must(store->scan({first + random() % (items - 100), 0, 0}, {~0ull, 0, 0}, 100).has_value(), "scan");
+    must(store->scan({first + random() % (items - 100), 0, 0}, {~0ull, 0, 0}, 100).has_value(),
+         "scan");
   });
   measure("commit of one small change", 1000, [&](std::size_t i) {
     create_file(*store, first + items + i, value);
@@ -98,11 +101,12 @@ void bench_store(std::size_t items) {
                 (now_us() - begin) / static_cast<double>(items));
   }
   const StoreStats stats = store->stats();
-  std::printf("tree: height %lu, %lu nodes, %lu cached; log %lu of %lu blocks live; %lu transactions, "
-              "%lu nodes written, %lu of them cleaned; longest cycle %.1f ms\n",
-              stats.tree_height, stats.jmap_entries, stats.nodes_cached, stats.log_live_blocks,
-              stats.log_total_blocks, stats.transactions, stats.nodes_written, stats.nodes_cleaned,
-              static_cast<double>(stats.commit_ns_max) / 1e6);
+  std::printf(
+      "tree: height %lu, %lu nodes, %lu cached; log %lu of %lu blocks live; %lu transactions, "
+      "%lu nodes written, %lu of them cleaned; longest cycle %.1f ms\n",
+      stats.tree_height, stats.jmap_entries, stats.nodes_cached, stats.log_live_blocks,
+      stats.log_total_blocks, stats.transactions, stats.nodes_written, stats.nodes_cleaned,
+      static_cast<double>(stats.commit_ns_max) / 1e6);
   must(store->close().has_value(), "close");
   store.reset();
   measure("open after a clean end", 1, [&](std::size_t) {

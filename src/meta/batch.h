@@ -17,7 +17,7 @@ class Batch {
   struct Entry {
     Key key;
     Change change;
-    std::uint32_t value_at;    // into bytes()
+    std::uint32_t value_at;  // into bytes()
     std::uint32_t value_bytes;
   };
 

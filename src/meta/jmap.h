@@ -1,14 +1,14 @@
 // jmap: where the newest image of each node lies, and which nodes of each part of the log are still
-// live. Source: ext4-lazy (FAST'17, section 3.2), where an entry took 66 bytes; here 56 (docs/jmap.md).
+// live. Source: ext4-lazy (FAST'17, section 3.2), where an entry took 66 bytes; here 56
+// (docs/jmap.md).
 #pragma once
 
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
-
-#include <boost/intrusive/list.hpp>
-#include <boost/intrusive/set.hpp>
 
 #include "base/types.h"
 #include "meta/log_format.h"
@@ -30,7 +30,7 @@ struct JmapEntry
     : bi::set_base_hook<bi::tag<JmapTreeTag>, bi::link_mode<kHookMode>, bi::optimize_size<true>>,
       bi::list_base_hook<bi::tag<JmapPartTag>, bi::link_mode<kHookMode>> {
   NodeNo node;
-  std::uint64_t packed_address = 0;  // BandAddress::packed(): an address of our own would be no smaller
+  std::uint64_t packed_address = 0;  // BandAddress::packed()
 
   BandAddress address() const { return BandAddress::unpack(packed_address); }
   friend bool operator<(const JmapEntry& a, const JmapEntry& b) { return a.node < b.node; }
@@ -42,12 +42,13 @@ struct JmapNodeOf {
   const NodeNo& operator()(const JmapEntry& entry) const { return entry.node; }
 };
 
-// A run of one transaction in one band, and the nodes whose newest image it holds. Neither copied nor
-// moved: entries point into the list.
+// A run of one transaction in one band, and the nodes whose newest image it holds. Neither copied
+// nor moved: entries point into the list.
 struct Part {
-  using LiveList = bi::list<JmapEntry, bi::base_hook<bi::list_base_hook<
-                                           bi::tag<JmapPartTag>, bi::link_mode<kHookMode>>>,
-                            bi::constant_time_size<false>>;
+  using LiveList =
+      bi::list<JmapEntry,
+               bi::base_hook<bi::list_base_hook<bi::tag<JmapPartTag>, bi::link_mode<kHookMode>>>,
+               bi::constant_time_size<false>>;
   explicit Part(PartAddress where, BandId in, std::uint32_t length)
       : address(where), band(in), blocks(length) {}
   Part(const Part&) = delete;
@@ -84,10 +85,11 @@ class Jmap {
   }
 
  private:
-  using Tree = bi::set<JmapEntry,
-                       bi::base_hook<bi::set_base_hook<bi::tag<JmapTreeTag>, bi::link_mode<kHookMode>,
-                                                       bi::optimize_size<true>>>,
-                       bi::key_of_value<JmapNodeOf>, bi::constant_time_size<false>>;
+  using Tree =
+      bi::set<JmapEntry,
+              bi::base_hook<bi::set_base_hook<bi::tag<JmapTreeTag>, bi::link_mode<kHookMode>,
+                                              bi::optimize_size<true>>>,
+              bi::key_of_value<JmapNodeOf>, bi::constant_time_size<false>>;
   static constexpr std::size_t kSlabEntries = 1170;  // 64 KiB
 
   JmapEntry& take();

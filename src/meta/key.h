@@ -2,12 +2,11 @@
 // (src/fs/schema.h); here they only have an order: owner, then kind, then offset.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <compare>
 #include <cstdint>
 #include <limits>
 #include <span>
-
-#include <boost/container/small_vector.hpp>
 
 namespace lazyfs::meta {
 

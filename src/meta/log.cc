@@ -108,8 +108,8 @@ std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t fr
   return plan;
 }
 
-// Moves the map to the transaction's images and returns the tail as it is then. Readers that look for a
-// node of this transaction do not come here: its images stay in memory until it is durable.
+// Moves the map to the transaction's images and returns the tail as it is then. Readers that look
+// for a node of this transaction do not come here: its images stay in memory until it is durable.
 PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
                           std::span<const NodeNo> freed) {
   for (const PartPlan& planned : plan.parts) {
@@ -117,7 +117,8 @@ PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
     {
       MutexLock lock(mu_);
       const Room& room = planned.room;
-      part = &parts_.emplace_back(PartAddress{room.slot, room.rba, plan.seq}, room.band, room.blocks);
+      part =
+          &parts_.emplace_back(PartAddress{room.slot, room.rba, plan.seq}, room.band, room.blocks);
     }
     std::uint32_t rba = planned.room.rba + planned.descriptor_blocks;
     for (std::uint32_t done = 0; done < planned.images;) {

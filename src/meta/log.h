@@ -1,6 +1,6 @@
-// The metadata log: a chain of bands to which transactions are appended, the map of what is live in it,
-// and the space that is left. docs/metadata-log.md tells how it works, docs/format.md section 3 what it
-// looks like on disk.
+// The metadata log: a chain of bands to which transactions are appended, the map of what is live in
+// it, and the space that is left. docs/metadata-log.md tells how it works, docs/format.md section 3
+// what it looks like on disk.
 #pragma once
 
 #include <deque>
@@ -54,12 +54,12 @@ struct RecoveredLog {
 };
 
 // Invariants, with mu_ held:
-//   L1  chain_ holds every band from the one where the oldest part lies to the head, slots increasing
-//   L2  a band is in exactly one of chain_, free_, retired_
-//   L3  every band of free_ is empty, and no durable commit's tail has yet to pass it
-//   L4  parts_ is ordered by place; its first part holds a live node
-// plan(), write() and release() belong to the one committing thread; all else is thread-safe. mu_ is a leaf
-// lock; no I/O is done under it.
+//   L1  chain_ holds every band from the one where the oldest part lies to the head, slots
+//   increasing L2  a band is in exactly one of chain_, free_, retired_ L3  every band of free_ is
+//   empty, and no durable commit's tail has yet to pass it L4  parts_ is ordered by place; its
+//   first part holds a live node
+// plan(), write() and release() belong to the one committing thread; all else is thread-safe. mu_
+// is a leaf lock; no I/O is done under it.
 class Log {
  public:
   struct Identity {
@@ -79,10 +79,10 @@ class Log {
 
   // Takes the space for a transaction. nullopt when it does not fit.
   std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t freed) EXCLUDES(mu_);
-  // Moves the map, appends the transaction. Not yet durable: the caller flushes the device, then calls
-  // release(). After an error nothing more may be written.
-  Result<> write(const LogPlan& plan, std::span<const LogImage> images, std::span<const NodeNo> freed,
-                 NodeNo next_node) EXCLUDES(mu_);
+  // Moves the map, appends the transaction. Not yet durable: the caller flushes the device, then
+  // calls release(). After an error nothing more may be written.
+  Result<> write(const LogPlan& plan, std::span<const LogImage> images,
+                 std::span<const NodeNo> freed, NodeNo next_node) EXCLUDES(mu_);
   // The last transaction written is durable: bands that its tail has passed are reset and free.
   void release() EXCLUDES(mu_);
 
@@ -96,7 +96,8 @@ class Log {
   std::optional<BandId> remove_free_band() EXCLUDES(mu_);
 
   struct Figures {
-    std::uint64_t live = 0, jmap_bytes = 0, available = 0;  // available: blocks, free bands included
+    std::uint64_t live = 0, jmap_bytes = 0,
+                  available = 0;  // available: blocks, free bands included
     std::uint64_t total_blocks = 0, bands = 0, free_bands = 0, parts = 0;
     std::uint64_t blocks_written = 0;
   };
@@ -124,7 +125,7 @@ class Log {
   std::uint32_t head_rba_ GUARDED_BY(mu_) = 0;
   std::uint64_t next_slot_ GUARDED_BY(mu_) = 0;
   std::uint64_t blocks_written_ GUARDED_BY(mu_) = 0;
-  PartAddress last_part_ GUARDED_BY(mu_);        // written last; `previous` of the next
+  PartAddress last_part_ GUARDED_BY(mu_);  // written last; `previous` of the next
 };
 
 // The slots of a session: strictly increasing for ever, and never given out twice, even when what a

@@ -10,9 +10,9 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kBandHeaderMagic = 0x48425A4C;   // "LZBH" in memory order
-constexpr std::uint32_t kDescriptorMagic = 0x45445A4C;   // "LZDE"
-constexpr std::uint32_t kCommitMagic = 0x4D435A4C;       // "LZCM"
+constexpr std::uint32_t kBandHeaderMagic = 0x48425A4C;  // "LZBH" in memory order
+constexpr std::uint32_t kDescriptorMagic = 0x45445A4C;  // "LZDE"
+constexpr std::uint32_t kCommitMagic = 0x4D435A4C;      // "LZCM"
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kCrcAt = 4, kCoveredAt = 8, kUuidAt = 8, kSessionAt = 24, kSlotAt = 32;
 constexpr std::size_t kRbaAt = 40, kVersionAt = 44, kBodyAt = 48;
@@ -50,8 +50,8 @@ bool is_zero_from(ConstBlockBytes from, std::size_t at) {
 }
 
 BlockStamp stamp_of(ConstBlockBytes from) {
-  BlockStamp stamp{.session = u64(from, kSessionAt), .slot = u64(from, kSlotAt),
-                   .rba = u32(from, kRbaAt)};
+  BlockStamp stamp{
+      .session = u64(from, kSessionAt), .slot = u64(from, kSlotAt), .rba = u32(from, kRbaAt)};
   std::memcpy(stamp.uuid.data(), from.data() + kUuidAt, stamp.uuid.size());
   return stamp;
 }

@@ -1,5 +1,5 @@
-// The bytes of the metadata log's own blocks: band header, descriptor block, commit record, one block
-// each. docs/format.md section 3. All three begin alike:
+// The bytes of the metadata log's own blocks: band header, descriptor block, commit record, one
+// block each. docs/format.md section 3. All three begin alike:
 //
 //   offset size field
 //        0    4 magic             "LZBH", "LZDE", "LZCM"
@@ -17,10 +17,10 @@
 // Descriptor block; those of a part stand before its node images:
 //       48    8 seq               of the transaction
 //       56    8 next_node         the lowest node number never used
-//       64    8 previous_slot     where the part before this one begins; all 0 at the first part ever
+//       64    8 previous_slot     where the part before this one begins; 0 at the very first part
 //       72    8 previous_seq
 //       80    4 previous_rba
-//       84    4 tail_rba          the oldest part that holds a live node, after this transaction
+//       84    4 tail_rba          the oldest part with a live node, after this transaction
 //       88    8 tail_slot
 //       96    8 tail_seq
 //      104    4 part              index of this part in its transaction, from 0

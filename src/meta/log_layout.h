@@ -22,26 +22,27 @@ struct Room {
 };
 
 struct PartPlan {
-  Room room;                     // rba and blocks are the part's own
+  Room room;  // rba and blocks are the part's own
   std::uint32_t descriptor_blocks = 0;
   std::uint32_t images = 0;
   std::uint32_t freed = 0;
-  bool is_last = false;          // ends with the commit record
+  bool is_last = false;  // ends with the commit record
 };
 
-// Lays a transaction into `rooms`, taken in order. Each part stands in one band and describes itself; the
-// last one has room for the commit record. Empty when it does not fit.
-std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t freed, std::span<const Room> rooms);
+// Lays a transaction into `rooms`, taken in order. Each part stands in one band and describes
+// itself; the last one has room for the commit record. Empty when it does not fit.
+std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t freed,
+                              std::span<const Room> rooms);
 
 // Everything in blocks, unless it says otherwise. docs/metadata-log.md derives the figures.
 struct LogLimits {
-  std::uint64_t capacity = 0;      // blocks behind the headers of all bands
-  std::uint64_t band = 0;          // capacity of the largest band
+  std::uint64_t capacity = 0;  // blocks behind the headers of all bands
+  std::uint64_t band = 0;      // capacity of the largest band
   std::uint64_t smallest_band = 0;
-  std::uint64_t transaction = 0;   // most that a transaction of ordinary work may take
-  std::uint64_t clean_batch = 0;   // nodes that the cleaner moves in one transaction
-  std::uint64_t reserve = 0;       // what cleaning one band may take; ordinary work leaves it alone
-  std::uint64_t live_max = 0;      // nodes that may exist, so that cleaning always makes room
+  std::uint64_t transaction = 0;  // most that a transaction of ordinary work may take
+  std::uint64_t clean_batch = 0;  // nodes that the cleaner moves in one transaction
+  std::uint64_t reserve = 0;      // what cleaning one band may take; ordinary work leaves it alone
+  std::uint64_t live_max = 0;     // nodes that may exist, so that cleaning always makes room
   std::uint64_t live_ordinary = 0;  // ... for work that does not free space
 
   // Most blocks that a transaction can take, wherever the head stands.
@@ -54,8 +55,8 @@ struct LogLimits {
   bool should_grow(std::uint64_t live) const { return live * 10 > live_max * 7; }
 };
 
-// `bands`: the sizes of the log's bands, in blocks with header; `transaction_blocks` is what the caller
-// would like for a transaction.
+// `bands`: the sizes of the log's bands, in blocks with header; `transaction_blocks` is what the
+// caller would like for a transaction.
 LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks);
 
 }  // namespace lazyfs::meta

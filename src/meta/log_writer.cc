@@ -23,7 +23,8 @@ Result<> LogWriter::write(const TransactionBytes& transaction) {
   return ok();
 }
 
-// Fills own_: the header if the band is fresh, the descriptors, the commit record if the part is the last.
+// Fills own_: the header if the band is fresh, the descriptors, the commit record if the part is
+// the last.
 void LogWriter::encode_part(const TransactionBytes& t, std::size_t index) {
   const PartPlan& part = t.plan.parts[index];
   const Room& room = part.room;

@@ -1,4 +1,5 @@
-// Appends one transaction to the log's bands: headers of fresh bands, descriptors, images, commit record.
+// Appends one transaction to the log's bands: headers of fresh bands, descriptors, images, commit
+// record.
 #pragma once
 
 #include <span>

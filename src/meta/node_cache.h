@@ -1,15 +1,14 @@
-// Nodes in memory: the table of those that are there, which of them the running transaction has changed,
-// which ones are being written, and what to evict when there are too many.
+// Nodes in memory: the table of those that are there, which of them the running transaction has
+// changed, which ones are being written, and what to evict when there are too many.
 #pragma once
 
 #include <atomic>
+#include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
-
-#include <boost/intrusive/list.hpp>
 
 #include "base/buffer.h"
 #include "base/types.h"
@@ -33,14 +32,14 @@ class ImagePool {
 struct Node : boost::intrusive::list_base_hook<  // NodeCache's list of clean nodes
                   boost::intrusive::link_mode<boost::intrusive::safe_link>> {
   NodeNo number;
-  std::byte* image = nullptr;   // as it is now
-  std::byte* frozen = nullptr;  // as the transaction being written has it, when changed since
-  Seq dirty_seq;                // newest transaction that changed it and is not durable; 0: clean
-  Seq born_seq;                 // transaction that made it; 0: read from the log
-  std::size_t dirty_index = 0;  // into the running transaction's list
-  std::uint32_t plan_mark = 0;  // last plan that counted it
+  std::byte* image = nullptr;     // as it is now
+  std::byte* frozen = nullptr;    // as the transaction being written has it, when changed since
+  Seq dirty_seq;                  // newest transaction that changed it and is not durable; 0: clean
+  Seq born_seq;                   // transaction that made it; 0: read from the log
+  std::size_t dirty_index = 0;    // into the running transaction's list
+  std::uint32_t plan_mark = 0;    // last plan that counted it
   std::uint16_t next_insert = 0;  // where the next insertion is if somebody inserts in order
-  bool dead = false;            // freed; here only until nobody holds it any more
+  bool dead = false;              // freed; here only until nobody holds it any more
   std::atomic<bool> referenced{true};
   std::atomic<std::uint32_t> pins{0};
 
@@ -78,11 +77,12 @@ struct Changes {
 };
 
 // Invariants:
-//   C1  a node with dirty_seq == running().seq is in running().dirty, at dirty_index, and nowhere else dirty
-//   C2  a node of flight() keeps the image that is written until land(): a change copies it first
-//   C3  the clean list holds exactly the nodes of the table with dirty_seq 0
-//   C4  only clean, unpinned nodes are evicted
-// Guarded by the store's tree lock: exclusive for everything that is not const, except touch() and pins.
+//   C1  a node with dirty_seq == running().seq is in running().dirty, at dirty_index, and nowhere
+//   else dirty C2  a node of flight() keeps the image that is written until land(): a change copies
+//   it first C3  the clean list holds exactly the nodes of the table with dirty_seq 0 C4  only
+//   clean, unpinned nodes are evicted
+// Guarded by the store's tree lock: exclusive for everything that is not const, except touch() and
+// pins.
 class NodeCache {
  public:
   NodeCache(std::size_t limit_nodes, std::uint32_t fs_tag, Seq running, NodeNo next_node,
@@ -121,7 +121,8 @@ class NodeCache {
   const Changes& flight() const { return flight_; }
   // The running transaction is to be written; a new one runs. Requires that none is in flight.
   void seal();
-  // The image that the transaction in flight writes. Its bytes from kNodeStampBytes on do not change.
+  // The image that the transaction in flight writes. Its bytes from kNodeStampBytes on do not
+  // change.
   static std::byte* flight_image(const Node& node) {
     return node.frozen != nullptr ? node.frozen : node.image;
   }

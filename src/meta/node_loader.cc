@@ -3,8 +3,8 @@
 
 namespace lazyfs::meta {
 
-// While the number stands in loading_, nobody else can bring the node into memory, so nobody can change
-// it, and its place in the log stays what it is.
+// While the number stands in loading_, nobody else can bring the node into memory, so nobody can
+// change it, and its place in the log stays what it is.
 Result<NodePin> NodeLoader::load(NodeNo number) {
   std::shared_ptr<Loading> loading;
   {
@@ -57,8 +57,9 @@ Result<Node*> NodeLoader::read(NodeNo number) {
                               place->seq, cache_.fs_tag());
     }
     if (!trouble) {
-      log::error("node {} of transaction {} at band {} block {}: {}", number.value, place->seq.value,
-                 place->address.band.value, place->address.rba, describe(trouble.error()));
+      log::error("node {} of transaction {} at band {} block {}: {}", number.value,
+                 place->seq.value, place->address.band.value, place->address.rba,
+                 describe(trouble.error()));
     }
   }
   WriterLock lock(tree_mu_);

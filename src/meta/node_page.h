@@ -1,5 +1,5 @@
-// A tree node: one block with a header, a sorted array of slots and a heap of cells that grows down from
-// the block's end. Leaves and inner nodes look alike; an inner node's values are node numbers.
+// A tree node: one block with a header, a sorted array of slots and a heap of cells that grows down
+// from the block's end. Leaves and inner nodes look alike; an inner node's values are node numbers.
 // docs/format.md section 4.
 //
 //   offset size field
@@ -45,16 +45,16 @@ inline constexpr std::size_t kInnerItemRoom = item_room(8);
 static_assert(3 * item_room(kMaxValueBytes) <= kNodeRoomBytes);
 
 // Checks the whole image. Everything below may then trust it.
-// Errors: kNodeChecksumBad; kNodeBad when it is not `node`, written by `seq` in this filesystem, or holds
-// impossible values.
+// Errors: kNodeChecksumBad; kNodeBad when it is not `node`, written by `seq` in this filesystem, or
+// holds impossible values.
 Result<> validate_node(std::span<const std::byte, kBlockBytes> image, NodeNo node, Seq seq,
                        std::uint32_t fs_tag);
 
 // A view of a node's 4096 bytes, which the caller owns and which validate_node() has passed or
 // format() made.
 //
-// Invariants: N1 slots are in strictly increasing order of their keys; N2 cells lie in [heap_at, 4096)
-// and do not overlap; N3 cells + holes fill the heap exactly.
+// Invariants: N1 slots are in strictly increasing order of their keys; N2 cells lie in [heap_at,
+// 4096) and do not overlap; N3 cells + holes fill the heap exactly.
 class ConstNodePage {
  public:
   explicit ConstNodePage(const std::byte* bytes) : bytes_(bytes) {}
@@ -74,9 +74,7 @@ class ConstNodePage {
     return {bytes_ + cell + kCellHeaderBytes, get<std::uint16_t>(cell + 17)};
   }
   // Inner nodes: the child below item i.
-  NodeNo child(unsigned i) const {
-    return NodeNo{get<std::uint64_t>(slot(i) + kCellHeaderBytes)};
-  }
+  NodeNo child(unsigned i) const { return NodeNo{get<std::uint64_t>(slot(i) + kCellHeaderBytes)}; }
   std::size_t room_of(unsigned i) const { return item_room(value(i).size()); }
 
   // Index of the first item whose key is not less than `key`; count() if there is none.
@@ -93,7 +91,9 @@ class ConstNodePage {
   T get(std::size_t at) const {
     return load_le<T>(std::span<const std::byte, sizeof(T)>(bytes_ + at, sizeof(T)));
   }
-  std::size_t slot(unsigned i) const { return get<std::uint16_t>(kNodeHeaderBytes + kSlotBytes * i); }
+  std::size_t slot(unsigned i) const {
+    return get<std::uint16_t>(kNodeHeaderBytes + kSlotBytes * i);
+  }
   Key key_at(std::size_t cell) const {
     return {get<std::uint64_t>(cell), get<std::uint8_t>(cell + 8), get<std::uint64_t>(cell + 9)};
   }

@@ -14,8 +14,8 @@ namespace {
 constexpr std::uint32_t kWindowBlocks = 256;
 constexpr std::uint32_t kFirstSearchBlocks = 16;
 
-// Reads blocks for somebody who goes backwards: a read close to the one before takes what lies in front
-// of it along.
+// Reads blocks for somebody who goes backwards: a read close to the one before takes what lies in
+// front of it along.
 class BackwardReader {
  public:
   explicit BackwardReader(device::Device& device)
@@ -74,7 +74,8 @@ class Recovery {
   Result<std::vector<FoundPart>> find_newest();
   void read_what_can_be_read(BandAddress at, AlignedBuffer& to);
   Result<std::vector<FoundPart>> search_band(const FoundBand& band);
-  Result<std::vector<FoundPart>> read_transaction(const FoundBand& band, const CommitRecord& record);
+  Result<std::vector<FoundPart>> read_transaction(const FoundBand& band,
+                                                  const CommitRecord& record);
   Result<FoundPart> read_part(PartAddress at);
   Result<> read_descriptor(const FoundBand& band, std::uint32_t block, FoundPart& part,
                            std::uint32_t& blocks);
@@ -102,7 +103,8 @@ Result<> Recovery::find_bands() {
   return ok();
 }
 
-// The band's place in the log by its header, or, should that be damaged, by the part behind it. 0: none.
+// The band's place in the log by its header, or, should that be damaged, by the part behind it. 0:
+// none.
 std::uint64_t Recovery::slot_of(BandId band) {
   if (const auto block = reader_.block({band, 0}); block) {
     const auto header = decode_band_header(*block);
@@ -120,8 +122,8 @@ std::uint64_t Recovery::slot_of(BandId band) {
   return 0;
 }
 
-// Whether the session that wrote the block can have committed `seq`. Whatever the sessions before the
-// present one wrote behind the transaction with which it began was given up then.
+// Whether the session that wrote the block can have committed `seq`. Whatever the sessions before
+// the present one wrote behind the transaction with which it began was given up then.
 bool Recovery::is_believable(const BlockStamp& stamp, Seq seq) const {
   if (stamp.uuid != superblock_.uuid || stamp.session > superblock_.session) return false;
   const bool before = seq.value <= superblock_.session_start_seq;
@@ -190,9 +192,9 @@ Result<> Recovery::verify_images(const FoundPart& part) {
   return ok();
 }
 
-// The parts of the transaction that ends with `record`, last part first. It is whole: every descriptor
-// is there and right, and every image too unless it is known to have been durable (then a damaged image
-// is that node's trouble alone).
+// The parts of the transaction that ends with `record`, last part first. It is whole: every
+// descriptor is there and right, and every image too unless it is known to have been durable (then
+// a damaged image is that node's trouble alone).
 Result<std::vector<FoundPart>> Recovery::read_transaction(const FoundBand& band,
                                                           const CommitRecord& record) {
   std::vector<FoundPart> parts;

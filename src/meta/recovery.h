@@ -1,10 +1,10 @@
 // Finds the newest whole transaction in the log and walks from it back to its tail. Only reads.
 //
-// Why this is right after any crash (docs/metadata-log.md has it at length): a transaction begins to be
-// written only when everything before it is durable, so at most the last one is torn, and that one is
-// verified block by block. Parts are chained backwards, so leftovers of torn transactions, which no later
-// part names, are never reached. A leftover of an earlier session, should it reappear, carries a session
-// and a seq that the superblock rules out.
+// Why this is right after any crash (docs/metadata-log.md has it at length): a transaction begins
+// to be written only when everything before it is durable, so at most the last one is torn, and
+// that one is verified block by block. Parts are chained backwards, so leftovers of torn
+// transactions, which no later part names, are never reached. A leftover of an earlier session,
+// should it reappear, carries a session and a seq that the superblock rules out.
 #pragma once
 
 #include "base/result.h"
@@ -14,9 +14,9 @@
 
 namespace lazyfs::meta {
 
-// Errors: kLogTailLost when no whole transaction is found, when the newest one is older than what the
-// superblock says was durable, or when a part between it and its tail is missing; kLogDescriptorBad when
-// such a part is damaged; what the device returns.
+// Errors: kLogTailLost when no whole transaction is found, when the newest one is older than what
+// the superblock says was durable, or when a part between it and its tail is missing;
+// kLogDescriptorBad when such a part is damaged; what the device returns.
 Result<RecoveredLog> recover_log(device::Device& device, const Superblock& superblock);
 
 }  // namespace lazyfs::meta

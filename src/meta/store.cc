@@ -99,8 +99,8 @@ StoreImpl::StoreImpl(device::Device& device, const StoreOptions& options, Superb
 Result<> StoreImpl::start() {
   update_limits();
   if (!options_.read_only) {
-    // From here on the newest transaction found is durable, and nothing that an earlier session wrote
-    // behind it can come back.
+    // From here on the newest transaction found is durable, and nothing that an earlier session
+    // wrote behind it can come back.
     Superblock next;
     {
       MutexLock lock(commit_mu_);
@@ -144,8 +144,8 @@ Result<> StoreImpl::close() {
     background_.join();
   }
   if (options_.read_only || failed() || !result) return result;
-  // The next opening need not verify the last transaction, and a bit that flips in it meanwhile is the
-  // trouble of one node.
+  // The next opening need not verify the last transaction, and a bit that flips in it meanwhile is
+  // the trouble of one node.
   Superblock next = superblock();
   next.durable_seq = durable_seq().value;
   TRY(superblock_log_->write(next));
@@ -207,8 +207,8 @@ Result<T> StoreImpl::ask_tree(Ask ask) {
   }
 }
 
-// `missing_before` is the node that was last found to be in no map. Once that may be because somebody
-// freed it just then; if the tree still names it, it is lost.
+// `missing_before` is the node that was last found to be in no map. Once that may be because
+// somebody freed it just then; if the tree still names it, it is lost.
 Result<> StoreImpl::load_missing(const Miss& miss, NodeNo& missing_before,
                                  std::vector<NodePin>& pins) {
   if (miss.node.value == 0) return fail(miss.error);

@@ -1,9 +1,10 @@
-// The metadata store: an ordered map from Key to small values, kept in one B+tree whose nodes live in
-// a log. Reads see every change that apply() has made; a change is durable once commit() that began
-// after it has returned. After a crash the store holds the state at some transaction boundary at or
-// after the last completed commit(), and every batch is in it whole or not at all.
+// The metadata store: an ordered map from Key to small values, kept in one B+tree whose nodes live
+// in a log. Reads see every change that apply() has made; a change is durable once commit() that
+// began after it has returned. After a crash the store holds the state at some transaction boundary
+// at or after the last completed commit(), and every batch is in it whole or not at all.
 //
-// Source: ext4-lazy (FAST'17, section 3): log, jmap, cleaner. docs/metadata-log.md has the algorithm.
+// Source: ext4-lazy (FAST'17, section 3): log, jmap, cleaner. docs/metadata-log.md has the
+// algorithm.
 #pragma once
 
 #include <chrono>
@@ -25,9 +26,9 @@ struct StoreOptions {
   std::size_t cache_bytes = std::size_t{64} << 20;        // nodes kept in memory
   std::size_t transaction_bytes = std::size_t{32} << 20;  // a running transaction larger than this
                                                           // is committed without being asked
-  bool background = true;   // own thread: commits large transactions and cleans. Without it the same
-                            // work is done inside commit(), so that tests replay exactly
-  bool read_only = false;   // never writes to the device; apply() fails with kReadOnly
+  bool background = true;  // own thread: commits large transactions and cleans. Without it the same
+                           // work is done inside commit(), so that tests replay exactly
+  bool read_only = false;  // never writes to the device; apply() fails with kReadOnly
 };
 
 // How far into its reserve a change may reach when the log is nearly full.
@@ -38,7 +39,7 @@ enum class Reserve : std::uint8_t {
 
 // Every figure counts since the store was opened, or is the state now.
 struct StoreStats {
-  std::uint64_t transactions = 0;       // committed
+  std::uint64_t transactions = 0;        // committed
   std::uint64_t log_blocks_written = 0;  // all appends: descriptors, nodes, commit records
   std::uint64_t nodes_written = 0;       // node images appended, of these ...
   std::uint64_t nodes_cleaned = 0;       // ... moved by the cleaner, unchanged
@@ -50,7 +51,7 @@ struct StoreStats {
   std::uint64_t jmap_bytes = 0;
   std::uint64_t nodes_cached = 0;
   std::uint64_t nodes_dirty = 0;
-  std::uint64_t node_reads = 0;          // node images read from the device
+  std::uint64_t node_reads = 0;  // node images read from the device
   std::uint64_t tree_height = 0;
   std::uint64_t commit_ns_max = 0;
 };
@@ -77,8 +78,8 @@ class Store {
   virtual Result<std::vector<Item>> scan(Key first, Key last, std::size_t max_items) = 0;
 
   // Makes all changes of `batch` at once. Returns the transaction they belong to.
-  // Errors (nothing is changed then): kLogFull, kBatchTooLarge, kValueTooLarge, kItemBad, kReadOnly,
-  // kLogFailed, and what reading a node can give.
+  // Errors (nothing is changed then): kLogFull, kBatchTooLarge, kValueTooLarge, kItemBad,
+  // kReadOnly, kLogFailed, and what reading a node can give.
   virtual Result<Seq> apply(const Batch& batch, Reserve reserve = Reserve::kNone) = 0;
 
   // Makes everything applied before the call durable, together with all data that was appended to
@@ -89,11 +90,13 @@ class Store {
   virtual Seq durable_seq() const = 0;
 
   // Called from a committing thread, with no lock held, after each commit became durable. Set once,
-  // before the first apply().
+  // before the first apply(). It must not call apply() or commit(): those may wait for the very
+  // commit that calls it.
   virtual void on_durable(std::function<void(Seq)> listener) = 0;
-  // Where the log gets a band from when it is too live, and where it gives one back. A taken band is
-  // free, and the store's alone from then on; it is given back reset. Called with no lock held. Set
-  // once, before the first apply(); without it the log cannot grow.
+  // Where the log gets a band from when it is too live, and where it gives one back. A taken band
+  // is free, and the store's alone from then on; it is given back reset. Called with no lock held.
+  // Set once, before the first apply(); without it the log cannot grow. Neither function may call
+  // the store back.
   struct BandSource {
     std::function<Result<BandId>()> take;
     std::function<void(BandId)> give_back;

@@ -41,9 +41,10 @@ StoreImpl::Gathered StoreImpl::gather() {
   return gathered;
 }
 
-// A node that is no good must not hold the tail for ever: its bytes move as they are. They stay no good
-// (the seq in them is not that of the transaction they are in now), and what can be learnt from them
-// is still there. A block that the device does not read may be readable tomorrow, and holds the tail.
+// A node that is no good must not hold the tail for ever: its bytes move as they are. They stay no
+// good (the seq in them is not that of the transaction they are in now), and what can be learnt
+// from them is still there. A block that the device does not read may be readable tomorrow, and
+// holds the tail.
 void StoreImpl::gather_damaged(NodeNo node, Gathered& to) {
   const auto place = log_.find(node);
   if (!place) return;
@@ -120,8 +121,8 @@ void StoreImpl::adapt_size() {
   if (!source_.give_back || sizes.size() <= superblock().min_log_bands) return;
   sizes.erase(std::ranges::max_element(sizes));
   const LogLimits fewer = limits_of(sizes, limits.transaction);
-  const bool roomy = live * 3 < fewer.live_max &&
-                     log_.available() > 2 * limits.band + limits.low_water(live);
+  const bool roomy =
+      live * 3 < fewer.live_max && log_.available() > 2 * limits.band + limits.low_water(live);
   if (!roomy) return;
   const auto band = log_.remove_free_band();
   if (!band) return;

@@ -17,8 +17,8 @@ Result<> StoreImpl::commit() {
   return run_cycle(Work::kCommit);
 }
 
-// Runs a cycle, or shares one: a commit that starts after the call serves it. Who wants cleaning or growth
-// while another cycle runs just waits for that one, and looks again.
+// Runs a cycle, or shares one: a commit that starts after the call serves it. Who wants cleaning or
+// growth while another cycle runs just waits for that one, and looks again.
 Result<> StoreImpl::run_cycle(Work work) {
   {
     MutexLock lock(commit_mu_);
@@ -57,10 +57,14 @@ void StoreImpl::end_cycle(std::uint64_t took_ns) {
 
 Result<> StoreImpl::do_work(Work work) {
   switch (work) {
-    case Work::kClean: return write_transaction(gather());
-    case Work::kGrow: return grow();
-    case Work::kAdapt: return adapt_size(), ok();
-    case Work::kCommit: break;
+    case Work::kClean:
+      return write_transaction(gather());
+    case Work::kGrow:
+      return grow();
+    case Work::kAdapt:
+      return adapt_size(), ok();
+    case Work::kCommit:
+      break;
   }
   TRY(write_transaction(Gathered{}));
   if (options_.background) {
@@ -95,7 +99,8 @@ Result<> StoreImpl::write_transaction(Gathered to_clean) {
   return ok();
 }
 
-// Freezes the running transaction and takes its place in the log. nullopt: there is nothing to write.
+// Freezes the running transaction and takes its place in the log. nullopt: there is nothing to
+// write.
 Result<std::optional<LogPlan>> StoreImpl::seal(Gathered& to_clean) {
   WriterLock lock(tree_mu_);
   Changes& running = cache_.running();
@@ -134,8 +139,8 @@ Result<> StoreImpl::write_sealed(const LogPlan& plan, std::span<const LogImage> 
   return device_.flush();
 }
 
-// The images of the flight, each with its seq and checksum. Readers look at them meanwhile, but not at the
-// bytes that are stamped.
+// The images of the flight, each with its seq and checksum. Readers look at them meanwhile, but not
+// at the bytes that are stamped.
 std::vector<LogImage> StoreImpl::stamp_images() {
   std::vector<LogImage> images;
   std::vector<std::byte*> bytes;
@@ -184,8 +189,8 @@ void StoreImpl::land_sealed() {
 }
 
 void StoreImpl::fail_for_ever(Errc cause, const char* what) {
-  log::error("metadata log: {} of transaction behind {} failed: {}; the volume is read-only now", what,
-             durable_seq().value, describe(cause));
+  log::error("metadata log: {} of transaction behind {} failed: {}; the volume is read-only now",
+             what, durable_seq().value, describe(cause));
   failed_.store(true, std::memory_order_release);
 }
 

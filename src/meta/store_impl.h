@@ -1,5 +1,5 @@
-// The store: tree, cache and log joined, with commits, cleaning and growth. See meta/store.h for what it
-// promises, docs/metadata-log.md for how.
+// The store: tree, cache and log joined, with commits, cleaning and growth. See meta/store.h for
+// what it promises, docs/metadata-log.md for how.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ class NodeLoader {
   NodeLoader(device::Device& device, const Log& log, SharedMutex& tree_mu, NodeCache& cache)
       : device_(device), log_(log), tree_mu_(tree_mu), cache_(cache) {}
 
-  // The node, in memory and pinned. Errors: kNodeMissing when the map does not have it (it may just have
-  // been freed: look at the tree again), kNodeChecksumBad, kNodeBad, what the device returns.
+  // The node, in memory and pinned. Errors: kNodeMissing when the map does not have it (it may just
+  // have been freed: look at the tree again), kNodeChecksumBad, kNodeBad, what the device returns.
   Result<NodePin> load(NodeNo number) EXCLUDES(mu_);
   std::uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
 
@@ -47,8 +47,8 @@ class NodeLoader {
 };
 
 // Lock order: commit_mu_, tree_mu_, then the leaves: Log's mu_, NodeLoader's mu_, background_mu_.
-// Device I/O is done with none of them held. A cycle is a commit, cleaning or growing; at most one runs at
-// a time (busy_), and the thread that runs it is "the committing thread".
+// Device I/O is done with none of them held. A cycle is a commit, cleaning or growing; at most one
+// runs at a time (busy_), and the thread that runs it is "the committing thread".
 class StoreImpl final : public Store {
  public:
   StoreImpl(device::Device& device, const StoreOptions& options, Superblock superblock,

@@ -11,8 +11,8 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kPieceBlocks = 64;
-// Each crash leaves at most one torn block behind the last whole record, so the newest record is found
-// at once. Only a band that holds no superblock at all is read this far.
+// Each crash leaves at most one torn block behind the last whole record, so the newest record is
+// found at once. Only a band that holds no superblock at all is read this far.
 constexpr std::uint32_t kSearchBlocks = 4096;
 
 struct Search {

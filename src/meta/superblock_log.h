@@ -1,5 +1,5 @@
-// Writes superblock records: one after the other into both super bands, with a flush behind each, so
-// that at every moment at least one band holds the newest record that was ever reported written.
+// Writes superblock records: one after the other into both super bands, with a flush behind each,
+// so that at every moment at least one band holds the newest record that was ever reported written.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ class SuperblockLog {
   static Result<> format(device::Device& device, Superblock first);
 
   const Superblock& current() const { return current_; }
-  // Makes `next`, with the next sequence number, the newest record. Durable on return. Fails only when
-  // neither band takes it; current() is then still the newest that is certain.
+  // Makes `next`, with the next sequence number, the newest record. Durable on return. Fails only
+  // when neither band takes it; current() is then still the newest that is certain.
   Result<> write(Superblock next);
 
  private:

@@ -155,7 +155,8 @@ Cut balanced_cut(ConstNodePage page, unsigned i, std::size_t room) {
   std::size_t left = 0;
   for (unsigned at = 0; at < page.count(); ++at) {
     if (at == i) {
-      if (left + room > half && at > 0) return {at, left + room <= kNodeRoomBytes && left < half / 2};
+      if (left + room > half && at > 0)
+        return {at, left + room <= kNodeRoomBytes && left < half / 2};
       left += room;
     }
     if (left >= half && at > 0) return {at, i < at};
@@ -239,7 +240,8 @@ void Tree::erase(Key key) {
   shrink();
 }
 
-// Frees the node at `depth`, which is empty or has given away its items, and its parent's item for it.
+// Frees the node at `depth`, which is empty or has given away its items, and its parent's item for
+// it.
 void Tree::remove_child(Path& path, unsigned depth) {
   cache_.free_node(path.at(depth));
   Node& parent = path.at(depth - 1);
@@ -268,12 +270,14 @@ void Tree::merge_if_small(Path& path, unsigned depth) {
   if (i > 0) merge(path, depth - 1, i - 1);
 }
 
-// Joins the children left_index and left_index + 1 if both are in memory and fit with room to spare.
+// Joins the children left_index and left_index + 1 if both are in memory and fit with room to
+// spare.
 bool Tree::merge(Path& path, unsigned parent_depth, unsigned left_index) {
   const ConstNodePage parent = path.at(parent_depth).page();
   Node* left = cache_.find(parent.child(left_index));
   Node* right = cache_.find(parent.child(left_index + 1));
-  if (left == nullptr || right == nullptr || left == right || left->page().level() != right->page().level() ||
+  if (left == nullptr || right == nullptr || left == right ||
+      left->page().level() != right->page().level() ||
       left->page().used_bytes() + right->page().used_bytes() > kNodeRoomBytes * 3 / 4) {
     return false;
   }

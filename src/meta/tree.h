@@ -1,5 +1,5 @@
-// The B+tree over the nodes in memory: looking up, planning a change, making it. It does no I/O: where a
-// node is not in memory the answer is a Miss, and the caller loads the node and asks again.
+// The B+tree over the nodes in memory: looking up, planning a change, making it. It does no I/O:
+// where a node is not in memory the answer is a Miss, and the caller loads the node and asks again.
 #pragma once
 
 #include <array>
@@ -53,7 +53,8 @@ struct Estimate {
 //   T3  an inner node's first key is the lower bound of its range; all keys below child i lie in
 //       [key(i), key(i + 1))
 //   T4  no node but the root is empty
-// Thread-safety: the store's tree lock; shared for const functions, exclusive for plan() and apply().
+// Thread-safety: the store's tree lock; shared for const functions, exclusive for plan() and
+// apply().
 class Tree {
  public:
   explicit Tree(NodeCache& cache) : cache_(cache) {}
@@ -61,8 +62,8 @@ class Tree {
 
   Found<std::optional<Value>> get(Key key) const;
   Found<std::optional<Item>> last_in(Key first, Key last) const;
-  // Appends to `items` those of one leaf that lie in [first, last], until there are `max_items`. Returns
-  // where to go on, or nullopt when all is said.
+  // Appends to `items` those of one leaf that lie in [first, last], until there are `max_items`.
+  // Returns where to go on, or nullopt when all is said.
   Found<std::optional<Key>> scan_leaf(Key first, Key last, std::size_t max_items,
                                       std::vector<Item>& items) const;
 
@@ -88,12 +89,14 @@ class Tree {
   };
 
   Node& root() const;
-  // To the leaf whose range holds `key`; with `below`, to the one that holds the last key before it.
+  // To the leaf whose range holds `key`; with `below`, to the one that holds the last key before
+  // it.
   Found<Path> descend(Key key, bool below = false) const;
   std::optional<Key> upper_bound_of(const Path& path) const;
   Key lower_bound_of(const Path& path) const;
   Found<LeafGroup> plan_leaf(const Node& leaf, std::span<Change> changes) const;
-  void count_group(const Path& path, const LeafGroup& group, std::uint64_t made_at_most, Estimate& e);
+  void count_group(const Path& path, const LeafGroup& group, std::uint64_t made_at_most,
+                   Estimate& e);
   void count(Node& node, Estimate& e);
 
   void put(Key key, std::span<const std::byte> value);

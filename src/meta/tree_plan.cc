@@ -1,5 +1,5 @@
-// What a change needs before it can be made: every node in memory, additions worked out, and how many
-// nodes it may dirty, make and free at most (meta/tree.h).
+// What a change needs before it can be made: every node in memory, additions worked out, and how
+// many nodes it may dirty, make and free at most (meta/tree.h).
 #include <algorithm>
 
 #include "meta/tree.h"
@@ -7,8 +7,8 @@
 namespace lazyfs::meta {
 namespace {
 
-// A split leaves at least this much free on each side (a third of a node is the worst cut, and a value
-// may be a quarter); so this much growth costs at most one more split.
+// A split leaves at least this much free on each side (a third of a node is the worst cut, and a
+// value may be a quarter); so this much growth costs at most one more split.
 constexpr std::size_t kGrowthPerSplit = kNodeRoomBytes / 3;
 
 std::uint64_t splits_at_most(std::size_t growth_bytes, std::size_t puts) {
@@ -71,8 +71,8 @@ void Tree::count_group(const Path& path, const LeafGroup& group, std::uint64_t m
     }
   }
   const bool may_shrink =
-      group.erased_bytes > 0 && page.used_bytes() - std::min(page.used_bytes(), group.erased_bytes) <=
-                                    kNodeRoomBytes / 4;
+      group.erased_bytes > 0 &&
+      page.used_bytes() - std::min(page.used_bytes(), group.erased_bytes) <= kNodeRoomBytes / 4;
   if (!may_shrink) return;
   e.freed += 1 + path.leaf;
   e.dirty += path.leaf;  // a sibling on each level

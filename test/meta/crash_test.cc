@@ -1,5 +1,5 @@
-// The store after power cuts: whatever was committed is there, and what is there is the state at the end
-// of some transaction.
+// The store after power cuts: whatever was committed is there, and what is there is the state at
+// the end of some transaction.
 #include <deque>
 
 #include "fixture.h"
@@ -25,8 +25,8 @@ class Workload {
     return true;
   }
 
-  // The store was opened anew: it must hold the state as of its newest transaction, which is none before
-  // the last commit that succeeded. Goes on from there.
+  // The store was opened anew: it must hold the state as of its newest transaction, which is none
+  // before the last commit that succeeded. Goes on from there.
   void expect_recovered(Store& store) {
     const Seq newest = store.durable_seq();
     EXPECT_GE(newest, committed_);
@@ -77,7 +77,8 @@ class Workload {
   std::mt19937_64 random_;
   Model now_;
   Seq committed_;
-  std::deque<std::pair<Seq, Model>> states_;  // the last state of each transaction, oldest needed first
+  std::deque<std::pair<Seq, Model>>
+      states_;  // the last state of each transaction, oldest needed first
 };
 
 std::unique_ptr<Store> open_store(device::Device& device, bool read_only = false) {

@@ -1,4 +1,5 @@
-// What the tests of the metadata store share: a small device, a model of what must be there, and words.
+// What the tests of the metadata store share: a small device, a model of what must be there, and
+// words.
 #pragma once
 
 #include <gtest/gtest.h>

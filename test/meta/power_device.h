@@ -1,6 +1,6 @@
-// A banded device in memory that loses power: at the n-th call from now, or when the test says so. What no
-// flush covered is then kept, lost or torn, at random, within what device/device.h allows; blocks that
-// were not really written show what lay there in an earlier life of the band.
+// A banded device in memory that loses power: at the n-th call from now, or when the test says so.
+// What no flush covered is then kept, lost or torn, at random, within what device/device.h allows;
+// blocks that were not really written show what lay there in an earlier life of the band.
 #pragma once
 
 #include <cstring>
@@ -24,8 +24,8 @@ class PowerDevice final : public device::Device {
     }
   }
 
-  // The n-th change from now (append, reset, flush) fails, an append perhaps half done, and everything
-  // after it until restore_power(). 0: never.
+  // The n-th change from now (append, reset, flush) fails, an append perhaps half done, and
+  // everything after it until restore_power(). 0: never.
   void cut_power_after(std::uint64_t changes) { left_ = changes; }
   bool is_dead() const { return dead_; }
   std::uint64_t changes() const { return changes_; }
@@ -104,8 +104,8 @@ class PowerDevice final : public device::Device {
   struct Band {
     AlignedBuffer bytes;
     std::uint32_t write_pointer = 0;
-    std::uint32_t flushed = 0;             // write pointer at the last flush
-    bool was_reset = false;                // since then
+    std::uint32_t flushed = 0;              // write pointer at the last flush
+    bool was_reset = false;                 // since then
     std::map<std::uint32_t, Block> before;  // what the blocks written since then held
 
     std::byte* at(std::uint32_t rba) { return bytes.data() + std::size_t{rba} * kBlockBytes; }
@@ -137,7 +137,8 @@ class PowerDevice final : public device::Device {
       const bool lost = mode == 1 || (mode > 1 && random_() % 3 == 0);
       if (!lost) continue;
       if (random_() % 4 == 0) {
-        for (std::size_t i = 0; i < kBlockBytes; i += 8) block[i] = static_cast<std::byte>(random_());
+        for (std::size_t i = 0; i < kBlockBytes; i += 8)
+          block[i] = static_cast<std::byte>(random_());
       }
       std::memcpy(band.at(rba), block.data(), kBlockBytes);
     }
