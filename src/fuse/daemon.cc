@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <syslog.h>
 #include <unistd.h>
@@ -16,6 +17,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
 
 #include "base/log.h"
 #include "fuse/session.h"
@@ -50,9 +54,28 @@ std::expected<void, std::string> check_mount_point(const std::string& path) {
   return {};
 }
 
-bool is_block_device(const std::string& path) {
+// The number of a block device; nothing for anything else.
+std::optional<dev_t> block_device_number(const std::string& path) {
   struct stat st {};
-  return stat(path.c_str(), &st) == 0 && S_ISBLK(st.st_mode);
+  if (stat(path.c_str(), &st) != 0 || !S_ISBLK(st.st_mode)) return {};
+  return st.st_rdev;
+}
+
+// The kernel answers a second mount of a device with the first one, so it must not get that far.
+std::expected<void, std::string> check_not_mounted(const std::string& source) {
+  const auto device = block_device_number(source);
+  if (!device) return {};
+  const std::string number = std::to_string(major(*device)) + ":" + std::to_string(minor(*device));
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);  // mount id, parent id, device, root, mount point, ...
+    std::string id, parent, its_number, root, point;
+    words >> id >> parent >> its_number >> root >> point;
+    if (its_number == number) {
+      return std::unexpected(source + ": the device is busy: it is mounted on " + point);
+    }
+  }
+  return {};
 }
 
 void set_up_log(const DaemonPlan& plan) {
@@ -101,7 +124,8 @@ int live(const DaemonPlan& plan, const OpenVolume& open_volume,
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());
-  const MountPlace place{plan.source, plan.mount_point, is_block_device(plan.source)};
+  const MountPlace place{plan.source, plan.mount_point,
+                         block_device_number(plan.source).has_value()};
   auto session = Session::mount(**volume, plan.options.session, place);
   if (!session) {
     ignore_error((*volume)->unmount(), "the failed mount is what the user must hear of");
@@ -156,6 +180,10 @@ int run_daemon(DaemonPlan plan, const OpenVolume& open_volume) {
   plan.source = absolute(plan.source);
   if (auto usable = check_mount_point(plan.mount_point); !usable) {
     std::fprintf(stderr, "%s: %s\n", plan.program.c_str(), usable.error().c_str());
+    return kFailed;
+  }
+  if (auto free = check_not_mounted(plan.source); !free) {
+    std::fprintf(stderr, "%s: %s\n", plan.program.c_str(), free.error().c_str());
     return kFailed;
   }
   plan.mount_point = absolute(plan.mount_point);

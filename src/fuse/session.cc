@@ -156,9 +156,7 @@ Session::~Session() {
     transport_->stop();
     transport_->join();
   }
-  if (mounted_) {  // serve() did not get to see the end
-    fuse_session_unmount(session_);
-  }
+  if (mounted_) detach(place_.mount_point);  // serve() did not get to see the end
   if (session_) fuse_session_destroy(session_);
 }
 

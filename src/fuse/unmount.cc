@@ -38,12 +38,16 @@ void unmount(const std::string& mount_point) {
   if (umount2(mount_point.c_str(), UMOUNT_NOFOLLOW) == 0) return;
   if (errno == EPERM && ask_fusermount("-u", mount_point)) return;
   log::warn("fuse: {} is in use: detaching it", mount_point);
+  detach(mount_point);
+}
+
+}  // namespace
+
+void detach(const std::string& mount_point) {
   if (umount2(mount_point.c_str(), UMOUNT_NOFOLLOW | MNT_DETACH) == 0) return;
   if (errno == EPERM && ask_fusermount("-uz", mount_point)) return;
   log::error("fuse: {} cannot be unmounted: {}", mount_point, std::strerror(errno));
 }
-
-}  // namespace
 
 Unmounter::Unmounter(std::string mount_point, int ended_fd)
     : mount_point_(std::move(mount_point)), ended_fd_(ended_fd) {

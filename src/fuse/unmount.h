@@ -6,6 +6,9 @@
 
 namespace lazyfs::fuse {
 
+// Takes the mount away whether it is in use or not, as far as the caller may.
+void detach(const std::string& mount_point);
+
 // The unmounting runs on a thread of its own: umount(2) may wait for the very thread that waits
 // here. Not thread-safe.
 class Unmounter {

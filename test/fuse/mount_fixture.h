@@ -1,0 +1,125 @@
+// Mounts the memory volume for real, through the daemon and the kernel.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace lazyfs::fuse {
+
+struct Outcome {
+  int status = -1;
+  std::string text;  // both output streams
+};
+
+inline Outcome run(const std::string& command) {
+  Outcome outcome;
+  FILE* pipe = popen(("{ " + command + "; } 2>&1").c_str(), "re");
+  char buffer[4096];
+  while (pipe && fgets(buffer, sizeof buffer, pipe)) outcome.text += buffer;
+  if (pipe) outcome.status = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+class MountTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0 || access("/dev/fuse", R_OK | W_OK) != 0) {
+      GTEST_SKIP() << "mounting needs root and /dev/fuse";
+    }
+    char name[] = "/tmp/lazyfs-mount-test-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    top_ = name;
+    mnt_ = top_ + "/mnt";
+    std::filesystem::create_directory(mnt_);
+  }
+  void TearDown() override {
+    if (top_.empty()) return;
+    if (mounted()) umount2(mnt_.c_str(), MNT_DETACH);
+    for (const std::string& loop : loops_) run("losetup -d " + loop);
+    std::filesystem::remove_all(top_);
+  }
+
+  Outcome mount(const std::string& options = "", const std::string& source = "memory") {
+    return run(std::string(FUSE_LIMIT) + " --keep-contents " +
+               (options.empty() ? "" : "-o " + options + " ") + source + " " + mnt_);
+  }
+  // The usual beginning of a test.
+  void mount_it(const std::string& options = "") {
+    const Outcome outcome = mount(options);
+    ASSERT_EQ(outcome.status, 0) << outcome.text;
+  }
+  Outcome unmount() { return run("umount " + mnt_); }
+
+  std::string mount_line() const {
+    std::ifstream mounts("/proc/mounts");
+    for (std::string line; std::getline(mounts, line);) {
+      if (line.find(" " + mnt_ + " ") != std::string::npos) return line;
+    }
+    return "";
+  }
+  bool mounted() const { return !mount_line().empty(); }
+  // Process numbers of daemons whose command line names our mount point.
+  std::vector<pid_t> daemons() const {
+    std::vector<pid_t> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      std::ifstream file(entry.path() / "cmdline");
+      std::string line(std::istreambuf_iterator<char>(file), {});
+      if (line.find("fuse_limit") != std::string::npos && line.find(mnt_) != std::string::npos) {
+        found.push_back(std::stoi(name));
+      }
+    }
+    return found;
+  }
+  void wait_until_no_daemon() const {
+    while (!daemons().empty()) usleep(1000);
+  }
+  std::string loop_device() {
+    run("truncate -s 16M " + top_ + "/image");
+    std::string loop = run("losetup -f --show " + top_ + "/image").text;
+    if (!loop.empty() && loop.back() == '\n') loop.pop_back();
+    loops_.push_back(loop);
+    return loop;
+  }
+
+  std::string at(const std::string& name) const { return mnt_ + "/" + name; }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(at(name), std::ios::binary) << text;
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream file(at(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  struct stat status_of(const std::string& name) const {
+    struct stat st {};
+    EXPECT_EQ(lstat(at(name).c_str(), &st), 0) << name << ": " << strerror(errno);
+    return st;
+  }
+
+  std::string top_, mnt_;
+  std::vector<std::string> loops_;
+};
+
+// The call fails, and with this error.
+#define EXPECT_ERRNO(error, call)       \
+  do {                                  \
+    errno = 0;                          \
+    EXPECT_EQ((call), -1) << #call;     \
+    EXPECT_EQ(errno, (error)) << #call; \
+  } while (false)
+
+}  // namespace lazyfs::fuse

@@ -1,0 +1,180 @@
+// Mounting and unmounting: what is there afterwards, and what is not.
+#include <sys/ioctl.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "mount_fixture.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+TEST_F(MountTest, ShowsItsSourceAndTypeAndIsUsableAtOnce) {
+  mount_it();
+  const std::string line = mount_line();
+  EXPECT_NE(line.find("fuse.lazyfs rw"), std::string::npos) << line;
+  EXPECT_NE(line.find("default_permissions,allow_other"), std::string::npos) << line;
+  EXPECT_EQ(line.find("nodev"), std::string::npos) << line;
+  EXPECT_EQ(line.find("nosuid"), std::string::npos) << line;
+  write("f", "x");
+  EXPECT_EQ(read("f"), "x");
+}
+
+TEST_F(MountTest, UnmountingLeavesNothingBehind) {
+  mount_it();
+  EXPECT_EQ(daemons().size(), 1u);
+  EXPECT_EQ(unmount().status, 0);
+  EXPECT_FALSE(mounted());
+  wait_until_no_daemon();
+}
+
+TEST_F(MountTest, AMountInUseIsNotUnmounted) {
+  mount_it();
+  const int fd = open(at("f").c_str(), O_CREAT | O_WRONLY, 0644);
+  EXPECT_NE(unmount().status, 0);
+  EXPECT_EQ(::write(fd, "x", 1), 1);
+  close(fd);
+  EXPECT_EQ(unmount().status, 0);
+}
+
+TEST_F(MountTest, ALazyUnmountServesUntilTheLastUserHasLeft) {
+  mount_it();
+  const int fd = open(at("f").c_str(), O_CREAT | O_RDWR, 0644);
+  ASSERT_EQ(umount2(mnt_.c_str(), MNT_DETACH), 0);
+  EXPECT_FALSE(mounted());
+  EXPECT_EQ(pwrite(fd, "x", 1, 0), 1);
+  EXPECT_EQ(fsync(fd), 0);
+  close(fd);
+  wait_until_no_daemon();
+}
+
+TEST_F(MountTest, TerminationUnmounts) {
+  mount_it();
+  write("f", "x");
+  ASSERT_EQ(daemons().size(), 1u);
+  kill(daemons()[0], SIGTERM);
+  wait_until_no_daemon();
+  EXPECT_FALSE(mounted());
+}
+
+TEST_F(MountTest, TerminationOfAMountInUseDetachesIt) {
+  mount_it();
+  const int fd = open(at("f").c_str(), O_CREAT | O_RDWR, 0644);
+  kill(daemons()[0], SIGTERM);
+  while (mounted()) usleep(1000);
+  EXPECT_EQ(pwrite(fd, "x", 1, 0), 1);  // who is inside may finish
+  close(fd);
+  wait_until_no_daemon();
+}
+
+TEST_F(MountTest, TheForegroundStaysAndEndsWithTheMount) {
+  const pid_t child = fork();
+  if (child == 0) {
+    execl(FUSE_LIMIT, FUSE_LIMIT, "-f", "-o", "loglevel=off", "memory", mnt_.c_str(), nullptr);
+    _exit(127);
+  }
+  while (!mounted()) usleep(1000);
+  EXPECT_EQ(waitpid(child, nullptr, WNOHANG), 0);
+  kill(child, SIGINT);
+  int how = 0;
+  ASSERT_EQ(waitpid(child, &how, 0), child);
+  EXPECT_TRUE(WIFEXITED(how));
+  EXPECT_EQ(WEXITSTATUS(how), 0);
+  EXPECT_FALSE(mounted());
+}
+
+TEST_F(MountTest, AReadOnlyMountTakesNoChanges) {
+  mount_it("ro");
+  EXPECT_ERRNO(EROFS, mkdir(at("d").c_str(), 0755));
+  EXPECT_ERRNO(EROFS, open(at("f").c_str(), O_CREAT | O_WRONLY, 0644));
+}
+
+TEST_F(MountTest, GenericOptionsReachTheKernel) {
+  mount_it("nodev,nosuid,noexec,sync,noatime,_netdev,x-systemd.automount,relatime");
+  const std::string line = mount_line();
+  for (const char* option : {"nodev", "nosuid", "noexec", "sync"}) {
+    EXPECT_NE(line.find(option), std::string::npos) << option << " in " << line;
+  }
+}
+
+TEST_F(MountTest, AMountPointThatIsNoDirectoryIsRefused) {
+  std::ofstream(top_ + "/file") << "x";
+  mnt_ = top_ + "/file";
+  const Outcome outcome = mount();
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_EQ(outcome.text, "fuse_limit: " + mnt_ + ": the mount point is not a directory\n");
+  mnt_ = top_ + "/none";
+  const Outcome missing = mount();
+  EXPECT_NE(missing.status, 0);
+  EXPECT_EQ(missing.text, "fuse_limit: " + mnt_ +
+                              ": the mount point cannot be used: No such file or directory\n");
+  EXPECT_TRUE(daemons().empty());
+}
+
+TEST_F(MountTest, AnUnknownOptionIsRefused) {
+  const Outcome outcome = mount("colour=blue");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(outcome.text.find("option 'colour=blue' is not known"), std::string::npos);
+  EXPECT_FALSE(mounted());
+}
+
+TEST_F(MountTest, ABlockDeviceIsMountedAsFuseblkAndOnlyOnce) {
+  const std::string loop = loop_device();
+  ASSERT_TRUE(loop.starts_with("/dev/loop")) << loop;
+  const Outcome first = mount("", loop);
+  ASSERT_EQ(first.status, 0) << first.text;
+  EXPECT_NE(mount_line().find(loop + " "), std::string::npos) << mount_line();
+  EXPECT_NE(mount_line().find("fuseblk.lazyfs rw"), std::string::npos) << mount_line();
+  const std::string first_point = mnt_;
+  mnt_ = top_ + "/second";
+  std::filesystem::create_directory(mnt_);
+  const Outcome second = mount("", loop);
+  EXPECT_NE(second.status, 0);
+  EXPECT_NE(second.text.find("busy"), std::string::npos) << second.text;
+  EXPECT_FALSE(mounted());
+  wait_until_no_daemon();
+  mnt_ = first_point;
+  EXPECT_EQ(unmount().status, 0);
+  wait_until_no_daemon();
+}
+
+TEST_F(MountTest, TerminationUnmountsABlockDevice) {
+  ASSERT_EQ(mount("", loop_device()).status, 0);
+  write("f", "x");
+  kill(daemons()[0], SIGTERM);
+  wait_until_no_daemon();
+  EXPECT_FALSE(mounted());
+}
+
+TEST_F(MountTest, StatisticsCountOperations) {
+  mount_it();
+  ASSERT_EQ(mkdir(at("a").c_str(), 0755), 0);
+  ASSERT_EQ(mkdir(at("b").c_str(), 0755), 0);
+  const Outcome stats = run(std::string(LAZYFSCTL) + " stats --json " + mnt_);
+  EXPECT_EQ(stats.status, 0);
+  EXPECT_NE(stats.text.find("\"mkdir\":2,"), std::string::npos) << stats.text;
+  const Outcome table = run(std::string(LAZYFSCTL) + " stats " + mnt_);
+  EXPECT_NE(table.text.find("operations.mkdir "), std::string::npos) << table.text;
+  EXPECT_EQ(run(std::string(LAZYFSCTL) + " gc " + mnt_).status, 0);
+}
+
+TEST_F(MountTest, OnlyRootShutsDownAndThenNothingWorks) {
+  mount_it();
+  ASSERT_EQ(chmod(top_.c_str(), 0755), 0);
+  const std::string ctl = LAZYFSCTL;
+  const Outcome refused = run("setpriv --reuid=1234 --clear-groups " + ctl + " shutdown " + mnt_);
+  EXPECT_NE(refused.status, 0) << refused.text;
+  EXPECT_EQ(mkdir(at("a").c_str(), 0755), 0);
+  EXPECT_EQ(run(ctl + " shutdown " + mnt_).status, 0);
+  EXPECT_ERRNO(EIO, mkdir(at("b").c_str(), 0755));
+  EXPECT_EQ(unmount().status, 0);
+}
+
+TEST_F(MountTest, AskingWhatIsNoMountIsRefused) {
+  const Outcome outcome = run(std::string(LAZYFSCTL) + " stats " + top_);
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_EQ(outcome.text, "lazyfsctl: " + top_ + ": no lazyfs is mounted there\n");
+}
+
+}  // namespace
+}  // namespace lazyfs::fuse

@@ -1,0 +1,140 @@
+#include "fuse/options.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace lazyfs::fuse {
+namespace {
+
+bool passes(const Options& options, const std::string& word) {
+  return std::ranges::find(options.session.kernel, word) != options.session.kernel.end();
+}
+
+Options parsed(const std::string& list, bool as_root = true) {
+  auto options = parse_options({list}, as_root);
+  EXPECT_TRUE(options.has_value()) << options.error();
+  return options.value_or(Options{});
+}
+
+std::string refusal(const std::string& list) {
+  const auto options = parse_options({list}, true);
+  return options ? "" : options.error();
+}
+
+TEST(Options, RootsMountIsAsADiskFilesystemsWithoutAnyOption) {
+  const Options options = parsed("");
+  EXPECT_TRUE(options.session.allow_other);
+  EXPECT_TRUE(passes(options, "rw"));
+  EXPECT_TRUE(passes(options, "dev"));
+  EXPECT_TRUE(passes(options, "suid"));
+  EXPECT_FALSE(options.volume.read_only);
+  EXPECT_EQ(options.volume.access_time, fs::AccessTime::kRelative);
+  EXPECT_EQ(options.volume.commit_interval, std::chrono::seconds(5));
+}
+
+TEST(Options, AnotherUsersMountAsksForNothingThatOnlyRootMay) {
+  const Options options = parsed("", false);
+  EXPECT_FALSE(options.session.allow_other);
+  EXPECT_FALSE(passes(options, "dev"));
+  EXPECT_FALSE(passes(options, "suid"));
+}
+
+TEST(Options, EveryOptionOfOursReachesTheVolume) {
+  const Options options = parsed(
+      "ro,noatime,commit=30,cache=64M,dirty=1G,placement=age,clean=tail,gc=idle,gc_low=40,"
+      "gc_high=5,loglevel=debug,logfile=/var/log/lazyfs");
+  EXPECT_TRUE(options.volume.read_only);
+  EXPECT_TRUE(passes(options, "ro"));
+  EXPECT_EQ(options.volume.access_time, fs::AccessTime::kNone);
+  EXPECT_EQ(options.volume.commit_interval, std::chrono::seconds(30));
+  EXPECT_EQ(options.volume.cache_bytes, std::size_t{64} << 20);
+  EXPECT_EQ(options.volume.dirty_bytes, std::size_t{1} << 30);
+  EXPECT_EQ(options.volume.placement, fs::PlacementChoice::kAge);
+  EXPECT_EQ(options.volume.clean, fs::CleanChoice::kTail);
+  EXPECT_TRUE(options.volume.gc_idle);
+  EXPECT_FALSE(options.volume.gc_space);
+  EXPECT_EQ(options.volume.gc_low_percent, 40u);
+  EXPECT_EQ(options.volume.gc_high_percent, 5u);
+  EXPECT_EQ(options.log_level, "debug");
+  EXPECT_EQ(options.log_file, "/var/log/lazyfs");
+}
+
+TEST(Options, ChoicesOfCleaningAreTold) {
+  const Options both = parsed("gc=idle+space");
+  EXPECT_TRUE(both.volume.gc_idle && both.volume.gc_space);
+  const Options space = parsed("gc=space");
+  EXPECT_TRUE(!space.volume.gc_idle && space.volume.gc_space);
+  const Options off = parsed("gc=off");
+  EXPECT_TRUE(!off.volume.gc_idle && !off.volume.gc_space);
+}
+
+TEST(Options, ALaterOptionWins) {
+  const auto options = parse_options({"ro,nodev", "rw,dev,commit=1", "commit=2"}, true);
+  ASSERT_TRUE(options.has_value());
+  EXPECT_TRUE(passes(*options, "rw"));
+  EXPECT_FALSE(passes(*options, "ro"));
+  EXPECT_TRUE(passes(*options, "dev"));
+  EXPECT_EQ(options->volume.commit_interval, std::chrono::seconds(2));
+}
+
+TEST(Options, UserMountsLoseDevicesSetUserIdAndExecutingUnlessGivenBack) {
+  const Options user = parsed("user");
+  EXPECT_TRUE(passes(user, "nodev") && passes(user, "nosuid") && passes(user, "noexec"));
+  const Options back = parsed("user,exec,suid,dev");
+  EXPECT_TRUE(passes(back, "dev") && passes(back, "suid") && !passes(back, "noexec"));
+  const Options owner = parsed("owner");
+  EXPECT_TRUE(passes(owner, "nodev") && passes(owner, "nosuid") && !passes(owner, "noexec"));
+}
+
+TEST(Options, WhatMountKnowsAndLibfuseDoesNotIsTakenOut) {
+  const Options options = parsed(
+      "defaults,auto,noauto,nofail,_netdev,x-systemd.automount,x-gvfs-show,relatime,lazytime,"
+      "diratime,nouser,comment=of mine,,");
+  EXPECT_EQ(options.session.kernel, (std::vector<std::string>{"rw", "dev", "suid"}));
+}
+
+TEST(Options, SyncAndDirsyncReachTheKernel) {
+  const Options options = parsed("sync,dirsync");
+  EXPECT_TRUE(passes(options, "sync") && passes(options, "dirsync"));
+  EXPECT_FALSE(passes(parsed("sync,async"), "sync"));
+}
+
+TEST(Options, RemountIsSeen) {
+  EXPECT_TRUE(parsed("remount,ro").remount);
+  EXPECT_FALSE(parsed("ro").remount);
+}
+
+TEST(Options, RefusalsNameTheOptionAndTheReason) {
+  EXPECT_EQ(refusal("colour=blue"), "option 'colour=blue' is not known; man lazyfs lists them");
+  EXPECT_EQ(refusal("commit"), "option 'commit' needs a value");
+  EXPECT_EQ(refusal("ro=1"), "option 'ro' takes no value");
+  EXPECT_EQ(refusal("commit=soon"), "option 'commit': 'soon' is not a number");
+  EXPECT_EQ(refusal("commit=-1"), "option 'commit': '-1' is not a number");
+  EXPECT_EQ(refusal("gc_low=101"), "option 'gc_low': '101' is not between 0 and 100");
+  EXPECT_EQ(refusal("placement=last"),
+            "option 'placement': 'last' is none of age, best, first, random");
+  EXPECT_EQ(refusal("cache=1K"), "option 'cache': '1K' is less than 1048576 bytes");
+  EXPECT_EQ(refusal("logfile=here"), "option 'logfile': 'here' is not an absolute path");
+  EXPECT_EQ(refusal("gc_low=10,gc_high=11"),
+            "option 'gc_high' (11) must not be above 'gc_low' (10)");
+}
+
+TEST(Sizes, TakeTheUnitsOfComputers) {
+  EXPECT_EQ(parse_size("0"), 0u);
+  EXPECT_EQ(parse_size("4096"), 4096u);
+  EXPECT_EQ(parse_size("4k"), 4096u);
+  EXPECT_EQ(parse_size("3M"), 3u << 20);
+  EXPECT_EQ(parse_size("2G"), std::uint64_t{2} << 30);
+  EXPECT_EQ(parse_size("16777215T"), std::uint64_t{16777215} << 40);
+}
+
+TEST(Sizes, RefuseWhatMakesNoSense) {
+  for (const char* text : {"", "K", "-1", "1.5G", "1KB", "1 K", "0x10", "16777216T",
+                           "18446744073709551616", "9999999999999999999999"}) {
+    EXPECT_FALSE(parse_size(text).has_value()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace lazyfs::fuse

@@ -1,0 +1,200 @@
+// The transport over a socket pair, which keeps messages apart as /dev/fuse does.
+#include "fuse/transport.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <set>
+
+namespace lazyfs::fuse {
+namespace {
+
+constexpr std::uint32_t kShort = FUSE_LOOKUP;
+constexpr std::uint32_t kLong = FUSE_FSYNC;
+
+class TransportTest : public testing::Test {
+ protected:
+  TransportTest() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends_.data()), 0); }
+  ~TransportTest() override {
+    transport_.reset();
+    for (const int end : ends_) close(end);
+  }
+
+  void start(Transport::Handler handler, TransportOptions options = {.threads_max = 4}) {
+    transport_ = std::make_unique<Transport>(
+        ends_[1], options, std::move(handler),
+        [](const Request& request) { return request.header().opcode == kLong; });
+    transport_->start();
+  }
+  void send(std::uint32_t opcode, std::uint64_t unique, std::size_t payload_bytes = 0) {
+    std::vector<std::byte> bytes(sizeof(fuse_in_header) + payload_bytes);
+    fuse_in_header header{};
+    header.len = static_cast<std::uint32_t>(bytes.size());
+    header.opcode = opcode;
+    header.unique = unique;
+    std::memcpy(bytes.data(), &header, sizeof header);
+    ASSERT_EQ(::send(ends_[0], bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+  void note(std::uint64_t unique) {
+    MutexLock lock(mu_);
+    seen_.insert(unique);
+    changed_.notify_all();
+  }
+  void wait_for(std::uint64_t unique) {
+    MutexLock lock(mu_);
+    while (!seen_.contains(unique)) changed_.wait(mu_);
+  }
+  void wait_for_count(std::size_t count) {
+    MutexLock lock(mu_);
+    while (seen_.size() < count) changed_.wait(mu_);
+  }
+  bool ended() {
+    pollfd end{.fd = transport_->ended_fd(), .events = POLLIN};
+    return poll(&end, 1, 0) == 1;
+  }
+
+  std::array<int, 2> ends_{};
+  std::unique_ptr<Transport> transport_;
+  Mutex mu_;
+  CondVar changed_;
+  std::set<std::uint64_t> seen_ GUARDED_BY(mu_);
+};
+
+TEST_F(TransportTest, HandlesEveryRequestOnce) {
+  std::atomic<std::uint64_t> handled{0};
+  start([&](const Request& request) {
+    ++handled;
+    note(request.header().unique);
+  });
+  for (std::uint64_t i = 1; i <= 5000; ++i) send(kShort, i);
+  wait_for_count(5000);
+  transport_->stop();
+  transport_->join();
+  EXPECT_EQ(handled, 5000u);
+  EXPECT_EQ(transport_->counts().requests, 5000u);
+}
+
+TEST_F(TransportTest, TheRequestInHandIsKnownToItsThreadOnly) {
+  std::atomic<bool> right{false};
+  start([&](const Request& request) {
+    right = current_request() == &request;
+    note(request.header().unique);
+  });
+  EXPECT_EQ(current_request(), nullptr);
+  send(kShort, 1);
+  wait_for(1);
+  EXPECT_TRUE(right);
+}
+
+TEST_F(TransportTest, WhatAWriteBringsLiesOnAPageBoundary) {
+  std::atomic<std::uintptr_t> at{1};
+  start([&](const Request& request) {
+    at = reinterpret_cast<std::uintptr_t>(request.bytes.data() + sizeof(fuse_in_header) +
+                                          sizeof(fuse_write_in));
+    note(request.header().unique);
+  });
+  send(FUSE_WRITE, 1, sizeof(fuse_write_in) + 4096);
+  wait_for(1);
+  EXPECT_EQ(at % 4096, 0u);
+}
+
+TEST_F(TransportTest, ARequestTooShortForItsBodyHasNone) {
+  std::atomic<bool> has_body{true};
+  start([&](const Request& request) {
+    has_body = request.body<fuse_write_in>() != nullptr;
+    note(request.header().unique);
+  });
+  send(FUSE_WRITE, 1, sizeof(fuse_write_in) - 1);
+  wait_for(1);
+  EXPECT_FALSE(has_body);
+}
+
+// Blocks requests `long_ones` until `release` was handled; that can only be if another thread
+// serves.
+TEST_F(TransportTest, AnAnnouncedLongRequestKeepsNobodyWaiting) {
+  start([&](const Request& request) {
+    if (request.header().opcode == kLong) wait_for(100);
+    note(request.header().unique);
+  });
+  for (std::uint64_t i = 1; i <= 3; ++i) send(kLong, i);
+  for (std::uint64_t i = 10; i < 20; ++i) send(kShort, i);
+  send(kShort, 100);
+  wait_for_count(14);
+  EXPECT_EQ(transport_->counts().handovers, 3u);
+}
+
+TEST_F(TransportTest, AShortRequestThatTakesLongKeepsNobodyWaiting) {
+  start([&](const Request& request) {
+    if (request.header().unique <= 3) wait_for(100);
+    note(request.header().unique);
+  });
+  for (std::uint64_t i = 1; i <= 3; ++i) send(kShort, i);
+  send(kShort, 100);
+  wait_for_count(4);
+  EXPECT_GE(transport_->counts().stuck, 1u);  // or the watchdog had added a thread before
+}
+
+TEST_F(TransportTest, GoesOnAfterEveryThreadWasBusy) {
+  start(
+      [&](const Request& request) {
+        if (request.header().opcode == kLong) wait_for(1000);
+        note(request.header().unique);
+      },
+      {.threads_max = 2});
+  send(kLong, 1);
+  send(kLong, 2);
+  send(kShort, 3);  // waits: two threads are all there are
+  note(1000);
+  wait_for(3);
+  EXPECT_LE(transport_->counts().threads, 2u);
+  for (std::uint64_t i = 10; i < 1000; ++i) send(kShort, i);
+  wait_for_count(4 + 990);
+}
+
+TEST_F(TransportTest, NeverHasMoreThreadsThanAllowed) {
+  start([&](const Request& request) { note(request.header().unique); }, {.threads_max = 3});
+  for (std::uint64_t i = 1; i <= 3000; ++i) send(i % 3 == 0 ? kLong : kShort, i);
+  wait_for_count(3000);
+  EXPECT_LE(transport_->counts().threads, 3u);
+}
+
+TEST_F(TransportTest, ServesWithoutSpinning) {
+  start([&](const Request& request) { note(request.header().unique); },
+        {.threads_max = 4, .spin = std::chrono::microseconds(0)});
+  for (std::uint64_t i = 1; i <= 200; ++i) {
+    send(kShort, i);
+    wait_for(i);
+  }
+  EXPECT_EQ(transport_->counts().spins, 0u);
+  EXPECT_GT(transport_->counts().sleeps, 0u);
+}
+
+TEST_F(TransportTest, EndsWhenTheOtherSideIsGone) {
+  start([&](const Request& request) { note(request.header().unique); });
+  send(kShort, 1);
+  wait_for(1);
+  EXPECT_FALSE(ended());
+  shutdown(ends_[0], SHUT_RDWR);
+  transport_->join();
+  EXPECT_TRUE(ended());
+}
+
+TEST_F(TransportTest, StopLetsTheRunningRequestFinish) {
+  start([&](const Request& request) {
+    if (request.header().unique == 1) wait_for(2);
+    note(request.header().unique);
+  });
+  send(kLong, 1);
+  while (transport_->counts().handovers == 0) std::this_thread::yield();
+  transport_->stop();
+  note(2);
+  transport_->join();
+  wait_for(1);
+}
+
+}  // namespace
+}  // namespace lazyfs::fuse
