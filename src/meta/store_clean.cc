@@ -122,7 +122,7 @@ void StoreImpl::adapt_size() {
   sizes.erase(std::ranges::max_element(sizes));
   const LogLimits fewer = limits_of(sizes, limits.transaction);
   const bool roomy =
-      live * 3 < fewer.live_max && log_.available() > 2 * limits.band + limits.low_water(live);
+      live * 3 < fewer.live_max && log_.available() > limits.band + fewer.low_water(live);
   if (!roomy) return;
   const auto band = log_.remove_free_band();
   if (!band) return;

@@ -1,5 +1,5 @@
-// Many threads at one store. The figures are small; what counts is that sanitizers and invariants find
-// nothing, that nobody waits for ever, and that nothing is lost.
+// Many threads at one store. The figures are small; what counts is that sanitizers and invariants
+// find nothing, that nobody waits for ever, and that nothing is lost.
 #include <atomic>
 #include <thread>
 
@@ -18,8 +18,8 @@ std::string value_for(std::uint64_t writer, std::uint64_t round) {
 
 class ConcurrencyTest : public ::testing::TestWithParam<std::size_t> {};
 
-// Every writer owns its keys and puts two of them alike in each batch; readers see both alike, in one
-// scan of a leaf or not; a counter that all add to comes out right.
+// Every writer owns its keys and puts two of them alike in each batch; readers see both alike, in
+// one scan of a leaf or not; a counter that all add to comes out right.
 TEST_P(ConcurrencyTest, ReadersWritersAndCommittersAgree) {
   auto device = device::MemoryDevice::uniform(16, 256);
   ASSERT_TRUE(Store::format(*device, small_superblock(8)));

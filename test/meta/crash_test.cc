@@ -1,5 +1,6 @@
 // The store after power cuts: whatever was committed is there, and what is there is the state at
 // the end of some transaction.
+#include <algorithm>
 #include <deque>
 
 #include "fixture.h"
@@ -11,7 +12,7 @@ namespace {
 // Changes a store at random and knows what it must hold as of each transaction.
 class Workload {
  public:
-  explicit Workload(std::uint64_t seed) : random_(seed) {}
+  explicit Workload(std::uint64_t seed, std::uint64_t keys = 60) : random_(seed), keys_(keys) {}
 
   // Works until something fails or `steps` are done. Returns whether all went well.
   bool run(Store& store, int steps) {
@@ -21,6 +22,22 @@ class Workload {
       } else if (!change(store)) {
         return false;
       }
+    }
+    return true;
+  }
+
+  // As run(), but takes everything away.
+  bool erase_all(Store& store) {
+    while (!now_.empty()) {
+      Batch batch;
+      batch.erase(now_.begin()->first);
+      const auto seq = store.apply(batch, Reserve::kDelete);
+      if (!seq) return false;
+      now_.erase(now_.begin());
+      remember(*seq);
+    }
+    for (int i = 0; i < 20; ++i) {
+      if (!change(store) || !commit(store)) return false;
     }
     return true;
   }
@@ -53,7 +70,7 @@ class Workload {
     Batch batch;
     Model next = now_;
     for (unsigned n = 1 + random_() % 3; n > 0; --n) {
-      const Key key{1 + random_() % 2, 1, random_() % 60};
+      const Key key{1 + random_() % 2, 1, random_() % keys_};
       if (random_() % 3 == 0) {
         batch.erase(key);
         next.erase(key);
@@ -67,14 +84,19 @@ class Workload {
     if (!seq && (seq.error() == Errc::kLogFull || seq.error() == Errc::kBatchTooLarge)) return true;
     if (!seq) return false;
     now_ = std::move(next);
-    states_.emplace_back(*seq, now_);
-    if (states_.size() > 1 && states_[states_.size() - 2].first == *seq) {
-      states_.erase(states_.end() - 2);
-    }
+    remember(*seq);
     return true;
   }
 
+  void remember(Seq seq) {
+    states_.emplace_back(seq, now_);
+    if (states_.size() > 1 && states_[states_.size() - 2].first == seq) {
+      states_.erase(states_.end() - 2);
+    }
+  }
+
   std::mt19937_64 random_;
+  const std::uint64_t keys_;
   Model now_;
   Seq committed_;
   std::deque<std::pair<Seq, Model>>
@@ -106,6 +128,45 @@ TEST(CrashTest, KeepsWhatWasCommittedThroughThousandsOfPowerCuts) {
     store.reset();
     device.restore_power();
   }
+}
+
+TEST(CrashTest, KeepsWhatWasCommittedWhileTheLogGrowsAndShrinks) {
+  std::mt19937_64 random(test_seed());
+  PowerDevice device(16, 16, random());
+  ASSERT_TRUE(Store::format(device, small_superblock(4)));
+  Workload workload(random(), 150);
+  std::size_t most = 0, least = 100;
+  for (int life = 0; life < 1500; ++life) {
+    SCOPED_TRACE(life);
+    auto store = open_store(device);
+    ASSERT_TRUE(store);
+    workload.expect_recovered(*store);
+    if (HasFatalFailure()) return;
+    std::vector<BandId> pool;
+    const std::vector<BandId> log_bands = store->log_bands();
+    for (std::uint32_t band = 2; band < 16; ++band) {
+      if (!std::ranges::count(log_bands, BandId{band})) pool.push_back(BandId{band});
+    }
+    most = std::max(most, log_bands.size());
+    least = std::min(least, log_bands.size());
+    store->set_band_source({.take = [&]() -> Result<BandId> {
+                              if (pool.empty()) return fail(Errc::kNoSpace);
+                              const BandId band = pool.back();
+                              pool.pop_back();
+                              return band;
+                            },
+                            .give_back = [&](BandId band) { pool.push_back(band); }});
+    device.cut_power_after(1 + random() % 200);
+    if (life % 100 == 50) {
+      workload.erase_all(*store);
+    } else {
+      workload.run(*store, 300);
+    }
+    store.reset();
+    device.restore_power();
+  }
+  EXPECT_EQ(least, 4u);
+  EXPECT_GT(most, 5u);
 }
 
 TEST(CrashTest, KeepsWhatWasCommittedWhenThePowerIsCutAtEachChangeInTurn) {

@@ -1,0 +1,183 @@
+// The log is small and written for ever: the tail follows, whatever is live is kept, and what does
+// not fit is refused with nothing lost.
+#include "fixture.h"
+#include "meta/log_layout.h"
+#include "power_device.h"
+
+namespace lazyfs::meta {
+namespace {
+
+struct Shape {
+  std::uint32_t bands, blocks;
+};
+
+class CleanerTest : public ::testing::TestWithParam<Shape> {
+ protected:
+  void SetUp() override {
+    device = device::MemoryDevice::uniform(GetParam().bands + 12, GetParam().blocks);
+    ASSERT_TRUE(Store::format(*device, small_superblock(GetParam().bands)));
+    open();
+  }
+  void open(StoreOptions options = quiet_options()) {
+    store.reset();
+    auto opened = Store::open(*device, options);
+    ASSERT_TRUE(opened) << describe(opened.error());
+    store = std::move(*opened);
+  }
+  Result<Seq> put(std::uint64_t key, std::string value, Reserve reserve = Reserve::kNone) {
+    Batch batch;
+    batch.put({1, 1, key}, as_value(value));
+    auto applied = store->apply(batch, reserve);
+    if (applied) model[{1, 1, key}] = std::move(value);
+    return applied;
+  }
+  Result<Seq> erase(std::uint64_t key) {
+    Batch batch;
+    batch.erase({1, 1, key});
+    auto applied = store->apply(batch, Reserve::kDelete);
+    if (applied) model.erase({1, 1, key});
+    return applied;
+  }
+  // Puts large items until the log refuses.
+  std::uint64_t fill() {
+    for (std::uint64_t key = 0;; ++key) {
+      const auto applied = put(key, std::string(1000, 'f'));
+      if (!applied) {
+        EXPECT_EQ(applied.error(), Errc::kLogFull);
+        return key;
+      }
+    }
+  }
+
+  std::unique_ptr<device::MemoryDevice> device;
+  std::unique_ptr<Store> store;
+  Model model;
+};
+
+TEST_P(CleanerTest, RewritesForEver) {
+  std::mt19937_64 random(test_seed());
+  const std::uint64_t total = std::uint64_t{GetParam().bands} * GetParam().blocks;
+  while (store->stats().log_blocks_written < 300 * total) {
+    ASSERT_TRUE(put(random() % 20, std::string(random() % 300, 'r')));
+    if (random() % 3 == 0) {
+      ASSERT_TRUE(store->commit());
+    }
+  }
+  EXPECT_EQ(contents_of(*store), model);
+  EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+  open();
+  EXPECT_TRUE(store->stats().log_free_bands > 0);
+}
+
+TEST_P(CleanerTest, RewritesForEverBesideColdItemsThatFillTheLog) {
+  std::mt19937_64 random(test_seed());
+  const std::uint64_t cold = fill();
+  ASSERT_GT(cold, 0u);
+  const std::uint64_t total = std::uint64_t{GetParam().bands} * GetParam().blocks;
+  while (store->stats().log_blocks_written < 100 * total) {
+    ASSERT_TRUE(put(random() % cold, std::string(1000, static_cast<char>('a' + random() % 26))));
+    if (random() % 2 == 0) {
+      ASSERT_TRUE(store->commit());
+    }
+  }
+  ASSERT_TRUE(store->commit());
+  EXPECT_EQ(contents_of(*store), model);
+  EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+  EXPECT_GT(store->stats().nodes_cleaned, 0u);
+  open();
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+TEST_P(CleanerTest, AFullLogStillTakesDeletionsAndThenPutsAgain) {
+  const std::uint64_t keys = fill();
+  ASSERT_TRUE(store->commit());
+  EXPECT_EQ(put(keys + 1, std::string(1000, 'x')).error(), Errc::kLogFull);
+  EXPECT_EQ(contents_of(*store), model);
+  for (std::uint64_t key = 0; key < keys; ++key) ASSERT_TRUE(erase(key)) << key;
+  ASSERT_TRUE(store->commit());
+  EXPECT_EQ(store->stats().log_live_blocks, 1u);
+  const std::uint64_t again = fill();
+  EXPECT_EQ(again, keys);
+  ASSERT_TRUE(store->close());
+  open();
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+TEST_P(CleanerTest, TheReserveForDeletionsGoesFurtherThanOrdinaryWork) {
+  std::uint64_t key = fill();
+  EXPECT_TRUE(put(key, std::string(1000, 'd'), Reserve::kDelete));
+  EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+}
+
+TEST_P(CleanerTest, AFullLogTakesABandAndGivesItBackWhenEmpty) {
+  std::vector<BandId> pool;  // what is given back need not be what was taken
+  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + GetParam().bands + i});
+  const auto source = [&] {
+    return Store::BandSource{.take = [&]() -> Result<BandId> {
+                               if (pool.empty()) return fail(Errc::kNoSpace);
+                               const BandId band = pool.back();
+                               pool.pop_back();
+                               return band;
+                             },
+                             .give_back =
+                                 [&](BandId band) {
+                                   EXPECT_EQ(*device->write_pointer(band), 0u);
+                                   pool.push_back(band);
+                                 }};
+  };
+  store->set_band_source(source());
+  const std::uint64_t keys = fill();
+  EXPECT_TRUE(pool.empty());
+  EXPECT_EQ(store->log_bands().size(), GetParam().bands + 6);
+  EXPECT_EQ(store->superblock().log_bands, store->log_bands());
+  ASSERT_TRUE(store->commit());
+  open();
+  store->set_band_source(source());
+  EXPECT_EQ(store->log_bands().size(), GetParam().bands + 6);
+  EXPECT_EQ(contents_of(*store), model);
+  for (std::uint64_t key = 0; key < keys; ++key) ASSERT_TRUE(erase(key));
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    ASSERT_TRUE(put(1, std::to_string(i)));
+    ASSERT_TRUE(store->commit());
+  }
+  EXPECT_EQ(store->log_bands().size(), GetParam().bands);
+  EXPECT_EQ(pool.size(), 6u);
+  open();
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+TEST_P(CleanerTest, WorksWithAThreadOfItsOwn) {
+  StoreOptions options;
+  options.cache_bytes = 16 * kBlockBytes;
+  options.transaction_bytes = 8 * kBlockBytes;
+  open(options);
+  std::mt19937_64 random(test_seed());
+  const std::uint64_t total = std::uint64_t{GetParam().bands} * GetParam().blocks;
+  while (store->stats().log_blocks_written < 50 * total) {
+    ASSERT_TRUE(put(random() % 20, std::string(random() % 300, 'r')));
+    if (random() % 8 == 0) {
+      ASSERT_TRUE(store->commit());
+    }
+  }
+  ASSERT_TRUE(store->close());
+  open();
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CleanerTest,
+                         ::testing::Values(Shape{4, 16}, Shape{4, 64}, Shape{6, 16}, Shape{8, 40},
+                                           Shape{16, 16}),
+                         [](const auto& shape) {
+                           return std::to_string(shape.param.bands) + "x" +
+                                  std::to_string(shape.param.blocks);
+                         });
+
+TEST(CleanerTest, FormatRefusesALogThatIsTooSmall) {
+  auto few = device::MemoryDevice::uniform(8, 64);
+  EXPECT_EQ(Store::format(*few, small_superblock(kMinLogBands - 1)).error(), Errc::kBadGeometry);
+  auto small = device::MemoryDevice::uniform(8, kMinLogBandBlocks - 1);
+  EXPECT_EQ(Store::format(*small, small_superblock(kMinLogBands)).error(), Errc::kBadGeometry);
+}
+
+}  // namespace
+}  // namespace lazyfs::meta
