@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <span>
 
 namespace lazyfs::meta {
 
@@ -20,7 +21,11 @@ struct Key {
 inline constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::uint64_t>::max();
 inline constexpr std::size_t kMaxValueBytes = 1024;
 
-using Value = boost::container::small_vector<std::byte, 128>;
+// The bytes of one item. Boost 1.74's vectors do not convert to std::span by themselves.
+struct Value : boost::container::small_vector<std::byte, 128> {
+  using boost::container::small_vector<std::byte, 128>::small_vector;
+  operator std::span<const std::byte>() const { return {data(), size()}; }
+};
 // (Boost 1.74's small_vector is no contiguous range in the standard's eyes.)
 inline std::span<const std::byte> bytes_of(const Value& value) {
   return {value.data(), value.size()};

@@ -1,0 +1,118 @@
+#include "data/appender.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/log.h"
+
+namespace lazyfs::data {
+namespace {
+
+constexpr std::uint32_t kDefaultMaxOpen = 8;
+
+std::uint32_t max_open_of(const device::Device& device) {
+  const std::uint32_t limit = device.capabilities().max_open_bands;
+  // The metadata log and the superblocks keep bands open too.
+  return limit == 0 ? kDefaultMaxOpen : std::clamp<std::uint32_t>(limit / 2, 2, kDefaultMaxOpen);
+}
+
+}  // namespace
+
+// ---- Lease --------------------------------------------------------------------------------------
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  std::swap(appender_, other.appender_);
+  std::swap(band_, other.band_);
+  std::swap(next_, other.next_);
+  std::swap(blocks_, other.blocks_);
+  std::swap(unrecorded_, other.unrecorded_);
+  std::swap(failed_, other.failed_);
+  return *this;
+}
+
+Lease::~Lease() {
+  if (appender_) appender_->end(band_, next_ == blocks_, failed_ || unrecorded_ > 0);
+}
+
+Result<Placed> Lease::append(std::span<const device::Piece> pages) {
+  CHECK(room() > 0 && !pages.empty() && !failed_);
+  pages = pages.first(std::min<std::size_t>(pages.size(), room()));
+  Placed placed{{band_, next_}, {}};
+  placed.crcs.reserve(pages.size());
+  for (const device::Piece& page : pages) {
+    CHECK(page.size() == kBlockBytes);
+    placed.crcs.push_back(crc32c(page));
+  }
+  const auto done = appender_->device_.append(placed.at, pages);
+  if (!done) {
+    failed_ = true;
+    log::error("band {}: append of {} blocks at {} failed: {}; the band is set aside", band_.value,
+               pages.size(), next_, describe(done.error()));
+    return fail(done.error());
+  }
+  next_ += placed.blocks();
+  unrecorded_ += placed.blocks();
+  return placed;
+}
+
+// ---- Appender -----------------------------------------------------------------------------------
+
+Appender::Appender(device::Device& device, BandTable& bands, Placement policy,
+                   std::function<std::uint64_t()> random)
+    : device_(device),
+      bands_(bands),
+      policy_(policy),
+      random_(std::move(random)),
+      max_open_(max_open_of(device)) {}
+
+std::optional<Lease> Appender::try_lease(const BandTable::OpenChoice& choice, Stream stream,
+                                         std::uint64_t want_blocks) {
+  std::vector<Candidate> candidates;
+  std::uint64_t newest = 0;
+  for (const BandView& band : choice.open) newest = std::max(newest, band.last_append);
+  for (const BandView& band : choice.open) {
+    candidates.push_back({band.band,
+                          static_cast<std::uint32_t>(band.blocks - band.counters.appended),
+                          newest - band.last_append});
+  }
+  const PlacementRequest request{.blocks = want_blocks, .age = 0, .random = random_()};
+  std::optional<BandId> band = choice.free;
+  if (const auto index = place(policy_, candidates, request)) band = candidates[*index].band;
+  if (!band || !bands_.lease(*band, stream)) return std::nullopt;
+  const BandView view = bands_.view(*band);
+  return Lease(this, *band, static_cast<std::uint32_t>(view.counters.appended), view.blocks);
+}
+
+Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks) {
+  MutexLock lock(mu_);
+  for (;;) {
+    const BandTable::OpenChoice choice = bands_.choices(stream, max_open_);
+    if (auto lease = try_lease(choice, stream, want_blocks)) return std::move(*lease);
+    if (!choice.others_leased) return fail(Errc::kNoSpace);
+    lease_ended_.wait(mu_);
+  }
+}
+
+void Appender::end(BandId band, bool sealed, bool bad) {
+  MutexLock lock(mu_);
+  bands_.end_lease(band, sealed, bad);
+  lease_ended_.notify_all();
+}
+
+Result<> read_verified(device::Device& device, BandAddress from,
+                       std::span<const std::uint32_t> crcs, std::span<std::byte> to) {
+  CHECK(to.size() == crcs.size() * kBlockBytes);
+  TRY(device.read(from, to));
+  for (std::size_t i = 0; i < crcs.size(); ++i) {
+    const std::uint32_t found = crc32c(to.subspan(i * kBlockBytes, kBlockBytes));
+    if (found != crcs[i]) {
+      log::error("band {} block {}: checksum is {:08x}, expected {:08x}", from.band.value,
+                 from.rba + i, found, crcs[i]);
+      return fail(Errc::kDataChecksumBad);
+    }
+  }
+  return ok();
+}
+
+}  // namespace lazyfs::data

@@ -1,0 +1,86 @@
+// Appends file data to open bands. A lease is the exclusive right to append to one band, so that no lock
+// is held over the device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "data/band_table.h"
+#include "data/placement.h"
+#include "device/device.h"
+
+namespace lazyfs::data {
+
+class Appender;
+
+// What one append has placed: `blocks` blocks from `at` on, and the CRC-32C of each.
+struct Placed {
+  BandAddress at;
+  std::vector<std::uint32_t> crcs;
+  std::uint32_t blocks() const { return static_cast<std::uint32_t>(crcs.size()); }
+};
+
+// Ends by its destructor. Everything appended must have been recorded in the tree and accounted before
+// (recorded()); a band with blocks that were not is set aside, because the next append record must begin
+// where the last one ended. Not thread-safe.
+class Lease {
+ public:
+  Lease(Appender* appender, BandId band, std::uint32_t next, std::uint32_t blocks)
+      : appender_(appender), band_(band), next_(next), blocks_(blocks) {}
+  Lease(Lease&& other) noexcept { *this = std::move(other); }
+  Lease& operator=(Lease&& other) noexcept;
+  ~Lease();
+
+  std::uint32_t room() const { return blocks_ - next_; }
+  // Appends as many of `pages` (kBlockBytes each) as the band has room for, at least one; requires
+  // room() > 0. After an error the lease is of no more use: end it and try another band.
+  Result<Placed> append(std::span<const device::Piece> pages);
+  // `blocks` of what was appended are in the tree and in the table now.
+  void recorded(std::uint32_t blocks) { unrecorded_ -= blocks; }
+
+ private:
+  Appender* appender_ = nullptr;
+  BandId band_;
+  std::uint32_t next_ = 0;    // RBA of the next append
+  std::uint32_t blocks_ = 0;  // of the band
+  std::uint32_t unrecorded_ = 0;
+  bool failed_ = false;
+};
+
+// Thread-safe.
+class Appender {
+ public:
+  // `random` gives the numbers for random placement.
+  Appender(device::Device& device, BandTable& bands, Placement policy,
+           std::function<std::uint64_t()> random);
+
+  // Leases a band of the stream to append about `want_blocks`. Waits while all bands that would do are
+  // leased to others. Error: kNoSpace when no band has room and none is free for this stream.
+  Result<Lease> lease(Stream stream, std::uint64_t want_blocks) EXCLUDES(mu_);
+
+ private:
+  friend class Lease;
+  void end(BandId band, bool sealed, bool bad) EXCLUDES(mu_);
+  std::optional<Lease> try_lease(const BandTable::OpenChoice& choice, Stream stream,
+                                 std::uint64_t want_blocks);
+
+  device::Device& device_;
+  BandTable& bands_;
+  const Placement policy_;
+  const std::function<std::uint64_t()> random_;
+  const std::uint32_t max_open_;
+  Mutex mu_;  // orders waiting for the end of leases; the table's lock is taken under it
+  CondVar lease_ended_;
+};
+
+// Reads blocks and checks each against its checksum. `to` is aligned and holds crcs.size() blocks.
+// Errors: kDataChecksumBad, and those of Device::read().
+Result<> read_verified(device::Device& device, BandAddress from,
+                       std::span<const std::uint32_t> crcs, std::span<std::byte> to);
+
+}  // namespace lazyfs::data

@@ -1,0 +1,169 @@
+// The state of every band as the volume accounts it: who owns it, how far it is written, what of it is
+// live. The counters are those of the bands' summaries in the tree (docs/format.md section 5).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "device/device.h"
+
+namespace lazyfs::data {
+
+enum class BandState : std::uint8_t {
+  kSuper,      // superblock
+  kLog,        // metadata log
+  kFree,       // nothing written
+  kOpen,       // partly written, takes appends
+  kFull,       // takes no more appends until it is reset
+  kResetting,  // between begin_reset() and finish_reset()
+  kBad,        // an append failed: readable, never again written in this mount
+};
+std::string to_string(BandState state);
+
+// What moves together dies together: each open band belongs to one stream.
+enum class Stream : std::uint8_t { kFresh, kCollector };
+
+struct BandCounters {
+  std::uint64_t appended = 0;  // blocks; where the next append goes
+  std::uint64_t live = 0;
+  std::uint64_t append_records = 0;
+  std::uint64_t delete_records = 0;
+};
+
+struct BandView {
+  BandId band;
+  BandState state = BandState::kFree;
+  std::uint32_t blocks = 0;
+  BandCounters counters;
+  std::uint64_t last_append = 0;  // in appends to the whole table
+};
+
+struct SpaceCounts {  // in blocks, of data bands
+  std::uint64_t total = 0;     // all but bad ones
+  std::uint64_t live = 0;
+  std::uint64_t dead = 0;
+  std::uint64_t unwritten = 0;  // free bands and the rest of open ones
+  std::uint64_t reserved = 0;   // accepted, not yet written
+  std::uint64_t kept_back = 0;  // for the collector and the log, never given to users
+  std::uint64_t available = 0;  // what users can still reserve
+  std::uint32_t free_bands = 0;
+};
+
+class BandTable;
+
+// Keeps a band from being reset while its blocks are read.
+class BandPin {
+ public:
+  BandPin() = default;
+  BandPin(BandTable* table, BandId band) : table_(table), band_(band) {}
+  BandPin(BandPin&& other) noexcept : table_(other.table_), band_(other.band_) {
+    other.table_ = nullptr;
+  }
+  BandPin& operator=(BandPin&& other) noexcept {
+    std::swap(table_, other.table_);
+    std::swap(band_, other.band_);
+    return *this;
+  }
+  ~BandPin();
+
+ private:
+  BandTable* table_ = nullptr;
+  BandId band_;
+};
+
+// Invariants, for every data band b (check_invariants()):
+//   B1  live <= appended <= blocks
+//   B2  kFree  =>  appended == 0 and not leased and not pinned
+//   B3  leased  =>  kOpen
+//   B4  kResetting  =>  live == 0 and pins == 0
+//   B5  reserved is what reserve() gave and release() has not taken back
+// Thread-safe. mu_ is a leaf lock; no I/O is done under it.
+class BandTable {
+ public:
+  // Bands that are neither super nor log are data bands, free until restore() says otherwise.
+  BandTable(const device::Geometry& geometry, std::span<const BandId> super_bands,
+            std::span<const BandId> log_bands);
+
+  // ---- at mount ----
+  void restore(BandId band, const BandCounters& counters);
+  void set_bad(BandId band);
+
+  // ---- accounting, after the batch that says the same was applied ----
+  void account_append(BandId band, std::uint32_t blocks, std::uint32_t live, std::uint32_t records);
+  void account_death(BandId band, std::uint32_t blocks, std::uint32_t records);
+
+  // ---- space ----
+  // Sets `blocks` aside for data that will be written back; false when so much is not available.
+  bool reserve(std::uint64_t blocks);
+  void release(std::uint64_t blocks);
+  SpaceCounts space() const;
+
+  // ---- open bands; Appender is the only caller ----
+  struct OpenChoice {
+    std::vector<BandView> open;      // of the stream, with room, not leased
+    std::optional<BandId> free;      // the free band to begin, when the caller may
+    bool others_leased = false;      // waiting may help
+  };
+  OpenChoice choices(Stream stream, std::uint32_t max_open) const;
+  // Takes the band for one appender; false when somebody was faster. A free band becomes open.
+  bool lease(BandId band, Stream stream);
+  // `sealed`: no more appends though there may be room. `bad`: an append failed.
+  void end_lease(BandId band, bool sealed, bool bad);
+
+  // ---- reset ----
+  BandPin pin(BandId band);
+  // Data bands that were written and hold nothing live, not leased, not pinned.
+  std::vector<BandId> empty_bands() const;
+  bool begin_reset(BandId band);  // false when it is not (or no more) such a band
+  void finish_reset(BandId band, bool good);
+
+  // ---- the metadata log's bands ----
+  Result<BandId> take_for_log();  // kNoSpace
+  void give_back_from_log(BandId band);
+
+  BandView view(BandId band) const;
+  std::vector<BandView> all() const;
+  std::uint32_t band_count() const { return static_cast<std::uint32_t>(bands_.size()); }
+  bool is_data(BandId band) const;
+  // For tests: the first invariant that is broken, or empty.
+  std::string check_invariants() const;
+
+ private:
+  friend class BandPin;
+  struct Band {
+    BandState state = BandState::kFree;
+    Stream stream = Stream::kFresh;
+    bool leased = false;
+    std::uint32_t blocks = 0;
+    std::uint32_t pins = 0;
+    std::uint64_t last_append = 0;
+    BandCounters counters;
+  };
+
+  void unpin(BandId band);
+  BandView view_locked(std::uint32_t index) const REQUIRES(mu_);
+  SpaceCounts space_locked() const REQUIRES(mu_);
+  std::uint32_t free_bands_locked() const REQUIRES(mu_);
+  static bool is_data(BandState state) {
+    return state != BandState::kSuper && state != BandState::kLog;
+  }
+
+  // Bands that only the collector and the log may begin: cleaning can always go on.
+  static constexpr std::uint32_t kReserveBands = 3;
+  static constexpr std::uint32_t kLogKeepsBands = 1;
+
+  mutable Mutex mu_;
+  std::vector<Band> bands_ GUARDED_BY(mu_);
+  SpaceCounts counts_ GUARDED_BY(mu_);  // total, live, dead, unwritten, reserved kept up to date
+  std::uint64_t appends_ GUARDED_BY(mu_) = 0;
+  std::uint32_t largest_band_ = 0;
+  std::uint32_t data_bands_ GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace lazyfs::data

@@ -1,0 +1,76 @@
+// One file's data that is not on the device yet: blocks written by users ("dirty"), and blocks that are
+// being written back just now ("writing").
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/types.h"
+#include "data/page_pool.h"
+
+namespace lazyfs::data {
+
+// Consecutive blocks to be written back. The pages live, unchanged, until finish_ or abort_writing().
+struct DirtyRun {
+  std::uint64_t first_block = 0;
+  std::vector<std::span<const std::byte>> pages;  // kBlockBytes each
+};
+
+// Invariants:
+//   W1  a page in writing_ never changes; a write to such a block makes a page in dirty_, which wins
+//   W2  at most one writing back is under way: writing_ is empty before begin_writing()
+//   W3  every page belongs to exactly one of the two maps and goes back to the pool once
+// Not thread-safe: the inode's lock guards it.
+class WriteBuffer {
+ public:
+  explicit WriteBuffer(PagePool& pool) : pool_(pool) {}
+  ~WriteBuffer();
+  WriteBuffer(const WriteBuffer&) = delete;
+  WriteBuffer& operator=(const WriteBuffer&) = delete;
+
+  // The blocks, at most two, that write(offset, length) covers in part and whose contents are not here:
+  // the caller must provide() them first (zeros for what lies in a hole or behind the end).
+  std::vector<std::uint64_t> needs_old(std::uint64_t offset, std::size_t length) const;
+  // How many pages write(offset, length) will take from the pool.
+  std::size_t new_pages(std::uint64_t offset, std::size_t length) const;
+
+  // Makes `contents` (one block) the dirty contents of a block that is not dirty.
+  void provide(std::uint64_t block, std::span<const std::byte> contents);
+  // Requires that needs_old(offset, bytes.size()) is empty.
+  void write(std::uint64_t offset, std::span<const std::byte> bytes);
+
+  bool has(std::uint64_t block) const { return page_of(block) != nullptr; }
+  bool has_dirty(std::uint64_t block) const { return dirty_.contains(block); }
+  // The newest contents of a block, or empty when it is not here. Valid until the next change.
+  std::span<const std::byte> contents(std::uint64_t block) const;
+
+  // Moves up to `max_blocks` dirty blocks, lowest first, to writing. Requires W2.
+  std::vector<DirtyRun> begin_writing(std::size_t max_blocks);
+  void finish_writing();  // what was written is on the device and in the map
+  void abort_writing();   // it is not: back to dirty, unless overwritten since
+  bool writing() const { return !writing_.empty(); }
+
+  // Forgets dirty blocks from `block` on. Returns how many. Requires that nothing is being written.
+  std::size_t drop_from(std::uint64_t block);
+  // Sets the bytes of a dirty block from `from` on to zero.
+  void zero_tail(std::uint64_t block, std::size_t from);
+
+  std::uint64_t dirty_blocks() const { return dirty_.size() + writing_.size(); }
+  bool clean() const { return dirty_.empty() && writing_.empty(); }
+  // The first dirty block, if any.
+  std::optional<std::uint64_t> first_dirty() const;
+
+ private:
+  using Pages = std::map<std::uint64_t, std::byte*>;
+  const std::byte* page_of(std::uint64_t block) const;
+
+  PagePool& pool_;
+  Pages dirty_;
+  Pages writing_;
+};
+
+}  // namespace lazyfs::data

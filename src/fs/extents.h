@@ -1,0 +1,82 @@
+// The map from file blocks to bands, and the bookkeeping that every change of it brings: append and
+// delete records and the counters of bands. One MapChange is part of one batch.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/result.h"
+#include "data/band_table.h"
+#include "fs/schema.h"
+#include "meta/store.h"
+
+namespace lazyfs::fs {
+
+struct MappedExtent {
+  std::uint64_t file_block = 0;
+  ExtentRecord extent;
+  std::uint64_t end() const { return file_block + extent.blocks(); }
+};
+
+// The part of `extent` from `skip` blocks on, `blocks` long.
+MappedExtent part_of(const MappedExtent& extent, std::uint32_t skip, std::uint32_t blocks);
+
+// The extents that overlap [first, first + count), in order, clipped to it when `clip`.
+// Errors: kItemBad, and what reading the tree can give.
+Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode,
+                                               std::uint64_t first, std::uint64_t count,
+                                               bool clip = true);
+
+// What a batch does to the bands' counters; first into the batch, and once it is applied into memory.
+class BandChanges {
+ public:
+  void appended(BandId band, std::uint32_t blocks, std::uint32_t live, std::uint32_t records);
+  void died(BandId band, std::uint32_t blocks, std::uint32_t records);
+  void put_into(meta::Batch& batch) const;
+  void account(data::BandTable& bands) const;
+  bool empty() const { return changes_.empty(); }
+
+ private:
+  struct Change {
+    std::uint32_t appended = 0, live = 0, append_records = 0;
+    std::uint32_t died = 0, delete_records = 0;
+  };
+  std::map<BandId, Change> changes_;
+};
+
+// Changes of one inode's map. The inode's exclusive lock is held from the first call until the batch
+// has been applied, so that nobody else changes the map meanwhile.
+class MapChange {
+ public:
+  MapChange(meta::Store& store, InodeNo inode) : store_(store), inode_(inode) {}
+
+  // Takes [first, first + count) out of the map; its blocks die.
+  Result<> unmap(std::uint64_t first, std::uint64_t count);
+  // Maps newly appended blocks in the place of what was there before. At most kMaxExtentBlocks.
+  Result<> map(std::uint64_t file_block, const ExtentRecord& extent);
+  // Newly appended blocks that nothing refers to: dead from the start.
+  void lost(BandAddress at, std::uint32_t blocks);
+
+  // How many blocks more (or fewer) the inode maps.
+  std::int64_t blocks_delta() const { return blocks_delta_; }
+  // Writes everything but the inode's own item.
+  void put_into(meta::Batch& batch) const;
+  // After the batch was applied.
+  void account(data::BandTable& bands) const { band_changes_.account(bands); }
+
+ private:
+  Result<> load(std::uint64_t first, std::uint64_t count);
+  void die(const MappedExtent& piece);
+
+  meta::Store& store_;
+  const InodeNo inode_;
+  std::map<std::uint64_t, ExtentRecord> before_;  // as in the tree, of what was looked at
+  std::map<std::uint64_t, ExtentRecord> after_;   // as it shall be
+  std::vector<std::pair<BandAddress, AppendRecord>> appends_;
+  std::vector<std::pair<BandId, DeleteRecord>> deaths_;
+  BandChanges band_changes_;
+  std::int64_t blocks_delta_ = 0;
+};
+
+}  // namespace lazyfs::fs
