@@ -71,6 +71,11 @@ class Recovery {
   Result<> find_bands();
   std::uint64_t slot_of(BandId band);
   bool is_believable(const BlockStamp& stamp, Seq seq) const;
+  // A session's superblock is durable before the session writes to the log. So the superblock is
+  // not the newest that there was, and what it says of sessions and bands must not be believed.
+  bool is_from_the_future(const BlockStamp& stamp) const {
+    return stamp.uuid == superblock_.uuid && stamp.session > superblock_.session;
+  }
   Result<std::vector<FoundPart>> find_newest();
   void read_what_can_be_read(BandAddress at, AlignedBuffer& to);
   Result<std::vector<FoundPart>> search_band(const FoundBand& band);
@@ -244,6 +249,7 @@ Result<std::vector<FoundPart>> Recovery::search_band(const FoundBand& band) {
       const ConstBlockBytes block(buffer.data() + std::size_t{rba - 1 - begin} * kBlockBytes,
                                   kBlockBytes);
       const auto record = decode_commit(block);
+      if (record && is_from_the_future(record->stamp)) return fail(Errc::kSuperblockBad);
       if (!record || record->stamp.slot != band.slot || record->stamp.rba != rba - 1 ||
           !is_believable(record->stamp, record->seq)) {
         continue;

@@ -14,9 +14,10 @@
 
 namespace lazyfs::meta {
 
-// Errors: kLogTailLost when no whole transaction is found, when the newest one is older than what
-// the superblock says was durable, or when a part between it and its tail is missing;
-// kLogDescriptorBad when such a part is damaged; what the device returns.
+// Errors: kSuperblockBad when the log is newer than the superblock; kLogTailLost when no whole
+// transaction is found, when the newest one is older than what the superblock says was durable, or
+// when a part between it and its tail is missing; kLogDescriptorBad when such a part is damaged;
+// what the device returns.
 Result<RecoveredLog> recover_log(device::Device& device, const Superblock& superblock);
 
 }  // namespace lazyfs::meta

@@ -27,7 +27,9 @@ class PowerDevice final : public device::Device {
   // The n-th change from now (append, reset, flush) fails, an append perhaps half done, and
   // everything after it until restore_power(). 0: never.
   void cut_power_after(std::uint64_t changes) { left_ = changes; }
-  bool is_dead() const { return dead_; }
+  // The n-th change from now fails, an append half done; the device goes on. 0: never.
+  void fail_after(std::uint64_t changes) { failure_left_ = changes; }
+  bool failure_is_due() const { return failure_left_ > 0; }
   std::uint64_t changes() const { return changes_; }
 
   // What a host finds when the power is back.
@@ -56,15 +58,16 @@ class PowerDevice final : public device::Device {
     if (dead_) return fail(Errc::kPowerCut);
     Band& band = bands_[to.band.value];
     TRY(device::check_append(geometry_, to, pieces, band.write_pointer));
-    const bool cut = count_change();
+    const bool cut = count_change(), failed = count_failure();
     std::size_t blocks = device::bytes_of(pieces) / kBlockBytes;
-    if (cut) blocks = random_() % (blocks + 1);
+    if (cut || failed) blocks = random_() % (blocks + 1);
     for (const device::Piece& piece : pieces) {
       for (std::size_t at = 0; at < piece.size() && blocks > 0; at += kBlockBytes, --blocks) {
         band.remember(band.write_pointer);
         std::memcpy(band.at(band.write_pointer++), piece.data() + at, kBlockBytes);
       }
     }
+    if (failed) return fail(Errc::kDeviceWrite);
     return cut ? fail(Errc::kPowerCut) : ok();
   }
 
@@ -79,6 +82,7 @@ class PowerDevice final : public device::Device {
   Result<> reset(BandId band) override {
     MutexLock lock(mu_);
     if (dead_ || count_change()) return fail(Errc::kPowerCut);
+    if (count_failure()) return fail(Errc::kDeviceWrite);
     bands_[band.value].write_pointer = 0;
     bands_[band.value].was_reset = true;
     return ok();
@@ -89,6 +93,7 @@ class PowerDevice final : public device::Device {
   Result<> flush() override {
     MutexLock lock(mu_);
     if (dead_ || count_change()) return fail(Errc::kPowerCut);
+    if (count_failure()) return fail(Errc::kDeviceFlush);
     for (Band& band : bands_) band.settle();
     return ok();
   }
@@ -123,6 +128,8 @@ class PowerDevice final : public device::Device {
     return dead_;
   }
 
+  bool count_failure() { return failure_left_ > 0 && --failure_left_ == 0; }
+
   void tear(Band& band) {
     const unsigned mode = random_() % 4;  // 0: all kept, 1: all lost, else mixed
     std::uint32_t lowest = band.was_reset ? 0 : band.flushed;
@@ -151,7 +158,7 @@ class PowerDevice final : public device::Device {
   std::mt19937_64 random_;
   std::vector<Band> bands_;
   bool dead_ = false;
-  std::uint64_t left_ = 0, changes_ = 0;
+  std::uint64_t left_ = 0, failure_left_ = 0, changes_ = 0;
 };
 
 }  // namespace lazyfs::meta

@@ -1,0 +1,280 @@
+// What the store does when the device fails or its bytes are damaged.
+#include <algorithm>
+
+#include "fixture.h"
+#include "meta/log_format.h"
+#include "power_device.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint32_t kLogBands = 5, kBandBlocks = 32;
+
+Key key_of(std::uint64_t i) { return {1, 1, i}; }
+std::string value_of(std::uint64_t i) {
+  return std::string(300, static_cast<char>('a' + i % 26)) + std::to_string(i);
+}
+
+class DamageTest : public ::testing::Test {
+ protected:
+  DamageTest() : device(kLogBands + 2, kBandBlocks, test_seed()) {}
+  void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kLogBands))); }
+  Result<std::unique_ptr<Store>> open() { return Store::open(device, quiet_options()); }
+  Result<Seq> put(Store& store, std::uint64_t i) {
+    Batch batch;
+    batch.put(key_of(i), as_value(value_of(i)));
+    return store.apply(batch);
+  }
+  // `items` items, committed in fives, and a clean end.
+  void fill(std::uint64_t items) {
+    auto store = open();
+    ASSERT_TRUE(store);
+    for (std::uint64_t i = 0; i < items; ++i) {
+      ASSERT_TRUE(put(**store, i));
+      if (i % 5 == 4) {
+        ASSERT_TRUE((*store)->commit());
+      }
+    }
+    ASSERT_TRUE((*store)->close());
+  }
+  // Where the device holds blocks that begin with `magic`.
+  std::vector<BandAddress> blocks_with(std::string_view magic) {
+    std::vector<BandAddress> found;
+    AlignedBuffer block(kBlockBytes);
+    for (std::uint32_t band = 0; band < device.geometry().band_count(); ++band) {
+      for (std::uint32_t rba = 0; rba < *device.write_pointer(BandId{band}); ++rba) {
+        if (!device.read({BandId{band}, rba}, block.span())) continue;
+        if (std::ranges::equal(block.span().first(4), as_value(magic))) {
+          found.push_back({BandId{band}, rba});
+        }
+      }
+    }
+    return found;
+  }
+
+  PowerDevice device;
+};
+
+// The device fails once, at each of its changes in turn: the store says so, stays readable, takes
+// no more changes, and the next opening finds everything that was committed.
+TEST_F(DamageTest, AFailureAtAnyChangeLosesNothingThatWasCommitted) {
+  std::uint64_t at = 1;
+  for (bool all_done = false; !all_done; ++at) {
+    SCOPED_TRACE(at);
+    PowerDevice faulty(kLogBands + 2, kBandBlocks, test_seed());
+    ASSERT_TRUE(Store::format(faulty, small_superblock(kLogBands)));
+    faulty.fail_after(at);
+    Model committed, applied;
+    if (auto store = Store::open(faulty, quiet_options()); store) {
+      bool good = true;
+      for (std::uint64_t i = 0; i < 60 && good; ++i) {
+        good = put(**store, i % 25).has_value();
+        if (!good) break;
+        applied[key_of(i % 25)] = value_of(i % 25);
+        if (i % 3 != 2) continue;
+        good = (*store)->commit().has_value();
+        if (good) committed = applied;
+      }
+      EXPECT_EQ((*store)->failed(), !good);
+      EXPECT_EQ(contents_of(**store), applied);
+      if (!good) {
+        EXPECT_EQ(put(**store, 1).error(), Errc::kLogFailed);
+        EXPECT_EQ((*store)->commit().error(), Errc::kLogFailed);
+      }
+      ignore_error((*store)->close(), "the store may have failed");
+    }
+    all_done = faulty.failure_is_due();
+    faulty.fail_after(0);
+    auto again = Store::open(faulty, quiet_options());
+    ASSERT_TRUE(again) << describe(again.error());
+    const Model found = contents_of(**again);
+    EXPECT_TRUE(found == committed || found == applied);
+    EXPECT_EQ(problems_of(**again), std::vector<std::string>{});
+  }
+  EXPECT_GT(at, 40u);
+}
+
+TEST_F(DamageTest, ADamagedNodeIsTheTroubleOfItsItemsAlone) {
+  fill(60);
+  std::vector<BandAddress> nodes;
+  {
+    auto store = open();
+    ASSERT_TRUE(store);
+    ASSERT_EQ(contents_of(**store).size(), 60u);
+  }
+  int harmed = 0, harmless = 0;
+  for (const BandAddress at : blocks_with("LZND")) {
+    SCOPED_TRACE(at.packed());
+    device.damage(at, 8 * 1000 + 3);
+    auto store = open();
+    if (!store) {  // the root
+      EXPECT_EQ(store.error(), Errc::kNodeChecksumBad);
+    } else {
+      const auto problems = problems_of(**store);
+      std::size_t lost = 0;
+      for (std::uint64_t i = 0; i < 60; ++i) {
+        const auto value = (*store)->get(key_of(i));
+        if (!value) {
+          EXPECT_EQ(value.error(), Errc::kNodeChecksumBad);
+          ++lost;
+        } else {
+          ASSERT_TRUE(*value);
+          EXPECT_EQ(as_text(**value), value_of(i));
+        }
+      }
+      EXPECT_EQ(problems.empty(), lost == 0);
+      ++(lost > 0 ? harmed : harmless);
+    }
+    device.damage(at, 8 * 1000 + 3);
+  }
+  EXPECT_GT(harmed, 3);
+  EXPECT_GT(harmless, 3);  // images that are no longer the newest
+}
+
+TEST_F(DamageTest, ADamagedNodeDoesNotHoldTheTail) {
+  fill(60);
+  // Damage one that holds items in the middle: find it by what is lost.
+  std::uint64_t lost_key = 0;
+  for (const BandAddress at : blocks_with("LZND")) {
+    device.damage(at, 8 * 1000 + 3);
+    auto store = open();
+    if (store && !(*store)->get(key_of(30))) {
+      lost_key = 30;
+      break;
+    }
+    store = fail(Errc::kInvalid);
+    device.damage(at, 8 * 1000 + 3);
+  }
+  ASSERT_EQ(lost_key, 30u);
+  auto store = open();
+  ASSERT_TRUE(store);
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    Batch batch;
+    batch.put(key_of(0), as_value(value_of(i)));
+    ASSERT_TRUE((*store)->apply(batch)) << i;
+    ASSERT_TRUE((*store)->commit());
+  }
+  EXPECT_GT((*store)->stats().log_blocks_written, 10u * kLogBands * kBandBlocks);
+  EXPECT_FALSE((*store)->get(key_of(lost_key)));
+  EXPECT_EQ(as_text(**(*store)->get(key_of(59))), value_of(59));
+  ASSERT_TRUE((*store)->close());
+  *store = nullptr;
+  store = open();
+  ASSERT_TRUE(store);
+  EXPECT_FALSE((*store)->get(key_of(lost_key)));
+  EXPECT_EQ(as_text(**(*store)->get(key_of(59))), value_of(59));
+}
+
+TEST_F(DamageTest, ADamagedBlockOfOneSuperBandCostsNothing) {
+  fill(20);
+  for (const BandAddress at : blocks_with("LZSB")) {
+    device.damage(at, 8 * 70);
+    auto store = open();
+    ASSERT_TRUE(store) << describe(store.error());
+    EXPECT_EQ(contents_of(**store).size(), 20u);
+    *store = nullptr;
+    device.damage(at, 8 * 70);
+  }
+}
+
+TEST_F(DamageTest, ADamagedBandHeaderCostsNothing) {
+  fill(60);
+  const auto headers = blocks_with("LZBH");
+  ASSERT_GT(headers.size(), 1u);
+  for (const BandAddress at : headers) {
+    device.damage(at, 8 * 35);
+    auto store = open();
+    ASSERT_TRUE(store) << describe(store.error());
+    EXPECT_EQ(contents_of(**store).size(), 60u);
+    *store = nullptr;
+    device.damage(at, 8 * 35);
+  }
+}
+
+// Either nothing is lost or the store does not open; never does it open with something missing.
+TEST_F(DamageTest, ADamagedDescriptorOrCommitRecordIsNoticed) {
+  fill(60);
+  for (const std::string_view magic : {"LZDE", "LZCM"}) {
+    for (const BandAddress at : blocks_with(magic)) {
+      SCOPED_TRACE(at.packed());
+      device.damage(at, 8 * 130);
+      StoreOptions options = quiet_options();
+      options.read_only = true;
+      if (auto store = Store::open(device, options); store) {
+        EXPECT_EQ(contents_of(**store).size(), 60u);
+      } else {
+        EXPECT_TRUE(store.error() == Errc::kLogTailLost ||
+                    store.error() == Errc::kLogDescriptorBad);
+      }
+      device.damage(at, 8 * 130);
+    }
+  }
+}
+
+TEST_F(DamageTest, RandomDamageIsAnErrorOrHarmlessButNeverACrash) {
+  fill(60);
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::pair<BandAddress, std::size_t>> done;
+    for (unsigned n = 1 + random() % 4; n > 0; --n) {
+      // One super band stays whole, as its mirror does against single faults.
+      const BandId band{static_cast<std::uint32_t>(1 + random() % (kLogBands + 1))};
+      const std::uint32_t blocks = *device.write_pointer(band);
+      if (blocks == 0) continue;
+      done.emplace_back(BandAddress{band, static_cast<std::uint32_t>(random() % blocks)},
+                        random() % (8 * kBlockBytes));
+      device.damage(done.back().first, done.back().second);
+    }
+    StoreOptions options = quiet_options();
+    options.read_only = true;
+    if (auto store = Store::open(device, options); store) {
+      (void)problems_of(**store);
+      for (std::uint64_t i = 0; i < 60; ++i) {
+        const auto value = (*store)->get(key_of(i));
+        if (!value) continue;
+        ASSERT_TRUE(*value);
+        EXPECT_EQ(as_text(**value), value_of(i));
+      }
+    }
+    for (const auto& [at, bit] : done) device.damage(at, bit);
+  }
+}
+
+TEST_F(DamageTest, AnEmptyDeviceAndOneWithoutSuperblocksAreNoFilesystem) {
+  PowerDevice empty(7, 16, 1);
+  EXPECT_EQ(Store::open(empty, quiet_options()).error(), Errc::kNoFilesystem);
+  AlignedBuffer zeros = AlignedBuffer::zeroed(kBlockBytes);
+  ASSERT_TRUE(empty.append({BandId{0}, 0}, zeros.span()));
+  EXPECT_EQ(Store::open(empty, quiet_options()).error(), Errc::kNoFilesystem);
+}
+
+TEST_F(DamageTest, SuperBandsAreUsedInTurnForEver) {
+  Superblock last;
+  for (int i = 0; i < 100; ++i) {
+    auto store = open();
+    ASSERT_TRUE(store);
+    ASSERT_TRUE((*store)->close());
+    const Superblock now = (*store)->superblock();
+    EXPECT_GT(now.sequence, last.sequence);
+    EXPECT_GT(now.session, last.session);
+    last = now;
+  }
+  EXPECT_EQ(*read_superblock(device), last);
+}
+
+TEST_F(DamageTest, ADeviceOfAnotherSizeIsRefused) {
+  fill(5);
+  PowerDevice larger(kLogBands + 3, kBandBlocks, 1);
+  AlignedBuffer bytes(kBlockBytes);
+  for (std::uint32_t band = 0; band < 2; ++band) {
+    const std::uint32_t end = *device.write_pointer(BandId{band});
+    for (std::uint32_t rba = 0; rba < end; ++rba) {
+      ASSERT_TRUE(device.read({BandId{band}, rba}, bytes.span()));
+      ASSERT_TRUE(larger.append({BandId{band}, rba}, bytes.span()));
+    }
+  }
+  EXPECT_EQ(Store::open(larger, quiet_options()).error(), Errc::kSuperblockBad);
+}
+
+}  // namespace
+}  // namespace lazyfs::meta
