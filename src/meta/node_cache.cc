@@ -27,11 +27,11 @@ NodeCache::NodeCache(std::size_t limit_nodes, std::uint32_t fs_tag, Seq running,
 
 NodeCache::~NodeCache() {
   clean_.clear();
-  for (const auto& [number, node] : table_) delete node;
-  for (Node* node : flight_.dirty) {
+  for (Node* node : flight_.dirty) {  // of a commit that failed; those not dead are in the table
     if (node->dead) delete node;
   }
   for (Node* node : graveyard_) delete node;
+  for (const auto& [number, node] : table_) delete node;
 }
 
 Node& NodeCache::insert_clean(NodeNo number, std::byte* image) {
