@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -23,6 +24,10 @@ constexpr std::size_t kRequestAt = kBlockBytes - kWriteHeaderBytes;  // the payl
 // What other requests need beside their payload: names, extended attributes (64 KiB), batches.
 constexpr std::size_t kRoomBytes = 2 * kBlockBytes;
 constexpr int kSpinWorthIt = 96;  // of 256
+// A yield that takes so long gave the CPU to somebody who computes.
+constexpr auto kCpuWanted = std::chrono::microseconds(20);
+constexpr auto kRoomMin = std::chrono::milliseconds(10);
+constexpr auto kRoomMax = std::chrono::milliseconds(1000);
 
 thread_local const Request* t_current = nullptr;
 
@@ -133,7 +138,7 @@ Transport::Received Transport::receive(Worker& worker) {
 // Waits for the next request. Returns nothing when stopped, or when somebody else took it.
 Transport::Received Transport::lead(Worker& worker) {
   const auto begin = SteadyClock::now();
-  if (options_.spin.count() > 0 && spin_score_.load(std::memory_order_relaxed) >= kSpinWorthIt) {
+  if (spin_score_ >= kSpinWorthIt && begin >= no_spin_before_) {
     Received received = spin(worker);
     if (received.got != Got::kNothing) return received;
   }
@@ -144,9 +149,11 @@ Transport::Received Transport::lead(Worker& worker) {
 }
 
 Transport::Received Transport::spin(Worker& worker) {
+  auto now = SteadyClock::now();
+  const auto deadline = now + options_.spin;
+  if (now >= deadline) return {};
   spins_.fetch_add(1, std::memory_order_relaxed);
-  const auto deadline = SteadyClock::now() + options_.spin;
-  do {
+  while (now < deadline && !stopping_.load(std::memory_order_relaxed)) {
     Received received = receive(worker);
     if (received.got != Got::kNothing) {
       spins_won_.fetch_add(1, std::memory_order_relaxed);
@@ -154,8 +161,24 @@ Transport::Received Transport::spin(Worker& worker) {
       return received;
     }
     sched_yield();  // somebody else may need this CPU to make the request we wait for
-  } while (SteadyClock::now() < deadline && !stopping_.load(std::memory_order_relaxed));
+    const auto before = std::exchange(now, SteadyClock::now());
+    if (now - before > kCpuWanted) {
+      received = receive(worker);
+      if (received.got == Got::kNothing) make_room();
+      return received;
+    }
+  }
+  no_spin_for_ = {};
   return {};
+}
+
+void Transport::make_room() {
+  no_spin_for_ = std::clamp(2 * no_spin_for_, kRoomMin, kRoomMax);
+  no_spin_before_ = SteadyClock::now() + no_spin_for_;
+}
+
+void Transport::learn(bool came_soon) {
+  spin_score_ = spin_score_ - spin_score_ / 8 + (came_soon ? 32 : 0);
 }
 
 // Until a request may be there; false when stopping.
@@ -167,11 +190,6 @@ bool Transport::sleep() {
   }
   if (watchdog_sleeps_.load()) wake_watchdog();
   return !stopping_.load();
-}
-
-void Transport::learn(bool came_soon) {
-  const int score = spin_score_.load(std::memory_order_relaxed);
-  spin_score_.store(score - score / 8 + (came_soon ? 32 : 0), std::memory_order_relaxed);
 }
 
 void Transport::handle(Worker& worker, const Request& request) {

@@ -8,6 +8,8 @@
 //   - a watchdog hands over for a thread that has been busy with one request for a tick (1 ms), and
 //     adds a thread (up to the number of CPUs) when the queue was never empty for a whole tick
 //   - a thread that finds the queue empty while there is a leader goes to rest
+// Asking again and again pays only on a CPU that would be idle. The leader yields each time; when
+// somebody else used the CPU meanwhile, it stops spinning for a while (10 ms, doubling up to 1 s).
 //
 // Invariants:
 //   T1  active_ is the number of workers that read from the kernel or handle a request that is
@@ -113,6 +115,7 @@ class Transport {
   Received spin(Worker& worker);
   bool sleep();
   void learn(bool came_soon);
+  void make_room();
   void handle(Worker& worker, const Request& request);
   void hand_over(Worker& worker);
   void rest(Worker& worker, bool queue_is_empty);
@@ -137,8 +140,12 @@ class Transport {
   std::atomic<bool> leader_{false};
   std::atomic<bool> saw_empty_{false};  // somebody found the queue empty during this tick
   std::atomic<bool> watchdog_sleeps_{false};
-  std::atomic<int> spin_score_{128};  // 0..256: how often waiting was short lately
   std::atomic<std::uint64_t> spins_{0}, spins_won_{0}, sleeps_{0}, handovers_{0}, stuck_{0};
+
+  // The leader's: handed on with leader_.
+  int spin_score_ = 128;  // 0..256: how often waiting was short lately
+  std::chrono::steady_clock::time_point no_spin_before_{};
+  std::chrono::milliseconds no_spin_for_{0};  // doubles while the CPUs are wanted by others
 
   mutable Mutex mu_;
   CondVar rested_, watchdog_wake_;
