@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "fuse/daemon.h"
-#include "memory_volume.h"
+#include "bench/memory_volume.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Mounts a filesystem in memory: what FUSE alone costs.");
@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   bool keep_contents = false;
   app.add_flag("-f", plan.foreground, "stay in the foreground");
   app.add_flag("--keep-contents", keep_contents, "files keep what is written, not only its size");
-  app.add_option("-o", options, "mount options, as for lazyfs")->take_all();
+  app.add_option("-o", options, "mount options, as for lazyfs")->allow_extra_args(false);
   app.add_option("SOURCE", plan.source,
                  "a block device makes it a fuseblk mount; nothing is read or written")
       ->required();

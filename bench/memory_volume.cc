@@ -1,4 +1,4 @@
-#include "memory_volume.h"
+#include "bench/memory_volume.h"
 
 #include <sys/stat.h>
 

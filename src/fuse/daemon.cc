@@ -4,6 +4,7 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/sinks/syslog_sink.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -78,6 +79,37 @@ std::expected<void, std::string> check_not_mounted(const std::string& source) {
   return {};
 }
 
+// Keeps two daemons that start at once from both opening a block device: the kernel claims it only
+// at the mount, and what is claimed before would keep the kernel out. An image file has a lock of
+// its own. Not held longer than needed: udev waits for such locks.
+class StartLock {
+ public:
+  explicit StartLock(const std::string& source) {
+    if (!block_device_number(source)) return;
+    fd_ = open(source.c_str(), O_RDONLY | O_CLOEXEC);
+    for (int tries = 0; fd_ >= 0 && tries < kTries; ++tries) {
+      if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+      usleep(kPauseMicroseconds);  // udev looks at new devices under such a lock, too
+    }
+    busy_ = fd_ >= 0;
+  }
+  ~StartLock() { release(); }
+  StartLock(const StartLock&) = delete;
+  StartLock& operator=(const StartLock&) = delete;
+
+  bool busy() const { return busy_; }
+  void release() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  static constexpr int kTries = 200;
+  static constexpr useconds_t kPauseMicroseconds = 10'000;
+  int fd_ = -1;
+  bool busy_ = false;
+};
+
 void set_up_log(const DaemonPlan& plan) {
   std::shared_ptr<spdlog::logger> logger;
   if (!plan.options.log_file.empty()) {
@@ -122,6 +154,9 @@ int live(const DaemonPlan& plan, const OpenVolume& open_volume,
   block_signals();
   umask(0);
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
+  StartLock start_lock(plan.source);
+  if (start_lock.busy()) return complain(plan, plan.source + ": the device is busy");
+  if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());
   const MountPlace place{plan.source, plan.mount_point,
@@ -131,6 +166,7 @@ int live(const DaemonPlan& plan, const OpenVolume& open_volume,
     ignore_error((*volume)->unmount(), "the failed mount is what the user must hear of");
     return complain(plan, plan.mount_point + ": " + session.error());
   }
+  start_lock.release();
   log::info("{} is mounted on {}", plan.source, plan.mount_point);
   on_ready();
   (*session)->serve();
@@ -180,10 +216,6 @@ int run_daemon(DaemonPlan plan, const OpenVolume& open_volume) {
   plan.source = absolute(plan.source);
   if (auto usable = check_mount_point(plan.mount_point); !usable) {
     std::fprintf(stderr, "%s: %s\n", plan.program.c_str(), usable.error().c_str());
-    return kFailed;
-  }
-  if (auto free = check_not_mounted(plan.source); !free) {
-    std::fprintf(stderr, "%s: %s\n", plan.program.c_str(), free.error().c_str());
     return kFailed;
   }
   plan.mount_point = absolute(plan.mount_point);
