@@ -1,0 +1,66 @@
+#include "base/mutex.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace lazyfs {
+namespace {
+
+TEST(SharedMutexTest, WritersAreAloneAndReadersSeeWholeChanges) {
+  SharedMutex mu;
+  std::uint64_t a = 0, b = 0;  // guarded by mu; always equal outside of it
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20000; ++i) {
+        WriterLock lock(mu);
+        ++a;
+        ++b;
+      }
+    });
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20000; ++i) {
+        ReaderLock lock(mu);
+        ASSERT_EQ(a, b);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(a, 60000u);
+}
+
+TEST(SharedMutexTest, ReadersAreThereTogether) {
+  SharedMutex mu;
+  std::atomic<int> inside{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      ReaderLock lock(mu);
+      ++inside;
+      while (inside < 3) std::this_thread::yield();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(inside, 3);
+}
+
+// Readers that always overlap: with a lock that prefers readers the writer never has its turn.
+TEST(SharedMutexTest, AWriterHasItsTurnAmongReadersThatNeverStop) {
+  SharedMutex mu;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> readers;
+  for (int t = 0; t < 4; ++t) {
+    readers.emplace_back([&] {
+      while (!stop) ReaderLock lock(mu);
+    });
+  }
+  for (int i = 0; i < 100; ++i) WriterLock lock(mu);
+  stop = true;
+  for (auto& thread : readers) thread.join();
+}
+
+}  // namespace
+}  // namespace lazyfs
