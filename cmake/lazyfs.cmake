@@ -1,4 +1,5 @@
-# How every part of lazyfs is built: one set of warnings, one way to declare a library, a tool and a test.
+# How every part of lazyfs is built: one set of warnings, one way to declare a library, a tool and
+# a test.
 
 add_library(lazyfs_flags INTERFACE)
 target_compile_options(lazyfs_flags INTERFACE
@@ -13,8 +14,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 target_link_libraries(lazyfs_flags INTERFACE Threads::Threads)
 if(LAZYFS_SANITIZE)
-  target_compile_options(lazyfs_flags INTERFACE -fsanitize=${LAZYFS_SANITIZE} -fno-omit-frame-pointer
-                                                -fno-sanitize-recover=all)
+  target_compile_options(lazyfs_flags INTERFACE -fsanitize=${LAZYFS_SANITIZE}
+                                                -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(lazyfs_flags INTERFACE -fsanitize=${LAZYFS_SANITIZE})
 endif()
 

@@ -17,8 +17,8 @@ class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   explicit AlignedBuffer(std::size_t size_bytes)
-      : bytes_(static_cast<std::byte*>(
-            std::aligned_alloc(kBlockBytes, blocks_for(size_bytes ? size_bytes : 1) * kBlockBytes))),
+      : bytes_(static_cast<std::byte*>(std::aligned_alloc(
+            kBlockBytes, blocks_for(size_bytes ? size_bytes : 1) * kBlockBytes))),
         size_(size_bytes) {
     if (!bytes_) throw std::bad_alloc();
   }

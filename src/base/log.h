@@ -1,5 +1,6 @@
 // The log: one line per event, to standard error or to the sink that the program chose with
-// spdlog::set_default_logger. A line holds what is needed to debug it: ids, seq, expected and found.
+// spdlog::set_default_logger. A line holds what is needed to debug it: ids, seq, expected and
+// found.
 #pragma once
 
 #include <spdlog/spdlog.h>

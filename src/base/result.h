@@ -9,8 +9,8 @@
 
 namespace lazyfs {
 
-// One row per way to fail: name, errno shown to the kernel, words shown to a human. Keep the rows of
-// a layer together.
+// One row per way to fail: name, errno shown to the kernel, words shown to a human. Keep the rows
+// of a layer together.
 #define LAZYFS_ERRORS(X)                                                                         \
   /* device: the banded device's contract */                                                     \
   X(kNotAtWritePointer, EIO, "write does not start at the band's write pointer")                 \

@@ -59,13 +59,13 @@ struct BandReport {
 using Piece = std::span<const std::byte>;
 
 // Durability: what a completed flush() covered survives a power cut, data and write pointers alike.
-// What was appended, set or reset after it may be kept, lost or torn: a write pointer may then stand
-// anywhere from its flushed place to the last append (after a reset: at 0, at its old place, or
-// anywhere that appends after the reset have brought it), and blocks between its flushed place and
-// there may hold anything.
+// What was appended, set or reset after it may be kept, lost or torn: a write pointer may then
+// stand anywhere from its flushed place to the last append (after a reset: at 0, at its old place,
+// or anywhere that appends after the reset have brought it), and blocks between its flushed place
+// and there may hold anything.
 //
-// Thread-safe. Appends to one band must not run at the same time: the second may then find the write
-// pointer elsewhere and fail with kNotAtWritePointer. All else may run at once.
+// Thread-safe. Appends to one band must not run at the same time: the second may then find the
+// write pointer elsewhere and fail with kNotAtWritePointer. All else may run at once.
 class Device {
  public:
   virtual ~Device() = default;

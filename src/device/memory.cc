@@ -11,7 +11,8 @@ MemoryDevice::MemoryDevice(Geometry geometry, Capabilities capabilities)
   }
 }
 
-std::unique_ptr<MemoryDevice> MemoryDevice::uniform(std::uint32_t bands, std::uint32_t band_blocks) {
+std::unique_ptr<MemoryDevice> MemoryDevice::uniform(std::uint32_t bands,
+                                                    std::uint32_t band_blocks) {
   Geometry geometry;
   geometry.band_blocks.assign(bands, band_blocks);
   geometry.band_kinds.assign(bands, BandKind::kShingled);

@@ -1,6 +1,6 @@
-// What the items of the metadata tree mean: keys and records, specified in docs/format.md section 5.
-// This is the only place that knows their bytes. Everything decoded comes from a disk and is checked:
-// a decode function returns kItemBad, and never reads outside its span.
+// What the items of the metadata tree mean: keys and records, specified in docs/format.md
+// section 5. This is the only place that knows their bytes. Everything decoded comes from a disk
+// and is checked: a decode function returns kItemBad, and never reads outside its span.
 #pragma once
 
 #include <array>
@@ -97,7 +97,7 @@ Result<std::vector<DentryRecord>> decode_dentries(std::span<const std::byte> fro
 std::vector<std::byte> encode(const DentryRecord& entry);
 Result<DentryRecord> decode_dentry(std::span<const std::byte> from);
 
-// ---- Extents and the logs of bands ----------------------------------------------------------------
+// ---- Extents and the logs of bands --------------------------------------------------------------
 
 inline constexpr std::uint32_t kMaxExtentBlocks = 128;
 inline constexpr std::size_t kMaxInlineBytes = meta::kMaxValueBytes;
@@ -105,16 +105,16 @@ inline constexpr std::size_t kMaxInlineBytes = meta::kMaxValueBytes;
 // `blocks` blocks of a file that lie in one band, one behind the other.
 struct ExtentRecord {
   BandAddress at;
-  std::uint32_t append_record = 0;   // RBA (= number) of the append record that it came with
-  std::vector<std::uint32_t> crcs;   // CRC-32C of each block; the length of the extent is crcs.size()
+  std::uint32_t append_record = 0;  // RBA (= number) of the append record that it came with
+  std::vector<std::uint32_t> crcs;  // CRC-32C of each block; crcs.size() is the extent's length
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(crcs.size()); }
   friend bool operator==(const ExtentRecord&, const ExtentRecord&) = default;
 };
 std::vector<std::byte> encode(const ExtentRecord& record);
 Result<ExtentRecord> decode_extent(std::span<const std::byte> from);
 
-// Inode 0: blocks that nothing refers to (lost in a crash or by a failed append); dead from the start,
-// with no delete record.
+// Inode 0: blocks that nothing refers to (lost in a crash or by a failed append); dead from the
+// start, with no delete record.
 struct AppendRecord {
   InodeNo inode;
   std::uint64_t file_block = 0;
@@ -154,15 +154,15 @@ Result<BandSummaryRecord> decode_band_summary(std::span<const std::byte> from);
 
 struct CounterRecord {
   std::uint64_t next_inode = 2;  // no inode at or above it has been given out
-  std::uint64_t user_blocks = 0;       // data blocks written for users since mkfs (write amplification)
+  std::uint64_t user_blocks = 0;  // data blocks written for users since mkfs (write amplification)
   std::uint64_t collector_blocks = 0;  // data blocks written by the garbage collector
   friend bool operator==(const CounterRecord&, const CounterRecord&) = default;
 };
 std::array<std::byte, 24> encode(const CounterRecord& record);
 Result<CounterRecord> decode_counters(std::span<const std::byte> from);
 
-// An inode with work to be finished after a crash: to be deleted (no name is left), or blocks behind
-// its end to be freed.
+// An inode with work to be finished after a crash: to be deleted (no name is left), or blocks
+// behind its end to be freed.
 struct OrphanRecord {
   enum class Work : std::uint8_t { kDelete = 1, kTruncate = 2 };
   Work work = Work::kDelete;

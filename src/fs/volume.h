@@ -1,5 +1,5 @@
-// A mounted volume: every operation on files, in terms of inode numbers. This is what src/fuse calls and
-// what tests without a kernel call.
+// A mounted volume: every operation on files, in terms of inode numbers. This is what src/fuse
+// calls and what tests without a kernel call.
 #pragma once
 
 #include <chrono>
@@ -45,9 +45,9 @@ struct Created {
   OpenFile* file = nullptr;
 };
 
-// Thread-safe. Every call that names an inode requires that the caller holds a lookup on it (lookup(),
-// create(), link() and the like give one each; forget() gives them back), except the root's.
-// All functions can fail with the errors of the layers below (I/O, checksums, no space).
+// Thread-safe. Every call that names an inode requires that the caller holds a lookup on it
+// (lookup(), create(), link() and the like give one each; forget() gives them back), except the
+// root's. All functions can fail with the errors of the layers below (I/O, checksums, no space).
 class Volume {
  public:
   virtual ~Volume() = default;
@@ -55,15 +55,15 @@ class Volume {
   // Recovers and mounts what is on `device`, which must outlive the volume, as must `clock`.
   static Result<std::unique_ptr<Volume>> mount(device::Device& device, const MountOptions& options,
                                                Clock& clock = system_clock());
-  // Writes everything, ends the threads. Afterwards only the destructor may be called. Error: what could
-  // not be made durable.
+  // Writes everything, ends the threads. Afterwards only the destructor may be called. Error: what
+  // could not be made durable.
   virtual Result<> unmount() = 0;
 
   // Names. Each of these that returns Attributes takes a lookup on the inode.
   virtual Result<Attributes> lookup(InodeNo parent, std::string_view name) = 0;
   virtual void forget(InodeNo inode, std::uint64_t lookups) = 0;
   virtual Result<Attributes> make_node(InodeNo parent, std::string_view name, std::uint32_t mode,
-                                       std::uint64_t rdev, Owner owner) = 0;  // any type but directory
+                                       std::uint64_t rdev, Owner owner) = 0;  // no directory
   virtual Result<Attributes> make_directory(InodeNo parent, std::string_view name,
                                             std::uint32_t mode, Owner owner) = 0;
   virtual Result<Attributes> make_symlink(InodeNo parent, std::string_view name,
@@ -79,9 +79,11 @@ class Volume {
                           std::string_view to_name, RenameFlags flags) = 0;
   virtual Result<std::string> read_link(InodeNo inode) = 0;
 
-  // Entries behind `cookie` (0: from the start) in the order of their insertion, "." and ".." not among
-  // them, at most `max_entries`. Entries that exist all the while are returned exactly once. No lookups.
-  virtual Result<std::vector<DirectoryEntry>> read_directory(InodeNo directory, std::uint64_t cookie,
+  // Entries behind `cookie` (0: from the start) in the order of their insertion, "." and ".." not
+  // among them, at most `max_entries`. Entries that exist all the while are returned exactly once.
+  // No lookups.
+  virtual Result<std::vector<DirectoryEntry>> read_directory(InodeNo directory,
+                                                             std::uint64_t cookie,
                                                              std::size_t max_entries) = 0;
   // The directory's parent, for "..".
   virtual Result<InodeNo> parent_of(InodeNo directory) = 0;
@@ -97,7 +99,8 @@ class Volume {
   virtual Result<OpenFile*> open(InodeNo inode) = 0;  // regular files
   virtual void release(OpenFile* file) = 0;
   // Reads up to to.size() bytes; fewer only at the end of the file. Holes read as zeros.
-  virtual Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to) = 0;
+  virtual Result<std::size_t> read(InodeNo inode, std::uint64_t offset,
+                                   std::span<std::byte> to) = 0;
   // Writes all of `from` or fails. `append`: at the end of the file, atomically.
   // `clear_set_id`: drop set-user-ID and set-group-ID bits (the writer has no right to keep them).
   virtual Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,

@@ -9,7 +9,9 @@
 namespace lazyfs {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 TEST(Crc32cTest, KnowsTheCheckValue) { EXPECT_EQ(crc32c(bytes_of("123456789")), 0xE3069283u); }
 
