@@ -1,0 +1,54 @@
+# What people type; CMake and Ninja do the work. `make help` lists the targets.
+# Everything is built below build/: programs in build/bin, libraries in build/lib.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+JOBS    ?= $(shell nproc)
+CTEST   := ctest
+
+.PHONY: all help demo demo-clean check check-long check-asan check-tsan bench install clean
+.DEFAULT_GOAL := all
+
+all:            ## the release build
+	@./packages.sh build
+	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	@cmake --build build -j $(JOBS)
+
+help:           ## this list
+	@sed -n 's/^\([a-z-]*\): *[a-z]*  *## /  make \1: /p' Makefile
+
+demo: all       ## an emulated shingled disk, mounted at build/demo/mnt
+	@tools/demo.sh up
+
+demo-clean:     ## take the demo away
+	@tools/demo.sh down
+
+check:          ## everything that every change must pass
+	@./packages.sh build test
+	@$(MAKE) --no-print-directory all
+	$(CTEST) --preset check -j $(JOBS) </dev/null
+
+check-long: all ## system tests at full size
+	@./packages.sh test hadoop
+	$(CTEST) --preset check-long </dev/null
+
+check-asan:     ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@./packages.sh build test
+	@cmake --preset asan --log-level=WARNING && cmake --build --preset asan -j $(JOBS)
+	$(CTEST) --preset asan -j $(JOBS) </dev/null
+
+check-tsan:     ## unit tests under ThreadSanitizer
+	@./packages.sh build test
+	@cmake --preset tsan --log-level=WARNING && cmake --build --preset tsan -j $(JOBS)
+	$(CTEST) --preset tsan -j $(JOBS) </dev/null
+
+bench: all      ## comparisons with ext4 and with what FUSE alone costs
+	@./packages.sh bench
+	@bench/compare --output build/bench
+
+install: all    ## programs, libraries, header, man pages, mount helper; DESTDIR and PREFIX
+	DESTDIR=$(DESTDIR) cmake --install build
+
+clean:          ## remove build/
+	@test ! -d build/demo || tools/demo.sh down
+	rm -rf build

@@ -1,0 +1,24 @@
+# What `make install` puts where: programs into bin or sbin, libedi and edi.h, man pages, and the
+# helper that mount(8) looks for in /sbin, wherever the prefix is.
+
+set(INSTALLED_PROGRAMS edicreate edidump edistats lazyfsctl)
+set(INSTALLED_SYSTEM_PROGRAMS lazyfs mkfs.lazyfs fsck.lazyfs)
+
+foreach(program ${INSTALLED_PROGRAMS})
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+foreach(program ${INSTALLED_SYSTEM_PROGRAMS})
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR})
+  endif()
+endforeach()
+
+configure_file(tools/mount.lazyfs ${CMAKE_BINARY_DIR}/install/mount.lazyfs @ONLY)
+install(PROGRAMS ${CMAKE_BINARY_DIR}/install/mount.lazyfs DESTINATION /sbin)
+
+foreach(section 1 8)
+  file(GLOB pages CONFIGURE_DEPENDS docs/man/*.${section})
+  install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The Debian packages that lazyfs needs, in one place; installs those that are missing.
+#   ./packages.sh GROUP...    installs (as root) what is missing of the groups
+#   ./packages.sh --list GROUP...    only prints their names
+# Groups: build, test, hadoop, bench. Silent, and no network, when nothing is missing.
+set -euo pipefail
+
+packages_of() {
+  case $1 in
+    build) echo cmake ninja-build g++ pkg-config libfuse3-dev fuse3 libboost-dev libspdlog-dev \
+                libgtest-dev liburing-dev libcli11-dev nlohmann-json3-dev libisal-dev \
+                libxxhash-dev ;;
+    test) echo python3 rsync git sqlite3 fio attr acl xz-utils e2fsprogs util-linux procps \
+               linux-source-6.1 ;;
+    hadoop) echo default-jdk-headless maven iproute2 ;;
+    bench) echo python3 e2fsprogs xz-utils linux-source-6.1 ;;
+    *) echo "packages.sh: $1: no such group (build, test, hadoop, bench)" >&2; exit 2 ;;
+  esac
+}
+
+list=no
+if [[ ${1:-} == --list ]]; then list=yes; shift; fi
+wanted=()
+for group in "$@"; do
+  names=$(packages_of "$group")
+  read -ra names <<<"$names"
+  wanted+=("${names[@]}")
+done
+((${#wanted[@]})) || exit 0
+if [[ $list == yes ]]; then printf '%s\n' "${wanted[@]}" | sort -u; exit 0; fi
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "packages.sh: not a Debian system: install by hand what stands for: ${wanted[*]}" >&2
+  exit 0
+fi
+missing=()
+for name in "${wanted[@]}"; do
+  status=$(dpkg-query -W -f '${Status}' "$name" 2>/dev/null || true)
+  [[ $status == *' installed' ]] || missing+=("$name")
+done
+((${#missing[@]})) || exit 0
+
+if ((EUID != 0)); then
+  echo "packages.sh: packages are missing and only root can install them: run as root:" >&2
+  echo "  apt-get install ${missing[*]}" >&2
+  exit 1
+fi
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get -q -y update </dev/null
+apt-get -q -y install --no-install-recommends "${missing[@]}" </dev/null
