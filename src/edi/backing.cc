@@ -1,0 +1,185 @@
+#include "edi/backing.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace lazyfs::edi {
+namespace {
+
+Errc open_error(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENXIO:
+    case ENODEV:
+    case ENOMEDIUM: return Errc::kDeviceMissing;
+    case EACCES:
+    case EPERM: return Errc::kDeviceAccess;
+    case EBUSY:
+    case ETXTBSY: return Errc::kDeviceBusy;
+    case EROFS: return Errc::kDeviceReadOnly;
+    case EEXIST: return Errc::kEdiExists;
+    case ENOSPC:
+    case EDQUOT: return Errc::kDeviceNoSpace;
+    case EISDIR: return Errc::kEdiBadMagic;
+    default: return Errc::kDeviceRead;
+  }
+}
+
+Errc write_error(int error) {
+  return error == ENOSPC || error == EDQUOT || error == EFBIG ? Errc::kDeviceNoSpace
+                                                              : Errc::kDeviceWrite;
+}
+
+// The kernel claims a block device itself when it is mounted as fuseblk, so the claim can only be
+// tried, not kept.
+Result<> probe_block_device(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_EXCL);
+  if (fd < 0) return fail(open_error(errno));
+  ::close(fd);
+  return ok();
+}
+
+// Next pieces as an iovec, neighbours in memory joined; `skip` bytes of the first are done.
+std::vector<iovec> gather(std::span<const device::Piece> pieces, std::size_t skip) {
+  std::vector<iovec> out;
+  for (const device::Piece& piece : pieces) {
+    if (piece.size() <= skip) {
+      skip -= piece.size();
+      continue;
+    }
+    auto* start = const_cast<std::byte*>(piece.data()) + skip;
+    const std::size_t length = piece.size() - std::exchange(skip, 0);
+    if (!out.empty() && static_cast<std::byte*>(out.back().iov_base) + out.back().iov_len == start) {
+      out.back().iov_len += length;
+    } else if (out.size() == IOV_MAX) {
+      break;
+    } else {
+      out.push_back({.iov_base = start, .iov_len = length});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Backing::Backing(Backing&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), is_block_device_(other.is_block_device_) {}
+
+Backing::~Backing() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<Backing> Backing::adopt(int fd, Claim claim) {
+  Backing backing(fd, false);
+  struct stat st;
+  if (::fstat(fd, &st) != 0) return fail(Errc::kDeviceRead);
+  if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) return fail(Errc::kEdiBadMagic);
+  backing.is_block_device_ = S_ISBLK(st.st_mode);
+  if (!backing.is_block_device_ && claim == Claim::kExclusive &&
+      ::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return fail(Errc::kDeviceBusy);
+  }
+  return backing;
+}
+
+Result<Backing> Backing::open(const std::string& path, bool read_only, Claim claim) {
+  // O_NONBLOCK: a FIFO in the place of an image must not make us wait.
+  const int flags = (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK;
+  const int fd = ::open(path.c_str(), flags);
+  if (fd < 0) return fail(open_error(errno));
+  ASSIGN_OR_RETURN(Backing backing, adopt(fd, claim));
+  if (backing.is_block_device_ && claim == Claim::kExclusive) TRY(probe_block_device(path));
+  return backing;
+}
+
+Result<Backing> Backing::make(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) return fail(open_error(errno));
+  return adopt(fd, Claim::kExclusive);
+}
+
+Result<std::uint64_t> Backing::size_bytes() const {
+  if (is_block_device_) {
+    std::uint64_t bytes = 0;
+    if (::ioctl(fd_, BLKGETSIZE64, &bytes) != 0) return fail(Errc::kDeviceRead);
+    return bytes;
+  }
+  struct stat st;
+  if (::fstat(fd_, &st) != 0) return fail(Errc::kDeviceRead);
+  return static_cast<std::uint64_t>(st.st_size);
+}
+
+Result<> Backing::become_hole(std::uint64_t size_bytes) {
+  if (::ftruncate(fd_, 0) != 0 || ::ftruncate(fd_, static_cast<off_t>(size_bytes)) != 0) {
+    return fail(write_error(errno));
+  }
+  return ok();
+}
+
+void Backing::prefer_direct() {
+  const int flags = ::fcntl(fd_, F_GETFL);
+  if (flags >= 0) static_cast<void>(::fcntl(fd_, F_SETFL, flags | O_DIRECT));
+}
+
+Result<std::size_t> Backing::read_some(std::uint64_t at, std::span<std::byte> to) const {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const ssize_t n = ::pread(fd_, to.data() + done, to.size() - done, static_cast<off_t>(at + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(Errc::kDeviceRead);
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+    // Direct I/O cannot go on from an odd place; only the end of a file leaves one there.
+    if (done % kBlockBytes != 0) break;
+  }
+  return done;
+}
+
+Result<> Backing::read(std::uint64_t at, std::span<std::byte> to) const {
+  ASSIGN_OR_RETURN(const std::size_t done, read_some(at, to));
+  return done == to.size() ? ok() : fail(Errc::kDeviceTruncated);
+}
+
+Backing::Written Backing::write(std::uint64_t at, std::span<const device::Piece> pieces) const {
+  const std::size_t total = device::bytes_of(pieces);
+  std::size_t done = 0, in_front = 0;  // bytes of the front piece that are done
+  while (done < total) {
+    const std::vector<iovec> vector = gather(pieces, in_front);
+    const ssize_t n = ::pwritev(fd_, vector.data(), static_cast<int>(vector.size()),
+                                static_cast<off_t>(at + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return {done, fail(write_error(errno))};
+    if (n == 0) return {done, fail(Errc::kDeviceWrite)};
+    done += static_cast<std::size_t>(n);
+    in_front += static_cast<std::size_t>(n);
+    while (!pieces.empty() && in_front >= pieces.front().size()) {
+      in_front -= pieces.front().size();
+      pieces = pieces.subspan(1);
+    }
+  }
+  return {done, ok()};
+}
+
+void Backing::punch(std::uint64_t at, std::uint64_t length_bytes) const {
+  if (is_block_device_) return;
+  static_cast<void>(::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                static_cast<off_t>(at), static_cast<off_t>(length_bytes)));
+}
+
+Result<> Backing::sync() const {
+  if (::fdatasync(fd_) != 0) return fail(Errc::kDeviceFlush);
+  return ok();
+}
+
+}  // namespace lazyfs::edi

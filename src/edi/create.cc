@@ -1,0 +1,134 @@
+#include "edi/create.h"
+
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/endian.h"
+#include "edi/backing.h"
+#include "edi/format0.h"
+#include "edi/format1.h"
+#include "edi/pointer_table.h"
+
+namespace lazyfs::edi {
+namespace {
+
+// Single bands as ranges; a band named twice is one.
+std::vector<BandRange> ranges_of(std::vector<std::uint32_t> bands) {
+  std::ranges::sort(bands);
+  std::vector<BandRange> ranges;
+  for (std::uint32_t band : bands) {
+    if (!ranges.empty() && band <= std::uint64_t{ranges.back().second} + 1) {
+      ranges.back().second = band;
+    } else {
+      ranges.emplace_back(band, band);
+    }
+  }
+  return ranges;
+}
+
+Header header_of(const CreateOptions& options) {
+  Header header{.version = options.format, .block_bytes = options.block_bytes};
+  header.zones = options.zones;
+  header.conventional = ranges_of(options.conventional);
+  header.links = options.linked;
+  std::ranges::sort(header.links);
+  if (options.format != 0) header.table_before = central_band(header);
+  return header;
+}
+
+Result<Uuid> new_uuid() {
+  Uuid uuid;
+  if (getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size())) {
+    return fail(Errc::kDeviceRead);
+  }
+  uuid[6] = (uuid[6] & std::byte{0x0F}) | std::byte{0x40};  // RFC 4122, version 4
+  uuid[8] = (uuid[8] & std::byte{0x3F}) | std::byte{0x80};
+  return uuid;
+}
+
+// The headers come last, so that an image that was not finished is none.
+Result<> write_image(const Layout& layout, const Backing& backing) {
+  auto head = AlignedBuffer::zeroed(std::size_t{kHeaderCopies} * kHeaderAreaBytes);
+  if (layout.header.version == 0) {
+    return write_empty_table(layout, backing);  // its first block holds the header
+  }
+  TRY(backing.write(0, head.span()));
+  TRY(write_empty_table(layout, backing));
+  TRY(backing.sync());
+  encode_header1(layout.header, head.span().first<kHeaderAreaBytes>());
+  encode_header1(layout.header, head.span().last<kHeaderAreaBytes>());
+  return backing.write(0, head.span());
+}
+
+Result<bool> holds_image(const Backing& backing) {
+  AlignedBuffer block = AlignedBuffer::zeroed(kBlockBytes);
+  TRY(backing.read_some(0, block.span()));
+  return load_le_at<std::uint32_t>(block.span(), 0) == kMagic;
+}
+
+Result<> fill_backing(const Layout& layout, Backing& backing, bool overwrite) {
+  if (backing.is_block_device()) {
+    ASSIGN_OR_RETURN(const std::uint64_t size, backing.size_bytes());
+    if (size < layout.image_bytes) return fail(Errc::kDeviceNoSpace);
+    ASSIGN_OR_RETURN(const bool is_image, holds_image(backing));
+    if (is_image && !overwrite) return fail(Errc::kEdiExists);
+  } else {
+    TRY(backing.become_hole(layout.image_bytes));
+  }
+  TRY(write_image(layout, backing));
+  return backing.sync();
+}
+
+}  // namespace
+
+Result<std::uint64_t> image_bytes(const CreateOptions& options) {
+  ASSIGN_OR_RETURN(const Layout layout, lay_out(header_of(options)));
+  return layout.image_bytes;
+}
+
+Result<CreateOptions> fill(std::uint64_t bytes, std::uint32_t band_blocks,
+                           std::uint32_t block_bytes) {
+  if (band_blocks == 0 || block_bytes == 0) return fail(Errc::kBadGeometry);
+  const std::uint64_t most = bytes / (std::uint64_t{band_blocks} * block_bytes);
+  CreateOptions options{.block_bytes = block_bytes};
+  // Headers and table take a few bands' room at most where bands are small.
+  std::uint64_t low = 0, high = std::min<std::uint64_t>(most, kMaxBands);
+  while (low < high) {
+    const std::uint64_t middle = (low + high + 1) / 2;
+    options.zones = {{static_cast<std::uint32_t>(middle), band_blocks}};
+    ASSIGN_OR_RETURN(const std::uint64_t needed, image_bytes(options));
+    if (needed <= bytes) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  if (low == 0) return fail(Errc::kBadGeometry);
+  options.zones = {{static_cast<std::uint32_t>(low), band_blocks}};
+  return options;
+}
+
+Result<std::uint64_t> backing_bytes(const std::string& path) {
+  ASSIGN_OR_RETURN(const Backing backing, Backing::open(path, true, Backing::Claim::kNone));
+  return backing.size_bytes();
+}
+
+Result<> create(const std::string& path, const CreateOptions& options) {
+  ASSIGN_OR_RETURN(Layout layout, lay_out(header_of(options)));
+  ASSIGN_OR_RETURN(layout.header.uuid, new_uuid());
+  struct stat st;
+  if (::stat(path.c_str(), &st) == 0) {
+    if (!S_ISBLK(st.st_mode) && !options.overwrite) return fail(Errc::kEdiExists);
+    ASSIGN_OR_RETURN(Backing backing, Backing::open(path, false, Backing::Claim::kExclusive));
+    return fill_backing(layout, backing, options.overwrite);
+  }
+  ASSIGN_OR_RETURN(Backing backing, Backing::make(path));
+  const Result<> result = fill_backing(layout, backing, options.overwrite);
+  if (!result) ::unlink(path.c_str());
+  return result;
+}
+
+}  // namespace lazyfs::edi

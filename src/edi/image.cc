@@ -1,0 +1,211 @@
+#include "edi/image.h"
+
+#include <algorithm>
+
+namespace lazyfs::edi {
+
+using device::BandCondition;
+using device::Piece;
+
+Image::Image(Layout layout, Backing backing, std::unique_ptr<PointerTable> table,
+             std::vector<std::uint32_t> pointers, bool read_only, std::string name)
+    : layout_(std::move(layout)),
+      backing_(std::move(backing)),
+      table_(std::move(table)),
+      read_only_(read_only),
+      name_(std::move(name)),
+      bands_(pointers.size()),
+      dirty_blocks_(table_->block_count()) {
+  for (std::uint32_t i = 0; i < bands_.size(); ++i) {
+    bands_[i].write_pointer =
+        is_conventional(BandId{i}) ? layout_.geometry.band_blocks[i] : pointers[i];
+  }
+}
+
+Result<> Image::check_band(BandId band) const {
+  if (!layout_.geometry.has(band)) return fail(Errc::kBadBand);
+  if (layout_.is_linked_away(band)) return fail(Errc::kBandOffline);
+  return ok();
+}
+
+Result<> Image::read(BandAddress from, std::span<std::byte> to) {
+  ASSIGN_OR_RETURN(const std::uint32_t pointer, write_pointer(from.band));
+  TRY(device::check_read(layout_.geometry, from, to.size(), pointer));
+  if (to.empty()) return ok();
+  if (reinterpret_cast<std::uintptr_t>(to.data()) % kBlockBytes != 0) {
+    return fail(Errc::kBadAlignment);
+  }
+  return backing_.read(place_of(from), to);
+}
+
+Result<std::uint32_t> Image::begin_append(BandAddress to, std::span<const Piece> pieces) {
+  TRY(check_band(to.band));
+  if (read_only_) return fail(Errc::kDeviceReadOnly);
+  MutexLock lock(mu_);
+  Band& band = bands_[to.band.value];
+  while (band.is_punching) punched_.wait(mu_);
+  TRY(device::check_append(layout_.geometry, to, pieces, band.write_pointer));
+  if (is_conventional(to.band)) return band.life;
+  if (band.is_failed) return fail(Errc::kBandFailed);
+  if (band.is_appending) return fail(Errc::kNotAtWritePointer);
+  band.is_appending = true;
+  return band.life;
+}
+
+Result<> Image::append(BandAddress to, std::span<const Piece> pieces) {
+  ASSIGN_OR_RETURN(const std::uint32_t life, begin_append(to, pieces));
+  const auto [bytes, result] = backing_.write(place_of(to), pieces);
+
+  MutexLock lock(mu_);
+  is_dirty_ = true;
+  if (is_conventional(to.band)) return result;
+  Band& band = bands_[to.band.value];
+  band.is_appending = false;
+  if (band.life != life) return fail(Errc::kNotAtWritePointer);
+  band.write_pointer += static_cast<std::uint32_t>(bytes / layout_.geometry.block_bytes);  // E1
+  band.is_failed = !result;
+  touch_locked(to.band);
+  return result;
+}
+
+void Image::touch_locked(BandId band) {
+  is_dirty_ = true;
+  dirty_blocks_[table_->block_of(band)] = true;
+}
+
+void Image::move_back_locked(BandId id, std::uint32_t rba) {
+  Band& band = bands_[id.value];
+  band.stale_blocks = std::max(band.stale_blocks, band.write_pointer);
+  band.write_pointer = rba;
+  band.is_failed = false;
+  ++band.life;
+  touch_locked(id);
+}
+
+Result<std::uint32_t> Image::write_pointer(BandId band) {
+  TRY(check_band(band));
+  MutexLock lock(mu_);
+  return bands_[band.value].write_pointer;
+}
+
+Result<> Image::set_write_pointer(BandId band, std::uint32_t rba) {
+  TRY(check_band(band));
+  if (read_only_) return fail(Errc::kDeviceReadOnly);
+  if (is_conventional(band)) return fail(Errc::kUnsupported);
+  MutexLock lock(mu_);
+  if (rba > bands_[band.value].write_pointer) return fail(Errc::kPastWritePointer);
+  move_back_locked(band, rba);
+  return ok();
+}
+
+Result<> Image::reset(BandId band) {
+  TRY(check_band(band));
+  if (read_only_) return fail(Errc::kDeviceReadOnly);
+  if (is_conventional(band)) return fail(Errc::kUnsupported);
+  MutexLock lock(mu_);
+  move_back_locked(band, 0);
+  reset_bands_.push_back(band);
+  return ok();
+}
+
+Result<device::BandReport> Image::report(BandId band) {
+  if (!layout_.geometry.has(band)) return fail(Errc::kBadBand);
+  device::BandReport report{.kind = layout_.geometry.band_kinds[band.value],
+                            .blocks = layout_.geometry.blocks_of(band)};
+  if (layout_.is_linked_away(band)) {
+    report.condition = BandCondition::kOffline;
+    return report;
+  }
+  MutexLock lock(mu_);
+  report.write_pointer = bands_[band.value].write_pointer;
+  report.condition = report.write_pointer == 0               ? BandCondition::kEmpty
+                     : report.write_pointer == report.blocks ? BandCondition::kFull
+                                                             : BandCondition::kOpen;
+  return report;
+}
+
+Result<> Image::flush() {
+  std::uint64_t needed = 0;
+  {
+    MutexLock lock(mu_);
+    needed = flushes_begun_ + 1;
+    while (is_flushing_ && flushes_ended_ < needed) flushed_.wait(mu_);
+    if (flushes_ended_ >= needed) {
+      return last_failed_flush_ >= needed ? fail(Errc::kDeviceFlush) : ok();
+    }
+    if (!is_dirty_) return ok();
+    is_flushing_ = true;
+    ++flushes_begun_;
+  }
+  const Result<> result = write_out();
+
+  MutexLock lock(mu_);
+  is_flushing_ = false;
+  flushes_ended_ = flushes_begun_;
+  if (!result) last_failed_flush_ = flushes_ended_;
+  flushed_.notify_all();
+  return result;
+}
+
+// One flush: the table's changed blocks, then one barrier for data and table alike.
+Result<> Image::write_out() {
+  std::vector<std::uint32_t> blocks;
+  std::vector<BandId> reset_bands;
+  {
+    MutexLock lock(mu_);
+    for (std::uint32_t i = 0; i < dirty_blocks_.size(); ++i) {
+      if (dirty_blocks_[i]) blocks.push_back(i);
+    }
+    dirty_blocks_.assign(dirty_blocks_.size(), false);
+    reset_bands.swap(reset_bands_);
+    is_dirty_ = false;
+  }
+  Result<> result = write_table(blocks);
+  if (result) result = backing_.sync();
+  if (result) {
+    table_->settle();
+    punch_stale(reset_bands);
+    return ok();
+  }
+  MutexLock lock(mu_);
+  for (std::uint32_t block : blocks) dirty_blocks_[block] = true;
+  reset_bands_.insert(reset_bands_.end(), reset_bands.begin(), reset_bands.end());
+  is_dirty_ = true;
+  return fail(Errc::kDeviceFlush);
+}
+
+Result<> Image::write_table(const std::vector<std::uint32_t>& blocks) {
+  std::vector<std::uint32_t> pointers;
+  for (std::uint32_t block : blocks) {
+    const auto [first, end] = table_->bands_of(block);
+    pointers.assign(end - first, 0);
+    {
+      MutexLock lock(mu_);
+      for (std::uint32_t band = first; band < end; ++band) {
+        if (!is_conventional(BandId{band})) pointers[band - first] = bands_[band].write_pointer;
+      }
+    }
+    TRY(table_->write(backing_, block, pointers));
+  }
+  return ok();
+}
+
+// E4. A band that is being written again keeps its old blocks until it is next reset.
+void Image::punch_stale(const std::vector<BandId>& bands) {
+  for (BandId id : bands) {
+    std::uint32_t blocks = 0;
+    {
+      MutexLock lock(mu_);
+      Band& band = bands_[id.value];
+      if (band.write_pointer != 0 || band.is_appending || band.stale_blocks == 0) continue;
+      blocks = std::exchange(band.stale_blocks, 0);
+      band.is_punching = true;
+    }
+    backing_.punch(place_of({id, 0}), std::uint64_t{blocks} * layout_.geometry.block_bytes);
+    MutexLock lock(mu_);
+    bands_[id.value].is_punching = false;
+    punched_.notify_all();
+  }
+}
+
+}  // namespace lazyfs::edi

@@ -1,0 +1,103 @@
+// An Emulated Disk Image as a banded device: in a file or on a plain block device.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "edi/backing.h"
+#include "edi/layout.h"
+#include "edi/pointer_table.h"
+
+namespace lazyfs::edi {
+
+// Invariants, for every band:
+//   E1  the write pointer in memory never passes data whose write has not completed
+//   E2  the write pointer on disk is the one in memory of some moment since the last good flush, or
+//       of that flush
+//   E3  a band whose append failed takes no other until it is reset or its write pointer is set
+//   E4  the room of a reset band goes back to the file below only after a good flush of the reset,
+//       and never while the band is written
+//
+// Thread-safe as device.h asks. mu_ is a leaf lock; it is never held over I/O. `table_` belongs to
+// the flush that runs.
+class Image final : public device::Device {
+ public:
+  Image(Layout layout, Backing backing, std::unique_ptr<PointerTable> table,
+        std::vector<std::uint32_t> pointers, bool read_only, std::string name);
+
+  const Layout& layout() const { return layout_; }
+
+  const device::Geometry& geometry() const override { return layout_.geometry; }
+  device::Capabilities capabilities() const override {
+    return {.set_write_pointer = true, .read_only = read_only_};
+  }
+  std::string name() const override { return name_; }
+  using Device::append;
+  Result<> read(BandAddress from, std::span<std::byte> to) override EXCLUDES(mu_);
+  Result<> append(BandAddress to, std::span<const device::Piece> pieces) override EXCLUDES(mu_);
+  Result<std::uint32_t> write_pointer(BandId band) override EXCLUDES(mu_);
+  Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
+  Result<> reset(BandId band) override EXCLUDES(mu_);
+  Result<device::BandReport> report(BandId band) override EXCLUDES(mu_);
+  Result<> flush() override EXCLUDES(mu_);
+
+ private:
+  struct Band {
+    std::uint32_t write_pointer = 0;
+    std::uint32_t life = 0;          // moves when the pointer goes back: an append then is void
+    bool is_appending = false;
+    bool is_failed = false;          // E3
+    bool is_punching = false;        // an append must wait
+    std::uint32_t stale_blocks = 0;  // written in an earlier life, not yet punched
+  };
+
+  Result<> check_band(BandId band) const;
+  bool is_conventional(BandId band) const {
+    return layout_.geometry.band_kinds[band.value] == device::BandKind::kConventional;
+  }
+  std::uint64_t place_of(BandAddress at) const {
+    return layout_.band_starts[at.band.value] +
+           std::uint64_t{at.rba} * layout_.geometry.block_bytes;
+  }
+  // Claims the band for one append; returns its life.
+  Result<std::uint32_t> begin_append(BandAddress to, std::span<const device::Piece> pieces)
+      EXCLUDES(mu_);
+  void move_back_locked(BandId band, std::uint32_t rba) REQUIRES(mu_);
+  void touch_locked(BandId band) REQUIRES(mu_);
+  Result<> write_out() EXCLUDES(mu_);
+  Result<> write_table(const std::vector<std::uint32_t>& blocks) EXCLUDES(mu_);
+  void punch_stale(const std::vector<BandId>& bands) EXCLUDES(mu_);
+
+  const Layout layout_;
+  const Backing backing_;
+  const std::unique_ptr<PointerTable> table_;
+  const bool read_only_;
+  const std::string name_;
+
+  Mutex mu_;
+  CondVar punched_;
+  std::vector<Band> bands_ GUARDED_BY(mu_);
+  std::vector<bool> dirty_blocks_ GUARDED_BY(mu_);   // of the table
+  std::vector<BandId> reset_bands_ GUARDED_BY(mu_);  // since the last flush
+  bool is_dirty_ GUARDED_BY(mu_) = false;            // anything has been written since
+  // Flushes are numbered; a caller needs one that began after it came.
+  CondVar flushed_;
+  bool is_flushing_ GUARDED_BY(mu_) = false;
+  std::uint64_t flushes_begun_ GUARDED_BY(mu_) = 0;
+  std::uint64_t flushes_ended_ GUARDED_BY(mu_) = 0;
+  std::uint64_t last_failed_flush_ GUARDED_BY(mu_) = 0;
+};
+
+struct OpenOptions {
+  bool read_only = false;
+  bool exclusive = true;  // refuse an image that somebody else has open so, and keep others out
+};
+
+// Errors: kEdiBadMagic, kEdiBadVersion, kEdiBadChecksum, kEdiBadHeader, kDeviceTruncated,
+// kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead.
+Result<std::unique_ptr<Image>> open_image(const std::string& path, OpenOptions options = {});
+Result<std::unique_ptr<device::Device>> open(const std::string& path, OpenOptions options = {});
+
+}  // namespace lazyfs::edi

@@ -1,0 +1,64 @@
+// Image files that go away with the test, and blocks whose content tells where they belong.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/buffer.h"
+#include "edi/create.h"
+#include "edi/image.h"
+
+namespace lazyfs::edi {
+
+inline AlignedBuffer blocks_of(std::size_t count, unsigned char fill) {
+  AlignedBuffer buffer(count * kBlockBytes);
+  std::fill(buffer.span().begin(), buffer.span().end(), std::byte{fill});
+  return buffer;
+}
+
+class ImageTest : public ::testing::Test {
+ protected:
+  ImageTest() {
+    // Not under /tmp, which may be a tmpfs: direct I/O is to be tested too.
+    std::string pattern = (std::filesystem::current_path() / "edi-test-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) std::abort();
+    folder_ = pattern;
+  }
+  ~ImageTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name = "disk.edi") const { return folder_ / name; }
+
+  void make(CreateOptions options) {
+    ASSERT_EQ(create(path(), options).has_value(), true);
+  }
+  static CreateOptions uniform(std::uint32_t bands, std::uint32_t blocks, std::uint32_t format = 1) {
+    return {.format = format, .zones = {{bands, blocks}}};
+  }
+  std::unique_ptr<Image> open_or_die(OpenOptions options = {}) {
+    auto image = open_image(path(), options);
+    if (!image) ADD_FAILURE() << name_of(image.error());
+    return image ? *std::move(image) : nullptr;
+  }
+  Errc open_error(OpenOptions options = {}) {
+    auto image = open_image(path(), options);
+    return image ? Errc::kInternal : image.error();
+  }
+
+  // Turns a bit over.
+  void flip(std::uint64_t at, unsigned bit = 0) {
+    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const char byte = static_cast<char>(file.get() ^ (1 << bit));
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(byte);
+    ASSERT_TRUE(file.good());
+  }
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace lazyfs::edi

@@ -1,0 +1,133 @@
+// What is refused, and with which error: options, paths, damaged and shortened images.
+#include <limits>
+
+#include "edi/format1.h"
+#include "fixture.h"
+
+namespace lazyfs::edi {
+namespace {
+
+TEST_F(ImageTest, CreateRefusesImpossibleGeometry) {
+  const CreateOptions bad[] = {
+      {},
+      {.zones = {{0, 8}}},
+      {.zones = {{8, 0}}},
+      {.block_bytes = 1000, .zones = {{8, 8}}},
+      {.block_bytes = 256, .zones = {{8, 8}}},
+      {.zones = {{kMaxBands, 8}, {1, 8}}},
+      {.zones = {{kMaxBands, std::numeric_limits<std::uint32_t>::max()}}},
+      {.zones = {{8, 8}}, .conventional = {8}},
+      {.zones = {{8, 8}}, .linked = {{5, 8}}},
+      {.zones = {{8, 8}}, .linked = {{3, 3}}},
+      {.zones = {{8, 8}}, .linked = {{0, 2}, {2, 4}}},
+      {.zones = {{8, 8}}, .conventional = {1}, .linked = {{0, 2}}},
+      {.format = 0, .zones = {{8, 8}}, .conventional = {1}},
+      {.format = 0, .zones = {{8, 8}, {8, 16}}},
+  };
+  for (const CreateOptions& options : bad) {
+    EXPECT_EQ(create(path(), options).error(), Errc::kBadGeometry) << &options - bad;
+    EXPECT_FALSE(std::filesystem::exists(path()));
+  }
+  EXPECT_EQ(create(path(), {.format = 2, .zones = {{8, 8}}}).error(), Errc::kEdiBadVersion);
+}
+
+TEST_F(ImageTest, CreateKeepsAFileUnlessToldToOverwriteIt) {
+  make(uniform(4, 8));
+  EXPECT_EQ(create(path(), uniform(4, 8)).error(), Errc::kEdiExists);
+  {
+    auto image = open_or_die();
+    ASSERT_TRUE(image->append({BandId{0}, 0}, blocks_of(1, 'x').span()));
+    ASSERT_TRUE(image->flush());
+  }
+  CreateOptions options = uniform(5, 8);
+  options.overwrite = true;
+  make(options);
+  EXPECT_EQ(open_or_die()->geometry().band_count(), 5u);
+  EXPECT_EQ(*open_or_die()->write_pointer(BandId{0}), 0u);
+}
+
+TEST_F(ImageTest, CreateMakesASparseFileOfTheSizeThatItSaid) {
+  const CreateOptions options = uniform(128, 65536);
+  make(options);
+  EXPECT_EQ(std::filesystem::file_size(path()), *image_bytes(options));
+  EXPECT_EQ(*backing_bytes(path()), *image_bytes(options));
+}
+
+TEST_F(ImageTest, FillTakesAsManyBandsAsFit) {
+  const std::uint64_t bytes = 64 << 20;
+  const auto options = fill(bytes, 256);
+  ASSERT_TRUE(options);
+  EXPECT_LE(*image_bytes(*options), bytes);
+  CreateOptions more = *options;
+  ++more.zones[0].count;
+  EXPECT_GT(*image_bytes(more), bytes);
+  EXPECT_EQ(fill(1 << 20, 256).error(), Errc::kBadGeometry);
+}
+
+TEST_F(ImageTest, OpenSaysWhatIsWrongWithThePath) {
+  EXPECT_EQ(open_error(), Errc::kDeviceMissing);
+  EXPECT_EQ(open_image(folder_, {.read_only = true}).error(), Errc::kEdiBadMagic);
+  EXPECT_EQ(open_image("/dev/null").error(), Errc::kEdiBadMagic);
+  EXPECT_EQ(create(folder_ / "no" / "such", uniform(4, 8)).error(), Errc::kDeviceMissing);
+}
+
+TEST_F(ImageTest, OpenRefusesWhatIsNoImage) {
+  std::ofstream(path()) << "";
+  EXPECT_EQ(open_error(), Errc::kEdiBadMagic);
+  std::ofstream(path()) << "hello, world";
+  EXPECT_EQ(open_error(), Errc::kEdiBadMagic);
+}
+
+TEST_F(ImageTest, OpenRefusesAnUnknownVersion) {
+  make(uniform(4, 8));
+  flip(4, 1);
+  EXPECT_EQ(open_error(), Errc::kEdiBadVersion);
+}
+
+TEST_F(ImageTest, OpenSurvivesAFlippedBitInOneHeaderButNotInBoth) {
+  make({.zones = {{4, 8}, {2, 16}}, .conventional = {0}, .linked = {{1, 2}}});
+  const auto expected = open_or_die()->layout().header;
+  for (std::uint64_t at = 8; at < kHeader1Bytes + 8 * 4; ++at) {
+    flip(at, at % 8);
+    EXPECT_EQ(open_or_die()->layout().header, expected) << at;
+    flip(kHeaderAreaBytes + at, at % 8);
+    EXPECT_EQ(open_error(), Errc::kEdiBadChecksum) << at;
+    flip(at, at % 8);
+    EXPECT_EQ(open_or_die()->layout().header, expected) << at;
+    flip(kHeaderAreaBytes + at, at % 8);
+  }
+}
+
+TEST_F(ImageTest, OpenRefusesImpossibleValuesInAFormat0Header) {
+  for (const std::uint64_t at : {8u, 12u, 16u}) {
+    CreateOptions options = uniform(8, 64, 0);
+    options.overwrite = true;
+    make(options);
+    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.write("\0\0\0\0", 4);
+    file.close();
+    EXPECT_EQ(open_error(), Errc::kEdiBadHeader) << at;
+  }
+}
+
+TEST_F(ImageTest, OpenRefusesAFormat0WritePointerBehindItsBand) {
+  make(uniform(8, 64, 0));
+  flip(20, 7);
+  EXPECT_EQ(open_error(), Errc::kEdiBadHeader);
+}
+
+TEST_F(ImageTest, OpenRefusesAnImageThatWasCutShort) {
+  for (std::uint32_t format : {0u, 1u}) {
+    CreateOptions options = uniform(8, 64, format);
+    options.overwrite = true;
+    for (std::uint64_t length : {*image_bytes(options) - 1, std::uint64_t{12}}) {
+      make(options);
+      std::filesystem::resize_file(path(), length);
+      EXPECT_EQ(open_error(), Errc::kDeviceTruncated) << format << " " << length;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lazyfs::edi
