@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <span>
 
 namespace lazyfs::meta {
 

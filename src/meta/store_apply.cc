@@ -38,6 +38,9 @@ Result<Seq> StoreImpl::apply(const Batch& batch, Reserve reserve) {
 
 StoreImpl::Verdict StoreImpl::admit(const Estimate& estimate, Reserve reserve) const {
   const Changes& running = cache_.running();
+  if (limits_.cost(estimate.dirty, estimate.freed) > limits_.transaction) {
+    return Verdict::kTooLarge;
+  }
   const std::uint64_t limit =
       reserve == Reserve::kDelete ? limits_.live_max : limits_.live_ordinary;
   if (estimate.made > 0 && cache_.nodes() + estimate.made > limit) return Verdict::kGrowFirst;

@@ -20,6 +20,10 @@ Result<> StoreImpl::commit() {
 // Runs a cycle, or shares one: a commit that starts after the call serves it. Who wants cleaning or
 // growth while another cycle runs just waits for that one, and looks again.
 Result<> StoreImpl::run_cycle(Work work) {
+  // Nobody waits for the cleaner's reading. Whatever becomes of the nodes meanwhile, seal() sees
+  // it.
+  Gathered to_clean;
+  if (work == Work::kClean) to_clean = gather();
   {
     MutexLock lock(commit_mu_);
     const std::uint64_t ticket = commits_started_ + 1;
@@ -34,7 +38,7 @@ Result<> StoreImpl::run_cycle(Work work) {
     if (work == Work::kCommit || work == Work::kClean) ++commits_started_;
   }
   const auto begin = system_clock().monotonic();
-  const Result<> result = do_work(work);
+  const Result<> result = do_work(work, std::move(to_clean));
   end_cycle(static_cast<std::uint64_t>((system_clock().monotonic() - begin).count()));
   return result;
 }
@@ -55,10 +59,10 @@ void StoreImpl::end_cycle(std::uint64_t took_ns) {
   cycle_ended_.notify_all();
 }
 
-Result<> StoreImpl::do_work(Work work) {
+Result<> StoreImpl::do_work(Work work, Gathered to_clean) {
   switch (work) {
     case Work::kClean:
-      return write_transaction(gather());
+      return write_transaction(std::move(to_clean));
     case Work::kGrow:
       return grow();
     case Work::kAdapt:

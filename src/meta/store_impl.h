@@ -83,11 +83,6 @@ class StoreImpl final : public Store {
   Verdict admit(const Estimate& estimate, Reserve reserve) const REQUIRES_SHARED(tree_mu_);
   Result<> make_room(Verdict verdict);
 
-  // Cycles (store_commit.cc).
-  Result<> run_cycle(Work work) EXCLUDES(commit_mu_);
-  void begin_cycle() EXCLUDES(commit_mu_);
-  void end_cycle(std::uint64_t took_ns) EXCLUDES(commit_mu_);
-  Result<> do_work(Work work);
   // What the cleaner moves: nodes in memory, and images that are damaged and move as they are.
   struct Gathered {
     std::vector<NodePin> nodes;
@@ -95,6 +90,12 @@ class StoreImpl final : public Store {
     std::vector<AlignedBuffer> bytes;  // of the damaged ones
     bool empty() const { return nodes.empty() && damaged.empty(); }
   };
+
+  // Cycles (store_commit.cc).
+  Result<> run_cycle(Work work) EXCLUDES(commit_mu_);
+  void begin_cycle() EXCLUDES(commit_mu_);
+  void end_cycle(std::uint64_t took_ns) EXCLUDES(commit_mu_);
+  Result<> do_work(Work work, Gathered to_clean);
   Result<> write_transaction(Gathered to_clean);
   Result<std::optional<LogPlan>> seal(Gathered& to_clean);
   Result<> write_sealed(const LogPlan& plan, std::span<const LogImage> damaged);

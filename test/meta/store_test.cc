@@ -1,5 +1,6 @@
 #include "meta/store.h"
 
+#include "base/endian.h"
 #include "fixture.h"
 
 namespace lazyfs::meta {
@@ -93,6 +94,207 @@ TEST_F(StoreTest, KeepsRandomItemsThroughCommitsReopeningsAndATinyCache) {
     }
   }
   ASSERT_EQ(contents_of(*store, 7), model);
+}
+
+TEST_F(StoreTest, FindsTheLastItemOfARangeAndScansRangesAsAMapDoes) {
+  make(8, 64);
+  options.cache_bytes = 20 * kBlockBytes;
+  std::mt19937_64 random(test_seed());
+  Model model;
+  for (int i = 0; i < 3000; ++i) {
+    const Key key{random() % 5, static_cast<std::uint8_t>(random() % 3), random() % 1000};
+    if (random() % 4 == 0) {
+      ASSERT_TRUE(erase(key));
+      model.erase(key);
+    } else {
+      const std::string value(random() % 60, 'v');
+      ASSERT_TRUE(put(key, value));
+      model[key] = value;
+    }
+  }
+  reopen();
+  for (int i = 0; i < 20000; ++i) {
+    const Key a{random() % 6, static_cast<std::uint8_t>(random() % 3), random() % 1001};
+    const Key b{random() % 6, static_cast<std::uint8_t>(random() % 3), random() % 1001};
+    const auto last = store->last_in(a, b);
+    ASSERT_TRUE(last);
+    auto after = model.upper_bound(b);
+    const bool expected = a <= b && after != model.begin() && std::prev(after)->first >= a;
+    ASSERT_EQ(last->has_value(), expected);
+    if (expected) {
+      ASSERT_EQ((*last)->key, std::prev(after)->first);
+      ASSERT_EQ(as_text((*last)->value), std::prev(after)->second);
+    }
+    const std::size_t most = random() % 30;
+    const auto items = store->scan(a, b, most);
+    ASSERT_TRUE(items);
+    auto next = model.lower_bound(a);
+    for (const Item& item : *items) {
+      ASSERT_TRUE(next != model.end());
+      ASSERT_EQ(item.key, next->first);
+      ++next;
+    }
+    if (items->size() < most) {
+      ASSERT_TRUE(a > b || next == model.end() || next->first > b);
+    }
+  }
+}
+
+TEST_F(StoreTest, ExtremeKeysAreKeysLikeOthers) {
+  make();
+  ASSERT_TRUE(put(kLowest, "lowest"));
+  ASSERT_TRUE(put(kHighest, "highest"));
+  for (std::uint64_t i = 0; i < 500; ++i) ASSERT_TRUE(put({5, 5, i}, std::string(200, 'm')));
+  EXPECT_EQ(get(kLowest), "lowest");
+  EXPECT_EQ(get(kHighest), "highest");
+  EXPECT_EQ((*store->last_in(kLowest, kHighest))->key, kHighest);
+  EXPECT_EQ((*store->last_in(kLowest, {5, 4, 0}))->key, kLowest);
+  EXPECT_EQ(store->scan(kLowest, kHighest, 1000)->size(), 502u);
+  for (std::uint64_t i = 0; i < 500; ++i) ASSERT_TRUE(erase({5, 5, i}));
+  EXPECT_EQ((*store->last_in(kLowest, {5, 9, 0}))->key, kLowest);
+  reopen();
+  EXPECT_EQ(store->scan(kLowest, kHighest, 1000)->size(), 2u);
+}
+
+TEST_F(StoreTest, InsertionInOrderFillsNodesAlsoInTheMiddleOfTheTree) {
+  make(16, 256);
+  for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_TRUE(put({i % 2 ? 1u : 9u, 1, i}, "edges"));
+  ASSERT_TRUE(store->commit());
+  const std::uint64_t before = store->stats().log_live_blocks;
+  constexpr std::uint64_t kItems = 20000, kValueBytes = 30;
+  for (std::uint64_t i = 0; i < kItems; ++i) {
+    ASSERT_TRUE(put({5, 1, i}, std::string(kValueBytes, 'v')));
+  }
+  ASSERT_TRUE(store->commit());
+  const std::uint64_t nodes = store->stats().log_live_blocks - before;
+  const std::uint64_t full = kItems * (kValueBytes + 21) / 4056;
+  EXPECT_LE(nodes, full + full / 20 + 3);
+}
+
+TEST_F(StoreTest, RemovingEverythingLeavesOneNode) {
+  make(8, 256);
+  for (std::uint64_t i = 0; i < 20000; ++i) ASSERT_TRUE(put({i * 7919 % 20000, 1, 1}, "value"));
+  EXPECT_GT(store->stats().tree_height, 2u);
+  for (std::uint64_t i = 0; i < 20000; ++i) ASSERT_TRUE(erase({i * 104729 % 20000, 1, 1}));
+  ASSERT_TRUE(store->commit());
+  EXPECT_EQ(store->stats().log_live_blocks, 1u);
+  EXPECT_EQ(store->stats().tree_height, 1u);
+}
+
+TEST_F(StoreTest, ABatchIsAppliedWholeOrNotAtAll) {
+  make();
+  ASSERT_TRUE(put({1, 1, 1}, "no counter"));
+  const std::int64_t one = 1;
+  Batch batch;
+  batch.put({1, 1, 0}, as_value("new"));
+  batch.add({1, 1, 1}, std::span(&one, 1));
+  EXPECT_EQ(store->apply(batch).error(), Errc::kItemBad);
+  EXPECT_EQ(get({1, 1, 0}), std::nullopt);
+  batch.clear();
+  batch.put({1, 1, 0}, as_value("new"));
+  batch.put({1, 1, 2}, std::vector<std::byte>(kMaxValueBytes + 1));
+  EXPECT_EQ(store->apply(batch).error(), Errc::kValueTooLarge);
+  EXPECT_EQ(get({1, 1, 0}), std::nullopt);
+}
+
+TEST_F(StoreTest, ABatchLargerThanATransactionIsRefusedAndHarmsNothing) {
+  make(6, 64);
+  Batch batch;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    batch.put({1, 1, i}, std::vector<std::byte>(kMaxValueBytes));
+  }
+  EXPECT_EQ(store->apply(batch).error(), Errc::kBatchTooLarge);
+  EXPECT_TRUE(contents_of(*store).empty());
+  EXPECT_TRUE(put({1, 1, 1}, "small"));
+}
+
+TEST_F(StoreTest, CountersAddUpFromNothingAndBelowNothing) {
+  make();
+  const std::vector<std::int64_t> up{3, 5}, down{-4, 0};
+  Batch batch;
+  batch.add({1, 1, 1}, up);
+  ASSERT_TRUE(store->apply(batch));
+  batch.clear();
+  batch.add({1, 1, 1}, down);
+  ASSERT_TRUE(store->apply(batch));
+  reopen();
+  const auto value = store->get({1, 1, 1});
+  ASSERT_TRUE(value && *value);
+  EXPECT_EQ(load_le_at<std::uint64_t>(bytes_of(**value), 0), static_cast<std::uint64_t>(-1));
+  EXPECT_EQ(load_le_at<std::uint64_t>(bytes_of(**value), 8), 5u);
+}
+
+TEST_F(StoreTest, SequenceNumbersSayWhatIsDurable) {
+  make();
+  std::vector<Seq> heard;
+  store->on_durable([&](Seq seq) { heard.push_back(seq); });
+  const Seq start = store->durable_seq();
+  const auto first = put({1, 1, 1}, "a");
+  ASSERT_TRUE(first);
+  EXPECT_GT(*first, start);
+  EXPECT_EQ(*put({1, 1, 2}, "b"), *first);
+  EXPECT_EQ(store->durable_seq(), start);
+  ASSERT_TRUE(store->commit());
+  EXPECT_EQ(store->durable_seq(), *first);
+  ASSERT_TRUE(store->commit());  // nothing new
+  EXPECT_EQ(store->durable_seq(), *first);
+  EXPECT_EQ(heard, std::vector<Seq>{*first});
+  // A change that changes nothing belongs to what is durable already.
+  EXPECT_EQ(*put({1, 1, 2}, "b"), *first);
+  EXPECT_EQ(*erase({7, 7, 7}), *first);
+}
+
+TEST_F(StoreTest, WhatWasNotCommittedIsGoneAfterAnEndWithoutClose) {
+  make();
+  ASSERT_TRUE(put({1, 1, 1}, "kept"));
+  ASSERT_TRUE(store->commit());
+  ASSERT_TRUE(put({1, 1, 2}, "lost"));
+  store.reset();
+  open();
+  EXPECT_EQ(get({1, 1, 1}), "kept");
+  EXPECT_EQ(get({1, 1, 2}), std::nullopt);
+}
+
+TEST_F(StoreTest, AReadOnlyStoreReadsAndRefusesChanges) {
+  make();
+  ASSERT_TRUE(put({1, 1, 1}, "value"));
+  ASSERT_TRUE(store->close());
+  options.read_only = true;
+  open();
+  EXPECT_EQ(get({1, 1, 1}), "value");
+  EXPECT_EQ(put({1, 1, 2}, "x").error(), Errc::kReadOnly);
+  EXPECT_TRUE(store->commit());
+  EXPECT_TRUE(store->close());
+}
+
+TEST_F(StoreTest, FormatForgetsWhatWasThere) {
+  make();
+  ASSERT_TRUE(put({1, 1, 1}, "old"));
+  ASSERT_TRUE(store->close());
+  Superblock other = small_superblock(5);
+  other.uuid[0] ^= 1;
+  ASSERT_TRUE(Store::format(*device, other));
+  open();
+  EXPECT_EQ(get({1, 1, 1}), std::nullopt);
+  EXPECT_EQ(store->superblock().label, "test");
+  EXPECT_EQ(store->log_bands().size(), 5u);
+}
+
+TEST_F(StoreTest, StatisticsSayWhatIsThere) {
+  make(6, 64);
+  for (std::uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(put({1, 1, i}, std::string(100, 'v')));
+  EXPECT_GT(store->stats().nodes_dirty, 3u);
+  ASSERT_TRUE(store->commit());
+  const StoreStats stats = store->stats();
+  EXPECT_EQ(stats.transactions, 1u);
+  EXPECT_EQ(stats.nodes_dirty, 0u);
+  EXPECT_EQ(stats.log_bands, 6u);
+  EXPECT_EQ(stats.log_total_blocks, 6u * 64);
+  EXPECT_EQ(stats.jmap_entries, stats.log_live_blocks);
+  EXPECT_EQ(stats.nodes_written, stats.log_live_blocks);
+  EXPECT_EQ(stats.log_blocks_written, stats.nodes_written + 2);
+  EXPECT_EQ(stats.tree_height, 2u);
+  EXPECT_GE(stats.jmap_bytes, stats.jmap_entries * 56);
 }
 
 }  // namespace
