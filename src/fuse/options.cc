@@ -141,6 +141,8 @@ const std::map<std::string_view, Setting>& settings() {
                                                              {"random", PlacementChoice::kRandom}};
   static const std::map<Text, CleanChoice> cleans = {
       {"whole", CleanChoice::kWhole}, {"tail", CleanChoice::kTail}, {"auto", CleanChoice::kAuto}};
+  static const std::map<Text, AwakeChoice> awakes = {
+      {"auto", AwakeChoice::kAuto}, {"on", AwakeChoice::kOn}, {"off", AwakeChoice::kOff}};
   constexpr std::uint64_t kCacheMin = std::uint64_t{1} << 20;
   static const std::map<Text, Setting> table = {
       {"commit",
@@ -160,6 +162,7 @@ const std::map<std::string_view, Setting>& settings() {
          return read_unsigned(t, 0, 100, p.options.volume.gc_high_percent);
        }},
       {"loglevel", read_log_level},
+      {"awake", [](Parser& p, Text t) { return read_choice(t, awakes, p.options.session.awake); }},
       {"logfile",
        [](Parser& p, Text t) -> Reason {
          if (!t.starts_with('/')) return "'" + std::string(t) + "' is not an absolute path";

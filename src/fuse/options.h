@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fs/volume.h"
+#include "fuse/awake.h"
 
 namespace lazyfs::fuse {
 
@@ -21,6 +22,7 @@ struct SessionOptions {
   bool announce_opens = false;      // the kernel tells of each open and close; false: never
   bool debug = false;               // libfuse prints every request
   unsigned spin_microseconds = 50;  // wait so long for a request before going to sleep; 0: never
+  AwakeChoice awake = AwakeChoice::kAuto;  // keep idle CPUs awake while requests come densely
   unsigned threads_max = 32;
   unsigned read_ahead_kib = 2048;  // the kernel's limit for reading ahead on this mount
 };

@@ -135,7 +135,8 @@ std::expected<void, std::string> Session::attach() {
       fd_,
       TransportOptions{.threads_max = face_.options.threads_max,
                        .spin = std::chrono::microseconds(face_.options.spin_microseconds),
-                       .payload_bytes_max = kMaxWriteBytes},
+                       .payload_bytes_max = kMaxWriteBytes,
+                       .awake = face_.options.awake},
       [this](const Request& request) { handle(request); }, may_block);
   transport_->start();
   return {};
@@ -219,7 +220,7 @@ std::string Session::transport_json() const {
   const nlohmann::ordered_json json = {
       {"requests", counts.requests},   {"threads", counts.threads}, {"spins", counts.spins},
       {"spins_won", counts.spins_won}, {"sleeps", counts.sleeps},   {"handovers", counts.handovers},
-      {"stuck", counts.stuck}};
+      {"stuck", counts.stuck},         {"awake", counts.awake}};
   return json.dump();
 }
 

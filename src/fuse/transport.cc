@@ -18,7 +18,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kTick = std::chrono::milliseconds(1);
-constexpr int kIdleTicksBeforeSleep = 20;
+constexpr int kIdleTicksBeforeSleep = 40;  // longer than Awake holds on
 constexpr std::size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 constexpr std::size_t kRequestAt = kBlockBytes - kWriteHeaderBytes;  // the payload is then aligned
 // What other requests need beside their payload: names, extended attributes (64 KiB), batches.
@@ -88,7 +88,8 @@ TransportCounts Transport::counts() const {
                          .spins_won = spins_won_,
                          .sleeps = sleeps_,
                          .handovers = handovers_,
-                         .stuck = stuck_};
+                         .stuck = stuck_,
+                         .awake = times_awake_};
   MutexLock lock(mu_);
   for (const auto& worker : workers_) counts.requests += (worker->ticket.load() + 1) / 2;
   counts.threads = workers_.size();
@@ -260,6 +261,7 @@ void Transport::rest(Worker& worker, bool queue_is_empty) {
 
 void Transport::watch() {
   int idle_ticks = 0;
+  Awake awake(options_.awake);
   while (!stopping_.load()) {
     {
       MutexLock lock(mu_);
@@ -273,32 +275,36 @@ void Transport::watch() {
         idle_ticks = 0;
       }
     }
-    idle_ticks = watch_once() ? 0 : idle_ticks + 1;
+    const Seen seen = watch_once();
+    idle_ticks = seen.moved ? 0 : idle_ticks + 1;
+    awake.observe(seen.requests);
+    times_awake_ = awake.times_held();
   }
 }
 
-bool Transport::watch_once() {
+Transport::Seen Transport::watch_once() {
   const bool saturated = !saw_empty_.exchange(false);
-  bool moved = false;
+  Seen seen;
   MutexLock lock(mu_);
   for (std::size_t i = 0; i < workers_.size(); ++i) {  // activation may add workers
     Worker& worker = *workers_[i];
     const std::uint64_t ticket = worker.ticket.load(std::memory_order_acquire);
     const bool busy = ticket % 2 == 1;
     if (ticket != worker.ticket_seen) {
-      moved = true;
+      seen.moved = true;
+      seen.requests += (ticket - worker.ticket_seen + 1) / 2;
     } else if (busy && worker.active) {
       stuck_.fetch_add(1, std::memory_order_relaxed);
       retire_locked(worker);
-      moved = true;
+      seen.moved = true;
     }
     worker.ticket_seen = ticket;
   }
-  if (saturated && moved && active_ < cpus_) {
+  if (saturated && seen.moved && active_ < cpus_) {
     activate_one_locked();
     wanted_ = std::max(1u, active_);
   }
-  return moved;
+  return seen;
 }
 
 void Transport::wake_watchdog() {

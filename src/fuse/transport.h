@@ -37,6 +37,7 @@
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "fuse/awake.h"
 
 namespace lazyfs::fuse {
 
@@ -63,6 +64,7 @@ struct TransportOptions {
   unsigned threads_max = 32;
   std::chrono::microseconds spin{50};
   std::size_t payload_bytes_max = 1 << 20;  // of a WRITE
+  AwakeChoice awake = AwakeChoice::kOff;
 };
 
 struct TransportCounts {
@@ -73,6 +75,7 @@ struct TransportCounts {
   std::uint64_t handovers = 0;  // announced long requests
   std::uint64_t stuck = 0;      // requests that the watchdog found to take long
   std::uint64_t threads = 0;
+  std::uint64_t awake = 0;  // times that idle CPUs were kept awake
 };
 
 class Transport {
@@ -126,7 +129,11 @@ class Transport {
   void retire_locked(Worker& worker) REQUIRES(mu_);
 
   void watch();
-  bool watch_once();  // false: nothing moved
+  struct Seen {
+    bool moved = false;          // somebody is at work
+    std::uint64_t requests = 0;  // begun since the last look
+  };
+  Seen watch_once();
   void wake_watchdog();
 
   const int fd_;
@@ -156,6 +163,7 @@ class Transport {
   unsigned grants_ GUARDED_BY(mu_) =
       0;  // resting workers told to become active (counted in active_)
   std::thread watchdog_;
+  std::atomic<std::uint64_t> times_awake_{0};
 };
 
 }  // namespace lazyfs::fuse

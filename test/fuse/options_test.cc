@@ -100,6 +100,12 @@ TEST(Options, SyncAndDirsyncReachTheKernel) {
   EXPECT_FALSE(passes(parsed("sync,async"), "sync"));
 }
 
+TEST(Options, CpusAreKeptAwakeAsChosen) {
+  EXPECT_EQ(parsed("").session.awake, AwakeChoice::kAuto);
+  EXPECT_EQ(parsed("awake=on").session.awake, AwakeChoice::kOn);
+  EXPECT_EQ(parsed("awake=off").session.awake, AwakeChoice::kOff);
+}
+
 TEST(Options, RemountIsSeen) {
   EXPECT_TRUE(parsed("remount,ro").remount);
   EXPECT_FALSE(parsed("ro").remount);
