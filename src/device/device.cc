@@ -6,7 +6,8 @@ namespace lazyfs::device {
 namespace {
 
 bool is_aligned(const std::byte* data, std::size_t size_bytes, std::uint32_t block_bytes) {
-  return reinterpret_cast<std::uintptr_t>(data) % block_bytes == 0 && size_bytes % block_bytes == 0;
+  const std::size_t alignment = block_bytes < kBlockBytes ? block_bytes : kBlockBytes;
+  return reinterpret_cast<std::uintptr_t>(data) % alignment == 0 && size_bytes % block_bytes == 0;
 }
 
 Result<> check_range(const Geometry& geometry, BandAddress at, std::size_t length_bytes) {
@@ -30,21 +31,33 @@ Result<> Device::reset_all() {
 
 std::string to_string(BandKind kind) {
   switch (kind) {
-    case BandKind::kShingled: return "shingled";
-    case BandKind::kConventional: return "conventional";
+    case BandKind::kShingled:
+      return "shingled";
+    case BandKind::kConventional:
+      return "conventional";
   }
   return "unknown";
 }
 
 std::string to_string(BandCondition condition) {
   switch (condition) {
-    case BandCondition::kEmpty: return "empty";
-    case BandCondition::kOpen: return "open";
-    case BandCondition::kFull: return "full";
-    case BandCondition::kReadOnly: return "read-only";
-    case BandCondition::kOffline: return "offline";
+    case BandCondition::kEmpty:
+      return "empty";
+    case BandCondition::kOpen:
+      return "open";
+    case BandCondition::kFull:
+      return "full";
+    case BandCondition::kReadOnly:
+      return "read-only";
+    case BandCondition::kOffline:
+      return "offline";
   }
   return "unknown";
+}
+
+BandCondition condition_of(std::uint32_t write_pointer, std::uint32_t blocks) {
+  if (write_pointer == 0) return BandCondition::kEmpty;
+  return write_pointer == blocks ? BandCondition::kFull : BandCondition::kOpen;
 }
 
 std::size_t bytes_of(std::span<const Piece> pieces) {
@@ -61,6 +74,13 @@ Result<> check_read(const Geometry& geometry, BandAddress from, std::size_t leng
     return fail(Errc::kPastWritePointer);
   }
   return ok();
+}
+
+Result<> check_read(const Geometry& geometry, BandAddress from, std::span<const std::byte> to,
+                    std::uint32_t write_pointer) {
+  if (!geometry.has(from.band)) return fail(Errc::kBadBand);
+  if (!is_aligned(to.data(), to.size(), geometry.block_bytes)) return fail(Errc::kBadAlignment);
+  return check_read(geometry, from, to.size(), write_pointer);
 }
 
 Result<> check_append(const Geometry& geometry, BandAddress to, std::span<const Piece> pieces,

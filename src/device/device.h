@@ -85,7 +85,8 @@ class Device {
   // write pointer (conventional bands: anywhere). Nothing is written when it fails with kBadBand,
   // kBadAlignment, kNotAtWritePointer, kPastBandEnd, kBandReadOnly, kBandOffline, kBandFailed or
   // kDeviceReadOnly. After kDeviceWrite or kDeviceNoSpace the write pointer stands where the device
-  // left it: between `to` and the end of the append; ask write_pointer().
+  // left it: between `to` and the end of the append; ask write_pointer(). The band then refuses
+  // appends with kBandFailed until it is reset or its write pointer is set.
   virtual Result<> append(BandAddress to, std::span<const Piece> pieces) = 0;
   Result<> append(BandAddress to, Piece piece) { return append(to, std::span(&piece, 1)); }
 
@@ -93,10 +94,11 @@ class Device {
   virtual Result<std::uint32_t> write_pointer(BandId band) = 0;
   // Moves the write pointer back to `rba`; what lies at it and behind it is forgotten.
   // Errors: kUnsupported where the device cannot or the band is conventional, kBadBand,
-  // kPastWritePointer when `rba` is ahead of the write pointer.
+  // kPastWritePointer when `rba` is ahead of the write pointer, kBandReadOnly, kBandOffline,
+  // kDeviceReadOnly, kDeviceWrite.
   virtual Result<> set_write_pointer(BandId band, std::uint32_t rba) = 0;
   // Sets the write pointer to 0. Errors: kBadBand, kBandReadOnly, kBandOffline, kUnsupported for a
-  // conventional band, kDeviceWrite.
+  // conventional band, kDeviceReadOnly, kDeviceWrite.
   virtual Result<> reset(BandId band) = 0;
   Result<> reset_all();  // every shingled band
 
@@ -111,11 +113,17 @@ std::string to_string(BandKind kind);
 std::string to_string(BandCondition condition);
 
 // The checks that every device makes before it touches a band; kept here so that all agree.
-// `write_pointer` is the band's; `length_bytes` what is asked for.
+// `write_pointer` is the band's. They cover kBadBand, kBadAlignment, kNotAtWritePointer,
+// kPastBandEnd and kPastWritePointer; conditions of the band (offline, failed) come before them.
+Result<> check_read(const Geometry& geometry, BandAddress from, std::span<const std::byte> to,
+                    std::uint32_t write_pointer);
+// The same for a caller who has a length but no buffer.
 Result<> check_read(const Geometry& geometry, BandAddress from, std::size_t length_bytes,
                     std::uint32_t write_pointer);
 Result<> check_append(const Geometry& geometry, BandAddress to, std::span<const Piece> pieces,
                       std::uint32_t write_pointer);
 std::size_t bytes_of(std::span<const Piece> pieces);
+// kEmpty, kOpen or kFull.
+BandCondition condition_of(std::uint32_t write_pointer, std::uint32_t blocks);
 
 }  // namespace lazyfs::device

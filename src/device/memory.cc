@@ -2,10 +2,13 @@
 
 #include <cstring>
 
+#include "base/check.h"
+
 namespace lazyfs::device {
 
 MemoryDevice::MemoryDevice(Geometry geometry, Capabilities capabilities)
     : geometry_(std::move(geometry)), capabilities_(capabilities), bands_(geometry_.band_count()) {
+  CHECK(geometry_.band_kinds.size() == geometry_.band_blocks.size());
   for (std::uint32_t i = 0; i < geometry_.band_count(); ++i) {
     if (is_conventional(BandId{i})) bands_[i].write_pointer = geometry_.band_blocks[i];
   }
@@ -19,74 +22,127 @@ std::unique_ptr<MemoryDevice> MemoryDevice::uniform(std::uint32_t bands,
   return std::make_unique<MemoryDevice>(std::move(geometry));
 }
 
+Result<MemoryDevice::Band*> MemoryDevice::readable_locked(BandId band) {
+  if (!geometry_.has(band)) return fail(Errc::kBadBand);
+  if (bands_[band.value].is_offline) return fail(Errc::kBandOffline);
+  return &bands_[band.value];
+}
+
+Result<MemoryDevice::Band*> MemoryDevice::writable_locked(BandId band) {
+  if (capabilities_.read_only) return fail(Errc::kDeviceReadOnly);
+  ASSIGN_OR_RETURN(Band* const found, readable_locked(band));
+  if (found->is_read_only) return fail(Errc::kBandReadOnly);
+  return found;
+}
+
+std::byte* MemoryDevice::place_locked(BandAddress at) {
+  Band& band = bands_[at.band.value];
+  if (!band.bytes) {
+    band.bytes =
+        AlignedBuffer::zeroed(std::size_t{geometry_.blocks_of(at.band)} * geometry_.block_bytes);
+  }
+  return band.bytes.data() + std::size_t{at.rba} * geometry_.block_bytes;
+}
+
 Result<> MemoryDevice::read(BandAddress from, std::span<std::byte> to) {
   MutexLock lock(mu_);
-  if (!geometry_.has(from.band)) return fail(Errc::kBadBand);
-  Band& band = bands_[from.band.value];
-  TRY(check_read(geometry_, from, to.size(), band.write_pointer));
+  ASSIGN_OR_RETURN(const Band* const band, readable_locked(from.band));
+  TRY(check_read(geometry_, from, to, band->write_pointer));
   if (to.empty()) return ok();
-  if (!band.bytes) {
+  if (!band->bytes) {
     std::memset(to.data(), 0, to.size());
     return ok();
   }
-  std::memcpy(to.data(), band.bytes.data() + std::size_t{from.rba} * geometry_.block_bytes,
-              to.size());
+  std::memcpy(to.data(), place_locked(from), to.size());
   return ok();
 }
 
 Result<> MemoryDevice::append(BandAddress to, std::span<const Piece> pieces) {
   MutexLock lock(mu_);
-  if (!geometry_.has(to.band)) return fail(Errc::kBadBand);
-  Band& band = bands_[to.band.value];
-  TRY(check_append(geometry_, to, pieces, band.write_pointer));
-  if (!band.bytes) {
-    band.bytes = AlignedBuffer::zeroed(std::size_t{geometry_.blocks_of(to.band)} *
-                                       geometry_.block_bytes);
-  }
-  std::byte* at = band.bytes.data() + std::size_t{to.rba} * geometry_.block_bytes;
+  ASSIGN_OR_RETURN(Band* const band, writable_locked(to.band));
+  TRY(check_append(geometry_, to, pieces, band->write_pointer));
+  std::byte* at = place_locked(to);
   for (const Piece& piece : pieces) {
     if (!piece.empty()) std::memcpy(at, piece.data(), piece.size());
     at += piece.size();
   }
   if (!is_conventional(to.band)) {
-    band.write_pointer += static_cast<std::uint32_t>(bytes_of(pieces) / geometry_.block_bytes);
+    band->write_pointer += static_cast<std::uint32_t>(bytes_of(pieces) / geometry_.block_bytes);
   }
   return ok();
 }
 
 Result<std::uint32_t> MemoryDevice::write_pointer(BandId band) {
   MutexLock lock(mu_);
-  if (!geometry_.has(band)) return fail(Errc::kBadBand);
-  return bands_[band.value].write_pointer;
+  ASSIGN_OR_RETURN(const Band* const found, readable_locked(band));
+  return found->write_pointer;
 }
 
 Result<> MemoryDevice::set_write_pointer(BandId band, std::uint32_t rba) {
   MutexLock lock(mu_);
-  if (!geometry_.has(band)) return fail(Errc::kBadBand);
+  ASSIGN_OR_RETURN(Band* const found, writable_locked(band));
   if (!capabilities_.set_write_pointer || is_conventional(band)) return fail(Errc::kUnsupported);
-  if (rba > bands_[band.value].write_pointer) return fail(Errc::kPastWritePointer);
-  bands_[band.value].write_pointer = rba;
+  if (rba > found->write_pointer) return fail(Errc::kPastWritePointer);
+  found->write_pointer = rba;
   return ok();
 }
 
 Result<> MemoryDevice::reset(BandId band) {
   MutexLock lock(mu_);
-  if (!geometry_.has(band)) return fail(Errc::kBadBand);
+  ASSIGN_OR_RETURN(Band* const found, writable_locked(band));
   if (is_conventional(band)) return fail(Errc::kUnsupported);
-  bands_[band.value] = Band{};
+  *found = Band{};
   return ok();
 }
 
 Result<BandReport> MemoryDevice::report(BandId band) {
   MutexLock lock(mu_);
   if (!geometry_.has(band)) return fail(Errc::kBadBand);
+  const Band& found = bands_[band.value];
   BandReport report{.kind = geometry_.band_kinds[band.value],
                     .blocks = geometry_.blocks_of(band),
-                    .write_pointer = bands_[band.value].write_pointer};
-  report.condition = report.write_pointer == 0               ? BandCondition::kEmpty
-                     : report.write_pointer == report.blocks ? BandCondition::kFull
-                                                             : BandCondition::kOpen;
+                    .write_pointer = found.write_pointer};
+  report.condition = found.is_offline     ? BandCondition::kOffline
+                     : found.is_read_only ? BandCondition::kReadOnly
+                                          : condition_of(report.write_pointer, report.blocks);
   return report;
+}
+
+void MemoryDevice::poke(BandAddress at, std::span<const std::byte> bytes) {
+  MutexLock lock(mu_);
+  CHECK(geometry_.has(at.band));
+  CHECK(std::uint64_t{at.rba} * geometry_.block_bytes + bytes.size() <=
+        std::uint64_t{geometry_.blocks_of(at.band)} * geometry_.block_bytes);
+  if (!bytes.empty()) std::memcpy(place_locked(at), bytes.data(), bytes.size());
+}
+
+void MemoryDevice::peek(BandAddress at, std::span<std::byte> bytes) {
+  MutexLock lock(mu_);
+  CHECK(geometry_.has(at.band));
+  CHECK(std::uint64_t{at.rba} * geometry_.block_bytes + bytes.size() <=
+        std::uint64_t{geometry_.blocks_of(at.band)} * geometry_.block_bytes);
+  if (!bytes.empty()) std::memcpy(bytes.data(), place_locked(at), bytes.size());
+}
+
+void MemoryDevice::flip(BandAddress at, std::size_t bit) {
+  MutexLock lock(mu_);
+  CHECK(geometry_.has(at.band) && at.rba < geometry_.blocks_of(at.band));
+  CHECK(bit / 8 < geometry_.block_bytes);
+  place_locked(at)[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+}
+
+void MemoryDevice::place_write_pointer(BandId band, std::uint32_t rba) {
+  MutexLock lock(mu_);
+  CHECK(geometry_.has(band) && rba <= geometry_.blocks_of(band) && !is_conventional(band));
+  bands_[band.value].write_pointer = rba;
+}
+
+void MemoryDevice::retire(BandId band, BandCondition condition) {
+  MutexLock lock(mu_);
+  CHECK(geometry_.has(band));
+  CHECK(condition == BandCondition::kReadOnly || condition == BandCondition::kOffline);
+  bands_[band.value].is_read_only = true;
+  bands_[band.value].is_offline |= condition == BandCondition::kOffline;
 }
 
 }  // namespace lazyfs::device

@@ -30,15 +30,33 @@ class MemoryDevice final : public Device {
   Result<BandReport> report(BandId band) override EXCLUDES(mu_);
   Result<> flush() override { return ok(); }
 
+  // What only the medium itself can do, for tests. All require an address within the geometry.
+  //
+  // Puts whole or partial blocks anywhere, whatever the write pointer says, and looks at them.
+  void poke(BandAddress at, std::span<const std::byte> bytes) EXCLUDES(mu_);
+  void peek(BandAddress at, std::span<std::byte> bytes) EXCLUDES(mu_);
+  // Turns one bit of a block over.
+  void flip(BandAddress at, std::size_t bit) EXCLUDES(mu_);
+  // Puts the write pointer of a shingled band anywhere from 0 to its end.
+  void place_write_pointer(BandId band, std::uint32_t rba) EXCLUDES(mu_);
+  // Makes a band kReadOnly or kOffline for ever, as a disk does with one that wears out.
+  void retire(BandId band, BandCondition condition) EXCLUDES(mu_);
+
  private:
   struct Band {
     AlignedBuffer bytes;  // allocated at the first write
     std::uint32_t write_pointer = 0;
+    bool is_read_only = false;
+    bool is_offline = false;
   };
 
   bool is_conventional(BandId band) const {
     return geometry_.band_kinds[band.value] == BandKind::kConventional;
   }
+  // The band, if it may be read or changed.
+  Result<Band*> readable_locked(BandId band) REQUIRES(mu_);
+  Result<Band*> writable_locked(BandId band) REQUIRES(mu_);
+  std::byte* place_locked(BandAddress at) REQUIRES(mu_);
 
   const Geometry geometry_;
   const Capabilities capabilities_;
