@@ -1,0 +1,188 @@
+#include "device/power_cut.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/check.h"
+
+namespace lazyfs::device {
+namespace {
+
+constexpr std::size_t kSectorBytes = 512;  // what a disk writes as a whole or not at all
+
+using Block = std::vector<std::byte>;
+
+// What ops that no flush covers may have done to one band.
+struct Doubt {
+  // Places the write pointer can stand, newest first: each [low, high] as appends moved it.
+  struct Segment {
+    std::uint32_t low = 0, high = 0;
+  };
+  std::vector<Segment> segments;
+  std::map<std::uint32_t, std::vector<Block>> versions;  // by RBA, oldest first
+  bool was_reset = false;
+};
+
+class Builder {
+ public:
+  explicit Builder(const Recording& recording)
+      : recording_(recording),
+        device_(std::make_unique<MemoryDevice>(recording.geometry, recording.capabilities)),
+        block_bytes_(recording.geometry.block_bytes) {}
+
+  void settle(const Op& op) {
+    if (op.kind == Op::Kind::kFlush) return;
+    if (op.kind == Op::Kind::kAppend) device_->poke(op.at, op.bytes);
+    if (is_shingled(op.at.band)) device_->place_write_pointer(op.at.band, end_of(op));
+  }
+
+  void doubt(const Op& op) {
+    if (op.kind == Op::Kind::kFlush) return;
+    Doubt& band = doubts_[op.at.band];
+    if (band.segments.empty()) {
+      const std::uint32_t flushed = *device_->write_pointer(op.at.band);
+      band.segments.push_back({flushed, flushed});
+    }
+    if (op.kind == Op::Kind::kReset) band.was_reset = true;
+    if (op.kind == Op::Kind::kAppend) {
+      band.segments.back().high = std::max(band.segments.back().high, end_of(op));
+      for (std::uint32_t i = 0; i < blocks_of(op); ++i) {
+        const auto from = op.bytes.begin() + static_cast<std::ptrdiff_t>(i * block_bytes_);
+        band.versions[op.at.rba + i].emplace_back(from, from + block_bytes_);
+      }
+    } else {
+      band.segments.push_back({op.at.rba, op.at.rba});
+    }
+  }
+
+  std::unique_ptr<MemoryDevice> cut(Choice& choice) {
+    for (auto& [band, doubt] : doubts_) cut(band, doubt, choice);
+    return std::move(device_);
+  }
+
+ private:
+  bool is_shingled(BandId band) const {
+    return recording_.geometry.band_kinds[band.value] == BandKind::kShingled;
+  }
+  std::uint32_t blocks_of(const Op& op) const {
+    return static_cast<std::uint32_t>(op.bytes.size() / block_bytes_);
+  }
+  std::uint32_t end_of(const Op& op) const { return op.at.rba + blocks_of(op); }
+
+  void cut(BandId band, const Doubt& doubt, Choice& choice) {
+    const std::uint32_t flushed = doubt.segments.front().low;
+    if (is_shingled(band)) {
+      const std::vector<std::uint32_t> places = places_of(doubt);
+      const auto count = static_cast<std::uint32_t>(places.size());
+      device_->place_write_pointer(band, places[choice.among(count)]);
+    }
+    const std::uint32_t end = *device_->write_pointer(band);
+    if (doubt.was_reset) forget_untouched(band, doubt, std::min(flushed, end), choice);
+    for (const auto& [rba, versions] : doubt.versions) {
+      if (rba < end) put_block({band, rba}, versions, choice);
+    }
+  }
+
+  // The newest place first, the flushed one last, each once.
+  static std::vector<std::uint32_t> places_of(const Doubt& doubt) {
+    std::vector<std::uint32_t> places;
+    std::set<std::uint32_t> seen{doubt.segments.front().low};
+    for (auto segment = doubt.segments.rbegin(); segment != doubt.segments.rend(); ++segment) {
+      for (std::uint64_t place = segment->high + 1ull; place-- > segment->low;) {
+        const auto rba = static_cast<std::uint32_t>(place);
+        if (seen.insert(rba).second) places.push_back(rba);
+      }
+    }
+    // Keeping all means the place of the newest segment, even where that is the flushed one.
+    const std::uint32_t newest = doubt.segments.back().high, flushed = doubt.segments.front().low;
+    if (newest == flushed) places.insert(places.begin(), newest);
+    places.push_back(flushed);
+    return places;
+  }
+
+  // A reset gives the band's room back, so a pointer that is back in its old place may stand
+  // before zeros. One answer for the whole band.
+  void forget_untouched(BandId band, const Doubt& doubt, std::uint32_t end, Choice& choice) {
+    if (choice.among(2) == 1) return;
+    const Block zeros(block_bytes_);
+    for (std::uint32_t rba = 0; rba < end; ++rba) {
+      if (!doubt.versions.contains(rba)) device_->poke({band, rba}, zeros);
+    }
+  }
+
+  void put_block(BandAddress at, const std::vector<Block>& versions, Choice& choice) {
+    const auto count = static_cast<std::uint32_t>(versions.size());
+    const std::uint32_t answer = choice.among(count + 3);
+    if (answer < count) {  // newest first
+      device_->poke(at, versions[count - 1 - answer]);
+    } else if (answer == count) {
+      const std::size_t sectors = std::max<std::size_t>(block_bytes_ / kSectorBytes, 2);
+      const std::size_t kept =
+          (1 + choice.among(static_cast<std::uint32_t>(sectors - 1))) * (block_bytes_ / sectors);
+      device_->poke(at, std::span(versions.back()).first(kept));
+    } else if (answer == count + 1) {
+      Block nonsense(block_bytes_);
+      for (std::size_t i = 0; i < nonsense.size(); ++i) {
+        nonsense[i] = static_cast<std::byte>(0xA5 ^ (i * 31 + at.rba));
+      }
+      device_->poke(at, nonsense);
+    }  // else it was lost: what lay there before stays
+  }
+
+  const Recording& recording_;
+  std::unique_ptr<MemoryDevice> device_;
+  const std::uint32_t block_bytes_;
+  std::map<BandId, Doubt> doubts_;
+};
+
+}  // namespace
+
+RandomChoice::RandomChoice(std::uint64_t seed)
+    : state_(seed), mood_(static_cast<std::uint32_t>(next() % 3)) {}
+
+// splitmix64
+std::uint64_t RandomChoice::next() {
+  std::uint64_t x = state_ += 0x9E3779B97F4A7C15ull;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+std::uint32_t RandomChoice::among(std::uint32_t options) {
+  const bool is_moody = next() % 4 != 0;
+  if (is_moody && mood_ == 1) return 0;
+  if (is_moody && mood_ == 2) return options - 1;
+  return static_cast<std::uint32_t>(next() % options);
+}
+
+std::uint32_t EveryChoice::among(std::uint32_t options) {
+  CHECK(options > 0);
+  if (at_ == digits_.size()) digits_.push_back({.value = 0, .options = options});
+  CHECK(digits_[at_].options == options);  // the same answers must lead to the same questions
+  return digits_[at_++].value;
+}
+
+void EveryChoice::advance() {
+  at_ = 0;
+  while (!digits_.empty() && digits_.back().value + 1 == digits_.back().options) digits_.pop_back();
+  is_over_ = digits_.empty();
+  if (!is_over_) ++digits_.back().value;
+}
+
+std::unique_ptr<MemoryDevice> after_power_cut(const Recording& recording, std::size_t op_count,
+                                              Choice& choice) {
+  CHECK(op_count <= recording.ops.size());
+  std::size_t durable = 0;
+  for (std::size_t i = 0; i < op_count; ++i) {
+    if (recording.ops[i].kind == Op::Kind::kFlush) {
+      durable = std::max(durable, recording.ops[i].covers);
+    }
+  }
+  Builder builder(recording);
+  for (std::size_t i = 0; i < durable; ++i) builder.settle(recording.ops[i]);
+  for (std::size_t i = durable; i < op_count; ++i) builder.doubt(recording.ops[i]);
+  return builder.cut(choice);
+}
+
+}  // namespace lazyfs::device

@@ -1,0 +1,113 @@
+#include "device/recording.h"
+
+#include <algorithm>
+
+#include "base/buffer.h"
+
+namespace lazyfs::device {
+namespace {
+
+std::vector<std::byte> joined(std::span<const Piece> pieces, std::size_t length_bytes) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(length_bytes);
+  for (const Piece& piece : pieces) {
+    const auto part = piece.first(std::min(piece.size(), length_bytes - bytes.size()));
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string to_string(const Op& op) {
+  const std::string at = " " + std::to_string(op.at.band.value) + "/" + std::to_string(op.at.rba);
+  switch (op.kind) {
+    case Op::Kind::kAppend:
+      return "append" + at + " " + std::to_string(op.bytes.size()) + " bytes";
+    case Op::Kind::kSetWritePointer:
+      return "set" + at;
+    case Op::Kind::kReset:
+      return "reset " + std::to_string(op.at.band.value);
+    case Op::Kind::kFlush:
+      return "flush of " + std::to_string(op.covers);
+  }
+  return "unknown";
+}
+
+RecordingDevice::RecordingDevice(Device& inner) : inner_(inner) {
+  for (std::uint32_t i = 0; i < inner.geometry().band_count(); ++i) record_contents(BandId{i});
+  const std::size_t count = op_count();
+  if (count > 0) record({.kind = Op::Kind::kFlush, .covers = count});
+}
+
+void RecordingDevice::record_contents(BandId band) {
+  const auto end = inner_.write_pointer(band);
+  if (!end || *end == 0) return;
+  AlignedBuffer bytes(std::size_t{*end} * geometry().block_bytes);
+  if (!inner_.read({band, 0}, bytes.span())) return;
+  const bool is_blank = std::ranges::all_of(bytes.span(), [](auto b) { return b == std::byte{0}; });
+  // A conventional band that nobody wrote to holds zeros; nothing has happened to it.
+  if (is_blank && geometry().band_kinds[band.value] == BandKind::kConventional) return;
+  record({.kind = Op::Kind::kAppend,
+          .at = {band, 0},
+          .bytes = {bytes.span().begin(), bytes.span().end()}});
+}
+
+std::size_t RecordingDevice::op_count() const {
+  MutexLock lock(mu_);
+  return ops_.size();
+}
+
+Recording RecordingDevice::recording() const {
+  MutexLock lock(mu_);
+  return {.geometry = geometry(), .capabilities = capabilities(), .ops = ops_};
+}
+
+void RecordingDevice::record(Op op) {
+  MutexLock lock(mu_);
+  ops_.push_back(std::move(op));
+}
+
+// How much of a failed append the device kept: what lies between `from` and the write pointer.
+// A conventional band cannot tell; what lies there is then taken as it is read.
+std::size_t RecordingDevice::blocks_kept(BandAddress from, std::size_t blocks) {
+  if (geometry().band_kinds[from.band.value] == BandKind::kConventional) return 0;
+  const auto now = inner_.write_pointer(from.band);
+  if (!now || *now <= from.rba) return 0;
+  return std::min<std::size_t>(*now - from.rba, blocks);
+}
+
+Result<> RecordingDevice::append(BandAddress to, std::span<const Piece> pieces) {
+  const auto before = inner_.write_pointer(to.band);
+  const Result<> result = inner_.append(to, pieces);
+  std::size_t length_bytes = bytes_of(pieces);
+  if (!result) {
+    // Only a device that failed while writing kept anything; one that refused kept nothing.
+    if (!before || *before != to.rba) return result;
+    length_bytes = blocks_kept(to, length_bytes / geometry().block_bytes) * geometry().block_bytes;
+  }
+  if (length_bytes == 0) return result;
+  record({.kind = Op::Kind::kAppend, .at = to, .bytes = joined(pieces, length_bytes)});
+  return result;
+}
+
+Result<> RecordingDevice::set_write_pointer(BandId band, std::uint32_t rba) {
+  TRY(inner_.set_write_pointer(band, rba));
+  record({.kind = Op::Kind::kSetWritePointer, .at = {band, rba}});
+  return ok();
+}
+
+Result<> RecordingDevice::reset(BandId band) {
+  TRY(inner_.reset(band));
+  record({.kind = Op::Kind::kReset, .at = {band, 0}});
+  return ok();
+}
+
+Result<> RecordingDevice::flush() {
+  const std::size_t covers = op_count();
+  TRY(inner_.flush());
+  record({.kind = Op::Kind::kFlush, .covers = covers});
+  return ok();
+}
+
+}  // namespace lazyfs::device
