@@ -1,0 +1,230 @@
+// The recording device, and the disks that power cuts leave.
+#include "device/power_cut.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "device/faulty.h"
+#include "test/support/result_printer.h"
+#include "test/support/seed.h"
+
+namespace lazyfs::device {
+namespace {
+
+constexpr BandId kBand{1};
+constexpr std::uint32_t kBandBlocks = 8;
+
+class PowerCutTest : public testing::Test {
+ protected:
+  // Blocks full of the letters of `text`, one block a letter.
+  static AlignedBuffer blocks(std::string_view text) {
+    AlignedBuffer buffer(text.size() * kBlockBytes);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      std::fill_n(buffer.data() + i * kBlockBytes, kBlockBytes, static_cast<std::byte>(text[i]));
+    }
+    return buffer;
+  }
+  void append(std::string_view text, BandId band = kBand) {
+    const AlignedBuffer bytes = blocks(text);
+    ASSERT_EQ(recorded_.append({band, *recorded_.write_pointer(band)}, Piece(bytes.span())), ok());
+  }
+  void flush() { ASSERT_EQ(recorded_.flush(), ok()); }
+  void reset(BandId band = kBand) { ASSERT_EQ(recorded_.reset(band), ok()); }
+  void set(std::uint32_t rba) { ASSERT_EQ(recorded_.set_write_pointer(kBand, rba), ok()); }
+
+  // What a band holds, a letter a block: '.' zeros, '/' torn, '?' anything else.
+  static std::string contents(MemoryDevice& device, BandId band = kBand) {
+    std::string text;
+    AlignedBuffer one(kBlockBytes);
+    for (std::uint32_t rba = 0; rba < *device.write_pointer(band); ++rba) {
+      device.peek({band, rba}, one.span());
+      const auto letter = static_cast<char>(one.data()[0]);
+      const std::set<std::byte> found(one.span().begin(), one.span().end());
+      text += found.size() == 1 ? (letter == 0 ? '.' : letter) : (found.size() == 2 ? '/' : '?');
+    }
+    return text;
+  }
+  std::string after(std::size_t ops, Choice&& choice) {
+    const Recording recording = recorded_.recording();
+    return contents(*after_power_cut(recording, ops, choice));
+  }
+  std::set<std::string> every_outcome(BandId band = kBand) {
+    const Recording recording = recorded_.recording();
+    std::set<std::string> found;
+    for (EveryChoice choice; choice.goes_on(); choice.advance()) {
+      found.insert(contents(*after_power_cut(recording, recording.ops.size(), choice), band));
+    }
+    return found;
+  }
+
+  std::unique_ptr<MemoryDevice> memory_ = MemoryDevice::uniform(4, kBandBlocks);
+  RecordingDevice recorded_{*memory_};
+};
+
+TEST_F(PowerCutTest, RecordsEveryChangeInOrder) {
+  append("ab");
+  flush();
+  set(1);
+  reset();
+  std::string text;
+  for (const Op& op : recorded_.recording().ops) text += to_string(op) + "; ";
+  EXPECT_EQ(text, "append 1/0 8192 bytes; flush of 1; set 1/1; reset 1; ");
+}
+
+TEST_F(PowerCutTest, RecordsNothingThatWasRefused) {
+  const AlignedBuffer one = blocks("x");
+  EXPECT_EQ(recorded_.append({kBand, 3}, Piece(one.span())), fail(Errc::kNotAtWritePointer));
+  EXPECT_EQ(recorded_.set_write_pointer(kBand, 1), fail(Errc::kPastWritePointer));
+  EXPECT_EQ(recorded_.reset(BandId{9}), fail(Errc::kBadBand));
+  EXPECT_EQ(recorded_.append({kBand, 0}, std::span<const Piece>()), ok());
+  EXPECT_EQ(recorded_.op_count(), 0u);
+}
+
+TEST_F(PowerCutTest, RecordsOfAFailedAppendWhatTheDeviceKept) {
+  FaultyDevice faulty(*memory_);
+  RecordingDevice recorded(faulty);
+  faulty.fail_nth(Call::kAppend, 1, {.error = Errc::kDeviceWrite, .blocks_done = 2});
+  const AlignedBuffer bytes = blocks("abc");
+  EXPECT_EQ(recorded.append({kBand, 0}, Piece(bytes.span())), fail(Errc::kDeviceWrite));
+  const Recording recording = recorded.recording();
+  ASSERT_EQ(recording.ops.size(), 1u);
+  KeepAll keep;
+  EXPECT_EQ(contents(*after_power_cut(recording, 1, keep)), "ab");
+}
+
+TEST_F(PowerCutTest, AFlushThatFailedIsNone) {
+  FaultyDevice faulty(*memory_);
+  RecordingDevice recorded(faulty);
+  const AlignedBuffer bytes = blocks("a");
+  ASSERT_EQ(recorded.append({kBand, 0}, Piece(bytes.span())), ok());
+  faulty.fail_nth(Call::kFlush, 1, {.error = Errc::kDeviceFlush});
+  EXPECT_EQ(recorded.flush(), fail(Errc::kDeviceFlush));
+  LoseAll lose;
+  EXPECT_EQ(contents(*after_power_cut(recorded.recording(), recorded.op_count(), lose)), "");
+}
+
+TEST_F(PowerCutTest, BeginsWithWhatTheDeviceHeld) {
+  append("abc");
+  RecordingDevice later(*memory_);
+  LoseAll lose;
+  EXPECT_EQ(contents(*after_power_cut(later.recording(), later.op_count(), lose)), "abc");
+}
+
+TEST_F(PowerCutTest, KeepsAllOrLosesAllThatNoFlushCovers) {
+  append("ab");
+  flush();
+  append("cd");
+  EXPECT_EQ(after(3, KeepAll()), "abcd");
+  EXPECT_EQ(after(3, LoseAll()), "ab");
+  EXPECT_EQ(after(2, KeepAll()), "ab");
+  EXPECT_EQ(after(1, LoseAll()), "");
+  EXPECT_EQ(after(0, KeepAll()), "");
+}
+
+TEST_F(PowerCutTest, KeepsAllAlsoWhereThePointerIsBackAtItsFlushedPlace) {
+  append("ab");
+  flush();
+  append("cd");
+  set(0);
+  append("xy");
+  EXPECT_EQ(after(recorded_.op_count(), KeepAll()), "xy");
+  EXPECT_EQ(after(recorded_.op_count(), LoseAll()), "ab");
+}
+
+TEST_F(PowerCutTest, AnAppendMayBeLostKeptTornOrNonsense) {
+  append("a");
+  flush();
+  append("b");
+  EXPECT_EQ(every_outcome(), (std::set<std::string>{"a", "ab", "a.", "a/", "a?"}));
+}
+
+TEST_F(PowerCutTest, TheWritePointerMayStandAnywhereOnItsWay) {
+  append("abc");
+  std::set<std::size_t> lengths;
+  for (const std::string& outcome : every_outcome()) lengths.insert(outcome.size());
+  EXPECT_EQ(lengths, (std::set<std::size_t>{0, 1, 2, 3}));
+}
+
+TEST_F(PowerCutTest, AResetMayBeLostAndTheRoomGoneNevertheless) {
+  append("ab");
+  flush();
+  reset();
+  EXPECT_EQ(every_outcome(), (std::set<std::string>{"", "ab", ".."}));
+}
+
+TEST_F(PowerCutTest, BehindAResetTheEarlierLifeShowsThrough) {
+  append("ab");
+  flush();
+  reset();
+  flush();
+  append("c");
+  EXPECT_EQ(every_outcome(), (std::set<std::string>{"", "c", "a", "/", "?"}));
+}
+
+TEST_F(PowerCutTest, WhatAFlushCoveredIsNeverTouched) {
+  SCOPED_TRACE(seed_trace());
+  append("abcd");
+  append("xyz", BandId{2});
+  flush();
+  append("ef");
+  const Recording recording = recorded_.recording();
+  for (std::uint64_t seed = test_seed(); seed < test_seed() + 500; ++seed) {
+    RandomChoice choice(seed);
+    const auto disk = after_power_cut(recording, recording.ops.size(), choice);
+    EXPECT_EQ(contents(*disk).substr(0, 4), "abcd");
+    EXPECT_EQ(contents(*disk, BandId{2}), "xyz");
+  }
+}
+
+TEST_F(PowerCutTest, ASeedGivesTheSameDiskAgain) {
+  append("abcdefg");
+  std::set<std::string> found;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const std::string first = after(1, RandomChoice(seed));
+    EXPECT_EQ(first, after(1, RandomChoice(seed)));
+    found.insert(first);
+  }
+  EXPECT_GT(found.size(), 20u);
+}
+
+TEST_F(PowerCutTest, AConventionalBandKeepsItsPlaceAndMayTear) {
+  MemoryDevice memory({.band_blocks = {4}, .band_kinds = {BandKind::kConventional}});
+  RecordingDevice recorded(memory);
+  const AlignedBuffer a = blocks("a"), b = blocks("b");
+  ASSERT_EQ(recorded.append({BandId{0}, 2}, Piece(a.span())), ok());
+  ASSERT_EQ(recorded.flush(), ok());
+  ASSERT_EQ(recorded.append({BandId{0}, 2}, Piece(b.span())), ok());
+  std::set<std::string> found;
+  for (EveryChoice choice; choice.goes_on(); choice.advance()) {
+    found.insert(contents(*after_power_cut(recorded.recording(), 3, choice), BandId{0}));
+  }
+  EXPECT_EQ(found, (std::set<std::string>{"..a.", "..b.", "../.", "..?."}));
+}
+
+// A log that a host might keep: it appends records and flushes, and a record counts once it is
+// flushed. Whatever the moment of the power cut, the flushed ones are a prefix of what is there.
+TEST_F(PowerCutTest, AWorkloadIsTriedAtEveryMoment) {
+  std::map<std::size_t, std::string> promised = {{0, ""}};  // by the number of ops
+  std::string all;
+  for (const char letter : std::string("abcdefg")) {
+    append(std::string(1, letter));
+    all += letter;
+    if (letter % 3 != 0) continue;
+    flush();
+    promised[recorded_.op_count()] = all;
+  }
+  const Recording recording = recorded_.recording();
+  for (std::size_t ops = 0; ops <= recording.ops.size(); ++ops) {
+    const std::string& expected = std::prev(promised.upper_bound(ops))->second;
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+      RandomChoice choice(seed);
+      const std::string found = contents(*after_power_cut(recording, ops, choice));
+      EXPECT_EQ(found.substr(0, expected.size()), expected) << "after " << ops << " ops";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lazyfs::device

@@ -1,0 +1,86 @@
+// A loop device over a sparse file of its own, for tests that need a real block device. It is
+// detached, and the file removed, at the end; the kernel detaches it too if the test dies.
+#pragma once
+
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+namespace lazyfs {
+
+// The file lies in LAZYFS_TEST_DIR, or else in TMPDIR, or else in /tmp.
+inline std::string test_directory() {
+  for (const char* name : {"LAZYFS_TEST_DIR", "TMPDIR"}) {
+    if (const char* value = std::getenv(name); value && *value) return value;
+  }
+  return "/tmp";
+}
+
+class LoopDevice {
+ public:
+  // Null when this machine gives none (no root, no /dev/loop-control, none free). The blocks of the
+  // device are of `sector_bytes`; with `direct` the loop driver bypasses the page cache.
+  static std::unique_ptr<LoopDevice> make(std::uint64_t size_bytes, bool direct = false,
+                                          std::uint32_t sector_bytes = 512) {
+    std::string file = test_directory() + "/lazyfs-loop-XXXXXX";
+    const int backing = mkostemp(file.data(), O_CLOEXEC);
+    if (backing < 0) return nullptr;
+    std::unique_ptr<LoopDevice> device;
+    if (ftruncate(backing, static_cast<off_t>(size_bytes)) == 0) {
+      device = attach(backing, direct, sector_bytes);
+    }
+    unlink(file.c_str());  // the loop device keeps it alive
+    close(backing);
+    return device;
+  }
+
+  ~LoopDevice() {
+    ioctl(fd_, LOOP_CLR_FD, 0);  // busy still: then at the last close, for LO_FLAGS_AUTOCLEAR
+    close(fd_);
+  }
+  LoopDevice(const LoopDevice&) = delete;
+  LoopDevice& operator=(const LoopDevice&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  LoopDevice(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+
+  static std::unique_ptr<LoopDevice> attach(int backing, bool direct, std::uint32_t sector_bytes) {
+    const int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+    if (control < 0) return nullptr;
+    std::unique_ptr<LoopDevice> device;
+    // Between asking for a free one and taking it somebody else may have taken it.
+    for (int attempt = 0; !device && attempt < 20; ++attempt) {
+      const int number = ioctl(control, LOOP_CTL_GET_FREE);
+      if (number < 0) break;
+      const std::string path = "/dev/loop" + std::to_string(number);
+      const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+      if (fd < 0) break;
+      loop_config config{};
+      config.fd = static_cast<std::uint32_t>(backing);
+      config.block_size = sector_bytes;
+      config.info.lo_flags = LO_FLAGS_AUTOCLEAR | (direct ? std::uint32_t{LO_FLAGS_DIRECT_IO} : 0u);
+      if (ioctl(fd, LOOP_CONFIGURE, &config) == 0) {
+        device.reset(new LoopDevice(fd, path));
+      } else {
+        close(fd);
+        if (errno != EBUSY) break;
+      }
+    }
+    close(control);
+    return device;
+  }
+
+  const int fd_;
+  const std::string path_;
+};
+
+}  // namespace lazyfs

@@ -1,0 +1,24 @@
+// The seed of a random test: LAZYFS_SEED if it is set, else a new one; printed when a test fails.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+namespace lazyfs {
+
+inline std::uint64_t test_seed() {
+  static const std::uint64_t seed = [] {
+    const char* given = std::getenv("LAZYFS_SEED");
+    return given ? std::strtoull(given, nullptr, 0) : std::uint64_t{std::random_device{}()};
+  }();
+  return seed;
+}
+
+// In a random test's first line: SCOPED_TRACE(seed_trace());
+inline std::string seed_trace() { return "LAZYFS_SEED=" + std::to_string(test_seed()); }
+
+}  // namespace lazyfs
