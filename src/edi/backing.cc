@@ -60,7 +60,9 @@ std::vector<iovec> gather(std::span<const device::Piece> pieces, std::size_t ski
     }
     auto* start = const_cast<std::byte*>(piece.data()) + skip;
     const std::size_t length = piece.size() - std::exchange(skip, 0);
-    if (!out.empty() && static_cast<std::byte*>(out.back().iov_base) + out.back().iov_len == start) {
+    const auto* end =
+        out.empty() ? nullptr : static_cast<std::byte*>(out.back().iov_base) + out.back().iov_len;
+    if (end == start) {
       out.back().iov_len += length;
     } else if (out.size() == IOV_MAX) {
       break;
@@ -135,7 +137,8 @@ void Backing::prefer_direct() {
 Result<std::size_t> Backing::read_some(std::uint64_t at, std::span<std::byte> to) const {
   std::size_t done = 0;
   while (done < to.size()) {
-    const ssize_t n = ::pread(fd_, to.data() + done, to.size() - done, static_cast<off_t>(at + done));
+    const ssize_t n =
+        ::pread(fd_, to.data() + done, to.size() - done, static_cast<off_t>(at + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail(Errc::kDeviceRead);
     if (n == 0) break;

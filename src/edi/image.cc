@@ -30,11 +30,8 @@ Result<> Image::check_band(BandId band) const {
 
 Result<> Image::read(BandAddress from, std::span<std::byte> to) {
   ASSIGN_OR_RETURN(const std::uint32_t pointer, write_pointer(from.band));
-  TRY(device::check_read(layout_.geometry, from, to.size(), pointer));
+  TRY(device::check_read(layout_.geometry, from, to, pointer));
   if (to.empty()) return ok();
-  if (reinterpret_cast<std::uintptr_t>(to.data()) % kBlockBytes != 0) {
-    return fail(Errc::kBadAlignment);
-  }
   return backing_.read(place_of(from), to);
 }
 
@@ -118,9 +115,7 @@ Result<device::BandReport> Image::report(BandId band) {
   }
   MutexLock lock(mu_);
   report.write_pointer = bands_[band.value].write_pointer;
-  report.condition = report.write_pointer == 0               ? BandCondition::kEmpty
-                     : report.write_pointer == report.blocks ? BandCondition::kFull
-                                                             : BandCondition::kOpen;
+  report.condition = device::condition_of(report.write_pointer, report.blocks);
   return report;
 }
 

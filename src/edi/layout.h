@@ -1,5 +1,5 @@
-// Where everything lies in an EDI: bands, write pointer table, headers. Computed from the few values
-// that a header holds; nothing here touches a disk.
+// Where everything lies in an EDI: bands, write pointer table, headers. Computed from the few
+// values that a header holds; nothing here touches a disk.
 //
 // Linked bands are shown as one larger band that carries the number of the first; the others keep
 // their numbers, have size 0 and are offline. So band numbers never move when bands are linked.

@@ -33,9 +33,10 @@ class ImageTest : public ::testing::Test {
   std::string path(const std::string& name = "disk.edi") const { return folder_ / name; }
 
   void make(CreateOptions options) {
-    ASSERT_EQ(create(path(), options).has_value(), true);
+    ASSERT_TRUE(create(path(), options));
   }
-  static CreateOptions uniform(std::uint32_t bands, std::uint32_t blocks, std::uint32_t format = 1) {
+  static CreateOptions uniform(std::uint32_t bands, std::uint32_t blocks,
+                               std::uint32_t format = 1) {
     return {.format = format, .zones = {{bands, blocks}}};
   }
   std::unique_ptr<Image> open_or_die(OpenOptions options = {}) {
