@@ -18,7 +18,10 @@ Result<Seq> StoreImpl::apply(const Batch& batch, Reserve reserve) {
       if (estimate) {
         verdict = admit(*estimate, reserve);
         if (verdict == Verdict::kAdmit) {
-          tree_.apply(changes);
+          if (!tree_.apply(changes)) {
+            fail_for_ever(Errc::kNodeBad, "a change of a tree that contradicts itself");
+            return fail(Errc::kNodeBad);
+          }
           const Changes& running = cache_.running();
           if (running.dirty.size() > large_nodes_ && options_.background) wake_background();
           return running.empty() ? Seq{running.seq.value - 1} : running.seq;

@@ -100,31 +100,33 @@ Found<std::optional<Key>> Tree::scan_leaf(Key first, Key last, std::size_t max_i
   return next;
 }
 
-void Tree::apply(std::span<const Change> changes) {
-  for (const Change& change : changes) {
-    if (change.kind == Batch::Change::kErase) {
-      erase(change.key);
-    } else {
-      put(change.key, change.result());
-    }
-  }
+bool Tree::apply(std::span<const Change> changes) {
+  return std::ranges::all_of(changes, [this](const Change& change) {
+    return change.kind == Batch::Change::kErase ? erase(change.key)
+                                                : put(change.key, change.result());
+  });
 }
 
-void Tree::put(Key key, std::span<const std::byte> value) {
+bool Tree::put(Key key, std::span<const std::byte> value) {
   auto path = descend(key);
-  CHECK(path.has_value());
+  if (!path) return false;
   Node& leaf = path->at(path->leaf);
   const ConstNodePage page = leaf.page();
   const unsigned i = page.lower_bound(key);
-  if (!page.has(i, key)) return insert(*path, path->leaf, i, key, value);
+  if (!page.has(i, key)) {
+    insert(*path, path->leaf, i, key, value);
+    return true;
+  }
   const auto old = page.value(i);
-  if (std::ranges::equal(old, value)) return;
+  if (std::ranges::equal(old, value)) return true;
   NodePage to = cache_.make_dirty(leaf);
   if (value.size() <= old.size() || value.size() - old.size() <= to.free_bytes()) {
-    return to.replace(i, value);
+    to.replace(i, value);
+  } else {
+    to.erase(i);
+    insert(*path, path->leaf, i, key, value);
   }
-  to.erase(i);
-  insert(*path, path->leaf, i, key, value);
+  return true;
 }
 
 void Tree::insert(Path& path, unsigned depth, unsigned i, Key key,
@@ -222,22 +224,23 @@ void Tree::grow(Path& path) {
   path.steps[1].node = &child;
 }
 
-void Tree::erase(Key key) {
+bool Tree::erase(Key key) {
   auto path = descend(key);
-  CHECK(path.has_value());
+  if (!path) return false;
   Node& leaf = path->at(path->leaf);
   const unsigned i = leaf.page().lower_bound(key);
-  if (!leaf.page().has(i, key)) return;
+  if (!leaf.page().has(i, key)) return true;
   NodePage page = cache_.make_dirty(leaf);
   page.erase(i);
   leaf.next_insert = 0;
-  if (path->leaf == 0) return;
+  if (path->leaf == 0) return true;
   if (page.count() == 0) {
     remove_child(*path, path->leaf);  // T4
   } else {
     merge_if_small(*path, path->leaf);
   }
   shrink();
+  return true;
 }
 
 // Frees the node at `depth`, which is empty or has given away its items, and its parent's item for

@@ -69,8 +69,10 @@ class Tree {
 
   // Makes sure that apply(changes) can be done, and works out what additions come to.
   Found<Estimate> plan(std::span<Change> changes);
-  // Cannot fail. Requires that plan() of the same changes has just succeeded under the same lock.
-  void apply(std::span<const Change> changes);
+  // Requires that plan() of the same changes has just succeeded under the same lock. False only
+  // when the tree contradicts itself (a hostile image that names one node twice): then it has made
+  // some of the changes, and what is in memory must not be written.
+  bool apply(std::span<const Change> changes);
 
   std::uint8_t height() const { return static_cast<std::uint8_t>(root().page().level() + 1); }
 
@@ -99,8 +101,8 @@ class Tree {
                    Estimate& e);
   void count(Node& node, Estimate& e);
 
-  void put(Key key, std::span<const std::byte> value);
-  void erase(Key key);
+  bool put(Key key, std::span<const std::byte> value);
+  bool erase(Key key);
   void insert(Path& path, unsigned depth, unsigned i, Key key, std::span<const std::byte> value);
   void split(Path& path, unsigned depth, unsigned i, Key key, std::span<const std::byte> value);
   void grow(Path& path);

@@ -80,6 +80,7 @@ void Tree::count_group(const Path& path, const LeafGroup& group, std::uint64_t m
 }
 
 Found<Estimate> Tree::plan(std::span<Change> changes) {
+  if (root().page().level() >= kMaxLevel) return std::unexpected(Miss{});  // no honest tree
   ++plan_mark_;
   struct Group {
     Path path;

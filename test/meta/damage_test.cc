@@ -1,8 +1,10 @@
 // What the store does when the device fails or its bytes are damaged.
 #include <algorithm>
 
+#include "base/crc32c.h"
+#include "base/endian.h"
 #include "fixture.h"
-#include "meta/log_format.h"
+#include "meta/node_page.h"
 #include "power_device.h"
 
 namespace lazyfs::meta {
@@ -237,6 +239,56 @@ TEST_F(DamageTest, RandomDamageIsAnErrorOrHarmlessButNeverACrash) {
       }
     }
     for (const auto& [at, bit] : done) device.damage(at, bit);
+  }
+}
+
+// Nodes that a malicious hand has changed, checksums and all: answers may be wrong then, but every
+// operation ends, with an error or without.
+TEST_F(DamageTest, AHostileTreeIsAnErrorAtWorst) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    PowerDevice hostile(kLogBands + 2, kBandBlocks, test_seed());
+    ASSERT_TRUE(Store::format(hostile, small_superblock(kLogBands)));
+    {
+      auto store = Store::open(hostile, quiet_options());
+      ASSERT_TRUE(store);
+      for (std::uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(put(**store, i));
+      ASSERT_TRUE((*store)->close());
+    }
+    AlignedBuffer block(kBlockBytes);
+    const auto bytes = block.span();
+    for (std::uint32_t rba = 1; rba < *hostile.write_pointer(BandId{2}); ++rba) {
+      ASSERT_TRUE(hostile.read({BandId{2}, rba}, bytes));
+      if (!std::ranges::equal(bytes.first(4), as_value("LZND"))) continue;
+      NodePage page(block.data());
+      if (!page.is_leaf()) {
+        for (unsigned n = random() % 4; n > 0; --n) {  // a child twice, or one that is not there
+          const unsigned from = static_cast<unsigned>(random() % page.count());
+          page.set_child(static_cast<unsigned>(random() % page.count()),
+                         random() % 5 == 0 ? NodeNo{random() % 40} : page.child(from));
+        }
+      } else if (random() % 8 == 0) {
+        block.data()[24 + random() % 100] = static_cast<std::byte>(random());
+      }
+      store_le_at(bytes, 4, crc32c(bytes.subspan(8)));
+      hostile.overwrite({BandId{2}, rba}, bytes.first<kBlockBytes>());
+    }
+    auto store = Store::open(hostile, quiet_options());
+    if (!store) continue;
+    (void)problems_of(**store);
+    for (int i = 0; i < 200; ++i) {
+      Batch batch;
+      batch.erase(key_of(random() % 60));
+      batch.erase(key_of(random() % 60));
+      batch.put(key_of(random() % 60), as_value(value_of(random() % 60)));
+      (void)(*store)->apply(batch);
+      (void)(*store)->get(key_of(random() % 60));
+      (void)(*store)->scan(kLowest, kHighest, 100);
+      (void)(*store)->last_in(kLowest, key_of(random() % 60));
+      if (i % 10 == 0) (void)(*store)->commit();
+    }
+    (void)problems_of(**store);
   }
 }
 

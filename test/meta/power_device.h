@@ -98,6 +98,11 @@ class PowerDevice final : public device::Device {
     return ok();
   }
 
+  void overwrite(BandAddress to, std::span<const std::byte, kBlockBytes> block) {
+    MutexLock lock(mu_);
+    std::memcpy(bands_[to.band.value].at(to.rba), block.data(), kBlockBytes);
+  }
+
   // Turns a bit of a block over.
   void damage(BandAddress at, std::size_t bit) {
     MutexLock lock(mu_);
