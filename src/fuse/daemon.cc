@@ -45,8 +45,9 @@ std::string absolute(const std::string& path) {
 
 std::expected<void, std::string> check_mount_point(const std::string& path) {
   struct stat st {};
-  if (stat(path.c_str(), &st) != 0) {
-    if (errno == ENOTCONN) {
+  struct statvfs space {};  // asked for because a dead mount's directory may still be cached
+  if (stat(path.c_str(), &st) != 0 || statvfs(path.c_str(), &space) != 0) {
+    if (errno == ENOTCONN || errno == ECONNABORTED) {
       return std::unexpected(path + ": a dead mount is in the way; run umount -l " + path);
     }
     return std::unexpected(path + ": the mount point cannot be used: " + std::strerror(errno));

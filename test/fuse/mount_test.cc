@@ -146,6 +146,32 @@ TEST_F(MountTest, TerminationUnmountsABlockDevice) {
   EXPECT_FALSE(mounted());
 }
 
+TEST_F(MountTest, ADaemonThatWasKilledLeavesAMountThatOnlyNeedsUnmounting) {
+  const std::string loop = loop_device();
+  ASSERT_EQ(mount("", loop).status, 0);
+  kill(daemons()[0], SIGKILL);
+  wait_until_no_daemon();
+  EXPECT_EQ(access(at("f").c_str(), F_OK), -1);
+  const Outcome again = mount("", loop);
+  EXPECT_NE(again.status, 0);
+  EXPECT_EQ(again.text,
+            "fuse_limit: " + mnt_ + ": a dead mount is in the way; run umount -l " + mnt_ + "\n");
+  EXPECT_EQ(unmount().status, 0);
+  EXPECT_EQ(mount("", loop).status, 0);
+  EXPECT_EQ(unmount().status, 0);
+}
+
+TEST_F(MountTest, RemountingChangesFlagsButNotReadOnlyToWritable) {
+  mount_it();
+  const std::string again = std::string(FUSE_LIMIT) + " -o remount,";
+  EXPECT_EQ(run(again + "ro,nodev memory " + mnt_).status, 0);
+  EXPECT_NE(mount_line().find(" ro,nodev"), std::string::npos) << mount_line();
+  EXPECT_ERRNO(EROFS, mkdir(at("d").c_str(), 0755));
+  const Outcome refused = run(again + "rw memory " + mnt_);
+  EXPECT_NE(refused.status, 0);
+  EXPECT_NE(refused.text.find("unmount it and mount it again"), std::string::npos);
+}
+
 TEST_F(MountTest, StatisticsCountOperations) {
   mount_it();
   ASSERT_EQ(mkdir(at("a").c_str(), 0755), 0);
