@@ -1,0 +1,223 @@
+#!/usr/bin/env bash
+# Bad input: each gives an error of the form `PROGRAM: what: why`, a status that is not 0, and
+# nothing left behind; a full disk gives ENOSPC and takes nothing with it.
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+start_test
+
+# refuses PATTERN COMMAND...: it fails, at once, and says what PATTERN (an extended regular
+# expression) matches, after its own name.
+refuses() {
+  local pattern=$1 program status=0
+  shift
+  program=$(basename "$1")
+  timeout -k 1 30 "$@" </dev/null >"$WORK/out" 2>"$WORK/err" || status=$?
+  ((status != 0)) || fail "'$*' succeeds"
+  ((status != 124 && status != 137)) || fail "'$*' hangs"
+  ((status < 128)) || fail "'$*' dies with status $status: $(cat "$WORK/err")"
+  grep -qE "^$program: .*: " "$WORK/err" ||
+    fail "'$*' says, not in the form PROGRAM: what: why: $(cat "$WORK/err" "$WORK/out")"
+  grep -qiE "$pattern" "$WORK/err" || fail "'$*' says nothing of '$pattern': $(cat "$WORK/err")"
+  ! mountpoint -q "$MNT" || fail "'$*' leaves a mount"
+  say "refused: $(head -n 1 "$WORK/err")"
+}
+
+# Options that are no good: a parser's own words are fine.
+refuses_usage() {
+  local status=0
+  timeout -k 1 30 "$@" </dev/null >"$WORK/out" 2>"$WORK/err" || status=$?
+  ((status != 0 && status < 124)) || fail "'$*': status $status"
+  [[ -s $WORK/err ]] || fail "'$*' fails without a word"
+}
+
+unchanged() { sha256sum "$IMAGE" | cut -d' ' -f1; }
+
+# ---- devices ---------------------------------------------------------------------------------
+
+say "no such device"
+refuses 'no such file' lazyfs "$WORK/nowhere" "$MNT"
+refuses 'no such file' fsck.lazyfs -n "$WORK/nowhere"
+refuses 'no such file' edidump "$WORK/nowhere"
+refuses 'no such file' edistats "$WORK/nowhere"
+refuses 'no such file|no size' mkfs.lazyfs "$WORK/nowhere"
+
+say "not an EDI"
+head -c 1M /dev/urandom >"$WORK/noise"
+: >"$WORK/empty"
+for file in noise empty; do
+  refuses 'not|no ' lazyfs "$WORK/$file" "$MNT"
+  refuses 'not|no ' fsck.lazyfs -n "$WORK/$file"
+  refuses 'not|no ' edidump "$WORK/$file"
+  refuses 'not|no ' edistats "$WORK/$file"
+done
+refuses 'directory|not' lazyfs "$WORK" "$MNT"
+refuses 'directory|not' mkfs.lazyfs "$WORK" 64M
+
+say "an EDI without a filesystem"
+edicreate -s4096 -b256 -c128 -f"$WORK/bare.edi"
+refuses 'no (lazyfs )?(file ?system|superblock)|holds no' lazyfs "$WORK/bare.edi" "$MNT"
+refuses 'no (lazyfs )?(file ?system|superblock)|holds no' fsck.lazyfs -n "$WORK/bare.edi"
+edidump "$WORK/bare.edi" >/dev/null || fail "edidump of a bare EDI"
+
+say "an image cut short"
+DEVICE_KIND=image new_fs 64M
+cp --sparse=always "$IMAGE" "$WORK/cut"
+truncate -s 32M "$WORK/cut"
+refuses 'short|cut|trunc|small|size|end' lazyfs "$WORK/cut" "$MNT"
+refuses 'short|cut|trunc|small|size|end' fsck.lazyfs -n "$WORK/cut"
+truncate -s 1000 "$WORK/cut"
+refuses 'short|cut|trunc|small|size|end|not|no ' lazyfs "$WORK/cut" "$MNT"
+
+# ---- superblocks -----------------------------------------------------------------------------
+
+say "superblocks with flipped bits"
+new_fs 128M
+mount_fs
+echo precious >"$MNT/precious"
+unmount_fs
+# flip FIRST|SECOND: a bit in every record of that copy. Records are told by their magic; the two
+# bands are far apart.
+flip() {
+  python3 - "$IMAGE" "$1" <<'PYTHON'
+import sys
+image, which = sys.argv[1:]
+with open(image, "r+b") as file:
+    data = file.read()
+    places = [at for at in range(0, len(data), 4096) if data[at:at + 4] == b"LZSB"]
+    if len(places) < 2:
+        sys.exit(f"{len(places)} superblock records")
+    gaps = [b - a for a, b in zip(places, places[1:])]
+    second = places[gaps.index(max(gaps)) + 1]
+    for at in places:
+        if (at >= second) == (which == "second"):
+            file.seek(at + 40)
+            file.write(bytes([data[at + 40] ^ 1]))
+PYTHON
+}
+for copy in first second; do
+  cp --sparse=always "$IMAGE" "$WORK/whole"
+  flip "$copy" || fail "no superblocks to flip"
+  mount_fs
+  [[ $(cat "$MNT/precious") == precious ]] || fail "the file is gone with the $copy superblock"
+  unmount_fs
+  say "the other copy serves when the $copy one is damaged"
+  cp --sparse=always "$WORK/whole" "$WORK/next"
+  dd if="$WORK/next" of="$IMAGE" bs=1M conv=notrunc,fsync status=none
+done
+flip first
+flip second
+refuses 'superblock|file ?system' lazyfs "$DEVICE" "$MNT"
+refuses 'superblock|file ?system' fsck.lazyfs -n "$DEVICE"
+dd if="$WORK/whole" of="$IMAGE" bs=1M conv=notrunc,fsync status=none
+
+# ---- mounting --------------------------------------------------------------------------------
+
+say "mounted already"
+mount_fs
+mkdir "$WORK/other"
+refuse_second() {
+  local status=0
+  timeout -k 1 30 "$@" </dev/null >"$WORK/out" 2>"$WORK/err" || status=$?
+  ((status != 0)) || fail "'$*' succeeds on a mounted device"
+  grep -qE "^$(basename "$1"): .*: " "$WORK/err" || fail "'$*' says: $(cat "$WORK/err")"
+  say "refused: $(head -n 1 "$WORK/err")"
+}
+refuse_second lazyfs "$DEVICE" "$WORK/other"
+! mountpoint -q "$WORK/other" || fail "mounted twice"
+refuse_second mkfs.lazyfs -f "$DEVICE"
+refuse_second fsck.lazyfs -y "$DEVICE"
+[[ $(cat "$MNT/precious") == precious ]] || fail "harmed by a second mount"
+unmount_fs
+fsck_fs
+
+say "mkfs over a filesystem takes -f"
+sum=$(unchanged)
+refuses 'already|-f' mkfs.lazyfs "$DEVICE"
+[[ $(unchanged) == "$sum" ]] || fail "a refused mkfs has written"
+
+say "mount points"
+touch "$WORK/file"
+refuses 'not a directory' lazyfs "$DEVICE" "$WORK/file"
+refuses 'no such file' lazyfs "$DEVICE" "$WORK/missing"
+refuses 'option' lazyfs -o no-such-option "$DEVICE" "$MNT"
+refuses 'commit' lazyfs -o commit=soon "$DEVICE" "$MNT"
+refuses 'dirty' lazyfs -o dirty=1X "$DEVICE" "$MNT"
+refuses 'placement' lazyfs -o placement=worst "$DEVICE" "$MNT"
+refuses_usage lazyfs
+refuses_usage lazyfs "$DEVICE"
+refuses 'lazyfs' lazyfsctl stats "$WORK"
+refuses 'no such file' lazyfsctl wait "$WORK/nowhere"
+fsck_fs
+
+# ---- sizes -----------------------------------------------------------------------------------
+
+say "sizes that make no sense"
+for size in 0 1 4095 -1 12X 99999999999999999999 1.5.5G; do
+  refuses_usage mkfs.lazyfs "$WORK/new.img" "$size"
+  [[ ! -s $WORK/new.img ]] || fail "mkfs.lazyfs IMAGE $size leaves an image"
+  rm -f "$WORK/new.img"
+done
+for size in 0 1 3000 1T 4097; do
+  refuses_usage mkfs.lazyfs --band-size "$size" "$WORK/new.img" 64M
+  rm -f "$WORK/new.img"
+done
+for options in "-s0 -b256 -c128" "-s4096 -b0 -c128" "-s4096 -b256 -c0" "-s1000 -b256 -c128" \
+               "-s4096 -b99999999999 -c99999999999" "-s-1 -b1 -c1" "-sx -b1 -c1"; do
+  # shellcheck disable=SC2086  # the options are words
+  refuses_usage edicreate $options -f"$WORK/new.edi"
+  [[ ! -s $WORK/new.edi ]] || fail "edicreate $options leaves an image"
+  rm -f "$WORK/new.edi"
+done
+
+# ---- names and space -------------------------------------------------------------------------
+
+say "names"
+mount_fs
+long=$(printf 'x%.0s' {1..255})
+touch "$MNT/$long" || fail "a name of 255 bytes"
+status=0
+touch "$MNT/${long}x" 2>"$WORK/err" || status=$?
+((status != 0)) || fail "a name of 256 bytes is accepted"
+grep -q 'File name too long' "$WORK/err" || fail "a name of 256 bytes: $(cat "$WORK/err")"
+status=0
+mkdir "$MNT/${long}x" 2>"$WORK/err" || status=$?
+grep -q 'File name too long' "$WORK/err" || fail "mkdir of 256 bytes: $(cat "$WORK/err")"
+[[ $(ls "$MNT" | wc -l) == 2 ]] || fail "names: $(ls "$MNT")"
+unmount_fs
+fsck_fs
+
+say "a full disk"
+new_fs 96M
+mount_fs
+mkdir "$MNT/kept"
+for i in {1..20}; do head -c $((i * 10000)) /dev/urandom >"$MNT/kept/$i"; done
+(cd "$MNT/kept" && sha256sum ./*) >"$WORK/sums"
+sync -f "$MNT"
+available=$(df --output=avail -B1 "$MNT" | tail -n 1)
+fill() {
+  local name=$1 status=0
+  dd if=/dev/urandom of="$MNT/$name" bs=256K count=1000 status=none 2>"$WORK/err" || status=$?
+  ((status != 0)) || fail "1000 pieces of 256 KiB fit on 96 MiB"
+  grep -q 'No space left on device' "$WORK/err" || fail "a full disk says: $(cat "$WORK/err")"
+}
+fill big
+size=$(stat -c %s "$MNT/big")
+say "$size bytes were accepted, $available were promised"
+((size * 100 >= available * 95)) || fail "statfs promised $available bytes, $size were accepted"
+for i in {1..2000}; do echo "$i" >"$MNT/small-$i" 2>/dev/null || break; done
+sync -f "$MNT" || fail "sync of a full disk"
+(cd "$MNT/kept" && sha256sum --quiet -c "$WORK/sums") || fail "a full disk has harmed files"
+rm "$MNT/big" || fail "rm on a full disk"
+rm -f "$MNT"/small-*
+sync -f "$MNT"
+after=$(df --output=avail -B1 "$MNT" | tail -n 1)
+say "rm gave space back: $after bytes are available again, of $available"
+((after * 100 >= available * 90)) || fail "rm gave back too little"
+fill again
+again=$(stat -c %s "$MNT/again")
+((again * 100 >= size * 90)) || fail "the second time only $again bytes were accepted, not $size"
+remount_fs
+(cd "$MNT/kept" && sha256sum --quiet -c "$WORK/sums") || fail "files are harmed after remounting"
+[[ $(stat -c %s "$MNT/again") == "$again" ]] || fail "the accepted bytes are not there"
+unmount_fs
+fsck_fs

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The daemon is killed at random moments while several processes write. Each time the filesystem is
+# clean and mounts, and everything that was fsynced is there.
+#   kill9.sh [ROUNDS [WRITERS]]     (12 rounds, 4 writers)
+# What a round recovered must still be the same one round later.
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+rounds=${1:-12}
+writers=${2:-4}
+start_test
+new_seed
+RANDOM=$SEED
+new_fs 512M --band-size 1M
+
+folder()  { echo "$MNT/round-$1/writer-$2"; }
+journal() { echo "$WORK/journal-$1-$2"; }
+digest()  { tar -C "$MNT" --sort=name --numeric-owner -cf - "round-$1" | sha256sum; }
+
+write_and_kill() {
+  local round=$1 writer pids=() moment
+  mkdir "$MNT/round-$round"
+  for ((writer = 1; writer <= writers; writer++)); do
+    python3 "$HERE/crash_writer.py" write "$(folder "$round" "$writer")" \
+      "$(journal "$round" "$writer")" $((SEED + 1000 * round + writer)) &
+    pids+=($!)
+  done
+  moment=$((300 + RANDOM % 3000))
+  sleep "$((moment / 1000)).$(printf %03d $((moment % 1000)))"
+  kill -KILL "$DAEMON"
+  wait "$DAEMON" 2>/dev/null || true
+  DAEMON=''
+  for writer in "${pids[@]}"; do wait "$writer" || fail "a writer failed in round $round"; done
+  umount "$MNT" || umount -l "$MNT" || fail "umount after kill -9"
+  say "round $round: killed after $moment ms"
+}
+
+verify() {
+  local round=$1 writer
+  for ((writer = 1; writer <= writers; writer++)); do
+    python3 "$HERE/crash_writer.py" verify "$(folder "$round" "$writer")" \
+      "$(journal "$round" "$writer")" ||
+      { LAZYFS_KEEP=1; fail "round $round, writer $writer"; }
+  done
+}
+
+before=''
+for ((round = 1; round <= rounds + 1; round++)); do
+  mount_fs "commit=$((1 + round % 2 * 4))"
+  if ((round > 1)); then verify $((round - 1)); fi
+  if ((round > 2)); then
+    [[ $(digest $((round - 2))) == "$before" ]] || fail "what round $((round - 2)) had has changed"
+    rm -rf "$MNT/round-$((round - 2))" "$WORK"/journal-$((round - 2))-*
+  fi
+  if ((round > 1)); then before=$(digest $((round - 1))); fi
+  ((round <= rounds)) || break
+  write_and_kill "$round"
+  fsck_fs
+done
+unmount_fs
+fsck_fs

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# What POSIX says of files, asked of a mount; once without and once with the kernel's write-back
+# cache.
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+start_test
+new_fs 1G
+for options in "" writeback; do
+  say "mount options: ${options:-none}"
+  mount_fs "$options"
+  python3 "$HERE/semantics.py" "$MNT" 2>&1 || fail "see above"
+  rm -rf "${MNT:?}"/*
+  unmount_fs
+  fsck_fs
+done
