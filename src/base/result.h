@@ -79,6 +79,12 @@ namespace lazyfs {
   X(kReadOnly, EROFS, "the filesystem is read-only")                                             \
   X(kNotSupported, EOPNOTSUPP, "operation is not supported")                                     \
   X(kShutDown, EIO, "the filesystem was shut down")                                              \
+  /* fs: making a filesystem */                                                                  \
+  X(kFormatBlockSize, EINVAL, "the device's blocks are not of 4096 bytes")                       \
+  X(kFormatLabelTooLong, EINVAL, "the label is longer than 63 bytes")                            \
+  X(kFormatTooFewBands, ENOSPC, "the device has too few bands for a filesystem")                 \
+  X(kFormatSuperBands, EINVAL, "bands 0 and 1 must be shingled: they hold the superblock")       \
+  X(kFormatLogTooLarge, ENOSPC, "a metadata log of that size leaves no room for files")          \
   /* fuse: mounting */                                                                           \
   X(kMountFailed, EIO, "the kernel refused the mount")                                           \
   X(kMountPointBad, ENOTDIR, "the mount point is not a directory")                               \

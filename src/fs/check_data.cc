@@ -1,0 +1,80 @@
+// The contents: reads every live block and compares its checksum.
+#include <algorithm>
+
+#include "base/buffer.h"
+#include "base/crc32c.h"
+#include "fs/check_context.h"
+
+namespace lazyfs::fs {
+namespace {
+
+class DataPass {
+ public:
+  explicit DataPass(CheckContext& context)
+      : c_(context), buffer_(std::size_t{kMaxExtentBlocks} * kBlockBytes) {}
+
+  void item(const meta::Item& item) {
+    if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return;
+    const auto extent = decode_extent(item.value);
+    if (!extent) return;  // reported before
+    const BandFacts* band = c_.band(extent->at.band);
+    const std::uint64_t end = std::uint64_t{extent->at.rba} + extent->blocks();
+    if (!band || end > band->blocks || end > band->device.write_pointer) return;  // likewise
+    verify(InodeNo{item.key.owner}, item.key.offset, *extent);
+  }
+
+ private:
+  void verify(InodeNo inode, std::uint64_t file_block, const ExtentRecord& extent) {
+    const auto bytes = buffer_.span().first(std::size_t{extent.blocks()} * kBlockBytes);
+    if (c_.device.read(extent.at, bytes)) {
+      for (std::uint32_t i = 0; i < extent.blocks(); ++i) {
+        compare(inode, file_block + i, extent, i,
+                bytes.subspan(std::size_t{i} * kBlockBytes, kBlockBytes));
+      }
+    } else {
+      one_by_one(inode, file_block, extent);
+    }
+    c_.report.verified_blocks += extent.blocks();
+    c_.progress("data", c_.report.verified_blocks);
+  }
+
+  void one_by_one(InodeNo inode, std::uint64_t file_block, const ExtentRecord& extent) {
+    const auto bytes = buffer_.span().first(kBlockBytes);
+    for (std::uint32_t i = 0; i < extent.blocks(); ++i) {
+      const auto read = c_.device.read({extent.at.band, extent.at.rba + i}, bytes);
+      if (read) {
+        compare(inode, file_block + i, extent, i, bytes);
+      } else {
+        report(inode, file_block + i, {extent.at.band, extent.at.rba + i}, describe(read.error()));
+      }
+    }
+  }
+
+  void compare(InodeNo inode, std::uint64_t file_block, const ExtentRecord& extent, std::uint32_t i,
+               std::span<const std::byte> bytes) {
+    if (crc32c(bytes) == extent.crcs[i]) return;
+    report(inode, file_block, {extent.at.band, extent.at.rba + i},
+           describe(Errc::kDataChecksumBad));
+  }
+
+  void report(InodeNo inode, std::uint64_t file_block, BandAddress at, std::string_view why) {
+    const std::string path = path_of(c_, inode);
+    c_.problem("Inode {} ({}), byte {}: the block (band {}, block {}) cannot be read: {}.",
+               inode.value, path.empty() ? "without a name" : path, file_block * kBlockBytes,
+               at.band.value, at.rba, why);
+  }
+
+  CheckContext& c_;
+  AlignedBuffer buffer_;
+};
+
+}  // namespace
+
+void check_data(CheckContext& c) {
+  DataPass pass(c);
+  c.visit(kFirstKey, {kVolumeOwner - 1, 255, meta::kMaxOffset}, "",
+          [&](const meta::Item& item) { pass.item(item); });
+  c.progress("data", c.report.verified_blocks, true);
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,128 @@
+#include "fs/format.h"
+
+#include <gtest/gtest.h>
+
+#include "fs/sample_volume.h"
+
+namespace lazyfs::fs {
+namespace {
+
+device::Geometry uniform(std::uint32_t bands, std::uint32_t blocks) {
+  device::Geometry geometry;
+  geometry.band_blocks.assign(bands, blocks);
+  geometry.band_kinds.assign(bands, device::BandKind::kShingled);
+  return geometry;
+}
+
+TEST(FormatTest, LogLiesInTheMiddleOfTheDevice) {
+  const auto plan = plan_format(uniform(100, 64), {});
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->log_bands, (std::vector{BandId{48}, BandId{49}, BandId{50}, BandId{51}}));
+  EXPECT_EQ(plan->log_blocks, 256u);
+  EXPECT_EQ(plan->data_bands, 94u);
+  EXPECT_EQ(plan->data_blocks, 94u * 64);
+}
+
+TEST(FormatTest, LogIsA64thOfALargerDevice) {
+  EXPECT_EQ(plan_format(uniform(640, 64), {})->log_bands.size(), 10u);
+}
+
+TEST(FormatTest, LogOfAnEightTerabyteDiskIs16GiB) {
+  const auto plan = plan_format(uniform(32768, 65536), {});
+  EXPECT_EQ(plan->log_blocks * kBlockBytes, std::uint64_t{16} << 30);
+  EXPECT_EQ(plan->log_bands.size(), 64u);
+}
+
+TEST(FormatTest, LogSizeIsRoundedUpToBands) {
+  EXPECT_EQ(plan_format(uniform(100, 64), {.log_bytes = 64 * 5 * 4096})->log_bands.size(), 5u);
+  EXPECT_EQ(plan_format(uniform(100, 64), {.log_bytes = 64 * 5 * 4096 + 1})->log_bands.size(), 6u);
+  EXPECT_EQ(plan_format(uniform(100, 64), {.log_bytes = 1})->log_bands.size(), kMinLogBands);
+}
+
+TEST(FormatTest, LogMayTakeAllButTheBandsThatFilesNeed) {
+  EXPECT_TRUE(plan_format(uniform(20, 64), {.log_bytes = 12 * 64 * 4096}));
+  EXPECT_EQ(plan_format(uniform(20, 64), {.log_bytes = 13 * 64 * 4096}).error(),
+            Errc::kFormatLogTooLarge);
+}
+
+TEST(FormatTest, LogAvoidsConventionalAndTinyBands) {
+  device::Geometry geometry = uniform(30, 64);
+  geometry.band_kinds[15] = device::BandKind::kConventional;
+  geometry.band_blocks[14] = kMinBandBlocks - 1;
+  const auto plan = plan_format(geometry, {});
+  EXPECT_EQ(plan->log_bands, (std::vector{BandId{12}, BandId{13}, BandId{16}, BandId{17}}));
+}
+
+TEST(FormatTest, SmallestDeviceIsAccepted) {
+  EXPECT_TRUE(plan_format(uniform(kMinBands, kMinBandBlocks), {}));
+}
+
+TEST(FormatTest, DeviceWithOneBandLessIsRefused) {
+  EXPECT_EQ(plan_format(uniform(kMinBands - 1, 64), {}).error(), Errc::kFormatTooFewBands);
+}
+
+TEST(FormatTest, DeviceWithBandsTooSmallForALogIsRefused) {
+  EXPECT_EQ(plan_format(uniform(50, kMinBandBlocks - 1), {}).error(), Errc::kFormatTooFewBands);
+}
+
+TEST(FormatTest, BlocksOfAnotherSizeAreRefused) {
+  device::Geometry geometry = uniform(50, 64);
+  geometry.block_bytes = 512;
+  EXPECT_EQ(plan_format(geometry, {}).error(), Errc::kFormatBlockSize);
+}
+
+TEST(FormatTest, LabelOf64BytesIsRefused) {
+  EXPECT_TRUE(plan_format(uniform(50, 64), {.label = std::string(63, 'x')}));
+  EXPECT_EQ(plan_format(uniform(50, 64), {.label = std::string(64, 'x')}).error(),
+            Errc::kFormatLabelTooLong);
+}
+
+TEST(FormatTest, ConventionalSuperBandIsRefused) {
+  device::Geometry geometry = uniform(50, 64);
+  geometry.band_kinds[1] = device::BandKind::kConventional;
+  EXPECT_EQ(plan_format(geometry, {}).error(), Errc::kFormatSuperBands);
+}
+
+TEST(FormatTest, NewFilesystemHasARootAndNothingElse) {
+  const auto device = device::MemoryDevice::uniform(24, 64);
+  FixedClock clock;
+  ASSERT_TRUE(format(*device, {.label = "new", .uuid = sample_uuid(), .owner = {7, 8}}, clock));
+  const auto store = *meta::Store::open(*device, {.background = false, .read_only = true});
+  EXPECT_EQ(store->superblock().label, "new");
+  EXPECT_EQ(store->superblock().uuid, sample_uuid());
+  EXPECT_EQ(store->superblock().created_seconds, 1'700'000'000u);
+  const auto items = *store->scan({}, {~0ull, 255, meta::kMaxOffset}, 10);
+  ASSERT_EQ(items.size(), 2u);
+  const InodeRecord root = *decode_inode(items[0].value);
+  EXPECT_EQ(items[0].key, key_of(kRootInode, Kind::kInode));
+  EXPECT_EQ(root.mode, S_IFDIR | 0755u);
+  EXPECT_EQ(root.owner, (Owner{7, 8}));
+  EXPECT_EQ(root.links, 2u);
+  EXPECT_EQ(root.parent, kRootInode);
+  EXPECT_EQ(root.birth, clock.now());
+  EXPECT_EQ(items[1].key, key_of(kVolumeOwner, Kind::kCounters));
+  EXPECT_EQ(*decode_counters(items[1].value), CounterRecord{});
+}
+
+TEST(FormatTest, NewFilesystemIsSound) {
+  const auto device = device::MemoryDevice::uniform(24, 64);
+  ASSERT_TRUE(format(*device, {.uuid = sample_uuid()}));
+  const auto store = *meta::Store::open(*device, {.background = false, .read_only = true});
+  std::vector<std::string> problems;
+  ASSERT_TRUE(check(*store, *device, {}, [&](const std::string& p) { problems.push_back(p); }));
+  EXPECT_EQ(problems, std::vector<std::string>{});
+}
+
+TEST(FormatTest, EveryBandIsResetWhateverWasThere) {
+  SampleVolume old;
+  old.store.reset();
+  ASSERT_TRUE(format(*old.device, {.uuid = sample_uuid()}));
+  EXPECT_EQ(*old.device->write_pointer(SampleVolume::kB1), 0u);
+  EXPECT_EQ(*old.device->write_pointer(SampleVolume::kB2), 0u);
+  old.open();
+  EXPECT_EQ(old.problems(), std::vector<std::string>{});
+  EXPECT_EQ(old.report.inodes, 1u);
+}
+
+}  // namespace
+}  // namespace lazyfs::fs

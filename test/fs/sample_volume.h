@@ -1,0 +1,256 @@
+// A small volume made item by item, without the code that mounts one: every kind of item is in it,
+// and all of it agrees. Tests then spoil one thing.
+//
+//   /                  inode 1
+//   /file, /again      inode 2: 100 bytes inline, two names
+//   /dir               inode 3
+//   /dir/inner         inode 4: 3 blocks, band B2
+//   /sym               inode 5: a target of 1500 bytes, in two pieces
+//   /big               inode 6: 9 blocks of which one is a hole, band B1; attributes "user.long"
+//                      (1500 bytes) and "user.empty"
+//   no name            inode 7: 2 blocks, band B2; to be deleted
+//
+//   B1 = band 2: append record 0 (8 blocks of inode 6 from block 0; block 3 of them died), append
+//        record 8 (1 block of inode 6, block 8), append record 9 (4 lost blocks)
+//   B2 = band 3: append record 0 (3 blocks of inode 4), append record 3 (2 blocks of inode 7)
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/crc32c.h"
+#include "device/memory.h"
+#include "fs/check.h"
+#include "fs/format.h"
+#include "fs/schema.h"
+#include "meta/store.h"
+
+namespace lazyfs::fs {
+
+class FixedClock final : public Clock {
+ public:
+  Timestamp now() override { return {1'700'000'000, 5}; }
+  std::chrono::nanoseconds monotonic() override { return {}; }
+};
+
+inline meta::Uuid sample_uuid() {
+  meta::Uuid uuid;
+  for (std::size_t i = 0; i < uuid.size(); ++i) uuid[i] = static_cast<std::uint8_t>(17 * i + 3);
+  return uuid;
+}
+
+class SampleVolume {
+ public:
+  static constexpr BandId kB1{2}, kB2{3}, kUnused{4};
+
+  SampleVolume() {
+    FixedClock clock;
+    const auto plan = format(*device, {.label = "sample", .uuid = sample_uuid()}, clock);
+    EXPECT_TRUE(plan) << describe(plan.error());
+    log_band = plan->log_bands.front();
+    open();
+    add_names();
+    add_files();
+    commit();
+  }
+
+  // ---- changing ----
+  void open() {
+    auto opened = meta::Store::open(*device, {.background = false});
+    ASSERT_TRUE(opened) << describe(opened.error());
+    store = std::move(*opened);
+  }
+  void put(meta::Key key, std::span<const std::byte> value) { batch_.put(key, value); }
+  void put_text(meta::Key key, std::string_view text) { put(key, std::as_bytes(std::span(text))); }
+  void erase(meta::Key key) { batch_.erase(key); }
+  void commit() {
+    ASSERT_TRUE(store->apply(batch_));
+    ASSERT_TRUE(store->commit());
+    batch_.clear();
+  }
+  meta::Value value_of(meta::Key key) {
+    const auto value = store->get(key);
+    EXPECT_TRUE(value && *value);
+    return **value;
+  }
+
+  template <class Change>
+  void change_inode(std::uint64_t inode, Change change) {
+    const meta::Key key = key_of(InodeNo{inode}, Kind::kInode);
+    InodeRecord record = *decode_inode(value_of(key));
+    change(record);
+    put(key, encode(record));
+  }
+  template <class Change>
+  void change_extent(std::uint64_t inode, std::uint64_t file_block, Change change) {
+    const meta::Key key = key_of(InodeNo{inode}, Kind::kExtent, file_block);
+    ExtentRecord record = *decode_extent(value_of(key));
+    change(record);
+    put(key, encode(record));
+  }
+  template <class Change>
+  void change_append(BandId band, std::uint32_t rba, Change change) {
+    const meta::Key key = key_of(band, Kind::kAppendRecord, rba);
+    AppendRecord record = *decode_append_record(value_of(key));
+    change(record);
+    put(key, encode(record));
+  }
+  template <class Change>
+  void change_delete(BandId band, std::uint32_t rba, Change change) {
+    const meta::Key key = key_of(band, Kind::kDeleteRecord, rba);
+    DeleteRecord record = *decode_delete_record(value_of(key));
+    change(record);
+    put(key, encode(record));
+  }
+  template <class Change>
+  void change_summary(BandId band, Change change) {
+    const meta::Key key = key_of(kVolumeOwner, Kind::kBandSummary, band.value);
+    BandSummaryRecord record = *decode_band_summary(value_of(key));
+    change(record);
+    put(key, encode(record));
+  }
+  // An entry in both its places. The directory's counters stay.
+  void put_entry(std::uint64_t directory, const DentryRecord& entry) {
+    put(name_key(directory, entry.name), encode(entry));
+    put(key_of(InodeNo{directory}, Kind::kDentrySeq, entry.cookie), encode(entry));
+  }
+  void erase_entry(std::uint64_t directory, std::string_view name, std::uint64_t cookie) {
+    erase(name_key(directory, name));
+    erase(key_of(InodeNo{directory}, Kind::kDentrySeq, cookie));
+  }
+  meta::Key name_key(std::uint64_t directory, std::string_view name) const {
+    return key_of(InodeNo{directory}, Kind::kDentryName, name_hash(name, seed_of(sample_uuid())));
+  }
+
+  // ---- checking ----
+  std::vector<std::string> problems(CheckOptions options = {}) {
+    std::vector<std::string> found;
+    const auto checked =
+        check(*store, *device, options, [&](const std::string& text) { found.push_back(text); });
+    EXPECT_TRUE(checked) << describe(checked.error());
+    report = *checked;
+    EXPECT_EQ(report.problems, found.size());
+    return found;
+  }
+
+  // Appends `blocks` blocks, each filled with its own byte, and returns their checksums.
+  std::vector<std::uint32_t> append(BandId band, std::uint32_t blocks) {
+    std::vector<std::uint32_t> crcs;
+    AlignedBuffer block(kBlockBytes);
+    for (std::uint32_t i = 0; i < blocks; ++i) {
+      std::ranges::fill(block.span(), static_cast<std::byte>(++fill_));
+      EXPECT_TRUE(device->append({band, *device->write_pointer(band)}, block.span()));
+      crcs.push_back(crc32c(block.span()));
+    }
+    return crcs;
+  }
+
+  std::unique_ptr<device::MemoryDevice> device = device::MemoryDevice::uniform(24, 64);
+  std::unique_ptr<meta::Store> store;
+  BandId log_band;
+  CheckReport report;  // of the last problems()
+
+ private:
+  static InodeRecord inode(std::uint32_t mode, std::uint32_t links, std::uint64_t size) {
+    InodeRecord record;
+    record.mode = mode;
+    record.links = links;
+    record.size = size;
+    return record;
+  }
+
+  void add_names() {
+    put_entry(1, {InodeNo{2}, 1, 8, "file"});
+    put_entry(1, {InodeNo{3}, 2, 4, "dir"});
+    put_entry(1, {InodeNo{5}, 4, 10, "sym"});  // cookie 3 was removed
+    put_entry(1, {InodeNo{6}, 5, 8, "big"});
+    put_entry(1, {InodeNo{2}, 6, 8, "again"});
+    put_entry(3, {InodeNo{4}, 1, 8, "inner"});
+    change_inode(1, [](InodeRecord& root) {
+      root.links = 3;
+      root.entries = 5;
+      root.next_cookie = 7;
+    });
+    InodeRecord directory = inode(S_IFDIR | 0755, 2, 0);
+    directory.parent = kRootInode;
+    directory.entries = 1;
+    directory.next_cookie = 2;
+    put(key_of(InodeNo{3}, Kind::kInode), encode(directory));
+    put(key_of(kVolumeOwner, Kind::kCounters),
+        encode(CounterRecord{.next_inode = 8, .user_blocks = 14, .collector_blocks = 7}));
+  }
+
+  void put_extent(std::uint64_t owner, std::uint64_t file_block, BandAddress at,
+                  std::uint32_t record, std::vector<std::uint32_t> crcs) {
+    put(key_of(InodeNo{owner}, Kind::kExtent, file_block),
+        encode(ExtentRecord{at, record, std::move(crcs)}));
+  }
+  void put_append(BandAddress at, std::uint64_t owner, std::uint64_t file_block,
+                  std::span<const std::uint32_t> crcs) {
+    const AppendRecord record{InodeNo{owner}, file_block, static_cast<std::uint32_t>(crcs.size()),
+                              owner == 0 ? 0 : checksum_of(crcs)};
+    put(key_of(at.band, Kind::kAppendRecord, at.rba), encode(record));
+  }
+  void put_summary(BandId band, const BandSummaryRecord& summary) {
+    put(key_of(kVolumeOwner, Kind::kBandSummary, band.value), encode(summary));
+  }
+
+  void add_files() {
+    put(key_of(InodeNo{2}, Kind::kInode), encode(inode(S_IFREG | 0644, 2, 100)));
+    put_text(key_of(InodeNo{2}, Kind::kInline), std::string(100, 'i'));
+    put(key_of(InodeNo{5}, Kind::kInode), encode(inode(S_IFLNK | 0777, 1, 1500)));
+    put_text(key_of(InodeNo{5}, Kind::kSymlink, 0), std::string(1024, 's'));
+    put_text(key_of(InodeNo{5}, Kind::kSymlink, 1), std::string(476, 's'));
+    add_big();
+    add_second_band();
+  }
+
+  void add_big() {
+    InodeRecord big = inode(S_IFREG | 0600, 1, 9 * kBlockBytes - 5);
+    big.blocks = 8;
+    big.xattrs = 2;
+    put(key_of(InodeNo{6}, Kind::kInode), encode(big));
+    put(key_of(InodeNo{6}, Kind::kXattrName, 1), encode(XattrRecord{1500, "user.long"}));
+    put(key_of(InodeNo{6}, Kind::kXattrName, 2), encode(XattrRecord{0, "user.empty"}));
+    put_text(key_of(InodeNo{6}, Kind::kXattrValue, 1 << 8), std::string(1024, 'x'));
+    put_text(key_of(InodeNo{6}, Kind::kXattrValue, 1 << 8 | 1), std::string(476, 'x'));
+
+    const auto crcs = append(kB1, 8);
+    put_append({kB1, 0}, 6, 0, crcs);
+    put_extent(6, 0, {kB1, 0}, 0, {crcs.begin(), crcs.begin() + 3});
+    put_extent(6, 4, {kB1, 4}, 0, {crcs.begin() + 4, crcs.end()});
+    put(key_of(kB1, Kind::kDeleteRecord, 3), encode(DeleteRecord{InodeNo{6}, 3, 3, 1, 0}));
+    const auto last = append(kB1, 1);
+    put_append({kB1, 8}, 6, 8, last);
+    put_extent(6, 8, {kB1, 8}, 8, last);
+    put_append({kB1, 9}, 0, 0, append(kB1, 4));
+    put_summary(kB1, {.appended = 13, .live = 8, .append_records = 3, .delete_records = 1});
+  }
+
+  void add_second_band() {
+    InodeRecord inner = inode(S_IFREG | 0644, 1, 3 * kBlockBytes);
+    inner.blocks = 3;
+    put(key_of(InodeNo{4}, Kind::kInode), encode(inner));
+    const auto crcs = append(kB2, 3);
+    put_append({kB2, 0}, 4, 0, crcs);
+    put_extent(4, 0, {kB2, 0}, 0, crcs);
+    InodeRecord orphan = inode(S_IFREG | 0644, 0, 2 * kBlockBytes);
+    orphan.blocks = 2;
+    put(key_of(InodeNo{7}, Kind::kInode), encode(orphan));
+    put(key_of(kVolumeOwner, Kind::kOrphan, 7), encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+    const auto more = append(kB2, 2);
+    put_append({kB2, 3}, 7, 0, more);
+    put_extent(7, 0, {kB2, 3}, 3, more);
+    put_summary(kB2, {.appended = 5, .live = 5, .append_records = 2, .delete_records = 0});
+  }
+
+  meta::Batch batch_;
+  int fill_ = 0;
+};
+
+}  // namespace lazyfs::fs
