@@ -82,33 +82,26 @@ std::expected<void, std::string> check_not_mounted(const std::string& source) {
 
 // Keeps two daemons that start at once from both opening a block device: the kernel claims it only
 // at the mount, and what is claimed before would keep the kernel out. An image file has a lock of
-// its own. Not held longer than needed: udev waits for such locks.
+// its own. Not held longer than needed: udev, which takes such a lock when it looks at a new
+// device, waits for it, as we wait for udev and for another daemon's start.
 class StartLock {
  public:
   explicit StartLock(const std::string& source) {
     if (!block_device_number(source)) return;
     fd_ = open(source.c_str(), O_RDONLY | O_CLOEXEC);
-    for (int tries = 0; fd_ >= 0 && tries < kTries; ++tries) {
-      if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
-      usleep(kPauseMicroseconds);  // udev looks at new devices under such a lock, too
-    }
-    busy_ = fd_ >= 0;
+    if (fd_ >= 0 && flock(fd_, LOCK_EX) != 0) log::warn("{} cannot be locked", source);
   }
   ~StartLock() { release(); }
   StartLock(const StartLock&) = delete;
   StartLock& operator=(const StartLock&) = delete;
 
-  bool busy() const { return busy_; }
   void release() {
     if (fd_ >= 0) close(fd_);
     fd_ = -1;
   }
 
  private:
-  static constexpr int kTries = 200;
-  static constexpr useconds_t kPauseMicroseconds = 10'000;
   int fd_ = -1;
-  bool busy_ = false;
 };
 
 void set_up_log(const DaemonPlan& plan) {
@@ -152,11 +145,10 @@ int close_volume(const DaemonPlan& plan, std::shared_ptr<fs::Volume> volume) {
 int live(const DaemonPlan& plan, const OpenVolume& open_volume,
          const std::function<void()>& on_ready) {
   set_up_log(plan);
+  StartLock start_lock(plan.source);  // may wait; a signal still ends us
   block_signals();
   umask(0);
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
-  StartLock start_lock(plan.source);
-  if (start_lock.busy()) return complain(plan, plan.source + ": the device is busy");
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());

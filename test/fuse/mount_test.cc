@@ -138,6 +138,19 @@ TEST_F(MountTest, ABlockDeviceIsMountedAsFuseblkAndOnlyOnce) {
   wait_until_no_daemon();
 }
 
+TEST_F(MountTest, OfTwoThatStartAtOnceOneMountsTheDevice) {
+  const std::string loop = loop_device(), second = top_ + "/second";
+  std::filesystem::create_directory(second);
+  const std::string begin = std::string(FUSE_LIMIT) + " " + loop + " ";
+  const Outcome both = run(begin + mnt_ + " & " + begin + second + " & wait");
+  EXPECT_NE(both.text.find(loop + ": the device is busy: it is mounted on " + top_),
+            std::string::npos)
+      << both.text;
+  if (!mounted()) mnt_ = second;
+  EXPECT_EQ(unmount().status, 0);
+  EXPECT_EQ(run("grep -c " + top_ + " /proc/mounts").text, "0\n");
+}
+
 TEST_F(MountTest, TerminationUnmountsABlockDevice) {
   ASSERT_EQ(mount("", loop_device()).status, 0);
   write("f", "x");

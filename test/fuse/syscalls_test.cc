@@ -290,10 +290,10 @@ TEST_P(Syscalls, SyncsSucceed) {
 }
 
 TEST_P(Syscalls, RemovingWhileReadingADirectoryMissesNothing) {
-  constexpr int kFiles = 10'000;
+  const int files = GetParam() == std::string("rw") ? 10'000 : 2'000;
   ASSERT_EQ(mkdir(at("d").c_str(), 0755), 0);
   const int directory = open(at("d").c_str(), O_RDONLY | O_DIRECTORY);
-  for (int i = 0; i < kFiles; ++i) {
+  for (int i = 0; i < files; ++i) {
     const int fd = openat(directory, std::to_string(i).c_str(), O_CREAT | O_WRONLY, 0644);
     ASSERT_GE(fd, 0);
     close(fd);
@@ -307,7 +307,7 @@ TEST_P(Syscalls, RemovingWhileReadingADirectoryMissesNothing) {
     EXPECT_EQ(unlinkat(directory, name.c_str(), 0), 0) << name;
   }
   closedir(dir);
-  EXPECT_EQ(seen.size(), std::size_t{kFiles});
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(files));
   EXPECT_EQ(names_in("d"), (std::set<std::string>{".", ".."}));
   close(directory);
 }
