@@ -39,6 +39,7 @@ namespace lazyfs {
   X(kEdiBadChecksum, EIO, "EDI header fails its checksum")                                       \
   X(kEdiBadHeader, EIO, "EDI header holds impossible values")                                    \
   X(kEdiExists, EEXIST, "the file is there already")                                             \
+  X(kBandNotEmpty, EBUSY, "only empty bands can be linked and unlinked")                         \
   /* meta: superblock, log, tree */                                                              \
   X(kNoFilesystem, EINVAL, "no lazyfs on this device (run mkfs.lazyfs)")                         \
   X(kSuperblockBad, EIO, "no valid superblock is left")                                          \

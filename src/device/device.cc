@@ -24,7 +24,8 @@ std::uint64_t Geometry::total_blocks() const {
 
 Result<> Device::reset_all() {
   for (std::uint32_t i = 0; i < geometry().band_count(); ++i) {
-    if (geometry().band_kinds[i] == BandKind::kShingled) TRY(reset(BandId{i}));
+    const bool is_shingled = geometry().band_kinds[i] == BandKind::kShingled;
+    if (is_shingled && geometry().band_blocks[i] > 0) TRY(reset(BandId{i}));
   }
   return ok();
 }

@@ -30,7 +30,9 @@ enum class BandCondition : std::uint8_t {
 // What never changes while a device is open.
 struct Geometry {
   std::uint32_t block_bytes = kBlockBytes;
-  std::vector<std::uint32_t> band_blocks;  // size of every band, in blocks
+  // Size of every band, in blocks. Bands that are linked are one band of their joint size with the
+  // number of the first; the others keep their numbers, have size 0 and are offline.
+  std::vector<std::uint32_t> band_blocks;
   std::vector<BandKind> band_kinds;        // as many
 
   std::uint32_t band_count() const { return static_cast<std::uint32_t>(band_blocks.size()); }
@@ -100,7 +102,7 @@ class Device {
   // Sets the write pointer to 0. Errors: kBadBand, kBandReadOnly, kBandOffline, kUnsupported for a
   // conventional band, kDeviceReadOnly, kDeviceWrite.
   virtual Result<> reset(BandId band) = 0;
-  Result<> reset_all();  // every shingled band
+  Result<> reset_all();  // every shingled band that has a size
 
   virtual Result<BandReport> report(BandId band) = 0;
 

@@ -111,6 +111,12 @@ Result<Backing> Backing::make(const std::string& path) {
   return adopt(fd, Claim::kExclusive);
 }
 
+Result<Backing> Backing::duplicate() const {
+  const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return fail(open_error(errno));
+  return Backing(fd, is_block_device_);
+}
+
 Result<std::uint64_t> Backing::size_bytes() const {
   if (is_block_device_) {
     std::uint64_t bytes = 0;

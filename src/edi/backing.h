@@ -24,6 +24,9 @@ class Backing {
   // Makes a new file, claimed. Errors: kEdiExists besides those of open(), kDeviceNoSpace.
   static Result<Backing> make(const std::string& path);
 
+  // Another owner of the same file, claim and all; the claim ends with the last one.
+  Result<Backing> duplicate() const;
+
   Backing(Backing&& other) noexcept;
   Backing& operator=(Backing&&) = delete;
   ~Backing();

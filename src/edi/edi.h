@@ -1,12 +1,13 @@
 /* libedi: emulated shingled disks, as a C library.
  *
- * An Emulated Disk Image (EDI) is a banded device in a file or on a plain block device. Its commands
- * are modelled on the T13 Banded Device Command Set: a band is written from its start to its end, at
- * its write pointer only; block addresses are band << 32 | RBA (block number within the band).
- * Conventional bands take writes anywhere. Linked bands act as one larger band, see EDI_LINK.
+ * An Emulated Disk Image (EDI) is a banded device in a file or on a plain block device. Its
+ * commands are modelled on the T13 Banded Device Command Set: a band is written from its start to
+ * its end, at its write pointer only; block addresses are band << 32 | RBA (block number within the
+ * band). Conventional bands take writes anywhere. Linked bands act as one larger band, see
+ * EDI_LINK.
  *
- * Functions return EDI_OK (0) or one of enum edi_error; edi_strerror() says it in words. A device may
- * be used by many threads at once, but no other call may run during edi_close(), EDI_LINK and
+ * Functions return EDI_OK (0) or one of enum edi_error; edi_strerror() says it in words. A device
+ * may be used by many threads at once, but no other call may run during edi_close(), EDI_LINK and
  * EDI_UNLINK, and two writes to one band must not run at the same time.
  *
  * What edi_flush() covered survives a power cut. What was written later may be lost, kept or torn.
@@ -26,31 +27,31 @@ enum edi_error {
   EDI_OK = 0,
   EDI_NOT_AT_WRITE_POINTER = 1, /* a write that does not start at the band's write pointer */
   EDI_PAST_BAND_END = 2,        /* an access that reaches past the end of the band */
-  EDI_PAST_WRITE_POINTER = 3,   /* a read at the write pointer or behind it; a pointer set forward */
-  EDI_BAD_BAND = 4,             /* no band of that number */
-  EDI_BAD_GEOMETRY = 5,         /* sizes, counts, links that no image can have */
-  EDI_BAND_OFFLINE = 6,         /* the band is a later part of a link; use the first one's number */
+  EDI_PAST_WRITE_POINTER = 3, /* a read at the write pointer or behind it; a pointer set forward */
+  EDI_BAD_BAND = 4,           /* no band of that number */
+  EDI_BAD_GEOMETRY = 5,       /* sizes, counts, links that no image can have */
+  EDI_BAND_OFFLINE = 6,       /* the band is a later part of a link; use the first one's number */
   EDI_BAND_READ_ONLY = 7,
-  EDI_BAND_FAILED = 8,          /* an earlier write to it failed; reset it or set its pointer */
-  EDI_BAND_NOT_EMPTY = 9,       /* only empty bands are linked and unlinked */
-  EDI_UNSUPPORTED = 10,         /* not on a conventional band, or not in this format */
+  EDI_BAND_FAILED = 8,    /* an earlier write to it failed; reset it or set its pointer */
+  EDI_BAND_NOT_EMPTY = 9, /* only empty bands are linked and unlinked */
+  EDI_UNSUPPORTED = 10,   /* not on a conventional band, or not in this format */
   EDI_READ_FAILED = 11,
-  EDI_WRITE_FAILED = 12,        /* the write pointer tells how far it came */
-  EDI_FLUSH_FAILED = 13,        /* what was written since the last flush must be taken as lost */
-  EDI_NO_SPACE = 14,            /* where the image lies, or for an image of that size */
-  EDI_MISSING = 15,             /* no such file or device */
-  EDI_BUSY = 16,                /* in use, or mounted */
-  EDI_ACCESS = 17,              /* no permission */
-  EDI_READ_ONLY = 18,           /* opened for reading, or on a read-only file system */
-  EDI_EXISTS = 19,              /* there is a file or image already */
-  EDI_TRUNCATED = 20,           /* shorter than its header says */
-  EDI_BAD_MAGIC = 21,           /* not an EDI */
-  EDI_BAD_VERSION = 22,         /* of a format that is not known */
-  EDI_BAD_CHECKSUM = 23,        /* no intact header, or no intact copy of a write pointer */
-  EDI_BAD_HEADER = 24,          /* impossible values in the header */
-  EDI_INVALID = 25,             /* an argument makes no sense (a null pointer, an unknown operation) */
+  EDI_WRITE_FAILED = 12, /* the write pointer tells how far it came */
+  EDI_FLUSH_FAILED = 13, /* what was written since the last flush must be taken as lost */
+  EDI_NO_SPACE = 14,     /* where the image lies, or for an image of that size */
+  EDI_MISSING = 15,      /* no such file or device */
+  EDI_BUSY = 16,         /* in use, or mounted */
+  EDI_ACCESS = 17,       /* no permission */
+  EDI_READ_ONLY = 18,    /* opened for reading, or on a read-only file system */
+  EDI_EXISTS = 19,       /* there is a file or image already */
+  EDI_TRUNCATED = 20,    /* shorter than its header says */
+  EDI_BAD_MAGIC = 21,    /* not an EDI */
+  EDI_BAD_VERSION = 22,  /* of a format that is not known */
+  EDI_BAD_CHECKSUM = 23, /* no intact header, or no intact copy of a write pointer */
+  EDI_BAD_HEADER = 24,   /* impossible values in the header */
+  EDI_INVALID = 25,      /* an argument makes no sense (a null pointer, an unknown operation) */
   EDI_NO_MEMORY = 26,
-  EDI_FAILED = 27               /* anything else */
+  EDI_FAILED = 27 /* anything else */
 };
 
 /* Never null; the text need not be freed. */
@@ -103,8 +104,8 @@ struct edi_mode {
   uint64_t image_bytes;
   uint32_t conventional_bands; /* how many of the bands */
   uint32_t link_count;
-  uint32_t read_only;          /* 1: it was opened so */
-  uint32_t reserved;           /* 0 */
+  uint32_t read_only; /* 1: it was opened so */
+  uint32_t reserved;  /* 0 */
 };
 /* The device's parameters. */
 int edi_modesense(edi_device* device, struct edi_mode* mode);
@@ -130,17 +131,17 @@ struct edi_band_report {
 };
 
 enum edi_band_operation {
-  EDI_GET_WRITE_POINTER = 0,   /* of `band`, into `write_pointer` */
-  EDI_SET_WRITE_POINTER = 1,   /* of `band` back to `write_pointer`; what lies behind is forgotten */
+  EDI_GET_WRITE_POINTER = 0, /* of `band`, into `write_pointer` */
+  EDI_SET_WRITE_POINTER = 1, /* of `band` back to `write_pointer`; what lies behind is forgotten */
   EDI_RESET_WRITE_POINTER = 2, /* of `band`, to 0 */
   EDI_RESET_ALL = 3,           /* of every shingled band, to 0 */
   EDI_REPORT = 4,              /* bands from `band` on: fills reports[0 .. report_count), sets
                                   report_count to the number filled */
-  EDI_LINK = 5,                /* makes the bands `band` to `last_band`, all shingled, empty and in no
-                                  link, one larger band with the number `band`: its blocks are numbered
-                                  on over the end of each, reads and writes run over it, and one write
-                                  pointer serves all. The others' numbers stay, offline. Durable. */
-  EDI_UNLINK = 6               /* ends the link that `band` begins, which must be empty. Durable. */
+  EDI_LINK = 5,  /* makes the bands `band` to `last_band`, all shingled, empty and in no
+                    link, one larger band with the number `band`: its blocks are numbered
+                    on over the end of each, reads and writes run over it, and one write
+                    pointer serves all. The others' numbers stay, offline. Durable. */
+  EDI_UNLINK = 6 /* ends the link that `band` begins, which must be empty. Durable. */
 };
 struct edi_band_request {
   uint32_t band;
@@ -155,8 +156,8 @@ int edi_managebands(edi_device* device, enum edi_band_operation operation,
 #define EDI_ADDRESS(band, rba) ((uint64_t)(band) << 32 | (uint32_t)(rba))
 
 /* Reads or writes whole blocks, from `address` on. Buffers may lie anywhere; those that are aligned
- * to 4096 bytes save a copy. A write must start at the write pointer (conventional bands: anywhere),
- * a read must end before it. */
+ * to 4096 bytes save a copy. A write must start at the write pointer (conventional bands:
+ * anywhere), a read must end before it. */
 int edi_read(edi_device* device, uint64_t address, void* buffer, uint32_t blocks);
 int edi_write(edi_device* device, uint64_t address, const void* buffer, uint32_t blocks);
 

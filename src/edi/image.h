@@ -28,6 +28,7 @@ class Image final : public device::Device {
         std::vector<std::uint32_t> pointers, bool read_only, std::string name);
 
   const Layout& layout() const { return layout_; }
+  const Backing& backing() const { return backing_; }
 
   const device::Geometry& geometry() const override { return layout_.geometry; }
   device::Capabilities capabilities() const override {
