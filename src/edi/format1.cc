@@ -103,6 +103,9 @@ Result<std::uint64_t> decode_table_block(std::span<const std::byte, kTableBlockB
   }
   for (std::size_t i = 0; i < pointers.size(); ++i) {
     pointers[i] = load_le_at<std::uint32_t>(from, kTableHeaderBytes + 8 * i);
+    if (load_le_at<std::uint32_t>(from, kTableHeaderBytes + 8 * i + 4) != 0) {
+      return fail(Errc::kEdiBadHeader);
+    }
   }
   return load_le_at<std::uint64_t>(from, 8);
 }

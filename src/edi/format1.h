@@ -71,7 +71,7 @@ struct TableBlock {
 };
 void encode_table_block(const TableBlock& block, std::span<std::byte, kTableBlockBytes> to);
 // Fills `pointers` and returns the sequence. Errors: kEdiBadChecksum when the block is not one of
-// this image and index or is damaged.
+// this image and index or is damaged, kEdiBadHeader when reserved bytes are not 0.
 Result<std::uint64_t> decode_table_block(std::span<const std::byte, kTableBlockBytes> from,
                                          std::uint32_t index, std::uint64_t image,
                                          std::span<std::uint32_t> pointers);
