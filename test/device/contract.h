@@ -59,6 +59,7 @@ class DeviceContract : public testing::TestWithParam<Subject> {
     if (!bench_) GTEST_SKIP() << "this machine cannot make a " << GetParam().name;
     block_bytes_ = device().geometry().block_bytes;
     for (std::uint32_t i = 0; i < device().geometry().band_count(); ++i) {
+      if (device().geometry().band_blocks[i] == 0) continue;  // part of a link
       const bool is_shingled = device().geometry().band_kinds[i] == BandKind::kShingled;
       (is_shingled ? shingled_ : conventional_).push_back(BandId{i});
     }
