@@ -1,5 +1,7 @@
 #include "gc/victim.h"
 
+#include <limits>
+
 namespace lazyfs::gc {
 namespace {
 
@@ -7,7 +9,7 @@ template <class Score>
 std::optional<BandId> best(std::span<const BandUse> bands, Score score) {
   const BandUse* best = nullptr;
   for (const BandUse& band : bands) {
-    if (band.live_blocks >= band.written_blocks) continue;
+    if (band.live_blocks >= band.written_blocks) continue;  // nothing is dead in it
     if (!best || score(band) > score(*best) ||
         (score(band) == score(*best) && band.band < best->band)) {
       best = &band;
@@ -30,16 +32,26 @@ std::optional<BandId> pick_cost_benefit(std::span<const BandUse> bands) {
 }
 
 double tail_profit(std::uint64_t hole_blocks, std::uint64_t tail_blocks) {
-  if (tail_blocks == 0) return static_cast<double>(hole_blocks);
-  return static_cast<double>(hole_blocks + tail_blocks) / static_cast<double>(tail_blocks);
+  const auto hole = static_cast<double>(hole_blocks), tail = static_cast<double>(tail_blocks);
+  if (tail_blocks > 0) return (hole + tail) / tail;
+  return hole_blocks > 0 ? std::numeric_limits<double>::infinity() : 0;
 }
 
-Urgency urgency(double free_percent, double dead_percent, unsigned low_percent,
-                unsigned high_percent) {
-  if (dead_percent <= 0) return Urgency::kNone;
-  if (free_percent < high_percent) return Urgency::kHigh;
-  if (free_percent < low_percent) return Urgency::kLow;
-  return Urgency::kNone;
+std::optional<BandId> pick_tail(std::span<const TailUse> tails) {
+  // More profit, then more space gained, then the lower band.
+  const auto better = [](const TailUse& a, const TailUse& b) {
+    const double profit_a = tail_profit(a.hole_blocks, a.tail_blocks);
+    const double profit_b = tail_profit(b.hole_blocks, b.tail_blocks);
+    if (profit_a != profit_b) return profit_a > profit_b;
+    const std::uint64_t gain_a = a.hole_blocks + a.tail_blocks;
+    const std::uint64_t gain_b = b.hole_blocks + b.tail_blocks;
+    return gain_a != gain_b ? gain_a > gain_b : a.band < b.band;
+  };
+  const TailUse* best = nullptr;
+  for (const TailUse& tail : tails) {
+    if (tail.hole_blocks > 0 && (!best || better(tail, *best))) best = &tail;
+  }
+  return best ? std::optional(best->band) : std::nullopt;
 }
 
 }  // namespace lazyfs::gc

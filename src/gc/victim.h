@@ -1,4 +1,8 @@
-// What to clean and when: pure policies over values, no I/O, clock, lock or random number.
+// What to clean: pure policies over values, no I/O, clock, lock or random number. Ties go to the
+// lower band, so that a run replays. When to clean is in trigger.h, which comes with this: who
+// picks a victim has asked that first.
+//
+// Source: the ShingledFS thesis, section 6.2: whole band and tail cleaning, figure 10.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +10,7 @@
 #include <span>
 
 #include "base/types.h"
+#include "gc/trigger.h"
 
 namespace lazyfs::gc {
 
@@ -16,23 +21,28 @@ struct BandUse {
   std::uint64_t age = 0;             // since the last append, any unit
 };
 
-// The band with the most dead blocks (thesis, section 6.2.1). nullopt when none has any. Ties go to the
-// lower band, so that a run replays.
+// The band with the most dead blocks (thesis, section 6.2.1). nullopt when none has any.
 std::optional<BandId> pick_greedy(std::span<const BandUse> bands);
 
-// The band whose cleaning pays most when young data is likely to die by itself: (1 - u) age / (1 + u),
-// u the live share (LFS, Rosenblum and Ousterhout 1992, section 3.5).
+// The band whose cleaning pays most when young data is likely to die by itself: (1 - u) age / (1 +
+// u), u the live share (LFS, Rosenblum and Ousterhout 1992, section 3.5). nullopt when no band has
+// dead blocks.
 std::optional<BandId> pick_cost_benefit(std::span<const BandUse> bands);
 
-// Profit of cleaning the tail of a band: blocks gained over blocks moved (thesis, figure 10).
-// `hole_blocks` is the last run of dead blocks, `tail_blocks` the live blocks behind it.
+// The end of a band: its last run of dead blocks ("hole") and the live blocks behind it, up to the
+// write pointer. Moving the live ones away lets the write pointer go back to the start of the hole.
+struct TailUse {
+  BandId band;
+  std::uint64_t hole_blocks = 0;  // D
+  std::uint64_t tail_blocks = 0;  // L
+};
+
+// Profit of cleaning the tail: blocks gained over blocks moved, S / L with S = D + L. Infinite when
+// nothing has to be moved for the hole; 0 when there is neither hole nor tail.
 double tail_profit(std::uint64_t hole_blocks, std::uint64_t tail_blocks);
 
-enum class Urgency : std::uint8_t { kNone, kLow, kHigh };
-
-// How urgently to clean when `free_percent` of the data blocks are in free bands or can be appended, and
-// `dead_percent` are dead (thesis, section 6.3.2).
-Urgency urgency(double free_percent, double dead_percent, unsigned low_percent,
-                unsigned high_percent);
+// The tail with the highest profit, of equals the one that gains more space. nullopt when none has
+// a hole: then moving gains nothing.
+std::optional<BandId> pick_tail(std::span<const TailUse> tails);
 
 }  // namespace lazyfs::gc

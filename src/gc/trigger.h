@@ -1,0 +1,55 @@
+// When to clean, and how hard to slow writers meanwhile: pure policies, values in, decision out. No
+// I/O, clock, lock or random number.
+//
+// Source: the ShingledFS thesis, section 6.3: the idle trigger and the free space trigger.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace lazyfs::gc {
+
+enum class Urgency : std::uint8_t {
+  kNone,
+  kLow,   // clean when nothing else is to be done; requests go first
+  kHigh,  // clean now; writers are slowed
+};
+
+// How urgently to clean when `free_percent` of the data blocks are in free bands or can be
+// appended, and `dead_percent` are dead (thesis, section 6.3.2). Below a threshold means below, not
+// at it.
+Urgency urgency(double free_percent, double dead_percent, unsigned low_percent,
+                unsigned high_percent);
+
+// The moving average of the rate at which data arrives, in blocks a second: what was known fades
+// with `time_constant` (to 1/e of its weight), the rate during `elapsed` takes its place. Cutting a
+// time of constant rate into pieces does not change the outcome.
+double average_rate(double average, std::uint64_t arrived_blocks, std::chrono::nanoseconds elapsed,
+                    std::chrono::nanoseconds time_constant);
+
+struct IdleSigns {
+  unsigned requests_running = 0;
+  std::chrono::nanoseconds since_last_request{0};
+  double arrival_rate = 0;  // moving average, blocks a second
+};
+struct IdleLimits {
+  std::chrono::nanoseconds quiet_for{std::chrono::seconds(2)};  // the timer of section 6.3.1
+  double rate_below = 64;  // blocks a second; 0 leaves the timer alone to decide
+};
+// Idle: no request is running, and either none has come for `quiet_for` or so little data arrives
+// that cleaning does not get in its way.
+bool is_idle(const IdleSigns& signs, const IdleLimits& limits);
+
+struct ThrottleLimits {
+  std::uint64_t start_blocks = 0;    // room at which slowing begins: the high threshold
+  std::uint64_t reserve_blocks = 0;  // room at which it is strongest
+  std::chrono::nanoseconds max_delay_a_block{std::chrono::microseconds(200)};
+  std::chrono::nanoseconds max_delay{std::chrono::milliseconds(100)};  // of one write
+};
+// How long a write of `blocks` waits first when `room_blocks` can be written without cleaning. 0
+// from start_blocks up; below, it grows as the square of the share of the way to reserve_blocks
+// that is gone, so that it neither starts nor ends with a jump.
+std::chrono::nanoseconds throttle_delay(std::uint64_t room_blocks, std::uint64_t blocks,
+                                        const ThrottleLimits& limits);
+
+}  // namespace lazyfs::gc

@@ -1,0 +1,124 @@
+#include "gc/trigger.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace lazyfs::gc {
+namespace {
+
+using std::chrono_literals::operator""s;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""us;
+using std::chrono_literals::operator""ns;
+
+// ---- Free space ---------------------------------------------------------------------------------
+
+TEST(UrgencyTest, RisesBelowEachThresholdAndNotAtIt) {
+  EXPECT_EQ(urgency(30, 50, 30, 10), Urgency::kNone);
+  EXPECT_EQ(urgency(29.9, 50, 30, 10), Urgency::kLow);
+  EXPECT_EQ(urgency(10, 50, 30, 10), Urgency::kLow);
+  EXPECT_EQ(urgency(9.9, 50, 30, 10), Urgency::kHigh);
+  EXPECT_EQ(urgency(0, 50, 30, 10), Urgency::kHigh);
+}
+
+TEST(UrgencyTest, IsNoneWhenCleaningWouldFindNothing) {
+  EXPECT_EQ(urgency(0, 0, 30, 10), Urgency::kNone);
+}
+
+TEST(UrgencyTest, EqualThresholdsLeaveNoLowUrgency) {
+  EXPECT_EQ(urgency(19, 50, 20, 20), Urgency::kHigh);
+  EXPECT_EQ(urgency(20, 50, 20, 20), Urgency::kNone);
+}
+
+// ---- Idleness -----------------------------------------------------------------------------------
+
+TEST(AverageRateTest, StaysAtASteadyRate) { EXPECT_DOUBLE_EQ(average_rate(100, 200, 2s, 5s), 100); }
+
+TEST(AverageRateTest, FadesToAnEthInOneTimeConstantWithoutArrivals) {
+  EXPECT_NEAR(average_rate(100, 0, 5s, 5s), 100 / 2.718281828, 1e-6);
+}
+
+TEST(AverageRateTest, IsTheSameHoweverTheTimeIsCutIntoPieces) {
+  const double at_once = average_rate(7, 1000, 10s, 3s);
+  double in_pieces = 7;
+  for (int i = 0; i < 10; ++i) in_pieces = average_rate(in_pieces, 100, 1s, 3s);
+  EXPECT_NEAR(in_pieces, at_once, 1e-9);
+}
+
+TEST(AverageRateTest, KeepsTheAverageWhenNoTimeHasPassed) {
+  EXPECT_EQ(average_rate(42, 1000, 0s, 5s), 42);
+  EXPECT_EQ(average_rate(42, 1000, -1s, 5s), 42);
+}
+
+TEST(AverageRateTest, WithoutATimeConstantKnowsOnlyTheLastInterval) {
+  EXPECT_EQ(average_rate(42, 10, 2s, 0s), 5);
+}
+
+constexpr IdleLimits kLimits{.quiet_for = 2s, .rate_below = 64};
+
+TEST(IdleTest, TheTimerFiresAtItsEndAndNotBefore) {
+  EXPECT_TRUE(is_idle({.since_last_request = 2s, .arrival_rate = 1000}, kLimits));
+  EXPECT_FALSE(is_idle({.since_last_request = 2s - 1ns, .arrival_rate = 1000}, kLimits));
+}
+
+TEST(IdleTest, ALowArrivalRateIsIdleToo) {
+  EXPECT_TRUE(is_idle({.since_last_request = 0s, .arrival_rate = 63.9}, kLimits));
+  EXPECT_FALSE(is_idle({.since_last_request = 0s, .arrival_rate = 64}, kLimits));
+}
+
+TEST(IdleTest, NothingIsIdleWhileARequestRuns) {
+  EXPECT_FALSE(is_idle({.requests_running = 1, .since_last_request = 60s}, kLimits));
+}
+
+TEST(IdleTest, ARateOfZeroLeavesTheTimerAloneToDecide) {
+  const IdleLimits timer_only{.quiet_for = 2s, .rate_below = 0};
+  EXPECT_FALSE(is_idle({.since_last_request = 1s, .arrival_rate = 0}, timer_only));
+  EXPECT_TRUE(is_idle({.since_last_request = 3s, .arrival_rate = 0}, timer_only));
+}
+
+// ---- Slowing writers ----------------------------------------------------------------------------
+
+constexpr ThrottleLimits kThrottle{
+    .start_blocks = 1000, .reserve_blocks = 200, .max_delay_a_block = 100us, .max_delay = 50ms};
+
+TEST(ThrottleTest, IsNothingFromTheThresholdUp) {
+  EXPECT_EQ(throttle_delay(1000, 256, kThrottle), 0ns);
+  EXPECT_EQ(throttle_delay(5000, 256, kThrottle), 0ns);
+}
+
+TEST(ThrottleTest, IsStrongestAtTheReserveAndBelowIt) {
+  EXPECT_EQ(throttle_delay(200, 10, kThrottle), 1ms);
+  EXPECT_EQ(throttle_delay(0, 10, kThrottle), 1ms);
+}
+
+TEST(ThrottleTest, GrowsAsTheSquareInBetween) {
+  EXPECT_EQ(throttle_delay(600, 16, kThrottle), 400us);  // half of the way: a quarter of 1.6 ms
+  EXPECT_EQ(throttle_delay(800, 16, kThrottle), 100us);
+}
+
+TEST(ThrottleTest, NeverShrinksAsRoomShrinksAndMakesNoJump) {
+  std::chrono::nanoseconds last{0};
+  for (std::uint64_t room = 1001; room-- > 0;) {
+    const auto delay = throttle_delay(room, 256, kThrottle);
+    EXPECT_GE(delay, last) << room;
+    EXPECT_LE(delay - last, 100us) << room;
+    last = delay;
+  }
+}
+
+TEST(ThrottleTest, NoSingleWriteWaitsLongerThanTheLongest) {
+  EXPECT_EQ(throttle_delay(0, 1'000'000'000, kThrottle), 50ms);
+}
+
+TEST(ThrottleTest, ThresholdAtOrBelowTheReserveIsAStepWithoutDividingByZero) {
+  const ThrottleLimits step{.start_blocks = 200, .reserve_blocks = 200, .max_delay_a_block = 1us};
+  EXPECT_EQ(throttle_delay(200, 1, step), 0ns);
+  EXPECT_EQ(throttle_delay(199, 1, step), 1us);
+  const ThrottleLimits inverted{
+      .start_blocks = 100, .reserve_blocks = 200, .max_delay_a_block = 1us};
+  EXPECT_EQ(throttle_delay(99, 1, inverted), 1us);
+}
+
+}  // namespace
+}  // namespace lazyfs::gc
