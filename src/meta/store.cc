@@ -1,6 +1,7 @@
 #include "meta/store.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -159,6 +160,15 @@ void StoreImpl::on_durable(std::function<void(Seq)> listener) { listener_ = std:
 void StoreImpl::set_band_source(BandSource source) { source_ = std::move(source); }
 
 std::vector<BandId> StoreImpl::log_bands() const { return log_.bands(); }
+
+std::vector<Store::LogBandUse> StoreImpl::log_band_use() const {
+  std::map<BandId, std::uint64_t> live;
+  for (const BandId band : log_.bands()) live[band] = 0;
+  for (const auto& [node, place] : log_.all_live()) live[place.address.band] += 1;
+  std::vector<LogBandUse> use;
+  for (const auto& [band, blocks] : live) use.push_back({band, blocks});
+  return use;
+}
 
 Superblock StoreImpl::superblock() const {
   MutexLock lock(commit_mu_);

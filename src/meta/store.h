@@ -105,6 +105,12 @@ class Store {
 
   // The bands that belong to the log now; super bands are in superblock().
   virtual std::vector<BandId> log_bands() const = 0;
+  // The same bands, ascending, and how many newest node images each holds. Slow: it visits the map.
+  struct LogBandUse {
+    BandId band;
+    std::uint64_t live_blocks = 0;
+  };
+  virtual std::vector<LogBandUse> log_band_use() const = 0;
   virtual Superblock superblock() const = 0;
   virtual StoreStats stats() const = 0;
   // True once a commit has failed.

@@ -66,6 +66,7 @@ class StoreImpl final : public Store {
   void on_durable(std::function<void(Seq)> listener) override;
   void set_band_source(BandSource source) override;
   std::vector<BandId> log_bands() const override;
+  std::vector<LogBandUse> log_band_use() const override;
   Superblock superblock() const override;
   StoreStats stats() const override;
   bool failed() const override { return failed_.load(std::memory_order_acquire); }

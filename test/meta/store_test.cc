@@ -292,6 +292,14 @@ TEST_F(StoreTest, StatisticsSayWhatIsThere) {
   EXPECT_EQ(stats.log_total_blocks, 6u * 64);
   EXPECT_EQ(stats.jmap_entries, stats.log_live_blocks);
   EXPECT_EQ(stats.nodes_written, stats.log_live_blocks);
+  std::uint64_t live = 0;
+  std::vector<BandId> bands;
+  for (const auto& use : store->log_band_use()) {
+    bands.push_back(use.band);
+    live += use.live_blocks;
+  }
+  EXPECT_EQ(live, stats.log_live_blocks);
+  EXPECT_EQ(bands, store->log_bands());
   EXPECT_EQ(stats.log_blocks_written, stats.nodes_written + 2);
   EXPECT_EQ(stats.tree_height, 2u);
   EXPECT_GE(stats.jmap_bytes, stats.jmap_entries * 56);
