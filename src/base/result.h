@@ -84,7 +84,7 @@ namespace lazyfs {
   X(kFormatBlockSize, EINVAL, "the device's blocks are not of 4096 bytes")                       \
   X(kFormatLabelTooLong, EINVAL, "the label is longer than 63 bytes")                            \
   X(kFormatTooFewBands, ENOSPC, "the device has too few bands for a filesystem")                 \
-  X(kFormatSuperBands, EINVAL, "bands 0 and 1 must be shingled: they hold the superblock")       \
+  X(kFormatSuperBands, EINVAL, "bands 0 and 1 must be shingled and of 16 blocks at least")        \
   X(kFormatLogTooLarge, ENOSPC, "a metadata log of that size leaves no room for files")          \
   /* fuse: mounting */                                                                           \
   X(kMountFailed, EIO, "the kernel refused the mount")                                           \

@@ -39,12 +39,19 @@ std::vector<BandId> log_candidates(const device::Geometry& geometry) {
   return bands;
 }
 
+// Bands that are part of a larger, linked one have no blocks of their own, and no use.
+std::uint32_t usable_bands(const device::Geometry& geometry) {
+  return static_cast<std::uint32_t>(
+      std::ranges::count_if(geometry.band_blocks, [](std::uint32_t blocks) { return blocks > 0; }));
+}
+
 Result<> check_options(const device::Geometry& geometry, const FormatOptions& options) {
   if (geometry.block_bytes != kBlockBytes) return fail(Errc::kFormatBlockSize);
   if (options.label.size() > meta::kMaxLabelBytes) return fail(Errc::kFormatLabelTooLong);
-  if (geometry.band_count() < kMinBands) return fail(Errc::kFormatTooFewBands);
+  if (usable_bands(geometry) < kMinBands) return fail(Errc::kFormatTooFewBands);
   for (std::uint32_t i = 0; i < kSuperBands; ++i) {
-    if (geometry.band_kinds[i] != device::BandKind::kShingled) {
+    if (geometry.band_kinds[i] != device::BandKind::kShingled ||
+        geometry.band_blocks[i] < kMinBandBlocks) {
       return fail(Errc::kFormatSuperBands);
     }
   }
@@ -55,7 +62,12 @@ Result<> check_options(const device::Geometry& geometry, const FormatOptions& op
 Result<> wipe(device::Device& device) {
   for (std::uint32_t i = 0; i < kSuperBands; ++i) TRY(device.reset(BandId{i}));
   TRY(device.flush());
-  TRY(device.reset_all());
+  const device::Geometry& geometry = device.geometry();
+  for (std::uint32_t i = kSuperBands; i < geometry.band_count(); ++i) {
+    if (geometry.band_blocks[i] > 0 && geometry.band_kinds[i] == device::BandKind::kShingled) {
+      TRY(device.reset(BandId{i}));
+    }
+  }
   return device.flush();
 }
 
@@ -90,7 +102,7 @@ Result<FormatPlan> plan_format(const device::Geometry& geometry, const FormatOpt
   const std::uint64_t wanted = options.log_bytes > 0 ? blocks_for(options.log_bytes)
                                                      : default_log_blocks(geometry.total_blocks());
   const std::size_t bands_max = std::min<std::size_t>(
-      meta::kMaxLogBands, geometry.band_count() - kSuperBands - kMinDataBands);
+      meta::kMaxLogBands, usable_bands(geometry) - kSuperBands - kMinDataBands);
   const std::vector<BandId> candidates = log_candidates(geometry);
   if (candidates.size() < kMinLogBands) return fail(Errc::kFormatTooFewBands);
 
@@ -104,7 +116,7 @@ Result<FormatPlan> plan_format(const device::Geometry& geometry, const FormatOpt
   if (plan.log_blocks < wanted && options.log_bytes > 0) return fail(Errc::kFormatLogTooLarge);
   std::ranges::sort(plan.log_bands);
   plan.data_bands =
-      geometry.band_count() - kSuperBands - static_cast<std::uint32_t>(plan.log_bands.size());
+      usable_bands(geometry) - kSuperBands - static_cast<std::uint32_t>(plan.log_bands.size());
   plan.data_blocks = geometry.total_blocks() - plan.log_blocks;
   for (std::uint32_t i = 0; i < kSuperBands; ++i) plan.data_blocks -= geometry.band_blocks[i];
   return plan;

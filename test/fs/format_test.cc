@@ -62,7 +62,9 @@ TEST(FormatTest, DeviceWithOneBandLessIsRefused) {
 }
 
 TEST(FormatTest, DeviceWithBandsTooSmallForALogIsRefused) {
-  EXPECT_EQ(plan_format(uniform(50, kMinBandBlocks - 1), {}).error(), Errc::kFormatTooFewBands);
+  device::Geometry geometry = uniform(50, kMinBandBlocks - 1);
+  geometry.band_blocks[0] = geometry.band_blocks[1] = kMinBandBlocks;
+  EXPECT_EQ(plan_format(geometry, {}).error(), Errc::kFormatTooFewBands);
 }
 
 TEST(FormatTest, BlocksOfAnotherSizeAreRefused) {
@@ -81,6 +83,22 @@ TEST(FormatTest, ConventionalSuperBandIsRefused) {
   device::Geometry geometry = uniform(50, 64);
   geometry.band_kinds[1] = device::BandKind::kConventional;
   EXPECT_EQ(plan_format(geometry, {}).error(), Errc::kFormatSuperBands);
+}
+
+TEST(FormatTest, TinySuperBandIsRefused) {
+  device::Geometry geometry = uniform(50, 64);
+  geometry.band_blocks[0] = kMinBandBlocks - 1;
+  EXPECT_EQ(plan_format(geometry, {}).error(), Errc::kFormatSuperBands);
+}
+
+TEST(FormatTest, BandsThatAreLinkedAwayDoNotCount) {
+  device::Geometry geometry = uniform(kMinBands + 1, 64);
+  geometry.band_blocks[2] = 128;
+  geometry.band_blocks[3] = 0;
+  EXPECT_EQ(plan_format(geometry, {})->data_bands, kMinDataBands);
+  geometry.band_blocks[5] = 128;
+  geometry.band_blocks[6] = 0;
+  EXPECT_EQ(plan_format(geometry, {}).error(), Errc::kFormatTooFewBands);
 }
 
 TEST(FormatTest, NewFilesystemHasARootAndNothingElse) {
