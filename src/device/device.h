@@ -80,7 +80,8 @@ class Device {
   virtual std::string name() const = 0;  // path or description, for messages
 
   // Reads whole blocks from `from`; `to` is aligned to kBlockBytes.
-  // Errors: kBadBand, kBadAlignment, kPastBandEnd, kPastWritePointer, kBandOffline, kDeviceRead.
+  // Errors: kBadBand, kBadAlignment, kPastBandEnd, kPastWritePointer, kBandOffline, kDeviceRead,
+  // kDeviceTruncated (the image has been cut short since it was opened).
   virtual Result<> read(BandAddress from, std::span<std::byte> to) = 0;
 
   // Writes the pieces one behind the other, as one contiguous append, at `to`, which must be the

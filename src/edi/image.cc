@@ -128,6 +128,7 @@ Result<> Image::flush() {
     if (flushes_ended_ >= needed) {
       return last_failed_flush_ >= needed ? fail(Errc::kDeviceFlush) : ok();
     }
+    if (has_lost_writes_) return fail(Errc::kDeviceFlush);
     if (!is_dirty_) return ok();
     is_flushing_ = true;
     ++flushes_begun_;
@@ -155,14 +156,16 @@ Result<> Image::write_out() {
     reset_bands.swap(reset_bands_);
     is_dirty_ = false;
   }
-  Result<> result = write_table(blocks);
-  if (result) result = backing_.sync();
+  const Result<> written = write_table(blocks);
+  const Result<> result = written ? backing_.sync() : written;
+  if (written) ++barriers_;
   if (result) {
     table_->settle();
     punch_stale(reset_bands);
     return ok();
   }
   MutexLock lock(mu_);
+  has_lost_writes_ = written.has_value();  // E4; a table that could not be written can be again
   for (std::uint32_t block : blocks) dirty_blocks_[block] = true;
   reset_bands_.insert(reset_bands_.end(), reset_bands.begin(), reset_bands.end());
   is_dirty_ = true;
@@ -185,7 +188,7 @@ Result<> Image::write_table(const std::vector<std::uint32_t>& blocks) {
   return ok();
 }
 
-// E4. A band that is being written again keeps its old blocks until it is next reset.
+// E5. A band that is being written again keeps its old blocks until it is next reset.
 void Image::punch_stale(const std::vector<BandId>& bands) {
   for (BandId id : bands) {
     std::uint32_t blocks = 0;

@@ -1,6 +1,7 @@
 // An Emulated Disk Image as a banded device: in a file or on a plain block device.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,10 @@ namespace lazyfs::edi {
 //   E2  the write pointer on disk is the one in memory of some moment since the last good flush, or
 //       of that flush
 //   E3  a band whose append failed takes no other until it is reset or its write pointer is set
-//   E4  the room of a reset band goes back to the file below only after a good flush of the reset,
+//   E4  after a barrier that failed nothing counts as flushed any more: what the kernel dropped
+//   then
+//       cannot be told, so every later flush fails too until the image is opened anew
+//   E5  the room of a reset band goes back to the file below only after a good flush of the reset,
 //       and never while the band is written
 //
 // Thread-safe as device.h asks. mu_ is a leaf lock; it is never held over I/O. `table_` belongs to
@@ -29,6 +33,8 @@ class Image final : public device::Device {
 
   const Layout& layout() const { return layout_; }
   const Backing& backing() const { return backing_; }
+  // How often the device was told to make writes durable; a flush costs one at most.
+  std::uint64_t barriers() const { return barriers_; }
 
   const device::Geometry& geometry() const override { return layout_.geometry; }
   device::Capabilities capabilities() const override {
@@ -47,7 +53,7 @@ class Image final : public device::Device {
  private:
   struct Band {
     std::uint32_t write_pointer = 0;
-    std::uint32_t life = 0;          // moves when the pointer goes back: an append then is void
+    std::uint32_t life = 0;  // moves when the pointer goes back: an append then is void
     bool is_appending = false;
     bool is_failed = false;          // E3
     bool is_punching = false;        // an append must wait
@@ -89,6 +95,8 @@ class Image final : public device::Device {
   std::uint64_t flushes_begun_ GUARDED_BY(mu_) = 0;
   std::uint64_t flushes_ended_ GUARDED_BY(mu_) = 0;
   std::uint64_t last_failed_flush_ GUARDED_BY(mu_) = 0;
+  bool has_lost_writes_ GUARDED_BY(mu_) = false;  // E4
+  std::atomic<std::uint64_t> barriers_{0};
 };
 
 struct OpenOptions {

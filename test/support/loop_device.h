@@ -15,7 +15,7 @@
 
 namespace lazyfs {
 
-// The file lies in LAZYFS_TEST_DIR, or else in TMPDIR, or else in /tmp.
+// LAZYFS_TEST_DIR, or else in TMPDIR, or else in /tmp.
 inline std::string test_directory() {
   for (const char* name : {"LAZYFS_TEST_DIR", "TMPDIR"}) {
     if (const char* value = std::getenv(name); value && *value) return value;
@@ -26,10 +26,12 @@ inline std::string test_directory() {
 class LoopDevice {
  public:
   // Null when this machine gives none (no root, no /dev/loop-control, none free). The blocks of the
-  // device are of `sector_bytes`; with `direct` the loop driver bypasses the page cache.
+  // device are of `sector_bytes`; with `direct` the loop driver bypasses the page cache. The file
+  // lies in `folder`.
   static std::unique_ptr<LoopDevice> make(std::uint64_t size_bytes, bool direct = false,
-                                          std::uint32_t sector_bytes = 512) {
-    std::string file = test_directory() + "/lazyfs-loop-XXXXXX";
+                                          std::uint32_t sector_bytes = 512,
+                                          const std::string& folder = test_directory()) {
+    std::string file = folder + "/lazyfs-loop-XXXXXX";
     const int backing = mkostemp(file.data(), O_CLOEXEC);
     if (backing < 0) return nullptr;
     std::unique_ptr<LoopDevice> device;
@@ -37,11 +39,21 @@ class LoopDevice {
       device = attach(backing, direct, sector_bytes);
     }
     unlink(file.c_str());  // the loop device keeps it alive
-    close(backing);
+    if (device) {
+      device->file_ = backing;
+    } else {
+      close(backing);
+    }
     return device;
   }
 
+  // Cuts the file: what lies behind fails to be read from now on.
+  bool cut_file(std::uint64_t size_bytes) {
+    return ftruncate(file_, static_cast<off_t>(size_bytes)) == 0;
+  }
+
   ~LoopDevice() {
+    if (file_ >= 0) close(file_);
     ioctl(fd_, LOOP_CLR_FD, 0);  // busy still: then at the last close, for LO_FLAGS_AUTOCLEAR
     close(fd_);
   }
@@ -80,6 +92,7 @@ class LoopDevice {
   }
 
   const int fd_;
+  int file_ = -1;
   const std::string path_;
 };
 
