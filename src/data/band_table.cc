@@ -67,8 +67,9 @@ void BandTable::account_append(BandId id, std::uint32_t blocks, std::uint32_t li
 void BandTable::account_death(BandId id, std::uint32_t blocks, std::uint32_t records) {
   MutexLock lock(mu_);
   Band& band = bands_.at(id.value);
-  CHECK(band.counters.live >= blocks);
-  band.counters.live -= blocks;
+  // A band that was set aside at the mount may account for less than its extents claim.
+  CHECK(band.counters.live >= blocks || band.state == BandState::kBad);
+  band.counters.live -= std::min<std::uint64_t>(blocks, band.counters.live);
   band.counters.delete_records += records;
 }
 
@@ -104,6 +105,11 @@ bool BandTable::reserve(std::uint64_t blocks) {
   if (space_locked().available < blocks) return false;
   counts_.reserved += blocks;
   return true;
+}
+
+void BandTable::reserve_always(std::uint64_t blocks) {
+  MutexLock lock(mu_);
+  counts_.reserved += blocks;
 }
 
 void BandTable::release(std::uint64_t blocks) {
@@ -167,6 +173,13 @@ void BandTable::end_lease(BandId id, bool sealed, bool bad) {
   } else if (band.counters.appended == 0) {
     band.state = BandState::kFree;
   }
+}
+
+bool BandTable::seal(BandId id) {
+  MutexLock lock(mu_);
+  Band& band = bands_.at(id.value);
+  if (band.state == BandState::kOpen && !band.leased) band.state = BandState::kFull;
+  return band.state == BandState::kFull;
 }
 
 // ---- reset --------------------------------------------------------------------------------------

@@ -101,6 +101,8 @@ class BandTable {
   // ---- space ----
   // Sets `blocks` aside for data that will be written back; false when so much is not available.
   bool reserve(std::uint64_t blocks);
+  // For small changes that must not fail, such as cutting a block in two: from what is kept back.
+  void reserve_always(std::uint64_t blocks);
   void release(std::uint64_t blocks);
   SpaceCounts space() const;
 
@@ -115,6 +117,9 @@ class BandTable {
   bool lease(BandId band, Stream stream);
   // `sealed`: no more appends though there may be room. `bad`: an append failed.
   void end_lease(BandId band, bool sealed, bool bad);
+
+  // Lets no more be appended to the band; false while it is leased or not written.
+  bool seal(BandId band);
 
   // ---- reset ----
   BandPin pin(BandId band);

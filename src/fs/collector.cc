@@ -1,0 +1,254 @@
+#include "fs/collector.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "gc/victim.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr std::size_t kUnitBlocks = 2048;    // moved at a time: 8 MiB
+constexpr std::size_t kRecordsAScan = 64;
+constexpr std::size_t kErasedABatch = 1024;
+
+}  // namespace
+
+// A live run of a victim, its contents, and after appending where they lie now.
+struct Collector::Copy {
+  InodeNo inode;
+  MappedExtent from;
+  AlignedBuffer bytes;
+  BandAddress to;
+};
+
+Result<> erase_band_logs(meta::Store& store, BandId band) {
+  for (;;) {
+    ASSIGN_OR_RETURN(const auto items,
+                     store.scan(meta::Key{band_owner(band), 0, 0},
+                                meta::Key{band_owner(band), 0xFF, meta::kMaxOffset},
+                                kErasedABatch));
+    meta::Batch batch;
+    for (const meta::Item& item : items) batch.erase(item.key);
+    const bool last = items.size() < kErasedABatch;
+    if (last) batch.erase(key_of(kVolumeOwner, Kind::kBandSummary, band.value));
+    TRY(store.apply(batch, meta::Reserve::kDelete));
+    if (last) return ok();
+  }
+}
+
+// ---- Resetting ------------------------------------------------------------------------------------
+
+Result<std::size_t> Collector::reset_locked() {
+  const std::vector<BandId> empty = core_.bands.empty_bands();
+  if (empty.empty()) return 0;
+  TRY(core_.store.commit());
+  std::size_t count = 0;
+  for (const BandId band : empty) {
+    if (!core_.bands.begin_reset(band)) continue;
+    const bool conventional =
+        core_.device.geometry().band_kinds[band.value] == device::BandKind::kConventional;
+    const Result<> reset = conventional ? ok() : core_.device.reset(band);
+    const Result<> erased = reset ? erase_band_logs(core_.store, band) : reset;
+    if (!erased) {
+      log::error("band {}: cannot be reset: {}", band.value, describe(erased.error()));
+    }
+    core_.bands.finish_reset(band, erased.has_value());
+    ++core_.counters.bands_reset;
+    ++count;
+  }
+  return count;
+}
+
+Result<std::size_t> Collector::reset_empty_bands() {
+  MutexLock lock(work_mu_);
+  return reset_locked();
+}
+
+// ---- Moving ---------------------------------------------------------------------------------------
+
+std::optional<BandId> Collector::pick(bool greedy) const {
+  const auto views = core_.bands.all();
+  std::uint64_t newest = 0;
+  for (const data::BandView& view : views) newest = std::max(newest, view.last_append);
+  std::vector<gc::BandUse> full, open;
+  for (const data::BandView& view : views) {
+    if (unmovable_.contains(view.band)) continue;
+    const gc::BandUse use{view.band, view.counters.appended, view.counters.live,
+                          newest - view.last_append};
+    if (view.state == data::BandState::kFull) full.push_back(use);
+    if (view.state == data::BandState::kOpen) open.push_back(use);
+  }
+  const auto victim = greedy ? gc::pick_greedy(full) : gc::pick_cost_benefit(full);
+  if (victim || !greedy) return victim;
+  return gc::pick_greedy(open);  // partly written bands only when nothing else is left
+}
+
+// The parts of what an append record brought that are still in use.
+Result<std::vector<MappedExtent>> Collector::live_of(BandId band, const meta::Item& append_item,
+                                                     InodeNo* inode) const {
+  ASSIGN_OR_RETURN(const AppendRecord record, decode_append_record(append_item.value));
+  *inode = record.inode;
+  std::vector<MappedExtent> live;
+  if (record.inode.value == 0) return live;
+  ASSIGN_OR_RETURN(auto extents,
+                   read_extents(core_.store, record.inode, record.file_block, record.blocks));
+  for (MappedExtent& extent : extents) {
+    const bool here = extent.extent.at.band == band &&
+                      extent.extent.append_record == append_item.key.offset;
+    if (here) live.push_back(std::move(extent));
+  }
+  return live;
+}
+
+Result<> Collector::evacuate(BandId band) {
+  const data::BandPin pin = core_.bands.pin(band);
+  std::uint64_t next_rba = 0;
+  std::vector<Copy> copies;
+  std::size_t blocks = 0;
+  for (;;) {
+    ASSIGN_OR_RETURN(const auto records,
+                     core_.store.scan(key_of(band, Kind::kAppendRecord, next_rba),
+                                      key_of(band, Kind::kAppendRecord, meta::kMaxOffset),
+                                      kRecordsAScan));
+    for (const meta::Item& item : records) {
+      InodeNo inode;
+      ASSIGN_OR_RETURN(auto live, live_of(band, item, &inode));
+      for (MappedExtent& extent : live) {
+        AlignedBuffer bytes(std::size_t{extent.extent.blocks()} * kBlockBytes);
+        const auto read = data::read_verified(core_.device, extent.extent.at, extent.extent.crcs,
+                                              bytes.span());
+        if (!read) {
+          unmovable_.insert(band);
+          log::error("inode {} block {}: cannot be moved out of band {}: {}", inode.value,
+                     extent.file_block, band.value, describe(read.error()));
+          continue;
+        }
+        blocks += extent.extent.blocks();
+        copies.push_back({inode, std::move(extent), std::move(bytes), {}});
+      }
+      next_rba = item.key.offset + 1;
+      if (blocks >= kUnitBlocks) {
+        TRY(move(copies));
+        copies.clear();
+        blocks = 0;
+      }
+    }
+    if (records.size() < kRecordsAScan) break;
+  }
+  return copies.empty() ? ok() : move(copies);
+}
+
+// Appends the copies to the collector's bands and points the map to them.
+Result<> Collector::move(std::vector<Copy>& copies) {
+  std::size_t at = 0;
+  while (at < copies.size()) {
+    ASSIGN_OR_RETURN(data::Lease lease,
+                     core_.appender.lease(data::Stream::kCollector, kUnitBlocks));
+    // Copies stay whole: a band's last blocks may stay unused by the collector, to be used by others.
+    std::size_t end = at, blocks = 0;
+    std::vector<device::Piece> pages;
+    while (end < copies.size() &&
+           blocks + copies[end].from.extent.blocks() <= lease.room()) {
+      blocks += copies[end].from.extent.blocks();
+      const std::span<const std::byte> bytes = copies[end].bytes.span();
+      for (std::size_t i = 0; i < bytes.size(); i += kBlockBytes) {
+        pages.push_back(bytes.subspan(i, kBlockBytes));
+      }
+      ++end;
+    }
+    if (end == at) {  // the rest of the band is too small for the next copy: cut that in two
+      const std::uint32_t room = lease.room();
+      if (room == 0) continue;
+      Copy& whole = copies[at];
+      const std::uint32_t rest = whole.from.extent.blocks() - room;
+      Copy tail{whole.inode, part_of(whole.from, room, rest),
+                AlignedBuffer(std::size_t{rest} * kBlockBytes), {}};
+      std::ranges::copy(whole.bytes.span().subspan(std::size_t{room} * kBlockBytes),
+                        tail.bytes.data());
+      Copy head{whole.inode, part_of(whole.from, 0, room),
+                AlignedBuffer(std::size_t{room} * kBlockBytes), {}};
+      std::ranges::copy(whole.bytes.span().first(std::size_t{room} * kBlockBytes),
+                        head.bytes.data());
+      copies[at] = std::move(head);
+      copies.insert(copies.begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(tail));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const data::Placed placed, lease.append(pages));
+    core_.counters.collector_blocks += placed.blocks();
+    std::uint32_t rba = placed.at.rba;
+    for (std::size_t i = at; i < end; ++i) {
+      copies[i].to = {placed.at.band, rba};
+      rba += copies[i].from.extent.blocks();
+    }
+    TRY(record(std::span(copies).subspan(at, end - at), lease));
+    at = end;
+  }
+  return ok();
+}
+
+// One batch for each copy: the parts of the map that still point to the old place get the new one.
+Result<> Collector::record(std::span<Copy> copies, data::Lease& lease) {
+  for (Copy& copy : copies) {
+    const std::uint32_t blocks = copy.from.extent.blocks();
+    MapChange change(core_.store, copy.inode);
+    meta::Batch batch;
+    const std::int64_t moved[] = {0, 0, blocks};
+    batch.add(key_of(kVolumeOwner, Kind::kCounters), moved);
+
+    auto inode = core_.inodes.get(copy.inode);
+    if (!inode && inode.error() != Errc::kStale) return fail(inode.error());
+    std::optional<WriterLock> lock;
+    if (inode) lock.emplace((*inode)->mu);
+    const bool there = inode && !(*inode)->gone;
+    std::uint32_t done = 0;
+    if (there) {
+      ASSIGN_OR_RETURN(const auto now, read_extents(core_.store, copy.inode,
+                                                    copy.from.file_block, blocks));
+      for (const MappedExtent& extent : now) {
+        const auto skip = static_cast<std::uint32_t>(extent.file_block - copy.from.file_block);
+        const BandAddress was{copy.from.extent.at.band, copy.from.extent.at.rba + skip};
+        if (extent.extent.at != was) continue;  // overwritten meanwhile
+        if (skip > done) change.lost({copy.to.band, copy.to.rba + done}, skip - done);
+        ExtentRecord moved_extent = extent.extent;
+        moved_extent.at = {copy.to.band, copy.to.rba + skip};
+        moved_extent.append_record = moved_extent.at.rba;
+        TRY(change.map(extent.file_block, moved_extent));
+        done = skip + moved_extent.blocks();
+      }
+    }
+    if (done < blocks) change.lost({copy.to.band, copy.to.rba + done}, blocks - done);
+    change.put_into(batch);
+    TRY(core_.store.apply(batch, meta::Reserve::kDelete));
+    change.account(core_.bands);
+    if (there) ++(*inode)->map_version;
+    lease.recorded(blocks);
+  }
+  return ok();
+}
+
+Result<bool> Collector::clean_locked(bool greedy) {
+  const auto victim = pick(greedy);
+  if (!victim) return false;
+  if (!core_.bands.seal(*victim)) return false;
+  TRY(evacuate(*victim));
+  ++core_.counters.bands_cleaned;
+  TRY(reset_locked());
+  return true;
+}
+
+Result<bool> Collector::clean_one(bool greedy) {
+  MutexLock lock(work_mu_);
+  return clean_locked(greedy);
+}
+
+bool Collector::make_room() {
+  MutexLock lock(work_mu_);
+  const auto reset = reset_locked();
+  if (!reset) return false;
+  if (*reset > 0) return true;
+  const auto cleaned = clean_locked(true);
+  return cleaned && *cleaned;
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,58 @@
+// The garbage collector's mechanism: moves what is live out of a band, resets bands that hold nothing.
+// What to clean and when is src/gc's business.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "fs/core.h"
+#include "fs/extents.h"
+
+namespace lazyfs::fs {
+
+// Moving is optimistic: blocks are copied without a lock; then, under the inode's lock and in one batch,
+// the extents that still point to the old place get the new one. What a user has overwritten meanwhile
+// makes the copy garbage. A crash at any step leaves either the old or the new place in the map.
+//
+// A band is reset (rule 2) after the batch that took its last live block away is durable (a commit lies
+// between), and when no reader has it pinned; then its logs are erased. A crash between the two is
+// finished at the next mount, which resets every written band without live blocks.
+//
+// Thread-safe: work_mu_ lets one thread work at a time, and is held over I/O. No inode lock or token is
+// waited for while it is held but those of inodes whose blocks move, and their holders never wait for it.
+class Collector {
+ public:
+  explicit Collector(const Core& core) : core_(core) {}
+
+  // Resets the bands that hold nothing live, once a commit has made that durable. Returns how many.
+  Result<std::size_t> reset_empty_bands() EXCLUDES(work_mu_);
+  // Cleans the best victim, whole, and resets it. False when no band is worth it.
+  // `greedy`: the band with the most dead blocks, for when space is short.
+  Result<bool> clean_one(bool greedy) EXCLUDES(work_mu_);
+  // For writers that find no band to append to. False when nothing could be freed.
+  bool make_room() EXCLUDES(work_mu_);
+
+ private:
+  struct Copy;  // a live run and where it was copied to
+
+  Result<std::size_t> reset_locked() REQUIRES(work_mu_);
+  Result<bool> clean_locked(bool greedy) REQUIRES(work_mu_);
+  std::optional<BandId> pick(bool greedy) const REQUIRES(work_mu_);
+  Result<> evacuate(BandId band) REQUIRES(work_mu_);
+  Result<std::vector<MappedExtent>> live_of(BandId band, const meta::Item& append_item,
+                                            InodeNo* inode) const;
+  Result<> move(std::vector<Copy>& copies) REQUIRES(work_mu_);
+  Result<> record(std::span<Copy> copies, data::Lease& lease);
+
+  const Core& core_;
+  Mutex work_mu_;
+  std::set<BandId> unmovable_ GUARDED_BY(work_mu_);  // hold blocks that cannot be read
+};
+
+// Takes all items of a band's append and delete logs out, and its summary.
+Result<> erase_band_logs(meta::Store& store, BandId band);
+
+}  // namespace lazyfs::fs

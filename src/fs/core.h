@@ -1,0 +1,45 @@
+// What the parts of a mounted volume share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "data/appender.h"
+#include "data/band_table.h"
+#include "data/page_pool.h"
+#include "device/device.h"
+#include "fs/dirty_list.h"
+#include "fs/inode.h"
+#include "fs/volume.h"
+#include "meta/store.h"
+
+namespace lazyfs::fs {
+
+// Counters of work, for stats. Since the mount unless said otherwise.
+struct Counters {
+  std::atomic<std::uint64_t> user_blocks{0};       // data blocks appended for users
+  std::atomic<std::uint64_t> collector_blocks{0};  // data blocks appended by the collector
+  std::atomic<std::uint64_t> inline_files{0};      // files written into the tree
+  std::atomic<std::uint64_t> bands_reset{0};
+  std::atomic<std::uint64_t> bands_cleaned{0};
+  std::atomic<std::uint64_t> stalls{0};            // writers that waited for memory or space
+  std::atomic<std::uint64_t> stall_ns_max{0};
+  std::atomic<std::uint64_t> checksum_errors{0};
+};
+
+// Constant after the mount, but for the states behind the references, each thread-safe by itself.
+struct Core {
+  device::Device& device;
+  meta::Store& store;
+  Clock& clock;
+  const MountOptions& options;
+  data::BandTable& bands;
+  data::Appender& appender;
+  data::PagePool& pages;
+  InodeTable& inodes;
+  DirtyList& dirty;
+  Counters& counters;
+};
+
+}  // namespace lazyfs::fs

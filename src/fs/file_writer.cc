@@ -1,0 +1,219 @@
+#include "fs/file_writer.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "fs/extents.h"
+#include "fs/write_back.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr int kMaxTries = 1000;           // of a write whose blocks change while they are loaded
+constexpr std::size_t kExtentsABatch = 128;
+
+// A program that may not keep set-ID bits loses them: set-user-ID always, set-group-ID when the group
+// may execute (else the bit means something else).
+void drop_set_id(InodeRecord& record) {
+  record.mode &= ~static_cast<std::uint32_t>(S_ISUID);
+  if (record.mode & S_IXGRP) record.mode &= ~static_cast<std::uint32_t>(S_ISGID);
+}
+
+}  // namespace
+
+struct FileWriter::Write {
+  std::uint64_t offset = 0;
+  std::span<const std::byte> bytes;
+  bool clear_set_id = false;
+  std::size_t pages = 0;  // reservation that was not available
+  std::vector<std::uint64_t> missing;
+  std::vector<std::pair<std::uint64_t, FileReader::Block>> loaded;  // by block
+};
+
+Result<FileWriter::Step> FileWriter::try_write(const InodeRef& inode, Write& w) {
+  WriterLock lock(inode->mu);
+  if (inode->gone) return fail(Errc::kStale);
+  if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
+  if (!inode->buffer) inode->buffer = std::make_unique<data::WriteBuffer>(core_.pages);
+  data::WriteBuffer& buffer = *inode->buffer;
+
+  w.missing = buffer.needs_old(w.offset, w.bytes.size());
+  for (const std::uint64_t block : w.missing) {
+    if (block * kBlockBytes >= inode->record.size) continue;  // zeros
+    const auto found = std::ranges::find(w.loaded, block, [](const auto& l) { return l.first; });
+    if (found == w.loaded.end() || found->second.map_version != inode->map_version) {
+      return Step::kNeedsBlocks;
+    }
+  }
+  w.pages = buffer.new_pages(w.offset, w.bytes.size());
+  if (!core_.bands.reserve(w.pages)) return Step::kNeedsSpace;
+  static const AlignedBuffer kZeros = AlignedBuffer::zeroed(kBlockBytes);
+  for (const std::uint64_t block : w.missing) {
+    const auto found = std::ranges::find(w.loaded, block, [](const auto& l) { return l.first; });
+    const bool behind_end = block * kBlockBytes >= inode->record.size;
+    buffer.provide(block, behind_end ? kZeros.span() : found->second.bytes.span());
+  }
+  buffer.write(w.offset, w.bytes);
+
+  inode->record.size = std::max(inode->record.size, w.offset + w.bytes.size());
+  inode->record.modification = inode->record.change = core_.clock.now();
+  if (w.clear_set_id) drop_set_id(inode->record);
+  inode->record_dirty = true;
+  core_.dirty.add(inode, core_.clock.monotonic());
+  return Step::kDone;
+}
+
+Result<> FileWriter::load_missing(Inode& inode, Write& w) {
+  w.loaded.clear();
+  for (const std::uint64_t block : w.missing) {
+    ASSIGN_OR_RETURN(auto stored, reader_.stored_block(inode, block));
+    w.loaded.emplace_back(block, std::move(stored));
+  }
+  return ok();
+}
+
+Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
+                           std::span<const std::byte> from, bool clear_set_id) {
+  if (from.empty()) return ok();
+  if (offset > kMaxFileBytes || from.size() > kMaxFileBytes - offset) return fail(Errc::kFileTooBig);
+  if (core_.options.read_only) return fail(Errc::kReadOnly);
+  if (core_.store.failed()) return fail(Errc::kLogFailed);
+  throttle_();
+  Write w{.offset = offset, .bytes = from, .clear_set_id = clear_set_id};
+  for (int i = 0; i < kMaxTries; ++i) {
+    ASSIGN_OR_RETURN(const Step step, try_write(inode, w));
+    switch (step) {
+      case Step::kDone: return ok();
+      case Step::kNeedsBlocks: TRY(load_missing(*inode, w)); break;
+      case Step::kNeedsSpace:
+        if (!make_room_()) return fail(Errc::kNoSpace);
+        break;
+    }
+  }
+  return fail(Errc::kNoSpace);
+}
+
+// ---- Truncating -----------------------------------------------------------------------------------
+
+Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
+                     std::uint64_t from_block) {
+  for (;;) {
+    // From the end, so that a crash in between leaves a shorter tail to free.
+    std::vector<MappedExtent> last;
+    std::uint64_t end = meta::kMaxOffset;
+    while (last.size() < kExtentsABatch) {
+      const std::uint64_t lowest =
+          from_block - std::min<std::uint64_t>(from_block, kMaxExtentBlocks - 1);
+      if (end <= lowest) break;
+      ASSIGN_OR_RETURN(const auto item,
+                       core.store.last_in(key_of(inode.no, Kind::kExtent, lowest),
+                                          key_of(inode.no, Kind::kExtent, end - 1)));
+      if (!item) break;
+      ASSIGN_OR_RETURN(auto extent, decode_extent(item->value));
+      MappedExtent mapped{item->key.offset, std::move(extent)};
+      end = mapped.file_block;
+      if (mapped.end() <= from_block) break;
+      last.push_back(std::move(mapped));
+    }
+    if (last.empty()) return ok();
+    const std::uint64_t first = std::max(from_block, last.back().file_block);
+    MapChange change(core.store, inode.no);
+    TRY(change.unmap(first, last.front().end() - first));
+    record.blocks += static_cast<std::uint64_t>(change.blocks_delta());
+    meta::Batch batch;
+    change.put_into(batch);
+    batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
+    TRY(core.store.apply(batch, meta::Reserve::kDelete));
+    change.account(core.bands);
+    ++inode.map_version;
+    inode.record.blocks = record.blocks;
+    if (last.size() < kExtentsABatch) return ok();
+  }
+}
+
+// Cuts the stored part of the file: inline bytes and extents behind the new end, which `record` has.
+Result<> FileWriter::cut_map(Inode& inode, InodeRecord& record, std::uint64_t from_block) {
+  meta::Batch batch;
+  const bool has_blocks = record.blocks > 0;
+  batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
+  ASSIGN_OR_RETURN(const auto inline_value, core_.store.get(key_of(inode.no, Kind::kInline)));
+  if (inline_value && record.size == 0) {
+    batch.erase(key_of(inode.no, Kind::kInline));
+  } else if (inline_value && inline_value->size() > record.size) {
+    batch.put(key_of(inode.no, Kind::kInline), std::span<const std::byte>(*inline_value)
+                                                   .first(record.size));
+  }
+  // Freeing blocks may take several batches: a crash in between is finished at the next mount.
+  const meta::Key orphan = key_of(kVolumeOwner, Kind::kOrphan, inode.no.value);
+  if (has_blocks) batch.put(orphan, encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+  TRY(core_.store.apply(batch, meta::Reserve::kDelete));
+  inode.inline_known = true;
+  inode.inline_bytes = inline_value ? std::min<std::uint64_t>(inline_value->size(), record.size) : 0;
+  ++inode.map_version;
+  if (!has_blocks) return ok();
+  TRY(free_blocks(core_, inode, record, from_block));
+  if (record.links == 0) return ok();  // its orphan record says kDelete by now
+  meta::Batch last;
+  last.erase(orphan);
+  TRY(core_.store.apply(last, meta::Reserve::kDelete));
+  return ok();
+}
+
+Result<> FileWriter::truncate_locked(const InodeRef& ref, std::uint64_t size,
+                                     const FileReader::Block& tail) {
+  Inode& inode = *ref;
+  WriterLock lock(inode.mu);
+  if (inode.gone) return fail(Errc::kStale);
+  if (!S_ISREG(inode.record.mode)) return fail(Errc::kInvalid);
+  const std::uint64_t old_size = inode.record.size;
+  const std::uint64_t end_block = blocks_for(size);
+  if (size < old_size) {
+    if (inode.buffer) core_.bands.release(inode.buffer->drop_from(end_block));
+    // Bytes behind the end are zeros, so that they read as zeros when the file grows again.
+    const std::size_t in_tail = size % kBlockBytes;
+    const std::uint64_t tail_block = size / kBlockBytes;
+    if (in_tail != 0) {
+      if (!inode.buffer) inode.buffer = std::make_unique<data::WriteBuffer>(core_.pages);
+      if (!inode.buffer->has_dirty(tail_block) && tail.bytes) {
+        core_.bands.reserve_always(1);
+        inode.buffer->provide(tail_block, tail.bytes.span());
+      }
+      if (inode.buffer->has_dirty(tail_block)) inode.buffer->zero_tail(tail_block, in_tail);
+    }
+  }
+  const bool clean = !inode.buffer || inode.buffer->clean();
+  const std::uint64_t tree_size = clean ? size : std::min(inode.tree_size, size);
+  InodeRecord record = inode.record;
+  record.size = size;
+  record.modification = record.change = core_.clock.now();
+  const std::uint64_t old_tree_size = std::exchange(inode.tree_size, tree_size);
+  const auto cut = cut_map(inode, record, end_block);
+  if (!cut && size > old_size) {
+    inode.tree_size = old_tree_size;
+    return fail(cut.error());
+  }
+  inode.record = record;
+  inode.record_dirty = !clean;
+  if (!clean) core_.dirty.add(ref, core_.clock.monotonic());
+  return cut;
+}
+
+Result<> FileWriter::truncate(const InodeRef& inode, std::uint64_t size) {
+  if (size > kMaxFileBytes) return fail(Errc::kFileTooBig);
+  if (core_.options.read_only) return fail(Errc::kReadOnly);
+  // With the token no block is being written, and only the collector moves blocks, which keeps contents.
+  const WriteBackToken token(inode);
+  FileReader::Block tail;
+  std::uint64_t old_size = 0;
+  {
+    ReaderLock lock(inode->mu);
+    old_size = inode->record.size;
+  }
+  if (size < old_size && size % kBlockBytes != 0) {
+    ASSIGN_OR_RETURN(tail, reader_.stored_block(*inode, size / kBlockBytes));
+  }
+  return truncate_locked(inode, size, tail);
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,55 @@
+// Changes the contents of files: writing into the write buffer, truncating.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/result.h"
+#include "fs/core.h"
+#include "fs/file_reader.h"
+
+namespace lazyfs::fs {
+
+// Thread-safe.
+class FileWriter {
+ public:
+  // `make_room` is called without locks when no space can be reserved; false: nothing helped.
+  // `throttle` is called without locks before each write and may wait for memory.
+  FileWriter(const Core& core, FileReader& reader, std::function<bool()> make_room,
+             std::function<void()> throttle)
+      : core_(core),
+        reader_(reader),
+        make_room_(std::move(make_room)),
+        throttle_(std::move(throttle)) {}
+
+  // Space is reserved here, so that writing back later cannot fail for it. All or nothing.
+  Result<> write(const InodeRef& inode, std::uint64_t offset, std::span<const std::byte> from,
+                 bool clear_set_id);
+  // Sets the size; what is cut off is freed, what is added reads as zeros.
+  Result<> truncate(const InodeRef& inode, std::uint64_t size);
+
+ private:
+  enum class Step : std::uint8_t { kDone, kNeedsSpace, kNeedsBlocks };
+  struct Write;
+
+  Result<Step> try_write(const InodeRef& inode, Write& write);
+  Result<> load_missing(Inode& inode, Write& write);
+  Result<> truncate_locked(const InodeRef& inode, std::uint64_t size,
+                           const FileReader::Block& tail);
+  Result<> cut_map(Inode& inode, InodeRecord& record, std::uint64_t from_block)
+      REQUIRES(inode.mu);
+
+  const Core& core_;
+  FileReader& reader_;
+  const std::function<bool()> make_room_;
+  const std::function<void()> throttle_;
+};
+
+// Frees the blocks of the file from `from_block` on, in as many batches as it takes, and keeps
+// record.blocks and the inode's item in step. What a crash leaves undone is found by the orphan record,
+// which the caller has put before.
+Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record, std::uint64_t from_block)
+    REQUIRES(inode.mu);
+
+}  // namespace lazyfs::fs

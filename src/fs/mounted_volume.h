@@ -1,0 +1,135 @@
+// The volume: its parts put together, its threads, and each operation handed to the part that does it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "base/mutex.h"
+#include "fs/collector.h"
+#include "fs/core.h"
+#include "fs/directory.h"
+#include "fs/file_reader.h"
+#include "fs/file_writer.h"
+#include "fs/numbers.h"
+#include "fs/reaper.h"
+#include "fs/recovery.h"
+#include "fs/volume.h"
+#include "fs/write_back.h"
+#include "fs/xattr.h"
+
+namespace lazyfs::fs {
+
+struct OpenFile {
+  InodeRef inode;
+  std::atomic<std::uint64_t> errors_seen{0};  // of Inode::write_errors
+};
+
+// Threads, when options.background:
+//   writer       writes back what is old, or what memory needs; commits every commit_interval
+//   housekeeper  deletes unnamed inodes, resets empty bands, collects garbage by urgency
+// Lock order: ARCHITECTURE.md. wake_mu_ is a leaf.
+class MountedVolume final : public Volume {
+ public:
+  MountedVolume(device::Device& device, const MountOptions& options, Clock& clock,
+                std::unique_ptr<meta::Store> store);
+  ~MountedVolume() override;
+  Result<> start();
+
+  Result<> unmount() override;
+  Result<Attributes> lookup(InodeNo parent, std::string_view name) override;
+  void forget(InodeNo inode, std::uint64_t lookups) override;
+  Result<Attributes> make_node(InodeNo parent, std::string_view name, std::uint32_t mode,
+                               std::uint64_t rdev, Owner owner) override;
+  Result<Attributes> make_directory(InodeNo parent, std::string_view name, std::uint32_t mode,
+                                    Owner owner) override;
+  Result<Attributes> make_symlink(InodeNo parent, std::string_view name, std::string_view target,
+                                  Owner owner) override;
+  Result<Attributes> link(InodeNo inode, InodeNo parent, std::string_view name) override;
+  Result<> unlink(InodeNo parent, std::string_view name) override;
+  Result<> remove_directory(InodeNo parent, std::string_view name) override;
+  Result<> rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
+                  std::string_view to_name, RenameFlags flags) override;
+  Result<std::string> read_link(InodeNo inode) override;
+  Result<std::vector<DirectoryEntry>> read_directory(InodeNo directory, std::uint64_t cookie,
+                                                     std::size_t max_entries) override;
+  Result<InodeNo> parent_of(InodeNo directory) override;
+  Result<Attributes> lookup_inode(InodeNo inode) override;
+  Result<Attributes> get_attributes(InodeNo inode) override;
+  Result<Attributes> set_attributes(InodeNo inode, const AttributeChange& change) override;
+  Result<Created> create(InodeNo parent, std::string_view name, std::uint32_t mode,
+                         Owner owner) override;
+  Result<OpenFile*> open(InodeNo inode) override;
+  void release(OpenFile* file) override;
+  Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to) override;
+  Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
+                 bool clear_set_id) override;
+  Result<> flush(OpenFile* file) override;
+  Result<> fsync(InodeNo inode, OpenFile* file, bool data_only) override;
+  Result<> fsync_directory(InodeNo directory) override;
+  Result<> sync() override;
+  Result<std::string> get_xattr(InodeNo inode, std::string_view name) override;
+  Result<> set_xattr(InodeNo inode, std::string_view name, std::string_view value,
+                     XattrMode mode) override;
+  Result<> remove_xattr(InodeNo inode, std::string_view name) override;
+  Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
+  Result<SpaceReport> space() override;
+  Result<> collect_garbage() override;
+  std::string stats_json() override;
+  void tick() override;
+  void shut_down() override;
+
+ private:
+  Result<> check_usable(bool for_change) const;
+  Result<Attributes> attributes_with_lookup(const InodeRef& inode);
+  Result<Attributes> make(InodeNo parent, std::string_view name, const InodeRecord& record,
+                          const Directories::Extras& extras = {});
+  Result<> change_inode(const InodeRef& inode, const AttributeChange& change);
+  void note_access(const InodeRef& inode);
+  Result<> report_errors(OpenFile* file);
+  Result<> finish_orphans();
+
+  void throttle();
+  bool make_space();
+  void write_old(bool everything);
+  void keep_house();
+  void run_writer();
+  void run_housekeeper();
+  void stop_threads();
+  void wake();
+
+  device::Device& device_;
+  const MountOptions options_;
+  Clock& clock_;
+  const std::unique_ptr<meta::Store> store_;
+  const std::uint64_t seed_;
+  const CounterRecord at_mount_;
+  Counters counters_;
+
+  data::PagePool pages_;
+  data::BandTable bands_;
+  std::atomic<std::uint64_t> random_state_;
+  data::Appender appender_;
+  Reaper reaper_;
+  InodeTable inodes_;
+  DirtyList dirty_;
+  const Core core_;
+  InodeNumbers numbers_;
+  Directories directories_;
+  Xattrs xattrs_;
+  FileReader reader_;
+  Collector collector_;
+  WriteBack write_back_;
+  FileWriter writer_;
+
+  std::atomic<bool> shut_down_{false};
+  Mutex wake_mu_;
+  CondVar wake_writer_, wake_housekeeper_, pages_freed_;
+  bool stopping_ GUARDED_BY(wake_mu_) = false;
+  bool work_waiting_ GUARDED_BY(wake_mu_) = false;
+  std::thread writer_thread_, housekeeper_thread_;
+};
+
+}  // namespace lazyfs::fs

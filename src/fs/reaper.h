@@ -1,0 +1,38 @@
+// Deletes inodes that have lost their last name and their last user.
+#pragma once
+
+#include <deque>
+#include <functional>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "fs/core.h"
+
+namespace lazyfs::fs {
+
+// An inode that loses its last link gets an orphan record in the batch that removes its name; when the
+// last reference is gone it comes here, and its items and that record go together, so that a crash at
+// any point leaves either the record (and the next mount deletes the inode) or nothing.
+//
+// Thread-safe. mu_ is a leaf lock.
+class Reaper {
+ public:
+  // `wake` is called when there is work; it must not block.
+  explicit Reaper(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void add(InodeRef inode) EXCLUDES(mu_);
+  // Deletes what is waiting. Errors are logged; the inode is tried again at the next mount.
+  void run(const Core& core) EXCLUDES(mu_);
+  std::size_t waiting() const EXCLUDES(mu_);
+  void drop_all() EXCLUDES(mu_);  // forgets the queue, before the inode table ends
+
+ private:
+  const std::function<void()> wake_;
+  mutable Mutex mu_;
+  std::deque<InodeRef> queue_ GUARDED_BY(mu_);
+};
+
+// Deletes one inode with everything it has. Requires that it has no links.
+Result<> delete_inode(const Core& core, const InodeRef& inode);
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,70 @@
+// Brings file data from the write buffer to bands, and inodes to the tree.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "fs/core.h"
+#include "fs/extents.h"
+
+namespace lazyfs::fs {
+
+// The right to write an inode back; one holder at a time (I4). Truncating takes it too, so that no block
+// is being written while it is cut off.
+class WriteBackToken {
+ public:
+  explicit WriteBackToken(InodeRef inode);  // waits
+  WriteBackToken(WriteBackToken&&) = default;
+  ~WriteBackToken();
+
+ private:
+  InodeRef inode_;
+};
+
+// How it goes, for a group of inodes (`docs/` life of a write): dirty pages are frozen; a band is leased
+// and they are appended to it, one contiguous piece; then inode by inode, in the order of the RBAs, one
+// batch maps them. Data lies in the bands before any batch refers to it, and Store::commit() flushes
+// the device before it writes the log: rule 1.
+//
+// Thread-safe: several threads may write different inodes back.
+class WriteBack {
+ public:
+  // `make_room` is called without locks when no band is free to append to; false: nothing helped.
+  // `progress` is called when pages were given back.
+  WriteBack(const Core& core, std::function<bool()> make_room, std::function<void()> progress)
+      : core_(core), make_room_(std::move(make_room)), progress_(std::move(progress)) {}
+
+  // Writes everything of one inode that is dirty now.
+  Result<> write_inode(const InodeRef& inode);
+  // Writes back inodes that have been dirty since `before`; small ones share appends. Goes on after an
+  // error, which the inodes keep for their open files; returns the first.
+  Result<> write_dirty(std::chrono::nanoseconds before);
+
+ private:
+  static constexpr std::size_t kGroupBlocks = 2048;  // 8 MiB an append
+  struct Member;   // one inode of a group
+  struct Segment;  // consecutive file blocks of a member that one append has placed
+
+  Result<std::size_t> collect(const InodeRef& inode, std::size_t max_blocks,
+                              std::vector<Member>& group);
+  Result<> put_record(Inode& inode) REQUIRES(inode.mu);
+  Result<bool> write_inline(Inode& inode) REQUIRES(inode.mu);
+  Result<> append_group(std::vector<Member>& group);
+  Result<std::size_t> append_once(std::vector<Member>& group, std::span<const device::Piece> pages,
+                                  std::size_t first_page);
+  Result<> record(Member& member, std::span<const Segment> segments);
+  void finish(Member& member, bool good, Errc error);
+  Result<> flush_group(std::vector<Member>& group);
+
+  const Core& core_;
+  const std::function<bool()> make_room_;
+  const std::function<void()> progress_;
+  // One pass over the dirty list at a time: a pass holds the tokens of a whole group, and two passes
+  // could wait for each other's. Held over I/O; taken before tokens and inode locks.
+  Mutex pass_mu_;
+};
+
+}  // namespace lazyfs::fs
