@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/buffer.h"
 #include "base/log.h"
 #include "gc/victim.h"
 

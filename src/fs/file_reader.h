@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/result.h"
 #include "fs/core.h"
 #include "fs/extents.h"
