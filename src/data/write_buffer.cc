@@ -52,13 +52,17 @@ void WriteBuffer::provide(std::uint64_t block, std::span<const std::byte> conten
 }
 
 void WriteBuffer::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  // Taken at once, so that they lie side by side.
+  std::vector<std::byte*> fresh(new_pages(offset, bytes.size()));
+  pool_.take(fresh);
+  auto next_fresh = fresh.begin();
   auto hint = dirty_.lower_bound(offset / kBlockBytes);
   while (!bytes.empty()) {
     const std::uint64_t block = offset / kBlockBytes;
     const std::size_t at = offset % kBlockBytes;
     const std::size_t length = std::min<std::size_t>(bytes.size(), kBlockBytes - at);
     if (hint == dirty_.end() || hint->first != block) {
-      std::byte* page = pool_.take();
+      std::byte* page = *next_fresh++;
       if (length < kBlockBytes) {  // partly covered, and not dirty: it is being written (W1)
         const auto old = writing_.find(block);
         CHECK(old != writing_.end());
@@ -71,6 +75,7 @@ void WriteBuffer::write(std::uint64_t offset, std::span<const std::byte> bytes) 
     offset += length;
     bytes = bytes.subspan(length);
   }
+  CHECK(next_fresh == fresh.end());
 }
 
 std::vector<DirtyRun> WriteBuffer::begin_writing(std::size_t max_blocks) {
@@ -89,7 +94,10 @@ std::vector<DirtyRun> WriteBuffer::begin_writing(std::size_t max_blocks) {
 }
 
 void WriteBuffer::finish_writing() {
-  for (const auto& [block, page] : writing_) pool_.give_back(page);
+  std::vector<std::byte*> pages;
+  pages.reserve(writing_.size());
+  for (const auto& [block, page] : writing_) pages.push_back(page);
+  pool_.give_back(pages);
   writing_.clear();
 }
 

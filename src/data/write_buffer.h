@@ -1,5 +1,5 @@
-// One file's data that is not on the device yet: blocks written by users ("dirty"), and blocks that are
-// being written back just now ("writing").
+// One file's data that is not on the device yet: blocks written by users ("dirty"), and blocks that
+// are being written back just now ("writing").
 #pragma once
 
 #include <array>
@@ -14,16 +14,17 @@
 
 namespace lazyfs::data {
 
-// Consecutive blocks to be written back. The pages live, unchanged, until finish_ or abort_writing().
+// Consecutive blocks to be written back. The pages live, unchanged, until finish_ or
+// abort_writing().
 struct DirtyRun {
   std::uint64_t first_block = 0;
   std::vector<std::span<const std::byte>> pages;  // kBlockBytes each
 };
 
 // Invariants:
-//   W1  a page in writing_ never changes; a write to such a block makes a page in dirty_, which wins
-//   W2  at most one writing back is under way: writing_ is empty before begin_writing()
-//   W3  every page belongs to exactly one of the two maps and goes back to the pool once
+//   W1  a page in writing_ never changes; a write to such a block makes a page in dirty_, which
+//   wins W2  at most one writing back is under way: writing_ is empty before begin_writing() W3
+//   every page belongs to exactly one of the two maps and goes back to the pool once
 // Not thread-safe: the inode's lock guards it.
 class WriteBuffer {
  public:
@@ -32,8 +33,8 @@ class WriteBuffer {
   WriteBuffer(const WriteBuffer&) = delete;
   WriteBuffer& operator=(const WriteBuffer&) = delete;
 
-  // The blocks, at most two, that write(offset, length) covers in part and whose contents are not here:
-  // the caller must provide() them first (zeros for what lies in a hole or behind the end).
+  // The blocks, at most two, that write(offset, length) covers in part and whose contents are not
+  // here: the caller must provide() them first (zeros for what lies in a hole or behind the end).
   std::vector<std::uint64_t> needs_old(std::uint64_t offset, std::size_t length) const;
   // How many pages write(offset, length) will take from the pool.
   std::size_t new_pages(std::uint64_t offset, std::size_t length) const;
