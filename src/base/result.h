@@ -27,7 +27,7 @@ namespace lazyfs {
   X(kDeviceWrite, EIO, "the device failed to write")                                             \
   X(kDeviceFlush, EIO, "the device failed to flush")                                             \
   X(kDeviceNoSpace, ENOSPC, "the file that holds the image has no space left")                   \
-  X(kDeviceMissing, ENOENT, "no such device or image")                                           \
+  X(kDeviceMissing, ENOENT, "no such file or device")                                            \
   X(kDeviceBusy, EBUSY, "the device is in use or mounted")                                       \
   X(kDeviceAccess, EACCES, "no permission to open the device")                                   \
   X(kDeviceReadOnly, EROFS, "the device is opened for reading only")                             \

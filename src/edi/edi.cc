@@ -266,7 +266,7 @@ const char* edi_strerror(int error) {
     case EDI_NO_SPACE:
       return "no space for the image";
     case EDI_MISSING:
-      return "no such device or image";
+      return "no such file or device";
     case EDI_BUSY:
       return "the device is in use or mounted";
     case EDI_ACCESS:

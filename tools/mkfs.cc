@@ -1,0 +1,288 @@
+// mkfs.lazyfs: makes a filesystem on a banded device; a plain device or file becomes one first.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "base/size.h"
+#include "edi/create.h"
+#include "edi/image.h"
+#include "fs/format.h"
+#include "tools/contents.h"
+#include "tools/uuid.h"
+
+namespace {
+
+using namespace lazyfs;
+
+constexpr std::uint32_t kDefaultBandBlocks = (std::uint32_t{256} << 20) / kBlockBytes;
+constexpr std::uint32_t kBandsWanted = 128;
+
+// "what: why", and what to do about it where there is something.
+struct Trouble : std::runtime_error {
+  using std::runtime_error::runtime_error;
+  Trouble(const std::string& what, Errc why) : Trouble(what, describe(why)) {}
+  Trouble(const std::string& what, std::string_view why)
+      : std::runtime_error(what + ": " + std::string(why)) {}
+};
+
+struct Arguments {
+  std::string device, size, label, uuid, band_size, log_size;
+  bool force = false, quiet = false;
+};
+
+// What is to be done, before anything is.
+struct Plan {
+  std::optional<edi::CreateOptions> image;  // to be made first
+  bool is_new_file = false;                 // to be taken away again when something fails
+  fs::FormatOptions options;
+};
+
+std::uint64_t size_of(const std::string& option, const std::string& text) {
+  const auto size = parse_size(text);
+  if (!size) throw Trouble(option + " " + text, "not a size (as 256M or 8T)");
+  return *size;
+}
+
+fs::FormatOptions format_options(const Arguments& arguments) {
+  fs::FormatOptions options;
+  options.label = arguments.label;
+  options.owner = {geteuid(), getegid()};
+  const auto uuid = arguments.uuid.empty() ? new_uuid() : parse_uuid(arguments.uuid);
+  if (!uuid && arguments.uuid.empty()) throw Trouble("a new UUID", uuid.error());
+  if (!uuid) {
+    throw Trouble("-U " + arguments.uuid, "not a UUID of the form " + std::string(kUuidForm));
+  }
+  options.uuid = *uuid;
+  if (!arguments.log_size.empty()) {
+    options.log_bytes = size_of("--log-size", arguments.log_size);
+    if (options.log_bytes == 0) throw Trouble("--log-size 0", "a log cannot be empty");
+  }
+  return options;
+}
+
+// ---- geometry -----------------------------------------------------------------------------------
+
+std::uint32_t band_blocks_of(const std::string& band_size) {
+  const std::uint64_t bytes = size_of("--band-size", band_size);
+  if (bytes % kBlockBytes != 0) {
+    throw Trouble("--band-size " + band_size, "not a multiple of 4096 bytes");
+  }
+  if (bytes / kBlockBytes < fs::kMinBandBlocks) {
+    throw Trouble("--band-size " + band_size,
+                  "a band has at least " + size_text(fs::kMinBandBlocks * kBlockBytes));
+  }
+  if (bytes / kBlockBytes > UINT32_MAX) throw Trouble("--band-size " + band_size, "too large");
+  return static_cast<std::uint32_t>(bytes / kBlockBytes);
+}
+
+// Bands of 256 MiB, smaller where there would be fewer than 128.
+std::uint32_t choose_band_blocks(std::uint64_t bytes) {
+  std::uint32_t blocks = kDefaultBandBlocks;
+  for (; blocks > fs::kMinBandBlocks; blocks /= 2) {
+    const auto filled = edi::fill(bytes, blocks);
+    if (filled && filled->zones.front().count >= kBandsWanted) break;
+  }
+  return blocks;
+}
+
+edi::CreateOptions choose_image(const std::string& what, std::uint64_t bytes,
+                                const std::string& band_size) {
+  const std::uint32_t blocks =
+      band_size.empty() ? choose_band_blocks(bytes) : band_blocks_of(band_size);
+  auto image = edi::fill(bytes, blocks);
+  if (!image) {
+    throw Trouble(what, size_text(bytes) + " are too small for a filesystem (it needs " +
+                            std::to_string(fs::kMinBands) + " bands of " +
+                            size_text(std::uint64_t{blocks} * kBlockBytes) + ")");
+  }
+  image->overwrite = true;  // whether that is right has been asked before
+  return std::move(*image);
+}
+
+device::Geometry geometry_of(const edi::CreateOptions& image) {
+  device::Geometry geometry;
+  geometry.block_bytes = image.block_bytes;
+  for (const edi::Zone& zone : image.zones) {
+    geometry.band_blocks.insert(geometry.band_blocks.end(), zone.count, zone.band_blocks);
+  }
+  geometry.band_kinds.assign(geometry.band_blocks.size(), device::BandKind::kShingled);
+  return geometry;
+}
+
+void require_plan(const std::string& what, const device::Geometry& geometry,
+                  const fs::FormatOptions& options) {
+  const auto plan = fs::plan_format(geometry, options);
+  if (plan) return;
+  const std::string why(describe(plan.error()));
+  switch (plan.error()) {
+    case Errc::kFormatTooFewBands:
+      throw Trouble(what, why + ": " + std::to_string(geometry.band_count()) + ", but at least " +
+                              std::to_string(fs::kMinBands) + " of " +
+                              std::to_string(fs::kMinBandBlocks) +
+                              " blocks are needed (give more room or a smaller --band-size)");
+    case Errc::kFormatLogTooLarge:
+      throw Trouble(what, why + " (give a smaller --log-size)");
+    default:
+      throw Trouble(what, why);
+  }
+}
+
+// ---- what is there already ----------------------------------------------------------------------
+
+// An EDI that is there: it keeps its geometry.
+void plan_for_image(const Arguments& arguments, edi::Image& image, const Plan& plan) {
+  const auto found = meta::read_superblock(image);
+  const bool is_filesystem =
+      found || found.error() == Errc::kSuperblockBad || found.error() == Errc::kSuperblockVersion;
+  if (is_filesystem && !arguments.force) {
+    throw Trouble(arguments.device, "holds a lazyfs already (-f overwrites it)");
+  }
+  if (!is_filesystem && found.error() != Errc::kNoFilesystem && !arguments.force) {
+    throw Trouble(arguments.device, found.error());
+  }
+  if (!arguments.band_size.empty() && !arguments.force) {
+    throw Trouble("--band-size " + arguments.band_size,
+                  "an EDI keeps its geometry (-f makes a new one)");
+  }
+  require_plan(arguments.device, image.geometry(), plan.options);
+}
+
+void plan_for_plain(const Arguments& arguments, Plan& plan) {
+  const auto bytes = edi::backing_bytes(arguments.device);
+  if (!bytes) throw Trouble(arguments.device, bytes.error());
+  if (*bytes == 0) throw Trouble(arguments.device, "an empty file (give SIZE to make an image)");
+  if (!arguments.force) {
+    if (const auto contents = find_contents(arguments.device)) {
+      throw Trouble(arguments.device, "holds " + *contents + " already (-f overwrites it)");
+    }
+  }
+  plan.image = choose_image(arguments.device, *bytes, arguments.band_size);
+  require_plan(arguments.device, geometry_of(*plan.image), plan.options);
+}
+
+void plan_for_new_file(const Arguments& arguments, Plan& plan) {
+  struct stat st {};
+  const bool exists = stat(arguments.device.c_str(), &st) == 0;
+  if (exists && !S_ISREG(st.st_mode)) {
+    throw Trouble(arguments.device, "SIZE is for a new image file, and this is no file");
+  }
+  if (exists && !arguments.force) {
+    throw Trouble(arguments.device, "the file is there already (-f replaces it)");
+  }
+  plan.image =
+      choose_image("SIZE " + arguments.size, size_of("SIZE", arguments.size), arguments.band_size);
+  plan.is_new_file = !exists;
+  require_plan("SIZE " + arguments.size, geometry_of(*plan.image), plan.options);
+}
+
+Plan plan_for(const Arguments& arguments) {
+  Plan plan;
+  plan.options = format_options(arguments);
+  if (!arguments.size.empty()) {
+    plan_for_new_file(arguments, plan);
+    return plan;
+  }
+  const auto image = edi::open_image(arguments.device, {.read_only = true});
+  const bool new_geometry = arguments.force && !arguments.band_size.empty();
+  if (image && !new_geometry) {
+    plan_for_image(arguments, **image, plan);
+    return plan;
+  }
+  if (image) {
+    plan_for_plain(arguments, plan);
+    return plan;
+  }
+  switch (image.error()) {
+    case Errc::kEdiBadMagic:
+      plan_for_plain(arguments, plan);
+      return plan;
+    case Errc::kEdiBadVersion:
+    case Errc::kEdiBadChecksum:
+    case Errc::kEdiBadHeader:
+    case Errc::kDeviceTruncated:
+      if (!arguments.force) {
+        throw Trouble(arguments.device, std::string(describe(image.error())) +
+                                            " (-f makes a new image in its place)");
+      }
+      plan_for_plain(arguments, plan);
+      return plan;
+    case Errc::kDeviceMissing:
+      throw Trouble(arguments.device,
+                    std::string(describe(image.error())) + " (give SIZE to make an image file)");
+    default:
+      throw Trouble(arguments.device, image.error());
+  }
+}
+
+// ---- doing it -----------------------------------------------------------------------------------
+
+void print_summary(const Arguments& arguments, const device::Geometry& geometry,
+                   const fs::FormatOptions& options, const fs::FormatPlan& plan) {
+  std::printf("%s: lazyfs%s%s, UUID %s\n", arguments.device.c_str(),
+              options.label.empty() ? "" : " ", options.label.c_str(),
+              uuid_text(options.uuid).c_str());
+  const auto bytes = [](std::uint64_t blocks) { return size_text(blocks * kBlockBytes); };
+  std::printf("  bands    %u, the largest of %s\n", geometry.band_count(),
+              bytes(*std::ranges::max_element(geometry.band_blocks)).c_str());
+  std::printf("  log      %zu bands between %u and %u, %s\n", plan.log_bands.size(),
+              plan.log_bands.front().value, plan.log_bands.back().value,
+              bytes(plan.log_blocks).c_str());
+  std::printf("  files    %u bands, %s\n", plan.data_bands, bytes(plan.data_blocks).c_str());
+}
+
+void make_filesystem(const Arguments& arguments, const Plan& plan) {
+  if (plan.image) {
+    const auto made = edi::create(arguments.device, *plan.image);
+    if (!made) throw Trouble(arguments.device, made.error());
+  }
+  const auto device = edi::open(arguments.device);
+  if (!device) throw Trouble(arguments.device, device.error());
+  const auto made = fs::format(**device, plan.options);
+  if (!made) throw Trouble(arguments.device, made.error());
+  if (!arguments.quiet) print_summary(arguments, (*device)->geometry(), plan.options, *made);
+}
+
+void run(const Arguments& arguments) {
+  const Plan plan = plan_for(arguments);
+  try {
+    make_filesystem(arguments, plan);
+  } catch (const Trouble&) {
+    if (plan.is_new_file) unlink(arguments.device.c_str());
+    throw;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Makes a lazyfs on a banded device (EDI). A plain block device or file becomes an EDI first; "
+      "with SIZE a new image file is made.",
+      "mkfs.lazyfs");
+  app.set_version_flag("--version", "mkfs.lazyfs " LAZYFS_VERSION);
+  Arguments arguments;
+  app.add_flag("-f,--force", arguments.force, "overwrite what is there");
+  app.add_flag("-q,--quiet", arguments.quiet, "print nothing");
+  app.add_option("-L,--label", arguments.label, "name of the filesystem, at most 63 bytes");
+  app.add_option("-U,--uuid", arguments.uuid, "instead of a random one");
+  app.add_option("--band-size", arguments.band_size,
+                 "of a new EDI; 256M, less on a small device so that there are 128 bands");
+  app.add_option("--log-size", arguments.log_size,
+                 "of the metadata log; a 64th of the device, at most 16G, at least 4 bands");
+  app.add_option("DEVICE", arguments.device, "EDI, block device or image file")->required();
+  app.add_option("SIZE", arguments.size, "of a new image file, as 10G");
+  CLI11_PARSE(app, argc, argv);
+
+  try {
+    run(arguments);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "mkfs.lazyfs: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}
