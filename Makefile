@@ -26,6 +26,7 @@ demo-clean:     ## take the demo away
 check:          ## everything that every change must pass
 	@./packages.sh build test
 	@$(MAKE) --no-print-directory all
+	@cmake --build build -j $(JOBS) --target tests
 	$(CTEST) --preset check -j $(JOBS) </dev/null
 
 check-long: all ## system tests at full size
@@ -34,16 +35,17 @@ check-long: all ## system tests at full size
 
 check-asan:     ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@./packages.sh build test
-	@cmake --preset asan --log-level=WARNING && cmake --build --preset asan -j $(JOBS)
+	@cmake --preset asan --log-level=WARNING && cmake --build --preset asan -j $(JOBS) --target tests
 	$(CTEST) --preset asan -j $(JOBS) </dev/null
 
 check-tsan:     ## unit tests under ThreadSanitizer
 	@./packages.sh build test
-	@cmake --preset tsan --log-level=WARNING && cmake --build --preset tsan -j $(JOBS)
+	@cmake --preset tsan --log-level=WARNING && cmake --build --preset tsan -j $(JOBS) --target tests
 	$(CTEST) --preset tsan -j $(JOBS) </dev/null
 
 bench: all      ## comparisons with ext4 and with what FUSE alone costs
 	@./packages.sh bench
+	@cmake --build build -j $(JOBS) --target benchmarks
 	@bench/compare --output build/bench
 
 install: all    ## programs, libraries, header, man pages, mount helper; DESTDIR and PREFIX
