@@ -1,0 +1,81 @@
+// Mounts a lazyfs: lazyfs [-f] [-o OPTION,...] DEVICE MOUNTPOINT.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "edi/image.h"
+#include "fs/volume.h"
+#include "fuse/daemon.h"
+
+namespace {
+
+using lazyfs::Errc;
+using lazyfs::fuse::DaemonPlan;
+
+// What one can do about it, where there is something.
+std::string_view advice(Errc error) {
+  switch (error) {
+    case Errc::kEdiBadMagic:
+      return "; mkfs.lazyfs makes a device a banded one and puts a lazyfs on it";
+    case Errc::kDeviceTruncated:
+      return "; was it copied completely?";
+    case Errc::kDeviceBusy:
+      return "; is it mounted already, or still being unmounted?";
+    case Errc::kSuperblockVersion:
+      return "; a newer lazyfs made it";
+    case Errc::kDeviceReadOnly:
+      return "; mount it with -o ro";
+    case Errc::kDeviceAccess:
+      return "; mounting needs root, or to own the image";
+    default:
+      return "";
+  }
+}
+
+std::unexpected<std::string> explain(const DaemonPlan& plan, Errc error) {
+  return std::unexpected(plan.source + ": " + std::string(describe(error)) +
+                         std::string(advice(error)));
+}
+
+// Closed from the volume down to the device.
+struct MountedDevice {
+  std::unique_ptr<lazyfs::device::Device> device;
+  std::unique_ptr<lazyfs::fs::Volume> volume;
+};
+
+std::expected<std::shared_ptr<lazyfs::fs::Volume>, std::string> open_volume(
+    const DaemonPlan& plan) {
+  const auto& options = plan.options.volume;
+  auto device = lazyfs::edi::open(plan.source, {.read_only = options.read_only});
+  if (!device) return explain(plan, device.error());
+  auto mounted = std::make_shared<MountedDevice>();
+  mounted->device = std::move(*device);
+  auto volume = lazyfs::fs::Volume::mount(*mounted->device, options);
+  if (!volume) return explain(plan, volume.error());
+  mounted->volume = std::move(*volume);
+  return std::shared_ptr<lazyfs::fs::Volume>(mounted, mounted->volume.get());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Mounts the lazyfs on DEVICE, an image file or a block device, at MOUNTPOINT.");
+  app.set_version_flag("--version", "lazyfs " LAZYFS_VERSION);
+  DaemonPlan plan;
+  std::vector<std::string> options;
+  app.add_flag("-f", plan.foreground, "stay in the foreground");
+  app.add_option("-o", options, "mount options, comma-separated; man lazyfs lists them")
+      ->allow_extra_args(false);
+  app.add_option("DEVICE", plan.source)->required();
+  app.add_option("MOUNTPOINT", plan.mount_point)->required();
+  CLI11_PARSE(app, argc, argv);
+  plan.program = "lazyfs";
+  auto parsed = lazyfs::fuse::parse_options(options, geteuid() == 0);
+  if (!parsed) {
+    std::fprintf(stderr, "lazyfs: %s\n", parsed.error().c_str());
+    return 1;
+  }
+  plan.options = *std::move(parsed);
+  if (plan.options.remount) return lazyfs::fuse::remount(plan);
+  return lazyfs::fuse::run_daemon(plan, open_volume);
+}
