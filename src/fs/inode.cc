@@ -66,17 +66,26 @@ InodeRef InodeTable::insert(InodeNo number, const InodeRecord& record) {
 }
 
 void InodeTable::give_back_lookups(InodeNo number, std::uint64_t count) {
-  Inode* inode = nullptr;
+  InodeRef inode;
   {
     Shard& shard = shard_of(number);
     MutexLock lock(shard.mu);
     const auto found = shard.inodes.find(number);
     if (found == shard.inodes.end()) return;
-    inode = found->second.get();
     // The kernel may give back only what it was given; a wrong count must not free what is in use.
-    count = std::min<std::uint64_t>(count, inode->references.load());
+    count = std::min<std::uint64_t>(count, found->second->references.load());
+    inode = InodeRef(this, found->second.get());
+    inode->references.fetch_add(1, std::memory_order_relaxed);
   }
-  if (count > 0) drop(inode, count);
+  if (count > 0) drop(inode.get(), count);
+  // Without a name, what waits to be written back will never be read.
+  if (inode->references.load() != 2) return;  // `inode` and the dirty list
+  bool useless = false;
+  {
+    ReaderLock lock(inode->mu);
+    useless = inode->on_dirty_list && inode->record.links == 0 && !inode->gone;
+  }
+  if (useless && unnamed_) unnamed_(std::move(inode));
 }
 
 // `inode` may be freed by another thread as soon as the count has been lowered.

@@ -92,7 +92,8 @@ class InodeRef {
 // Thread-safe. Each shard's lock is a leaf; the tree is read without it.
 class InodeTable {
  public:
-  // `unnamed` is called with a reference when an inode without links loses its last other user.
+  // `unnamed` is called with a reference when an inode without links loses its last user, the dirty
+  // list not counted.
   InodeTable(meta::Store& store, std::function<void(InodeRef)> unnamed)
       : store_(store), unnamed_(std::move(unnamed)) {}
   ~InodeTable();

@@ -66,7 +66,7 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
 
 MountedVolume::~MountedVolume() {
   stop_threads();
-  while (auto inode = dirty_.take(kEver)) {
+  while (auto inode = dirty_.take(kEver, dirty_.end())) {
   }
   reaper_.drop_all();
 }

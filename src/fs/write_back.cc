@@ -274,7 +274,10 @@ Result<> WriteBack::write_dirty(std::chrono::nanoseconds before) {
   };
   std::vector<Member> group;
   std::size_t room = kGroupBlocks;
-  while (auto inode = core_.dirty.take(before)) {
+  // An inode comes back to the list when it is written to meanwhile or fails; it waits for the next pass
+  // then, or this one would never end, and would wait for a token that its own group holds.
+  const DirtyList::Sequence end = core_.dirty.end();
+  while (auto inode = core_.dirty.take(before, end)) {
     {
       WriterLock lock((*inode)->mu);
       (*inode)->on_dirty_list = false;

@@ -1,0 +1,285 @@
+#include "fs/volume.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <random>
+
+#include "device/memory.h"
+#include "fs/format.h"
+
+namespace lazyfs::fs {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+// A small disk, a volume on it, and words to use it with.
+class VolumeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    device_ = device::MemoryDevice::uniform(64, 256);
+    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    mount();
+  }
+  void TearDown() override {
+    if (volume_) {
+      EXPECT_TRUE(volume_->unmount());
+    }
+  }
+  void mount() {
+    MountOptions options;
+    options.background = false;
+    auto volume = Volume::mount(*device_, options);
+    ASSERT_TRUE(volume) << describe(volume.error());
+    volume_ = std::move(*volume);
+  }
+  void remount() {
+    ASSERT_TRUE(volume_->unmount());
+    volume_.reset();
+    mount();
+  }
+  void lose_power() {
+    volume_->shut_down();
+    volume_.reset();
+    mount();
+  }
+  InodeNo create(std::string_view name, InodeNo parent = kRootInode) {
+    auto made = volume_->create(parent, name, 0644, {});
+    EXPECT_TRUE(made) << describe(made.error());
+    volume_->release(made->file);
+    return made->attributes.inode;
+  }
+  void write(InodeNo inode, std::uint64_t offset, std::string_view text) {
+    const auto done = volume_->write(inode, offset, bytes_of(text));
+    ASSERT_TRUE(done) << describe(done.error());
+  }
+  std::string read(InodeNo inode, std::uint64_t offset = 0, std::size_t length = 1 << 20) {
+    std::string text(length, '?');
+    const auto n = volume_->read(inode, offset, std::as_writable_bytes(std::span(text)));
+    EXPECT_TRUE(n) << describe(n.error());
+    text.resize(n.value_or(0));
+    return text;
+  }
+  InodeNo lookup(std::string_view name, InodeNo parent = kRootInode) {
+    const auto found = volume_->lookup(parent, name);
+    EXPECT_TRUE(found) << name << ": " << describe(found.error());
+    return found ? found->inode : InodeNo{};
+  }
+
+  std::unique_ptr<device::MemoryDevice> device_;
+  std::unique_ptr<Volume> volume_;
+};
+
+TEST_F(VolumeTest, FileKeepsItsContentsOverARemount) {
+  const InodeNo file = create("a");
+  write(file, 0, "hello");
+  EXPECT_EQ(read(file), "hello");
+  remount();
+  EXPECT_EQ(read(lookup("a")), "hello");
+}
+
+TEST_F(VolumeTest, LargeFileKeepsItsContentsOverARemount) {
+  std::string text(3'000'000, '\0');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7 + i / 4096);
+  write(create("big"), 0, text);
+  remount();
+  EXPECT_EQ(read(lookup("big"), 0, 4'000'000), text);
+}
+
+TEST_F(VolumeTest, WritingIntoTheMiddleKeepsTheRest) {
+  std::string text(20'000, 'x');
+  const InodeNo file = create("a");
+  write(file, 0, text);
+  ASSERT_TRUE(volume_->sync());
+  write(file, 5000, "middle");
+  text.replace(5000, 6, "middle");
+  EXPECT_EQ(read(file), text);
+  remount();
+  EXPECT_EQ(read(lookup("a")), text);
+}
+
+TEST_F(VolumeTest, HoleReadsAsZeros) {
+  const InodeNo file = create("a");
+  write(file, 100'000, "end");
+  const std::string expected = std::string(100'000, '\0') + "end";
+  EXPECT_EQ(read(file), expected);
+  remount();
+  EXPECT_EQ(read(lookup("a")), expected);
+}
+
+TEST_F(VolumeTest, CutFileGrowsWithZeros) {
+  const InodeNo file = create("a");
+  write(file, 0, std::string(10'000, 'x'));
+  ASSERT_TRUE(volume_->sync());
+  ASSERT_TRUE(volume_->set_attributes(file, {.size = 4100}));
+  ASSERT_TRUE(volume_->set_attributes(file, {.size = 9000}));
+  const std::string expected = std::string(4100, 'x') + std::string(4900, '\0');
+  EXPECT_EQ(read(file), expected);
+  remount();
+  EXPECT_EQ(read(lookup("a")), expected);
+}
+
+TEST_F(VolumeTest, FsyncedFileSurvivesAPowerCut) {
+  const InodeNo file = create("a");
+  write(file, 0, std::string(50'000, 'y'));
+  ASSERT_TRUE(volume_->fsync(file, nullptr, false));
+  create("b");
+  lose_power();
+  EXPECT_EQ(read(lookup("a")), std::string(50'000, 'y'));
+  EXPECT_EQ(volume_->lookup(kRootInode, "b").error(), Errc::kNotFound);
+}
+
+TEST_F(VolumeTest, UnlinkedFileIsReadableUntilItIsForgotten) {
+  const InodeNo file = create("a");
+  write(file, 0, std::string(50'000, 'y'));
+  ASSERT_TRUE(volume_->sync());
+  ASSERT_TRUE(volume_->unlink(kRootInode, "a"));
+  EXPECT_EQ(read(file).size(), 50'000u);
+  const auto before = volume_->space()->free_blocks;
+  volume_->forget(file, 1);
+  volume_->tick();
+  EXPECT_EQ(volume_->get_attributes(file).error(), Errc::kStale);
+  EXPECT_GE(volume_->space()->free_blocks, before + 12);
+}
+
+TEST_F(VolumeTest, OrphanOfACrashIsDeletedAtTheNextMount) {
+  const auto free_blocks = volume_->space()->free_blocks;
+  const InodeNo file = create("a");
+  write(file, 0, std::string(50'000, 'y'));
+  ASSERT_TRUE(volume_->unlink(kRootInode, "a"));
+  ASSERT_TRUE(volume_->sync());
+  lose_power();
+  EXPECT_EQ(volume_->get_attributes(file).error(), Errc::kStale);
+  EXPECT_EQ(volume_->space()->free_blocks, free_blocks);
+}
+
+TEST_F(VolumeTest, RenameReplacesItsTarget) {
+  write(create("a"), 0, "new");
+  create("b");
+  ASSERT_TRUE(volume_->rename(kRootInode, "a", kRootInode, "b", {}));
+  EXPECT_EQ(volume_->lookup(kRootInode, "a").error(), Errc::kNotFound);
+  EXPECT_EQ(read(lookup("b")), "new");
+}
+
+TEST_F(VolumeTest, DirectoryCannotMoveIntoItself) {
+  const InodeNo a = volume_->make_directory(kRootInode, "a", 0755, {})->inode;
+  const InodeNo b = volume_->make_directory(a, "b", 0755, {})->inode;
+  EXPECT_EQ(volume_->rename(kRootInode, "a", b, "c", {}).error(), Errc::kCrossDirectoryLoop);
+  EXPECT_EQ(volume_->rename(kRootInode, "a", a, "c", {}).error(), Errc::kCrossDirectoryLoop);
+  EXPECT_EQ(volume_->rename(a, "b", kRootInode, "a", {}).error(), Errc::kNotEmpty);
+}
+
+TEST_F(VolumeTest, DirectoryIsReadInTheOrderOfInsertion) {
+  for (int i = 0; i < 100; ++i) create("f" + std::to_string(i));
+  ASSERT_TRUE(volume_->unlink(kRootInode, "f5"));
+  std::vector<std::string> names;
+  std::uint64_t cookie = 0;
+  for (;;) {
+    const auto entries = volume_->read_directory(kRootInode, cookie, 7);
+    ASSERT_TRUE(entries);
+    if (entries->empty()) break;
+    for (const auto& e : *entries) names.push_back(e.name);
+    cookie = entries->back().cookie;
+  }
+  ASSERT_EQ(names.size(), 99u);
+  EXPECT_EQ(names[4], "f4");
+  EXPECT_EQ(names[5], "f6");
+}
+
+TEST_F(VolumeTest, LongSymlinkAndXattrSurviveARemount) {
+  const std::string target(4000, 't');
+  ASSERT_TRUE(volume_->make_symlink(kRootInode, "link", target, {}));
+  const InodeNo file = create("a");
+  const std::string value(60'000, 'v');
+  ASSERT_TRUE(volume_->set_xattr(file, "user.big", value, Volume::XattrMode::kAny));
+  remount();
+  EXPECT_EQ(*volume_->read_link(lookup("link")), target);
+  EXPECT_EQ(*volume_->get_xattr(lookup("a"), "user.big"), value);
+}
+
+// 64 bands of 1 MiB: the file is rewritten many times over what the disk holds.
+TEST_F(VolumeTest, RewritingAFileForEverDoesNotFillTheDisk) {
+  const InodeNo file = create("a");
+  const std::string text(1 << 20, 'z');
+  for (int round = 0; round < 200; ++round) {
+    for (std::uint64_t i = 0; i < 4; ++i) write(file, i << 20, text);
+    ASSERT_TRUE(volume_->fsync(file, nullptr, false)) << "round " << round;
+    volume_->tick();
+  }
+  EXPECT_EQ(read(file, 3 << 20), text);
+}
+
+// A file larger than one append is written in several groups; what is left of it after the first came
+// back to the dirty list and was taken again while the pass still held its token.
+TEST_F(VolumeTest, FileOfSeveralAppendsIsWrittenInOnePass) {
+  const InodeNo file = create("a");
+  std::string text(13'000'000, 'z');
+  for (std::size_t i = 0; i < text.size(); i += 4096) text[i] = static_cast<char>(i >> 12);
+  for (std::size_t at = 0; at < text.size(); at += 1'000'000) {
+    write(file, at, std::string_view(text).substr(at, 1'000'000));
+  }
+  ASSERT_TRUE(volume_->sync());
+  lose_power();
+  EXPECT_EQ(read(lookup("a"), 0, text.size()), text);
+}
+
+TEST_F(VolumeTest, FullDiskSaysSoAndGivesSpaceBack) {
+  const InodeNo file = create("a");
+  const std::string text(1 << 20, 'z');
+  std::uint64_t offset = 0;
+  Result<> last = ok();
+  while ((last = volume_->write(file, offset, bytes_of(text)))) offset += text.size();
+  EXPECT_EQ(last.error(), Errc::kNoSpace);
+  ASSERT_TRUE(volume_->sync());
+  EXPECT_EQ(read(file, offset - text.size()), text);
+  ASSERT_TRUE(volume_->unlink(kRootInode, "a"));
+  volume_->forget(file, 1);
+  volume_->tick();
+  write(create("b"), 0, text);
+  ASSERT_TRUE(volume_->sync());
+}
+
+// Overwrites in a full disk keep the collector at work; every byte is compared with a model.
+TEST_F(VolumeTest, RandomWritesMatchAModelWhileTheCollectorWorks) {
+  const char* given = std::getenv("LAZYFS_SEED");
+  const auto seed = given ? std::stoul(given) : std::random_device{}();
+  SCOPED_TRACE("LAZYFS_SEED=" + std::to_string(seed));
+  std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+  std::vector<std::string> model(8);
+  std::vector<InodeNo> files;
+  for (int i = 0; i < 8; ++i) files.push_back(create("f" + std::to_string(i)));
+  for (int step = 0; step < 4000; ++step) {
+    const std::size_t f = random() % 8;
+    const std::uint64_t offset = random() % 4'000'000;
+    const std::size_t length = 1 + random() % (random() % 8 == 0 ? 200'000 : 5'000);
+    switch (random() % 12) {
+      case 0: {
+        const std::uint64_t size = random() % 4'000'000;
+        ASSERT_TRUE(volume_->set_attributes(files[f], {.size = size}));
+        model[f].resize(size);
+        break;
+      }
+      case 1: ASSERT_TRUE(volume_->fsync(files[f], nullptr, false)); break;
+      case 2: volume_->tick(); break;
+      case 3:
+        EXPECT_EQ(read(files[f], offset, length),
+                  offset >= model[f].size() ? "" : model[f].substr(offset, length));
+        break;
+      default: {
+        const std::string text(length, static_cast<char>('a' + random() % 26));
+        write(files[f], offset, text);
+        if (model[f].size() < offset + length) model[f].resize(offset + length);
+        model[f].replace(offset, length, text);
+      }
+    }
+    if (HasFailure()) FAIL() << "at step " << step;
+  }
+  remount();
+  for (std::size_t f = 0; f < 8; ++f) {
+    EXPECT_TRUE(read(lookup("f" + std::to_string(f)), 0, 5'000'000) == model[f]) << "file " << f;
+  }
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
