@@ -1,0 +1,125 @@
+#include "fs/band_report.h"
+
+#include "fs/sample_volume.h"
+
+namespace lazyfs::fs {
+namespace {
+
+BandLine line_of(const BandReport& report, BandId band) {
+  for (const BandLine& line : report.bands) {
+    if (line.band == band) return line;
+  }
+  ADD_FAILURE() << "no line for band " << band.value;
+  return {};
+}
+
+TEST(BandReportTest, TellsWhatEachBandOfFileDataHolds) {
+  SampleVolume volume;
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(report) << describe(report.error());
+  const BandLine first = line_of(*report, SampleVolume::kB1);
+  EXPECT_EQ(first.state, BandState::kOpen);
+  EXPECT_EQ(first.write_pointer, 13u);
+  EXPECT_EQ(first.live, 8u);
+  EXPECT_EQ(first.dead, 5u);
+  const BandLine second = line_of(*report, SampleVolume::kB2);
+  EXPECT_EQ(second.live, 5u);
+  EXPECT_EQ(second.dead, 0u);
+  const BandLine unused = line_of(*report, SampleVolume::kUnused);
+  EXPECT_EQ(unused.state, BandState::kFree);
+  EXPECT_EQ(unused.write_pointer, 0u);
+}
+
+TEST(BandReportTest, TellsSuperblocksAndLogFromFileData) {
+  SampleVolume volume;
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(report);
+  for (const BandId band : {BandId{0}, BandId{1}}) {
+    const BandLine line = line_of(*report, band);
+    EXPECT_EQ(line.state, BandState::kSuper);
+    EXPECT_EQ(line.live, 1u);
+    EXPECT_EQ(line.live + line.dead, line.write_pointer);
+  }
+  std::uint64_t live = 0, bands = 0;
+  for (const BandLine& line : report->bands) {
+    if (line.state != BandState::kLog) continue;
+    EXPECT_EQ(line.live + line.dead, line.write_pointer);
+    live += line.live;
+    ++bands;
+  }
+  EXPECT_EQ(live, volume.store->stats().log_live_blocks);
+  EXPECT_EQ(bands, volume.store->log_bands().size());
+  EXPECT_EQ(report->totals.log_live, live);
+  EXPECT_EQ(report->totals.log_bands, bands);
+}
+
+TEST(BandReportTest, AddsUpTheBandsOfFileData) {
+  SampleVolume volume;
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(report);
+  const BandTotals& totals = report->totals;
+  EXPECT_EQ(totals.live, 13u);
+  EXPECT_EQ(totals.dead, 5u);
+  EXPECT_DOUBLE_EQ(totals.overhead(), 18.0 / 13.0);
+  std::uint64_t blocks = 0, free_bands = 0;
+  for (const BandLine& line : report->bands) {
+    if (line.state == BandState::kLog || line.state == BandState::kSuper) continue;
+    blocks += line.blocks;
+    free_bands += line.state == BandState::kFree;
+  }
+  EXPECT_EQ(totals.free, blocks - 18);
+  EXPECT_EQ(totals.free_bands, free_bands);
+}
+
+TEST(BandReportTest, CallsABandWrittenToItsEndUsed) {
+  SampleVolume volume;
+  const std::uint32_t blocks = volume.device->geometry().blocks_of(SampleVolume::kB2);
+  volume.device->place_write_pointer(SampleVolume::kB2, blocks);
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(line_of(*report, SampleVolume::kB2).state, BandState::kUsed);
+}
+
+TEST(BandReportTest, CallsARetiredBandOffline) {
+  SampleVolume volume;
+  const auto before = report_bands(*volume.store, *volume.device);
+  volume.device->retire(SampleVolume::kUnused, device::BandCondition::kOffline);
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(before && report);
+  EXPECT_EQ(line_of(*report, SampleVolume::kUnused).state, BandState::kOffline);
+  EXPECT_EQ(report->totals.free_bands, before->totals.free_bands - 1);
+}
+
+TEST(BandReportTest, ReckonsWriteAmplificationFromTheCounters) {
+  SampleVolume volume;
+  volume.put(key_of(kVolumeOwner, Kind::kCounters),
+             encode(CounterRecord{.next_inode = 8, .user_blocks = 100, .collector_blocks = 50}));
+  volume.commit();
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->totals.host_blocks, 100u);
+  EXPECT_EQ(report->totals.device_blocks, 150u);
+  EXPECT_DOUBLE_EQ(report->totals.write_amplification(), 1.5);
+}
+
+TEST(BandReportTest, SharesOfNothingAreOne) {
+  EXPECT_DOUBLE_EQ(BandTotals{}.overhead(), 1.0);
+  EXPECT_DOUBLE_EQ(BandTotals{}.write_amplification(), 1.0);
+}
+
+TEST(BandReportTest, RefusesASummaryThatCannotBe) {
+  SampleVolume volume;
+  volume.change_summary(SampleVolume::kB1, [](BandSummaryRecord& s) { s.live = s.appended + 1; });
+  volume.commit();
+  EXPECT_EQ(report_bands(*volume.store, *volume.device).error(), Errc::kItemBad);
+}
+
+TEST(BandReportTest, RefusesASummaryOfABandThatIsNotThere) {
+  SampleVolume volume;
+  volume.put(key_of(kVolumeOwner, Kind::kBandSummary, 1u << 20), encode(BandSummaryRecord{}));
+  volume.commit();
+  EXPECT_EQ(report_bands(*volume.store, *volume.device).error(), Errc::kItemBad);
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
