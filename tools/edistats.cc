@@ -1,0 +1,197 @@
+// Reports what the bands of a filesystem hold: the edistats of the ShingledFS thesis, section 8.1.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "edi/image.h"
+#include "fs/band_report.h"
+#include "tools/edistats_picture.h"
+
+namespace {
+
+using namespace lazyfs;
+using Json = nlohmann::ordered_json;
+
+// "what: why", and what to do about it where there is something.
+struct Trouble : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A mounted filesystem goes on while it is read: its log may move on from under the reader.
+constexpr int kTries = 5;
+constexpr std::chrono::milliseconds kBetweenTries{200};
+
+struct Arguments {
+  bool json = false;
+  std::string html, svg, device, output;
+};
+
+Result<fs::BandReport> read_once(const std::string& path) {
+  // Looking takes no claim, so a mounted device can be looked at.
+  ASSIGN_OR_RETURN(const auto device, edi::open(path, {.read_only = true, .exclusive = false}));
+  ASSIGN_OR_RETURN(const auto store,
+                   meta::Store::open(*device, {.background = false, .read_only = true}));
+  return fs::report_bands(*store, *device);
+}
+
+bool may_pass(Errc error) {
+  switch (error) {
+    case Errc::kDeviceMissing:
+    case Errc::kDeviceAccess:
+    case Errc::kEdiBadMagic:
+    case Errc::kEdiBadVersion:
+    case Errc::kNoFilesystem:
+    case Errc::kSuperblockVersion:
+      return false;
+    default:
+      return true;
+  }
+}
+
+fs::BandReport read_report(const std::string& path) {
+  for (int tries = 1;; ++tries) {
+    auto report = read_once(path);
+    if (report) return std::move(*report);
+    if (tries == kTries || !may_pass(report.error())) {
+      throw Trouble(path + ": " + std::string(describe(report.error())));
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+std::string sprint(const char* format, auto... values) {
+  const int length = std::snprintf(nullptr, 0, format, values...);
+  std::string text(static_cast<std::size_t>(length) + 1, '\0');
+  std::snprintf(text.data(), text.size(), format, values...);
+  text.pop_back();
+  return text;
+}
+
+unsigned long long whole(std::uint64_t number) { return number; }
+
+std::string time_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  char text[64];
+  return {text, std::strftime(text, sizeof text, "%a %b %e %H:%M:%S %Y", &parts)};
+}
+
+std::string band_size_text(const fs::BandReport& report) {
+  std::uint64_t least = UINT64_MAX, most = 0;
+  for (const fs::BandLine& line : report.bands) {
+    least = std::min(least, line.blocks);
+    most = std::max(most, line.blocks);
+  }
+  if (least < most) {
+    return sprint("%llu to %llu blocks (%llu to %llu bytes)", whole(least), whole(most),
+                  whole(least * kBlockBytes), whole(most * kBlockBytes));
+  }
+  return sprint("%llu blocks (%llu bytes)", whole(most), whole(most * kBlockBytes));
+}
+
+std::string text_of(const std::string& device, const fs::BandReport& report) {
+  const fs::BandTotals& t = report.totals;
+  std::string text = "EDI Image: " + device + "\nReport Time: " + time_text() + "\n\n";
+  text += sprint("Sector Size: %u bytes\n", kBlockBytes);
+  text += sprint("Bands: %zu bands\n", report.bands.size());
+  text += "Band Size: " + band_size_text(report) + "\n\n";
+  text += sprint("%-13s%-13s%10s%17s%13s%13s\n", "Band No.", "State", "Band Size",
+                 "Cursor Position", "Live Blocks", "Dead Blocks");
+  for (const fs::BandLine& line : report.bands) {
+    text += sprint("Band %6u  %-13s%10llu%17llu%13llu%13llu\n", line.band.value,
+                   std::string(title_of(line.state)).c_str(), whole(line.blocks),
+                   whole(line.write_pointer), whole(line.live), whole(line.dead));
+  }
+  text += "\nFile data:\n";
+  text += sprint("  Live Blocks:         %llu\n", whole(t.live));
+  text += sprint("  Dead Blocks:         %llu\n", whole(t.dead));
+  text += sprint("  Free Blocks:         %llu\n", whole(t.free));
+  text += sprint("  Free Bands:          %llu\n", whole(t.free_bands));
+  text += sprint("  Space Overhead:      %.2f\n", t.overhead());
+  text += sprint("  Written by users:    %llu blocks since mkfs\n", whole(t.host_blocks));
+  text += sprint("  Written to the disk: %llu blocks\n", whole(t.device_blocks));
+  text += sprint("  Write Amplification: %.2f\n", t.write_amplification());
+  text += sprint("Metadata log: %llu bands, %llu live and %llu dead blocks\n", whole(t.log_bands),
+                 whole(t.log_live), whole(t.log_dead));
+  return text;
+}
+
+std::string json_of(const std::string& device, const fs::BandReport& report) {
+  const fs::BandTotals& t = report.totals;
+  Json bands = Json::array();
+  for (const fs::BandLine& line : report.bands) {
+    bands.push_back({{"band", line.band.value},
+                     {"state", name_of(line.state)},
+                     {"blocks", line.blocks},
+                     {"write_pointer", line.write_pointer},
+                     {"live", line.live},
+                     {"dead", line.dead}});
+  }
+  const Json all{{"device", device},
+                 {"block_size", kBlockBytes},
+                 {"bands", std::move(bands)},
+                 {"totals",
+                  {{"live", t.live},
+                   {"dead", t.dead},
+                   {"free", t.free},
+                   {"free_bands", t.free_bands},
+                   {"overhead", t.overhead()},
+                   {"host_blocks", t.host_blocks},
+                   {"device_blocks", t.device_blocks},
+                   {"write_amplification", t.write_amplification()},
+                   {"log_bands", t.log_bands},
+                   {"log_live", t.log_live},
+                   {"log_dead", t.log_dead}}}};
+  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw Trouble(path + ": cannot be written");
+}
+
+void report_on(const Arguments& arguments) {
+  const fs::BandReport report = read_report(arguments.device);
+  const std::string text = text_of(arguments.device, report);
+  if (!arguments.svg.empty()) write_file(arguments.svg, tools::svg_of(report));
+  if (!arguments.html.empty()) {
+    write_file(arguments.html, tools::html_of(arguments.device, text, report));
+  }
+  const std::string answer = arguments.json ? json_of(arguments.device, report) : text;
+  if (!arguments.output.empty()) return write_file(arguments.output, answer);
+  std::fputs(answer.c_str(), stdout);
+  if (std::fflush(stdout) != 0) throw Trouble("standard output: cannot be written");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Reports what each band of a lazyfs holds. The filesystem may be mounted.");
+  app.set_version_flag("--version", "edistats " LAZYFS_VERSION);
+  Arguments arguments;
+  app.add_flag("--json", arguments.json, "as one JSON object");
+  app.add_option("--html", arguments.html, "also write the report with a picture to this file");
+  app.add_option("--svg", arguments.svg, "also draw the bands into this file");
+  app.add_option("DEVICE", arguments.device, "image file or block device")->required();
+  app.add_option("OUTPUT", arguments.output, "write the report to this file");
+  CLI11_PARSE(app, argc, argv);
+
+  try {
+    report_on(arguments);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "edistats: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

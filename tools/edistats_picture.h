@@ -1,0 +1,15 @@
+// The bands of a filesystem as a picture: a bar for each, coloured by what it holds.
+#pragma once
+
+#include <string>
+
+#include "fs/band_report.h"
+
+namespace lazyfs::tools {
+
+std::string svg_of(const fs::BandReport& report);
+// A page with the picture and the report, which is `text`.
+std::string html_of(const std::string& device, const std::string& text,
+                    const fs::BandReport& report);
+
+}  // namespace lazyfs::tools
