@@ -1,6 +1,7 @@
 #include "data/band_table.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 
@@ -33,66 +34,98 @@ BandTable::BandTable(const device::Geometry& geometry, std::span<const BandId> s
   }
   for (const BandId band : super_bands) bands_.at(band.value).state = BandState::kSuper;
   for (const BandId band : log_bands) bands_.at(band.value).state = BandState::kLog;
+  for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
+    const SpaceCounts part = part_of(bands_[i]);
+    counts_.total += part.total;
+    counts_.unwritten += part.unwritten;
+    list_locked(i);
+  }
+}
+
+SpaceCounts BandTable::part_of(const Band& band) {
+  if (!is_data(band.state) || band.state == BandState::kBad) return {};
+  const BandCounters& c = band.counters;
+  return {.total = band.blocks,
+          .live = c.live,
+          .dead = c.appended - c.live,
+          .unwritten = band.blocks - c.appended};
+}
+
+void BandTable::list_locked(std::uint32_t index) {
+  const Band& band = bands_[index];
+  const auto list = [index](std::set<std::uint32_t>& bands, bool member) {
+    if (member) {
+      bands.insert(index);
+    } else {
+      bands.erase(index);
+    }
+  };
+  list(free_, band.state == BandState::kFree);
+  list(open_, band.state == BandState::kOpen);
+  list(empty_, is_empty(band));
+}
+
+template <class Change>
+void BandTable::change_locked(BandId id, Change change) {
+  Band& band = bands_.at(id.value);
+  const SpaceCounts before = part_of(band);
+  change(band);
+  const SpaceCounts after = part_of(band);
+  counts_.total += after.total - before.total;  // unsigned differences wrap, and sums wrap back
+  counts_.live += after.live - before.live;
+  counts_.dead += after.dead - before.dead;
+  counts_.unwritten += after.unwritten - before.unwritten;
+  list_locked(id.value);
 }
 
 void BandTable::restore(BandId id, const BandCounters& counters) {
   MutexLock lock(mu_);
-  Band& band = bands_.at(id.value);
-  CHECK(band.state == BandState::kFree && counters.live <= counters.appended &&
-        counters.appended <= band.blocks);
-  band.counters = counters;
-  if (counters.appended == band.blocks) {
-    band.state = BandState::kFull;
-  } else if (counters.appended > 0) {
-    band.state = BandState::kOpen;
-  }
+  change_locked(id, [&](Band& band) {
+    CHECK(band.state == BandState::kFree && counters.live <= counters.appended &&
+          counters.appended <= band.blocks);
+    band.counters = counters;
+    if (counters.appended == band.blocks) {
+      band.state = BandState::kFull;
+    } else if (counters.appended > 0) {
+      band.state = BandState::kOpen;
+    }
+  });
 }
 
 void BandTable::set_bad(BandId id) {
   MutexLock lock(mu_);
-  bands_.at(id.value).state = BandState::kBad;
+  change_locked(id, [](Band& band) { band.state = BandState::kBad; });
 }
 
 void BandTable::account_append(BandId id, std::uint32_t blocks, std::uint32_t live,
                                std::uint32_t records) {
   MutexLock lock(mu_);
-  Band& band = bands_.at(id.value);
-  CHECK(live <= blocks && band.counters.appended + blocks <= band.blocks);
-  band.counters.appended += blocks;
-  band.counters.live += live;
-  band.counters.append_records += records;
-  band.last_append = ++appends_;
+  const std::uint64_t now = ++appends_;
+  change_locked(id, [&](Band& band) {
+    CHECK(live <= blocks && band.counters.appended + blocks <= band.blocks);
+    band.counters.appended += blocks;
+    band.counters.live += live;
+    band.counters.append_records += records;
+    band.last_append = now;
+  });
 }
 
 void BandTable::account_death(BandId id, std::uint32_t blocks, std::uint32_t records) {
   MutexLock lock(mu_);
-  Band& band = bands_.at(id.value);
-  // A band that was set aside at the mount may account for less than its extents claim.
-  CHECK(band.counters.live >= blocks || band.state == BandState::kBad);
-  band.counters.live -= std::min<std::uint64_t>(blocks, band.counters.live);
-  band.counters.delete_records += records;
+  change_locked(id, [&](Band& band) {
+    // A band that was set aside at the mount may account for less than its extents claim.
+    CHECK(band.counters.live >= blocks || band.state == BandState::kBad);
+    band.counters.live -= std::min<std::uint64_t>(blocks, band.counters.live);
+    band.counters.delete_records += records;
+  });
 }
 
 // ---- space --------------------------------------------------------------------------------------
 
-std::uint32_t BandTable::free_bands_locked() const {
-  return static_cast<std::uint32_t>(
-      std::ranges::count(bands_, BandState::kFree, [](const Band& b) { return b.state; }));
-}
-
 SpaceCounts BandTable::space_locked() const {
-  SpaceCounts counts;
-  for (const Band& band : bands_) {
-    if (!is_data(band.state)) continue;
-    if (band.state == BandState::kBad) continue;
-    counts.total += band.blocks;
-    counts.live += band.counters.live;
-    counts.dead += band.counters.appended - band.counters.live;
-    counts.unwritten += band.blocks - band.counters.appended;
-    if (band.state == BandState::kFree) ++counts.free_bands;
-  }
-  counts.reserved = counts_.reserved;
-  // Cleaning near the end pays only when some blocks stay dead: 1/32 of the bands beside the reserve.
+  SpaceCounts counts = counts_;
+  counts.free_bands = static_cast<std::uint32_t>(free_.size());
+  // Cleaning near the end pays only when some blocks stay dead: 1/32 beside the reserve's bands.
   counts.kept_back = std::min<std::uint64_t>(
       counts.total, std::uint64_t{kReserveBands} * largest_band_ + counts.total / 32);
   const std::uint64_t taken = counts.live + counts.reserved + counts.kept_back;
@@ -125,60 +158,70 @@ SpaceCounts BandTable::space() const {
 
 // ---- open bands ---------------------------------------------------------------------------------
 
-BandTable::OpenChoice BandTable::choices(Stream stream, std::uint32_t max_open) const {
+BandTable::OpenChoice BandTable::choices(Stream stream, std::uint32_t max_open,
+                                         BandId free_from) const {
   MutexLock lock(mu_);
   OpenChoice choice;
+  std::vector<BandView> of_others;
   std::uint32_t open = 0;
-  std::optional<BandId> first_free;
-  for (std::uint32_t i = 0; i < bands_.size(); ++i) {
+  for (const std::uint32_t i : open_) {
     const Band& band = bands_[i];
-    if (band.state == BandState::kFree && !first_free) first_free = BandId{i};
-    if (band.state != BandState::kOpen) continue;
     if (band.leased) {
       ++open;
       choice.others_leased = true;
-    } else if (band.stream == stream && band.counters.appended < band.blocks) {
+    } else if (band.stream != stream) {
+      of_others.push_back(view_locked(i));
+    } else {
       ++open;
       choice.open.push_back(view_locked(i));
     }
   }
   const std::uint32_t keep = stream == Stream::kCollector ? 0 : kReserveBands - 1;
-  if (open < max_open && first_free && free_bands_locked() > keep) choice.free = first_free;
+  if (open < max_open && free_.size() > keep) {
+    const auto at = free_.lower_bound(free_from.value);
+    choice.free = BandId{at == free_.end() ? *free_.begin() : *at};
+  }
+  if (choice.open.empty() && !choice.free && !choice.others_leased) {
+    choice.open = std::move(of_others);
+  }
   return choice;
 }
 
 bool BandTable::lease(BandId id, Stream stream) {
   MutexLock lock(mu_);
-  Band& band = bands_.at(id.value);
-  if (band.leased) return false;
-  if (band.state == BandState::kFree) {
-    band.state = BandState::kOpen;
-    band.stream = stream;
-  } else if (band.state != BandState::kOpen || band.stream != stream) {
+  const Band& band = bands_.at(id.value);
+  if (band.leased || (band.state != BandState::kFree && band.state != BandState::kOpen)) {
     return false;
   }
-  band.leased = true;
+  change_locked(id, [&](Band& leased) {
+    leased.state = BandState::kOpen;
+    leased.stream = stream;
+    leased.leased = true;
+  });
   return true;
 }
 
 void BandTable::end_lease(BandId id, bool sealed, bool bad) {
   MutexLock lock(mu_);
-  Band& band = bands_.at(id.value);
-  CHECK(band.leased && band.state == BandState::kOpen);
-  band.leased = false;
-  if (bad) {
-    band.state = BandState::kBad;
-  } else if (sealed || band.counters.appended == band.blocks) {
-    band.state = BandState::kFull;
-  } else if (band.counters.appended == 0) {
-    band.state = BandState::kFree;
-  }
+  change_locked(id, [&](Band& band) {
+    CHECK(band.leased && band.state == BandState::kOpen);
+    band.leased = false;
+    if (bad) {
+      band.state = BandState::kBad;
+    } else if (sealed || band.counters.appended == band.blocks) {
+      band.state = BandState::kFull;
+    } else if (band.counters.appended == 0) {
+      band.state = BandState::kFree;
+    }
+  });
 }
 
 bool BandTable::seal(BandId id) {
   MutexLock lock(mu_);
-  Band& band = bands_.at(id.value);
-  if (band.state == BandState::kOpen && !band.leased) band.state = BandState::kFull;
+  const Band& band = bands_.at(id.value);
+  if (band.state == BandState::kOpen && !band.leased) {
+    change_locked(id, [](Band& open) { open.state = BandState::kFull; });
+  }
   return band.state == BandState::kFull;
 }
 
@@ -196,60 +239,59 @@ void BandTable::unpin(BandId id) {
   --bands_[id.value].pins;
 }
 
-std::vector<BandId> BandTable::empty_bands() const {
+std::vector<BandId> BandTable::empty_bands() {
   MutexLock lock(mu_);
   std::vector<BandId> empty;
-  for (std::uint32_t i = 0; i < bands_.size(); ++i) {
-    const Band& band = bands_[i];
-    const bool written = band.state == BandState::kOpen || band.state == BandState::kFull;
-    if (written && !band.leased && band.pins == 0 && band.counters.live == 0 &&
-        band.counters.appended > 0) {
-      empty.push_back(BandId{i});
-    }
+  for (const std::uint32_t i : empty_) {
+    if (!bands_[i].leased && bands_[i].pins == 0) empty.push_back(BandId{i});
+  }
+  for (const BandId id : empty) {
+    change_locked(id, [](Band& band) { band.state = BandState::kFull; });
   }
   return empty;
 }
 
 bool BandTable::begin_reset(BandId id) {
   MutexLock lock(mu_);
-  Band& band = bands_.at(id.value);
-  const bool written = band.state == BandState::kOpen || band.state == BandState::kFull;
-  if (!written || band.leased || band.pins > 0 || band.counters.live > 0) return false;
-  band.state = BandState::kResetting;
+  const Band& band = bands_.at(id.value);
+  if (band.state != BandState::kFull || band.pins > 0 || !is_empty(band)) return false;
+  change_locked(id, [](Band& full) { full.state = BandState::kResetting; });
   return true;
 }
 
 void BandTable::finish_reset(BandId id, bool good) {
   MutexLock lock(mu_);
-  Band& band = bands_.at(id.value);
-  CHECK(band.state == BandState::kResetting);
-  band.counters = BandCounters{};
-  band.state = good ? BandState::kFree : BandState::kBad;
+  change_locked(id, [&](Band& band) {
+    CHECK(band.state == BandState::kResetting);
+    band.counters = BandCounters{};
+    band.state = good ? BandState::kFree : BandState::kBad;
+  });
 }
 
 // ---- log bands ----------------------------------------------------------------------------------
 
 Result<BandId> BandTable::take_for_log() {
   MutexLock lock(mu_);
-  if (free_bands_locked() <= kLogKeepsBands) return fail(Errc::kNoSpace);
-  // Near the centre, where the log is.
+  if (free_.size() <= kLogKeepsBands) return fail(Errc::kNoSpace);
+  // Near the centre, where the log is; the lower one of two.
   const auto centre = static_cast<std::uint32_t>(bands_.size() / 2);
-  std::optional<std::uint32_t> best;
-  const auto distance = [&](std::uint32_t i) { return i > centre ? i - centre : centre - i; };
-  for (std::uint32_t i = 0; i < bands_.size(); ++i) {
-    if (bands_[i].state == BandState::kFree && (!best || distance(i) < distance(*best))) best = i;
+  const auto above = free_.lower_bound(centre);
+  std::uint32_t nearest = above == free_.end() ? *std::prev(above) : *above;
+  if (above != free_.begin() && above != free_.end()) {
+    const std::uint32_t below = *std::prev(above);
+    if (centre - below <= *above - centre) nearest = below;
   }
-  if (!best) return fail(Errc::kNoSpace);
-  bands_[*best].state = BandState::kLog;
-  return BandId{*best};
+  change_locked(BandId{nearest}, [](Band& band) { band.state = BandState::kLog; });
+  return BandId{nearest};
 }
 
 void BandTable::give_back_from_log(BandId id) {
   MutexLock lock(mu_);
-  Band& band = bands_.at(id.value);
-  CHECK(band.state == BandState::kLog);
-  band.state = BandState::kFree;
-  band.counters = BandCounters{};
+  change_locked(id, [](Band& band) {
+    CHECK(band.state == BandState::kLog);
+    band.state = BandState::kFree;
+    band.counters = BandCounters{};
+  });
 }
 
 // ---- looking ------------------------------------------------------------------------------------
@@ -279,15 +321,27 @@ bool BandTable::is_data(BandId band) const {
 
 std::string BandTable::check_invariants() const {
   MutexLock lock(mu_);
+  SpaceCounts sums{.reserved = counts_.reserved};
   for (std::uint32_t i = 0; i < bands_.size(); ++i) {
     const Band& b = bands_[i];
     const std::string where = " (band " + std::to_string(i) + ", " + to_string(b.state) + ")";
+    const bool lists_right = free_.contains(i) == (b.state == BandState::kFree) &&
+                             open_.contains(i) == (b.state == BandState::kOpen) &&
+                             empty_.contains(i) == is_empty(b);
+    if (!lists_right) return "B7" + where;
     if (!is_data(b.state)) continue;
-    if (b.counters.live > b.counters.appended || b.counters.appended > b.blocks) return "B1" + where;
-    if (b.state == BandState::kFree && (b.counters.appended > 0 || b.leased)) return "B2" + where;
+    const BandCounters& c = b.counters;
+    if (c.live > c.appended || c.appended > b.blocks) return "B1" + where;
+    if (b.state == BandState::kFree && (c.appended > 0 || b.leased)) return "B2" + where;
     if (b.leased && b.state != BandState::kOpen) return "B3" + where;
-    if (b.state == BandState::kResetting && (b.counters.live > 0)) return "B4" + where;
+    if (b.state == BandState::kResetting && (c.live > 0 || b.pins > 0)) return "B4" + where;
+    const SpaceCounts part = part_of(b);
+    sums.total += part.total;
+    sums.live += part.live;
+    sums.dead += part.dead;
+    sums.unwritten += part.unwritten;
   }
+  if (sums != counts_) return "B7 (sums)";
   return "";
 }
 

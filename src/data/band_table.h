@@ -1,9 +1,10 @@
-// The state of every band as the volume accounts it: who owns it, how far it is written, what of it is
-// live. The counters are those of the bands' summaries in the tree (docs/format.md section 5).
+// The state of every band as the volume accounts it: who owns it, how far it is written, what of it
+// is live. The counters are those of the bands' summaries in the tree (docs/format.md section 5).
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,8 +45,8 @@ struct BandView {
   std::uint64_t last_append = 0;  // in appends to the whole table
 };
 
-struct SpaceCounts {  // in blocks, of data bands
-  std::uint64_t total = 0;     // all but bad ones
+struct SpaceCounts {        // in blocks, of data bands
+  std::uint64_t total = 0;  // all but bad ones
   std::uint64_t live = 0;
   std::uint64_t dead = 0;
   std::uint64_t unwritten = 0;  // free bands and the rest of open ones
@@ -53,6 +54,7 @@ struct SpaceCounts {  // in blocks, of data bands
   std::uint64_t kept_back = 0;  // for the collector and the log, never given to users
   std::uint64_t available = 0;  // what users can still reserve
   std::uint32_t free_bands = 0;
+  friend bool operator==(const SpaceCounts&, const SpaceCounts&) = default;
 };
 
 class BandTable;
@@ -79,11 +81,15 @@ class BandPin {
 
 // Invariants, for every data band b (check_invariants()):
 //   B1  live <= appended <= blocks
-//   B2  kFree  =>  appended == 0 and not leased and not pinned
+//   B2  kFree  =>  appended == 0 and not leased
 //   B3  leased  =>  kOpen
 //   B4  kResetting  =>  live == 0 and pins == 0
 //   B5  reserved is what reserve() gave and release() has not taken back
-// Thread-safe. mu_ is a leaf lock; no I/O is done under it.
+//   B6  a band without live blocks that is kFull gets none until it is reset: only kOpen ones are
+//       appended to, and nothing becomes kOpen but from kFree
+//   B7  counts_ is the sum over all bands; free_, open_ and empty_ list the bands that they say
+// Thread-safe. mu_ is a leaf lock; no I/O is done under it. Nothing but all(), view by view, takes
+// time that grows with the number of bands.
 class BandTable {
  public:
   // Bands that are neither super nor log are data bands, free until restore() says otherwise.
@@ -108,12 +114,15 @@ class BandTable {
 
   // ---- open bands; Appender is the only caller ----
   struct OpenChoice {
-    std::vector<BandView> open;      // of the stream, with room, not leased
-    std::optional<BandId> free;      // the free band to begin, when the caller may
-    bool others_leased = false;      // waiting may help
+    std::vector<BandView> open;  // with room, not leased: of the stream, or else, when no band may
+                                 // be begun and nobody has one leased, of the other streams
+    std::optional<BandId> free;  // the free band to begin, when the caller may
+    bool others_leased = false;  // waiting may help
   };
-  OpenChoice choices(Stream stream, std::uint32_t max_open) const;
-  // Takes the band for one appender; false when somebody was faster. A free band becomes open.
+  // `free_from`: the free band is the first from this one on, around the end.
+  OpenChoice choices(Stream stream, std::uint32_t max_open, BandId free_from = {}) const;
+  // Takes the band for one appender; false when somebody was faster. A free band becomes open; one
+  // of another stream becomes this stream's.
   bool lease(BandId band, Stream stream);
   // `sealed`: no more appends though there may be room. `bad`: an append failed.
   void end_lease(BandId band, bool sealed, bool bad);
@@ -123,9 +132,13 @@ class BandTable {
 
   // ---- reset ----
   BandPin pin(BandId band);
-  // Data bands that were written and hold nothing live, not leased, not pinned.
-  std::vector<BandId> empty_bands() const;
-  bool begin_reset(BandId band);  // false when it is not (or no more) such a band
+  // Data bands that were written and hold nothing live, not leased, not pinned. Open ones among
+  // them are sealed, so that what the caller makes durable now is the last that happens in them
+  // (B6).
+  std::vector<BandId> empty_bands();
+  // False when it is pinned or not such a band. Requires that a commit that began after
+  // empty_bands() had named it is durable.
+  bool begin_reset(BandId band);
   void finish_reset(BandId band, bool good);
 
   // ---- the metadata log's bands ----
@@ -154,21 +167,33 @@ class BandTable {
   void unpin(BandId band);
   BandView view_locked(std::uint32_t index) const REQUIRES(mu_);
   SpaceCounts space_locked() const REQUIRES(mu_);
-  std::uint32_t free_bands_locked() const REQUIRES(mu_);
   static bool is_data(BandState state) {
     return state != BandState::kSuper && state != BandState::kLog;
   }
+  static bool is_empty(const Band& band) {
+    return (band.state == BandState::kOpen || band.state == BandState::kFull) &&
+           band.counters.live == 0 && band.counters.appended > 0;
+  }
+  static SpaceCounts part_of(const Band& band);         // what the band adds to counts_
+  void list_locked(std::uint32_t index) REQUIRES(mu_);  // puts it into the lists where it belongs
+  // Every change of a band's state or counters goes through here: it keeps B7.
+  template <class Change>
+  void change_locked(BandId id, Change change) REQUIRES(mu_);
 
   // Bands that only the collector and the log may begin: cleaning can always go on.
   static constexpr std::uint32_t kReserveBands = 3;
   static constexpr std::uint32_t kLogKeepsBands = 1;
 
+  std::uint32_t largest_band_ = 0;  // constant after construction
+
   mutable Mutex mu_;
-  std::vector<Band> bands_ GUARDED_BY(mu_);
-  SpaceCounts counts_ GUARDED_BY(mu_);  // total, live, dead, unwritten, reserved kept up to date
+  std::vector<Band> bands_ GUARDED_BY(mu_);  // its size is constant after construction
+  // total, live, dead and unwritten are sums over all bands; reserved; the rest stays 0.
+  SpaceCounts counts_ GUARDED_BY(mu_);
+  std::set<std::uint32_t> free_ GUARDED_BY(mu_);   // kFree
+  std::set<std::uint32_t> open_ GUARDED_BY(mu_);   // kOpen
+  std::set<std::uint32_t> empty_ GUARDED_BY(mu_);  // is_empty()
   std::uint64_t appends_ GUARDED_BY(mu_) = 0;
-  std::uint32_t largest_band_ = 0;
-  std::uint32_t data_bands_ GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace lazyfs::data

@@ -1,0 +1,387 @@
+#include "data/band_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <vector>
+
+#include "test/support/result_printer.h"
+#include "test/support/seed.h"
+
+namespace lazyfs::data {
+namespace {
+
+constexpr std::uint32_t kBandBlocks = 10;
+constexpr std::array kSuperBands{BandId{0}, BandId{1}};
+constexpr std::uint32_t kMaxOpen = 8;
+
+device::Geometry geometry_of(std::uint32_t bands) {
+  device::Geometry geometry;
+  geometry.band_blocks.assign(bands, kBandBlocks);
+  geometry.band_kinds.assign(bands, device::BandKind::kShingled);
+  return geometry;
+}
+
+// Bands 0 and 1 hold superblocks, the one in the middle the log, all others file data.
+class BandTableTest : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kBands = 20;
+  static constexpr std::array kLogBands{BandId{kBands / 2}};
+  static constexpr BandId kFirst{2}, kLast{kBands - 1};
+
+  ~BandTableTest() override { EXPECT_EQ(table.check_invariants(), ""); }
+
+  // A lease with one append of `blocks`, all live.
+  void append(BandId band, std::uint32_t blocks, Stream stream = Stream::kFresh) {
+    ASSERT_TRUE(table.lease(band, stream));
+    table.account_append(band, blocks, blocks, 1);
+    table.end_lease(band, false, false);
+  }
+  void fill_all_but(std::uint32_t free_bands) {
+    while (table.space().free_bands > free_bands) {
+      append(*table.choices(Stream::kCollector, kMaxOpen).free, kBandBlocks);
+    }
+  }
+  std::vector<std::uint32_t> empty_bands() {
+    std::vector<std::uint32_t> numbers;
+    for (const BandId band : table.empty_bands()) numbers.push_back(band.value);
+    return numbers;
+  }
+  using Numbers = std::vector<std::uint32_t>;
+
+  BandTable table{geometry_of(kBands), kSuperBands, kLogBands};
+};
+
+TEST_F(BandTableTest, StartsWithEveryDataBandFree) {
+  const SpaceCounts space = table.space();
+  EXPECT_EQ(space.free_bands, kBands - 3);
+  EXPECT_EQ(space.total, (kBands - 3) * kBandBlocks);
+  EXPECT_EQ(space.unwritten, space.total);
+  EXPECT_EQ(space.live + space.dead + space.reserved, 0u);
+  EXPECT_FALSE(table.is_data(BandId{0}));
+  EXPECT_FALSE(table.is_data(kLogBands[0]));
+  EXPECT_TRUE(table.is_data(kFirst));
+  EXPECT_FALSE(table.is_data(BandId{kBands}));
+}
+
+TEST_F(BandTableTest, CountsNoBandOfSizeZero) {
+  device::Geometry geometry = geometry_of(kBands);
+  geometry.band_blocks[5] = 0;  // part of a linked one
+  const BandTable linked(geometry, kSuperBands, kLogBands);
+  EXPECT_EQ(linked.space().free_bands, kBands - 4);
+  EXPECT_EQ(linked.check_invariants(), "");
+}
+
+TEST_F(BandTableTest, RestoresFreeOpenAndFullBands) {
+  table.restore(BandId{2}, {});
+  table.restore(BandId{3}, {.appended = 4, .live = 3});
+  table.restore(BandId{4}, {.appended = kBandBlocks, .live = 0});
+  EXPECT_EQ(table.view(BandId{2}).state, BandState::kFree);
+  EXPECT_EQ(table.view(BandId{3}).state, BandState::kOpen);
+  EXPECT_EQ(table.view(BandId{4}).state, BandState::kFull);
+  const SpaceCounts space = table.space();
+  EXPECT_EQ(space.live, 3u);
+  EXPECT_EQ(space.dead, 1u + kBandBlocks);
+  EXPECT_EQ(space.unwritten, space.total - 4 - kBandBlocks);
+}
+
+TEST_F(BandTableTest, CountsAppendsAndDeaths) {
+  append(kFirst, 6);
+  table.account_death(kFirst, 2, 1);
+  const BandView view = table.view(kFirst);
+  EXPECT_EQ(view.counters.appended, 6u);
+  EXPECT_EQ(view.counters.live, 4u);
+  EXPECT_EQ(view.counters.append_records, 1u);
+  EXPECT_EQ(view.counters.delete_records, 1u);
+  EXPECT_EQ(table.space().live, 4u);
+  EXPECT_EQ(table.space().dead, 2u);
+}
+
+TEST_F(BandTableTest, CountsNothingOfABadBand) {
+  append(kFirst, 6);
+  const SpaceCounts before = table.space();
+  table.set_bad(kFirst);
+  table.account_death(kFirst, 2, 1);
+  const SpaceCounts after = table.space();
+  EXPECT_EQ(after.total, before.total - kBandBlocks);
+  EXPECT_EQ(after.live, 0u);
+  EXPECT_EQ(after.dead, 0u);
+}
+
+TEST_F(BandTableTest, ReservesWhatIsAvailableAndNoBlockMore) {
+  const std::uint64_t available = table.space().available;
+  EXPECT_FALSE(table.reserve(available + 1));
+  EXPECT_TRUE(table.reserve(available));
+  EXPECT_FALSE(table.reserve(1));
+  table.reserve_always(1);
+  EXPECT_EQ(table.space().available, 0u);
+  table.release(available + 1);
+  EXPECT_EQ(table.space().available, available);
+}
+
+// ---- leases -------------------------------------------------------------------------------------
+
+TEST_F(BandTableTest, LeasesABandToOneOnly) {
+  EXPECT_TRUE(table.lease(kFirst, Stream::kFresh));
+  EXPECT_FALSE(table.lease(kFirst, Stream::kFresh));
+  EXPECT_TRUE(table.choices(Stream::kFresh, kMaxOpen).others_leased);
+  table.end_lease(kFirst, false, false);
+  EXPECT_TRUE(table.lease(kFirst, Stream::kFresh));
+  table.end_lease(kFirst, false, false);
+}
+
+TEST_F(BandTableTest, ALeaseWithoutAppendsLeavesTheBandFree) {
+  ASSERT_TRUE(table.lease(kFirst, Stream::kFresh));
+  EXPECT_EQ(table.view(kFirst).state, BandState::kOpen);
+  table.end_lease(kFirst, false, false);
+  EXPECT_EQ(table.view(kFirst).state, BandState::kFree);
+}
+
+TEST_F(BandTableTest, ABandIsFullWhenWrittenToItsEndOrSealed) {
+  append(kFirst, kBandBlocks);
+  EXPECT_EQ(table.view(kFirst).state, BandState::kFull);
+  EXPECT_FALSE(table.lease(kFirst, Stream::kFresh));
+  append(kLast, 1);
+  EXPECT_TRUE(table.seal(kLast));
+  EXPECT_EQ(table.view(kLast).state, BandState::kFull);
+}
+
+TEST_F(BandTableTest, SealsNoLeasedAndNoFreeBand) {
+  EXPECT_FALSE(table.seal(kFirst));
+  ASSERT_TRUE(table.lease(kFirst, Stream::kFresh));
+  EXPECT_FALSE(table.seal(kFirst));
+  table.end_lease(kFirst, false, false);
+}
+
+TEST_F(BandTableTest, SetsABandAsideWhoseAppendFailed) {
+  ASSERT_TRUE(table.lease(kFirst, Stream::kFresh));
+  table.end_lease(kFirst, false, true);
+  EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
+  EXPECT_FALSE(table.lease(kFirst, Stream::kFresh));
+}
+
+TEST_F(BandTableTest, OffersTheStreamsOwnOpenBandsAndTheFirstFreeOne) {
+  append(BandId{4}, 1);
+  append(BandId{5}, 1, Stream::kCollector);
+  const BandTable::OpenChoice choice = table.choices(Stream::kFresh, kMaxOpen);
+  ASSERT_EQ(choice.open.size(), 1u);
+  EXPECT_EQ(choice.open[0].band, BandId{4});
+  EXPECT_EQ(choice.free, kFirst);
+  EXPECT_FALSE(choice.others_leased);
+}
+
+TEST_F(BandTableTest, OffersTheFreeBandFromAGivenOneOnAroundTheEnd) {
+  EXPECT_EQ(table.choices(Stream::kFresh, kMaxOpen, BandId{7}).free, BandId{7});
+  EXPECT_EQ(table.choices(Stream::kFresh, kMaxOpen, kLast).free, kLast);
+  append(kLast, 1);
+  EXPECT_EQ(table.choices(Stream::kFresh, kMaxOpen, kLast).free, kFirst);
+}
+
+TEST_F(BandTableTest, OffersNoFreeBandWhenEnoughAreOpen) {
+  append(BandId{4}, 1);
+  EXPECT_TRUE(table.choices(Stream::kFresh, 2).free);
+  EXPECT_FALSE(table.choices(Stream::kFresh, 1).free);
+}
+
+TEST_F(BandTableTest, KeepsTheLastFreeBandsForTheCollector) {
+  fill_all_but(3);
+  EXPECT_TRUE(table.choices(Stream::kFresh, kMaxOpen).free);
+  fill_all_but(2);
+  EXPECT_FALSE(table.choices(Stream::kFresh, kMaxOpen).free);
+  EXPECT_TRUE(table.choices(Stream::kCollector, kMaxOpen).free);
+  fill_all_but(0);
+  EXPECT_FALSE(table.choices(Stream::kCollector, kMaxOpen).free);
+}
+
+TEST_F(BandTableTest, OffersOtherStreamsBandsRatherThanNothing) {
+  append(kFirst, 1, Stream::kCollector);
+  fill_all_but(2);
+  const BandTable::OpenChoice choice = table.choices(Stream::kFresh, kMaxOpen);
+  ASSERT_EQ(choice.open.size(), 1u);
+  EXPECT_EQ(choice.open[0].band, kFirst);
+  append(kFirst, 1, Stream::kFresh);
+  EXPECT_EQ(table.choices(Stream::kFresh, kMaxOpen).open.size(), 1u);
+}
+
+TEST_F(BandTableTest, WaitsForALeaseBeforeItTakesOtherStreamsBands) {
+  append(kFirst, 1, Stream::kCollector);
+  append(kLast, 1, Stream::kFresh);
+  fill_all_but(2);
+  ASSERT_TRUE(table.lease(kLast, Stream::kFresh));
+  const BandTable::OpenChoice choice = table.choices(Stream::kFresh, kMaxOpen);
+  EXPECT_TRUE(choice.open.empty());
+  EXPECT_TRUE(choice.others_leased);
+  table.end_lease(kLast, false, false);
+}
+
+// ---- reset --------------------------------------------------------------------------------------
+
+TEST_F(BandTableTest, NamesBandsThatHoldOnlyDeadBlocks) {
+  append(BandId{2}, kBandBlocks);
+  append(BandId{3}, kBandBlocks);
+  append(BandId{4}, 2);
+  table.account_death(BandId{2}, kBandBlocks, 1);
+  table.account_death(BandId{3}, kBandBlocks - 1, 1);
+  table.account_death(BandId{4}, 2, 1);
+  EXPECT_EQ(empty_bands(), (Numbers{2, 4}));
+}
+
+TEST_F(BandTableTest, LetsNothingIntoABandThatItNamed) {
+  append(kFirst, 2);
+  table.account_death(kFirst, 2, 1);
+  EXPECT_EQ(empty_bands(), Numbers{kFirst.value});
+  EXPECT_FALSE(table.lease(kFirst, Stream::kFresh));
+  EXPECT_TRUE(table.begin_reset(kFirst));
+  EXPECT_FALSE(table.begin_reset(kFirst));
+  table.finish_reset(kFirst, true);
+  EXPECT_EQ(table.view(kFirst).state, BandState::kFree);
+  EXPECT_EQ(table.view(kFirst).counters.appended, 0u);
+}
+
+TEST_F(BandTableTest, ResetsNoBandThatMayStillBeAppendedTo) {
+  append(kFirst, 2);
+  table.account_death(kFirst, 2, 1);
+  EXPECT_FALSE(table.begin_reset(kFirst));
+  ASSERT_TRUE(table.lease(kFirst, Stream::kFresh));
+  EXPECT_EQ(empty_bands(), Numbers{});
+  EXPECT_FALSE(table.begin_reset(kFirst));
+  table.end_lease(kFirst, false, false);
+}
+
+TEST_F(BandTableTest, ResetsNoBandThatIsBeingRead) {
+  append(kFirst, kBandBlocks);
+  table.account_death(kFirst, kBandBlocks, 1);
+  {
+    const BandPin pin = table.pin(kFirst);
+    EXPECT_EQ(empty_bands(), Numbers{});
+    EXPECT_FALSE(table.begin_reset(kFirst));
+  }
+  EXPECT_EQ(empty_bands(), Numbers{kFirst.value});
+  EXPECT_TRUE(table.begin_reset(kFirst));
+  table.finish_reset(kFirst, true);
+}
+
+TEST_F(BandTableTest, SetsABandAsideWhoseResetFailed) {
+  append(kFirst, kBandBlocks);
+  table.account_death(kFirst, kBandBlocks, 1);
+  ASSERT_EQ(empty_bands(), Numbers{kFirst.value});
+  ASSERT_TRUE(table.begin_reset(kFirst));
+  table.finish_reset(kFirst, false);
+  EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
+  EXPECT_EQ(table.space().total, (kBands - 4) * kBandBlocks);
+}
+
+// ---- log bands ----------------------------------------------------------------------------------
+
+TEST_F(BandTableTest, GivesTheLogTheFreeBandNearestTheCentre) {
+  EXPECT_EQ(table.take_for_log(), BandId{9});  // of two as near, the lower
+  EXPECT_EQ(table.take_for_log(), BandId{11});
+  append(BandId{8}, 1);
+  EXPECT_EQ(table.take_for_log(), BandId{12});
+  table.give_back_from_log(BandId{9});
+  EXPECT_EQ(table.take_for_log(), BandId{9});
+  EXPECT_FALSE(table.is_data(BandId{9}));
+}
+
+TEST_F(BandTableTest, GivesTheLogABandFromBelowOrAboveTheCentreAlone) {
+  for (std::uint32_t i = 11; i < kBands; ++i) append(BandId{i}, 1);
+  EXPECT_EQ(table.take_for_log(), BandId{9});
+  for (std::uint32_t i = 2; i < 9; ++i) append(BandId{i}, 1);
+  EXPECT_FALSE(table.take_for_log());
+}
+
+TEST_F(BandTableTest, LeavesTheCollectorOneBandWhenTheLogAsks) {
+  fill_all_but(2);
+  EXPECT_TRUE(table.take_for_log());
+  EXPECT_EQ(table.take_for_log(), fail(Errc::kNoSpace));
+}
+
+// ---- at random ----------------------------------------------------------------------------------
+
+// Does whatever is allowed next, many times; sums and lists must agree with the bands each time.
+class RandomSteps {
+ public:
+  explicit RandomSteps(BandTable& table) : table_(table), random_(test_seed()) {}
+
+  void step() {
+    switch (below(8)) {
+      case 0: return append();
+      case 1: return kill();
+      case 2: return reset();
+      case 3: return ignore(table_.seal(any()));
+      case 4: return take_log_band();
+      case 5: return give_back_log_band();
+      case 6: return fail_an_append();
+      case 7: return look();
+    }
+  }
+
+ private:
+  std::uint32_t below(std::uint32_t end) { return static_cast<std::uint32_t>(random_() % end); }
+  BandId any() { return BandId{below(table_.band_count())}; }
+  static void ignore(bool) {}
+
+  void append() {
+    const Stream stream = below(2) == 0 ? Stream::kFresh : Stream::kCollector;
+    const BandTable::OpenChoice choice = table_.choices(stream, 1 + below(4), any());
+    std::optional<BandId> band = choice.free;
+    if (!choice.open.empty()) band = choice.open[below(choice.open.size())].band;
+    if (!band) return;
+    ASSERT_TRUE(table_.lease(*band, stream));
+    const BandView view = table_.view(*band);
+    const auto room = static_cast<std::uint32_t>(view.blocks - view.counters.appended);
+    ASSERT_GT(room, 0u);
+    const std::uint32_t blocks = below(room + 1);
+    if (blocks > 0) table_.account_append(*band, blocks, below(blocks + 1), 1);
+    table_.end_lease(*band, below(4) == 0, false);
+  }
+  void kill() {
+    const BandView view = table_.view(any());
+    if (view.counters.live == 0) return;
+    const auto blocks = 1 + below(static_cast<std::uint32_t>(view.counters.live));
+    table_.account_death(view.band, blocks, 1);
+  }
+  void reset() {
+    for (const BandId band : table_.empty_bands()) {
+      ASSERT_TRUE(table_.begin_reset(band));
+      table_.finish_reset(band, below(50) > 0);
+    }
+  }
+  void take_log_band() {
+    if (const auto band = table_.take_for_log()) log_bands_.push_back(*band);
+  }
+  void give_back_log_band() {
+    if (log_bands_.empty()) return;
+    table_.give_back_from_log(log_bands_.back());
+    log_bands_.pop_back();
+  }
+  void fail_an_append() {
+    const auto free = table_.choices(Stream::kCollector, kMaxOpen).free;
+    if (below(50) > 0 || !free) return;
+    ASSERT_TRUE(table_.lease(*free, Stream::kCollector));
+    table_.end_lease(*free, false, true);
+  }
+  void look() {
+    const SpaceCounts space = table_.space();
+    EXPECT_EQ(space.live + space.dead + space.unwritten, space.total);
+  }
+
+  BandTable& table_;
+  std::mt19937_64 random_;
+  std::vector<BandId> log_bands_;
+};
+
+TEST(BandTableRandomTest, SumsAndListsAgreeWithTheBandsAfterEveryStep) {
+  SCOPED_TRACE(seed_trace());
+  BandTable table(geometry_of(60), kSuperBands, std::array{BandId{30}});
+  RandomSteps steps(table);
+  for (int i = 0; i < 5000; ++i) {
+    steps.step();
+    ASSERT_EQ(table.check_invariants(), "") << "after step " << i;
+  }
+}
+
+}  // namespace
+}  // namespace lazyfs::data
