@@ -66,8 +66,8 @@ Appender::Appender(device::Device& device, BandTable& bands, Placement policy,
       random_(std::move(random)),
       max_open_(max_open_of(device)) {}
 
-std::optional<Lease> Appender::try_lease(const BandTable::OpenChoice& choice, Stream stream,
-                                         std::uint64_t want_blocks) {
+std::optional<BandId> Appender::pick(const BandTable::OpenChoice& choice,
+                                     std::uint64_t want_blocks) const {
   std::vector<Candidate> candidates;
   std::uint64_t newest = 0;
   for (const BandView& band : choice.open) newest = std::max(newest, band.last_append);
@@ -77,18 +77,23 @@ std::optional<Lease> Appender::try_lease(const BandTable::OpenChoice& choice, St
                           newest - band.last_append});
   }
   const PlacementRequest request{.blocks = want_blocks, .age = 0, .random = random_()};
-  std::optional<BandId> band = choice.free;
-  if (const auto index = place(policy_, candidates, request)) band = candidates[*index].band;
-  if (!band || !bands_.lease(*band, stream)) return std::nullopt;
-  const BandView view = bands_.view(*band);
-  return Lease(this, *band, static_cast<std::uint32_t>(view.counters.appended), view.blocks);
+  const auto index = place(policy_, candidates, request);
+  return index ? candidates[*index].band : choice.free;
 }
 
 Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks) {
   MutexLock lock(mu_);
   for (;;) {
-    const BandTable::OpenChoice choice = bands_.choices(stream, max_open_);
-    if (auto lease = try_lease(choice, stream, want_blocks)) return std::move(*lease);
+    const bool anywhere = policy_ == Placement::kRandom;
+    const BandId free_from{anywhere ? static_cast<std::uint32_t>(random_() % bands_.band_count())
+                                    : 0};
+    const BandTable::OpenChoice choice = bands_.choices(stream, max_open_, free_from);
+    const std::optional<BandId> band = pick(choice, want_blocks);
+    if (band && bands_.lease(*band, stream)) {
+      const BandView view = bands_.view(*band);
+      return Lease(this, *band, static_cast<std::uint32_t>(view.counters.appended), view.blocks);
+    }
+    if (band) continue;  // the log took it, or the collector sealed it, a moment ago
     if (!choice.others_leased) return fail(Errc::kNoSpace);
     lease_ended_.wait(mu_);
   }

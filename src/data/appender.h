@@ -1,9 +1,10 @@
-// Appends file data to open bands. A lease is the exclusive right to append to one band, so that no lock
-// is held over the device.
+// Appends file data to open bands. A lease is the exclusive right to append to one band, so that no
+// lock is held over the device.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,9 +26,9 @@ struct Placed {
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(crcs.size()); }
 };
 
-// Ends by its destructor. Everything appended must have been recorded in the tree and accounted before
-// (recorded()); a band with blocks that were not is set aside, because the next append record must begin
-// where the last one ended. Not thread-safe.
+// Ends by its destructor. Everything appended must have been recorded in the tree and accounted
+// before (recorded()); a band with blocks that were not is set aside, because the next append
+// record must begin where the last one ended. Not thread-safe.
 class Lease {
  public:
   Lease(Appender* appender, BandId band, std::uint32_t next, std::uint32_t blocks)
@@ -59,15 +60,15 @@ class Appender {
   Appender(device::Device& device, BandTable& bands, Placement policy,
            std::function<std::uint64_t()> random);
 
-  // Leases a band of the stream to append about `want_blocks`. Waits while all bands that would do are
-  // leased to others. Error: kNoSpace when no band has room and none is free for this stream.
+  // Leases a band of the stream to append about `want_blocks`. Waits while all bands that would do
+  // are leased to others. Error: kNoSpace when no band has room and none is free for this stream.
   Result<Lease> lease(Stream stream, std::uint64_t want_blocks) EXCLUDES(mu_);
 
  private:
   friend class Lease;
   void end(BandId band, bool sealed, bool bad) EXCLUDES(mu_);
-  std::optional<Lease> try_lease(const BandTable::OpenChoice& choice, Stream stream,
-                                 std::uint64_t want_blocks);
+  // Where the policy wants the data; nullopt when there is no choice.
+  std::optional<BandId> pick(const BandTable::OpenChoice& choice, std::uint64_t want_blocks) const;
 
   device::Device& device_;
   BandTable& bands_;

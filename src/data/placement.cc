@@ -23,18 +23,18 @@ std::optional<std::size_t> place(Placement policy, std::span<const Candidate> ca
                                  const PlacementRequest& request) {
   if (candidates.empty()) return std::nullopt;
   switch (policy) {
-    case Placement::kFirstFit:
-      return least(candidates, [](const Candidate& c) { return c.band; });
+    case Placement::kFirstFit: return least(candidates, [](const Candidate& c) { return c.band; });
     case Placement::kBestFit:
       return least(candidates, [&](const Candidate& c) {
         const bool fits = c.room_blocks >= request.blocks;
-        const std::uint64_t waste = fits ? c.room_blocks - request.blocks
-                                         : request.blocks - c.room_blocks;
+        const std::uint64_t waste =
+            fits ? c.room_blocks - request.blocks : request.blocks - c.room_blocks;
         return std::tuple(!fits, waste, c.band);
       });
     case Placement::kAgeFit:
-      return least(candidates,
-                   [&](const Candidate& c) { return std::tuple(distance(c.age, request.age), c.band); });
+      return least(candidates, [&](const Candidate& c) {
+        return std::tuple(distance(c.age, request.age), c.band);
+      });
     case Placement::kRandom: return request.random % candidates.size();
   }
   return std::nullopt;

@@ -24,12 +24,12 @@ struct Candidate {
 
 struct PlacementRequest {
   std::uint64_t blocks = 0;
-  std::uint64_t age = 0;      // age of the data, in the candidates' unit
-  std::uint64_t random = 0;   // for kRandom
+  std::uint64_t age = 0;     // age of the data, in the candidates' unit
+  std::uint64_t random = 0;  // for kRandom
 };
 
-// The index of the candidate to take, or nullopt when there is none. Files span bands: a candidate need
-// not hold the whole request. Ties go to the lower band.
+// The index of the candidate to take, or nullopt when there is none. Files span bands: a candidate
+// need not hold the whole request. Ties go to the lower band.
 std::optional<std::size_t> place(Placement policy, std::span<const Candidate> candidates,
                                  const PlacementRequest& request);
 

@@ -1,0 +1,166 @@
+#include "data/appender.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/buffer.h"
+#include "device/faulty.h"
+#include "device/memory.h"
+#include "test/support/result_printer.h"
+
+namespace lazyfs::data {
+namespace {
+
+// Bands 0 and 1 hold superblocks, band 2 the log; the other bands take 4 blocks each.
+class AppenderTest : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kBands = 12, kBandBlocks = 4;
+  static constexpr BandId kFirst{3};
+
+  ~AppenderTest() override { EXPECT_EQ(table.check_invariants(), ""); }
+
+  Result<Placed> append(Lease& lease, std::size_t blocks) {
+    const std::vector<device::Piece> pieces(blocks, page.span());
+    auto placed = lease.append(pieces);
+    if (placed) {
+      table.account_append(placed->at.band, placed->blocks(), placed->blocks(), 1);
+      lease.recorded(placed->blocks());
+    }
+    return placed;
+  }
+  Result<Placed> append_once(Stream stream, std::size_t blocks) {
+    ASSIGN_OR_RETURN(Lease lease, appender.lease(stream, blocks));
+    return append(lease, blocks);
+  }
+
+  std::unique_ptr<device::MemoryDevice> memory = device::MemoryDevice::uniform(kBands, kBandBlocks);
+  device::FaultyDevice device{*memory};
+  BandTable table{memory->geometry(), std::array{BandId{0}, BandId{1}}, std::array{BandId{2}}};
+  Appender appender{device, table, Placement::kFirstFit, [] { return 0; }};
+  AlignedBuffer page = AlignedBuffer(kBlockBytes);
+};
+
+TEST_F(AppenderTest, AppendsWhereTheLastAppendEnded) {
+  const auto first = append_once(Stream::kFresh, 1), second = append_once(Stream::kFresh, 2);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->at, (BandAddress{kFirst, 0}));
+  EXPECT_EQ(second->at, (BandAddress{kFirst, 1}));
+  EXPECT_EQ(memory->write_pointer(kFirst), 3u);
+}
+
+TEST_F(AppenderTest, AppendsNoMoreThanTheBandHasRoomFor) {
+  auto lease = appender.lease(Stream::kFresh, 6);
+  ASSERT_TRUE(lease);
+  const auto placed = append(*lease, 6);
+  ASSERT_TRUE(placed);
+  EXPECT_EQ(placed->blocks(), kBandBlocks);
+  EXPECT_EQ(lease->room(), 0u);
+}
+
+TEST_F(AppenderTest, BeginsABandWhenTheLastIsFull) {
+  ASSERT_TRUE(append_once(Stream::kFresh, kBandBlocks));
+  EXPECT_EQ(table.view(kFirst).state, BandState::kFull);
+  const auto next = append_once(Stream::kFresh, 1);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->at, (BandAddress{BandId{4}, 0}));
+}
+
+TEST_F(AppenderTest, KeepsStreamsApart) {
+  const auto fresh = append_once(Stream::kFresh, 1), moved = append_once(Stream::kCollector, 1);
+  ASSERT_TRUE(fresh && moved);
+  EXPECT_NE(fresh->at.band, moved->at.band);
+}
+
+TEST_F(AppenderTest, GivesAppendersAtTheSameTimeDifferentBands) {
+  auto first = appender.lease(Stream::kFresh, 1), second = appender.lease(Stream::kFresh, 1);
+  ASSERT_TRUE(first && second);
+  const auto a = append(*first, 1), b = append(*second, 1);
+  ASSERT_TRUE(a && b);
+  EXPECT_NE(a->at.band, b->at.band);
+}
+
+TEST_F(AppenderTest, ReadsBackWhatItChecksummed) {
+  std::memset(page.data(), 0x5A, page.size());
+  const auto placed = append_once(Stream::kFresh, 2);
+  ASSERT_TRUE(placed);
+  AlignedBuffer read(2 * kBlockBytes);
+  EXPECT_EQ(read_verified(device, placed->at, placed->crcs, read.span()), ok());
+  EXPECT_EQ(std::memcmp(read.data() + kBlockBytes, page.data(), kBlockBytes), 0);
+  memory->flip({placed->at.band, 1}, 77);
+  EXPECT_EQ(read_verified(device, placed->at, placed->crcs, read.span()),
+            fail(Errc::kDataChecksumBad));
+}
+
+TEST_F(AppenderTest, SetsABandAsideWhoseAppendFailed) {
+  device.fail_nth(device::Call::kAppend, 1, {.error = Errc::kDeviceWrite, .blocks_done = 1});
+  EXPECT_EQ(append_once(Stream::kFresh, 2).error(), Errc::kDeviceWrite);
+  EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
+  const auto next = append_once(Stream::kFresh, 2);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->at.band, BandId{4});
+}
+
+TEST_F(AppenderTest, SetsABandAsideWhoseAppendWasNotRecorded) {
+  {
+    auto lease = appender.lease(Stream::kFresh, 1);
+    ASSERT_TRUE(lease);
+    const std::vector<device::Piece> pieces(1, page.span());
+    ASSERT_TRUE(lease->append(pieces));
+  }
+  EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
+}
+
+TEST_F(AppenderTest, HasNoSpaceForUsersWhenOnlyTheReserveIsFree) {
+  while (table.space().free_bands > 2) ASSERT_TRUE(append_once(Stream::kFresh, kBandBlocks));
+  EXPECT_EQ(appender.lease(Stream::kFresh, 1).error(), Errc::kNoSpace);
+  EXPECT_TRUE(append_once(Stream::kCollector, 1));
+  EXPECT_TRUE(append_once(Stream::kFresh, 1));  // the room behind the collector's block
+}
+
+TEST_F(AppenderTest, WaitsForTheEndOfALeaseWhenNothingElseIsLeft) {
+  while (table.space().free_bands > 3) ASSERT_TRUE(append_once(Stream::kFresh, kBandBlocks));
+  ASSERT_TRUE(append_once(Stream::kFresh, 1));
+  std::optional<Lease> held = *appender.lease(Stream::kFresh, 1);
+  Result<Placed> placed = fail(Errc::kInvalid);
+  std::jthread waiter([&] { placed = append_once(Stream::kFresh, 1); });
+  held.reset();
+  waiter.join();
+  ASSERT_TRUE(placed);
+  EXPECT_EQ(placed->at.rba, 1u);
+}
+
+TEST_F(AppenderTest, RandomPlacementBeginsBandsAnywhere) {
+  std::uint64_t number = 0;
+  Appender random(device, table, Placement::kRandom, [&number] { return number += 7; });
+  std::set<BandId> bands;
+  for (int i = 0; i < 3; ++i) {
+    auto lease = random.lease(Stream::kFresh, kBandBlocks);
+    ASSERT_TRUE(lease);
+    const auto placed = append(*lease, kBandBlocks);
+    ASSERT_TRUE(placed);
+    bands.insert(placed->at.band);
+  }
+  EXPECT_EQ(bands.size(), 3u);
+  EXPECT_NE(bands, (std::set{BandId{3}, BandId{4}, BandId{5}}));
+}
+
+TEST_F(AppenderTest, MayOpenHalfOfTheBandsThatTheDeviceAllows) {
+  device::MemoryDevice small(memory->geometry(), {.max_open_bands = 4});
+  Appender few(small, table, Placement::kFirstFit, [] { return 0; });
+  {
+    auto first = few.lease(Stream::kFresh, 1), second = few.lease(Stream::kFresh, 1);
+    ASSERT_TRUE(first && second);
+    const auto choice = table.choices(Stream::kFresh, 2);
+    EXPECT_FALSE(choice.free);
+    EXPECT_TRUE(choice.others_leased);
+  }
+  EXPECT_EQ(table.space().free_bands, kBands - 3);
+}
+
+}  // namespace
+}  // namespace lazyfs::data
