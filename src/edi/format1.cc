@@ -53,6 +53,11 @@ Result<Header> decode_header1(std::span<const std::byte, kHeaderAreaBytes> from)
   if (length < kHeader1Bytes || length > kHeaderAreaBytes) return fail(Errc::kEdiBadChecksum);
   if (crc32c(from.subspan(12, length - 12)) != u32(8)) return fail(Errc::kEdiBadChecksum);
 
+  const auto behind = from.subspan(length);
+  if (std::ranges::any_of(behind, [](std::byte b) { return b != std::byte{0}; })) {
+    return fail(Errc::kEdiBadHeader);
+  }
+
   const std::uint64_t zones = u32(52), conventional = u32(56), links = u32(60);
   if (kHeader1Bytes + 8 * (zones + conventional + links) != length) {
     return fail(Errc::kEdiBadHeader);

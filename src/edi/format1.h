@@ -16,7 +16,7 @@
 //       52    4 zones         number of pairs (count u32, band blocks u32)
 //       56    4 conventional  number of pairs (first band u32, last band u32)
 //       60    4 links         number of pairs (first band u32, last band u32)
-//       64    8 each          the pairs, in this order
+//       64    8 each          the pairs, in this order; then zeros to the end of the 64 KiB
 //
 // The table: for every 508 bands a block of 4096 bytes in two slots, one behind the other, written
 // in turn; the valid slot of the higher sequence counts.
