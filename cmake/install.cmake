@@ -18,7 +18,7 @@ endforeach()
 configure_file(tools/mount.lazyfs ${CMAKE_BINARY_DIR}/install/mount.lazyfs @ONLY)
 install(PROGRAMS ${CMAKE_BINARY_DIR}/install/mount.lazyfs DESTINATION /sbin)
 
-foreach(section 1 8)
+foreach(section 1 3 8)
   file(GLOB pages CONFIGURE_DEPENDS docs/man/*.${section})
   install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
