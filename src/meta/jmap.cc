@@ -25,6 +25,19 @@ std::optional<BandAddress> Jmap::find(NodeNo node) const {
   return found->address();
 }
 
+std::vector<const JmapEntry*> Jmap::find_run(NodeNo node, const Part& part,
+                                             std::uint32_t blocks) const {
+  const JmapEntry& first = *tree_.find(node);
+  const std::uint64_t end = first.packed_address + blocks;
+  std::vector<const JmapEntry*> run;
+  // A transaction's images are assigned in the order of their addresses.
+  for (auto entry = part.live.iterator_to(first);
+       entry != part.live.end() && entry->packed_address < end; ++entry) {
+    run.push_back(&*entry);
+  }
+  return run;
+}
+
 void Jmap::assign(NodeNo node, BandAddress address, Part& part) {
   Tree::insert_commit_data where;
   const auto [found, is_new] = tree_.insert_check(node, where);

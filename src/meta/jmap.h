@@ -72,6 +72,9 @@ class Jmap {
   Jmap& operator=(const Jmap&) = delete;
 
   std::optional<BandAddress> find(NodeNo node) const;
+  // The node, and those that lie behind it in `part`, which holds its newest image, within `blocks`
+  // blocks; in the order of their addresses. Requires that the node is there.
+  std::vector<const JmapEntry*> find_run(NodeNo node, const Part& part, std::uint32_t blocks) const;
   // The node's newest image now lies at `address`, within `part`.
   void assign(NodeNo node, BandAddress address, Part& part);
   // Forgets the node; nothing happens when it is not there.

@@ -67,6 +67,19 @@ std::optional<Log::Location> Log::find(NodeNo node) const {
   return Location{*address, part->address.seq};
 }
 
+std::vector<Log::LiveNode> Log::find_run(NodeNo node, std::uint32_t blocks) const {
+  MutexLock lock(mu_);
+  const auto address = jmap_.find(node);
+  if (!address) return {};
+  const Part* part = part_at_locked(*address);
+  CHECK(part != nullptr);
+  std::vector<LiveNode> run;
+  for (const JmapEntry* entry : jmap_.find_run(node, *part, blocks)) {
+    run.push_back({entry->node, entry->address()});
+  }
+  return run;
+}
+
 const Part* Log::part_at_locked(BandAddress address) const {
   const auto band = std::ranges::find(chain_, address.band, &ChainBand::band);
   if (band == chain_.end()) return nullptr;

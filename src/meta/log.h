@@ -76,6 +76,13 @@ class Log {
     Seq seq;  // of the transaction that wrote the image
   };
   std::optional<Location> find(NodeNo node) const EXCLUDES(mu_);
+  struct LiveNode {
+    NodeNo node;
+    BandAddress address;
+  };
+  // The node and the live ones that its transaction wrote behind it, within `blocks` blocks of the
+  // same band, in the order of their addresses. Empty when the node is not there.
+  std::vector<LiveNode> find_run(NodeNo node, std::uint32_t blocks) const EXCLUDES(mu_);
 
   // Takes the space for a transaction. nullopt when it does not fit.
   std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t freed) EXCLUDES(mu_);

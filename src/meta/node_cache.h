@@ -131,6 +131,7 @@ class NodeCache {
   // All of them have.
   void end_flight();
 
+  std::size_t limit() const { return limit_nodes_; }
   std::size_t cached() const { return table_.size(); }
   std::uint64_t nodes() const { return nodes_; }  // that exist in the tree
   NodeNo next_node() const { return next_node_; }

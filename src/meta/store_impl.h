@@ -10,13 +10,15 @@
 #include "base/mutex.h"
 #include "meta/log.h"
 #include "meta/node_cache.h"
+#include "meta/readahead.h"
 #include "meta/store.h"
 #include "meta/superblock_log.h"
 #include "meta/tree.h"
 
 namespace lazyfs::meta {
 
-// Reads nodes from the log into the cache, each one once however many want it. Thread-safe.
+// Reads nodes from the log into the cache, each one once however many want it, and with it those
+// that lie behind it when the reader goes along the log. Thread-safe.
 class NodeLoader {
  public:
   NodeLoader(device::Device& device, const Log& log, SharedMutex& tree_mu, NodeCache& cache)
@@ -30,11 +32,24 @@ class NodeLoader {
  private:
   struct Loading {
     bool done = false;
+    bool ask_again = false;  // it was read ahead, which came to nothing
     unsigned waiters = 0;
     Node* node = nullptr;
     Errc error = Errc::kNodeMissing;
   };
+  // A node to be read, whose number is in loading_.
+  struct Wanted {
+    NodeNo number;
+    std::shared_ptr<Loading> loading;
+    BandAddress address;
+    std::byte* image = nullptr;
+    Node* node = nullptr;  // once it is in memory
+  };
   Result<Node*> read(NodeNo number);
+  Result<> read_place(NodeNo number, const Log::Location& place, std::byte* image);
+  std::vector<Wanted> claim_run(NodeNo number, const Log::Location& first);
+  void read_run(const Log::Location& first, std::byte* image, std::vector<Wanted>& run);
+  void finish(const std::vector<Wanted>& run);
 
   device::Device& device_;
   const Log& log_;
@@ -44,6 +59,7 @@ class NodeLoader {
   Mutex mu_;  // a leaf lock
   CondVar loaded_;
   std::unordered_map<NodeNo, std::shared_ptr<Loading>> loading_ GUARDED_BY(mu_);
+  Readahead readahead_ GUARDED_BY(mu_);
 };
 
 // Lock order: commit_mu_, tree_mu_, then the leaves: Log's mu_, NodeLoader's mu_, background_mu_.
