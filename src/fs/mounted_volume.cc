@@ -453,6 +453,7 @@ Result<std::vector<std::string>> MountedVolume::list_xattrs(InodeNo inode) {
 
 Result<SpaceReport> MountedVolume::space() {
   TRY(check_usable(false));
+  if (!options_.read_only) reaper_.run(core_);  // what was deleted is free
   const data::SpaceCounts counts = bands_.space();
   SpaceReport report;
   report.total_blocks = counts.total > counts.kept_back ? counts.total - counts.kept_back : 0;

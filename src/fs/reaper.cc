@@ -1,5 +1,8 @@
 #include "fs/reaper.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "base/log.h"
 #include "fs/file_writer.h"
 #include "fs/write_back.h"
@@ -8,6 +11,7 @@ namespace lazyfs::fs {
 namespace {
 
 constexpr std::size_t kItemsABatch = 512;
+constexpr std::size_t kInodesATime = 64;
 
 bool is_extent(const meta::Item& item) {
   return item.key.kind == static_cast<std::uint8_t>(Kind::kExtent);
@@ -16,13 +20,13 @@ bool is_extent(const meta::Item& item) {
 }  // namespace
 
 void Reaper::add(InodeRef inode) {
-  bool first = false;
+  bool many = false;
   {
     MutexLock lock(mu_);
-    first = queue_.empty();
     queue_.push_back(std::move(inode));
+    many = queue_.size() % kMany == 0;
   }
-  if (first) wake_();
+  if (many) wake_();
 }
 
 std::size_t Reaper::waiting() const {
@@ -44,55 +48,98 @@ void Reaper::drop_all() {
 
 void Reaper::run(const Core& core) {
   for (;;) {
-    InodeRef inode;
+    std::vector<InodeRef> inodes;
     {
       MutexLock lock(mu_);
-      if (queue_.empty()) return;
-      inode = std::move(queue_.front());
-      queue_.pop_front();
+      while (!queue_.empty() && inodes.size() < kInodesATime) {
+        inodes.push_back(std::move(queue_.front()));
+        queue_.pop_front();
+      }
     }
-    const auto done = delete_inode(core, inode);
-    if (!done) {
-      log::error("inode {}: cannot be deleted: {}", inode->no.value, describe(done.error()));
-    }
+    if (inodes.empty()) return;
+    delete_inodes(core, inodes);
   }
 }
 
-Result<> delete_inode(const Core& core, const InodeRef& ref) {
-  const WriteBackToken token(ref);
-  Inode& inode = *ref;
-  WriterLock lock(inode.mu);
-  if (inode.gone) return ok();
-  inode.gone = true;  // whatever happens: the orphan record sees to the rest at the next mount
-  if (inode.buffer) core.bands.release(inode.buffer->drop_from(0));
-  inode.record_dirty = false;
+namespace {
 
-  for (;;) {
-    // Everything that the inode owns but its own item and what the map needs to free blocks.
-    ASSIGN_OR_RETURN(const auto items, core.store.scan(meta::Key{inode.no.value, 0, 0},
-                                                       meta::Key{inode.no.value, 0xFF, meta::kMaxOffset},
-                                                       kItemsABatch));
-    const bool complete = items.size() < kItemsABatch;
+// From here on nobody but the deletion changes what the tree has of the inode: whoever else wants to,
+// looks at `gone` first, under the inode's lock. Whatever happens, the orphan record sees to the rest
+// at the next mount. False: it is being deleted already.
+bool condemn(const Core& core, const InodeRef& ref) {
+  const WriteBackToken token(ref);
+  WriterLock lock(ref->mu);
+  if (ref->gone) return false;
+  ref->gone = true;
+  if (ref->buffer) core.bands.release(ref->buffer->drop_from(0));
+  ref->record_dirty = false;
+  return true;
+}
+
+// Puts the end of up to `max_items` of the inode's items into the batch; of its own item, and of the
+// record that says that it is to be deleted, when nothing else is left. Nothing is put in when it fails.
+struct Gathered {
+  std::size_t items = 0;
+  bool complete = false;
+};
+Result<Gathered> gather(const Core& core, InodeNo inode, std::size_t max_items, meta::Batch& batch,
+                        std::vector<MapChange>& changes) {
+  ASSIGN_OR_RETURN(const auto items, core.store.scan(meta::Key{inode.value, 0, 0},
+                                                     meta::Key{inode.value, 0xFF, meta::kMaxOffset},
+                                                     max_items));
+  const bool complete = items.size() < max_items;
+  MapChange change(core.store, inode);
+  std::uint64_t first = meta::kMaxOffset, end = 0;
+  for (const meta::Item& item : items) {
+    if (!is_extent(item)) continue;
+    ASSIGN_OR_RETURN(const auto extent, decode_extent(item.value));
+    first = std::min(first, item.key.offset);
+    end = std::max(end, item.key.offset + extent.blocks());
+  }
+  if (first < end) TRY(change.unmap(first, end - first));
+  for (const meta::Item& item : items) {
+    // The map's change erases the extents.
+    const bool own = item.key == key_of(inode, Kind::kInode);
+    if (!is_extent(item) && (complete || !own)) batch.erase(item.key);
+  }
+  if (complete) batch.erase(key_of(kVolumeOwner, Kind::kOrphan, inode.value));
+  change.put_into(batch);
+  changes.push_back(std::move(change));
+  return Gathered{items.size(), complete};
+}
+
+}  // namespace
+
+void delete_inodes(const Core& core, std::span<const InodeRef> inodes) {
+  std::vector<InodeNo> left;
+  for (const InodeRef& inode : inodes) {
+    if (condemn(core, inode)) left.push_back(inode->no);
+  }
+  const auto give_up = [](InodeNo inode, Errc error) {
+    log::error("inode {}: cannot be deleted: {}", inode.value, describe(error));
+  };
+  std::size_t max_items = kItemsABatch;
+  for (std::size_t at = 0; at < left.size();) {
     meta::Batch batch;
-    MapChange change(core.store, inode.no);
-    std::uint64_t first = meta::kMaxOffset, end = 0;
-    for (const meta::Item& item : items) {
-      const bool own = item.key == key_of(inode.no, Kind::kInode);
-      if (own && !complete) continue;
-      if (!is_extent(item)) {
-        batch.erase(item.key);
-        continue;
-      }
-      ASSIGN_OR_RETURN(const auto extent, decode_extent(item.value));
-      first = std::min(first, item.key.offset);
-      end = std::max(end, item.key.offset + extent.blocks());
+    std::vector<MapChange> changes;
+    std::size_t next = at, items = 0;
+    while (next < left.size() && items < max_items) {
+      const auto gathered = gather(core, left[next], max_items, batch, changes);
+      if (!gathered) give_up(left[next], gathered.error());
+      if (gathered && !gathered->complete) break;
+      if (gathered) items += gathered->items;
+      ++next;
     }
-    if (first < end) TRY(change.unmap(first, end - first));
-    change.put_into(batch);
-    if (complete) batch.erase(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value));
-    TRY(core.store.apply(batch, meta::Reserve::kDelete));
-    change.account(core.bands);
-    if (complete) return ok();
+    const auto applied = core.store.apply(batch, meta::Reserve::kDelete);
+    if (applied) {
+      for (const MapChange& change : changes) change.account(core.bands);
+      at = next;
+    } else if (applied.error() == Errc::kBatchTooLarge && max_items > 2) {
+      max_items /= 2;  // items that lie all over the tree
+    } else {
+      give_up(left[at], applied.error());
+      ++at;
+    }
   }
 }
 

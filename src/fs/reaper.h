@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <span>
 
 #include "base/mutex.h"
 #include "base/result.h"
@@ -17,22 +18,26 @@ namespace lazyfs::fs {
 // Thread-safe. mu_ is a leaf lock.
 class Reaper {
  public:
-  // `wake` is called when there is work; it must not block.
+  // `wake` is called when much work has come together: waking a thread for every file that is
+  // unlinked costs more than deleting it. What is less waits for the next run(). It must not block.
   explicit Reaper(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void add(InodeRef inode) EXCLUDES(mu_);
-  // Deletes what is waiting. Errors are logged; the inode is tried again at the next mount.
+  // Deletes what is waiting, many inodes a batch. Errors are logged; the inode is tried again at the
+  // next mount.
   void run(const Core& core) EXCLUDES(mu_);
   std::size_t waiting() const EXCLUDES(mu_);
   void drop_all() EXCLUDES(mu_);  // forgets the queue, before the inode table ends
 
  private:
+  static constexpr std::size_t kMany = 512;
+
   const std::function<void()> wake_;
   mutable Mutex mu_;
   std::deque<InodeRef> queue_ GUARDED_BY(mu_);
 };
 
-// Deletes one inode with everything it has. Requires that it has no links.
-Result<> delete_inode(const Core& core, const InodeRef& inode);
+// Deletes inodes with everything they have. Requires that they have no links.
+void delete_inodes(const Core& core, std::span<const InodeRef> inodes);
 
 }  // namespace lazyfs::fs
