@@ -47,7 +47,7 @@ function(lazyfs_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
 endfunction()
 
-# lazyfs_collect(name folder): one target that builds everything of a folder, which `all` leaves out.
+# lazyfs_collect(name folder): a target that builds everything of a folder, which `all` leaves out.
 function(lazyfs_collect name folder)
   if(NOT TARGET ${name})
     add_custom_target(${name})

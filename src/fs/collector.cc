@@ -38,7 +38,7 @@ Result<> erase_band_logs(meta::Store& store, BandId band) {
   }
 }
 
-// ---- Resetting ------------------------------------------------------------------------------------
+// ---- Resetting ----------------------------------------------------------------------------------
 
 Result<std::size_t> Collector::reset_locked() {
   const std::vector<BandId> empty = core_.bands.empty_bands();
@@ -66,7 +66,7 @@ Result<std::size_t> Collector::reset_empty_bands() {
   return reset_locked();
 }
 
-// ---- Moving ---------------------------------------------------------------------------------------
+// ---- Moving -------------------------------------------------------------------------------------
 
 std::optional<BandId> Collector::pick(bool greedy) const {
   const auto views = core_.bands.all();
@@ -146,7 +146,8 @@ Result<> Collector::move(std::vector<Copy>& copies) {
   while (at < copies.size()) {
     ASSIGN_OR_RETURN(data::Lease lease,
                      core_.appender.lease(data::Stream::kCollector, kUnitBlocks));
-    // Copies stay whole: a band's last blocks may stay unused by the collector, to be used by others.
+    // Copies stay whole: a band's last blocks may stay unused by the collector, to be used by
+    // others.
     std::size_t end = at, blocks = 0;
     std::vector<device::Piece> pages;
     while (end < copies.size() &&

@@ -1,5 +1,5 @@
-// The garbage collector's mechanism: moves what is live out of a band, resets bands that hold nothing.
-// What to clean and when is src/gc's business.
+// The garbage collector's mechanism: moves what is live out of a band, resets bands that hold
+// nothing. What to clean and when is src/gc's business.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,18 @@
 
 namespace lazyfs::fs {
 
-// Moving is optimistic: blocks are copied without a lock; then, under the inode's lock and in one batch,
-// the extents that still point to the old place get the new one. What a user has overwritten meanwhile
-// makes the copy garbage. A crash at any step leaves either the old or the new place in the map.
+// Moving is optimistic: blocks are copied without a lock; then, under the inode's lock and in one
+// batch, the extents that still point to the old place get the new one. What a user has overwritten
+// meanwhile makes the copy garbage. A crash at any step leaves either the old or the new place in
+// the map.
 //
-// A band is reset (rule 2) after the batch that took its last live block away is durable (a commit lies
-// between), and when no reader has it pinned; then its logs are erased. A crash between the two is
-// finished at the next mount, which resets every written band without live blocks.
+// A band is reset (rule 2) after the batch that took its last live block away is durable (a commit
+// lies between), and when no reader has it pinned; then its logs are erased. A crash between the
+// two is finished at the next mount, which resets every written band without live blocks.
 //
-// Thread-safe: work_mu_ lets one thread work at a time, and is held over I/O. No inode lock or token is
-// waited for while it is held but those of inodes whose blocks move, and their holders never wait for it.
+// Thread-safe: work_mu_ lets one thread work at a time, and is held over I/O. No inode lock or
+// token is waited for while it is held but those of inodes whose blocks move, and their holders
+// never wait for it.
 class Collector {
  public:
   explicit Collector(const Core& core) : core_(core) {}

@@ -1,5 +1,5 @@
-// Directories: names to inodes. Every change of a name is one batch: entry, directory and inode change
-// together or not at all.
+// Directories: names to inodes. Every change of a name is one batch: entry, directory and inode
+// change together or not at all.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@
 
 namespace lazyfs::fs {
 
-// Changes of entries that belong to one batch. It keeps the name items that it has touched, so that two
-// changes which meet in one item see each other. The directories' exclusive locks must be held.
+// Changes of entries that belong to one batch. It keeps the name items that it has touched, so that
+// two changes which meet in one item see each other. The directories' exclusive locks must be held.
 class EntryChanges {
  public:
   EntryChanges(meta::Store& store, std::uint64_t seed) : store_(store), seed_(seed) {}

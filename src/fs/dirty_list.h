@@ -11,8 +11,8 @@
 
 namespace lazyfs::fs {
 
-// Invariant: an inode is in the list exactly while its on_dirty_list is set, which its lock guards; so it
-// is in the list at most once. Thread-safe; mu_ is a leaf lock.
+// Invariant: an inode is in the list exactly while its on_dirty_list is set, which its lock guards;
+// so it is in the list at most once. Thread-safe; mu_ is a leaf lock.
 class DirtyList {
  public:
   // Inodes are numbered as they come; a number is never given twice.
@@ -27,8 +27,9 @@ class DirtyList {
     ++end_;
   }
 
-  // Takes the oldest inode out if it has been dirty since `before` or longer, and came before `end`. The
-  // caller clears on_dirty_list under the inode's lock, before it looks at what is dirty.
+  // Takes the oldest inode out if it has been dirty since `before` or longer, and came before
+  // `end`. The caller clears on_dirty_list under the inode's lock, before it looks at what is
+  // dirty.
   std::optional<InodeRef> take(std::chrono::nanoseconds before, Sequence end) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (entries_.empty() || entries_.front().since > before) return std::nullopt;

@@ -38,8 +38,9 @@ Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode
   // An extent that overlaps `first` starts less than kMaxExtentBlocks before it.
   std::uint64_t from = first - std::min<std::uint64_t>(first, kMaxExtentBlocks - 1);
   for (;;) {
-    ASSIGN_OR_RETURN(const auto items, store.scan(key_of(inode, Kind::kExtent, from),
-                                                  key_of(inode, Kind::kExtent, end - 1), kScanItems));
+    ASSIGN_OR_RETURN(const auto items,
+                     store.scan(key_of(inode, Kind::kExtent, from),
+                                key_of(inode, Kind::kExtent, end - 1), kScanItems));
     for (const meta::Item& item : items) {
       auto record = decode_extent(item.value);
       if (!record) {

@@ -28,7 +28,8 @@ Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode
                                                std::uint64_t first, std::uint64_t count,
                                                bool clip = true);
 
-// What a batch does to the bands' counters; first into the batch, and once it is applied into memory.
+// What a batch does to the bands' counters; first into the batch, and once it is applied into
+// memory.
 class BandChanges {
  public:
   void appended(BandId band, std::uint32_t blocks, std::uint32_t live, std::uint32_t records);
@@ -45,8 +46,8 @@ class BandChanges {
   std::map<BandId, Change> changes_;
 };
 
-// Changes of one inode's map. The inode's exclusive lock is held from the first call until the batch
-// has been applied, so that nobody else changes the map meanwhile.
+// Changes of one inode's map. The inode's exclusive lock is held from the first call until the
+// batch has been applied, so that nobody else changes the map meanwhile.
 class MapChange {
  public:
   MapChange(meta::Store& store, InodeNo inode) : store_(store), inode_(inode) {}

@@ -8,7 +8,8 @@
 namespace lazyfs::fs {
 namespace {
 
-// Copies the part of [block_offset, block_offset + bytes.size()) that [offset, offset + to.size()) covers.
+// Copies the part of [block_offset, block_offset + bytes.size()) that [offset, offset + to.size())
+// covers.
 void copy_overlap(std::uint64_t bytes_offset, std::span<const std::byte> bytes,
                   std::uint64_t offset, std::span<std::byte> to) {
   const std::uint64_t from = std::max(bytes_offset, offset);

@@ -17,15 +17,17 @@ class FileReader {
  public:
   explicit FileReader(const Core& core) : core_(core) {}
 
-  // Reads up to to.size() bytes at `offset`; fewer at the end of the file. Fastest when `to` is aligned to
-  // kBlockBytes. Errors: kDataChecksumBad, and what the layers below give, for this range alone.
+  // Reads up to to.size() bytes at `offset`; fewer at the end of the file. Fastest when `to` is
+  // aligned to kBlockBytes. Errors: kDataChecksumBad, and what the layers below give, for this
+  // range alone.
   Result<std::size_t> read(Inode& inode, std::uint64_t offset, std::span<std::byte> to);
 
   struct Block {
     AlignedBuffer bytes;
     std::uint64_t map_version = 0;  // the inode's when the block was looked up
   };
-  // One block as the tree and the bands have it, zeros where nothing is; the write buffer is not asked.
+  // One block as the tree and the bands have it, zeros where nothing is; the write buffer is not
+  // asked.
   Result<Block> stored_block(Inode& inode, std::uint64_t block);
 
  private:

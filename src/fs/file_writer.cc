@@ -13,8 +13,8 @@ namespace {
 constexpr int kMaxTries = 1000;           // of a write whose blocks change while they are loaded
 constexpr std::size_t kExtentsABatch = 128;
 
-// A program that may not keep set-ID bits loses them: set-user-ID always, set-group-ID when the group
-// may execute (else the bit means something else).
+// A program that may not keep set-ID bits loses them: set-user-ID always, set-group-ID when the
+// group may execute (else the bit means something else).
 void drop_set_id(InodeRecord& record) {
   record.mode &= ~static_cast<std::uint32_t>(S_ISUID);
   if (record.mode & S_IXGRP) record.mode &= ~static_cast<std::uint32_t>(S_ISGID);
@@ -76,7 +76,9 @@ Result<> FileWriter::load_missing(Inode& inode, Write& w) {
 Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
                            std::span<const std::byte> from, bool clear_set_id) {
   if (from.empty()) return ok();
-  if (offset > kMaxFileBytes || from.size() > kMaxFileBytes - offset) return fail(Errc::kFileTooBig);
+  if (offset > kMaxFileBytes || from.size() > kMaxFileBytes - offset) {
+    return fail(Errc::kFileTooBig);
+  }
   if (core_.options.read_only) return fail(Errc::kReadOnly);
   if (core_.store.failed()) return fail(Errc::kLogFailed);
   throttle_();
@@ -94,7 +96,7 @@ Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
   return fail(Errc::kNoSpace);
 }
 
-// ---- Truncating -----------------------------------------------------------------------------------
+// ---- Truncating ---------------------------------------------------------------------------------
 
 Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
                      std::uint64_t from_block) {
@@ -132,7 +134,8 @@ Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
   }
 }
 
-// Cuts the stored part of the file: inline bytes and extents behind the new end, which `record` has.
+// Cuts the stored part of the file: inline bytes and extents behind the new end, which `record`
+// has.
 Result<> FileWriter::cut_map(Inode& inode, InodeRecord& record, std::uint64_t from_block) {
   meta::Batch batch;
   const bool has_blocks = record.blocks > 0;
@@ -149,7 +152,8 @@ Result<> FileWriter::cut_map(Inode& inode, InodeRecord& record, std::uint64_t fr
   if (has_blocks) batch.put(orphan, encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
   TRY(core_.store.apply(batch, meta::Reserve::kDelete));
   inode.inline_known = true;
-  inode.inline_bytes = inline_value ? std::min<std::uint64_t>(inline_value->size(), record.size) : 0;
+  inode.inline_bytes =
+      inline_value ? std::min<std::uint64_t>(inline_value->size(), record.size) : 0;
   ++inode.map_version;
   if (!has_blocks) return ok();
   TRY(free_blocks(core_, inode, record, from_block));
@@ -202,7 +206,8 @@ Result<> FileWriter::truncate_locked(const InodeRef& ref, std::uint64_t size,
 Result<> FileWriter::truncate(const InodeRef& inode, std::uint64_t size) {
   if (size > kMaxFileBytes) return fail(Errc::kFileTooBig);
   if (core_.options.read_only) return fail(Errc::kReadOnly);
-  // With the token no block is being written, and only the collector moves blocks, which keeps contents.
+  // With the token no block is being written, and only the collector moves blocks, which keeps
+  // contents.
   const WriteBackToken token(inode);
   FileReader::Block tail;
   std::uint64_t old_size = 0;

@@ -47,8 +47,8 @@ class FileWriter {
 };
 
 // Frees the blocks of the file from `from_block` on, in as many batches as it takes, and keeps
-// record.blocks and the inode's item in step. What a crash leaves undone is found by the orphan record,
-// which the caller has put before.
+// record.blocks and the inode's item in step. What a crash leaves undone is found by the orphan
+// record, which the caller has put before.
 Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record, std::uint64_t from_block)
     REQUIRES(inode.mu);
 

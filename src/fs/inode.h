@@ -1,7 +1,8 @@
 // An inode in memory, and the table of those that somebody uses.
 //
-// An inode is in the table while the kernel holds lookups on it, while an operation works on it, or while
-// it has changes that are not in the tree yet (the dirty list holds it then). All three are references.
+// An inode is in the table while the kernel holds lookups on it, while an operation works on it, or
+// while it has changes that are not in the tree yet (the dirty list holds it then). All three are
+// references.
 #pragma once
 
 #include <array>
@@ -25,10 +26,10 @@ namespace lazyfs::fs {
 class InodeTable;
 
 // Invariants:
-//   I1  record is newer than or equal to the inode's item in the tree; when they differ, record_dirty
+//   I1  record is not older than the inode's item in the tree; when they differ, record_dirty
 //   I2  record_dirty, or a page in buffer  =>  the inode is on the dirty list (on_dirty_list)
 //   I3  gone  =>  the tree has no item of this inode and never will again
-//   I5  tree_size <= record.size, and all data below tree_size is in the tree: so a crash never shows a
+//   I5  tree_size <= record.size, and all data below tree_size is in the tree: a crash shows no
 //       file longer than what was written of it. Items of this inode are encoded by for_tree()
 //   I4  at most one thread writes this inode back at a time (writing_back)
 //
@@ -38,8 +39,9 @@ struct Inode {
   explicit Inode(InodeNo number) : no(number) {}
 
   const InodeNo no;
-  std::atomic<std::uint64_t> references{0};  // lookups of the kernel + users; 0 -> 1 only in the table
-  std::atomic<bool> loaded{false};           // record is valid
+  // Lookups of the kernel and users; from 0 to 1 only in the table.
+  std::atomic<std::uint64_t> references{0};
+  std::atomic<bool> loaded{false};  // record is valid
 
   mutable SharedMutex mu;
   InodeRecord record GUARDED_BY(mu);
@@ -49,7 +51,7 @@ struct Inode {
   bool on_dirty_list GUARDED_BY(mu) = false;
   std::uint64_t inline_bytes GUARDED_BY(mu) = 0;     // length of the inline item, when inline_known
   bool inline_known GUARDED_BY(mu) = false;
-  std::uint64_t map_version GUARDED_BY(mu) = 0;      // +1 whenever blocks get another place or content
+  std::uint64_t map_version GUARDED_BY(mu) = 0;  // +1 whenever blocks get another place or content
   std::unique_ptr<data::WriteBuffer> buffer GUARDED_BY(mu);  // made at the first write
 
   // Writing back. Errors are counted, so that each open file can tell whether it has reported them.
@@ -65,7 +67,8 @@ struct Inode {
 class InodeRef {
  public:
   InodeRef() = default;
-  InodeRef(InodeTable* table, Inode* inode) : table_(table), inode_(inode) {}  // takes over one count
+  // Takes over one count.
+  InodeRef(InodeTable* table, Inode* inode) : table_(table), inode_(inode) {}
   InodeRef(const InodeRef& other) : table_(other.table_), inode_(other.inode_) {
     if (inode_) inode_->references.fetch_add(1, std::memory_order_relaxed);
   }
@@ -98,8 +101,8 @@ class InodeTable {
       : store_(store), unnamed_(std::move(unnamed)) {}
   ~InodeTable();
 
-  // The inode, from memory or from the tree. kStale when there is none; kItemBad and what reading can
-  // give.
+  // The inode, from memory or from the tree. kStale when there is none; kItemBad and what reading
+  // can give.
   Result<InodeRef> get(InodeNo inode);
   // Puts a new inode into the table, whose item is (or is about to be) in the tree.
   InodeRef insert(InodeNo inode, const InodeRecord& record);
@@ -128,8 +131,9 @@ class InodeTable {
   std::array<Shard, kShards> shards_;
 };
 
-// Exclusive locks on up to four inodes, taken in the order of their numbers whatever the order of the
-// arguments; one inode named twice is locked once. This is the only way to hold two inode locks.
+// Exclusive locks on up to four inodes, taken in the order of their numbers whatever the order of
+// the arguments; one inode named twice is locked once. This is the only way to hold two inode
+// locks.
 class InodeLocks {
  public:
   InodeLocks(std::initializer_list<Inode*> inodes);

@@ -51,7 +51,8 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
                 [this] { return next_random(random_state_); }),
       reaper_([this] { wake(); }),
       inodes_(*store_, [this](InodeRef inode) { reaper_.add(std::move(inode)); }),
-      core_{device_, *store_, clock_, options_, bands_, appender_, pages_, inodes_, dirty_, counters_},
+      core_{device_, *store_, clock_, options_, bands_, appender_, pages_, inodes_, dirty_,
+            counters_},
       numbers_(*store_, at_mount_.next_inode),
       directories_(*store_, inodes_, numbers_, clock_, seed_),
       xattrs_(*store_, inodes_, clock_),
@@ -109,7 +110,8 @@ Result<> MountedVolume::finish_orphans() {
       log::error("orphan {}: {}", orphan.inode.value, describe(inode.error()));
       continue;
     }
-    if (orphan.record.work == OrphanRecord::Work::kDelete) continue;  // its last reference ends here
+    // Its last reference ends here.
+    if (orphan.record.work == OrphanRecord::Work::kDelete) continue;
     std::uint64_t size = 0;
     {
       ReaderLock lock((*inode)->mu);
@@ -121,7 +123,7 @@ Result<> MountedVolume::finish_orphans() {
   return ok();
 }
 
-// ---- Ending ---------------------------------------------------------------------------------------
+// ---- Ending -------------------------------------------------------------------------------------
 
 void MountedVolume::stop_threads() {
   {
@@ -158,7 +160,7 @@ Result<> MountedVolume::check_usable(bool for_change) const {
   return ok();
 }
 
-// ---- Names ----------------------------------------------------------------------------------------
+// ---- Names --------------------------------------------------------------------------------------
 
 Result<Attributes> MountedVolume::attributes_with_lookup(const InodeRef& inode) {
   inodes_.take_lookup(*inode);
@@ -281,7 +283,7 @@ Result<Attributes> MountedVolume::lookup_inode(InodeNo number) {
   return attributes_with_lookup(inode);
 }
 
-// ---- Attributes -----------------------------------------------------------------------------------
+// ---- Attributes ---------------------------------------------------------------------------------
 
 Result<Attributes> MountedVolume::get_attributes(InodeNo number) {
   TRY(check_usable(false));
@@ -333,7 +335,7 @@ Result<Attributes> MountedVolume::set_attributes(InodeNo number, const Attribute
   return attributes_of(*inode);
 }
 
-// ---- Files ----------------------------------------------------------------------------------------
+// ---- Files --------------------------------------------------------------------------------------
 
 Result<Created> MountedVolume::create(InodeNo parent, std::string_view name, std::uint32_t mode,
                                       Owner owner) {
@@ -356,7 +358,8 @@ Result<OpenFile*> MountedVolume::open(InodeNo number) {
 
 void MountedVolume::release(OpenFile* file) { delete file; }
 
-// relatime: a read is noted when the last noted one is not newer than the last change, or a day old.
+// relatime: a read is noted when the last one noted is not newer than the last change, or is a day
+// old.
 void MountedVolume::note_access(const InodeRef& inode) {
   if (options_.access_time == AccessTime::kNone || options_.read_only) return;
   const Timestamp now = clock_.now();
@@ -426,7 +429,7 @@ Result<> MountedVolume::sync() {
   return written;
 }
 
-// ---- Extended attributes --------------------------------------------------------------------------
+// ---- Extended attributes ------------------------------------------------------------------------
 
 Result<std::string> MountedVolume::get_xattr(InodeNo inode, std::string_view name) {
   TRY(check_usable(false));
@@ -449,7 +452,7 @@ Result<std::vector<std::string>> MountedVolume::list_xattrs(InodeNo inode) {
   return xattrs_.list(inode);
 }
 
-// ---- Space ----------------------------------------------------------------------------------------
+// ---- Space --------------------------------------------------------------------------------------
 
 Result<SpaceReport> MountedVolume::space() {
   TRY(check_usable(false));
@@ -510,7 +513,7 @@ void MountedVolume::throttle() {
   }
 }
 
-// ---- Threads --------------------------------------------------------------------------------------
+// ---- Threads ------------------------------------------------------------------------------------
 
 void MountedVolume::wake() {
   MutexLock lock(wake_mu_);

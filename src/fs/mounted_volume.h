@@ -1,4 +1,5 @@
-// The volume: its parts put together, its threads, and each operation handed to the part that does it.
+// The volume: its parts put together, its threads, and each operation handed to the part that does
+// it.
 #pragma once
 
 #include <atomic>

@@ -63,9 +63,9 @@ void Reaper::run(const Core& core) {
 
 namespace {
 
-// From here on nobody but the deletion changes what the tree has of the inode: whoever else wants to,
-// looks at `gone` first, under the inode's lock. Whatever happens, the orphan record sees to the rest
-// at the next mount. False: it is being deleted already.
+// From here on nobody but the deletion changes what the tree has of the inode: whoever else wants
+// to, looks at `gone` first, under the inode's lock. Whatever happens, the orphan record sees to
+// the rest at the next mount. False: it is being deleted already.
 bool condemn(const Core& core, const InodeRef& ref) {
   const WriteBackToken token(ref);
   WriterLock lock(ref->mu);
@@ -76,8 +76,9 @@ bool condemn(const Core& core, const InodeRef& ref) {
   return true;
 }
 
-// Puts the end of up to `max_items` of the inode's items into the batch; of its own item, and of the
-// record that says that it is to be deleted, when nothing else is left. Nothing is put in when it fails.
+// Puts the end of up to `max_items` of the inode's items into the batch; of its own item, and of
+// the record that says that it is to be deleted, when nothing else is left. Nothing is put in when
+// it fails.
 struct Gathered {
   std::size_t items = 0;
   bool complete = false;

@@ -11,9 +11,9 @@
 
 namespace lazyfs::fs {
 
-// An inode that loses its last link gets an orphan record in the batch that removes its name; when the
-// last reference is gone it comes here, and its items and that record go together, so that a crash at
-// any point leaves either the record (and the next mount deletes the inode) or nothing.
+// An inode that loses its last link gets an orphan record in the batch that removes its name; when
+// the last reference is gone it comes here, and its items and that record go together, so that a
+// crash at any point leaves either the record (and the next mount deletes the inode) or nothing.
 //
 // Thread-safe. mu_ is a leaf lock.
 class Reaper {
@@ -23,8 +23,8 @@ class Reaper {
   explicit Reaper(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void add(InodeRef inode) EXCLUDES(mu_);
-  // Deletes what is waiting, many inodes a batch. Errors are logged; the inode is tried again at the
-  // next mount.
+  // Deletes what is waiting, many inodes a batch. Errors are logged; the inode is tried again at
+  // the next mount.
   void run(const Core& core) EXCLUDES(mu_);
   std::size_t waiting() const EXCLUDES(mu_);
   void drop_all() EXCLUDES(mu_);  // forgets the queue, before the inode table ends

@@ -1,5 +1,5 @@
-// What a mount does before the first operation: brings the bands' accounts and the device together, and
-// lists the work that a crash has left.
+// What a mount does before the first operation: brings the bands' accounts and the device together,
+// and lists the work that a crash has left.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ namespace lazyfs::fs {
 // Fills `bands` from the summaries. For each data band, by what the summary accounts and where the
 // device's write pointer stands:
 //   written but nothing live   reset, logs erased: the crash came before or within its reset
-//   pointer ahead              the blocks between were appended and never recorded: recorded as lost
+//   pointer ahead              the blocks between were appended, never recorded: recorded as lost
 //   pointer behind             blocks that are referred to are not there: the band is set aside
 // With `read_only` nothing is written; such bands are only set aside or sealed in memory.
 Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTable& bands,

@@ -56,7 +56,7 @@ std::size_t rest_of_run(const std::vector<data::DirtyRun>& runs, std::size_t pag
 
 }  // namespace
 
-// ---- Collecting -----------------------------------------------------------------------------------
+// ---- Collecting ---------------------------------------------------------------------------------
 
 Result<> WriteBack::put_record(Inode& inode) {
   meta::Batch batch;
@@ -106,7 +106,7 @@ Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_bl
   return blocks;
 }
 
-// ---- Appending ------------------------------------------------------------------------------------
+// ---- Appending ----------------------------------------------------------------------------------
 
 // Maps newly written segments of one inode, as one batch.
 Result<> WriteBack::record(Member& member, std::span<const Segment> segments) {
@@ -156,8 +156,8 @@ Result<> WriteBack::record(Member& member, std::span<const Segment> segments) {
   return ok();
 }
 
-// Appends pages of the group, of which `first_page` is the number of the first, to one band, and records
-// them. Returns how many were done.
+// Appends pages of the group, of which `first_page` is the number of the first, to one band, and
+// records them. Returns how many were done.
 Result<std::size_t> WriteBack::append_once(std::vector<Member>& group,
                                            std::span<const device::Piece> pages,
                                            std::size_t first_page) {
@@ -255,7 +255,7 @@ Result<> WriteBack::flush_group(std::vector<Member>& group) {
   return done;
 }
 
-// ---- From outside ---------------------------------------------------------------------------------
+// ---- From outside -------------------------------------------------------------------------------
 
 Result<> WriteBack::write_inode(const InodeRef& inode) {
   for (;;) {
@@ -274,8 +274,8 @@ Result<> WriteBack::write_dirty(std::chrono::nanoseconds before) {
   };
   std::vector<Member> group;
   std::size_t room = kGroupBlocks;
-  // An inode comes back to the list when it is written to meanwhile or fails; it waits for the next pass
-  // then, or this one would never end, and would wait for a token that its own group holds.
+  // An inode comes back to the list when it is written to meanwhile or fails; it waits for the next
+  // pass then, or this one would never end, and would wait for a token that its own group holds.
   const DirtyList::Sequence end = core_.dirty.end();
   while (auto inode = core_.dirty.take(before, end)) {
     {

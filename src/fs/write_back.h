@@ -12,8 +12,8 @@
 
 namespace lazyfs::fs {
 
-// The right to write an inode back; one holder at a time (I4). Truncating takes it too, so that no block
-// is being written while it is cut off.
+// The right to write an inode back; one holder at a time (I4). Truncating takes it too, so that no
+// block is being written while it is cut off.
 class WriteBackToken {
  public:
   explicit WriteBackToken(InodeRef inode);  // waits
@@ -24,10 +24,10 @@ class WriteBackToken {
   InodeRef inode_;
 };
 
-// How it goes, for a group of inodes (`docs/` life of a write): dirty pages are frozen; a band is leased
-// and they are appended to it, one contiguous piece; then inode by inode, in the order of the RBAs, one
-// batch maps them. Data lies in the bands before any batch refers to it, and Store::commit() flushes
-// the device before it writes the log: rule 1.
+// How it goes, for a group of inodes (`docs/` life of a write): dirty pages are frozen; a band is
+// leased and they are appended to it, one contiguous piece; then inode by inode, in the order of
+// the RBAs, one batch maps them. Data lies in the bands before any batch refers to it, and
+// Store::commit() flushes the device before it writes the log: rule 1.
 //
 // Thread-safe: several threads may write different inodes back.
 class WriteBack {
@@ -39,8 +39,8 @@ class WriteBack {
 
   // Writes everything of one inode that is dirty now.
   Result<> write_inode(const InodeRef& inode);
-  // Writes back inodes that have been dirty since `before`; small ones share appends. Goes on after an
-  // error, which the inodes keep for their open files; returns the first.
+  // Writes back inodes that have been dirty since `before`; small ones share appends. Goes on after
+  // an error, which the inodes keep for their open files; returns the first.
   Result<> write_dirty(std::chrono::nanoseconds before);
 
  private:
@@ -62,8 +62,8 @@ class WriteBack {
   const Core& core_;
   const std::function<bool()> make_room_;
   const std::function<void()> progress_;
-  // One pass over the dirty list at a time: a pass holds the tokens of a whole group, and two passes
-  // could wait for each other's. Held over I/O; taken before tokens and inode locks.
+  // One pass over the dirty list at a time: a pass holds the tokens of a whole group, and two
+  // passes could wait for each other's. Held over I/O; taken before tokens and inode locks.
   Mutex pass_mu_;
 };
 

@@ -5,7 +5,7 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr std::size_t kMaxXattrs = 4096;       // of one inode; the kernel lists at most 64 KiB of names
+constexpr std::size_t kMaxXattrs = 4096;  // of one inode; the kernel lists at most 64 KiB of names
 constexpr std::uint64_t kMaxXattrId = std::uint64_t{1} << 48;
 
 std::uint64_t pieces_of(std::uint32_t value_bytes) {

@@ -22,7 +22,8 @@ class Xattrs {
       : store_(store), inodes_(inodes), clock_(clock) {}
 
   Result<std::string> get(InodeNo inode, std::string_view name);
-  Result<> set(InodeNo inode, std::string_view name, std::string_view value, Volume::XattrMode mode);
+  Result<> set(InodeNo inode, std::string_view name, std::string_view value,
+               Volume::XattrMode mode);
   Result<> remove(InodeNo inode, std::string_view name);
   Result<std::vector<std::string>> list(InodeNo inode);
 

@@ -102,10 +102,10 @@ Result<Node*> NodeLoader::read(NodeNo number) {
   return node;
 }
 
-// ---- Reading ahead --------------------------------------------------------------------------------
+// ---- Reading ahead ------------------------------------------------------------------------------
 
-// The nodes to read together with this one, which they follow. Each is claimed in loading_ first and
-// looked at afterwards: from then on its place stays what it is.
+// The nodes to read together with this one, which they follow. Each is claimed in loading_ first
+// and looked at afterwards: from then on its place stays what it is.
 std::vector<NodeLoader::Wanted> NodeLoader::claim_run(NodeNo number, const Log::Location& first) {
   std::uint32_t blocks = 0;
   {

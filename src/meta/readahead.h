@@ -1,7 +1,7 @@
-// How far to read on along the log when a node is missing. Nodes that were made together lie together
-// (ext4-lazy, FAST'17, section 5: three seeks for a cold walk of 10,000 files), so a reader that goes
-// along the log is given more with each miss; one that jumps gets what it asked for. Policy only: no
-// I/O. Not thread-safe.
+// How far to read on along the log when a node is missing. Nodes that were made together lie
+// together (ext4-lazy, FAST'17, section 5: three seeks for a cold walk of 10,000 files), so a
+// reader that goes along the log is given more with each miss; one that jumps gets what it asked
+// for. Policy only: no I/O. Not thread-safe.
 #pragma once
 
 #include <array>

@@ -12,7 +12,9 @@
 namespace lazyfs::fs {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 // A small disk, a volume on it, and words to use it with.
 class VolumeTest : public testing::Test {
@@ -210,8 +212,8 @@ TEST_F(VolumeTest, RewritingAFileForEverDoesNotFillTheDisk) {
   EXPECT_EQ(read(file, 3 << 20), text);
 }
 
-// A file larger than one append is written in several groups; what is left of it after the first came
-// back to the dirty list and was taken again while the pass still held its token.
+// A file larger than one append is written in several groups; what is left of it after the first
+// came back to the dirty list and was taken again while the pass still held its token.
 TEST_F(VolumeTest, FileOfSeveralAppendsIsWrittenInOnePass) {
   const InodeNo file = create("a");
   std::string text(13'000'000, 'z');
