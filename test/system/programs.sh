@@ -101,7 +101,7 @@ tar -C "$MNT" --xattrs --sparse -cf "$MNT/archive.tar" tar
 mkdir "$MNT/untarred"
 tar -C "$MNT/untarred" --xattrs -xf "$MNT/archive.tar"
 cmp "$MNT/tar/sparse" "$MNT/untarred/tar/sparse" || fail "tar: contents"
-[[ $(getfattr --only-values -n user.note "$MNT/untarred/tar/sparse") == 'of some length' ]] ||
+[[ $(getfattr --absolute-names --only-values -n user.note "$MNT/untarred/tar/sparse") == 'of some length' ]] ||
   fail "tar: extended attributes"
 (($(du -k "$MNT/untarred/tar/sparse" | cut -f1) < 1000)) || fail "a sparse file takes all its size"
 

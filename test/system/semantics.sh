@@ -8,7 +8,8 @@ new_fs 1G
 for options in "" writeback; do
   say "mount options: ${options:-none}"
   mount_fs "$options"
-  python3 "$HERE/semantics.py" "$MNT" 2>&1 || fail "see above"
+  # shellcheck disable=SC2086  # an argument or none
+  python3 "$HERE/semantics.py" "$MNT" $options 2>&1 || fail "see above"
   rm -rf "${MNT:?}"/*
   unmount_fs
   fsck_fs
