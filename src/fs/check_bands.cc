@@ -46,11 +46,23 @@ class BandPass {
       end_band();
       appended_.clear();
       dead_.clear();
+      is_leftover_ = false;
       covered_ = append_items_ = delete_items_ = 0;
     }
   }
 
+  // A band that held nothing live was reset, and perhaps begun again or given to the metadata log;
+  // a crash came before the end of its logs was durable. The next mount finishes that.
+  bool may_be_leftover() {
+    return band().has_summary && band().summary.live == 0 && band().live.count() == 0;
+  }
+
   void begin_log() {
+    const bool is_reset = band().use == BandFacts::Use::kLog ||
+                          (band().device.kind == device::BandKind::kShingled &&
+                           band().device.write_pointer < band().summary.appended);
+    is_leftover_ = is_reset && may_be_leftover();
+    if (is_leftover_) return;
     if (band().use != BandFacts::Use::kData) {
       c_.problem("Band {} has an append log of file data, but holds {}.", number_,
                  band().use == BandFacts::Use::kLog ? "metadata" : "superblocks");
@@ -67,6 +79,8 @@ class BandPass {
       return c_.bad_item(item.key);
     }
     const auto rba = static_cast<std::uint32_t>(item.key.offset);
+    if (append_items_ == 1 && rba > 0 && may_be_leftover()) is_leftover_ = true;  // erased up to it
+    if (is_leftover_) return;
     if (rba > covered_) {
       c_.problem("Band {}: no append record covers the blocks from {} to {}.", number_, covered_,
                  rba - 1);
@@ -90,6 +104,8 @@ class BandPass {
         record->blocks > band().blocks - record->rba) {
       return c_.bad_item(item.key);
     }
+    if (append_items_ == 0 && may_be_leftover()) is_leftover_ = true;  // append records go first
+    if (is_leftover_) return;
     const AppendRecord* append = find_append(record->append_record);
     if (!append) {
       return c_.problem("Band {}: delete record {} names append record {}, which does not exist.",
@@ -114,6 +130,10 @@ class BandPass {
 
   void end_band() {
     if (band().use != BandFacts::Use::kData) return;
+    if (is_leftover_) {
+      c_.report.unaccounted_blocks += band().device.write_pointer;
+      return;
+    }
     check_write_pointer();
     if (!band().has_summary && !band().has_log_items) return;
     const BandSummaryRecord& s = band().summary;
@@ -162,6 +182,7 @@ class BandPass {
   BlockSet dead_;
   std::uint64_t covered_ = 0;  // the block behind the last append record
   std::uint64_t append_items_ = 0, delete_items_ = 0;
+  bool is_leftover_ = false;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "fs/collector.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/buffer.h"
 #include "base/log.h"
@@ -28,10 +29,10 @@ Result<> erase_band_logs(meta::Store& store, BandId band) {
     ASSIGN_OR_RETURN(const auto items,
                      store.scan(meta::Key{band_owner(band), 0, 0},
                                 meta::Key{band_owner(band), 0xFF, meta::kMaxOffset},
-                                kErasedABatch));
+                                kErasedABatch + 1));
+    const bool last = items.size() <= kErasedABatch;
     meta::Batch batch;
-    for (const meta::Item& item : items) batch.erase(item.key);
-    const bool last = items.size() < kErasedABatch;
+    for (const meta::Item& item : items | std::views::take(kErasedABatch)) batch.erase(item.key);
     if (last) batch.erase(key_of(kVolumeOwner, Kind::kBandSummary, band.value));
     TRY(store.apply(batch, meta::Reserve::kDelete));
     if (last) return ok();

@@ -54,7 +54,8 @@ class Collector {
   std::set<BandId> unmovable_ GUARDED_BY(work_mu_);  // hold blocks that cannot be read
 };
 
-// Takes all items of a band's append and delete logs out, and its summary.
+// Takes all items of a band's append and delete logs out, in the order of their keys, and its
+// summary with the last of them: so a check knows what a crash has left of them (check_bands.cc).
 Result<> erase_band_logs(meta::Store& store, BandId band);
 
 }  // namespace lazyfs::fs

@@ -399,6 +399,56 @@ TEST(CheckTest, BlocksAppendedBeforeACrashAreNoProblem) {
   EXPECT_EQ(volume.report.unaccounted_blocks, 5u);
 }
 
+// Inode 4 and its blocks are taken out of the sample's band 3, and inode 7.
+void empty_second_band(SampleVolume& volume) {
+  for (const std::uint64_t inode : {4, 7}) {
+    volume.erase(key_of(InodeNo{inode}, Kind::kExtent));
+    volume.change_inode(inode, [](InodeRecord& r) { r.size = r.blocks = 0; });
+  }
+  volume.put(key_of(kB2, Kind::kDeleteRecord, 0), encode(DeleteRecord{InodeNo{4}, 0, 0, 3, 0}));
+  volume.put(key_of(kB2, Kind::kDeleteRecord, 3), encode(DeleteRecord{InodeNo{7}, 0, 3, 2, 3}));
+  volume.change_summary(kB2, [](BandSummaryRecord& s) {
+    s.live = 0;
+    s.delete_records = 2;
+  });
+  volume.commit();
+  ASSERT_EQ(volume.problems(), Strings{});
+}
+
+TEST(CheckTest, ResetBandWhoseLogsACrashHasKeptIsNoProblem) {
+  SampleVolume volume;
+  empty_second_band(volume);
+  ASSERT_TRUE(volume.device->reset(kB2));
+  EXPECT_EQ(volume.problems(), Strings{});
+  volume.append(kB2, 2);
+  EXPECT_EQ(volume.problems(), Strings{});
+  EXPECT_EQ(volume.report.unaccounted_blocks, 2u);
+}
+
+TEST(CheckTest, ResetBandWhoseLogsAreErasedInPartIsNoProblem) {
+  SampleVolume volume;
+  empty_second_band(volume);
+  ASSERT_TRUE(volume.device->reset(kB2));
+  volume.append(kB2, 7);  // begun again, before any of that was recorded
+  for (const meta::Key key :
+       {key_of(kB2, Kind::kAppendRecord, 0), key_of(kB2, Kind::kAppendRecord, 3),
+        key_of(kB2, Kind::kDeleteRecord, 0)}) {
+    volume.erase(key);
+    volume.commit();
+    EXPECT_EQ(volume.problems(), Strings{});
+  }
+}
+
+TEST(CheckTest, LogsLeftOfABandThatTheMetadataLogHasTakenAreNoProblem) {
+  SampleVolume volume;
+  volume.put(key_of(kVolumeOwner, Kind::kBandSummary, volume.log_band.value),
+             encode(BandSummaryRecord{1, 0, 1, 1}));
+  volume.put(key_of(volume.log_band, Kind::kAppendRecord),
+             encode(AppendRecord{InodeNo{0}, 0, 1, 0}));
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
 TEST(CheckTest, BlocksBehindTheEndThatAreToBeFreedAreNoProblem) {
   SampleVolume volume;
   volume.change_inode(6, [](InodeRecord& r) { r.size = 0; });

@@ -51,7 +51,7 @@ for file in noise empty; do
   refuses 'not|no ' edistats "$WORK/$file"
 done
 refuses 'directory|not' lazyfs "$WORK" "$MNT"
-refuses 'directory|not' mkfs.lazyfs "$WORK" 64M
+refuses 'directory|not|no file' mkfs.lazyfs "$WORK" 64M
 
 say "an EDI without a filesystem"
 edicreate -s4096 -b256 -c128 -f"$WORK/bare.edi"
