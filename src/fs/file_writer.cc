@@ -100,11 +100,11 @@ Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
 
 Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
                      std::uint64_t from_block) {
-  for (;;) {
+  for (std::size_t at_most = kExtentsABatch;;) {
     // From the end, so that a crash in between leaves a shorter tail to free.
     std::vector<MappedExtent> last;
     std::uint64_t end = meta::kMaxOffset;
-    while (last.size() < kExtentsABatch) {
+    while (last.size() < at_most) {
       const std::uint64_t lowest =
           from_block - std::min<std::uint64_t>(from_block, kMaxExtentBlocks - 1);
       if (end <= lowest) break;
@@ -126,11 +126,17 @@ Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
     meta::Batch batch;
     change.put_into(batch);
     batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
-    TRY(core.store.apply(batch, meta::Reserve::kDelete));
+    const auto applied = core.store.apply(batch, meta::Reserve::kDelete);
+    if (!applied) {
+      record.blocks = inode.record.blocks;
+      if (applied.error() != Errc::kBatchTooLarge || last.size() == 1) return fail(applied.error());
+      at_most = last.size() / 2;  // the extents' bands are many
+      continue;
+    }
     change.account(core.bands);
     ++inode.map_version;
     inode.record.blocks = record.blocks;
-    if (last.size() < kExtentsABatch) return ok();
+    if (last.size() < at_most) return ok();
   }
 }
 

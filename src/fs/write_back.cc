@@ -108,8 +108,15 @@ Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_bl
 
 // ---- Appending ----------------------------------------------------------------------------------
 
-// Maps newly written segments of one inode, as one batch.
+// Maps newly written segments of one inode, as one batch unless that would be too large for the log.
 Result<> WriteBack::record(Member& member, std::span<const Segment> segments) {
+  const Result<> done = record_at_once(member, segments);
+  if (done || done.error() != Errc::kBatchTooLarge || segments.size() == 1) return done;
+  TRY(record(member, segments.first(segments.size() / 2)));
+  return record(member, segments.subspan(segments.size() / 2));
+}
+
+Result<> WriteBack::record_at_once(Member& member, std::span<const Segment> segments) {
   Inode& inode = *member.inode;
   WriterLock lock(inode.mu);
   MapChange change(core_.store, inode.no);

@@ -56,6 +56,7 @@ class WriteBack {
   Result<std::size_t> append_once(std::vector<Member>& group, std::span<const device::Piece> pages,
                                   std::size_t first_page);
   Result<> record(Member& member, std::span<const Segment> segments);
+  Result<> record_at_once(Member& member, std::span<const Segment> segments);
   void finish(Member& member, bool good, Errc error);
   Result<> flush_group(std::vector<Member>& group);
 
