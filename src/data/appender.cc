@@ -94,7 +94,7 @@ Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks) {
       return Lease(this, *band, static_cast<std::uint32_t>(view.counters.appended), view.blocks);
     }
     if (band) continue;  // the log took it, or the collector sealed it, a moment ago
-    if (!choice.others_leased) return fail(Errc::kNoSpace);
+    if (!choice.others_leased || stream == Stream::kCollector) return fail(Errc::kNoSpace);
     lease_ended_.wait(mu_);
   }
 }

@@ -61,7 +61,8 @@ class Appender {
            std::function<std::uint64_t()> random);
 
   // Leases a band of the stream to append about `want_blocks`. Waits while all bands that would do
-  // are leased to others. Error: kNoSpace when no band has room and none is free for this stream.
+  // are leased to others; but not the collector, for whose work such a lease may be waiting. Error:
+  // kNoSpace when no band has room and none is free for this stream.
   Result<Lease> lease(Stream stream, std::uint64_t want_blocks) EXCLUDES(mu_);
 
  private:

@@ -38,6 +38,7 @@ BandTable::BandTable(const device::Geometry& geometry, std::span<const BandId> s
     const SpaceCounts part = part_of(bands_[i]);
     counts_.total += part.total;
     counts_.unwritten += part.unwritten;
+    log_blocks_ += log_part_of(bands_[i]);
     list_locked(i);
   }
 }
@@ -69,7 +70,9 @@ template <class Change>
 void BandTable::change_locked(BandId id, Change change) {
   Band& band = bands_.at(id.value);
   const SpaceCounts before = part_of(band);
+  log_blocks_ -= log_part_of(band);
   change(band);
+  log_blocks_ += log_part_of(band);
   const SpaceCounts after = part_of(band);
   counts_.total += after.total - before.total;  // unsigned differences wrap, and sums wrap back
   counts_.live += after.live - before.live;
@@ -126,8 +129,10 @@ SpaceCounts BandTable::space_locked() const {
   SpaceCounts counts = counts_;
   counts.free_bands = static_cast<std::uint32_t>(free_.size());
   // Cleaning near the end pays only when some blocks stay dead: 1/32 beside the reserve's bands.
-  counts.kept_back = std::min<std::uint64_t>(
-      counts.total, std::uint64_t{kReserveBands} * largest_band_ + counts.total / 32);
+  const std::uint64_t log_at_most = (counts.total + log_blocks_) / kLogShare;
+  const std::uint64_t log_growth = log_at_most > log_blocks_ ? log_at_most - log_blocks_ : 0;
+  counts.kept_back =
+      std::min(counts.total, reserve_blocks() + log_growth + counts.total / 32);
   const std::uint64_t taken = counts.live + counts.reserved + counts.kept_back;
   counts.available = counts.total > taken ? counts.total - taken : 0;
   return counts;
@@ -322,6 +327,7 @@ bool BandTable::is_data(BandId band) const {
 std::string BandTable::check_invariants() const {
   MutexLock lock(mu_);
   SpaceCounts sums{.reserved = counts_.reserved};
+  std::uint64_t log_blocks = 0;
   for (std::uint32_t i = 0; i < bands_.size(); ++i) {
     const Band& b = bands_[i];
     const std::string where = " (band " + std::to_string(i) + ", " + to_string(b.state) + ")";
@@ -329,6 +335,7 @@ std::string BandTable::check_invariants() const {
                              open_.contains(i) == (b.state == BandState::kOpen) &&
                              empty_.contains(i) == is_empty(b);
     if (!lists_right) return "B7" + where;
+    log_blocks += log_part_of(b);
     if (!is_data(b.state)) continue;
     const BandCounters& c = b.counters;
     if (c.live > c.appended || c.appended > b.blocks) return "B1" + where;
@@ -341,7 +348,7 @@ std::string BandTable::check_invariants() const {
     sums.dead += part.dead;
     sums.unwritten += part.unwritten;
   }
-  if (sums != counts_) return "B7 (sums)";
+  if (sums != counts_ || log_blocks != log_blocks_) return "B7 (sums)";
   return "";
 }
 

@@ -87,7 +87,7 @@ class BandPin {
 //   B5  reserved is what reserve() gave and release() has not taken back
 //   B6  a band without live blocks that is kFull gets none until it is reset: only kOpen ones are
 //       appended to, and nothing becomes kOpen but from kFree
-//   B7  counts_ is the sum over all bands; free_, open_ and empty_ list the bands that they say
+//   B7  counts_ and log_blocks_ are sums over all bands; free_, open_ and empty_ list the bands that they say
 // Thread-safe. mu_ is a leaf lock; no I/O is done under it. Nothing but all(), view by view, takes
 // time that grows with the number of bands.
 class BandTable {
@@ -111,6 +111,8 @@ class BandTable {
   void reserve_always(std::uint64_t blocks);
   void release(std::uint64_t blocks);
   SpaceCounts space() const;
+  // What only the collector and the log may begin, in blocks.
+  std::uint64_t reserve_blocks() const { return std::uint64_t{kReserveBands} * largest_band_; }
 
   // ---- open bands; Appender is the only caller ----
   struct OpenChoice {
@@ -175,6 +177,9 @@ class BandTable {
            band.counters.live == 0 && band.counters.appended > 0;
   }
   static SpaceCounts part_of(const Band& band);         // what the band adds to counts_
+  static std::uint64_t log_part_of(const Band& band) {
+    return band.state == BandState::kLog ? band.blocks : 0;
+  }
   void list_locked(std::uint32_t index) REQUIRES(mu_);  // puts it into the lists where it belongs
   // Every change of a band's state or counters goes through here: it keeps B7.
   template <class Change>
@@ -183,6 +188,10 @@ class BandTable {
   // Bands that only the collector and the log may begin: cleaning can always go on.
   static constexpr std::uint32_t kReserveBands = 3;
   static constexpr std::uint32_t kLogKeepsBands = 1;
+  // The log may grow to a 20th of the device: a block that is overwritten alone takes an extent, an
+  // append and a delete record of some 45 bytes each, in nodes that are two thirds full, in a log
+  // that is at most two thirds live.
+  static constexpr std::uint64_t kLogShare = 20;
 
   std::uint32_t largest_band_ = 0;  // constant after construction
 
@@ -193,6 +202,7 @@ class BandTable {
   std::set<std::uint32_t> free_ GUARDED_BY(mu_);   // kFree
   std::set<std::uint32_t> open_ GUARDED_BY(mu_);   // kOpen
   std::set<std::uint32_t> empty_ GUARDED_BY(mu_);  // is_empty()
+  std::uint64_t log_blocks_ GUARDED_BY(mu_) = 0;   // of kLog bands
   std::uint64_t appends_ GUARDED_BY(mu_) = 0;
 };
 

@@ -35,25 +35,34 @@ Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode
   std::vector<MappedExtent> extents;
   if (count == 0) return extents;
   const std::uint64_t end = first + std::min(count, meta::kMaxOffset - first);
-  // An extent that overlaps `first` starts less than kMaxExtentBlocks before it.
-  std::uint64_t from = first - std::min<std::uint64_t>(first, kMaxExtentBlocks - 1);
-  for (;;) {
+  const auto take = [&](const meta::Item& item) -> Result<> {
+    auto record = decode_extent(item.value);
+    if (!record) {
+      log::error("inode {}: extent at block {} is damaged", inode.value, item.key.offset);
+      return fail(record.error());
+    }
+    MappedExtent extent{item.key.offset, std::move(*record)};
+    if (extent.end() <= first) return ok();
+    extents.push_back(clip ? clip_to(std::move(extent), first, end) : std::move(extent));
+    return ok();
+  };
+  // The extent that overlaps `first`, if any, is the last one that starts before it.
+  if (first > 0) {
+    const std::uint64_t lowest = first - std::min<std::uint64_t>(first, kMaxExtentBlocks - 1);
+    ASSIGN_OR_RETURN(const auto before,
+                     store.last_in(key_of(inode, Kind::kExtent, lowest),
+                                   key_of(inode, Kind::kExtent, first - 1)));
+    if (before) TRY(take(*before));
+  }
+  for (std::uint64_t from = first; from < end;) {
     ASSIGN_OR_RETURN(const auto items,
                      store.scan(key_of(inode, Kind::kExtent, from),
                                 key_of(inode, Kind::kExtent, end - 1), kScanItems));
-    for (const meta::Item& item : items) {
-      auto record = decode_extent(item.value);
-      if (!record) {
-        log::error("inode {}: extent at block {} is damaged", inode.value, item.key.offset);
-        return fail(record.error());
-      }
-      MappedExtent extent{item.key.offset, std::move(*record)};
-      if (extent.end() <= first) continue;
-      extents.push_back(clip ? clip_to(std::move(extent), first, end) : std::move(extent));
-    }
-    if (items.size() < kScanItems) return extents;
+    for (const meta::Item& item : items) TRY(take(item));
+    if (items.size() < kScanItems) break;
     from = items.back().key.offset + 1;
   }
+  return extents;
 }
 
 // ---- BandChanges --------------------------------------------------------------------------------

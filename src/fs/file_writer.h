@@ -15,9 +15,10 @@ namespace lazyfs::fs {
 class FileWriter {
  public:
   // `make_room` is called without locks when no space can be reserved; false: nothing helped.
-  // `throttle` is called without locks before each write and may wait for memory.
+  // `throttle` is called without locks before each write, with its bytes, and may wait for memory and
+  // for the collector.
   FileWriter(const Core& core, FileReader& reader, std::function<bool()> make_room,
-             std::function<void()> throttle)
+             std::function<void(std::size_t)> throttle)
       : core_(core),
         reader_(reader),
         make_room_(std::move(make_room)),
@@ -43,7 +44,7 @@ class FileWriter {
   const Core& core_;
   FileReader& reader_;
   const std::function<bool()> make_room_;
-  const std::function<void()> throttle_;
+  const std::function<void(std::size_t)> throttle_;
 };
 
 // Frees the blocks of the file from `from_block` on, in as many batches as it takes, and keeps

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/log.h"
-#include "gc/victim.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -63,7 +62,9 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
                     MutexLock lock(wake_mu_);
                     pages_freed_.notify_all();
                   }),
-      writer_(core_, reader_, [this] { return make_space(); }, [this] { throttle(); }) {}
+      writer_(core_, reader_, [this] { return make_space(); },
+              [this](std::size_t bytes) { throttle(bytes); }),
+      pacer_(bands_, options_, clock_) {}
 
 MountedVolume::~MountedVolume() {
   stop_threads();
@@ -382,6 +383,7 @@ void MountedVolume::note_access(const InodeRef& inode) {
 Result<std::size_t> MountedVolume::read(InodeNo number, std::uint64_t offset,
                                         std::span<std::byte> to) {
   TRY(check_usable(false));
+  pacer_.note_request();
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   ASSIGN_OR_RETURN(const std::size_t length, reader_.read(*inode, offset, to));
   note_access(inode);
@@ -488,18 +490,33 @@ Result<> MountedVolume::collect_garbage() {
   return ok();
 }
 
-void MountedVolume::throttle() {
-  const std::size_t limit = options_.dirty_bytes / kBlockBytes;
-  if (pages_.used() < limit) {
-    if (pages_.used() > limit / 8 && options_.background) wake_writer_.notify_one();
+// Before a write: what it brings must have room in memory, and on the device. Where the collector has to
+// make the room, writers are slowed more the less is left, so that none ever waits for a whole band.
+void MountedVolume::throttle(std::size_t bytes) {
+  pacer_.note_request();
+  if (!options_.background) {
+    if (pages_.used() >= options_.dirty_bytes / kBlockBytes) {
+      ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
+    }
     return;
   }
-  if (!options_.background) {
-    ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
+  const auto delay = pacer_.delay(blocks_for(bytes));
+  if (delay.count() > 0) {
+    const auto start = clock_.monotonic();
+    wake();
+    std::this_thread::sleep_for(delay);
+    note_stall(start);
+  }
+  wait_for_memory();
+}
+
+void MountedVolume::wait_for_memory() {
+  const std::size_t limit = options_.dirty_bytes / kBlockBytes;
+  if (pages_.used() < limit) {
+    if (pages_.used() > limit / 8) wake_writer_.notify_one();
     return;
   }
   const auto start = clock_.monotonic();
-  ++counters_.stalls;
   {
     MutexLock lock(wake_mu_);
     while (pages_.used() >= limit && !stopping_ && !store_->failed()) {
@@ -507,6 +524,11 @@ void MountedVolume::throttle() {
       pages_freed_.wait_for(wake_mu_, std::chrono::milliseconds(20));
     }
   }
+  note_stall(start);
+}
+
+void MountedVolume::note_stall(std::chrono::nanoseconds start) {
+  ++counters_.stalls;
   const auto waited = static_cast<std::uint64_t>((clock_.monotonic() - start).count());
   std::uint64_t longest = counters_.stall_ns_max.load();
   while (waited > longest && !counters_.stall_ns_max.compare_exchange_weak(longest, waited)) {
@@ -545,32 +567,29 @@ void MountedVolume::run_writer() {
   }
 }
 
-void MountedVolume::keep_house() {
+// True when there is more to do at once.
+bool MountedVolume::keep_house() {
   reaper_.run(core_);
   if (!bands_.empty_bands().empty()) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }
-  const data::SpaceCounts counts = bands_.space();
-  if (counts.total == 0 || !options_.gc_space) return;
-  const double total = static_cast<double>(counts.total);
-  const gc::Urgency urgency =
-      gc::urgency(100.0 * static_cast<double>(counts.unwritten) / total,
-                  100.0 * static_cast<double>(counts.dead) / total, options_.gc_low_percent,
-                  options_.gc_high_percent);
-  if (urgency == gc::Urgency::kNone) return;
+  const gc::Urgency urgency = pacer_.urgency();
+  if (urgency != gc::Urgency::kHigh && !pacer_.is_idle_work_due()) return false;
   const auto cleaned = collector_.clean_one(urgency == gc::Urgency::kHigh);
   if (!cleaned) log::error("cleaning failed: {}", describe(cleaned.error()));
+  return cleaned && *cleaned;
 }
 
 void MountedVolume::run_housekeeper() {
+  bool more = false;
   for (;;) {
     {
       MutexLock lock(wake_mu_);
-      if (!work_waiting_ && !stopping_) wake_housekeeper_.wait_for(wake_mu_, kHousePeriod);
+      if (!work_waiting_ && !stopping_ && !more) wake_housekeeper_.wait_for(wake_mu_, kHousePeriod);
       if (stopping_) return;
       work_waiting_ = false;
     }
-    keep_house();
+    more = keep_house();
   }
 }
 

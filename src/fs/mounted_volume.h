@@ -15,6 +15,7 @@
 #include "fs/file_reader.h"
 #include "fs/file_writer.h"
 #include "fs/numbers.h"
+#include "fs/pacer.h"
 #include "fs/reaper.h"
 #include "fs/recovery.h"
 #include "fs/volume.h"
@@ -92,10 +93,12 @@ class MountedVolume final : public Volume {
   Result<> report_errors(OpenFile* file);
   Result<> finish_orphans();
 
-  void throttle();
+  void throttle(std::size_t bytes);
+  void wait_for_memory();
+  void note_stall(std::chrono::nanoseconds start);
   bool make_space();
   void write_old(bool everything);
-  void keep_house();
+  bool keep_house();
   void run_writer();
   void run_housekeeper();
   void stop_threads();
@@ -124,6 +127,7 @@ class MountedVolume final : public Volume {
   Collector collector_;
   WriteBack write_back_;
   FileWriter writer_;
+  Pacer pacer_;
 
   std::atomic<bool> shut_down_{false};
   Mutex wake_mu_;

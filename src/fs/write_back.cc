@@ -110,7 +110,11 @@ Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_bl
 
 // Maps newly written segments of one inode, as one batch unless that would be too large for the log.
 Result<> WriteBack::record(Member& member, std::span<const Segment> segments) {
-  const Result<> done = record_at_once(member, segments);
+  Result<> done = record_at_once(member, segments);
+  // Cleaning empties bands for the log to grow into, and logs of bands that take its space.
+  while (!done && done.error() == Errc::kLogFull && !core_.store.failed() && make_room_()) {
+    done = record_at_once(member, segments);
+  }
   if (done || done.error() != Errc::kBatchTooLarge || segments.size() == 1) return done;
   TRY(record(member, segments.first(segments.size() / 2)));
   return record(member, segments.subspan(segments.size() / 2));
@@ -148,7 +152,7 @@ Result<> WriteBack::record_at_once(Member& member, std::span<const Segment> segm
   change.put_into(batch);
   const std::int64_t written[] = {0, static_cast<std::int64_t>(blocks), 0};
   batch.add(key_of(kVolumeOwner, Kind::kCounters), written);
-  TRY(core_.store.apply(batch, meta::Reserve::kDelete));
+  TRY(core_.store.apply(batch));
 
   change.account(core_.bands);
   inode.record.blocks = record.blocks;

@@ -10,11 +10,16 @@ using Seconds = std::chrono::duration<double>;
 
 }  // namespace
 
-Urgency urgency(double free_percent, double dead_percent, unsigned low_percent,
-                unsigned high_percent) {
-  if (dead_percent <= 0) return Urgency::kNone;
-  if (free_percent < high_percent) return Urgency::kHigh;
-  if (free_percent < low_percent) return Urgency::kLow;
+Thresholds thresholds(std::uint64_t total_blocks, std::uint64_t slack_blocks, unsigned low_percent,
+                      unsigned high_percent) {
+  return {std::min(total_blocks / 100 * low_percent, slack_blocks / 4),
+          std::min(total_blocks / 100 * high_percent, slack_blocks / 8)};
+}
+
+Urgency urgency(std::uint64_t room_blocks, std::uint64_t dead_blocks, const Thresholds& limits) {
+  if (dead_blocks == 0) return Urgency::kNone;
+  if (room_blocks < limits.high_blocks) return Urgency::kHigh;
+  if (room_blocks < limits.low_blocks) return Urgency::kLow;
   return Urgency::kNone;
 }
 

@@ -15,11 +15,19 @@ enum class Urgency : std::uint8_t {
   kHigh,  // clean now; writers are slowed
 };
 
-// How urgently to clean when `free_percent` of the data blocks are in free bands or can be
-// appended, and `dead_percent` are dead (thesis, section 6.3.2). Below a threshold means below, not
-// at it.
-Urgency urgency(double free_percent, double dead_percent, unsigned low_percent,
-                unsigned high_percent);
+// Rooms, in blocks that can be appended without cleaning, below which cleaning is due.
+struct Thresholds {
+  std::uint64_t low_blocks = 0;
+  std::uint64_t high_blocks = 0;
+};
+// The thesis' thresholds are shares of the disk (section 6.3.2). Where nearly everything is live no
+// cleaning could reach them; so neither asks for more than a share of the slack, which is what is
+// not live: a fourth (low), an eighth (high). The smaller the room that is kept, the more blocks die
+// before their band is cleaned.
+Thresholds thresholds(std::uint64_t total_blocks, std::uint64_t slack_blocks, unsigned low_percent,
+                      unsigned high_percent);
+// Below a threshold means below, not at it. Without dead blocks there is nothing to clean.
+Urgency urgency(std::uint64_t room_blocks, std::uint64_t dead_blocks, const Thresholds& limits);
 
 // The moving average of the rate at which data arrives, in blocks a second: what was known fades
 // with `time_constant` (to 1/e of its weight), the rate during `elapsed` takes its place. Cutting a

@@ -243,6 +243,28 @@ TEST_F(VolumeTest, FullDiskSaysSoAndGivesSpaceBack) {
 }
 
 // Overwrites in a full disk keep the collector at work; every byte is compared with a model.
+// Single blocks overwritten at random make the most metadata there can be; the log grows into what was
+// kept back for it, and the collector always finds a band to move things to.
+TEST_F(VolumeTest, RandomOverwritesOfAFullDiskGoOnForEver) {
+  const InodeNo file = create("a");
+  const std::uint64_t blocks = volume_->space()->available_blocks * 9 / 10;
+  const std::string block(kBlockBytes, 'o');
+  for (std::uint64_t i = 0; i < blocks; ++i) write(file, i * kBlockBytes, block);
+  ASSERT_TRUE(volume_->sync());
+  std::minstd_rand random(7);
+  for (std::uint64_t i = 0; i < 3 * blocks; ++i) {
+    const auto done = volume_->write(file, random() % blocks * kBlockBytes, bytes_of(block));
+    ASSERT_TRUE(done) << "overwrite " << i << ": " << describe(done.error());
+    if (i % 200 == 0) {
+      const auto synced = volume_->fsync(file, nullptr, false);
+      ASSERT_TRUE(synced) << "overwrite " << i << ": " << describe(synced.error());
+      volume_->tick();
+    }
+  }
+  ASSERT_TRUE(volume_->sync());
+  EXPECT_EQ(volume_->space()->available_blocks > 0, true);
+}
+
 TEST_F(VolumeTest, RandomWritesMatchAModelWhileTheCollectorWorks) {
   const char* given = std::getenv("LAZYFS_SEED");
   const auto seed = given ? std::stoul(given) : std::random_device{}();

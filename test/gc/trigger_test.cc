@@ -14,21 +14,30 @@ using std::chrono_literals::operator""ns;
 
 // ---- Free space ---------------------------------------------------------------------------------
 
+constexpr Thresholds kThresholds{.low_blocks = 300, .high_blocks = 100};
+
 TEST(UrgencyTest, RisesBelowEachThresholdAndNotAtIt) {
-  EXPECT_EQ(urgency(30, 50, 30, 10), Urgency::kNone);
-  EXPECT_EQ(urgency(29.9, 50, 30, 10), Urgency::kLow);
-  EXPECT_EQ(urgency(10, 50, 30, 10), Urgency::kLow);
-  EXPECT_EQ(urgency(9.9, 50, 30, 10), Urgency::kHigh);
-  EXPECT_EQ(urgency(0, 50, 30, 10), Urgency::kHigh);
+  EXPECT_EQ(urgency(300, 50, kThresholds), Urgency::kNone);
+  EXPECT_EQ(urgency(299, 50, kThresholds), Urgency::kLow);
+  EXPECT_EQ(urgency(100, 50, kThresholds), Urgency::kLow);
+  EXPECT_EQ(urgency(99, 50, kThresholds), Urgency::kHigh);
+  EXPECT_EQ(urgency(0, 50, kThresholds), Urgency::kHigh);
 }
 
 TEST(UrgencyTest, IsNoneWhenCleaningWouldFindNothing) {
-  EXPECT_EQ(urgency(0, 0, 30, 10), Urgency::kNone);
+  EXPECT_EQ(urgency(0, 0, kThresholds), Urgency::kNone);
 }
 
-TEST(UrgencyTest, EqualThresholdsLeaveNoLowUrgency) {
-  EXPECT_EQ(urgency(19, 50, 20, 20), Urgency::kHigh);
-  EXPECT_EQ(urgency(20, 50, 20, 20), Urgency::kNone);
+TEST(ThresholdsTest, AreSharesOfTheDiskWhileMuchIsNotLive) {
+  const Thresholds found = thresholds(10'000, 9'000, 20, 10);
+  EXPECT_EQ(found.low_blocks, 2'000u);
+  EXPECT_EQ(found.high_blocks, 1'000u);
+}
+
+TEST(ThresholdsTest, AskForNoMoreThanAShareOfTheSlack) {
+  const Thresholds found = thresholds(10'000, 800, 30, 10);
+  EXPECT_EQ(found.low_blocks, 200u);
+  EXPECT_EQ(found.high_blocks, 100u);
 }
 
 // ---- Idleness -----------------------------------------------------------------------------------
