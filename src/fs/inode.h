@@ -29,8 +29,9 @@ class InodeTable;
 //   I1  record is not older than the inode's item in the tree; when they differ, record_dirty
 //   I2  record_dirty, or a page in buffer  =>  the inode is on the dirty list (on_dirty_list)
 //   I3  gone  =>  the tree has no item of this inode and never will again
-//   I5  tree_size <= record.size, and all data below tree_size is in the tree: a crash shows no
-//       file longer than what was written of it. Items of this inode are encoded by for_tree()
+//   I5  tree_size <= record.size, and all data below tree_size is in the tree, if perhaps as it was
+//       before an overwrite: a crash shows no file longer than what was written of it. No extent
+//       reaches behind tree_size's block. Items of this inode are encoded by for_tree()
 //   I4  at most one thread writes this inode back at a time (writing_back)
 //
 // mu may be held while the tree reads a metadata node from the device; it then keeps only those

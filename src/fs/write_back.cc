@@ -24,6 +24,7 @@ struct WriteBack::Member {
   InodeRef inode;
   WriteBackToken token;
   std::vector<data::DirtyRun> runs;
+  std::uint64_t size = 0;     // of the file when the runs were frozen
   std::size_t blocks = 0;     // pages of all runs
   std::size_t recorded = 0;   // of these, in the map already
 };
@@ -99,7 +100,8 @@ Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_bl
   }
   ASSIGN_OR_RETURN(const bool done, write_inline(*inode));
   if (done) return 0;
-  Member member{inode, std::move(token), inode->buffer->begin_writing(max_blocks), 0, 0};
+  Member member{inode, std::move(token), inode->buffer->begin_writing(max_blocks),
+                inode->record.size, 0, 0};
   for (const data::DirtyRun& run : member.runs) member.blocks += run.pages.size();
   const std::size_t blocks = member.blocks;
   group.push_back(std::move(member));
@@ -142,7 +144,11 @@ Result<> WriteBack::record_at_once(Member& member, std::span<const Segment> segm
   const std::uint64_t safe_size = safe_block > record.size / kBlockBytes
                                       ? record.size
                                       : std::min(record.size, safe_block * kBlockBytes);
-  const std::uint64_t tree_size = std::max(inode.tree_size, safe_size);
+  // Blocks that were frozen were the lowest dirty ones, so all data up to the last recorded one is
+  // in the tree as it was then, whatever was written since.
+  const std::uint64_t recorded_end = segments.back().file_block + segments.back().crcs.size();
+  const std::uint64_t frozen_size = std::min(member.size, recorded_end * kBlockBytes);
+  const std::uint64_t tree_size = std::max({inode.tree_size, safe_size, frozen_size});
   InodeRecord item = record;
   item.size = tree_size;
   batch.put(key_of(inode.no, Kind::kInode), encode(item));

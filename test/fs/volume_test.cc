@@ -6,8 +6,11 @@
 #include <cstring>
 #include <random>
 
+#include "device/faulty.h"
 #include "device/memory.h"
+#include "fs/check.h"
 #include "fs/format.h"
+#include "meta/store.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -20,31 +23,38 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 class VolumeTest : public testing::Test {
  protected:
   void SetUp() override {
-    device_ = device::MemoryDevice::uniform(64, 256);
     ASSERT_TRUE(format(*device_, FormatOptions{}));
     mount();
   }
   void TearDown() override {
     if (volume_) {
       EXPECT_TRUE(volume_->unmount());
+      volume_.reset();
+      expect_sound();
     }
   }
   void mount() {
-    MountOptions options;
-    options.background = false;
-    auto volume = Volume::mount(*device_, options);
+    auto volume = Volume::mount(faulty_, options_);
     ASSERT_TRUE(volume) << describe(volume.error());
     volume_ = std::move(*volume);
   }
   void remount() {
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
+    expect_sound();
     mount();
   }
   void lose_power() {
     volume_->shut_down();
     volume_.reset();
+    expect_sound();
     mount();
+  }
+  void expect_sound() {
+    const auto store = meta::Store::open(*device_, {.background = false});
+    ASSERT_TRUE(store) << describe(store.error());
+    const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
+    EXPECT_TRUE(check(**store, *device_, {.data = true}, print));
   }
   InodeNo create(std::string_view name, InodeNo parent = kRootInode) {
     auto made = volume_->create(parent, name, 0644, {});
@@ -69,7 +79,9 @@ class VolumeTest : public testing::Test {
     return found ? found->inode : InodeNo{};
   }
 
-  std::unique_ptr<device::MemoryDevice> device_;
+  std::unique_ptr<device::MemoryDevice> device_ = device::MemoryDevice::uniform(64, 256);
+  device::FaultyDevice faulty_{*device_};
+  MountOptions options_{.background = false};
   std::unique_ptr<Volume> volume_;
 };
 
@@ -224,6 +236,29 @@ TEST_F(VolumeTest, FileOfSeveralAppendsIsWrittenInOnePass) {
   ASSERT_TRUE(volume_->sync());
   lose_power();
   EXPECT_EQ(read(lookup("a"), 0, text.size()), text);
+}
+
+// The last block was written to again while it was being written back; its extent was recorded with
+// a size that ended before it.
+TEST_F(VolumeTest, FileThatGrowsWhileItIsWrittenBackKeepsItsLastBlockInTheTree) {
+  options_.commit_interval = std::chrono::milliseconds(0);
+  remount();
+  const InodeNo file = create("a");
+  write(file, 0, std::string(10'000, 'x'));
+  bool grown = false;
+  faulty_.fail_when([&](const device::CallInfo& call) -> std::optional<device::Fault> {
+    if (call.call == device::Call::kAppend && call.blocks == 3 && !grown) {
+      grown = true;
+      write(file, 10'000, "more");
+      write(file, 0, "y");
+    }
+    return std::nullopt;
+  });
+  volume_->tick();
+  EXPECT_TRUE(grown);
+  ASSERT_TRUE(volume_->fsync_directory(kRootInode));
+  lose_power();
+  EXPECT_TRUE(read(lookup("a")) == std::string(10'000, 'x'));
 }
 
 TEST_F(VolumeTest, FullDiskSaysSoAndGivesSpaceBack) {
