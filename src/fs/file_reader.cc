@@ -124,13 +124,20 @@ Result<std::size_t> FileReader::read(Inode& inode, std::uint64_t offset, std::sp
 
 Result<FileReader::Block> FileReader::stored_block(Inode& inode, std::uint64_t block) {
   Plan plan;
-  Block stored{AlignedBuffer::zeroed(kBlockBytes), 0};
+  Block stored{AlignedBuffer::zeroed(kBlockBytes)};
+  std::uint64_t size = 0;
   {
     ReaderLock lock(inode.mu);
     stored.map_version = inode.map_version;
+    size = inode.record.size;
     TRY(plan_range(inode, block, 1, plan));
   }
-  TRY(read_planned(plan, block * kBlockBytes, stored.bytes.span()));
+  const std::uint64_t offset = block * kBlockBytes;
+  TRY(read_planned(plan, offset, stored.bytes.span()));
+  const std::uint64_t in_file = std::clamp(size, offset, offset + kBlockBytes) - offset;
+  const auto rest = stored.bytes.span().subspan(in_file);
+  stored.had_rest = std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{0}; });
+  std::ranges::fill(rest, std::byte{0});
   return stored;
 }
 

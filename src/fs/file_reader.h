@@ -25,9 +25,10 @@ class FileReader {
   struct Block {
     AlignedBuffer bytes;
     std::uint64_t map_version = 0;  // the inode's when the block was looked up
+    bool had_rest = false;          // bytes behind the file's end were not zeros, as here they are
   };
-  // One block as the tree and the bands have it, zeros where nothing is; the write buffer is not
-  // asked.
+  // One block as the tree and the bands have it, zeros where nothing is and behind the end of the
+  // file (I6); the write buffer is not asked.
   Result<Block> stored_block(Inode& inode, std::uint64_t block);
 
  private:

@@ -38,21 +38,28 @@ Result<FileWriter::Step> FileWriter::try_write(const InodeRef& inode, Write& w) 
   if (!inode->buffer) inode->buffer = std::make_unique<data::WriteBuffer>(core_.pages);
   data::WriteBuffer& buffer = *inode->buffer;
 
-  w.missing = buffer.needs_old(w.offset, w.bytes.size());
-  for (const std::uint64_t block : w.missing) {
-    if (block * kBlockBytes >= inode->record.size) continue;  // zeros
+  const std::uint64_t size = inode->record.size, last_block = size / kBlockBytes;
+  const auto loaded = [&](std::uint64_t block) -> const FileReader::Block* {
     const auto found = std::ranges::find(w.loaded, block, [](const auto& l) { return l.first; });
-    if (found == w.loaded.end() || found->second.map_version != inode->map_version) {
-      return Step::kNeedsBlocks;
-    }
+    const bool good = found != w.loaded.end() && found->second.map_version == inode->map_version;
+    return good ? &found->second : nullptr;
+  };
+  w.missing = buffer.needs_old(w.offset, w.bytes.size());
+  std::erase_if(w.missing, [&](std::uint64_t block) { return block * kBlockBytes >= size; });
+  bool grows_over_rest =  // I6
+      w.offset / kBlockBytes > last_block && size % kBlockBytes != 0 && !buffer.has(last_block);
+  if (grows_over_rest) w.missing.push_back(last_block);
+  if (!std::ranges::all_of(w.missing, loaded)) return Step::kNeedsBlocks;
+  if (grows_over_rest && !loaded(last_block)->had_rest) {
+    w.missing.pop_back();
+    grows_over_rest = false;
   }
-  w.pages = buffer.new_pages(w.offset, w.bytes.size());
+  w.pages = buffer.new_pages(w.offset, w.bytes.size()) + (grows_over_rest ? 1 : 0);
   if (!core_.bands.reserve(w.pages)) return Step::kNeedsSpace;
   static const AlignedBuffer kZeros = AlignedBuffer::zeroed(kBlockBytes);
-  for (const std::uint64_t block : w.missing) {
-    const auto found = std::ranges::find(w.loaded, block, [](const auto& l) { return l.first; });
-    const bool behind_end = block * kBlockBytes >= inode->record.size;
-    buffer.provide(block, behind_end ? kZeros.span() : found->second.bytes.span());
+  for (const std::uint64_t block : w.missing) buffer.provide(block, loaded(block)->bytes.span());
+  for (const std::uint64_t block : buffer.needs_old(w.offset, w.bytes.size())) {
+    buffer.provide(block, kZeros.span());  // behind the end of the file
   }
   buffer.write(w.offset, w.bytes);
 
@@ -170,8 +177,9 @@ Result<> FileWriter::cut_map(Inode& inode, InodeRecord& record, std::uint64_t fr
   return ok();
 }
 
+// `last` is the last block of the file as it is stored, when the file was `last_size` long.
 Result<> FileWriter::truncate_locked(const InodeRef& ref, std::uint64_t size,
-                                     const FileReader::Block& tail) {
+                                     std::uint64_t last_size, const FileReader::Block& last) {
   Inode& inode = *ref;
   WriterLock lock(inode.mu);
   if (inode.gone) return fail(Errc::kStale);
@@ -180,16 +188,16 @@ Result<> FileWriter::truncate_locked(const InodeRef& ref, std::uint64_t size,
   const std::uint64_t end_block = blocks_for(size);
   if (size < old_size) {
     if (inode.buffer) core_.bands.release(inode.buffer->drop_from(end_block));
-    // Bytes behind the end are zeros, so that they read as zeros when the file grows again.
-    const std::size_t in_tail = size % kBlockBytes;
-    const std::uint64_t tail_block = size / kBlockBytes;
-    if (in_tail != 0) {
-      if (!inode.buffer) inode.buffer = std::make_unique<data::WriteBuffer>(core_.pages);
-      if (!inode.buffer->has_dirty(tail_block) && tail.bytes) {
-        core_.bands.reserve_always(1);
-        inode.buffer->provide(tail_block, tail.bytes.span());
-      }
-      if (inode.buffer->has_dirty(tail_block)) inode.buffer->zero_tail(tail_block, in_tail);
+    const std::uint64_t last_block = size / kBlockBytes;
+    if (inode.buffer && inode.buffer->has_dirty(last_block)) {
+      inode.buffer->zero_tail(last_block, size % kBlockBytes);
+    }
+  } else if (last.had_rest && size > old_size && old_size == last_size) {  // I6
+    if (!inode.buffer) inode.buffer = std::make_unique<data::WriteBuffer>(core_.pages);
+    const std::uint64_t last_block = old_size / kBlockBytes;
+    if (!inode.buffer->has_dirty(last_block)) {
+      core_.bands.reserve_always(1);
+      inode.buffer->provide(last_block, last.bytes.span());
     }
   }
   const bool clean = !inode.buffer || inode.buffer->clean();
@@ -215,16 +223,16 @@ Result<> FileWriter::truncate(const InodeRef& inode, std::uint64_t size) {
   // With the token no block is being written, and only the collector moves blocks, which keeps
   // contents.
   const WriteBackToken token(inode);
-  FileReader::Block tail;
+  FileReader::Block last;
   std::uint64_t old_size = 0;
   {
     ReaderLock lock(inode->mu);
     old_size = inode->record.size;
   }
-  if (size < old_size && size % kBlockBytes != 0) {
-    ASSIGN_OR_RETURN(tail, reader_.stored_block(*inode, size / kBlockBytes));
+  if (size > old_size && old_size % kBlockBytes != 0) {
+    ASSIGN_OR_RETURN(last, reader_.stored_block(*inode, old_size / kBlockBytes));
   }
-  return truncate_locked(inode, size, tail);
+  return truncate_locked(inode, size, old_size, last);
 }
 
 }  // namespace lazyfs::fs

@@ -36,8 +36,8 @@ class FileWriter {
 
   Result<Step> try_write(const InodeRef& inode, Write& write);
   Result<> load_missing(Inode& inode, Write& write);
-  Result<> truncate_locked(const InodeRef& inode, std::uint64_t size,
-                           const FileReader::Block& tail);
+  Result<> truncate_locked(const InodeRef& inode, std::uint64_t size, std::uint64_t last_size,
+                           const FileReader::Block& last);
   Result<> cut_map(Inode& inode, InodeRecord& record, std::uint64_t from_block)
       REQUIRES(inode.mu);
 

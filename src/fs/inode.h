@@ -32,6 +32,9 @@ class InodeTable;
 //   I5  tree_size <= record.size, and all data below tree_size is in the tree, if perhaps as it was
 //       before an overwrite: a crash shows no file longer than what was written of it. No extent
 //       reaches behind tree_size's block. Items of this inode are encoded by for_tree()
+//   I6  the rest of the last block, behind the end of the file, is zeros in the buffer, but in a
+//       band it may be what was there before the file was cut; whoever grows the file beyond that
+//       block brings it into the buffer first
 //   I4  at most one thread writes this inode back at a time (writing_back)
 //
 // mu may be held while the tree reads a metadata node from the device; it then keeps only those

@@ -261,6 +261,31 @@ TEST_F(VolumeTest, FileThatGrowsWhileItIsWrittenBackKeepsItsLastBlockInTheTree) 
   EXPECT_TRUE(read(lookup("a")) == std::string(10'000, 'x'));
 }
 
+// After the crash the tree has the new size, and the last block as it was before it was cut.
+TEST_F(VolumeTest, FileCutBeforeACrashGrowsWithZerosAfterIt) {
+  for (const bool by_writing : {false, true}) {
+    const std::string name = by_writing ? "w" : "t";
+    const InodeNo file = create(name);
+    write(file, 0, std::string(10'000, 'x'));
+    ASSERT_TRUE(volume_->sync());
+    ASSERT_TRUE(volume_->set_attributes(file, {.size = 4100}));
+    ASSERT_TRUE(volume_->fsync_directory(kRootInode));
+    lose_power();
+    const InodeNo again = lookup(name);
+    EXPECT_TRUE(read(again) == std::string(4100, 'x'));
+    if (by_writing) {
+      write(again, 4990, "0123456789");
+    } else {
+      ASSERT_TRUE(volume_->set_attributes(again, {.size = 5000}));
+    }
+    std::string expected = std::string(4100, 'x') + std::string(900, '\0');
+    if (by_writing) expected.replace(4990, 10, "0123456789");
+    EXPECT_TRUE(read(again) == expected) << name;
+    remount();
+    EXPECT_TRUE(read(lookup(name)) == expected) << name;
+  }
+}
+
 TEST_F(VolumeTest, FullDiskSaysSoAndGivesSpaceBack) {
   const InodeNo file = create("a");
   const std::string text(1 << 20, 'z');
