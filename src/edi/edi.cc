@@ -228,6 +228,15 @@ Result<> manage(std::unique_ptr<Image>& image, edi_band_operation operation,
   return fail(Errc::kInvalid);
 }
 
+// C lets an enumeration hold any number. In C++ even looking at a wrong one as an enumerator is
+// undefined, so it is looked at as bytes first.
+bool is_operation(const edi_band_operation& operation) {
+  std::uint32_t number = 0;
+  static_assert(sizeof number == sizeof operation);
+  std::memcpy(&number, &operation, sizeof number);
+  return number <= EDI_UNLINK;
+}
+
 }  // namespace
 }  // namespace lazyfs::edi
 
@@ -364,6 +373,7 @@ int edi_modesense_zones(edi_device* device, edi_zone* zones, uint32_t capacity, 
 }
 
 int edi_managebands(edi_device* device, edi_band_operation operation, edi_band_request* request) {
+  if (!edi::is_operation(operation)) return EDI_INVALID;
   if (operation == EDI_RESET_ALL) {
     return edi::with_image(device, [](auto& image) { return image->reset_all(); });
   }
