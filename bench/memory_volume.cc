@@ -77,8 +77,7 @@ Result<MemoryVolume::NodePointer> MemoryVolume::find_directory(InodeNo inode) {
   return node;
 }
 
-// --- names
-// ------------------------------------------------------------------------------------------
+// --- names ---------------------------------------------------------------------------------------
 
 void MemoryVolume::insert(Node& directory, std::string_view name, const Node& child) {
   const std::uint64_t cookie = ++directory.last_cookie;
@@ -368,8 +367,7 @@ Result<InodeNo> MemoryVolume::parent_of(InodeNo inode) {
   return directory->parent;
 }
 
-// --- attributes and contents
-// ------------------------------------------------------------------------
+// --- attributes and contents ---------------------------------------------------------------------
 
 Result<fs::Attributes> MemoryVolume::get_attributes(InodeNo inode) {
   ASSIGN_OR_RETURN(const NodePointer node, find(inode));

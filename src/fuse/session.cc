@@ -174,8 +174,7 @@ void Session::raise_read_ahead() const {
   if (!knob) log::debug("fuse: the read-ahead window of {} stays as it is", device);
 }
 
-// --- requests
-// ---------------------------------------------------------------------------------------
+// --- requests ------------------------------------------------------------------------------------
 
 void Session::handle(const Request& request) {
   const fuse_in_header& header = request.header();
@@ -224,8 +223,7 @@ std::string Session::transport_json() const {
   return json.dump();
 }
 
-// --- the end
-// ----------------------------------------------------------------------------------------
+// --- the end -------------------------------------------------------------------------------------
 
 void Session::serve() {
   Unmounter unmounter(place_.mount_point, transport_->ended_fd());

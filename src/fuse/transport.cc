@@ -96,8 +96,7 @@ TransportCounts Transport::counts() const {
   return counts;
 }
 
-// --- one worker
-// -------------------------------------------------------------------------------------
+// --- one worker ----------------------------------------------------------------------------------
 
 void Transport::work(Worker& worker) {
   while (!stopping_.load(std::memory_order_relaxed)) {
@@ -202,8 +201,7 @@ void Transport::handle(Worker& worker, const Request& request) {
   worker.ticket.fetch_add(1, std::memory_order_release);
 }
 
-// --- who is active
-// ----------------------------------------------------------------------------------
+// --- who is active -------------------------------------------------------------------------------
 
 void Transport::hand_over(Worker& worker) {
   handovers_.fetch_add(1, std::memory_order_relaxed);
@@ -256,8 +254,7 @@ void Transport::rest(Worker& worker, bool queue_is_empty) {
   worker.active = true;
 }
 
-// --- the watchdog
-// -----------------------------------------------------------------------------------
+// --- the watchdog --------------------------------------------------------------------------------
 
 void Transport::watch() {
   int idle_ticks = 0;
