@@ -87,7 +87,8 @@ class BandPin {
 //   B5  reserved is what reserve() gave and release() has not taken back
 //   B6  a band without live blocks that is kFull gets none until it is reset: only kOpen ones are
 //       appended to, and nothing becomes kOpen but from kFree
-//   B7  counts_ and log_blocks_ are sums over all bands; free_, open_ and empty_ list the bands that they say
+//   B7  counts_ and log_blocks_ are sums over all bands; free_, open_ and empty_ list the bands
+//   that they say
 // Thread-safe. mu_ is a leaf lock; no I/O is done under it. Nothing but all(), view by view, takes
 // time that grows with the number of bands.
 class BandTable {
@@ -176,7 +177,7 @@ class BandTable {
     return (band.state == BandState::kOpen || band.state == BandState::kFull) &&
            band.counters.live == 0 && band.counters.appended > 0;
   }
-  static SpaceCounts part_of(const Band& band);         // what the band adds to counts_
+  static SpaceCounts part_of(const Band& band);  // what the band adds to counts_
   static std::uint64_t log_part_of(const Band& band) {
     return band.state == BandState::kLog ? band.blocks : 0;
   }

@@ -11,6 +11,9 @@
 
 namespace lazyfs::fs {
 
+// Older than everything: for those who want all that is dirty.
+inline constexpr std::chrono::nanoseconds kEver = std::chrono::nanoseconds::max();
+
 // Invariant: an inode is in the list exactly while its on_dirty_list is set, which its lock guards;
 // so it is in the list at most once. Thread-safe; mu_ is a leaf lock.
 class DirtyList {

@@ -49,9 +49,8 @@ Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode
   // The extent that overlaps `first`, if any, is the last one that starts before it.
   if (first > 0) {
     const std::uint64_t lowest = first - std::min<std::uint64_t>(first, kMaxExtentBlocks - 1);
-    ASSIGN_OR_RETURN(const auto before,
-                     store.last_in(key_of(inode, Kind::kExtent, lowest),
-                                   key_of(inode, Kind::kExtent, first - 1)));
+    ASSIGN_OR_RETURN(const auto before, store.last_in(key_of(inode, Kind::kExtent, lowest),
+                                                      key_of(inode, Kind::kExtent, first - 1)));
     if (before) TRY(take(*before));
   }
   for (std::uint64_t from = first; from < end;) {
@@ -110,8 +109,8 @@ Result<> MapChange::load(std::uint64_t first, std::uint64_t count) {
 
 void MapChange::die(const MappedExtent& piece) {
   const ExtentRecord& e = piece.extent;
-  deaths_.emplace_back(e.at.band, DeleteRecord{inode_, piece.file_block, e.at.rba, e.blocks(),
-                                               e.append_record});
+  deaths_.emplace_back(
+      e.at.band, DeleteRecord{inode_, piece.file_block, e.at.rba, e.blocks(), e.append_record});
   band_changes_.died(e.at.band, e.blocks(), 1);
   blocks_delta_ -= e.blocks();
 }

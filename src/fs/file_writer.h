@@ -15,8 +15,8 @@ namespace lazyfs::fs {
 class FileWriter {
  public:
   // `make_room` is called without locks when no space can be reserved; false: nothing helped.
-  // `throttle` is called without locks before each write, with its bytes, and may wait for memory and
-  // for the collector.
+  // `throttle` is called without locks before each write, with its bytes, and may wait for memory
+  // and for the collector.
   FileWriter(const Core& core, FileReader& reader, std::function<bool()> make_room,
              std::function<void(std::size_t)> throttle)
       : core_(core),
@@ -38,8 +38,7 @@ class FileWriter {
   Result<> load_missing(Inode& inode, Write& write);
   Result<> truncate_locked(const InodeRef& inode, std::uint64_t size, std::uint64_t last_size,
                            const FileReader::Block& last);
-  Result<> cut_map(Inode& inode, InodeRecord& record, std::uint64_t from_block)
-      REQUIRES(inode.mu);
+  Result<> cut_map(Inode& inode, InodeRecord& record, std::uint64_t from_block) REQUIRES(inode.mu);
 
   const Core& core_;
   FileReader& reader_;

@@ -131,7 +131,7 @@ class MountedVolume final : public Volume {
 
   std::atomic<bool> shut_down_{false};
   Mutex wake_mu_;
-  CondVar wake_writer_, wake_housekeeper_, pages_freed_;
+  CondVar wake_writer_, wake_housekeeper_, pages_freed_, slowed_;
   bool stopping_ GUARDED_BY(wake_mu_) = false;
   bool work_waiting_ GUARDED_BY(wake_mu_) = false;
   std::thread writer_thread_, housekeeper_thread_;

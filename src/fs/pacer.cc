@@ -34,12 +34,11 @@ bool Pacer::is_idle_work_due() {
   arrived_before_ = arrived;
   looked_at_ = now;
   const std::chrono::nanoseconds last(last_request_.load(std::memory_order_relaxed));
-  const gc::IdleSigns signs{.requests_running = 0,
-                            .since_last_request = now - last,
-                            .arrival_rate = arrival_rate_};
+  const gc::IdleSigns signs{
+      .requests_running = 0, .since_last_request = now - last, .arrival_rate = arrival_rate_};
   if (!gc::is_idle(signs, {.rate_below = 0})) return false;
-  // The same low threshold: what users wrote last dies soonest, and is left alone as long as there is
-  // room.
+  // The same low threshold: what users wrote last dies soonest, and is left alone as long as there
+  // is room.
   const Room room = look();
   return gc::urgency(room.room_blocks, room.space.dead, room.limits) != gc::Urgency::kNone;
 }

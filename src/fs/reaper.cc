@@ -85,9 +85,9 @@ struct Gathered {
 };
 Result<Gathered> gather(const Core& core, InodeNo inode, std::size_t max_items, meta::Batch& batch,
                         std::vector<MapChange>& changes) {
-  ASSIGN_OR_RETURN(const auto items, core.store.scan(meta::Key{inode.value, 0, 0},
-                                                     meta::Key{inode.value, 0xFF, meta::kMaxOffset},
-                                                     max_items));
+  ASSIGN_OR_RETURN(const auto items,
+                   core.store.scan(meta::Key{inode.value, 0, 0},
+                                   meta::Key{inode.value, 0xFF, meta::kMaxOffset}, max_items));
   const bool complete = items.size() < max_items;
   MapChange change(core.store, inode);
   std::uint64_t first = meta::kMaxOffset, end = 0;

@@ -24,9 +24,9 @@ struct WriteBack::Member {
   InodeRef inode;
   WriteBackToken token;
   std::vector<data::DirtyRun> runs;
-  std::uint64_t size = 0;     // of the file when the runs were frozen
-  std::size_t blocks = 0;     // pages of all runs
-  std::size_t recorded = 0;   // of these, in the map already
+  std::uint64_t size = 0;    // of the file when the runs were frozen
+  std::size_t blocks = 0;    // pages of all runs
+  std::size_t recorded = 0;  // of these, in the map already
 };
 
 struct WriteBack::Segment {
@@ -100,8 +100,8 @@ Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_bl
   }
   ASSIGN_OR_RETURN(const bool done, write_inline(*inode));
   if (done) return 0;
-  Member member{inode, std::move(token), inode->buffer->begin_writing(max_blocks),
-                inode->record.size, 0, 0};
+  Member member{
+      inode, std::move(token), inode->buffer->begin_writing(max_blocks), inode->record.size, 0, 0};
   for (const data::DirtyRun& run : member.runs) member.blocks += run.pages.size();
   const std::size_t blocks = member.blocks;
   group.push_back(std::move(member));
@@ -110,7 +110,8 @@ Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_bl
 
 // ---- Appending ----------------------------------------------------------------------------------
 
-// Maps newly written segments of one inode, as one batch unless that would be too large for the log.
+// Maps newly written segments of one inode, as one batch unless that would be too large for the
+// log.
 Result<> WriteBack::record(Member& member, std::span<const Segment> segments) {
   Result<> done = record_at_once(member, segments);
   // Cleaning empties bands for the log to grow into, and logs of bands that take its space.
@@ -130,8 +131,8 @@ Result<> WriteBack::record_at_once(Member& member, std::span<const Segment> segm
   std::size_t blocks = 0;
   bool covers_block_0 = false;
   for (const Segment& segment : segments) {
-    const ExtentRecord extent{segment.at, segment.at.rba,
-                              {segment.crcs.begin(), segment.crcs.end()}};
+    const ExtentRecord extent{
+        segment.at, segment.at.rba, {segment.crcs.begin(), segment.crcs.end()}};
     TRY(change.map(segment.file_block, extent));
     blocks += extent.blocks();
     covers_block_0 |= segment.file_block == 0;
@@ -178,8 +179,7 @@ Result<> WriteBack::record_at_once(Member& member, std::span<const Segment> segm
 Result<std::size_t> WriteBack::append_once(std::vector<Member>& group,
                                            std::span<const device::Piece> pages,
                                            std::size_t first_page) {
-  ASSIGN_OR_RETURN(data::Lease lease,
-                   core_.appender.lease(data::Stream::kFresh, pages.size()));
+  ASSIGN_OR_RETURN(data::Lease lease, core_.appender.lease(data::Stream::kFresh, pages.size()));
   if (lease.room() == 0) return 0;
   ASSIGN_OR_RETURN(const data::Placed placed, lease.append(pages));
   core_.counters.user_blocks += placed.blocks();
@@ -193,9 +193,8 @@ Result<std::size_t> WriteBack::append_once(std::vector<Member>& group,
     std::size_t used = done;
     while (used < placed.blocks() && first_page + used < member_end &&
            first_page + used >= member_at) {
-      const std::size_t count =
-          std::min({rest_of_run(member.runs, planned), placed.blocks() - used,
-                    std::size_t{kMaxExtentBlocks}});
+      const std::size_t count = std::min({rest_of_run(member.runs, planned), placed.blocks() - used,
+                                          std::size_t{kMaxExtentBlocks}});
       segments.push_back({file_block_of(member.runs, planned),
                           {placed.at.band, placed.at.rba + static_cast<std::uint32_t>(used)},
                           std::span(placed.crcs).subspan(used, count)});

@@ -22,8 +22,8 @@ struct Thresholds {
 };
 // The thesis' thresholds are shares of the disk (section 6.3.2). Where nearly everything is live no
 // cleaning could reach them; so neither asks for more than a share of the slack, which is what is
-// not live: a fourth (low), an eighth (high). The smaller the room that is kept, the more blocks die
-// before their band is cleaned.
+// not live: a fourth (low), an eighth (high). The smaller the room that is kept, the more blocks
+// die before their band is cleaned.
 Thresholds thresholds(std::uint64_t total_blocks, std::uint64_t slack_blocks, unsigned low_percent,
                       unsigned high_percent);
 // Below a threshold means below, not at it. Without dead blocks there is nothing to clean.

@@ -303,8 +303,8 @@ TEST_F(VolumeTest, FullDiskSaysSoAndGivesSpaceBack) {
 }
 
 // Overwrites in a full disk keep the collector at work; every byte is compared with a model.
-// Single blocks overwritten at random make the most metadata there can be; the log grows into what was
-// kept back for it, and the collector always finds a band to move things to.
+// Single blocks overwritten at random make the most metadata there can be; the log grows into what
+// was kept back for it, and the collector always finds a band to move things to.
 TEST_F(VolumeTest, RandomOverwritesOfAFullDiskGoOnForEver) {
   const InodeNo file = create("a");
   const std::uint64_t blocks = volume_->space()->available_blocks * 9 / 10;

@@ -1,0 +1,164 @@
+// Space, and the work that a volume does by itself: writing back, committing, deleting, cleaning
+// (fs/mounted_volume.h).
+#include <algorithm>
+
+#include "base/log.h"
+#include "fs/mounted_volume.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr auto kWriterPeriod = std::chrono::milliseconds(200);
+constexpr auto kHousePeriod = std::chrono::milliseconds(500);
+
+}  // namespace
+
+// ---- Space --------------------------------------------------------------------------------------
+
+Result<SpaceReport> MountedVolume::space() {
+  TRY(check_usable(false));
+  if (!options_.read_only) reaper_.run(core_);  // what was deleted is free
+  const data::SpaceCounts counts = bands_.space();
+  SpaceReport report;
+  report.total_blocks = counts.total > counts.kept_back ? counts.total - counts.kept_back : 0;
+  report.free_blocks = report.available_blocks = counts.available;
+  // An inode takes some hundred bytes of the log, which grows as long as bands are free.
+  report.total_files = report.total_blocks * 8;
+  report.free_files = report.free_blocks * 8;
+  return report;
+}
+
+// For a writer that finds no space: ends deletions and overwrites that are under way.
+bool MountedVolume::make_space() {
+  const std::uint64_t before = bands_.space().available;
+  reaper_.run(core_);
+  ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
+  return bands_.space().available > before;
+}
+
+Result<> MountedVolume::collect_garbage() {
+  TRY(check_usable(true));
+  reaper_.run(core_);
+  TRY(write_back_.write_dirty(kEver));
+  TRY(collector_.reset_empty_bands());
+  // Each pass takes one band's dead blocks away; there are no more passes than bands.
+  for (std::uint32_t i = 0; i < bands_.band_count(); ++i) {
+    ASSIGN_OR_RETURN(const bool cleaned, collector_.clean_one(true));
+    if (!cleaned) break;
+  }
+  return ok();
+}
+
+// Before a write: what it brings must have room in memory, and on the device. Where the collector
+// has to make the room, writers are slowed more the less is left, so that none ever waits for a
+// whole band.
+void MountedVolume::throttle(std::size_t bytes) {
+  pacer_.note_request();
+  if (!options_.background) {
+    if (pages_.used() >= options_.dirty_bytes / kBlockBytes) {
+      ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
+    }
+    return;
+  }
+  const auto delay = pacer_.delay(blocks_for(bytes));
+  if (delay.count() > 0) {
+    const auto start = clock_.monotonic();
+    wake();
+    {
+      MutexLock lock(wake_mu_);
+      if (!stopping_) slowed_.wait_for(wake_mu_, delay);
+    }
+    note_stall(start);
+  }
+  wait_for_memory();
+}
+
+void MountedVolume::wait_for_memory() {
+  const std::size_t limit = options_.dirty_bytes / kBlockBytes;
+  if (pages_.used() < limit) {
+    if (pages_.used() > limit / 8) wake_writer_.notify_one();
+    return;
+  }
+  const auto start = clock_.monotonic();
+  {
+    MutexLock lock(wake_mu_);
+    while (pages_.used() >= limit && !stopping_ && !store_->failed()) {
+      wake_writer_.notify_one();
+      pages_freed_.wait_for(wake_mu_, std::chrono::milliseconds(20));
+    }
+  }
+  note_stall(start);
+}
+
+void MountedVolume::note_stall(std::chrono::nanoseconds start) {
+  ++counters_.stalls;
+  const auto waited = static_cast<std::uint64_t>((clock_.monotonic() - start).count());
+  std::uint64_t longest = counters_.stall_ns_max.load();
+  while (waited > longest && !counters_.stall_ns_max.compare_exchange_weak(longest, waited)) {
+  }
+}
+
+// ---- Threads ------------------------------------------------------------------------------------
+
+void MountedVolume::wake() {
+  MutexLock lock(wake_mu_);
+  work_waiting_ = true;
+  wake_housekeeper_.notify_one();
+}
+
+void MountedVolume::write_old(bool everything) {
+  const auto before = everything ? kEver : clock_.monotonic() - options_.commit_interval;
+  ignore_error(write_back_.write_dirty(before), "each inode keeps its error");
+}
+
+void MountedVolume::run_writer() {
+  auto last_commit = clock_.monotonic();
+  for (;;) {
+    {
+      MutexLock lock(wake_mu_);
+      if (stopping_) return;
+      wake_writer_.wait_for(wake_mu_, kWriterPeriod);
+      if (stopping_) return;
+    }
+    const bool pressed = pages_.used() > options_.dirty_bytes / kBlockBytes / 8;
+    write_old(pressed);
+    if (clock_.monotonic() - last_commit < options_.commit_interval) continue;
+    write_old(false);
+    const auto done = store_->commit();
+    if (!done) log::error("commit failed: {}", describe(done.error()));
+    last_commit = clock_.monotonic();
+  }
+}
+
+// True when there is more to do at once.
+bool MountedVolume::keep_house() {
+  reaper_.run(core_);
+  if (!bands_.empty_bands().empty()) {
+    ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
+  }
+  const gc::Urgency urgency = pacer_.urgency();
+  if (urgency != gc::Urgency::kHigh && !pacer_.is_idle_work_due()) return false;
+  const auto cleaned = collector_.clean_one(urgency == gc::Urgency::kHigh);
+  if (!cleaned) log::error("cleaning failed: {}", describe(cleaned.error()));
+  return cleaned && *cleaned;
+}
+
+void MountedVolume::run_housekeeper() {
+  bool more = false;
+  for (;;) {
+    {
+      MutexLock lock(wake_mu_);
+      if (!work_waiting_ && !stopping_ && !more) wake_housekeeper_.wait_for(wake_mu_, kHousePeriod);
+      if (stopping_) return;
+      work_waiting_ = false;
+    }
+    more = keep_house();
+  }
+}
+
+void MountedVolume::tick() {
+  write_old(false);
+  keep_house();
+}
+
+}  // namespace lazyfs::fs
