@@ -177,10 +177,14 @@ def draw(lots, model, number):
 def write(root, journal_path, seed):
     lots = random.Random(seed)
     model = Folder(seed)
-    os.makedirs(root)
     with open(journal_path, "ab", buffering=0) as journal:
         journal.write(json.dumps(["seed", seed]).encode() + b"\n")
         number = 0
+        try:
+            os.makedirs(root)
+        except OSError as error:  # killed before it began
+            journal.write(json.dumps(["failed", number, error.errno]).encode() + b"\n")
+            return
         while True:
             number += 1
             operation = draw(lots, model, number)
