@@ -210,14 +210,14 @@ Reason apply(Parser& parser, std::string_view option) {
       flag->second(parser);
       return {};
     }
-    if (settings().contains(name)) return "option " + quoted(name) + " needs a value";
+    if (settings().contains(name)) return "option " + quoted(name) + ": needs a value";
   } else if (const auto setting = settings().find(name); setting != settings().end()) {
     const auto reason = setting->second(parser, option.substr(equals + 1));
     return reason ? "option " + quoted(name) + ": " + *reason : reason;
   } else if (flags().contains(name)) {
-    return "option " + quoted(name) + " takes no value";
+    return "option " + quoted(name) + ": takes no value";
   }
-  return "option " + quoted(option) + " is not known; man lazyfs lists them";
+  return "option " + quoted(option) + ": not known; man lazyfs lists them";
 }
 
 Options finish(Parser parser, bool as_root) {

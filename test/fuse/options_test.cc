@@ -112,9 +112,9 @@ TEST(Options, RemountIsSeen) {
 }
 
 TEST(Options, RefusalsNameTheOptionAndTheReason) {
-  EXPECT_EQ(refusal("colour=blue"), "option 'colour=blue' is not known; man lazyfs lists them");
-  EXPECT_EQ(refusal("commit"), "option 'commit' needs a value");
-  EXPECT_EQ(refusal("ro=1"), "option 'ro' takes no value");
+  EXPECT_EQ(refusal("colour=blue"), "option 'colour=blue': not known; man lazyfs lists them");
+  EXPECT_EQ(refusal("commit"), "option 'commit': needs a value");
+  EXPECT_EQ(refusal("ro=1"), "option 'ro': takes no value");
   EXPECT_EQ(refusal("commit=soon"), "option 'commit': 'soon' is not a number");
   EXPECT_EQ(refusal("commit=-1"), "option 'commit': '-1' is not a number");
   EXPECT_EQ(refusal("gc_low=101"), "option 'gc_low': '101' is not between 0 and 100");

@@ -55,8 +55,8 @@ refuses 'directory|not|no file' mkfs.lazyfs "$WORK" 64M
 
 say "an EDI without a filesystem"
 edicreate -s4096 -b256 -c128 -f"$WORK/bare.edi"
-refuses 'no (lazyfs )?(file ?system|superblock)|holds no' lazyfs "$WORK/bare.edi" "$MNT"
-refuses 'no (lazyfs )?(file ?system|superblock)|holds no' fsck.lazyfs -n "$WORK/bare.edi"
+refuses 'no (lazyfs )?(file ?system|superblock)|holds no|no lazyfs' lazyfs "$WORK/bare.edi" "$MNT"
+refuses 'no (lazyfs )?(file ?system|superblock)|holds no|no lazyfs' fsck.lazyfs -n "$WORK/bare.edi"
 edidump "$WORK/bare.edi" >/dev/null || fail "edidump of a bare EDI"
 
 say "an image cut short"

@@ -157,6 +157,17 @@ remount_fs() {
   mount_fs "${1:-}"
 }
 
+# until_true WHAT COMMAND...: waits, a minute at most, for what happens by itself but not at once.
+until_true() {
+  local what=$1 tries
+  shift
+  for ((tries = 0; tries < 600; tries++)); do
+    if "$@"; then return 0; fi
+    sleep 0.1
+  done
+  fail "$what"
+}
+
 # totals NAME: a figure of edistats --json.
 totals() {
   edistats --json "$DEVICE" >"$WORK/edistats.json" || fail "edistats"

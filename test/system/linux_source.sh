@@ -21,9 +21,11 @@ else
 fi
 new_fs "$size"
 mount_fs
+free_bands=$(totals free_bands)
 
 say "unpacking"
-tar -C "$MNT" -xf "$WORK/linux.tar"
+# Its folders are not in the order in which GNU tar could set their times on the way.
+tar -C "$MNT" --delay-directory-restore -xf "$WORK/linux.tar"
 sync -f "$MNT"
 live=$(totals live)
 remount_fs
@@ -33,18 +35,21 @@ python3 "$HERE/tar_tree.py" compare "$WORK/linux.tar" "$MNT"
 say "removing it"
 rm -rf "${MNT:?}"/linux-source-*
 [[ -z $(ls -A "$MNT") ]] || fail "rm -rf left something: $(ls -A "$MNT" | head)"
-sync -f "$MNT"
-dead=$(totals dead)
-say "$live blocks were live; now $(totals live), and $dead dead; $(totals free_bands) free bands"
-((dead * 10 >= live * 9 || $(totals live) * 10 <= live)) || fail "the removed blocks are not dead"
-(($(totals live) * 20 <= live)) || fail "more than 5 % of the removed blocks still count as live"
-free_before=$(totals free_bands)
+# The kernel lets the inodes go when it likes; then they are deleted.
+blocks_are_gone() {
+  sync -f "$MNT"
+  (($(totals live) * 100 <= live))
+}
+until_true "1 % of the removed blocks still count as live" blocks_are_gone
+say "$live blocks were live; now $(totals live), and $(totals dead) dead;" \
+  "$(totals free_bands) free bands"
 lazyfsctl gc "$MNT"
 sync -f "$MNT"
-free=$(totals free_bands) dead=$(totals dead)
-say "after cleaning: $dead blocks dead, $free bands free (were $free_before)"
-((free >= free_before)) || fail "cleaning freed nothing"
-((dead * 20 <= live)) || fail "more than 5 % of the dead blocks are still there"
+say "after cleaning: $(totals dead) blocks dead, $(totals free_bands) bands free," \
+  "$free_bands before unpacking"
+(($(totals dead) * 100 <= live)) || fail "cleaning left dead blocks"
+# The metadata log may have grown.
+(($(totals free_bands) * 10 >= free_bands * 9)) || fail "cleaning left bands that are not free"
 
 mount_points=$(grep -c " $MNT " /proc/self/mounts)
 ((mount_points == 1)) || fail "$mount_points mounts"
