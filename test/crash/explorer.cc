@@ -1,0 +1,157 @@
+#include "crash/explorer.h"
+
+#include <set>
+
+#include "crash/judge.h"
+#include "device/power_cut.h"
+
+namespace lazyfs::crash {
+namespace {
+
+using device::Op;
+using device::Recording;
+
+// Passes the questions on and remembers the answers: two states with the same answers are one.
+class Noted final : public device::Choice {
+ public:
+  explicit Noted(device::Choice& inner) : inner_(inner) {}
+  std::uint32_t among(std::uint32_t options) override {
+    answers_.push_back(inner_.among(options));
+    return answers_.back();
+  }
+  const std::vector<std::uint32_t>& answers() const { return answers_; }
+
+ private:
+  device::Choice& inner_;
+  std::vector<std::uint32_t> answers_;
+};
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t x = a * 0x9E3779B97F4A7C15ull + b;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  return x ^ (x >> 31);
+}
+
+std::string words_of(const Recording& recording, std::size_t from, std::size_t op_count,
+                     const std::vector<std::uint32_t>& answers) {
+  std::string text = "power cut after op " + std::to_string(op_count) + " of " +
+                     std::to_string(recording.ops.size()) + "; the last ones:\n";
+  for (std::size_t i = std::max(from, op_count - std::min<std::size_t>(op_count, 12)); i < op_count;
+       ++i) {
+    text += "    " + std::to_string(i) + " " + to_string(recording.ops[i]) + "\n";
+  }
+  text += "  what was not flushed is decided by:";
+  for (const std::uint32_t answer : answers) text += " " + std::to_string(answer);
+  return text + "\n";
+}
+
+class Explorer {
+ public:
+  Explorer(const Trace& trace, const ExploreOptions& options) : trace_(trace), options_(options) {}
+
+  Explored run() {
+    for (std::size_t n = trace_.first; n <= trace_.recording.ops.size() && goes_on(); ++n) {
+      const Trace::Range range = trace_.possible(n);
+      models_ = std::span(trace_.models).subspan(range.low, range.high - range.low + 1);
+      cut(trace_.recording, trace_.first, n, mixed(options_.seed, n), options_.relapses);
+    }
+    return std::move(explored_);
+  }
+
+ private:
+  bool goes_on() const { return !explored_.failure && explored_.states < options_.max_states; }
+
+  // All choices at one moment. `relapses`: how many more power cuts may follow.
+  void cut(const Recording& recording, std::size_t first, std::size_t op_count,
+           std::uint64_t seed, std::uint32_t relapses) {
+    std::set<std::vector<std::uint32_t>> seen;
+    device::KeepAll keep_all;
+    device::LoseAll lose_all;
+    for (std::uint32_t i = 0; i < options_.choices + 2 && goes_on(); ++i) {
+      device::RandomChoice random(mixed(seed, i));
+      Noted choice(i == 0 ? static_cast<device::Choice&>(keep_all)
+                   : i == 1 ? static_cast<device::Choice&>(lose_all)
+                            : random);
+      const auto device = after_power_cut(recording, op_count, choice);
+      if (!seen.insert(choice.answers()).second) continue;
+      const std::size_t depth = words_.size();
+      words_ += words_of(recording, first, op_count, choice.answers());
+      try_state(*device, mixed(seed, i), relapses);
+      words_.resize(depth);
+    }
+  }
+
+  void try_state(device::Device& device, std::uint64_t seed, std::uint32_t relapses) {
+    ++explored_.states;
+    if (relapses < options_.relapses) ++explored_.relapsed;
+    const bool use_on = mixed(seed, 1) % options_.use_every == 0;
+    if (use_on) ++explored_.used;
+    const bool may_relapse = relapses > 0 && mixed(seed, 2) % options_.relapse_every == 0;
+    std::optional<device::RecordingDevice> recorded;
+    if (may_relapse) recorded.emplace(device);
+    const std::size_t first = recorded ? recorded->op_count() : 0;
+    const auto problems = judge(recorded ? *recorded : device, models_, use_on && !recorded);
+    if (!problems.empty()) explored_.failure = Failure{words_, problems};
+    if (!recorded) return;
+    const Recording recording = recorded->recording();
+    for (std::size_t n = first; n <= recording.ops.size() && goes_on(); ++n) {
+      cut(recording, first, n, mixed(seed, n), relapses - 1);
+    }
+  }
+
+  const Trace& trace_;
+  const ExploreOptions& options_;
+  std::span<const Model> models_;  // that may explain the state
+  std::string words_;              // the power cuts that have led to the state
+  Explored explored_;
+};
+
+Explored explore_once(const Image& image, const Workload& workload, const RunOptions& run_options,
+                      const ExploreOptions& options) {
+  const Trace trace = run(image, workload, run_options);
+  if (trace.problems.empty()) return explore(trace, options);
+  Explored explored;
+  explored.failure = Failure{"no power was cut", trace.problems};
+  return explored;
+}
+
+}  // namespace
+
+std::string to_string(const Failure& failure) {
+  std::string text = "  " + failure.where;
+  for (const std::string& problem : failure.problems) text += "  => " + problem + "\n";
+  return text;
+}
+
+Explored explore(const Trace& trace, const ExploreOptions& options) {
+  return Explorer(trace, options).run();
+}
+
+Verdict explore(const Image& image, const Workload& workload, const RunOptions& run_options,
+                const ExploreOptions& options) {
+  Verdict verdict{explore_once(image, workload, run_options, options), workload};
+  if (!verdict.explored.failure) return verdict;
+  const std::uint64_t states = verdict.explored.states;
+  // From the end, as what came last matters most; once more around when anything could go.
+  for (bool shrunk = true; shrunk;) {
+    shrunk = false;
+    for (std::size_t i = verdict.minimal.size(); i-- > 0;) {
+      Workload shorter = verdict.minimal;
+      shorter.erase(shorter.begin() + static_cast<std::ptrdiff_t>(i));
+      Explored explored = explore_once(image, shorter, run_options, options);
+      if (!explored.failure) continue;
+      verdict = {std::move(explored), std::move(shorter)};
+      shrunk = true;
+    }
+  }
+  verdict.explored.states = states;
+  return verdict;
+}
+
+std::string to_string(const Verdict& verdict, const ExploreOptions& options) {
+  if (!verdict.explored.failure) return "";
+  return "LAZYFS_SEED=" + std::to_string(options.seed) + ", the shortest workload that fails:\n" +
+         to_string(verdict.minimal) + to_string(*verdict.explored.failure);
+}
+
+}  // namespace lazyfs::crash

@@ -1,0 +1,51 @@
+// One step of a workload, as data: it can be listed, printed, left out and repeated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lazyfs::crash {
+
+enum class Act : std::uint8_t {
+  kCreate,
+  kWrite,
+  kTruncate,
+  kLink,
+  kUnlink,
+  kRename,
+  kExchange,
+  kMakeDirectory,
+  kRemoveDirectory,
+  kSymlink,
+  kSetXattr,
+  kRemoveXattr,
+  kChangeMode,
+  kFsync,
+  kFsyncDirectory,
+  kSync,
+  kTick,     // the background's due work, when everything dirty is old
+  kCollect,  // cleans until nothing is left that pays
+};
+
+inline constexpr std::uint64_t kAtEnd = ~std::uint64_t{0};
+
+// Paths begin with "/".
+struct Operation {
+  Act act = Act::kSync;
+  std::string path;          // what it is done to; of kLink, kRename, kExchange the old name
+  std::string other;         // the new name; the target of kSymlink; the attribute's name
+  std::uint64_t offset = 0;  // kWrite: kAtEnd appends; kTruncate: the new size; kChangeMode: mode
+  std::uint64_t length = 0;  // kWrite: bytes; kSetXattr: of the value
+  std::uint32_t tag = 0;     // of what is written: text_of()
+};
+using Workload = std::vector<Operation>;
+
+std::string to_string(const Operation& operation);
+std::string to_string(const Workload& workload);
+
+// What a write with this tag puts at [offset, offset + length) of a file: no two tags and no two
+// places look alike, and no block of it looks like zeros.
+std::string text_of(std::uint32_t tag, std::uint64_t offset, std::uint64_t length);
+
+}  // namespace lazyfs::crash

@@ -1,0 +1,224 @@
+#include "crash/trace.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "device/memory.h"
+#include "device/power_cut.h"
+#include "fs/format.h"
+
+namespace lazyfs::crash {
+namespace {
+
+using fs::Volume;
+
+// An inode that a path leads to, looked up as the kernel does, and given back at the end.
+class Held {
+ public:
+  static Result<Held> walk(Volume& volume, std::string_view path) {
+    Held held(volume, fs::kRootInode);
+    while (!path.empty() && path != "/") {
+      path.remove_prefix(1);
+      const std::string_view name = path.substr(0, path.find('/'));
+      path.remove_prefix(name.size());
+      ASSIGN_OR_RETURN(const fs::Attributes found, volume.lookup(held.no(), name));
+      held = Held(volume, found.inode);
+    }
+    return held;
+  }
+  Held(Volume& volume, InodeNo inode) : volume_(&volume), inode_(inode) {}
+  Held(Held&& other) noexcept : volume_(other.volume_), inode_(other.inode_) {
+    other.volume_ = nullptr;
+  }
+  Held& operator=(Held&& other) noexcept {
+    std::swap(volume_, other.volume_);
+    std::swap(inode_, other.inode_);
+    return *this;
+  }
+  ~Held() {
+    if (volume_) volume_->forget(inode_, 1);
+  }
+  InodeNo no() const { return inode_; }
+
+ private:
+  Volume* volume_;
+  InodeNo inode_;
+};
+
+std::string_view folder_of(std::string_view path) { return path.substr(0, path.rfind('/')); }
+std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+Result<std::uint64_t> make(Volume& volume, const Operation& o) {
+  ASSIGN_OR_RETURN(const Held folder, Held::walk(volume, folder_of(o.path)));
+  const std::string_view name = name_of(o.path);
+  fs::Attributes made;
+  if (o.act == Act::kCreate) {
+    ASSIGN_OR_RETURN(const fs::Created created, volume.create(folder.no(), name, 0644, {}));
+    volume.release(created.file);
+    made = created.attributes;
+  } else if (o.act == Act::kMakeDirectory) {
+    ASSIGN_OR_RETURN(made, volume.make_directory(folder.no(), name, 0755, {}));
+  } else {
+    ASSIGN_OR_RETURN(made, volume.make_symlink(folder.no(), name, o.other, {}));
+  }
+  volume.forget(made.inode, 1);
+  return made.inode.value;
+}
+
+Result<> link(Volume& volume, const Operation& o) {
+  ASSIGN_OR_RETURN(const Held inode, Held::walk(volume, o.path));
+  ASSIGN_OR_RETURN(const Held folder, Held::walk(volume, folder_of(o.other)));
+  ASSIGN_OR_RETURN(const fs::Attributes linked,
+                   volume.link(inode.no(), folder.no(), name_of(o.other)));
+  volume.forget(linked.inode, 1);
+  return ok();
+}
+
+Result<> remove(Volume& volume, const Operation& o) {
+  ASSIGN_OR_RETURN(const Held folder, Held::walk(volume, folder_of(o.path)));
+  if (o.act == Act::kUnlink) return volume.unlink(folder.no(), name_of(o.path));
+  return volume.remove_directory(folder.no(), name_of(o.path));
+}
+
+Result<> rename(Volume& volume, const Operation& o) {
+  ASSIGN_OR_RETURN(const Held from, Held::walk(volume, folder_of(o.path)));
+  ASSIGN_OR_RETURN(const Held to, Held::walk(volume, folder_of(o.other)));
+  return volume.rename(from.no(), name_of(o.path), to.no(), name_of(o.other),
+                       {.exchange = o.act == Act::kExchange});
+}
+
+Result<> change(Volume& volume, const Operation& o, const Model& model) {
+  ASSIGN_OR_RETURN(const Held inode, Held::walk(volume, o.path));
+  switch (o.act) {
+    case Act::kWrite: {
+      const std::uint64_t offset = o.offset == kAtEnd ? model.size_of(o.path) : o.offset;
+      const std::string text = text_of(o.tag, offset, o.length);
+      return volume.write(inode.no(), offset, std::as_bytes(std::span(text)));
+    }
+    case Act::kTruncate: {
+      if (!model.is_file(o.path)) return fail(Errc::kInvalid);
+      TRY(volume.set_attributes(inode.no(), {.size = o.offset}));
+      return ok();
+    }
+    case Act::kChangeMode: {
+      TRY(volume.set_attributes(inode.no(), {.mode = static_cast<std::uint32_t>(o.offset)}));
+      return ok();
+    }
+    case Act::kSetXattr:
+      return volume.set_xattr(inode.no(), o.other, text_of(o.tag, 0, o.length),
+                              Volume::XattrMode::kAny);
+    case Act::kRemoveXattr: return volume.remove_xattr(inode.no(), o.other);
+    case Act::kFsync: return volume.fsync(inode.no(), nullptr, false);
+    default: return volume.fsync_directory(inode.no());
+  }
+}
+
+bool promises(Act act) {
+  return act == Act::kFsync || act == Act::kFsyncDirectory || act == Act::kSync;
+}
+
+}  // namespace
+
+fs::MountOptions quiet_options() {
+  fs::MountOptions options;
+  options.access_time = fs::AccessTime::kNone;
+  options.background = false;
+  options.cache_bytes = std::size_t{1} << 20;
+  options.dirty_bytes = std::size_t{1} << 20;
+  return options;
+}
+
+Result<std::uint64_t> perform(Volume& volume, HandClock& clock, const Operation& o,
+                              const Model& model) {
+  switch (o.act) {
+    case Act::kCreate:
+    case Act::kMakeDirectory:
+    case Act::kSymlink: return make(volume, o);
+    case Act::kLink: TRY(link(volume, o)); return 0;
+    case Act::kUnlink:
+    case Act::kRemoveDirectory: TRY(remove(volume, o)); return 0;
+    case Act::kRename:
+    case Act::kExchange: TRY(rename(volume, o)); return 0;
+    case Act::kSync: TRY(volume.sync()); return 0;
+    case Act::kCollect: TRY(volume.collect_garbage()); return 0;
+    case Act::kTick:
+      clock.advance(std::chrono::seconds(60));
+      volume.tick();
+      return 0;
+    default: TRY(change(volume, o, model)); return 0;
+  }
+}
+
+Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup) {
+  const auto device = device::MemoryDevice::uniform(bands, band_blocks);
+  HandClock clock;
+  const auto formatted = fs::format(*device, fs::FormatOptions{}, clock);
+  CHECK(formatted.has_value());
+  Image image;
+  {
+    auto volume = Volume::mount(*device, quiet_options(), clock);
+    CHECK(volume.has_value());
+    for (const Operation& operation : setup) {
+      const auto made = perform(**volume, clock, operation, image.model);
+      CHECK(made.has_value());
+      image.model.apply(operation, *made);
+    }
+    CHECK((*volume)->unmount().has_value());
+    image.model.apply({.act = Act::kSync}, 0);
+  }
+  image.recording = device::RecordingDevice(*device).recording();
+  return image;
+}
+
+Trace run(const Image& image, const Workload& workload, const RunOptions& options) {
+  device::KeepAll keep_all;
+  const auto device =
+      device::after_power_cut(image.recording, image.recording.ops.size(), keep_all);
+  device::RecordingDevice recorded(*device);
+  HandClock clock;
+  Trace trace;
+  trace.first = recorded.op_count();
+  trace.models.push_back(image.model);
+  auto volume = Volume::mount(recorded, options.mount, clock);
+  CHECK(volume.has_value());
+  const auto note = [&](const Operation& operation, std::size_t begin, std::uint64_t made) {
+    Model next = trace.models.back();
+    next.apply(operation, made);
+    trace.models.push_back(std::move(next));
+    trace.steps.push_back({begin, recorded.op_count(), promises(operation.act)});
+  };
+  for (const Operation& operation : workload) {
+    const std::size_t begin = recorded.op_count();
+    const auto made = perform(**volume, clock, operation, trace.models.back());
+    if (made) note(operation, begin, *made);
+    if (!made && promises(operation.act) && trace.models.back().find(operation.path)) {
+      trace.problems.push_back(to_string(operation) + ": " + std::string(describe(made.error())));
+    }
+  }
+  const auto wrong = trace.models.back().differences(observe(**volume), false);
+  trace.problems.insert(trace.problems.end(), wrong.begin(), wrong.end());
+  if (options.unmount) {
+    const std::size_t begin = recorded.op_count();
+    if (!(*volume)->unmount()) trace.problems.push_back("it cannot be unmounted");
+    note({.act = Act::kSync}, begin, 0);
+  } else {
+    (*volume)->shut_down();
+  }
+  trace.recording = recorded.recording();
+  return trace;
+}
+
+Trace::Range Trace::possible(std::size_t op_count) const {
+  Range range;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].promises && steps[i].end <= op_count) range.low = i + 1;
+    // A sync under way changes nothing that the model before it does not allow.
+    if (!steps[i].promises && steps[i].begin < op_count) range.high = i + 1;
+  }
+  range.high = std::max(range.low, range.high);
+  return range;
+}
+
+}  // namespace lazyfs::crash

@@ -1,0 +1,70 @@
+// A workload carried out on a volume, with all that is needed to judge what any power cut on the
+// way leaves: what reached the device in which order, and what the volume had promised by when.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "crash/model.h"
+#include "crash/operation.h"
+#include "device/recording.h"
+#include "fs/volume.h"
+
+namespace lazyfs::crash {
+
+// Time that passes only when it is told to. Not thread-safe.
+class HandClock final : public Clock {
+ public:
+  Timestamp now() override { return {1'700'000'000 + elapsed_.count() / 1'000'000'000, ++ticks_}; }
+  std::chrono::nanoseconds monotonic() override { return elapsed_; }
+  void advance(std::chrono::seconds by) { elapsed_ += by; }
+
+ private:
+  std::chrono::nanoseconds elapsed_{std::chrono::hours(1)};
+  std::uint32_t ticks_ = 0;  // far fewer than 10^9 of them
+};
+
+fs::MountOptions quiet_options();  // no threads, no access times, little memory
+
+// A device that is not in use, and what the volume on it holds.
+struct Image {
+  device::Recording recording;
+  Model model;
+};
+// A fresh volume on `bands` bands of `band_blocks` blocks, in which `setup` was done and which was
+// then unmounted. Every operation of `setup` must succeed.
+Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup);
+
+struct Trace {
+  // An operation had reached the device with nothing at op `begin`, with everything at op `end`.
+  struct Step {
+    std::size_t begin = 0, end = 0;
+    bool promises = false;  // at `end` all names so far are durable
+  };
+  device::Recording recording;  // the image's contents, the mount, the operations, the unmount
+  std::size_t first = 0;        // the image's contents end here
+  std::vector<Step> steps;      // of the operations that succeeded, and the unmount
+  std::vector<Model> models;    // models[i]: after i steps
+  std::vector<std::string> problems;  // what contradicts the model though no power was cut
+
+  struct Range {
+    std::size_t low = 0, high = 0;
+  };
+  // The models that a power cut after `op_count` ops may lead to.
+  Range possible(std::size_t op_count) const;
+};
+
+struct RunOptions {
+  fs::MountOptions mount = quiet_options();
+  bool unmount = true;
+};
+// Operations that fail, as they may, are left out.
+Trace run(const Image& image, const Workload& workload, const RunOptions& options);
+
+// Carries one operation out on a volume that is as `model` says. Returns the inode that it made,
+// or 0.
+Result<std::uint64_t> perform(fs::Volume& volume, HandClock& clock, const Operation& operation,
+                              const Model& model);
+
+}  // namespace lazyfs::crash
