@@ -102,7 +102,7 @@ up() {
   change_things
   remount
   say "What the disk looks like now"
-  sync -f "$mnt"
+  "$bin/lazyfsctl" sync "$mnt"
   "$bin/edistats" "$disk" | awk '/Free/ { free++; if (free > 3) next } { print }'
   cat <<TEXT
 

@@ -45,6 +45,12 @@ class MountPoint {
     throw Trouble(path_ + ": " + std::strerror(errno));
   }
 
+  // First what the kernel still has, then what the daemon has.
+  void sync() {
+    if (syncfs(fd_) != 0) throw Trouble(path_ + ": " + std::strerror(errno));
+    request(lazyfs::fuse::kSyncRequest, nullptr);
+  }
+
   std::string stats() {
     std::string text;
     StatsPiece piece;
@@ -126,6 +132,8 @@ int main(int argc, char** argv) {
   stats_command->add_option("MOUNTPOINT", plan.mount_point)->required();
   auto* gc = app.add_subcommand("gc", "cleans bands until nothing is left that pays");
   gc->add_option("MOUNTPOINT", path)->required();
+  auto* sync = app.add_subcommand("sync", "makes everything durable");
+  sync->add_option("MOUNTPOINT", path)->required();
   auto* wait = app.add_subcommand("wait", "waits until no daemon uses the image any more");
   wait->add_option("IMAGE", path)->required();
   auto* shutdown = app.add_subcommand("shutdown", "stops at once, as a power cut would");
@@ -135,6 +143,7 @@ int main(int argc, char** argv) {
   try {
     if (*stats_command) stats(plan);
     if (*gc) MountPoint(path).request(lazyfs::fuse::kCollectGarbageRequest, nullptr);
+    if (*sync) MountPoint(path).sync();
     if (*wait) wait_for_image(path);
     if (*shutdown) shut_down(path);
   } catch (const std::exception& e) {

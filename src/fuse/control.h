@@ -30,6 +30,9 @@ static_assert(sizeof(StatsPiece) == 16024, "an ioctl carries less than 16 KiB");
 
 inline constexpr unsigned long kStatsRequest = _IOWR(0xED, 1, StatsPiece);  // anybody
 inline constexpr unsigned long kCollectGarbageRequest = _IO(0xED, 2);       // root only
+// As syncfs(2) does, which the kernel does not pass on from mounts of image files, nor, before
+// Linux 6.18, from others. Anybody.
+inline constexpr unsigned long kSyncRequest = _IO(0xED, 3);
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

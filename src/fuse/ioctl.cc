@@ -65,12 +65,19 @@ void collect_garbage(fuse_req_t req) {
   fuse_reply_ioctl(req, 0, nullptr, 0);
 }
 
+void sync_all(fuse_req_t req) {
+  const auto done = call(req, Operation::syncfs, [](fs::Volume& volume) { return volume.sync(); });
+  if (!done) return reply_error(req, done.error());
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
 }  // namespace
 
 void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_file_info*, unsigned,
            const void* in, std::size_t in_size, std::size_t out_size) {
   if (command == kStatsRequest) return send_stats(req, in, in_size, out_size);
   if (command == kCollectGarbageRequest) return collect_garbage(req);
+  if (command == kSyncRequest) return sync_all(req);
   if (command == kShutDownRequest) return shut_down(req, argument);
   fuse_reply_err(req, ENOTTY);
 }

@@ -197,6 +197,14 @@ TEST_F(MountTest, StatisticsCountOperations) {
   EXPECT_EQ(run(std::string(LAZYFSCTL) + " gc " + mnt_).status, 0);
 }
 
+TEST_F(MountTest, SyncReachesTheDaemonThoughTheKernelPassesNoneOn) {
+  mount_it();
+  EXPECT_EQ(run(std::string(LAZYFSCTL) + " sync " + mnt_).status, 0);
+  const Outcome stats = run(std::string(LAZYFSCTL) + " stats --json " + mnt_);
+  EXPECT_NE(stats.text.find("\"syncfs\":1"), std::string::npos) << stats.text;
+  EXPECT_NE(run(std::string(LAZYFSCTL) + " sync " + top_).status, 0);
+}
+
 TEST_F(MountTest, OnlyRootShutsDownAndThenNothingWorks) {
   mount_it();
   ASSERT_EQ(chmod(top_.c_str(), 0755), 0);

@@ -192,7 +192,7 @@ mount_fs
 mkdir "$MNT/kept"
 for i in {1..20}; do head -c $((i * 10000)) /dev/urandom >"$MNT/kept/$i"; done
 (cd "$MNT/kept" && sha256sum ./*) >"$WORK/sums"
-sync -f "$MNT"
+lazyfsctl sync "$MNT"
 available=$(df --output=avail -B1 "$MNT" | tail -n 1)
 fill() {
   local name=$1 status=0
@@ -205,11 +205,11 @@ size=$(stat -c %s "$MNT/big")
 say "$size bytes were accepted, $available were promised"
 ((size * 100 >= available * 95)) || fail "statfs promised $available bytes, $size were accepted"
 for i in {1..2000}; do echo "$i" >"$MNT/small-$i" 2>/dev/null || break; done
-sync -f "$MNT" || fail "sync of a full disk"
+lazyfsctl sync "$MNT" || fail "sync of a full disk"
 (cd "$MNT/kept" && sha256sum --quiet -c "$WORK/sums") || fail "a full disk has harmed files"
 rm "$MNT/big" || fail "rm on a full disk"
 rm -f "$MNT"/small-*
-sync -f "$MNT"
+lazyfsctl sync "$MNT"
 after=$(df --output=avail -B1 "$MNT" | tail -n 1)
 say "rm gave space back: $after bytes are available again, of $available"
 ((after * 100 >= available * 90)) || fail "rm gave back too little"

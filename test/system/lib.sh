@@ -130,7 +130,7 @@ mount_fs() {
 # Afterwards everything is durable and the device is free.
 unmount_fs() {
   local status=0
-  sync -f "$MNT" || fail "sync before the unmount"
+  lazyfsctl sync "$MNT" || fail "sync before the unmount"
   timeout -k 1 300 umount "$MNT" || fail "umount"
   wait "$DAEMON" || status=$?
   DAEMON=''
