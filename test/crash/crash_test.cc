@@ -1,53 +1,137 @@
-// Power cuts at every moment of many workloads.
+// Power cuts at every moment of many workloads. LAZYFS_CRASH_STATES says how many states to try:
+// 20,000 unless it is set; `make check-crash` asks for many more.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
-#include "base/types.h"
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
 #include "crash/explorer.h"
+#include "crash/workloads.h"
 #include "test/support/seed.h"
 
 namespace lazyfs::crash {
 namespace {
 
-// Files of several blocks and of a few bytes, two folders, two names of one file, a link, an
-// attribute.
-Image small_image() {
-  return make_image(16, 32,
-                    {
-                        {.act = Act::kCreate, .path = "/a"},
-                        {.act = Act::kWrite, .path = "/a", .length = 10'000, .tag = 1},
-                        {.act = Act::kCreate, .path = "/b"},
-                        {.act = Act::kWrite, .path = "/b", .length = 300, .tag = 2},
-                        {.act = Act::kMakeDirectory, .path = "/d"},
-                        {.act = Act::kMakeDirectory, .path = "/e"},
-                        {.act = Act::kCreate, .path = "/d/c"},
-                        {.act = Act::kWrite, .path = "/d/c", .length = 3 * kBlockBytes, .tag = 3},
-                        {.act = Act::kLink, .path = "/d/c", .other = "/h"},
-                        {.act = Act::kSymlink, .path = "/s", .other = "d/c"},
-                        {.act = Act::kSetXattr, .path = "/a", .other = "user.x", .length = 40},
-                    });
+std::uint64_t states_wanted() {
+  static const std::uint64_t wanted = [] {
+    const char* given = std::getenv("LAZYFS_CRASH_STATES");
+    return given ? std::strtoull(given, nullptr, 0) : 20'000;
+  }();
+  return wanted;
 }
 
-TEST(CrashTest, EachStateOfAFirstWorkloadIsExplained) {
-  spdlog::set_level(spdlog::level::off);
+class CrashTest : public testing::Test {
+ protected:
+  // `percent`: of all states that are wanted, what this test may try.
+  void allow(std::uint64_t percent) { left_ = states_wanted() * percent / 100; }
+
+  void SetUp() override {
+    if (!std::getenv("LAZYFS_CRASH_LOG")) spdlog::set_level(spdlog::level::off);
+  }
+  void TearDown() override {
+    std::printf("%lu workloads, %lu states, of these %lu of repeated power cuts, %lu used on\n",
+                workloads_, tried_.states, tried_.relapsed, tried_.used);
+  }
+
+  bool goes_on() const { return left_ > 0 && !HasFailure(); }
+
+  // Tries the power cuts of one workload.
+  void explore_one(const Image& image, const Workload& workload) {
+    options_.seed = test_seed();
+    options_.max_states = left_;
+    const Verdict verdict = explore(image, workload, {}, options_);
+    EXPECT_FALSE(verdict.explored.failure) << to_string(verdict, options_);
+    ++workloads_;
+    tried_.states += verdict.explored.states;
+    tried_.relapsed += verdict.explored.relapsed;
+    tried_.used += verdict.explored.used;
+    left_ -= std::min(left_, verdict.explored.states);
+  }
+
+  using Generator = Workload (*)(std::mt19937_64&, std::size_t);
+  void explore_random(const Image& image, Generator generator, std::size_t length) {
+    for (std::uint64_t i = 0; goes_on(); ++i) {
+      std::mt19937_64 random(test_seed() * 1'000'003 + i);
+      explore_one(image, generator(random, 1 + random() % length));
+    }
+  }
+
+  ExploreOptions options_;
+  Explored tried_;
+  std::uint64_t workloads_ = 0;
+  std::uint64_t left_ = 0;
+};
+
+TEST_F(CrashTest, EachOperationAloneIsThereOrNot) {
+  allow(10);
+  options_.choices = 6;
   const Image image = small_image();
-  const Workload workload{
-      {.act = Act::kWrite, .path = "/a", .offset = 5000, .length = 9000, .tag = 10},
-      {.act = Act::kCreate, .path = "/d/n"},
-      {.act = Act::kWrite, .path = "/d/n", .length = 5000, .tag = 11},
-      {.act = Act::kFsync, .path = "/d/n"},
-      {.act = Act::kRename, .path = "/d/n", .other = "/b"},
-      {.act = Act::kTruncate, .path = "/a", .offset = 4100},
-      {.act = Act::kUnlink, .path = "/h"},
-      {.act = Act::kSync},
-      {.act = Act::kWrite, .path = "/b", .offset = kAtEnd, .length = 9000, .tag = 12},
+  for (const Operation& operation : alphabet()) {
+    if (goes_on()) explore_one(image, sequence(operation));
+  }
+  EXPECT_EQ(workloads_, alphabet().size()) << "too few states are allowed for them all";
+}
+
+TEST_F(CrashTest, TwoOperationsInARowAreThereInTheirOrder) {
+  allow(30);
+  const Image image = small_image();
+  const std::vector<Operation> operations = alphabet();
+  struct Pair {
+    const Operation* first;
+    Between between;
+    const Operation* second;
   };
-  const ExploreOptions options{.seed = test_seed(), .choices = 60, .relapses = 1};
-  const Verdict verdict = explore(image, workload, {}, options);
-  EXPECT_FALSE(verdict.explored.failure) << to_string(verdict, options);
-  EXPECT_GT(verdict.explored.states, 500u);
-  std::printf("%lu states, %lu of a second power cut, %lu used\n", verdict.explored.states,
-              verdict.explored.relapsed, verdict.explored.used);
+  std::vector<Pair> pairs;
+  for (const Operation& first : operations) {
+    for (const Operation& second : operations) {
+      for (int between = 0; between < kBetweens; ++between) {
+        pairs.push_back({&first, static_cast<Between>(between), &second});
+      }
+    }
+  }
+  std::mt19937_64 random(test_seed());
+  std::ranges::shuffle(pairs, random);
+  for (const Pair& pair : pairs) {
+    if (goes_on()) explore_one(image, sequence(*pair.first, pair.between, *pair.second));
+  }
+  std::printf("%zu of %zu pairs\n", workloads_, pairs.size());
+}
+
+TEST_F(CrashTest, ManyOperationsAreThereUpToOneOfThem) {
+  allow(20);
+  options_.relapses = 1;
+  explore_random(small_image(), random_workload, 40);
+}
+
+TEST_F(CrashTest, NothingIsLostWhileBandsAreCleaned) {
+  allow(15);
+  explore_random(worn_image(), wearing_workload, 40);
+}
+
+TEST_F(CrashTest, NothingIsLostWhileTheLogGrowsAndShrinks) {
+  allow(10);
+  explore_random(crowded_image(), crowding_workload, 60);
+}
+
+TEST_F(CrashTest, NothingIsLostWhenTheDiskIsFull) {
+  allow(5);
+  explore_random(full_image(), filling_workload, 40);
+}
+
+TEST_F(CrashTest, NothingIsLostWhileSuperblocksChangeBands) {
+  allow(5);
+  explore_random(small_image(), remounting_workload, 60);
+}
+
+// Each recovery is cut short too, and the recovery from that.
+TEST_F(CrashTest, RecoveringGoesOnWhereItWasCutShort) {
+  allow(5);
+  options_.relapses = 2;
+  options_.relapse_every = 2;
+  options_.choices = 1;
+  explore_random(worn_image(), wearing_workload, 20);
 }
 
 }  // namespace

@@ -74,35 +74,60 @@ class Judge {
     return best;
   }
 
-  // A recovered volume takes files, keeps them, and everything else stays as it was.
+  // A recovered volume takes files, keeps them, and everything else stays as it was. One that is
+  // full says so, and lets go of what was begun.
   void use(const Observation& before) {
-    std::uint64_t folder = 0, file = 0;
-    const std::string text = text_of(4711, 0, 5000);
+    Made made;
     const auto changed = look([&](fs::Volume& volume) -> Result<> {
-      ASSIGN_OR_RETURN(const fs::Attributes made,
-                       volume.make_directory(fs::kRootInode, "after", 0755, {}));
-      folder = made.inode.value;
-      ASSIGN_OR_RETURN(const fs::Created created, volume.create(made.inode, "f", 0644, {}));
-      volume.release(created.file);
-      file = created.attributes.inode.value;
-      TRY(volume.write(created.attributes.inode, 0, std::as_bytes(std::span(text))));
-      return volume.fsync(created.attributes.inode, nullptr, false);
+      const auto done = make_things(volume, made);
+      made.is_complete = done.has_value();
+      const bool is_full =
+          !done && (done.error() == Errc::kNoSpace || done.error() == Errc::kLogFull);
+      if (!is_full) return done;
+      TRY(remove_things(volume, made));
+      return volume.sync();
     });
     if (!changed) return;
     const auto again = look({});
     if (!again) return;
     add("used on", differences(*changed, *again));
     Observation rest = *again;
-    const auto found = rest.inodes.find(file);
-    const bool is_kept = found != rest.inodes.end() && found->second.contents == text;
-    if (!is_kept) add("used on", {"the file that was made is not as it was written"});
-    rest.inodes.erase(file);
-    rest.inodes.erase(folder);
-    Observed& root = rest.inodes[fs::kRootInode.value];
-    root.entries.erase("after");
-    root.attributes = before.inodes.at(fs::kRootInode.value).attributes;
+    if (made.is_complete) {
+      const auto found = rest.inodes.find(made.file);
+      const bool is_kept = found != rest.inodes.end() && found->second.contents == text();
+      if (!is_kept) add("used on", {"the file that was made is not as it was written"});
+      rest.inodes.erase(made.file);
+      rest.inodes.erase(made.folder);
+      Observed& root = rest.inodes[fs::kRootInode.value];
+      root.entries.erase("after");
+      root.attributes = before.inodes.at(fs::kRootInode.value).attributes;
+    }
     add("used on", differences(before, rest));
     check("used on", true);
+  }
+
+  struct Made {
+    std::uint64_t folder = 0, file = 0;
+    bool is_complete = false;
+  };
+  static std::string text() { return text_of(4711, 0, 5000); }
+
+  static Result<> make_things(fs::Volume& volume, Made& made) {
+    ASSIGN_OR_RETURN(const fs::Attributes folder,
+                     volume.make_directory(fs::kRootInode, "after", 0755, {}));
+    made.folder = folder.inode.value;
+    ASSIGN_OR_RETURN(const fs::Created created, volume.create(folder.inode, "f", 0644, {}));
+    volume.release(created.file);
+    const InodeNo file = created.attributes.inode;
+    made.file = file.value;
+    const std::string bytes = text();
+    TRY(volume.write(file, 0, std::as_bytes(std::span(bytes))));
+    return volume.fsync(file, nullptr, false);
+  }
+
+  static Result<> remove_things(fs::Volume& volume, const Made& made) {
+    if (made.file != 0) TRY(volume.unlink(InodeNo{made.folder}, "f"));
+    return made.folder != 0 ? volume.remove_directory(fs::kRootInode, "after") : ok();
   }
 
   device::Device& device_;

@@ -187,7 +187,8 @@ void Model::apply(const Operation& o, std::uint64_t made) {
       return;
     }
     case Act::kFsync: return change(o.path).contents.make_durable();
-    case Act::kSync: return sync();
+    case Act::kSync:
+    case Act::kRemount: return sync();
     case Act::kFsyncDirectory:
     case Act::kTick:
     case Act::kCollect: return;

@@ -33,6 +33,7 @@ std::string to_string(const Operation& o) {
     case Act::kSync: return "sync";
     case Act::kTick: return "tick";
     case Act::kCollect: return "collect";
+    case Act::kRemount: return "remount";
   }
   return "unknown";
 }

@@ -26,6 +26,7 @@ enum class Act : std::uint8_t {
   kSync,
   kTick,     // the background's due work, when everything dirty is old
   kCollect,  // cleans until nothing is left that pays
+  kRemount,
 };
 
 inline constexpr std::uint64_t kAtEnd = ~std::uint64_t{0};

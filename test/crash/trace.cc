@@ -116,7 +116,8 @@ Result<> change(Volume& volume, const Operation& o, const Model& model) {
 }
 
 bool promises(Act act) {
-  return act == Act::kFsync || act == Act::kFsyncDirectory || act == Act::kSync;
+  return act == Act::kFsync || act == Act::kFsyncDirectory || act == Act::kSync ||
+         act == Act::kRemount;
 }
 
 }  // namespace
@@ -151,7 +152,8 @@ Result<std::uint64_t> perform(Volume& volume, HandClock& clock, const Operation&
   }
 }
 
-Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup) {
+Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup,
+                 Failures failures) {
   const auto device = device::MemoryDevice::uniform(bands, band_blocks);
   HandClock clock;
   const auto formatted = fs::format(*device, fs::FormatOptions{}, clock);
@@ -162,8 +164,8 @@ Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload&
     CHECK(volume.has_value());
     for (const Operation& operation : setup) {
       const auto made = perform(**volume, clock, operation, image.model);
-      CHECK(made.has_value());
-      image.model.apply(operation, *made);
+      CHECK(made.has_value() || failures == Failures::kAllowed);
+      if (made) image.model.apply(operation, *made);
     }
     CHECK((*volume)->unmount().has_value());
     image.model.apply({.act = Act::kSync}, 0);
@@ -172,42 +174,83 @@ Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload&
   return image;
 }
 
+// ---- Running ------------------------------------------------------------------------------------
+
+namespace {
+
+class Run {
+ public:
+  Run(const Image& image, device::Device& device, const fs::MountOptions& options)
+      : recorded_(device), options_(options) {
+    trace_.first = recorded_.op_count();
+    trace_.models.push_back(image.model);
+    mount();
+  }
+
+  void step(const Operation& operation) {
+    if (!volume_) return;
+    const std::size_t begin = recorded_.op_count();
+    if (operation.act == Act::kRemount) return unmount(begin, true);
+    const auto made = perform(*volume_, clock_, operation, trace_.models.back());
+    if (made) return note(operation, begin, *made);
+    if (!promises(operation.act) || !trace_.models.back().find(operation.path)) return;
+    problem(to_string(operation) + ": " + std::string(describe(made.error())));
+  }
+
+  Trace finish(bool by_unmount) {
+    if (volume_) {
+      const auto wrong = trace_.models.back().differences(observe(*volume_), false);
+      trace_.problems.insert(trace_.problems.end(), wrong.begin(), wrong.end());
+      if (by_unmount) unmount(recorded_.op_count(), false);
+    }
+    if (volume_) volume_->shut_down();
+    trace_.recording = recorded_.recording();
+    return std::move(trace_);
+  }
+
+ private:
+  void problem(std::string text) { trace_.problems.push_back(std::move(text)); }
+
+  void mount() {
+    auto volume = Volume::mount(recorded_, options_, clock_);
+    if (volume) {
+      volume_ = std::move(*volume);
+    } else {
+      problem("it cannot be mounted: " + std::string(describe(volume.error())));
+    }
+  }
+
+  void unmount(std::size_t begin, bool again) {
+    const auto unmounted = volume_->unmount();
+    if (!unmounted) problem("it cannot be unmounted: " + std::string(describe(unmounted.error())));
+    volume_.reset();
+    note({.act = Act::kRemount}, begin, 0);
+    if (again) mount();
+  }
+
+  void note(const Operation& operation, std::size_t begin, std::uint64_t made) {
+    Model next = trace_.models.back();
+    next.apply(operation, made);
+    trace_.models.push_back(std::move(next));
+    trace_.steps.push_back({begin, recorded_.op_count(), promises(operation.act)});
+  }
+
+  device::RecordingDevice recorded_;
+  const fs::MountOptions options_;
+  HandClock clock_;
+  Trace trace_;
+  std::unique_ptr<Volume> volume_;
+};
+
+}  // namespace
+
 Trace run(const Image& image, const Workload& workload, const RunOptions& options) {
   device::KeepAll keep_all;
   const auto device =
       device::after_power_cut(image.recording, image.recording.ops.size(), keep_all);
-  device::RecordingDevice recorded(*device);
-  HandClock clock;
-  Trace trace;
-  trace.first = recorded.op_count();
-  trace.models.push_back(image.model);
-  auto volume = Volume::mount(recorded, options.mount, clock);
-  CHECK(volume.has_value());
-  const auto note = [&](const Operation& operation, std::size_t begin, std::uint64_t made) {
-    Model next = trace.models.back();
-    next.apply(operation, made);
-    trace.models.push_back(std::move(next));
-    trace.steps.push_back({begin, recorded.op_count(), promises(operation.act)});
-  };
-  for (const Operation& operation : workload) {
-    const std::size_t begin = recorded.op_count();
-    const auto made = perform(**volume, clock, operation, trace.models.back());
-    if (made) note(operation, begin, *made);
-    if (!made && promises(operation.act) && trace.models.back().find(operation.path)) {
-      trace.problems.push_back(to_string(operation) + ": " + std::string(describe(made.error())));
-    }
-  }
-  const auto wrong = trace.models.back().differences(observe(**volume), false);
-  trace.problems.insert(trace.problems.end(), wrong.begin(), wrong.end());
-  if (options.unmount) {
-    const std::size_t begin = recorded.op_count();
-    if (!(*volume)->unmount()) trace.problems.push_back("it cannot be unmounted");
-    note({.act = Act::kSync}, begin, 0);
-  } else {
-    (*volume)->shut_down();
-  }
-  trace.recording = recorded.recording();
-  return trace;
+  Run run(image, *device, options.mount);
+  for (const Operation& operation : workload) run.step(operation);
+  return run.finish(options.unmount);
 }
 
 Trace::Range Trace::possible(std::size_t op_count) const {

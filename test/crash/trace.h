@@ -32,9 +32,11 @@ struct Image {
   device::Recording recording;
   Model model;
 };
+enum class Failures : std::uint8_t { kNone, kAllowed };
 // A fresh volume on `bands` bands of `band_blocks` blocks, in which `setup` was done and which was
-// then unmounted. Every operation of `setup` must succeed.
-Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup);
+// then unmounted. Operations of `setup` that fail are left out, if that is allowed.
+Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup,
+                 Failures failures = Failures::kNone);
 
 struct Trace {
   // An operation had reached the device with nothing at op `begin`, with everything at op `end`.

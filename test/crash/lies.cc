@@ -1,0 +1,110 @@
+#include "crash/lies.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string_view>
+
+namespace lazyfs::crash {
+namespace {
+
+using device::Op;
+
+enum class Content { kData, kLog, kSuperblock };
+
+// Blocks of the log and superblocks begin with a magic number; what text_of() makes does not.
+Content content_of(const Op& op) {
+  const std::string_view magic(reinterpret_cast<const char*>(op.bytes.data()), 4);
+  if (magic == "LZSB") return Content::kSuperblock;
+  return magic.starts_with("LZ") ? Content::kLog : Content::kData;
+}
+
+// A flush that does nothing.
+void annul(std::vector<Op>& ops, std::size_t i) {
+  ops[i].covers = 0;
+}
+
+// Annuls each flush behind the image whose neighbours are as `is_meant` says: the last append
+// before it and the next one behind it; nullptr where there is none.
+void annul_flushes(Trace& trace,
+                   const std::function<bool(const Op* before, const Op* behind)>& is_meant) {
+  std::vector<Op>& ops = trace.recording.ops;
+  const Op* before = nullptr;
+  for (std::size_t i = trace.first; i < ops.size(); ++i) {
+    if (ops[i].kind == Op::Kind::kAppend) before = &ops[i];
+    if (ops[i].kind != Op::Kind::kFlush) continue;
+    const auto behind = std::find_if(ops.begin() + static_cast<std::ptrdiff_t>(i), ops.end(),
+                                     [](const Op& op) { return op.kind == Op::Kind::kAppend; });
+    if (is_meant(before, behind == ops.end() ? nullptr : &*behind)) annul(ops, i);
+  }
+}
+
+// Moves op `from` to the place `to` in front of it; what lies between comes later by one.
+void move_forward(Trace& trace, std::size_t from, std::size_t to) {
+  std::vector<Op>& ops = trace.recording.ops;
+  const auto begin = ops.begin();
+  const auto at = [&](std::size_t i) { return begin + static_cast<std::ptrdiff_t>(i); };
+  std::rotate(at(to), at(from), at(from + 1));
+  const auto shift = [&](std::size_t& count) {
+    if (count > to && count <= from) ++count;
+  };
+  for (Op& op : ops) shift(op.covers);
+  for (Trace::Step& step : trace.steps) {
+    shift(step.begin);
+    shift(step.end);
+  }
+}
+
+// Moves resets of bands that hold `content` in front of the last transaction before them.
+Trace with_early_resets(Trace trace, Content content) {
+  std::vector<Op>& ops = trace.recording.ops;
+  std::map<BandId, Content> contents;
+  std::size_t transaction = 0;  // where the last one began
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const Op& op = ops[i];
+    if (op.kind == Op::Kind::kAppend) {
+      if (op.at.rba == 0) contents[op.at.band] = content_of(op);
+      const bool begins = content_of(op) == Content::kLog &&
+                          (i == 0 || ops[i - 1].kind != Op::Kind::kAppend);
+      if (begins && i >= trace.first) transaction = i;
+    }
+    const bool is_meant = op.kind == Op::Kind::kReset && transaction > 0 &&
+                          contents.contains(op.at.band) && contents[op.at.band] == content;
+    if (is_meant) move_forward(trace, i, transaction++);
+  }
+  return trace;
+}
+
+}  // namespace
+
+Trace without_flush_of_data(Trace trace) {
+  annul_flushes(trace, [](const Op* before, const Op* behind) {
+    return before && behind && content_of(*before) == Content::kData &&
+           content_of(*behind) == Content::kLog;
+  });
+  return trace;
+}
+
+Trace with_early_resets_of_data(Trace trace) {
+  return with_early_resets(std::move(trace), Content::kData);
+}
+
+Trace with_early_resets_of_log(Trace trace) {
+  return with_early_resets(std::move(trace), Content::kLog);
+}
+
+Trace without_flush_of_log(Trace trace) {
+  annul_flushes(trace, [](const Op* before, const Op*) {
+    return before && content_of(*before) == Content::kLog;
+  });
+  return trace;
+}
+
+Trace without_flush_of_superblock(Trace trace) {
+  annul_flushes(trace, [](const Op* before, const Op*) {
+    return before && content_of(*before) == Content::kSuperblock;
+  });
+  return trace;
+}
+
+}  // namespace lazyfs::crash

@@ -1,0 +1,304 @@
+#include "crash/workloads.h"
+
+#include <array>
+#include <string>
+
+#include "base/types.h"
+
+namespace lazyfs::crash {
+namespace {
+
+constexpr std::uint64_t kB = kBlockBytes;
+
+Operation create(std::string path) { return {.act = Act::kCreate, .path = std::move(path)}; }
+Operation write(std::string path, std::uint64_t offset, std::uint64_t length,
+                std::uint32_t tag = 0) {
+  return {.act = Act::kWrite, .path = std::move(path), .offset = offset, .length = length,
+          .tag = tag};
+}
+Operation truncate(std::string path, std::uint64_t size) {
+  return {.act = Act::kTruncate, .path = std::move(path), .offset = size};
+}
+Operation named(Act act, std::string path, std::string other = "") {
+  return {.act = act, .path = std::move(path), .other = std::move(other)};
+}
+Operation set_xattr(std::string path, std::string name, std::uint64_t length) {
+  return {.act = Act::kSetXattr, .path = std::move(path), .other = std::move(name),
+          .length = length};
+}
+
+// One after the other, from `first` on.
+Workload tagged(Workload workload, std::uint32_t first) {
+  for (Operation& operation : workload) operation.tag = first++;
+  return workload;
+}
+
+template <class T>
+const T& one_of(std::mt19937_64& random, const std::vector<T>& choices) {
+  return choices[random() % choices.size()];
+}
+
+}  // namespace
+
+// ---- Volumes ------------------------------------------------------------------------------------
+
+Image small_image() {
+  return make_image(16, 32,
+                    {
+                        create("/a"),
+                        write("/a", 0, 10'000, 1),
+                        create("/b"),
+                        write("/b", 0, 300, 2),
+                        named(Act::kMakeDirectory, "/d"),
+                        named(Act::kMakeDirectory, "/e"),
+                        create("/d/c"),
+                        write("/d/c", 0, 3 * kB, 3),
+                        named(Act::kLink, "/d/c", "/h"),
+                        named(Act::kSymlink, "/s", "d/c"),
+                        set_xattr("/a", "user.x", 40),
+                    });
+}
+
+Image worn_image() {
+  Workload setup;
+  std::uint32_t tag = 1;
+  const auto name = [](int i) { return "/f" + std::to_string(i); };
+  for (int i = 0; i < 6; ++i) {
+    setup.push_back(create(name(i)));
+    setup.push_back(write(name(i), 0, 14 * kB, tag++));
+    setup.push_back(named(Act::kSync, ""));
+  }
+  for (int i = 0; i < 6; ++i) {
+    for (std::uint64_t block = 0; block < 14; block += 2) {
+      setup.push_back(write(name(i), block * kB, kB, tag++));
+    }
+  }
+  return make_image(26, 16, setup);
+}
+
+Image crowded_image() {
+  Workload setup;
+  for (int i = 0; i < 14; ++i) {
+    setup.push_back(create("/f" + std::to_string(i)));
+    setup.push_back(set_xattr(setup.back().path, "user.long", 900));
+    if (i % 4 == 3) setup.push_back(named(Act::kSync, ""));
+  }
+  return make_image(24, 16, setup);
+}
+
+Image full_image() {
+  // What is available is found by asking: the figure is the volume's business.
+  Workload setup{create("/big")};
+  for (std::uint32_t block = 0; block < 400; ++block) {
+    setup.push_back(write("/big", block * kB, kB, block + 1));
+    if (block % 16 == 15) setup.push_back(named(Act::kSync, ""));
+  }
+  return make_image(20, 16, setup, Failures::kAllowed);
+}
+
+// ---- All sequences ------------------------------------------------------------------------------
+
+std::vector<Operation> alphabet() {
+  return {
+      create("/n"),
+      create("/d/n"),
+      write("/a", 0, kB),           // a whole block
+      write("/a", 5000, 100),       // within a block
+      write("/a", 4000, 5000),      // over an edge
+      write("/b", 10, 20),          // within the tree
+      write("/a", kAtEnd, 3000),    // within the last block
+      write("/a", kAtEnd, 3 * kB),  // and behind it
+      write("/b", kAtEnd, 900),     // out of the tree
+      write("/d/c", 6 * kB, 10),    // behind a hole
+      write("/n", 0, 6000),         // of a file that a create before has made
+      truncate("/a", 0),
+      truncate("/a", 4100),
+      truncate("/a", kB),
+      truncate("/a", 20'000),
+      truncate("/b", 5),
+      truncate("/b", 2 * kB),
+      named(Act::kLink, "/a", "/n"),
+      named(Act::kLink, "/b", "/d/n"),
+      named(Act::kUnlink, "/a"),
+      named(Act::kUnlink, "/b"),
+      named(Act::kUnlink, "/d/c"),
+      named(Act::kUnlink, "/h"),
+      named(Act::kUnlink, "/s"),
+      named(Act::kRename, "/a", "/n"),
+      named(Act::kRename, "/a", "/b"),
+      named(Act::kRename, "/b", "/d/c"),
+      named(Act::kRename, "/d/c", "/a"),
+      named(Act::kRename, "/n", "/a"),
+      named(Act::kRename, "/d", "/e"),
+      named(Act::kRename, "/e", "/d/e"),
+      named(Act::kRename, "/d", "/n"),
+      named(Act::kExchange, "/a", "/d/c"),
+      named(Act::kExchange, "/d", "/b"),
+      named(Act::kMakeDirectory, "/n"),
+      named(Act::kMakeDirectory, "/d/n"),
+      named(Act::kRemoveDirectory, "/e"),
+      named(Act::kRemoveDirectory, "/n"),
+      named(Act::kSymlink, "/n", "a"),
+      named(Act::kSymlink, "/e/n", std::string(1500, 't')),
+      set_xattr("/a", "user.x", 60),
+      set_xattr("/b", "user.y", 3000),
+      set_xattr("/d", "user.z", 1),
+      named(Act::kRemoveXattr, "/a", "user.x"),
+      {.act = Act::kChangeMode, .path = "/a", .offset = 0600},
+      named(Act::kFsync, "/a"),
+      named(Act::kFsync, "/b"),
+      named(Act::kFsyncDirectory, "/d"),
+      named(Act::kSync, ""),
+      named(Act::kTick, ""),
+      named(Act::kCollect, ""),
+  };
+}
+
+Workload sequence(const Operation& only) { return tagged({only, named(Act::kSync, "")}, 100); }
+
+Workload sequence(const Operation& first, Between between, const Operation& second) {
+  Workload workload{first};
+  if (between == Between::kTick) workload.push_back(named(Act::kTick, ""));
+  if (between == Between::kFsync) workload.push_back(named(Act::kFsync, first.path));
+  if (between == Between::kSync) workload.push_back(named(Act::kSync, ""));
+  workload.push_back(second);
+  workload.push_back(named(Act::kSync, ""));
+  return tagged(std::move(workload), 100);
+}
+
+// ---- At random ----------------------------------------------------------------------------------
+
+namespace {
+
+const std::vector<std::string> kFiles{"/a", "/b", "/n", "/h", "/d/c", "/d/n", "/d/x", "/e/n"};
+const std::vector<std::string> kFolders{"/d", "/e", "/d/x", "/n", "/e/n"};
+const std::vector<std::uint64_t> kSizes{0, 1, 100, 1000, 1024, 1025, 4095, 4096, 4097,
+                                        8192, 10'000, 12'288, 20'000};
+
+Operation random_change(std::mt19937_64& random) {
+  const std::string& file = one_of(random, kFiles);
+  const std::string& other = one_of(random, kFiles);
+  const std::string& folder = one_of(random, kFolders);
+  const bool appends = random() % 4 == 0;
+  switch (random() % 20) {
+    case 0:
+    case 1: return create(file);
+    case 2: return truncate(file, one_of(random, kSizes));
+    case 3: return named(Act::kLink, file, other);
+    case 4:
+    case 5: return named(Act::kUnlink, file);
+    case 6:
+    case 7: return named(Act::kRename, file, other);
+    case 8: return named(Act::kRename, folder, one_of(random, kFolders));
+    case 9: return named(Act::kExchange, file, random() % 2 == 0 ? other : folder);
+    case 10: return named(Act::kMakeDirectory, folder);
+    case 11: return named(Act::kRemoveDirectory, folder);
+    case 12: return named(Act::kSymlink, file, std::string(1 + random() % 1500, 'l'));
+    case 13: return set_xattr(file, "user.x", one_of(random, kSizes));
+    case 14:
+      return random() % 2 == 0
+                 ? named(Act::kRemoveXattr, file, "user.x")
+                 : Operation{.act = Act::kChangeMode, .path = file, .offset = random() % 512};
+    default:
+      return write(file, appends ? kAtEnd : one_of(random, kSizes) + random() % 3 * 700,
+                   1 + one_of(random, kSizes));
+  }
+}
+
+Operation random_sync(std::mt19937_64& random, const std::vector<std::string>& files) {
+  switch (random() % 4) {
+    case 0: return named(Act::kFsync, one_of(random, files));
+    case 1: return named(Act::kTick, "");
+    case 2: return named(Act::kFsyncDirectory, "/");
+    default: return named(Act::kSync, "");
+  }
+}
+
+std::vector<std::string> numbered(std::string_view prefix, int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back(std::string(prefix) + std::to_string(i));
+  return names;
+}
+
+}  // namespace
+
+Workload random_workload(std::mt19937_64& random, std::size_t length) {
+  Workload workload;
+  while (workload.size() < length) {
+    const std::uint64_t dice = random() % 16;
+    workload.push_back(dice == 0   ? named(Act::kCollect, "")
+                       : dice <= 3 ? random_sync(random, kFiles)
+                                   : random_change(random));
+  }
+  return tagged(std::move(workload), 100);
+}
+
+Workload wearing_workload(std::mt19937_64& random, std::size_t length) {
+  static const std::vector<std::string> files = numbered("/f", 7);
+  Workload workload;
+  while (workload.size() < length) {
+    const std::string& file = one_of(random, files);
+    switch (random() % 12) {
+      case 0: workload.push_back(named(Act::kCollect, "")); break;
+      case 1:
+      case 2: workload.push_back(random_sync(random, files)); break;
+      case 3: workload.push_back(create(file)); break;
+      case 4: workload.push_back(named(Act::kUnlink, file)); break;
+      case 5: workload.push_back(truncate(file, random() % 14 * 3000)); break;
+      case 6: workload.push_back(named(Act::kRename, file, one_of(random, files))); break;
+      default: workload.push_back(write(file, random() % 14 * kB, (1 + random() % 5) * kB)); break;
+    }
+  }
+  return tagged(std::move(workload), 1000);
+}
+
+Workload crowding_workload(std::mt19937_64& random, std::size_t length) {
+  static const std::vector<std::string> files = numbered("/f", 28);
+  const bool shrinks = random() % 2 == 0;
+  Workload workload;
+  while (workload.size() < length) {
+    const std::string& file = one_of(random, files);
+    switch (random() % 10) {
+      case 0:
+      case 1: workload.push_back(random_sync(random, files)); break;
+      case 2: workload.push_back(named(Act::kRename, file, one_of(random, files))); break;
+      case 3: workload.push_back(write(file, random() % 3 * 3000, 1 + random() % 5000)); break;
+      case 4: workload.push_back(named(Act::kUnlink, file)); break;
+      case 5: workload.push_back(shrinks ? named(Act::kUnlink, file) : create(file)); break;
+      default:
+        workload.push_back(create(file));
+        workload.push_back(set_xattr(file, "user.long", 300 + random() % 700));
+        break;
+    }
+  }
+  return tagged(std::move(workload), 1000);
+}
+
+Workload filling_workload(std::mt19937_64& random, std::size_t length) {
+  static const std::vector<std::string> files{"/big", "/x", "/y"};
+  Workload workload;
+  while (workload.size() < length) {
+    const std::string& file = one_of(random, files);
+    switch (random() % 10) {
+      case 0:
+      case 1: workload.push_back(random_sync(random, files)); break;
+      case 2: workload.push_back(create(file)); break;
+      case 3: workload.push_back(truncate(file, random() % 200 * kB)); break;
+      case 4: workload.push_back(named(Act::kUnlink, random() % 4 == 0 ? "/big" : "/x")); break;
+      default:
+        workload.push_back(write(file, random() % 200 * kB, (1 + random() % 20) * kB));
+        break;
+    }
+  }
+  return tagged(std::move(workload), 1000);
+}
+
+Workload remounting_workload(std::mt19937_64& random, std::size_t length) {
+  Workload workload;
+  while (workload.size() < length) {
+    workload.push_back(random() % 3 == 0 ? named(Act::kRemount, "") : random_change(random));
+  }
+  return tagged(std::move(workload), 100);
+}
+
+}  // namespace lazyfs::crash
