@@ -27,6 +27,11 @@ void reply_sized(fuse_req_t req, const Result<std::string>& value, std::size_t s
   }
 }
 
+// The kernel's own names (access control lists) would be kept, but nobody would heed them.
+Result<> check_namespace(std::string_view name) {
+  return name.starts_with("system.") ? fail(Errc::kNotSupported) : ok();
+}
+
 }  // namespace
 
 void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
@@ -59,7 +64,8 @@ void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* valu
   const Mode mode = (flags & XATTR_CREATE) != 0    ? Mode::kCreate
                     : (flags & XATTR_REPLACE) != 0 ? Mode::kReplace
                                                    : Mode::kAny;
-  reply_done(req, call(req, Operation::setxattr, [&](fs::Volume& volume) {
+  reply_done(req, call(req, Operation::setxattr, [&](fs::Volume& volume) -> Result<> {
+               TRY(check_namespace(name));
                return volume.set_xattr(inode_of(ino), name, std::string_view(value, size), mode);
              }));
 }
@@ -67,7 +73,10 @@ void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* valu
 void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size) {
   reply_sized(req,
               call(req, Operation::getxattr,
-                   [&](fs::Volume& volume) { return volume.get_xattr(inode_of(ino), name); }),
+                   [&](fs::Volume& volume) -> Result<std::string> {
+                     TRY(check_namespace(name));
+                     return volume.get_xattr(inode_of(ino), name);
+                   }),
               size);
 }
 

@@ -270,6 +270,17 @@ TEST_P(Syscalls, ExtendedAttributesComeAndGo) {
   EXPECT_ERRNO(ENODATA, removexattr(path.c_str(), "user.one"));
 }
 
+TEST_P(Syscalls, AccessControlListsAreRefusedSinceNobodyWouldHeedThem) {
+  write("f", "x");
+  // Version 2; owner rw-, user 1 rw-, group r--, mask rw-, others r--.
+  const char list[] = "\2\0\0\0\1\0\6\0\377\377\377\377\2\0\6\0\1\0\0\0\4\0\4\0\377\377\377\377"
+                      "\20\0\6\0\377\377\377\377\40\0\4\0\377\377\377\377";
+  const char* name = "system.posix_acl_access";
+  EXPECT_ERRNO(EOPNOTSUPP, setxattr(at("f").c_str(), name, list, sizeof list - 1, 0));
+  char value[64];
+  EXPECT_ERRNO(EOPNOTSUPP, getxattr(at("f").c_str(), name, value, sizeof value));
+}
+
 TEST_P(Syscalls, SpaceIsReported) {
   struct statvfs space {};
   ASSERT_EQ(statvfs(mnt_.c_str(), &space), 0);
