@@ -474,6 +474,28 @@ TEST(CheckTest, RemovedDirectoryThatIsStillOpenIsNoProblem) {
   EXPECT_EQ(volume.problems(), Strings{});
 }
 
+TEST(CheckTest, InodeThatIsDeletedInPartIsNoProblem) {
+  SampleVolume volume;
+  volume.erase_entry(1, "big", 5);
+  volume.change_inode(1, [](InodeRecord& r) { r.entries = 4; });
+  volume.put(key_of(kVolumeOwner, Kind::kOrphan, 6),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+  volume.erase(key_of(InodeNo{6}, Kind::kXattrName, 1));
+  volume.change_inode(6, [](InodeRecord& r) {
+    r.links = 0;
+    r.blocks += 5;
+  });
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
+TEST(CheckTest, InodeThatIsDeletedMapsNoMoreBlocksThanItCounts) {
+  SampleVolume volume;
+  volume.change_inode(7, [](InodeRecord& r) { r.blocks = 1; });
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{"Inode 7 counts 1 blocks, but its extents map 2."});
+}
+
 TEST(CheckTest, OneWrongLinkCountIsOneProblem) {
   SampleVolume volume;
   volume.change_inode(2, [](InodeRecord& r) { r.links = 3; });
