@@ -1,6 +1,7 @@
 #include "crash/judge.h"
 
-#include "base/crc32c.h"
+#include <sys/stat.h>
+
 #include "crash/observation.h"
 #include "crash/trace.h"
 #include "fs/check.h"
@@ -12,6 +13,11 @@ namespace {
 using Problems = std::vector<std::string>;
 
 class Judge {
+  struct Made {
+    std::uint64_t folder = 0, file = 0;
+    bool is_complete = false;
+  };
+
  public:
   explicit Judge(device::Device& device) : device_(device) {}
 
@@ -74,17 +80,15 @@ class Judge {
     return best;
   }
 
-  // A recovered volume takes files, keeps them, and everything else stays as it was. One that is
-  // full says so, and lets go of what was begun.
+  // A recovered volume takes files, keeps them, and lets files grow with zeros; everything else
+  // stays as it was. One that is full says so, and lets go of what was begun.
   void use(const Observation& before) {
     Made made;
+    Observation expected = before;
     const auto changed = look([&](fs::Volume& volume) -> Result<> {
       const auto done = make_things(volume, made);
-      made.is_complete = done.has_value();
-      const bool is_full =
-          !done && (done.error() == Errc::kNoSpace || done.error() == Errc::kLogFull);
-      if (!is_full) return done;
-      TRY(remove_things(volume, made));
+      if (!done && done.error() != Errc::kNoSpace && done.error() != Errc::kLogFull) return done;
+      TRY(done ? grow_files(volume, expected) : remove_things(volume, made));
       return volume.sync();
     });
     if (!changed) return;
@@ -92,24 +96,22 @@ class Judge {
     if (!again) return;
     add("used on", differences(*changed, *again));
     Observation rest = *again;
-    if (made.is_complete) {
-      const auto found = rest.inodes.find(made.file);
-      const bool is_kept = found != rest.inodes.end() && found->second.contents == text();
-      if (!is_kept) add("used on", {"the file that was made is not as it was written"});
-      rest.inodes.erase(made.file);
-      rest.inodes.erase(made.folder);
-      Observed& root = rest.inodes[fs::kRootInode.value];
-      root.entries.erase("after");
-      root.attributes = before.inodes.at(fs::kRootInode.value).attributes;
-    }
-    add("used on", differences(before, rest));
+    if (made.is_complete) take_out(rest, made, before);
+    add("used on", differences(expected, rest));
     check("used on", true);
   }
 
-  struct Made {
-    std::uint64_t folder = 0, file = 0;
-    bool is_complete = false;
-  };
+  void take_out(Observation& from, const Made& made, const Observation& before) {
+    const auto found = from.inodes.find(made.file);
+    const bool is_kept = found != from.inodes.end() && found->second.contents == text();
+    if (!is_kept) add("used on", {"the file that was made is not as it was written"});
+    from.inodes.erase(made.file);
+    from.inodes.erase(made.folder);
+    Observed& root = from.inodes[fs::kRootInode.value];
+    root.entries.erase("after");
+    root.attributes = before.inodes.at(fs::kRootInode.value).attributes;
+  }
+
   static std::string text() { return text_of(4711, 0, 5000); }
 
   static Result<> make_things(fs::Volume& volume, Made& made) {
@@ -122,7 +124,32 @@ class Judge {
     made.file = file.value;
     const std::string bytes = text();
     TRY(volume.write(file, 0, std::as_bytes(std::span(bytes))));
-    return volume.fsync(file, nullptr, false);
+    TRY(volume.fsync(file, nullptr, false));
+    made.is_complete = true;
+    return ok();
+  }
+
+  // Every file becomes longer, half of them by a byte behind a hole.
+  static Result<> grow_files(fs::Volume& volume, Observation& expected) {
+    for (auto& [inode, file] : expected.inodes) {
+      if (!S_ISREG(file.attributes.mode)) continue;
+      file.contents.resize(file.contents.size() + 5000, '\0');
+      Result<> grown = ok();
+      if (inode % 2 == 0) {
+        file.contents.back() = 'x';
+        grown = volume.write(InodeNo{inode}, file.contents.size() - 1,
+                             std::as_bytes(std::span("x").first(1)));
+      } else if (const auto set = volume.set_attributes(
+                     InodeNo{inode}, {.size = file.contents.size()}); !set) {
+        grown = fail(set.error());
+      }
+      if (!grown) {  // full by now
+        file.contents.resize(file.attributes.size);
+        return grown.error() == Errc::kNoSpace ? ok() : grown;
+      }
+      file.attributes.size = file.contents.size();
+    }
+    return ok();
   }
 
   static Result<> remove_things(fs::Volume& volume, const Made& made) {

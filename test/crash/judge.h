@@ -1,5 +1,5 @@
-// Judges one state that a power cut has left: mounts it, checks it, compares it with the models, and
-// uses it on.
+// Judges one state that a power cut has left: checks it, mounts it, compares it with the models,
+// and uses it on.
 #pragma once
 
 #include <span>

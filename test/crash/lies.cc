@@ -2,22 +2,14 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
-#include <string_view>
+#include <map>
+
+#include "crash/landmarks.h"
 
 namespace lazyfs::crash {
 namespace {
 
 using device::Op;
-
-enum class Content { kData, kLog, kSuperblock };
-
-// Blocks of the log and superblocks begin with a magic number; what text_of() makes does not.
-Content content_of(const Op& op) {
-  const std::string_view magic(reinterpret_cast<const char*>(op.bytes.data()), 4);
-  if (magic == "LZSB") return Content::kSuperblock;
-  return magic.starts_with("LZ") ? Content::kLog : Content::kData;
-}
 
 // A flush that does nothing.
 void annul(std::vector<Op>& ops, std::size_t i) {
