@@ -5,8 +5,9 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 JOBS    ?= $(shell nproc)
 CTEST   := ctest
+CRASH_STATES ?= 1200000
 
-.PHONY: all help demo demo-clean check check-long check-asan check-tsan bench install clean
+.PHONY: all help demo demo-clean check check-long check-crash check-asan check-tsan bench install clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -32,6 +33,11 @@ check:          ## everything that every change must pass
 check-long: all ## system tests at full size
 	@./packages.sh test hadoop
 	$(CTEST) --preset check-long </dev/null
+
+check-crash:    ## power cuts at every moment of many workloads: CRASH_STATES of them
+	@./packages.sh build test
+	@cmake --preset release --log-level=WARNING && cmake --build build -j $(JOBS) --target crash_test
+	LAZYFS_CRASH_STATES=$(CRASH_STATES) build/test/crash_test
 
 check-asan:     ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@./packages.sh build test

@@ -18,6 +18,11 @@ std::string_view looks_like(std::string_view bytes) {
 
 }  // namespace
 
+Contents::Contents(std::string_view durable) {
+  write(0, durable);
+  make_durable();
+}
+
 std::uint64_t Contents::length_of(std::uint64_t block, std::uint64_t size) const {
   return std::min<std::uint64_t>(kBlockBytes, size - block * kBlockBytes);
 }

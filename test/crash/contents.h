@@ -21,6 +21,8 @@ namespace lazyfs::crash {
 // and what was cut off never comes back.
 class Contents {
  public:
+  Contents() = default;
+  explicit Contents(std::string_view durable);
   void write(std::uint64_t offset, std::string_view text);
   void truncate(std::uint64_t size);
   void make_durable();

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/types.h"
 #include "crash/explorer.h"
 #include "crash/workloads.h"
 #include "test/support/seed.h"
@@ -31,8 +32,9 @@ class CrashTest : public testing::Test {
     if (!std::getenv("LAZYFS_CRASH_LOG")) spdlog::set_level(spdlog::level::off);
   }
   void TearDown() override {
-    std::printf("%lu workloads, %lu states, of these %lu of repeated power cuts, %lu used on\n",
-                workloads_, tried_.states, tried_.relapsed, tried_.used);
+    std::printf("%lu workloads, %lu states, of these %lu of repeated power cuts, %lu used on\n%s\n",
+                workloads_, tried_.states, tried_.relapsed, tried_.used,
+                to_string(tried_.landmarks).c_str());
   }
 
   bool goes_on() const { return left_ > 0 && !HasFailure(); }
@@ -41,23 +43,25 @@ class CrashTest : public testing::Test {
   void explore_one(const Image& image, const Workload& workload) {
     options_.seed = test_seed();
     options_.max_states = left_;
-    const Verdict verdict = explore(image, workload, {}, options_);
+    const Verdict verdict = explore(image, workload, run_, options_);
     EXPECT_FALSE(verdict.explored.failure) << to_string(verdict, options_);
     ++workloads_;
     tried_.states += verdict.explored.states;
     tried_.relapsed += verdict.explored.relapsed;
     tried_.used += verdict.explored.used;
+    tried_.landmarks += verdict.explored.landmarks;
     left_ -= std::min(left_, verdict.explored.states);
   }
 
   using Generator = Workload (*)(std::mt19937_64&, std::size_t);
-  void explore_random(const Image& image, Generator generator, std::size_t length) {
+  void explore_random(const Image& image, std::vector<Generator> generators, std::size_t length) {
     for (std::uint64_t i = 0; goes_on(); ++i) {
       std::mt19937_64 random(test_seed() * 1'000'003 + i);
-      explore_one(image, generator(random, 1 + random() % length));
+      explore_one(image, generators[i % generators.size()](random, 1 + random() % length));
     }
   }
 
+  RunOptions run_;
   ExploreOptions options_;
   Explored tried_;
   std::uint64_t workloads_ = 0;
@@ -75,7 +79,7 @@ TEST_F(CrashTest, EachOperationAloneIsThereOrNot) {
 }
 
 TEST_F(CrashTest, TwoOperationsInARowAreThereInTheirOrder) {
-  allow(30);
+  allow(20);
   const Image image = small_image();
   const std::vector<Operation> operations = alphabet();
   struct Pair {
@@ -100,38 +104,85 @@ TEST_F(CrashTest, TwoOperationsInARowAreThereInTheirOrder) {
 }
 
 TEST_F(CrashTest, ManyOperationsAreThereUpToOneOfThem) {
-  allow(20);
+  allow(18);
   options_.relapses = 1;
-  explore_random(small_image(), random_workload, 40);
+  explore_random(small_image(), {random_workload}, 40);
 }
 
 TEST_F(CrashTest, NothingIsLostWhileBandsAreCleaned) {
-  allow(15);
-  explore_random(worn_image(), wearing_workload, 40);
+  allow(12);
+  explore_random(worn_image(), {wearing_workload}, 40);
+  EXPECT_GT(tried_.landmarks.data_resets, workloads_);
 }
 
 TEST_F(CrashTest, NothingIsLostWhileTheLogGrowsAndShrinks) {
   allow(10);
-  explore_random(crowded_image(), crowding_workload, 60);
+  explore_random(crowded_image(), {crowding_workload}, 60);
+  EXPECT_GT(tried_.landmarks.log_resets, workloads_);
+  EXPECT_GT(tried_.landmarks.log_bands_added, workloads_ / 8);
+}
+
+TEST_F(CrashTest, NothingIsLostWhenNodesDoNotFitInMemory) {
+  allow(5);
+  run_.mount.cache_bytes = 4 * kBlockBytes;
+  explore_random(crowded_image(), {crowding_workload}, 60);
+}
+
+TEST_F(CrashTest, NothingIsLostWhileLargeFilesAreCutAndDeleted) {
+  allow(5);
+  explore_random(ragged_image(), {cutting_workload}, 12);
+}
+
+TEST_F(CrashTest, NothingIsLostOnBandsOfManyKinds) {
+  allow(5);
+  explore_random(mixed_image(), {wearing_workload, crowding_workload}, 60);
 }
 
 TEST_F(CrashTest, NothingIsLostWhenTheDiskIsFull) {
   allow(5);
-  explore_random(full_image(), filling_workload, 40);
+  explore_random(full_image(), {filling_workload}, 40);
 }
 
 TEST_F(CrashTest, NothingIsLostWhileSuperblocksChangeBands) {
   allow(5);
-  explore_random(small_image(), remounting_workload, 60);
+  explore_random(small_image(), {remounting_workload}, 60);
+  EXPECT_GT(tried_.landmarks.superblock_resets, 0u);
+}
+
+// Life goes on behind a power cut, and meets what it has left, until the next one.
+TEST_F(CrashTest, NothingIsLostInManyLives) {
+  allow(10);
+  options_.choices = 1;
+  for (std::uint64_t i = 0; goes_on(); ++i) {
+    std::mt19937_64 random(test_seed() * 1'000'003 + i);
+    Image image = i % 2 == 0 ? small_image() : worn_image();
+    for (int life = 0; life < 12 && goes_on(); ++life) {
+      const Workload workload = i % 2 == 0 ? random_workload(random, 1 + random() % 20)
+                                           : wearing_workload(random, 1 + random() % 20);
+      explore_one(image, workload);
+      const Trace trace = run(image, workload, run_);
+      const std::size_t moments = trace.recording.ops.size() + 1 - trace.first;
+      auto next = crashed_image(trace, trace.first + random() % moments, random());
+      ASSERT_TRUE(next);
+      image = std::move(*next);
+    }
+  }
+}
+
+TEST_F(CrashTest, NothingIsLostWhileThreadsWorkInTheBackground) {
+  allow(5);
+  run_.mount.background = true;
+  run_.mount.commit_interval = std::chrono::milliseconds(1);
+  run_.mount.dirty_bytes = 16 * kBlockBytes;
+  explore_random(worn_image(), {wearing_workload}, 40);
 }
 
 // Each recovery is cut short too, and the recovery from that.
 TEST_F(CrashTest, RecoveringGoesOnWhereItWasCutShort) {
   allow(5);
   options_.relapses = 2;
-  options_.relapse_every = 2;
   options_.choices = 1;
-  explore_random(worn_image(), wearing_workload, 20);
+  explore_random(worn_image(), {wearing_workload}, 20);
 }
 
 }  // namespace

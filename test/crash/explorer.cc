@@ -50,6 +50,7 @@ class Explorer {
   Explorer(const Trace& trace, const ExploreOptions& options) : trace_(trace), options_(options) {}
 
   Explored run() {
+    explored_.landmarks = landmarks_of(trace_.recording, trace_.first);
     for (std::size_t n = trace_.first; n <= trace_.recording.ops.size() && goes_on(); ++n) {
       const Trace::Range range = trace_.possible(n);
       models_ = std::span(trace_.models).subspan(range.low, range.high - range.low + 1);

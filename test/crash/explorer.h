@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "crash/landmarks.h"
 #include "crash/trace.h"
 #include "device/memory.h"
 
@@ -34,6 +35,7 @@ struct Explored {
   std::uint64_t states = 0;    // different ones that were judged, ...
   std::uint64_t relapsed = 0;  // ... of these, left by a power cut during recovery
   std::uint64_t used = 0;      // ... of these, used on
+  Landmarks landmarks;         // of the workload
   std::optional<Failure> failure;  // the first one; nothing is tried behind it
 };
 

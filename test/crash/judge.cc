@@ -52,7 +52,7 @@ class Judge {
   // Mounts, does `work` if any, and looks at everything. The mount ends as if by a power cut that
   // loses nothing, or by an unmount if there was work.
   std::optional<Observation> look(const std::function<Result<>(fs::Volume&)>& work) {
-    HandClock clock;
+    QuickClock clock;
     auto volume = fs::Volume::mount(device_, quiet_options(), clock);
     if (!volume) {
       add("mount", {std::string(describe(volume.error()))});

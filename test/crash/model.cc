@@ -15,6 +15,14 @@ Model::Model() {
   nodes_[fs::kRootInode.value] = std::make_shared<const Node>(std::move(root));
 }
 
+Model::Model(const Observation& durable) {
+  for (const auto& [inode, is] : durable.inodes) {
+    Node node{is.attributes.mode, is.attributes.links, is.parent, is.entries, is.target, is.xattrs,
+              Contents(is.contents)};
+    nodes_[inode] = std::make_shared<const Node>(std::move(node));
+  }
+}
+
 // ---- Looking ------------------------------------------------------------------------------------
 
 std::optional<std::uint64_t> Model::find(std::string_view path) const {

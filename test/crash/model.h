@@ -25,6 +25,7 @@ namespace lazyfs::crash {
 class Model {
  public:
   Model();  // an empty root directory
+  explicit Model(const Observation& durable);
 
   // `operation` succeeded; it made `made`, if anything. Requires that it can succeed in this state.
   void apply(const Operation& operation, std::uint64_t made);

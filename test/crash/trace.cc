@@ -131,8 +131,7 @@ fs::MountOptions quiet_options() {
   return options;
 }
 
-Result<std::uint64_t> perform(Volume& volume, HandClock& clock, const Operation& o,
-                              const Model& model) {
+Result<std::uint64_t> perform(Volume& volume, const Operation& o, const Model& model) {
   switch (o.act) {
     case Act::kCreate:
     case Act::kMakeDirectory:
@@ -144,33 +143,46 @@ Result<std::uint64_t> perform(Volume& volume, HandClock& clock, const Operation&
     case Act::kExchange: TRY(rename(volume, o)); return 0;
     case Act::kSync: TRY(volume.sync()); return 0;
     case Act::kCollect: TRY(volume.collect_garbage()); return 0;
-    case Act::kTick:
-      clock.advance(std::chrono::seconds(60));
-      volume.tick();
-      return 0;
+    case Act::kTick: volume.tick(); return 0;
     default: TRY(change(volume, o, model)); return 0;
   }
 }
 
 Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup,
                  Failures failures) {
-  const auto device = device::MemoryDevice::uniform(bands, band_blocks);
-  HandClock clock;
-  const auto formatted = fs::format(*device, fs::FormatOptions{}, clock);
+  return make_image(*device::MemoryDevice::uniform(bands, band_blocks), setup, failures);
+}
+
+Image make_image(device::Device& device, const Workload& setup, Failures failures) {
+  QuickClock clock;
+  const auto formatted = fs::format(device, fs::FormatOptions{}, clock);
   CHECK(formatted.has_value());
   Image image;
   {
-    auto volume = Volume::mount(*device, quiet_options(), clock);
+    auto volume = Volume::mount(device, quiet_options(), clock);
     CHECK(volume.has_value());
     for (const Operation& operation : setup) {
-      const auto made = perform(**volume, clock, operation, image.model);
+      const auto made = perform(**volume, operation, image.model);
       CHECK(made.has_value() || failures == Failures::kAllowed);
       if (made) image.model.apply(operation, *made);
     }
     CHECK((*volume)->unmount().has_value());
     image.model.apply({.act = Act::kSync}, 0);
   }
+  image.recording = device::RecordingDevice(device).recording();
+  return image;
+}
+
+std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count, std::uint64_t seed) {
+  device::RandomChoice choice(seed);
+  const auto device = device::after_power_cut(trace.recording, op_count, choice);
+  Image image;
   image.recording = device::RecordingDevice(*device).recording();
+  QuickClock clock;
+  const auto volume = Volume::mount(*device, quiet_options(), clock);
+  if (!volume) return std::nullopt;
+  image.model = Model(observe(**volume));
+  (*volume)->shut_down();
   return image;
 }
 
@@ -181,7 +193,9 @@ namespace {
 class Run {
  public:
   Run(const Image& image, device::Device& device, const fs::MountOptions& options)
-      : recorded_(device), options_(options) {
+      : recorded_(device),
+        options_(options),
+        clock_(options.background ? system_clock() : quick_clock_) {
     trace_.first = recorded_.op_count();
     trace_.models.push_back(image.model);
     mount();
@@ -191,7 +205,7 @@ class Run {
     if (!volume_) return;
     const std::size_t begin = recorded_.op_count();
     if (operation.act == Act::kRemount) return unmount(begin, true);
-    const auto made = perform(*volume_, clock_, operation, trace_.models.back());
+    const auto made = perform(*volume_, operation, trace_.models.back());
     if (made) return note(operation, begin, *made);
     if (!promises(operation.act) || !trace_.models.back().find(operation.path)) return;
     problem(to_string(operation) + ": " + std::string(describe(made.error())));
@@ -237,7 +251,8 @@ class Run {
 
   device::RecordingDevice recorded_;
   const fs::MountOptions options_;
-  HandClock clock_;
+  QuickClock quick_clock_;
+  Clock& clock_;
   Trace trace_;
   std::unique_ptr<Volume> volume_;
 };

@@ -2,6 +2,8 @@
 // way leaves: what reached the device in which order, and what the volume had promised by when.
 #pragma once
 
+#include <atomic>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,16 +15,14 @@
 
 namespace lazyfs::crash {
 
-// Time that passes only when it is told to. Not thread-safe.
-class HandClock final : public Clock {
+// A minute passes each time that somebody looks, so that everything is old at once, and runs repeat.
+class QuickClock final : public Clock {
  public:
-  Timestamp now() override { return {1'700'000'000 + elapsed_.count() / 1'000'000'000, ++ticks_}; }
-  std::chrono::nanoseconds monotonic() override { return elapsed_; }
-  void advance(std::chrono::seconds by) { elapsed_ += by; }
+  Timestamp now() override { return {1'700'000'000 + ++looks_, 0}; }
+  std::chrono::nanoseconds monotonic() override { return std::chrono::minutes(++looks_); }
 
  private:
-  std::chrono::nanoseconds elapsed_{std::chrono::hours(1)};
-  std::uint32_t ticks_ = 0;  // far fewer than 10^9 of them
+  std::atomic<std::int64_t> looks_{100};
 };
 
 fs::MountOptions quiet_options();  // no threads, no access times, little memory
@@ -33,8 +33,10 @@ struct Image {
   Model model;
 };
 enum class Failures : std::uint8_t { kNone, kAllowed };
-// A fresh volume on `bands` bands of `band_blocks` blocks, in which `setup` was done and which was
-// then unmounted. Operations of `setup` that fail are left out, if that is allowed.
+// A fresh volume on an empty device, in which `setup` was done and which was then unmounted.
+// Operations of `setup` that fail are left out, if that is allowed.
+Image make_image(device::Device& device, const Workload& setup, Failures failures = Failures::kNone);
+// The same on `bands` bands of `band_blocks` blocks.
 Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup,
                  Failures failures = Failures::kNone);
 
@@ -61,12 +63,15 @@ struct RunOptions {
   fs::MountOptions mount = quiet_options();
   bool unmount = true;
 };
-// Operations that fail, as they may, are left out.
+// Operations that fail, as they may, are left out. With a background, time is the machine's.
 Trace run(const Image& image, const Workload& workload, const RunOptions& options);
+
+// Something that a power cut after `op_count` ops may leave; `seed` chooses among them. Nothing when
+// it cannot be mounted.
+std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count, std::uint64_t seed);
 
 // Carries one operation out on a volume that is as `model` says. Returns the inode that it made,
 // or 0.
-Result<std::uint64_t> perform(fs::Volume& volume, HandClock& clock, const Operation& operation,
-                              const Model& model);
+Result<std::uint64_t> perform(fs::Volume& volume, const Operation& operation, const Model& model);
 
 }  // namespace lazyfs::crash

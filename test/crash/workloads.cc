@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/types.h"
+#include "device/memory.h"
 
 namespace lazyfs::crash {
 namespace {
@@ -94,6 +95,39 @@ Image full_image() {
     if (block % 16 == 15) setup.push_back(named(Act::kSync, ""));
   }
   return make_image(20, 16, setup, Failures::kAllowed);
+}
+
+Image ragged_image() {
+  Workload setup;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const std::string path = "/f" + std::to_string(i);
+    setup.push_back(create(path));
+    for (std::uint32_t block = 0; block < 150; ++block) {
+      setup.push_back(write(path, 2 * block * kB, kB, 1000 * i + block + 1));
+    }
+    setup.push_back(named(Act::kSync, ""));
+  }
+  return make_image(60, 16, setup);
+}
+
+Image mixed_image() {
+  device::Geometry geometry;
+  for (std::uint32_t i = 0; i < 30; ++i) {
+    const bool is_conventional = i % 5 == 4 || i == 15 || i == 16;
+    geometry.band_blocks.push_back(i % 7 == 6 ? 0 : 16 + i % 3 * 4);
+    geometry.band_kinds.push_back(is_conventional ? device::BandKind::kConventional
+                                                  : device::BandKind::kShingled);
+  }
+  device::MemoryDevice device(geometry, {.set_write_pointer = false, .max_open_bands = 8});
+  Workload setup;
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    const std::string path = "/f" + std::to_string(i);
+    setup.push_back(create(path));
+    setup.push_back(write(path, 0, 20 * kB, i + 1));
+    setup.push_back(set_xattr(path, "user.long", 900));
+    setup.push_back(named(Act::kSync, ""));
+  }
+  return make_image(device, setup);
 }
 
 // ---- All sequences ------------------------------------------------------------------------------
@@ -291,6 +325,24 @@ Workload filling_workload(std::mt19937_64& random, std::size_t length) {
     }
   }
   return tagged(std::move(workload), 1000);
+}
+
+Workload cutting_workload(std::mt19937_64& random, std::size_t length) {
+  static const std::vector<std::string> files = numbered("/f", 4);
+  Workload workload;
+  while (workload.size() < length) {
+    const std::string& file = one_of(random, files);
+    switch (random() % 8) {
+      case 0: workload.push_back(random_sync(random, files)); break;
+      case 1: workload.push_back(named(Act::kUnlink, file)); break;
+      case 2: workload.push_back(named(Act::kRename, file, one_of(random, files))); break;
+      case 3: workload.push_back(create(file)); break;
+      case 4: workload.push_back(named(Act::kTick, "")); break;
+      case 5: workload.push_back(write(file, random() % 300 * kB, 1 + random() % 9000)); break;
+      default: workload.push_back(truncate(file, random() % 300 * 4000)); break;
+    }
+  }
+  return tagged(std::move(workload), 10'000);
 }
 
 Workload remounting_workload(std::mt19937_64& random, std::size_t length) {

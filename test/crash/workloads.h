@@ -20,6 +20,11 @@ Image worn_image();
 Image crowded_image();
 // Nothing is left for files.
 Image full_image();
+// Files of hundreds of extents, and a log so small that it takes many transactions to free them.
+Image ragged_image();
+// Bands of different sizes, some of them conventional or without blocks; no write pointer can be
+// set back, and few bands may be open at once.
+Image mixed_image();
 
 // Every operation on the names of small_image(), each in the forms that differ.
 std::vector<Operation> alphabet();
@@ -39,6 +44,8 @@ Workload wearing_workload(std::mt19937_64& random, std::size_t length);
 Workload crowding_workload(std::mt19937_64& random, std::size_t length);
 // For full_image(): writing goes on when nothing is left.
 Workload filling_workload(std::mt19937_64& random, std::size_t length);
+// For ragged_image(): cutting and deleting.
+Workload cutting_workload(std::mt19937_64& random, std::size_t length);
 // Mounts and unmounts, so that the superblocks' bands are begun anew.
 Workload remounting_workload(std::mt19937_64& random, std::size_t length);
 
