@@ -29,6 +29,7 @@ BandTable::BandTable(const device::Geometry& geometry, std::span<const BandId> s
     : bands_(geometry.band_count()) {
   for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
     bands_[i].blocks = geometry.band_blocks[i];
+    bands_[i].is_conventional = geometry.band_kinds[i] == device::BandKind::kConventional;
     largest_band_ = std::max(largest_band_, bands_[i].blocks);
     if (bands_[i].blocks == 0) bands_[i].state = BandState::kBad;
   }
@@ -275,19 +276,23 @@ void BandTable::finish_reset(BandId id, bool good) {
 
 // ---- log bands ----------------------------------------------------------------------------------
 
-Result<BandId> BandTable::take_for_log() {
+Result<BandId> BandTable::take_for_log(std::uint32_t min_blocks) {
   MutexLock lock(mu_);
   if (free_.size() <= kLogKeepsBands) return fail(Errc::kNoSpace);
+  const auto serves = [&](std::uint32_t i) {
+    return !bands_[i].is_conventional && bands_[i].blocks >= min_blocks;
+  };
   // Near the centre, where the log is; the lower one of two.
   const auto centre = static_cast<std::uint32_t>(bands_.size() / 2);
-  const auto above = free_.lower_bound(centre);
-  std::uint32_t nearest = above == free_.end() ? *std::prev(above) : *above;
-  if (above != free_.begin() && above != free_.end()) {
-    const std::uint32_t below = *std::prev(above);
-    if (centre - below <= *above - centre) nearest = below;
-  }
-  change_locked(BandId{nearest}, [](Band& band) { band.state = BandState::kLog; });
-  return BandId{nearest};
+  const auto from = free_.lower_bound(centre);
+  const auto above = std::find_if(from, free_.end(), serves);
+  const auto below = std::find_if(std::make_reverse_iterator(from), free_.rend(), serves);
+  if (above == free_.end() && below == free_.rend()) return fail(Errc::kNoSpace);
+  const bool lower = below != free_.rend() &&
+                     (above == free_.end() || centre - *below <= *above - centre);
+  const BandId nearest{lower ? *below : *above};
+  change_locked(nearest, [](Band& band) { band.state = BandState::kLog; });
+  return nearest;
 }
 
 void BandTable::give_back_from_log(BandId id) {

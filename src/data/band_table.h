@@ -145,7 +145,9 @@ class BandTable {
   void finish_reset(BandId band, bool good);
 
   // ---- the metadata log's bands ----
-  Result<BandId> take_for_log();  // kNoSpace
+  // The free band of at least `min_blocks` that is nearest the centre, no conventional one: the log
+  // is made of write pointers. Error: kNoSpace.
+  Result<BandId> take_for_log(std::uint32_t min_blocks = 1);
   void give_back_from_log(BandId band);
 
   BandView view(BandId band) const;
@@ -161,6 +163,7 @@ class BandTable {
     BandState state = BandState::kFree;
     Stream stream = Stream::kFresh;
     bool leased = false;
+    bool is_conventional = false;
     std::uint32_t blocks = 0;
     std::uint32_t pins = 0;
     std::uint64_t last_append = 0;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/log.h"
+#include "fs/format.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -85,7 +86,7 @@ Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const Moun
 }
 
 Result<> MountedVolume::start() {
-  store_->set_band_source({[this] { return bands_.take_for_log(); },
+  store_->set_band_source({[this] { return bands_.take_for_log(kMinBandBlocks); },
                            [this](BandId band) { bands_.give_back_from_log(band); }});
   TRY(recover_bands(device_, *store_, bands_, options_.read_only));
   TRY(inodes_.get(kRootInode));

@@ -15,7 +15,7 @@
 
 namespace lazyfs::crash {
 
-// A minute passes each time that somebody looks, so that everything is old at once, and runs repeat.
+// A minute passes each time that somebody looks: everything is old at once, and runs repeat.
 class QuickClock final : public Clock {
  public:
   Timestamp now() override { return {1'700'000'000 + ++looks_, 0}; }
@@ -35,7 +35,8 @@ struct Image {
 enum class Failures : std::uint8_t { kNone, kAllowed };
 // A fresh volume on an empty device, in which `setup` was done and which was then unmounted.
 // Operations of `setup` that fail are left out, if that is allowed.
-Image make_image(device::Device& device, const Workload& setup, Failures failures = Failures::kNone);
+Image make_image(device::Device& device, const Workload& setup,
+                 Failures failures = Failures::kNone);
 // The same on `bands` bands of `band_blocks` blocks.
 Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup,
                  Failures failures = Failures::kNone);
@@ -66,8 +67,8 @@ struct RunOptions {
 // Operations that fail, as they may, are left out. With a background, time is the machine's.
 Trace run(const Image& image, const Workload& workload, const RunOptions& options);
 
-// Something that a power cut after `op_count` ops may leave; `seed` chooses among them. Nothing when
-// it cannot be mounted.
+// Something that a power cut after `op_count` ops may leave; `seed` chooses among them. Nothing
+// when it cannot be mounted.
 std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count, std::uint64_t seed);
 
 // Carries one operation out on a volume that is as `model` says. Returns the inode that it made,

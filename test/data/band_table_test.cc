@@ -292,6 +292,18 @@ TEST_F(BandTableTest, GivesTheLogABandFromBelowOrAboveTheCentreAlone) {
   EXPECT_FALSE(table.take_for_log());
 }
 
+TEST(BandTableLogTest, GivesTheLogNoConventionalBandAndNoSmallOne) {
+  device::Geometry geometry = geometry_of(10);
+  geometry.band_kinds[5] = geometry.band_kinds[6] = device::BandKind::kConventional;
+  geometry.band_blocks[4] = 3;
+  BandTable table(geometry, kSuperBands, {});
+  EXPECT_EQ(table.take_for_log(4), BandId{3});
+  EXPECT_EQ(table.take_for_log(3), BandId{4});
+  EXPECT_EQ(table.take_for_log(4), BandId{7});
+  EXPECT_EQ(table.take_for_log(11), fail(Errc::kNoSpace));
+  EXPECT_EQ(table.check_invariants(), "");
+}
+
 TEST_F(BandTableTest, LeavesTheCollectorOneBandWhenTheLogAsks) {
   fill_all_but(2);
   EXPECT_TRUE(table.take_for_log());
