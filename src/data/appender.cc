@@ -81,20 +81,20 @@ std::optional<BandId> Appender::pick(const BandTable::OpenChoice& choice,
   return index ? candidates[*index].band : choice.free;
 }
 
-Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks) {
+Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks, bool anywhere) {
   MutexLock lock(mu_);
   for (;;) {
-    const bool anywhere = policy_ == Placement::kRandom;
-    const BandId free_from{anywhere ? static_cast<std::uint32_t>(random_() % bands_.band_count())
-                                    : 0};
-    const BandTable::OpenChoice choice = bands_.choices(stream, max_open_, free_from);
+    const BandId free_from{policy_ == Placement::kRandom
+                               ? static_cast<std::uint32_t>(random_() % bands_.band_count())
+                               : 0};
+    const BandTable::OpenChoice choice = bands_.choices(stream, max_open_, free_from, anywhere);
     const std::optional<BandId> band = pick(choice, want_blocks);
     if (band && bands_.lease(*band, stream)) {
       const BandView view = bands_.view(*band);
       return Lease(this, *band, static_cast<std::uint32_t>(view.counters.appended), view.blocks);
     }
     if (band) continue;  // the log took it, or the collector sealed it, a moment ago
-    if (!choice.others_leased || stream == Stream::kCollector) return fail(Errc::kNoSpace);
+    if (!choice.own_leased || stream == Stream::kCollector) return fail(Errc::kNoSpace);
     lease_ended_.wait(mu_);
   }
 }

@@ -62,8 +62,11 @@ class Appender {
 
   // Leases a band of the stream to append about `want_blocks`. Waits while all bands that would do
   // are leased to others; but not the collector, for whose work such a lease may be waiting. Error:
-  // kNoSpace when no band has room and none is free for this stream.
-  Result<Lease> lease(Stream stream, std::uint64_t want_blocks) EXCLUDES(mu_);
+  // kNoSpace when no band has room and none is free for this stream. With `anywhere` room in
+  // another stream's band will do, which mixes what dies at different times: for when cleaning has
+  // found nothing.
+  Result<Lease> lease(Stream stream, std::uint64_t want_blocks, bool anywhere = false)
+      EXCLUDES(mu_);
 
  private:
   friend class Lease;

@@ -104,7 +104,7 @@ void BandTable::set_bad(BandId id) {
 void BandTable::account_append(BandId id, std::uint32_t blocks, std::uint32_t live,
                                std::uint32_t records) {
   MutexLock lock(mu_);
-  const std::uint64_t now = ++appends_;
+  const std::uint64_t now = appends_ += std::max(blocks, 1u);
   change_locked(id, [&](Band& band) {
     CHECK(live <= blocks && band.counters.appended + blocks <= band.blocks);
     band.counters.appended += blocks;
@@ -132,8 +132,7 @@ SpaceCounts BandTable::space_locked() const {
   // Cleaning near the end pays only when some blocks stay dead: 1/32 beside the reserve's bands.
   const std::uint64_t log_at_most = (counts.total + log_blocks_) / kLogShare;
   const std::uint64_t log_growth = log_at_most > log_blocks_ ? log_at_most - log_blocks_ : 0;
-  counts.kept_back =
-      std::min(counts.total, reserve_blocks() + log_growth + counts.total / 32);
+  counts.kept_back = std::min(counts.total, reserve_blocks() + log_growth + counts.total / 32);
   const std::uint64_t taken = counts.live + counts.reserved + counts.kept_back;
   counts.available = counts.total > taken ? counts.total - taken : 0;
   return counts;
@@ -164,22 +163,19 @@ SpaceCounts BandTable::space() const {
 
 // ---- open bands ---------------------------------------------------------------------------------
 
-BandTable::OpenChoice BandTable::choices(Stream stream, std::uint32_t max_open,
-                                         BandId free_from) const {
+BandTable::OpenChoice BandTable::choices(Stream stream, std::uint32_t max_open, BandId free_from,
+                                         bool anywhere) const {
   MutexLock lock(mu_);
   OpenChoice choice;
   std::vector<BandView> of_others;
   std::uint32_t open = 0;
   for (const std::uint32_t i : open_) {
     const Band& band = bands_[i];
+    ++open;
     if (band.leased) {
-      ++open;
-      choice.others_leased = true;
-    } else if (band.stream != stream) {
-      of_others.push_back(view_locked(i));
+      choice.own_leased |= band.stream == stream;
     } else {
-      ++open;
-      choice.open.push_back(view_locked(i));
+      (band.stream == stream ? choice.open : of_others).push_back(view_locked(i));
     }
   }
   const std::uint32_t keep = stream == Stream::kCollector ? 0 : kReserveBands - 1;
@@ -187,7 +183,8 @@ BandTable::OpenChoice BandTable::choices(Stream stream, std::uint32_t max_open,
     const auto at = free_.lower_bound(free_from.value);
     choice.free = BandId{at == free_.end() ? *free_.begin() : *at};
   }
-  if (choice.open.empty() && !choice.free && !choice.others_leased) {
+  const bool may_mix = anywhere || stream == Stream::kCollector || open >= max_open;
+  if (choice.open.empty() && !choice.free && !choice.own_leased && may_mix) {
     choice.open = std::move(of_others);
   }
   return choice;
@@ -308,7 +305,7 @@ void BandTable::give_back_from_log(BandId id) {
 
 BandView BandTable::view_locked(std::uint32_t index) const {
   const Band& band = bands_[index];
-  return {BandId{index}, band.state, band.blocks, band.counters, band.last_append};
+  return {BandId{index}, band.state, band.blocks, band.counters, band.last_append, band.stream};
 }
 
 BandView BandTable::view(BandId band) const {
@@ -327,6 +324,14 @@ std::vector<BandView> BandTable::all() const {
 bool BandTable::is_data(BandId band) const {
   MutexLock lock(mu_);
   return band.value < bands_.size() && is_data(bands_[band.value].state);
+}
+
+bool BandTable::is_young(BandId id) const {
+  MutexLock lock(mu_);
+  if (id.value >= bands_.size()) return false;
+  const Band& band = bands_[id.value];
+  return band.last_append > 0 && band.stream != Stream::kCollector &&
+         (appends_ - band.last_append) < counts_.live / 2;
 }
 
 std::string BandTable::check_invariants() const {

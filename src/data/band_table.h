@@ -27,8 +27,14 @@ enum class BandState : std::uint8_t {
 };
 std::string to_string(BandState state);
 
-// What moves together dies together: each open band belongs to one stream.
-enum class Stream : std::uint8_t { kFresh, kCollector };
+// What comes together dies together: each open band belongs to one stream.
+enum class Stream : std::uint8_t {
+  kSmall,      // new data of small files
+  kLarge,      // new data of large files
+  kRewritten,  // what replaces data that was written a short while ago, and will be replaced soon
+  kCollector,  // what the collector has moved: it has lived longer than what was around it
+};
+inline constexpr std::size_t kUserStreams = 3;  // all but the collector's
 
 struct BandCounters {
   std::uint64_t appended = 0;  // blocks; where the next append goes
@@ -42,7 +48,9 @@ struct BandView {
   BandState state = BandState::kFree;
   std::uint32_t blocks = 0;
   BandCounters counters;
-  std::uint64_t last_append = 0;  // in appends to the whole table
+  std::uint64_t last_append =
+      0;  // blocks appended to the whole table by then; 0: not since the mount
+  Stream stream = Stream::kSmall;  // of the last append, when there was one
 };
 
 struct SpaceCounts {        // in blocks, of data bands
@@ -118,12 +126,14 @@ class BandTable {
   // ---- open bands; Appender is the only caller ----
   struct OpenChoice {
     std::vector<BandView> open;  // with room, not leased: of the stream, or else, when no band may
-                                 // be begun and nobody has one leased, of the other streams
+                                 // be begun and none of the stream is leased, of the others: for
+                                 // the collector, and for whom `anywhere` is
     std::optional<BandId> free;  // the free band to begin, when the caller may
-    bool others_leased = false;  // waiting may help
+    bool own_leased = false;     // waiting for the stream's own band may help
   };
   // `free_from`: the free band is the first from this one on, around the end.
-  OpenChoice choices(Stream stream, std::uint32_t max_open, BandId free_from = {}) const;
+  OpenChoice choices(Stream stream, std::uint32_t max_open, BandId free_from = {},
+                     bool anywhere = true) const;
   // Takes the band for one appender; false when somebody was faster. A free band becomes open; one
   // of another stream becomes this stream's.
   bool lease(BandId band, Stream stream);
@@ -154,6 +164,9 @@ class BandTable {
   std::vector<BandView> all() const;
   std::uint32_t band_count() const { return static_cast<std::uint32_t>(bands_.size()); }
   bool is_data(BandId band) const;
+  // Whether users have appended to the band a short while ago, measured in what was appended since:
+  // less than half of what is live.
+  bool is_young(BandId band) const;
   // For tests: the first invariant that is broken, or empty.
   std::string check_invariants() const;
 
@@ -161,7 +174,7 @@ class BandTable {
   friend class BandPin;
   struct Band {
     BandState state = BandState::kFree;
-    Stream stream = Stream::kFresh;
+    Stream stream = Stream::kSmall;
     bool leased = false;
     bool is_conventional = false;
     std::uint32_t blocks = 0;

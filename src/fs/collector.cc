@@ -10,7 +10,7 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr std::size_t kUnitBlocks = 2048;    // moved at a time: 8 MiB
+constexpr std::size_t kUnitBlocks = 2048;  // moved at a time: 8 MiB
 constexpr std::size_t kRecordsAScan = 64;
 constexpr std::size_t kErasedABatch = 1024;
 
@@ -26,10 +26,10 @@ struct Collector::Copy {
 
 Result<> erase_band_logs(meta::Store& store, BandId band) {
   for (;;) {
-    ASSIGN_OR_RETURN(const auto items,
-                     store.scan(meta::Key{band_owner(band), 0, 0},
-                                meta::Key{band_owner(band), 0xFF, meta::kMaxOffset},
-                                kErasedABatch + 1));
+    ASSIGN_OR_RETURN(
+        const auto items,
+        store.scan(meta::Key{band_owner(band), 0, 0},
+                   meta::Key{band_owner(band), 0xFF, meta::kMaxOffset}, kErasedABatch + 1));
     const bool last = items.size() <= kErasedABatch;
     meta::Batch batch;
     for (const meta::Item& item : items | std::views::take(kErasedABatch)) batch.erase(item.key);
@@ -69,7 +69,7 @@ Result<std::size_t> Collector::reset_empty_bands() {
 
 // ---- Moving -------------------------------------------------------------------------------------
 
-std::optional<BandId> Collector::pick(bool greedy) const {
+std::optional<BandId> Collector::pick(bool even_open) const {
   const auto views = core_.bands.all();
   std::uint64_t newest = 0;
   for (const data::BandView& view : views) newest = std::max(newest, view.last_append);
@@ -81,8 +81,8 @@ std::optional<BandId> Collector::pick(bool greedy) const {
     if (view.state == data::BandState::kFull) full.push_back(use);
     if (view.state == data::BandState::kOpen) open.push_back(use);
   }
-  const auto victim = greedy ? gc::pick_greedy(full) : gc::pick_cost_benefit(full);
-  if (victim || !greedy) return victim;
+  const auto victim = gc::pick_cost_benefit(full);
+  if (victim || !even_open) return victim;
   return gc::pick_greedy(open);  // partly written bands only when nothing else is left
 }
 
@@ -96,8 +96,8 @@ Result<std::vector<MappedExtent>> Collector::live_of(BandId band, const meta::It
   ASSIGN_OR_RETURN(auto extents,
                    read_extents(core_.store, record.inode, record.file_block, record.blocks));
   for (MappedExtent& extent : extents) {
-    const bool here = extent.extent.at.band == band &&
-                      extent.extent.append_record == append_item.key.offset;
+    const bool here =
+        extent.extent.at.band == band && extent.extent.append_record == append_item.key.offset;
     if (here) live.push_back(std::move(extent));
   }
   return live;
@@ -109,17 +109,17 @@ Result<> Collector::evacuate(BandId band) {
   std::vector<Copy> copies;
   std::size_t blocks = 0;
   for (;;) {
-    ASSIGN_OR_RETURN(const auto records,
-                     core_.store.scan(key_of(band, Kind::kAppendRecord, next_rba),
-                                      key_of(band, Kind::kAppendRecord, meta::kMaxOffset),
-                                      kRecordsAScan));
+    ASSIGN_OR_RETURN(
+        const auto records,
+        core_.store.scan(key_of(band, Kind::kAppendRecord, next_rba),
+                         key_of(band, Kind::kAppendRecord, meta::kMaxOffset), kRecordsAScan));
     for (const meta::Item& item : records) {
       InodeNo inode;
       ASSIGN_OR_RETURN(auto live, live_of(band, item, &inode));
       for (MappedExtent& extent : live) {
         AlignedBuffer bytes(std::size_t{extent.extent.blocks()} * kBlockBytes);
-        const auto read = data::read_verified(core_.device, extent.extent.at, extent.extent.crcs,
-                                              bytes.span());
+        const auto read =
+            data::read_verified(core_.device, extent.extent.at, extent.extent.crcs, bytes.span());
         if (!read) {
           unmovable_.insert(band);
           log::error("inode {} block {}: cannot be moved out of band {}: {}", inode.value,
@@ -151,8 +151,7 @@ Result<> Collector::move(std::vector<Copy>& copies) {
     // others.
     std::size_t end = at, blocks = 0;
     std::vector<device::Piece> pages;
-    while (end < copies.size() &&
-           blocks + copies[end].from.extent.blocks() <= lease.room()) {
+    while (end < copies.size() && blocks + copies[end].from.extent.blocks() <= lease.room()) {
       blocks += copies[end].from.extent.blocks();
       const std::span<const std::byte> bytes = copies[end].bytes.span();
       for (std::size_t i = 0; i < bytes.size(); i += kBlockBytes) {
@@ -165,12 +164,16 @@ Result<> Collector::move(std::vector<Copy>& copies) {
       if (room == 0) continue;
       Copy& whole = copies[at];
       const std::uint32_t rest = whole.from.extent.blocks() - room;
-      Copy tail{whole.inode, part_of(whole.from, room, rest),
-                AlignedBuffer(std::size_t{rest} * kBlockBytes), {}};
+      Copy tail{whole.inode,
+                part_of(whole.from, room, rest),
+                AlignedBuffer(std::size_t{rest} * kBlockBytes),
+                {}};
       std::ranges::copy(whole.bytes.span().subspan(std::size_t{room} * kBlockBytes),
                         tail.bytes.data());
-      Copy head{whole.inode, part_of(whole.from, 0, room),
-                AlignedBuffer(std::size_t{room} * kBlockBytes), {}};
+      Copy head{whole.inode,
+                part_of(whole.from, 0, room),
+                AlignedBuffer(std::size_t{room} * kBlockBytes),
+                {}};
       std::ranges::copy(whole.bytes.span().first(std::size_t{room} * kBlockBytes),
                         head.bytes.data());
       copies[at] = std::move(head);
@@ -206,8 +209,8 @@ Result<> Collector::record(std::span<Copy> copies, data::Lease& lease) {
     const bool there = inode && !(*inode)->gone;
     std::uint32_t done = 0;
     if (there) {
-      ASSIGN_OR_RETURN(const auto now, read_extents(core_.store, copy.inode,
-                                                    copy.from.file_block, blocks));
+      ASSIGN_OR_RETURN(const auto now,
+                       read_extents(core_.store, copy.inode, copy.from.file_block, blocks));
       for (const MappedExtent& extent : now) {
         const auto skip = static_cast<std::uint32_t>(extent.file_block - copy.from.file_block);
         const BandAddress was{copy.from.extent.at.band, copy.from.extent.at.rba + skip};
@@ -230,8 +233,8 @@ Result<> Collector::record(std::span<Copy> copies, data::Lease& lease) {
   return ok();
 }
 
-Result<bool> Collector::clean_locked(bool greedy) {
-  const auto victim = pick(greedy);
+Result<bool> Collector::clean_locked(bool even_open) {
+  const auto victim = pick(even_open);
   if (!victim) return false;
   if (!core_.bands.seal(*victim)) return false;
   TRY(evacuate(*victim));
@@ -240,9 +243,9 @@ Result<bool> Collector::clean_locked(bool greedy) {
   return true;
 }
 
-Result<bool> Collector::clean_one(bool greedy) {
+Result<bool> Collector::clean_one(bool even_open) {
   MutexLock lock(work_mu_);
-  return clean_locked(greedy);
+  return clean_locked(even_open);
 }
 
 bool Collector::make_room() {

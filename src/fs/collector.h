@@ -32,8 +32,8 @@ class Collector {
   // Resets the bands that hold nothing live, once a commit has made that durable. Returns how many.
   Result<std::size_t> reset_empty_bands() EXCLUDES(work_mu_);
   // Cleans the best victim, whole, and resets it. False when no band is worth it.
-  // `greedy`: the band with the most dead blocks, for when space is short.
-  Result<bool> clean_one(bool greedy) EXCLUDES(work_mu_);
+  // `even_open`: partly written bands too, when no other has dead blocks; for when space is short.
+  Result<bool> clean_one(bool even_open) EXCLUDES(work_mu_);
   // For writers that find no band to append to. False when nothing could be freed.
   bool make_room() EXCLUDES(work_mu_);
 
@@ -41,8 +41,8 @@ class Collector {
   struct Copy;  // a live run and where it was copied to
 
   Result<std::size_t> reset_locked() REQUIRES(work_mu_);
-  Result<bool> clean_locked(bool greedy) REQUIRES(work_mu_);
-  std::optional<BandId> pick(bool greedy) const REQUIRES(work_mu_);
+  Result<bool> clean_locked(bool even_open) REQUIRES(work_mu_);
+  std::optional<BandId> pick(bool even_open) const REQUIRES(work_mu_);
   Result<> evacuate(BandId band) REQUIRES(work_mu_);
   Result<std::vector<MappedExtent>> live_of(BandId band, const meta::Item& append_item,
                                             InodeNo* inode) const;

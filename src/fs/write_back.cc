@@ -1,6 +1,7 @@
 #include "fs/write_back.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -20,15 +21,43 @@ WriteBackToken::~WriteBackToken() {
   inode_->write_back_done.notify_all();
 }
 
+// A frozen page and where it belongs in its file.
+struct WriteBack::Page {
+  std::uint64_t file_block = 0;
+  device::Piece bytes;
+};
+
+// Blocks of one inode that go to one stream, in the order of the file.
+struct WriteBack::Part {
+  std::vector<Page> pages;
+  std::size_t recorded = 0;  // of these, in the map already
+
+  // The first block that is not in the map once `recorded` of them are.
+  std::uint64_t next_block(std::size_t recorded_pages) const {
+    return recorded_pages < pages.size() ? pages[recorded_pages].file_block : meta::kMaxOffset;
+  }
+};
+
 struct WriteBack::Member {
   InodeRef inode;
   WriteBackToken token;
-  std::vector<data::DirtyRun> runs;
-  std::uint64_t size = 0;    // of the file when the runs were frozen
-  std::size_t blocks = 0;    // pages of all runs
-  std::size_t recorded = 0;  // of these, in the map already
+  std::uint64_t size = 0;                      // of the file when its pages were frozen
+  std::array<Part, data::kUserStreams> parts;  // by stream
+
+  Part& part(data::Stream stream) { return parts[static_cast<std::size_t>(stream)]; }
+  std::size_t blocks() const {
+    std::size_t sum = 0;
+    for (const Part& p : parts) sum += p.pages.size();
+    return sum;
+  }
+  std::size_t recorded() const {
+    std::size_t sum = 0;
+    for (const Part& p : parts) sum += p.recorded;
+    return sum;
+  }
 };
 
+// Consecutive file blocks that one append has placed.
 struct WriteBack::Segment {
   std::uint64_t file_block = 0;
   BandAddress at;
@@ -37,23 +66,14 @@ struct WriteBack::Segment {
 
 namespace {
 
-// The file block of the page number `page` of these runs.
-std::uint64_t file_block_of(const std::vector<data::DirtyRun>& runs, std::size_t page) {
-  for (const data::DirtyRun& run : runs) {
-    if (page < run.pages.size()) return run.first_block + page;
-    page -= run.pages.size();
-  }
-  return meta::kMaxOffset;
-}
+constexpr std::uint64_t kLargeFileBytes = 1
+                                          << 20;  // what is larger seldom dies with what is smaller
 
-// How many of the pages from `page` on belong to the same run.
-std::size_t rest_of_run(const std::vector<data::DirtyRun>& runs, std::size_t page) {
-  for (const data::DirtyRun& run : runs) {
-    if (page < run.pages.size()) return run.pages.size() - page;
-    page -= run.pages.size();
-  }
-  return 0;
-}
+// What was rewritten shortly before goes first: those blocks are in the map, so that the file's end
+// moves only when all new blocks before it are recorded too.
+constexpr data::Stream kOrder[] = {data::Stream::kRewritten, data::Stream::kSmall,
+                                   data::Stream::kLarge};
+static_assert(std::size(kOrder) == data::kUserStreams);
 
 }  // namespace
 
@@ -100,30 +120,74 @@ Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_bl
   }
   ASSIGN_OR_RETURN(const bool done, write_inline(*inode));
   if (done) return 0;
-  Member member{
-      inode, std::move(token), inode->buffer->begin_writing(max_blocks), inode->record.size, 0, 0};
-  for (const data::DirtyRun& run : member.runs) member.blocks += run.pages.size();
-  const std::size_t blocks = member.blocks;
+  Member member{inode, std::move(token), inode->record.size, {}};
+  for (const data::DirtyRun& run : inode->buffer->begin_writing(max_blocks)) {
+    const auto sorted = sort_by_stream(*inode, run, member);
+    if (sorted) continue;
+    inode->buffer->abort_writing();  // nothing was overwritten meanwhile: no page was given back
+    return fail(sorted.error());
+  }
+  const std::size_t blocks = member.blocks();
   group.push_back(std::move(member));
   return blocks;
 }
 
-// ---- Appending ----------------------------------------------------------------------------------
+// What replaces young data is likely to be replaced soon too, and keeps apart from what stays.
+Result<> WriteBack::sort_by_stream(Inode& inode, const data::DirtyRun& run, Member& member) {
+  const bool is_large = inode.record.size >= kLargeFileBytes;
+  std::vector<data::Stream> streams(run.pages.size(),
+                                    is_large ? data::Stream::kLarge : data::Stream::kSmall);
+  if (inode.record.blocks > 0) {
+    ASSIGN_OR_RETURN(const auto replaced,
+                     read_extents(core_.store, inode.no, run.first_block, run.pages.size()));
+    for (const MappedExtent& extent : replaced) {
+      if (!core_.bands.is_young(extent.extent.at.band)) continue;
+      const auto first = streams.begin() + (extent.file_block - run.first_block);
+      std::fill_n(first, extent.extent.blocks(), data::Stream::kRewritten);
+    }
+  }
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    member.part(streams[i]).pages.push_back({run.first_block + i, run.pages[i]});
+  }
+  return ok();
+}
+
+// ---- Recording ----------------------------------------------------------------------------------
 
 // Maps newly written segments of one inode, as one batch unless that would be too large for the
 // log.
-Result<> WriteBack::record(Member& member, std::span<const Segment> segments) {
-  Result<> done = record_at_once(member, segments);
+Result<> WriteBack::record(Member& member, Part& part, std::span<const Segment> segments) {
+  Result<> done = record_at_once(member, part, segments);
   // Cleaning empties bands for the log to grow into, and logs of bands that take its space.
   while (!done && done.error() == Errc::kLogFull && !core_.store.failed() && make_room_()) {
-    done = record_at_once(member, segments);
+    done = record_at_once(member, part, segments);
   }
   if (done || done.error() != Errc::kBatchTooLarge || segments.size() == 1) return done;
-  TRY(record(member, segments.first(segments.size() / 2)));
-  return record(member, segments.subspan(segments.size() / 2));
+  TRY(record(member, part, segments.first(segments.size() / 2)));
+  return record(member, part, segments.subspan(segments.size() / 2));
 }
 
-Result<> WriteBack::record_at_once(Member& member, std::span<const Segment> segments) {
+// The size that the tree may show once `blocks` more of the part are recorded, the last one before
+// `recorded_end` (I5).
+std::uint64_t WriteBack::safe_size(const Member& member, const Part& part, std::size_t blocks,
+                                   std::uint64_t recorded_end) {
+  const Inode& inode = *member.inode;
+  std::uint64_t next = meta::kMaxOffset;  // the first frozen block that is not recorded
+  for (const Part& p : member.parts) {
+    next = std::min(next, p.next_block(p.recorded + (&p == &part ? blocks : 0)));
+  }
+  // Frozen blocks were the lowest dirty ones: all data up to the last recorded one is in the tree
+  // as it was then, whatever was written since, unless a frozen one before it is not.
+  const std::uint64_t frozen =
+      std::min(member.size, std::min(next, recorded_end) * std::uint64_t{kBlockBytes});
+  if (const auto dirty = inode.buffer->first_dirty()) next = std::min(next, *dirty);
+  const std::uint64_t size = inode.record.size;
+  const std::uint64_t safe =
+      next > size / kBlockBytes ? size : std::min(size, next * std::uint64_t{kBlockBytes});
+  return std::max({inode.tree_size, safe, frozen});
+}
+
+Result<> WriteBack::record_at_once(Member& member, Part& part, std::span<const Segment> segments) {
   Inode& inode = *member.inode;
   WriterLock lock(inode.mu);
   MapChange change(core_.store, inode.no);
@@ -137,21 +201,10 @@ Result<> WriteBack::record_at_once(Member& member, std::span<const Segment> segm
     blocks += extent.blocks();
     covers_block_0 |= segment.file_block == 0;
   }
-  InodeRecord record = inode.record;
-  record.blocks += static_cast<std::uint64_t>(change.blocks_delta());
-  // All data below the first block that is not recorded yet is in the tree (I5).
-  std::uint64_t safe_block = file_block_of(member.runs, member.recorded + blocks);
-  if (const auto dirty = inode.buffer->first_dirty()) safe_block = std::min(safe_block, *dirty);
-  const std::uint64_t safe_size = safe_block > record.size / kBlockBytes
-                                      ? record.size
-                                      : std::min(record.size, safe_block * kBlockBytes);
-  // Blocks that were frozen were the lowest dirty ones, so all data up to the last recorded one is
-  // in the tree as it was then, whatever was written since.
-  const std::uint64_t recorded_end = segments.back().file_block + segments.back().crcs.size();
-  const std::uint64_t frozen_size = std::min(member.size, recorded_end * kBlockBytes);
-  const std::uint64_t tree_size = std::max({inode.tree_size, safe_size, frozen_size});
-  InodeRecord item = record;
-  item.size = tree_size;
+  InodeRecord item = inode.record;
+  item.blocks += static_cast<std::uint64_t>(change.blocks_delta());
+  item.size =
+      safe_size(member, part, blocks, segments.back().file_block + segments.back().crcs.size());
   batch.put(key_of(inode.no, Kind::kInode), encode(item));
   if (covers_block_0 && !(inode.inline_known && inode.inline_bytes == 0)) {
     batch.erase(key_of(inode.no, Kind::kInline));
@@ -162,89 +215,92 @@ Result<> WriteBack::record_at_once(Member& member, std::span<const Segment> segm
   TRY(core_.store.apply(batch));
 
   change.account(core_.bands);
-  inode.record.blocks = record.blocks;
-  inode.tree_size = tree_size;
-  inode.record_dirty = tree_size != inode.record.size;
+  inode.record.blocks = item.blocks;
+  inode.tree_size = item.size;
+  inode.record_dirty = item.size != inode.record.size;
   if (covers_block_0) {
     inode.inline_known = true;
     inode.inline_bytes = 0;
   }
   ++inode.map_version;
-  member.recorded += blocks;
+  part.recorded += blocks;
   return ok();
 }
 
-// Appends pages of the group, of which `first_page` is the number of the first, to one band, and
-// records them. Returns how many were done.
-Result<std::size_t> WriteBack::append_once(std::vector<Member>& group,
-                                           std::span<const device::Piece> pages,
-                                           std::size_t first_page) {
-  ASSIGN_OR_RETURN(data::Lease lease, core_.appender.lease(data::Stream::kFresh, pages.size()));
-  if (lease.room() == 0) return 0;
-  ASSIGN_OR_RETURN(const data::Placed placed, lease.append(pages));
-  core_.counters.user_blocks += placed.blocks();
+// ---- Appending ----------------------------------------------------------------------------------
 
-  std::size_t done = 0;       // pages of this append recorded so far
-  std::size_t member_at = 0;  // number of the member's first page in the group
-  for (Member& member : group) {
-    const std::size_t member_end = member_at + member.blocks;
-    std::vector<Segment> segments;
-    std::size_t planned = member.recorded;
-    std::size_t used = done;
-    while (used < placed.blocks() && first_page + used < member_end &&
-           first_page + used >= member_at) {
-      const std::size_t count = std::min({rest_of_run(member.runs, planned), placed.blocks() - used,
-                                          std::size_t{kMaxExtentBlocks}});
-      segments.push_back({file_block_of(member.runs, planned),
-                          {placed.at.band, placed.at.rba + static_cast<std::uint32_t>(used)},
-                          std::span(placed.crcs).subspan(used, count)});
-      planned += count;
-      used += count;
-    }
+// The next `count` pages of the part, as the append has placed them from its block `first` on.
+std::vector<WriteBack::Segment> WriteBack::segments_of(const Part& part, std::size_t count,
+                                                       const data::Placed& placed,
+                                                       std::size_t first) {
+  std::vector<Segment> segments;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t block = part.pages[part.recorded + i].file_block;
     if (!segments.empty()) {
-      TRY(record(member, segments));
-      lease.recorded(static_cast<std::uint32_t>(used - done));
-      done = used;
+      Segment& last = segments.back();
+      const std::size_t length = last.crcs.size();
+      if (last.file_block + length == block && length < kMaxExtentBlocks) {
+        last.crcs = std::span(last.crcs.data(), length + 1);
+        continue;
+      }
     }
-    member_at = member_end;
+    segments.push_back({block,
+                        {placed.at.band, placed.at.rba + static_cast<std::uint32_t>(first + i)},
+                        std::span(placed.crcs).subspan(first + i, 1)});
   }
-  CHECK(done == placed.blocks());
-  return done;
+  return segments;
 }
 
-Result<> WriteBack::append_group(std::vector<Member>& group) {
-  std::vector<device::Piece> pages;
-  for (const Member& member : group) {
-    for (const data::DirtyRun& run : member.runs) {
-      pages.insert(pages.end(), run.pages.begin(), run.pages.end());
-    }
+// Appends pages, the first ones of the group's parts that are not recorded, to one band, and
+// records them.
+Result<> WriteBack::append_once(std::vector<Member>& group, data::Stream stream,
+                                std::span<const device::Piece> pages, bool anywhere) {
+  ASSIGN_OR_RETURN(data::Lease lease, core_.appender.lease(stream, pages.size(), anywhere));
+  if (lease.room() == 0) return ok();
+  ASSIGN_OR_RETURN(const data::Placed placed, lease.append(pages));
+  core_.counters.user_blocks += placed.blocks();
+  std::size_t done = 0;
+  for (Member& member : group) {
+    Part& part = member.part(stream);
+    const std::size_t count = std::min(part.pages.size() - part.recorded, placed.blocks() - done);
+    if (count == 0) continue;
+    TRY(record(member, part, segments_of(part, count, placed, done)));
+    lease.recorded(static_cast<std::uint32_t>(count));
+    done += count;
   }
-  std::size_t at = 0;
+  CHECK(done == placed.blocks());
+  return ok();
+}
+
+Result<> WriteBack::append_stream(std::vector<Member>& group, data::Stream stream) {
   int failures = 0;
-  while (at < pages.size()) {
-    const auto done = append_once(group, std::span(pages).subspan(at), at);
-    if (done) {
-      at += *done;
-      continue;
+  bool anywhere = false;
+  for (;;) {
+    std::vector<device::Piece> pages;
+    for (Member& member : group) {
+      const Part& part = member.part(stream);
+      for (std::size_t i = part.recorded; i < part.pages.size(); ++i) {
+        pages.push_back(part.pages[i].bytes);
+      }
     }
+    if (pages.empty()) return ok();
+    const auto done = append_once(group, stream, pages, anywhere);
+    if (done) continue;
     const bool no_band = done.error() == Errc::kNoSpace;
     if (no_band && make_room_()) continue;
+    if (no_band && !std::exchange(anywhere, true)) continue;
     // A band that fails is set aside by the lease; another one may do.
     constexpr int kMaxFailures = 8;
     if (no_band || core_.store.failed() || ++failures >= kMaxFailures) return fail(done.error());
-    std::size_t recorded = 0;
-    for (const Member& member : group) recorded += member.recorded;
-    at = recorded;
   }
-  return ok();
 }
 
-void WriteBack::finish(Member& member, bool good, Errc error) {
+void WriteBack::finish(Member& member, Errc error) {
   Inode& inode = *member.inode;
   WriterLock lock(inode.mu);
-  if (good) {
+  if (member.recorded() == member.blocks()) {
     inode.buffer->finish_writing();
-    core_.bands.release(member.blocks);
+    core_.bands.release(member.blocks());
   } else {
     const std::uint64_t before = inode.buffer->dirty_blocks();
     inode.buffer->abort_writing();
@@ -261,11 +317,11 @@ void WriteBack::finish(Member& member, bool good, Errc error) {
 
 Result<> WriteBack::flush_group(std::vector<Member>& group) {
   if (group.empty()) return ok();
-  const Result<> done = append_group(group);
-  for (Member& member : group) {
-    const bool good = member.recorded == member.blocks;
-    finish(member, good, done ? Errc::kDeviceWrite : done.error());
+  Result<> done = ok();
+  for (const data::Stream stream : kOrder) {
+    if (done) done = append_stream(group, stream);
   }
+  for (Member& member : group) finish(member, done ? Errc::kDeviceWrite : done.error());
   group.clear();  // gives the tokens back
   progress_();
   return done;

@@ -45,19 +45,27 @@ class WriteBack {
 
  private:
   static constexpr std::size_t kGroupBlocks = 2048;  // 8 MiB an append
-  struct Member;   // one inode of a group
-  struct Segment;  // consecutive file blocks of a member that one append has placed
+  struct Page;
+  struct Part;
+  struct Member;  // one inode of a group
+  struct Segment;
 
   Result<std::size_t> collect(const InodeRef& inode, std::size_t max_blocks,
                               std::vector<Member>& group);
   Result<> put_record(Inode& inode) REQUIRES(inode.mu);
   Result<bool> write_inline(Inode& inode) REQUIRES(inode.mu);
-  Result<> append_group(std::vector<Member>& group);
-  Result<std::size_t> append_once(std::vector<Member>& group, std::span<const device::Piece> pages,
-                                  std::size_t first_page);
-  Result<> record(Member& member, std::span<const Segment> segments);
-  Result<> record_at_once(Member& member, std::span<const Segment> segments);
-  void finish(Member& member, bool good, Errc error);
+  Result<> sort_by_stream(Inode& inode, const data::DirtyRun& run, Member& member)
+      REQUIRES(inode.mu);
+  Result<> record(Member& member, Part& part, std::span<const Segment> segments);
+  Result<> record_at_once(Member& member, Part& part, std::span<const Segment> segments);
+  static std::uint64_t safe_size(const Member& member, const Part& part, std::size_t blocks,
+                                 std::uint64_t recorded_end);
+  static std::vector<Segment> segments_of(const Part& part, std::size_t count,
+                                          const data::Placed& placed, std::size_t first);
+  Result<> append_once(std::vector<Member>& group, data::Stream stream,
+                       std::span<const device::Piece> pages, bool anywhere);
+  Result<> append_stream(std::vector<Member>& group, data::Stream stream);
+  void finish(Member& member, Errc error);
   Result<> flush_group(std::vector<Member>& group);
 
   const Core& core_;

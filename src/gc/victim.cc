@@ -1,6 +1,9 @@
 #include "gc/victim.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <vector>
 
 namespace lazyfs::gc {
 namespace {
@@ -25,7 +28,18 @@ std::optional<BandId> pick_greedy(std::span<const BandUse> bands) {
 }
 
 std::optional<BandId> pick_cost_benefit(std::span<const BandUse> bands) {
-  return best(bands, [](const BandUse& b) {
+  std::uint64_t written = 0, dead = 0;
+  for (const BandUse& b : bands) {
+    written += b.written_blocks;
+    dead += b.written_blocks - b.live_blocks;
+  }
+  std::vector<BandUse> worth_it;
+  std::ranges::copy_if(bands, std::back_inserter(worth_it), [&](const BandUse& b) {
+    const auto band_dead = static_cast<double>(b.written_blocks - b.live_blocks);
+    return 2 * band_dead * static_cast<double>(written) >=
+           static_cast<double>(dead) * static_cast<double>(b.written_blocks);
+  });
+  return best(std::span<const BandUse>(worth_it), [](const BandUse& b) {
     const double u = static_cast<double>(b.live_blocks) / static_cast<double>(b.written_blocks);
     return (1 - u) * static_cast<double>(b.age + 1) / (1 + u);
   });

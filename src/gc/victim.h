@@ -25,8 +25,9 @@ struct BandUse {
 std::optional<BandId> pick_greedy(std::span<const BandUse> bands);
 
 // The band whose cleaning pays most when young data is likely to die by itself: (1 - u) age / (1 +
-// u), u the live share (LFS, Rosenblum and Ousterhout 1992, section 3.5). nullopt when no band has
-// dead blocks.
+// u), u the live share (LFS, Rosenblum and Ousterhout 1992, section 3.5). Bands whose dead share is
+// less than half of all the bands' are left alone, however old. nullopt when no band has dead
+// blocks.
 std::optional<BandId> pick_cost_benefit(std::span<const BandUse> bands);
 
 // The end of a band: its last run of dead blocks ("hole") and the live blocks behind it, up to the

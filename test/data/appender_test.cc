@@ -46,7 +46,7 @@ class AppenderTest : public testing::Test {
 };
 
 TEST_F(AppenderTest, AppendsWhereTheLastAppendEnded) {
-  const auto first = append_once(Stream::kFresh, 1), second = append_once(Stream::kFresh, 2);
+  const auto first = append_once(Stream::kSmall, 1), second = append_once(Stream::kSmall, 2);
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->at, (BandAddress{kFirst, 0}));
   EXPECT_EQ(second->at, (BandAddress{kFirst, 1}));
@@ -54,7 +54,7 @@ TEST_F(AppenderTest, AppendsWhereTheLastAppendEnded) {
 }
 
 TEST_F(AppenderTest, AppendsNoMoreThanTheBandHasRoomFor) {
-  auto lease = appender.lease(Stream::kFresh, 6);
+  auto lease = appender.lease(Stream::kSmall, 6);
   ASSERT_TRUE(lease);
   const auto placed = append(*lease, 6);
   ASSERT_TRUE(placed);
@@ -63,21 +63,21 @@ TEST_F(AppenderTest, AppendsNoMoreThanTheBandHasRoomFor) {
 }
 
 TEST_F(AppenderTest, BeginsABandWhenTheLastIsFull) {
-  ASSERT_TRUE(append_once(Stream::kFresh, kBandBlocks));
+  ASSERT_TRUE(append_once(Stream::kSmall, kBandBlocks));
   EXPECT_EQ(table.view(kFirst).state, BandState::kFull);
-  const auto next = append_once(Stream::kFresh, 1);
+  const auto next = append_once(Stream::kSmall, 1);
   ASSERT_TRUE(next);
   EXPECT_EQ(next->at, (BandAddress{BandId{4}, 0}));
 }
 
 TEST_F(AppenderTest, KeepsStreamsApart) {
-  const auto fresh = append_once(Stream::kFresh, 1), moved = append_once(Stream::kCollector, 1);
+  const auto fresh = append_once(Stream::kSmall, 1), moved = append_once(Stream::kCollector, 1);
   ASSERT_TRUE(fresh && moved);
   EXPECT_NE(fresh->at.band, moved->at.band);
 }
 
 TEST_F(AppenderTest, GivesAppendersAtTheSameTimeDifferentBands) {
-  auto first = appender.lease(Stream::kFresh, 1), second = appender.lease(Stream::kFresh, 1);
+  auto first = appender.lease(Stream::kSmall, 1), second = appender.lease(Stream::kSmall, 1);
   ASSERT_TRUE(first && second);
   const auto a = append(*first, 1), b = append(*second, 1);
   ASSERT_TRUE(a && b);
@@ -86,7 +86,7 @@ TEST_F(AppenderTest, GivesAppendersAtTheSameTimeDifferentBands) {
 
 TEST_F(AppenderTest, ReadsBackWhatItChecksummed) {
   std::memset(page.data(), 0x5A, page.size());
-  const auto placed = append_once(Stream::kFresh, 2);
+  const auto placed = append_once(Stream::kSmall, 2);
   ASSERT_TRUE(placed);
   AlignedBuffer read(2 * kBlockBytes);
   EXPECT_EQ(read_verified(device, placed->at, placed->crcs, read.span()), ok());
@@ -98,16 +98,16 @@ TEST_F(AppenderTest, ReadsBackWhatItChecksummed) {
 
 TEST_F(AppenderTest, SetsABandAsideWhoseAppendFailed) {
   device.fail_nth(device::Call::kAppend, 1, {.error = Errc::kDeviceWrite, .blocks_done = 1});
-  EXPECT_EQ(append_once(Stream::kFresh, 2).error(), Errc::kDeviceWrite);
+  EXPECT_EQ(append_once(Stream::kSmall, 2).error(), Errc::kDeviceWrite);
   EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
-  const auto next = append_once(Stream::kFresh, 2);
+  const auto next = append_once(Stream::kSmall, 2);
   ASSERT_TRUE(next);
   EXPECT_EQ(next->at.band, BandId{4});
 }
 
 TEST_F(AppenderTest, SetsABandAsideWhoseAppendWasNotRecorded) {
   {
-    auto lease = appender.lease(Stream::kFresh, 1);
+    auto lease = appender.lease(Stream::kSmall, 1);
     ASSERT_TRUE(lease);
     const std::vector<device::Piece> pieces(1, page.span());
     ASSERT_TRUE(lease->append(pieces));
@@ -116,18 +116,20 @@ TEST_F(AppenderTest, SetsABandAsideWhoseAppendWasNotRecorded) {
 }
 
 TEST_F(AppenderTest, HasNoSpaceForUsersWhenOnlyTheReserveIsFree) {
-  while (table.space().free_bands > 2) ASSERT_TRUE(append_once(Stream::kFresh, kBandBlocks));
-  EXPECT_EQ(appender.lease(Stream::kFresh, 1).error(), Errc::kNoSpace);
+  while (table.space().free_bands > 2) ASSERT_TRUE(append_once(Stream::kSmall, kBandBlocks));
+  EXPECT_EQ(appender.lease(Stream::kSmall, 1).error(), Errc::kNoSpace);
   EXPECT_TRUE(append_once(Stream::kCollector, 1));
-  EXPECT_TRUE(append_once(Stream::kFresh, 1));  // the room behind the collector's block
+  // Not behind the collector's block, unless nothing else is left.
+  EXPECT_EQ(appender.lease(Stream::kSmall, 1).error(), Errc::kNoSpace);
+  EXPECT_TRUE(appender.lease(Stream::kSmall, 1, true));
 }
 
 TEST_F(AppenderTest, WaitsForTheEndOfALeaseWhenNothingElseIsLeft) {
-  while (table.space().free_bands > 3) ASSERT_TRUE(append_once(Stream::kFresh, kBandBlocks));
-  ASSERT_TRUE(append_once(Stream::kFresh, 1));
-  std::optional<Lease> held = *appender.lease(Stream::kFresh, 1);
+  while (table.space().free_bands > 3) ASSERT_TRUE(append_once(Stream::kSmall, kBandBlocks));
+  ASSERT_TRUE(append_once(Stream::kSmall, 1));
+  std::optional<Lease> held = *appender.lease(Stream::kSmall, 1);
   Result<Placed> placed = fail(Errc::kInvalid);
-  std::jthread waiter([&] { placed = append_once(Stream::kFresh, 1); });
+  std::jthread waiter([&] { placed = append_once(Stream::kSmall, 1); });
   held.reset();
   waiter.join();
   ASSERT_TRUE(placed);
@@ -139,7 +141,7 @@ TEST_F(AppenderTest, RandomPlacementBeginsBandsAnywhere) {
   Appender random(device, table, Placement::kRandom, [&number] { return number += 7; });
   std::set<BandId> bands;
   for (int i = 0; i < 3; ++i) {
-    auto lease = random.lease(Stream::kFresh, kBandBlocks);
+    auto lease = random.lease(Stream::kSmall, kBandBlocks);
     ASSERT_TRUE(lease);
     const auto placed = append(*lease, kBandBlocks);
     ASSERT_TRUE(placed);
@@ -153,11 +155,11 @@ TEST_F(AppenderTest, MayOpenHalfOfTheBandsThatTheDeviceAllows) {
   device::MemoryDevice small(memory->geometry(), {.max_open_bands = 4});
   Appender few(small, table, Placement::kFirstFit, [] { return 0; });
   {
-    auto first = few.lease(Stream::kFresh, 1), second = few.lease(Stream::kFresh, 1);
+    auto first = few.lease(Stream::kSmall, 1), second = few.lease(Stream::kSmall, 1);
     ASSERT_TRUE(first && second);
-    const auto choice = table.choices(Stream::kFresh, 2);
+    const auto choice = table.choices(Stream::kSmall, 2);
     EXPECT_FALSE(choice.free);
-    EXPECT_TRUE(choice.others_leased);
+    EXPECT_TRUE(choice.own_leased);
   }
   EXPECT_EQ(table.space().free_bands, kBands - 3);
 }

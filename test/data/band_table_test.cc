@@ -34,7 +34,7 @@ class BandTableTest : public testing::Test {
   ~BandTableTest() override { EXPECT_EQ(table.check_invariants(), ""); }
 
   // A lease with one append of `blocks`, all live.
-  void append(BandId band, std::uint32_t blocks, Stream stream = Stream::kFresh) {
+  void append(BandId band, std::uint32_t blocks, Stream stream = Stream::kSmall) {
     ASSERT_TRUE(table.lease(band, stream));
     table.account_append(band, blocks, blocks, 1);
     table.end_lease(band, false, false);
@@ -124,16 +124,16 @@ TEST_F(BandTableTest, ReservesWhatIsAvailableAndNoBlockMore) {
 // ---- leases -------------------------------------------------------------------------------------
 
 TEST_F(BandTableTest, LeasesABandToOneOnly) {
-  EXPECT_TRUE(table.lease(kFirst, Stream::kFresh));
-  EXPECT_FALSE(table.lease(kFirst, Stream::kFresh));
-  EXPECT_TRUE(table.choices(Stream::kFresh, kMaxOpen).others_leased);
+  EXPECT_TRUE(table.lease(kFirst, Stream::kSmall));
+  EXPECT_FALSE(table.lease(kFirst, Stream::kSmall));
+  EXPECT_TRUE(table.choices(Stream::kSmall, kMaxOpen).own_leased);
   table.end_lease(kFirst, false, false);
-  EXPECT_TRUE(table.lease(kFirst, Stream::kFresh));
+  EXPECT_TRUE(table.lease(kFirst, Stream::kSmall));
   table.end_lease(kFirst, false, false);
 }
 
 TEST_F(BandTableTest, ALeaseWithoutAppendsLeavesTheBandFree) {
-  ASSERT_TRUE(table.lease(kFirst, Stream::kFresh));
+  ASSERT_TRUE(table.lease(kFirst, Stream::kSmall));
   EXPECT_EQ(table.view(kFirst).state, BandState::kOpen);
   table.end_lease(kFirst, false, false);
   EXPECT_EQ(table.view(kFirst).state, BandState::kFree);
@@ -142,7 +142,7 @@ TEST_F(BandTableTest, ALeaseWithoutAppendsLeavesTheBandFree) {
 TEST_F(BandTableTest, ABandIsFullWhenWrittenToItsEndOrSealed) {
   append(kFirst, kBandBlocks);
   EXPECT_EQ(table.view(kFirst).state, BandState::kFull);
-  EXPECT_FALSE(table.lease(kFirst, Stream::kFresh));
+  EXPECT_FALSE(table.lease(kFirst, Stream::kSmall));
   append(kLast, 1);
   EXPECT_TRUE(table.seal(kLast));
   EXPECT_EQ(table.view(kLast).state, BandState::kFull);
@@ -150,46 +150,46 @@ TEST_F(BandTableTest, ABandIsFullWhenWrittenToItsEndOrSealed) {
 
 TEST_F(BandTableTest, SealsNoLeasedAndNoFreeBand) {
   EXPECT_FALSE(table.seal(kFirst));
-  ASSERT_TRUE(table.lease(kFirst, Stream::kFresh));
+  ASSERT_TRUE(table.lease(kFirst, Stream::kSmall));
   EXPECT_FALSE(table.seal(kFirst));
   table.end_lease(kFirst, false, false);
 }
 
 TEST_F(BandTableTest, SetsABandAsideWhoseAppendFailed) {
-  ASSERT_TRUE(table.lease(kFirst, Stream::kFresh));
+  ASSERT_TRUE(table.lease(kFirst, Stream::kSmall));
   table.end_lease(kFirst, false, true);
   EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
-  EXPECT_FALSE(table.lease(kFirst, Stream::kFresh));
+  EXPECT_FALSE(table.lease(kFirst, Stream::kSmall));
 }
 
 TEST_F(BandTableTest, OffersTheStreamsOwnOpenBandsAndTheFirstFreeOne) {
   append(BandId{4}, 1);
   append(BandId{5}, 1, Stream::kCollector);
-  const BandTable::OpenChoice choice = table.choices(Stream::kFresh, kMaxOpen);
+  const BandTable::OpenChoice choice = table.choices(Stream::kSmall, kMaxOpen);
   ASSERT_EQ(choice.open.size(), 1u);
   EXPECT_EQ(choice.open[0].band, BandId{4});
   EXPECT_EQ(choice.free, kFirst);
-  EXPECT_FALSE(choice.others_leased);
+  EXPECT_FALSE(choice.own_leased);
 }
 
 TEST_F(BandTableTest, OffersTheFreeBandFromAGivenOneOnAroundTheEnd) {
-  EXPECT_EQ(table.choices(Stream::kFresh, kMaxOpen, BandId{7}).free, BandId{7});
-  EXPECT_EQ(table.choices(Stream::kFresh, kMaxOpen, kLast).free, kLast);
+  EXPECT_EQ(table.choices(Stream::kSmall, kMaxOpen, BandId{7}).free, BandId{7});
+  EXPECT_EQ(table.choices(Stream::kSmall, kMaxOpen, kLast).free, kLast);
   append(kLast, 1);
-  EXPECT_EQ(table.choices(Stream::kFresh, kMaxOpen, kLast).free, kFirst);
+  EXPECT_EQ(table.choices(Stream::kSmall, kMaxOpen, kLast).free, kFirst);
 }
 
 TEST_F(BandTableTest, OffersNoFreeBandWhenEnoughAreOpen) {
   append(BandId{4}, 1);
-  EXPECT_TRUE(table.choices(Stream::kFresh, 2).free);
-  EXPECT_FALSE(table.choices(Stream::kFresh, 1).free);
+  EXPECT_TRUE(table.choices(Stream::kSmall, 2).free);
+  EXPECT_FALSE(table.choices(Stream::kSmall, 1).free);
 }
 
 TEST_F(BandTableTest, KeepsTheLastFreeBandsForTheCollector) {
   fill_all_but(3);
-  EXPECT_TRUE(table.choices(Stream::kFresh, kMaxOpen).free);
+  EXPECT_TRUE(table.choices(Stream::kSmall, kMaxOpen).free);
   fill_all_but(2);
-  EXPECT_FALSE(table.choices(Stream::kFresh, kMaxOpen).free);
+  EXPECT_FALSE(table.choices(Stream::kSmall, kMaxOpen).free);
   EXPECT_TRUE(table.choices(Stream::kCollector, kMaxOpen).free);
   fill_all_but(0);
   EXPECT_FALSE(table.choices(Stream::kCollector, kMaxOpen).free);
@@ -198,21 +198,21 @@ TEST_F(BandTableTest, KeepsTheLastFreeBandsForTheCollector) {
 TEST_F(BandTableTest, OffersOtherStreamsBandsRatherThanNothing) {
   append(kFirst, 1, Stream::kCollector);
   fill_all_but(2);
-  const BandTable::OpenChoice choice = table.choices(Stream::kFresh, kMaxOpen);
+  const BandTable::OpenChoice choice = table.choices(Stream::kSmall, kMaxOpen);
   ASSERT_EQ(choice.open.size(), 1u);
   EXPECT_EQ(choice.open[0].band, kFirst);
-  append(kFirst, 1, Stream::kFresh);
-  EXPECT_EQ(table.choices(Stream::kFresh, kMaxOpen).open.size(), 1u);
+  append(kFirst, 1, Stream::kSmall);
+  EXPECT_EQ(table.choices(Stream::kSmall, kMaxOpen).open.size(), 1u);
 }
 
 TEST_F(BandTableTest, WaitsForALeaseBeforeItTakesOtherStreamsBands) {
   append(kFirst, 1, Stream::kCollector);
-  append(kLast, 1, Stream::kFresh);
+  append(kLast, 1, Stream::kSmall);
   fill_all_but(2);
-  ASSERT_TRUE(table.lease(kLast, Stream::kFresh));
-  const BandTable::OpenChoice choice = table.choices(Stream::kFresh, kMaxOpen);
+  ASSERT_TRUE(table.lease(kLast, Stream::kSmall));
+  const BandTable::OpenChoice choice = table.choices(Stream::kSmall, kMaxOpen);
   EXPECT_TRUE(choice.open.empty());
-  EXPECT_TRUE(choice.others_leased);
+  EXPECT_TRUE(choice.own_leased);
   table.end_lease(kLast, false, false);
 }
 
@@ -232,7 +232,7 @@ TEST_F(BandTableTest, LetsNothingIntoABandThatItNamed) {
   append(kFirst, 2);
   table.account_death(kFirst, 2, 1);
   EXPECT_EQ(empty_bands(), Numbers{kFirst.value});
-  EXPECT_FALSE(table.lease(kFirst, Stream::kFresh));
+  EXPECT_FALSE(table.lease(kFirst, Stream::kSmall));
   EXPECT_TRUE(table.begin_reset(kFirst));
   EXPECT_FALSE(table.begin_reset(kFirst));
   table.finish_reset(kFirst, true);
@@ -244,7 +244,7 @@ TEST_F(BandTableTest, ResetsNoBandThatMayStillBeAppendedTo) {
   append(kFirst, 2);
   table.account_death(kFirst, 2, 1);
   EXPECT_FALSE(table.begin_reset(kFirst));
-  ASSERT_TRUE(table.lease(kFirst, Stream::kFresh));
+  ASSERT_TRUE(table.lease(kFirst, Stream::kSmall));
   EXPECT_EQ(empty_bands(), Numbers{});
   EXPECT_FALSE(table.begin_reset(kFirst));
   table.end_lease(kFirst, false, false);
@@ -336,7 +336,7 @@ class RandomSteps {
   static void ignore(bool) {}
 
   void append() {
-    const Stream stream = below(2) == 0 ? Stream::kFresh : Stream::kCollector;
+    const Stream stream = below(2) == 0 ? Stream::kSmall : Stream::kCollector;
     const BandTable::OpenChoice choice = table_.choices(stream, 1 + below(4), any());
     std::optional<BandId> band = choice.free;
     if (!choice.open.empty()) band = choice.open[below(choice.open.size())].band;

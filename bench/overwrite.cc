@@ -1,0 +1,123 @@
+// Write amplification of overwriting blocks at random, on a volume over a device in memory, beside
+// what theory says of greedy cleaning: overwrite [--bands N] [--band-blocks N] [--full PERCENT]
+// [--hot PERCENT] [--turnover N] [--clean auto|whole|tail]. One line of JSON.
+//
+// The formula is that of greedy cleaning of large bands under uniformly random overwrites: cleaning
+// finds a band whose live share u solves (u - 1) / ln u = live / total, and WA = 1 / (1 - u)
+// (Menon, "A performance comparison of RAID-5 and log-structured arrays", HPDC 1995; Desnoyers,
+// "Analytic modeling of SSD write performance", SYSTOR 2012, section 3).
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "device/memory.h"
+#include "fs/format.h"
+#include "fs/volume.h"
+
+namespace {
+
+using namespace lazyfs;
+
+struct Plan {
+  std::uint32_t bands = 256, band_blocks = 512;
+  double full_percent = 90;  // of what the bands but the reserve's hold
+  double hot_percent = 0;    // of the blocks get the other percent of the writes; 0: uniform
+  double turnover = 4;       // measured overwrites, in capacities, after as many to settle
+  std::uint64_t seed = 1;
+};
+
+void must(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "overwrite: %s failed\n", what);
+  std::exit(1);
+}
+
+double greedy_amplification(double utilization) {
+  double low = 1e-6, high = 1 - 1e-9;
+  for (int i = 0; i < 200; ++i) {
+    const double u = (low + high) / 2;
+    ((u - 1) / std::log(u) < utilization ? low : high) = u;
+  }
+  return 1 / (1 - low);
+}
+
+struct Work {
+  std::uint64_t user = 0, moved = 0;
+};
+Work work_of(fs::Volume& volume) {
+  const auto stats = nlohmann::json::parse(volume.stats_json());
+  return {stats["data"]["user_blocks_written"], stats["data"]["collector_blocks_written"]};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Plan plan;
+  CLI::App app("Write amplification of random overwrites.");
+  app.add_option("--bands", plan.bands)->capture_default_str();
+  app.add_option("--band-blocks", plan.band_blocks)->capture_default_str();
+  app.add_option("--full", plan.full_percent)->capture_default_str();
+  app.add_option("--hot", plan.hot_percent)->capture_default_str();
+  app.add_option("--turnover", plan.turnover)->capture_default_str();
+  app.add_option("--seed", plan.seed)->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+
+  auto device = device::MemoryDevice::uniform(plan.bands, plan.band_blocks);
+  must(fs::format(*device, fs::FormatOptions{}).has_value(), "format");
+  fs::MountOptions options;
+  options.background = false;
+  options.dirty_bytes = std::size_t{2} << 20;
+  auto mounted = fs::Volume::mount(*device, options);
+  must(mounted.has_value(), "mount");
+  fs::Volume& volume = **mounted;
+  const auto file = volume.create(fs::kRootInode, "file", 0644, {});
+  must(file.has_value(), "create");
+  const InodeNo inode = file->attributes.inode;
+
+  const auto space = nlohmann::json::parse(volume.stats_json())["space"];
+  const double capacity = space["total_blocks"].get<double>();
+  const auto blocks = static_cast<std::uint64_t>(capacity * plan.full_percent / 100);
+  const std::vector<std::byte> block(kBlockBytes, std::byte{42});
+  const auto write = [&](std::uint64_t at) {
+    must(volume.write(inode, at * kBlockBytes, block, false).has_value(), "write");
+  };
+  for (std::uint64_t i = 0; i < blocks; ++i) write(i);
+  must(volume.sync().has_value(), "sync");
+
+  std::mt19937_64 random(plan.seed);
+  const auto hot_blocks =
+      static_cast<std::uint64_t>(static_cast<double>(blocks) * plan.hot_percent / 100);
+  std::bernoulli_distribution is_hot(1 - plan.hot_percent / 100);
+  const auto pick = [&]() -> std::uint64_t {
+    if (hot_blocks == 0) return random() % blocks;
+    if (is_hot(random)) return random() % hot_blocks;
+    return hot_blocks + random() % (blocks - hot_blocks);
+  };
+  const auto overwrite = [&] {
+    const auto count = static_cast<std::uint64_t>(capacity * plan.turnover);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      write(pick());
+      if (i % 512 == 0) volume.tick();
+    }
+    must(volume.sync().has_value(), "sync");
+  };
+  overwrite();
+  const Work before = work_of(volume);
+  overwrite();
+  const Work after = work_of(volume);
+  const auto now = nlohmann::json::parse(volume.stats_json())["space"];
+  const double total = now["total_blocks"].get<double>();
+  const double user = static_cast<double>(after.user - before.user);
+  const double utilization = now["live_blocks"].get<double>() / total;
+  nlohmann::ordered_json result;
+  result["utilization"] = utilization;
+  result["hot_percent"] = plan.hot_percent;
+  result["write_amplification"] = (user + static_cast<double>(after.moved - before.moved)) / user;
+  result["greedy_theory_uniform"] = greedy_amplification(utilization);
+  result["overwrites"] = user;
+  std::printf("%s\n", result.dump().c_str());
+  volume.release(file->file);
+  must(volume.unmount().has_value(), "unmount");
+}
