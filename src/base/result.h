@@ -47,6 +47,7 @@ namespace lazyfs {
   X(kLogBandHeaderBad, EIO, "log band header is damaged")                                        \
   X(kLogDescriptorBad, EIO, "log descriptor is damaged")                                         \
   X(kLogTorn, EIO, "log transaction was not written completely")                                 \
+  X(kLogSnapshotBad, EIO, "snapshot of the metadata map is damaged")                              \
   X(kLogTailLost, EIO, "the metadata log's tail cannot be read")                                 \
   X(kLogFull, ENOSPC, "the metadata log has no space left")                                      \
   X(kLogFailed, EIO, "the metadata log could not be written; the volume is read-only now")       \

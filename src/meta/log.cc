@@ -19,21 +19,53 @@ Log::Log(device::Device& device, Identity identity, const RecoveredLog& found)
       chain_(found.chain.begin(), found.chain.end()),
       retired_(found.spare),
       head_rba_(found.head_rba),
-      next_slot_(first_slot_of(identity.session)) {
+      next_slot_(first_slot_of(identity.session)),
+      recovered_parts_(found.parts.size()) {
   MutexLock lock(mu_);
-  for (const RecoveredPart& from : found.parts) {
-    Part& part = parts_.emplace_back(from.address, from.band, from.blocks);
-    std::uint32_t rba = from.address.rba + from.descriptor_blocks;
-    for (const DescriptorEntry& entry : from.entries) {
-      if (entry.freed) {
-        jmap_.erase(entry.node);
-      } else {
-        jmap_.assign(entry.node, {from.band, rba++}, part);
-      }
+  if (found.snapshot) restore_locked(*found.snapshot);
+  for (const RecoveredPart& part : found.parts) {
+    restore_locked(part);
+    const Seq first = found.parts.front().place.address.seq;
+    const bool carries_it = found.snapshot && part.place.address.seq == first;
+    if (!carries_it) behind_snapshot_ += part.place.blocks;
+  }
+  if (!found.parts.empty()) last_part_ = found.parts.back().place;
+  while (parts_.size() > 1 && parts_.front().live.empty()) parts_.pop_front();  // L4
+}
+
+void Log::restore_locked(const MapSnapshot& snapshot) {
+  auto live = snapshot.nodes.begin();
+  for (const MapSnapshot::Part& from : snapshot.parts) {
+    const BandId band = band_of_locked(from.place.address.slot);
+    Part& part = parts_.emplace_back(from.place.address, band, from.place.blocks);
+    for (std::uint32_t i = 0; i < from.nodes; ++i, ++live) {
+      jmap_.assign(live->node, {band, live->rba}, part);
     }
   }
-  if (!parts_.empty()) last_part_ = parts_.back().address;
-  while (parts_.size() > 1 && parts_.front().live.empty()) parts_.pop_front();  // L4
+}
+
+void Log::restore_locked(const RecoveredPart& from) {
+  Part& part = parts_.emplace_back(from.place.address, from.band, from.place.blocks);
+  std::uint32_t rba = from.place.address.rba + from.descriptors;
+  for (const DescriptorEntry& entry : from.entries) {
+    switch (entry.kind) {
+      case EntryKind::kImage:
+        jmap_.assign(entry.node(), {from.band, rba++}, part);
+        break;
+      case EntryKind::kFreed:
+        jmap_.erase(entry.node());
+        break;
+      case EntryKind::kSnapshot:
+        ++rba;
+        break;
+    }
+  }
+}
+
+BandId Log::band_of_locked(std::uint64_t slot) const {
+  const auto band = std::ranges::find(chain_, slot, &ChainBand::slot);
+  CHECK(band != chain_.end());
+  return band->band;
 }
 
 void Log::reset_spares() {
@@ -133,12 +165,14 @@ PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
       part =
           &parts_.emplace_back(PartAddress{room.slot, room.rba, plan.seq}, room.band, room.blocks);
     }
-    std::uint32_t rba = planned.room.rba + planned.descriptor_blocks;
+    std::uint32_t rba = planned.room.rba + planned.descriptors;
     for (std::uint32_t done = 0; done < planned.images;) {
       MutexLock lock(mu_);
       const std::uint32_t stop = std::min<std::uint32_t>(planned.images, done + kMapMovesPerLock);
-      for (; done < stop; ++done) {
-        jmap_.assign(images[done].node, {planned.room.band, rba++}, *part);
+      for (; done < stop; ++done, ++rba) {
+        const LogImage& image = images[done];
+        if (image.kind != EntryKind::kImage) continue;
+        jmap_.assign(image.node(), {planned.room.band, rba}, *part);
       }
     }
     images = images.subspan(planned.images);
@@ -154,7 +188,7 @@ PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
 Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
                     std::span<const NodeNo> freed, NodeNo next_node) {
   const PartAddress tail = move_map(plan, images, freed);
-  PartAddress previous;
+  PartPlace previous;
   {
     MutexLock lock(mu_);
     previous = last_part_;
@@ -163,8 +197,10 @@ Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
   TRY(writer.write({plan, images, freed, next_node, previous, tail}));
   MutexLock lock(mu_);
   const Room& last = plan.parts.back().room;
-  last_part_ = {last.slot, last.rba, plan.seq};
+  last_part_ = {{last.slot, last.rba, plan.seq}, last.blocks};
   blocks_written_ += writer.blocks_written();
+  behind_snapshot_ += writer.blocks_written();
+  if (!images.empty() && images.back().kind == EntryKind::kSnapshot) behind_snapshot_ = 0;
   return ok();
 }
 
@@ -179,6 +215,37 @@ void Log::release() {
     retired_.insert(retired_.end(), passed.begin(), passed.end());
   }
   if (!passed.empty()) reset_spares();
+}
+
+MapSnapshot Log::snapshot() const {
+  MapSnapshot snapshot;
+  std::size_t parts = 0;
+  {
+    MutexLock lock(mu_);
+    snapshot.chain.assign(chain_.begin(), chain_.end());
+    snapshot.nodes.reserve(jmap_.size());
+    parts = parts_.size();
+  }
+  // Nobody but the caller changes parts and map, so they stay while the lock is given to others.
+  for (std::size_t i = 0; i < parts;) {
+    MutexLock lock(mu_);
+    for (const std::size_t stop = snapshot.nodes.size() + kMapMovesPerLock;
+         i < parts && snapshot.nodes.size() < stop; ++i) {
+      const Part& part = parts_[i];
+      const std::size_t before = snapshot.nodes.size();
+      for (const JmapEntry& entry : part.live) {
+        snapshot.nodes.push_back({entry.node, entry.address().rba});
+      }
+      const auto nodes = static_cast<std::uint32_t>(snapshot.nodes.size() - before);
+      if (nodes > 0) snapshot.parts.push_back({{part.address, part.blocks}, nodes});
+    }
+  }
+  return snapshot;
+}
+
+PartPlace Log::newest() const {
+  MutexLock lock(mu_);
+  return last_part_;
 }
 
 std::vector<NodeNo> Log::oldest_live(std::size_t max) const {
@@ -229,7 +296,11 @@ Log::Figures Log::figures() const {
                   .bands = chain_.size() + free_.size() + retired_.size(),
                   .free_bands = free_.size(),
                   .parts = parts_.size(),
-                  .blocks_written = blocks_written_};
+                  .blocks_written = blocks_written_,
+                  .behind_snapshot = behind_snapshot_,
+                  .snapshot_pieces = snapshot_pieces(
+                      chain_.size(), std::min(parts_.size(), jmap_.size()), jmap_.size()),
+                  .recovered_parts = recovered_parts_};
   for (const ChainBand& band : chain_) figures.total_blocks += blocks_of(band.band);
   for (const BandId band : free_) figures.total_blocks += blocks_of(band);
   for (const BandId band : retired_) figures.total_blocks += blocks_of(band);

@@ -17,17 +17,15 @@
 
 namespace lazyfs::meta {
 
-// A node image to be written: 4096 bytes, aligned; `crc` covers its bytes [8, 4096).
+// A node image, or a piece of a snapshot, to be written: 4096 bytes, aligned; `crc` covers its
+// bytes [8, 4096).
 struct LogImage {
-  NodeNo node;
+  std::uint64_t number = 0;  // of the node, or of the piece
   const std::byte* bytes = nullptr;
   std::uint32_t crc = 0;
-};
+  EntryKind kind = EntryKind::kImage;
 
-// A band of the chain and its place in it.
-struct ChainBand {
-  std::uint64_t slot = 0;
-  BandId band;
+  NodeNo node() const { return NodeNo{number}; }
 };
 
 // A transaction with its place in the log, before it is written.
@@ -38,13 +36,13 @@ struct LogPlan {
 
 // What recovery found, in the order of the log.
 struct RecoveredPart {
-  PartAddress address;
+  PartPlace place;
   BandId band;
-  std::uint32_t blocks = 0;
-  std::uint32_t descriptor_blocks = 0;
+  std::uint32_t descriptors = 0;
   std::vector<DescriptorEntry> entries;
 };
 struct RecoveredLog {
+  std::optional<MapSnapshot> snapshot;  // the map before `parts`; without it they are all there is
   std::vector<RecoveredPart> parts;
   std::vector<ChainBand> chain;  // oldest first; the last one is the head
   std::vector<BandId> spare;     // bands that hold nothing needed; perhaps not empty
@@ -86,12 +84,18 @@ class Log {
 
   // Takes the space for a transaction. nullopt when it does not fit.
   std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t freed) EXCLUDES(mu_);
-  // Moves the map, appends the transaction. Not yet durable: the caller flushes the device, then
+  // Moves the map, appends the transaction; pieces of a snapshot, of the map as it was before, come
+  // last among its images. Not yet durable: the caller flushes the device, then
   // calls release(). After an error nothing more may be written.
   Result<> write(const LogPlan& plan, std::span<const LogImage> images,
                  std::span<const NodeNo> freed, NodeNo next_node) EXCLUDES(mu_);
   // The last transaction written is durable: bands that its tail has passed are reset and free.
   void release() EXCLUDES(mu_);
+
+  // The map as it is. The committing thread calls it.
+  MapSnapshot snapshot() const EXCLUDES(mu_);
+  // The newest transaction's last part.
+  PartPlace newest() const EXCLUDES(mu_);
 
   // Nodes of the oldest band, at most `max`; none when that is the head band.
   std::vector<NodeNo> oldest_live(std::size_t max) const EXCLUDES(mu_);
@@ -107,6 +111,9 @@ class Log {
                   available = 0;  // available: blocks, free bands included
     std::uint64_t total_blocks = 0, bands = 0, free_bands = 0, parts = 0;
     std::uint64_t blocks_written = 0;
+    std::uint64_t behind_snapshot = 0;  // blocks of the transactions behind the newest snapshot
+    std::uint64_t snapshot_pieces = 0;  // that a snapshot would take now, at most
+    std::uint64_t recovered_parts = 0;  // whose descriptors were read when the log was opened
   };
   Figures figures() const EXCLUDES(mu_);
   std::uint64_t available() const EXCLUDES(mu_);
@@ -116,6 +123,9 @@ class Log {
  private:
   std::uint32_t blocks_of(BandId band) const { return device_.geometry().blocks_of(band); }
   std::uint64_t available_locked() const REQUIRES(mu_);
+  void restore_locked(const MapSnapshot& snapshot) REQUIRES(mu_);
+  void restore_locked(const RecoveredPart& from) REQUIRES(mu_);
+  BandId band_of_locked(std::uint64_t slot) const REQUIRES(mu_);
   const Part* part_at_locked(BandAddress address) const REQUIRES(mu_);
   PartAddress move_map(const LogPlan& plan, std::span<const LogImage> images,
                        std::span<const NodeNo> freed) EXCLUDES(mu_);
@@ -132,7 +142,9 @@ class Log {
   std::uint32_t head_rba_ GUARDED_BY(mu_) = 0;
   std::uint64_t next_slot_ GUARDED_BY(mu_) = 0;
   std::uint64_t blocks_written_ GUARDED_BY(mu_) = 0;
-  PartAddress last_part_ GUARDED_BY(mu_);  // written last; `previous` of the next
+  PartPlace last_part_ GUARDED_BY(mu_);  // written last; `previous` of the next
+  std::uint64_t behind_snapshot_ GUARDED_BY(mu_) = 0;
+  const std::uint64_t recovered_parts_;
 };
 
 // The slots of a session: strictly increasing for ever, and never given out twice, even when what a

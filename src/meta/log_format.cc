@@ -12,13 +12,25 @@ namespace {
 
 constexpr std::uint32_t kBandHeaderMagic = 0x48425A4C;  // "LZBH" in memory order
 constexpr std::uint32_t kDescriptorMagic = 0x45445A4C;  // "LZDE"
+constexpr std::uint32_t kCopyMagic = 0x43445A4C;        // "LZDC"
 constexpr std::uint32_t kCommitMagic = 0x4D435A4C;      // "LZCM"
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kCrcAt = 4, kCoveredAt = 8, kUuidAt = 8, kSessionAt = 24, kSlotAt = 32;
 constexpr std::size_t kRbaAt = 40, kVersionAt = 44, kBodyAt = 48;
-constexpr std::size_t kReservedAt = 124, kEntriesAt = 128, kEntryBytes = 16;
+constexpr std::size_t kReservedAt = 132, kEntriesAt = 144, kEntryBytes = 16;
 static_assert(kEntriesAt + kEntryBytes * kEntriesPerDescriptor == kBlockBytes);
-constexpr std::uint32_t kImageEntry = 1, kFreedEntry = 2;
+
+std::uint32_t magic_of(DescriptorRole role) {
+  switch (role) {
+    case DescriptorRole::kFront:
+      return kDescriptorMagic;
+    case DescriptorRole::kCopy:
+      return kCopyMagic;
+    case DescriptorRole::kCommit:
+      return kCommitMagic;
+  }
+  return 0;
+}
 
 std::uint32_t u32(ConstBlockBytes from, std::size_t at) {
   return load_le_at<std::uint32_t>(from, at);
@@ -45,8 +57,8 @@ bool is_sound(std::uint32_t magic, ConstBlockBytes from) {
          u32(from, kCrcAt) == crc32c(from.subspan(kCoveredAt));
 }
 
-bool is_zero_from(ConstBlockBytes from, std::size_t at) {
-  return std::ranges::all_of(from.subspan(at), [](std::byte b) { return b == std::byte{0}; });
+bool is_zero(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
 }
 
 BlockStamp stamp_of(ConstBlockBytes from) {
@@ -65,43 +77,36 @@ void encode(const BandHeader& header, BlockBytes to) {
   seal(to);
 }
 
-void encode(const Descriptor& d, BlockBytes to) {
+void encode(const Descriptor& d, DescriptorRole role, BlockBytes to) {
   CHECK(d.entries.size() <= kEntriesPerDescriptor);
-  begin(kDescriptorMagic, d.stamp, to);
+  begin(magic_of(role), d.stamp, to);
   store_le_at(to, 48, d.seq.value);
   store_le_at(to, 56, d.next_node.value);
-  store_le_at(to, 64, d.previous.slot);
-  store_le_at(to, 72, d.previous.seq.value);
-  store_le_at(to, 80, d.previous.rba);
+  store_le_at(to, 64, d.previous.address.slot);
+  store_le_at(to, 72, d.previous.address.seq.value);
+  store_le_at(to, 80, d.previous.address.rba);
   store_le_at(to, 84, d.tail.rba);
   store_le_at(to, 88, d.tail.slot);
   store_le_at(to, 96, d.tail.seq.value);
   store_le_at(to, 104, d.part);
-  store_le_at(to, 108, d.descriptor_blocks);
+  store_le_at(to, 108, d.descriptors);
   store_le_at(to, 112, d.block);
   store_le_at(to, 116, d.images);
   store_le_at(to, 120, static_cast<std::uint32_t>(d.entries.size()));
+  store_le_at(to, 124, d.previous.blocks);
+  if (role == DescriptorRole::kCommit) store_le_at(to, 128, d.descriptors_crc);
   std::size_t at = kEntriesAt;
   for (const DescriptorEntry& entry : d.entries) {
-    store_le_at(to, at, entry.node.value);
+    store_le_at(to, at, entry.number);
     store_le_at(to, at + 8, entry.crc);
-    store_le_at(to, at + 12, entry.freed ? kFreedEntry : kImageEntry);
+    store_le_at(to, at + 12, static_cast<std::uint32_t>(entry.kind));
     at += kEntryBytes;
   }
   seal(to);
 }
 
-void encode(const CommitRecord& record, BlockBytes to) {
-  begin(kCommitMagic, record.stamp, to);
-  store_le_at(to, 48, record.seq.value);
-  store_le_at(to, 56, record.part_rba);
-  store_le_at(to, 60, record.parts);
-  store_le_at(to, 64, record.descriptors_crc);
-  seal(to);
-}
-
 Result<BandHeader> decode_band_header(ConstBlockBytes from) {
-  if (!is_sound(kBandHeaderMagic, from) || !is_zero_from(from, 56)) {
+  if (!is_sound(kBandHeaderMagic, from) || !is_zero(from.subspan(56))) {
     return fail(Errc::kLogBandHeaderBad);
   }
   BandHeader header{stamp_of(from), BandId{u32(from, kBodyAt)}, u32(from, kBodyAt + 4)};
@@ -109,43 +114,40 @@ Result<BandHeader> decode_band_header(ConstBlockBytes from) {
   return header;
 }
 
-Result<Descriptor> decode_descriptor(ConstBlockBytes from) {
-  if (!is_sound(kDescriptorMagic, from)) return fail(Errc::kLogDescriptorBad);
+Result<Descriptor> decode_descriptor(DescriptorRole role, ConstBlockBytes from) {
+  const bool is_commit = role == DescriptorRole::kCommit;
+  const auto bad = [&] { return fail(is_commit ? Errc::kLogTorn : Errc::kLogDescriptorBad); };
+  if (!is_sound(magic_of(role), from)) return bad();
   Descriptor d{.stamp = stamp_of(from),
                .seq = Seq{u64(from, 48)},
                .next_node = NodeNo{u64(from, 56)},
-               .previous = {u64(from, 64), u32(from, 80), Seq{u64(from, 72)}},
+               .previous = {{u64(from, 64), u32(from, 80), Seq{u64(from, 72)}}, u32(from, 124)},
                .tail = {u64(from, 88), u32(from, 84), Seq{u64(from, 96)}},
                .part = u32(from, 104),
-               .descriptor_blocks = u32(from, 108),
+               .descriptors = u32(from, 108),
                .block = u32(from, 112),
                .images = u32(from, 116),
+               .descriptors_crc = u32(from, 128),
                .entries = {}};
   const std::uint32_t entries = u32(from, 120);
-  if (d.seq.value == 0 || entries > kEntriesPerDescriptor || d.block >= d.descriptor_blocks ||
-      u32(from, kReservedAt) != 0 || !is_zero_from(from, kEntriesAt + kEntryBytes * entries)) {
-    return fail(Errc::kLogDescriptorBad);
-  }
+  const std::uint64_t behind =
+      role == DescriptorRole::kFront ? 0 : std::uint64_t{d.descriptors} + d.images;
+  const bool right = d.seq.value != 0 && entries <= kEntriesPerDescriptor &&
+                     d.block < d.descriptors && (!is_commit || d.block + 1 == d.descriptors) &&
+                     d.block + behind < d.stamp.rba && (is_commit || d.descriptors_crc == 0) &&
+                     is_zero(from.subspan(kReservedAt, kEntriesAt - kReservedAt)) &&
+                     is_zero(from.subspan(kEntriesAt + kEntryBytes * entries));
+  if (!right) return bad();
   d.entries.reserve(entries);
   for (std::size_t at = kEntriesAt; d.entries.size() < entries; at += kEntryBytes) {
     const std::uint32_t kind = u32(from, at + 12);
-    const NodeNo node{u64(from, at)};
-    if ((kind != kImageEntry && kind != kFreedEntry) || node.value == 0 || node >= d.next_node) {
-      return fail(Errc::kLogDescriptorBad);
-    }
-    d.entries.push_back({node, u32(from, at + 8), kind == kFreedEntry});
+    const DescriptorEntry entry{u64(from, at), u32(from, at + 8), static_cast<EntryKind>(kind & 3)};
+    if (kind < 1 || kind > 3) return bad();
+    const bool of_node = entry.kind != EntryKind::kSnapshot;
+    if (of_node && (entry.number == 0 || entry.node() >= d.next_node)) return bad();
+    d.entries.push_back(entry);
   }
   return d;
-}
-
-Result<CommitRecord> decode_commit(ConstBlockBytes from) {
-  if (!is_sound(kCommitMagic, from) || !is_zero_from(from, 68)) return fail(Errc::kLogTorn);
-  CommitRecord record{stamp_of(from), Seq{u64(from, 48)}, u32(from, 56), u32(from, 60),
-                      u32(from, 64)};
-  if (record.seq.value == 0 || record.parts == 0 || record.part_rba >= record.stamp.rba) {
-    return fail(Errc::kLogTorn);
-  }
-  return record;
 }
 
 std::uint32_t stored_crc(ConstBlockBytes block) { return u32(block, kCrcAt); }

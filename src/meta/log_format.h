@@ -1,20 +1,21 @@
-// The bytes of the metadata log's own blocks: band header, descriptor block, commit record, one
-// block each. docs/format.md section 3. All three begin alike:
+// The bytes of the metadata log's own blocks: band header, descriptor, copy of a descriptor, commit
+// record, one block each. docs/format.md section 3. All begin alike:
 //
 //   offset size field
-//        0    4 magic             "LZBH", "LZDE", "LZCM"
+//        0    4 magic             "LZBH", "LZDE", "LZDC", "LZCM"
 //        4    4 crc32c            covers bytes [8, 4096)
 //        8   16 uuid              of the filesystem
 //       24    8 session           that wrote this block
 //       32    8 slot              position in the log of the band's present life
 //       40    4 rba               where in the band this block lies
-//       44    4 version           1
+//       44    4 version           2
 //
 // Band header, the first block of each log band:
 //       48    4 band              its number
 //       52    4 blocks            its size
 //
-// Descriptor block; those of a part stand before its node images:
+// Descriptor. Those of a part stand before its images, and once more behind them as copies, so that
+// no single damaged block costs a part. The last copy of a transaction is its commit record.
 //       48    8 seq               of the transaction
 //       56    8 next_node         the lowest node number never used
 //       64    8 previous_slot     where the part before this one begins; 0 at the very first part
@@ -24,18 +25,17 @@
 //       88    8 tail_slot
 //       96    8 tail_seq
 //      104    4 part              index of this part in its transaction, from 0
-//      108    4 descriptor_blocks of this part
-//      112    4 block             index of this block among them, from 0
-//      116    4 images            node images in this part
-//      120    4 entries           in this block, at most 248
-//      124    4 reserved
-//      128   16 entries[]         node 8, crc32c of the image 4, kind 4 (1 image, 2 freed)
-//
-// Commit record, the last block of a transaction:
-//       48    8 seq
-//       56    4 part_rba          first block of the transaction's last part, in this band
-//       60    4 parts             of the transaction
-//       64    4 descriptors_crc   crc32c over the crc32c fields of its descriptor blocks, in order
+//      108    4 descriptors       of this part
+//      112    4 block             index of this one among them, from 0
+//      116    4 images            blocks between descriptors and copies
+//      120    4 entries           in this block, at most 247
+//      124    4 previous_blocks   size of the part before this one
+//      128    4 descriptors_crc   commit record: crc32c over the crc32c fields of the transaction's
+//                                 descriptors, in order; 0 in descriptors and other copies
+//      132   12 reserved
+//      144   16 entries[]         number 8, crc32c of the image 4, kind 4: 1 image of node
+//      `number`,
+//                                 2 node `number` was freed, 3 piece `number` of a map snapshot
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ namespace lazyfs::meta {
 using BlockBytes = std::span<std::byte, kBlockBytes>;
 using ConstBlockBytes = std::span<const std::byte, kBlockBytes>;
 
-inline constexpr std::size_t kEntriesPerDescriptor = 248;
+inline constexpr std::size_t kEntriesPerDescriptor = 247;
 
 // What proves that a block is the one sought and not a leftover of another life.
 struct BlockStamp {
@@ -77,10 +77,21 @@ struct PartAddress {
   friend bool operator==(const PartAddress&, const PartAddress&) = default;
 };
 
+// The same, and how many blocks it has: enough to find its copies when its beginning is damaged.
+struct PartPlace {
+  PartAddress address;
+  std::uint32_t blocks = 0;
+  friend bool operator==(const PartPlace&, const PartPlace&) = default;
+};
+
+enum class EntryKind : std::uint8_t { kImage = 1, kFreed = 2, kSnapshot = 3 };
+
 struct DescriptorEntry {
-  NodeNo node;
-  std::uint32_t crc = 0;  // of the image; 0 when freed
-  bool freed = false;
+  std::uint64_t number = 0;  // of the node, or of the snapshot's piece
+  std::uint32_t crc = 0;     // of the image; 0 when freed
+  EntryKind kind = EntryKind::kImage;
+
+  NodeNo node() const { return NodeNo{number}; }
   friend bool operator==(const DescriptorEntry&, const DescriptorEntry&) = default;
 };
 
@@ -88,33 +99,30 @@ struct Descriptor {
   BlockStamp stamp;
   Seq seq;
   NodeNo next_node;
-  PartAddress previous, tail;
+  PartPlace previous;
+  PartAddress tail;
   std::uint32_t part = 0;
-  std::uint32_t descriptor_blocks = 0;
+  std::uint32_t descriptors = 0;
   std::uint32_t block = 0;
   std::uint32_t images = 0;
+  std::uint32_t descriptors_crc = 0;
   std::vector<DescriptorEntry> entries;  // at most kEntriesPerDescriptor
+
+  std::uint64_t part_blocks() const { return 2 * std::uint64_t{descriptors} + images; }
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 
-struct CommitRecord {
-  BlockStamp stamp;
-  Seq seq;
-  std::uint32_t part_rba = 0;
-  std::uint32_t parts = 0;
-  std::uint32_t descriptors_crc = 0;
-  friend bool operator==(const CommitRecord&, const CommitRecord&) = default;
-};
+// What a block with a descriptor's content is. A commit record is the copy of the last descriptor
+// of a transaction's last part, and the last block of both.
+enum class DescriptorRole : std::uint8_t { kFront, kCopy, kCommit };
 
 void encode(const BandHeader& header, BlockBytes to);
-void encode(const Descriptor& descriptor, BlockBytes to);
-void encode(const CommitRecord& record, BlockBytes to);
+void encode(const Descriptor& descriptor, DescriptorRole role, BlockBytes to);
 
 // These check everything that the block alone can show. Errors: kLogBandHeaderBad;
-// kLogDescriptorBad; kLogTorn.
+// kLogDescriptorBad, for a commit record kLogTorn.
 Result<BandHeader> decode_band_header(ConstBlockBytes from);
-Result<Descriptor> decode_descriptor(ConstBlockBytes from);
-Result<CommitRecord> decode_commit(ConstBlockBytes from);
+Result<Descriptor> decode_descriptor(DescriptorRole role, ConstBlockBytes from);
 
 // The checksum that an encoded block carries.
 std::uint32_t stored_crc(ConstBlockBytes block);

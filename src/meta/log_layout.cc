@@ -13,25 +13,29 @@ std::uint64_t descriptors_for(std::uint64_t entries) {
   return std::max<std::uint64_t>(1, div_up(entries, kEntriesPerDescriptor));
 }
 
-// Most images that fit into `blocks` together with their descriptors.
+// Descriptors and their copies.
+std::uint64_t frame_for(std::uint64_t entries) { return 2 * descriptors_for(entries); }
+
+// Most images that fit into `blocks` together with their descriptors and the copies of these.
 std::uint64_t images_in(std::uint64_t blocks) {
-  if (blocks < 2) return 0;
-  return blocks - div_up(blocks, kEntriesPerDescriptor + 1);
+  if (blocks < 3) return 0;
+  const std::uint64_t groups = div_up(blocks, kEntriesPerDescriptor + 2);
+  return std::max(blocks - 2 * groups, (groups - 1) * kEntriesPerDescriptor);
 }
 
 PartPlan part_in(const Room& room, std::uint64_t images, std::uint64_t freed, bool is_last) {
   PartPlan part{.room = room,
-                .descriptor_blocks = static_cast<std::uint32_t>(descriptors_for(images + freed)),
+                .descriptors = static_cast<std::uint32_t>(descriptors_for(images + freed)),
                 .images = static_cast<std::uint32_t>(images),
                 .freed = static_cast<std::uint32_t>(freed),
                 .is_last = is_last};
-  part.room.blocks = part.descriptor_blocks + part.images + (is_last ? 1 : 0);
+  part.room.blocks = 2 * part.descriptors + part.images;
   return part;
 }
 
 // Extra blocks for moving the nodes of `images` in batches of `batch`.
 std::uint64_t batch_overhead(std::uint64_t images, std::uint64_t batch) {
-  return div_up(images, batch) * (descriptors_for(batch) + 1);
+  return div_up(images, batch) * frame_for(batch);
 }
 
 }  // namespace
@@ -40,15 +44,15 @@ std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t freed,
                               std::span<const Room> rooms) {
   std::vector<PartPlan> parts;
   for (const Room& room : rooms) {
-    if (descriptors_for(images + freed) + images + 1 <= room.blocks) {
+    if (frame_for(images + freed) + images <= room.blocks) {
       parts.push_back(part_in(room, images, freed, true));
       return parts;
     }
     if (const std::uint64_t here = std::min(images, images_in(room.blocks)); here > 0) {
       parts.push_back(part_in(room, here, 0, false));
       images -= here;
-    } else if (images == 0 && room.blocks > 0) {
-      const std::uint64_t gone = std::min(freed, room.blocks * kEntriesPerDescriptor);
+    } else if (images == 0) {
+      const std::uint64_t gone = std::min(freed, room.blocks / 2 * kEntriesPerDescriptor);
       if (gone > 0) parts.push_back(part_in(room, 0, gone, false));
       freed -= gone;
     }
@@ -57,8 +61,8 @@ std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t freed,
 }
 
 std::uint64_t LogLimits::cost(std::uint64_t images, std::uint64_t freed) const {
-  const std::uint64_t crossings = 1 + images / smallest_band;
-  return images + descriptors_for(images + freed) + 1 + 2 * crossings;
+  const std::uint64_t blocks = images + frame_for(images + freed);
+  return blocks + 2 * (1 + blocks / (smallest_band - 2));
 }
 
 std::uint64_t LogLimits::achievable(std::uint64_t live) const {
@@ -68,9 +72,18 @@ std::uint64_t LogLimits::achievable(std::uint64_t live) const {
 }
 
 std::uint64_t LogLimits::low_water(std::uint64_t live) const {
-  const std::uint64_t needed = reserve + transaction;
+  const std::uint64_t needed = reserve + transaction + snapshot_reserve(live);
   const std::uint64_t reach = achievable(live);
   return needed + (reach > needed ? std::min(band, (reach - needed) / 2) : 0);
+}
+
+std::uint64_t LogLimits::snapshot_reserve(std::uint64_t live) const {
+  // At most: an entry and a part of its own for each node; a descriptor's entry for each piece.
+  return live * kSnapshotBytesOfNode / kSnapshotPieceBytes * 101 / 100;
+}
+
+std::uint64_t LogLimits::snapshot_interval(std::uint64_t pieces, std::uint64_t wanted) const {
+  return std::max(16 * (pieces + frame_for(pieces)), std::min(wanted, capacity / 4));
 }
 
 LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks) {
@@ -88,7 +101,9 @@ LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transact
   std::uint64_t low = 0, high = limits.capacity;
   while (low < high) {
     const std::uint64_t middle = (low + high + 1) / 2;
-    if (limits.achievable(middle) >= limits.reserve + limits.transaction) {
+    const std::uint64_t needed =
+        limits.reserve + limits.transaction + limits.snapshot_reserve(middle);
+    if (limits.achievable(middle) >= needed) {
       low = middle;
     } else {
       high = middle - 1;

@@ -7,6 +7,7 @@
 
 #include "base/types.h"
 #include "meta/log_format.h"
+#include "meta/snapshot_format.h"
 
 namespace lazyfs::meta {
 
@@ -22,15 +23,15 @@ struct Room {
 };
 
 struct PartPlan {
-  Room room;  // rba and blocks are the part's own
-  std::uint32_t descriptor_blocks = 0;
+  Room room;                      // rba and blocks are the part's own
+  std::uint32_t descriptors = 0;  // and as many copies
   std::uint32_t images = 0;
   std::uint32_t freed = 0;
-  bool is_last = false;  // ends with the commit record
+  bool is_last = false;  // its last copy is the commit record
 };
 
 // Lays a transaction into `rooms`, taken in order. Each part stands in one band and describes
-// itself; the last one has room for the commit record. Empty when it does not fit.
+// itself. Empty when it does not fit.
 std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t freed,
                               std::span<const Room> rooms);
 
@@ -51,6 +52,12 @@ struct LogLimits {
   std::uint64_t achievable(std::uint64_t live) const;
   // Below this many available blocks the cleaner works.
   std::uint64_t low_water(std::uint64_t live) const;
+  // What a snapshot of the map may take, images only; 0 in a log so small that none is needed.
+  std::uint64_t snapshot_reserve(std::uint64_t live) const;
+  // Blocks of log behind the newest snapshot at which the next one is due, when it takes `pieces`
+  // and `wanted` is what the caller would like. A sixteenth of what is written, at most, is
+  // snapshots.
+  std::uint64_t snapshot_interval(std::uint64_t pieces, std::uint64_t wanted) const;
   // The live share of the log at which it should have another band.
   bool should_grow(std::uint64_t live) const { return live * 10 > live_max * 7; }
 };

@@ -1,5 +1,5 @@
-// Appends one transaction to the log's bands: headers of fresh bands, descriptors, images, commit
-// record.
+// Appends one transaction to the log's bands: headers of fresh bands, descriptors, images, copies
+// of the descriptors, the last of which is the commit record.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct TransactionBytes {
   std::span<const LogImage> images;
   std::span<const NodeNo> freed;
   NodeNo next_node;
-  PartAddress previous;  // the part before the first one
+  PartPlace previous;  // the part before the first one
   PartAddress tail;
 };
 
@@ -33,6 +33,7 @@ class LogWriter {
 
  private:
   void encode_part(const TransactionBytes& transaction, std::size_t index);
+  std::vector<Descriptor> describe_part(const TransactionBytes& transaction, std::size_t index);
   Result<> append_part(const PartPlan& part, std::span<const LogImage> images);
   Result<> append_pieces();
   BlockBytes next_block() {
@@ -43,7 +44,7 @@ class LogWriter {
   BlockStamp stamp_;
   std::uint64_t blocks_written_ = 0;
   std::uint32_t descriptors_crc_ = 0;
-  // The part being written: its own blocks (header, descriptors, commit record) and what to append.
+  // The part being written: its own blocks (header, descriptors, their copies) and what to append.
   AlignedBuffer own_;
   std::size_t own_used_ = 0;
   std::size_t images_done_ = 0, freed_done_ = 0;

@@ -23,7 +23,7 @@ class Readahead {
   struct Stream {
     BandId band;
     std::uint32_t end = 0;
-    std::uint32_t blocks = 0;   // 0: unused
+    std::uint32_t blocks = 0;  // 0: unused
     std::uint64_t last_used = 0;
   };
   static constexpr std::uint32_t kNearBlocks = 16;  // misses that far apart still belong together

@@ -3,228 +3,87 @@
 #include <algorithm>
 #include <array>
 
-#include "base/buffer.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "base/log.h"
+#include "meta/log_reader.h"
+#include "meta/snapshot_format.h"
+#include "meta/superblock_format.h"
 
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kWindowBlocks = 256;
-constexpr std::uint32_t kFirstSearchBlocks = 16;
-
-// Reads blocks for somebody who goes backwards: a read close to the one before takes what lies in
-// front of it along.
-class BackwardReader {
- public:
-  explicit BackwardReader(device::Device& device)
-      : device_(device), window_(std::size_t{kWindowBlocks} * kBlockBytes) {}
-
-  // The block; valid until the next call.
-  Result<ConstBlockBytes> block(BandAddress at) {
-    const bool inside = at.band == band_ && at.rba >= begin_ && at.rba < end_;
-    if (!inside) {
-      const bool near = at.band == band_ && at.rba < end_ && end_ - at.rba < 2 * kWindowBlocks;
-      const std::uint32_t blocks = near ? std::min(kWindowBlocks, at.rba + 1) : 1;
-      band_ = at.band;
-      begin_ = end_ = 0;
-      TRY(device_.read({at.band, at.rba + 1 - blocks},
-                       window_.span().first(std::size_t{blocks} * kBlockBytes)));
-      end_ = at.rba + 1;
-      begin_ = end_ - blocks;
-    }
-    const std::size_t offset = std::size_t{at.rba - begin_} * kBlockBytes;
-    return ConstBlockBytes(window_.data() + offset, kBlockBytes);
-  }
-
- private:
-  device::Device& device_;
-  AlignedBuffer window_;
-  BandId band_{};
-  std::uint32_t begin_ = 0, end_ = 0;  // of what window_ holds
-};
-
-struct FoundBand {
-  BandId band;
-  std::uint64_t slot = 0;
-  std::uint32_t write_pointer = 0;
-};
-
-struct FoundPart {
-  RecoveredPart part;
-  PartAddress previous, tail;
-  NodeNo next_node;
-  std::uint32_t index = 0;
-  std::uint32_t images = 0;
-  std::vector<std::uint32_t> crcs;  // of the descriptor blocks
-};
+constexpr std::uint32_t kFirstSearchBlocks = 16, kSearchBlocks = 256;
 
 class Recovery {
  public:
   Recovery(device::Device& device, const Superblock& superblock)
-      : device_(device), superblock_(superblock), reader_(device) {}
+      : device_(device), superblock_(superblock), log_(device, superblock) {}
 
   Result<RecoveredLog> run();
 
  private:
-  Result<> find_bands();
-  std::uint64_t slot_of(BandId band);
-  bool is_believable(const BlockStamp& stamp, Seq seq) const;
+  using Parts = std::vector<FoundPart>;  // newest first
+
   // A session's superblock is durable before the session writes to the log. So the superblock is
   // not the newest that there was, and what it says of sessions and bands must not be believed.
   bool is_from_the_future(const BlockStamp& stamp) const {
     return stamp.uuid == superblock_.uuid && stamp.session > superblock_.session;
   }
-  Result<std::vector<FoundPart>> find_newest();
+  Result<Parts> find_newest();
   void read_what_can_be_read(BandAddress at, AlignedBuffer& to);
-  Result<std::vector<FoundPart>> search_band(const FoundBand& band);
-  Result<std::vector<FoundPart>> read_transaction(const FoundBand& band,
-                                                  const CommitRecord& record);
-  Result<FoundPart> read_part(PartAddress at);
-  Result<> read_descriptor(const FoundBand& band, std::uint32_t block, FoundPart& part,
-                           std::uint32_t& blocks);
-  Result<> verify_images(const FoundPart& part);
-  Result<> walk_to_tail(std::vector<FoundPart>& parts);
-  RecoveredLog assemble(std::vector<FoundPart> parts);
-  const FoundBand* band_of(std::uint64_t slot) const {
-    const auto found = std::ranges::find(bands_, slot, &FoundBand::slot);
-    return found == bands_.end() ? nullptr : &*found;
-  }
+  Result<Parts> search_band(const FoundBand& band);
+  Result<Parts> read_committed(const FoundBand& band, const Descriptor& commit);
+  Result<Parts> read_transaction(const PartPlace& last);
+  Result<> walk_back(Parts& parts);
+  std::optional<MapSnapshot> snapshot_of(const Parts& parts);
+  Result<MapSnapshot> read_snapshot(std::span<const FoundPart> transaction);
+  bool fit(MapSnapshot& snapshot, const PartAddress& tail, const FoundPart& carrier) const;
+  RecoveredLog assemble(Parts parts);
 
   device::Device& device_;
   const Superblock& superblock_;
-  BackwardReader reader_;
-  std::vector<FoundBand> bands_;  // highest slot first
+  LogReader log_;
+  std::optional<MapSnapshot> snapshot_;  // when the walk has found one
 };
 
-Result<> Recovery::find_bands() {
-  for (const BandId band : superblock_.log_bands) {
-    ASSIGN_OR_RETURN(const std::uint32_t write_pointer, device_.write_pointer(band));
-    const std::uint64_t slot = write_pointer > 0 ? slot_of(band) : 0;
-    if (slot != 0) bands_.push_back({band, slot, write_pointer});
-  }
-  std::ranges::sort(bands_, std::greater{}, &FoundBand::slot);
-  return ok();
-}
+// ---- The newest transaction --------------------------------------------------------------------
 
-// The band's place in the log by its header, or, should that be damaged, by the part behind it. 0:
-// none.
-std::uint64_t Recovery::slot_of(BandId band) {
-  if (const auto block = reader_.block({band, 0}); block) {
-    const auto header = decode_band_header(*block);
-    if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
-      return header->stamp.slot;
-    }
-  }
-  if (const auto block = reader_.block({band, 1}); block) {
-    const auto descriptor = decode_descriptor(*block);
-    if (descriptor && descriptor->stamp.uuid == superblock_.uuid && descriptor->stamp.rba == 1) {
-      log::warn("log band {}: header is damaged, its place is known by its first part", band.value);
-      return descriptor->stamp.slot;
-    }
-  }
-  return 0;
-}
-
-// Whether the session that wrote the block can have committed `seq`. Whatever the sessions before
-// the present one wrote behind the transaction with which it began was given up then.
-bool Recovery::is_believable(const BlockStamp& stamp, Seq seq) const {
-  if (stamp.uuid != superblock_.uuid || stamp.session > superblock_.session) return false;
-  const bool before = seq.value <= superblock_.session_start_seq;
-  return before == (stamp.session < superblock_.session);
-}
-
-Result<> Recovery::read_descriptor(const FoundBand& band, std::uint32_t block, FoundPart& part,
-                                   std::uint32_t& blocks) {
-  const std::uint32_t rba = part.part.address.rba + block;
-  ASSIGN_OR_RETURN(const ConstBlockBytes bytes, reader_.block({band.band, rba}));
-  ASSIGN_OR_RETURN(const Descriptor d, decode_descriptor(bytes));
-  const bool right = d.stamp.slot == band.slot && d.stamp.rba == rba &&
-                     d.seq == part.part.address.seq && d.block == block &&
-                     is_believable(d.stamp, d.seq);
-  if (!right) return fail(Errc::kLogDescriptorBad);
-  if (block == 0) {
-    const std::uint64_t end = std::uint64_t{rba} + d.descriptor_blocks + d.images;
-    if (end > band.write_pointer) return fail(Errc::kLogDescriptorBad);
-    blocks = d.descriptor_blocks;
-    part.previous = d.previous;
-    part.tail = d.tail;
-    part.next_node = d.next_node;
-    part.index = d.part;
-    part.images = d.images;
-  } else if (d.descriptor_blocks != blocks || d.part != part.index || d.images != part.images ||
-             d.previous != part.previous || d.tail != part.tail) {
-    return fail(Errc::kLogDescriptorBad);
-  }
-  part.crcs.push_back(stored_crc(bytes));
-  part.part.entries.insert(part.part.entries.end(), d.entries.begin(), d.entries.end());
-  return ok();
-}
-
-Result<FoundPart> Recovery::read_part(PartAddress at) {
-  const FoundBand* band = band_of(at.slot);
-  if (band == nullptr || at.rba == 0 || at.rba >= band->write_pointer) {
-    return fail(Errc::kLogTailLost);
-  }
-  FoundPart found;
-  found.part.address = at;
-  found.part.band = band->band;
-  std::uint32_t blocks = 1;
-  for (std::uint32_t i = 0; i < blocks; ++i) TRY(read_descriptor(*band, i, found, blocks));
-  found.part.descriptor_blocks = blocks;
-  found.part.blocks = blocks + found.images;
-  const auto& entries = found.part.entries;
-  const auto images = std::ranges::count(entries, false, &DescriptorEntry::freed);
-  const bool in_order = std::ranges::is_sorted(entries, {}, &DescriptorEntry::freed);
-  if (static_cast<std::uint64_t>(images) != found.images || !in_order) {
-    return fail(Errc::kLogDescriptorBad);
-  }
-  return found;
-}
-
-Result<> Recovery::verify_images(const FoundPart& part) {
-  AlignedBuffer buffer(std::size_t{kWindowBlocks} * kBlockBytes);
-  std::uint32_t rba = part.part.address.rba + part.part.descriptor_blocks;
-  for (std::uint32_t done = 0; done < part.images;) {
-    const std::uint32_t count = std::min(kWindowBlocks, part.images - done);
-    TRY(device_.read({part.part.band, rba}, buffer.span().first(std::size_t{count} * kBlockBytes)));
-    for (std::uint32_t i = 0; i < count; ++i, ++done, ++rba) {
-      const auto image = buffer.span().subspan(std::size_t{i} * kBlockBytes, kBlockBytes);
-      if (crc32c(image.subspan(8)) != part.part.entries[done].crc) return fail(Errc::kLogTorn);
-    }
-  }
-  return ok();
-}
-
-// The parts of the transaction that ends with `record`, last part first. It is whole: every
-// descriptor is there and right, and every image too unless it is known to have been durable (then
-// a damaged image is that node's trouble alone).
-Result<std::vector<FoundPart>> Recovery::read_transaction(const FoundBand& band,
-                                                          const CommitRecord& record) {
-  std::vector<FoundPart> parts;
-  PartAddress at{band.slot, record.part_rba, record.seq};
-  for (std::uint32_t left = record.parts; left > 0; --left) {
-    ASSIGN_OR_RETURN(FoundPart part, read_part(at));
-    if (part.index != left - 1) return fail(Errc::kLogTorn);
+// The parts of the transaction whose last part lies at `last`.
+Result<Recovery::Parts> Recovery::read_transaction(const PartPlace& last) {
+  Parts parts;
+  PartPlace at = last;
+  for (;;) {
+    ASSIGN_OR_RETURN(FoundPart part, log_.part(at));
+    const bool follows = parts.empty() || part.index + 1 == parts.back().index;
+    if (!follows) return fail(Errc::kLogTorn);
     at = part.previous;
-    if (left > 1 && at.seq != record.seq) return fail(Errc::kLogTorn);
     parts.push_back(std::move(part));
+    if (parts.back().index == 0) return parts;
+    if (at.address.seq != last.address.seq) return fail(Errc::kLogTorn);
   }
-  if (record.stamp.rba != parts.front().part.address.rba + parts.front().part.blocks) {
-    return fail(Errc::kLogTorn);
-  }
+}
+
+// The parts of the transaction that `commit` ends. It is whole: every descriptor is there and
+// right, and every image too unless it is known to have been durable (then a damaged image is that
+// node's trouble alone).
+Result<Recovery::Parts> Recovery::read_committed(const FoundBand& band, const Descriptor& commit) {
+  const auto blocks = static_cast<std::uint32_t>(commit.part_blocks());
+  ASSIGN_OR_RETURN(
+      Parts parts,
+      read_transaction({{band.slot, commit.stamp.rba + 1 - blocks, commit.seq}, blocks}));
+  if (parts.front().index != commit.part) return fail(Errc::kLogTorn);
   std::uint32_t crc = 0;
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    for (const std::uint32_t block : part->crcs) {
+    for (const std::uint32_t descriptor : part->crcs) {
       std::array<std::byte, 4> bytes;
-      store_le(bytes, block);
+      store_le(bytes, descriptor);
       crc = crc32c(bytes, crc);
     }
   }
-  if (crc != record.descriptors_crc) return fail(Errc::kLogTorn);
-  if (record.seq.value > superblock_.durable_seq) {
-    for (const FoundPart& part : parts) TRY(verify_images(part));
+  if (crc != commit.descriptors_crc) return fail(Errc::kLogTorn);
+  if (commit.seq.value > superblock_.durable_seq) {
+    for (const FoundPart& part : parts) TRY(log_.verify_nodes(part));
   }
   return parts;
 }
@@ -239,7 +98,7 @@ void Recovery::read_what_can_be_read(BandAddress at, AlignedBuffer& to) {
 }
 
 // The newest whole transaction of the band; empty when there is none.
-Result<std::vector<FoundPart>> Recovery::search_band(const FoundBand& band) {
+Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
   std::uint32_t piece = kFirstSearchBlocks;
   for (std::uint32_t end = band.write_pointer; end > 1;) {
     const std::uint32_t begin = end - std::min(end - 1, piece);
@@ -248,56 +107,143 @@ Result<std::vector<FoundPart>> Recovery::search_band(const FoundBand& band) {
     for (std::uint32_t rba = end; rba > begin; --rba) {
       const ConstBlockBytes block(buffer.data() + std::size_t{rba - 1 - begin} * kBlockBytes,
                                   kBlockBytes);
-      const auto record = decode_commit(block);
-      if (record && is_from_the_future(record->stamp)) return fail(Errc::kSuperblockBad);
-      if (!record || record->stamp.slot != band.slot || record->stamp.rba != rba - 1 ||
-          !is_believable(record->stamp, record->seq)) {
+      const auto commit = decode_descriptor(DescriptorRole::kCommit, block);
+      if (commit && is_from_the_future(commit->stamp)) return fail(Errc::kSuperblockBad);
+      if (!commit || commit->stamp.slot != band.slot || commit->stamp.rba != rba - 1 ||
+          !log_.is_believable(commit->stamp, commit->seq)) {
         continue;
       }
-      auto parts = read_transaction(band, *record);
+      auto parts = read_committed(band, *commit);
       if (parts) return parts;
       log::info("log band {} block {}: transaction {} is not whole: {}", band.band.value, rba - 1,
-                record->seq.value, describe(parts.error()));
+                commit->seq.value, describe(parts.error()));
     }
     end = begin;
-    piece = kWindowBlocks;
+    piece = kSearchBlocks;
   }
-  return std::vector<FoundPart>{};
+  return Parts{};
 }
 
-Result<std::vector<FoundPart>> Recovery::find_newest() {
-  for (const FoundBand& band : bands_) {
-    ASSIGN_OR_RETURN(std::vector<FoundPart> parts, search_band(band));
+// By its commit record; or, when that is damaged, by what the superblock says was durable.
+Result<Recovery::Parts> Recovery::find_newest() {
+  for (const FoundBand& band : log_.bands()) {
+    ASSIGN_OR_RETURN(Parts parts, search_band(band));
     if (parts.empty()) continue;
-    if (parts.front().part.address.seq.value < superblock_.durable_seq) break;
+    if (parts.front().seq().value < superblock_.durable_seq) break;
     return parts;
   }
-  return fail(Errc::kLogTailLost);
+  log::warn("metadata log: transaction {} has no commit record any more", superblock_.durable_seq);
+  const Superblock& s = superblock_;
+  auto parts = read_transaction({{s.head_slot, s.head_rba, Seq{s.durable_seq}}, s.head_blocks});
+  if (!parts) return fail(Errc::kLogTailLost);
+  return parts;
 }
 
-// Adds the parts before parts.back() down to the newest transaction's tail.
-Result<> Recovery::walk_to_tail(std::vector<FoundPart>& parts) {
+// ---- What lies before it -----------------------------------------------------------------------
+
+// Adds the parts before parts.back(): down to the newest good snapshot of the map, or to the tail.
+Result<> Recovery::walk_back(Parts& parts) {
   const PartAddress tail = parts.front().tail;
-  if (tail.seq == parts.front().part.address.seq) return ok();
-  while (parts.back().part.address != tail) {
+  for (;;) {
     const FoundPart& from = parts.back();
-    const PartAddress here = from.part.address, next = from.previous;
+    const PartAddress here = from.address(), next = from.previous.address;
+    if (from.index == 0) snapshot_ = snapshot_of(parts);
+    const bool at_tail = here == tail || (from.index == 0 && here.seq == tail.seq);
+    if (snapshot_ || at_tail) return ok();
     const std::uint64_t seq = here.seq.value - (from.index == 0 ? 1 : 0);
     const bool backwards = std::pair(next.slot, next.rba) < std::pair(here.slot, here.rba);
     if (next.seq.value != seq || seq == 0 || !backwards) return fail(Errc::kLogTailLost);
-    ASSIGN_OR_RETURN(FoundPart part, read_part(next));
+    ASSIGN_OR_RETURN(FoundPart part, log_.part(from.previous));
     parts.push_back(std::move(part));
   }
-  return ok();
 }
 
-RecoveredLog Recovery::assemble(std::vector<FoundPart> parts) {
+// The snapshot that the last transaction of `parts` carries, if it does and it is good.
+std::optional<MapSnapshot> Recovery::snapshot_of(const Parts& parts) {
+  const Seq seq = parts.back().seq();
+  auto begin = parts.end();
+  while (begin != parts.begin() && std::prev(begin)->seq() == seq) --begin;
+  bool has_one = false;
+  for (auto part = begin; part != parts.end(); ++part) {
+    has_one |=
+        std::ranges::count(part->part.entries, EntryKind::kSnapshot, &DescriptorEntry::kind) > 0;
+  }
+  if (!has_one) return std::nullopt;
+  auto snapshot = read_snapshot(std::span(begin, parts.end()));
+  if (snapshot && !fit(*snapshot, parts.front().tail, parts.back())) {
+    snapshot = fail(Errc::kLogSnapshotBad);
+  }
+  if (snapshot) return std::move(*snapshot);
+  log::warn("metadata log: the snapshot of transaction {} is of no use: {}; reading on", seq.value,
+            describe(snapshot.error()));
+  return std::nullopt;
+}
+
+// `transaction`: its parts, the last one first.
+Result<MapSnapshot> Recovery::read_snapshot(std::span<const FoundPart> transaction) {
+  std::size_t pieces = 0;
+  for (const FoundPart& part : transaction) {
+    pieces += static_cast<std::size_t>(
+        std::ranges::count(part.part.entries, EntryKind::kSnapshot, &DescriptorEntry::kind));
+  }
+  AlignedBuffer bytes(pieces * kBlockBytes);
+  std::size_t done = 0;
+  for (std::size_t i = transaction.size(); i-- > 0;) {
+    const FoundPart& part = transaction[i];
+    const auto& entries = part.part.entries;
+    const auto first = std::ranges::find(entries, EntryKind::kSnapshot, &DescriptorEntry::kind);
+    const auto before = static_cast<std::uint32_t>(first - entries.begin());
+    if (before >= part.images) continue;
+    const std::size_t count = part.images - before;
+    if (count > pieces - done) return fail(Errc::kLogSnapshotBad);
+    const auto to = bytes.span().subspan(done * kBlockBytes, count * kBlockBytes);
+    TRY(log_.images(part, before, to));
+    done += count;
+  }
+  if (done != pieces) return fail(Errc::kLogSnapshotBad);
+  const Seq seq = transaction.front().seq();
+  return decode_snapshot(bytes.span(), seq, fs_tag_of(superblock_.uuid));
+}
+
+// Leaves out of the snapshot what the tail has passed since. What is left must be as the log is:
+// bands where they were, and everything in front of the transaction that carries the snapshot.
+bool Recovery::fit(MapSnapshot& snapshot, const PartAddress& tail, const FoundPart& carrier) const {
+  const auto place = [](const PartAddress& at) { return std::pair(at.slot, at.rba); };
+  std::erase_if(snapshot.chain, [&](const ChainBand& band) { return band.slot < tail.slot; });
+  std::size_t parts = 0, nodes = 0;
+  while (parts < snapshot.parts.size() &&
+         place(snapshot.parts[parts].place.address) < place(tail)) {
+    nodes += snapshot.parts[parts++].nodes;
+  }
+  snapshot.parts.erase(snapshot.parts.begin(),
+                       snapshot.parts.begin() + static_cast<std::ptrdiff_t>(parts));
+  snapshot.nodes.erase(snapshot.nodes.begin(),
+                       snapshot.nodes.begin() + static_cast<std::ptrdiff_t>(nodes));
+  const bool bands = std::ranges::all_of(snapshot.chain, [&](const ChainBand& band) {
+    const FoundBand* found = log_.band_of(band.slot);
+    return found != nullptr && found->band == band.band && band.slot <= carrier.address().slot;
+  });
+  const bool in_front = std::ranges::all_of(snapshot.parts, [&](const MapSnapshot::Part& part) {
+    const FoundBand* band = log_.band_of(part.place.address.slot);
+    return band != nullptr && place(part.place.address) < place(carrier.address()) &&
+           std::uint64_t{part.place.address.rba} + part.place.blocks <= band->write_pointer;
+  });
+  const bool known = std::ranges::all_of(
+      snapshot.nodes, [&](const MapSnapshot::Live& live) { return live.node < carrier.next_node; });
+  return bands && in_front && known;
+}
+
+// ---- Together ----------------------------------------------------------------------------------
+
+RecoveredLog Recovery::assemble(Parts parts) {
   RecoveredLog found;
-  found.seq = parts.front().part.address.seq;
+  found.seq = parts.front().seq();
   found.next_node = parts.front().next_node;
   std::ranges::reverse(parts);
+  found.snapshot = std::move(snapshot_);
+  if (found.snapshot) found.chain = found.snapshot->chain;
   for (FoundPart& part : parts) {
-    const std::uint64_t slot = part.part.address.slot;
+    const std::uint64_t slot = part.address().slot;
     if (found.chain.empty() || found.chain.back().slot != slot) {
       found.chain.push_back({slot, part.part.band});
     }
@@ -307,14 +253,14 @@ RecoveredLog Recovery::assemble(std::vector<FoundPart> parts) {
     const bool used = std::ranges::find(found.chain, band, &ChainBand::band) != found.chain.end();
     if (!used) found.spare.push_back(band);
   }
-  found.head_rba = band_of(found.chain.back().slot)->write_pointer;
+  found.head_rba = log_.band_of(found.chain.back().slot)->write_pointer;
   return found;
 }
 
 Result<RecoveredLog> Recovery::run() {
-  TRY(find_bands());
-  ASSIGN_OR_RETURN(std::vector<FoundPart> parts, find_newest());
-  TRY(walk_to_tail(parts));
+  TRY(log_.find_bands());
+  ASSIGN_OR_RETURN(Parts parts, find_newest());
+  TRY(walk_back(parts));
   return assemble(std::move(parts));
 }
 

@@ -1,4 +1,5 @@
-// Finds the newest whole transaction in the log and walks from it back to its tail. Only reads.
+// Finds the newest whole transaction in the log and walks back from it, to the newest snapshot of
+// the map that is good, or to the tail. Only reads.
 //
 // Why this is right after any crash (docs/metadata-log.md has it at length): a transaction begins
 // to be written only when everything before it is durable, so at most the last one is torn, and
@@ -16,8 +17,8 @@ namespace lazyfs::meta {
 
 // Errors: kSuperblockBad when the log is newer than the superblock; kLogTailLost when no whole
 // transaction is found, when the newest one is older than what the superblock says was durable, or
-// when a part between it and its tail is missing; kLogDescriptorBad when such a part is damaged;
-// what the device returns.
+// when a part that is needed is missing; kLogDescriptorBad when such a part is damaged, copy and
+// all; what the device returns.
 Result<RecoveredLog> recover_log(device::Device& device, const Superblock& superblock);
 
 }  // namespace lazyfs::meta

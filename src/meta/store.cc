@@ -3,32 +3,38 @@
 #include <algorithm>
 #include <map>
 
-#include "base/crc32c.h"
 #include "base/log.h"
 #include "meta/recovery.h"
 #include "meta/store_impl.h"
+#include "meta/superblock_format.h"
 
 namespace lazyfs::meta {
 namespace {
 
 constexpr std::size_t kMinCachedNodes = 16;
 
-std::uint32_t tag_of(const Uuid& uuid) { return crc32c(std::as_bytes(std::span(uuid))); }
-
-// The first transaction: an empty root.
-Result<> write_first_transaction(device::Device& device, const Superblock& superblock) {
+// The first transaction: an empty root. Returns where it lies.
+Result<PartPlace> write_first_transaction(device::Device& device, const Superblock& superblock) {
   RecoveredLog nothing;
   nothing.spare = superblock.log_bands;
   Log log(device, {superblock.uuid, superblock.session}, nothing);
   log.reset_spares();
   AlignedBuffer image(kBlockBytes);
   NodePage page(image.data());
-  page.format(Tree::kRoot, 0, tag_of(superblock.uuid));
-  const LogImage root{Tree::kRoot, image.data(), page.stamp(Seq{1})};
+  page.format(Tree::kRoot, 0, fs_tag_of(superblock.uuid));
+  const LogImage root{Tree::kRoot.value, image.data(), page.stamp(Seq{1})};
   const auto plan = log.plan(Seq{1}, 1, 0);
   if (!plan) return fail(Errc::kBadGeometry);
   TRY(log.write(*plan, std::span(&root, 1), {}, NodeNo{2}));
-  return device.flush();
+  TRY(device.flush());
+  return log.newest();
+}
+
+void note_durable(Superblock& superblock, const PartPlace& newest) {
+  superblock.durable_seq = newest.address.seq.value;
+  superblock.head_slot = newest.address.slot;
+  superblock.head_rba = newest.address.rba;
+  superblock.head_blocks = newest.blocks;
 }
 
 Result<> check_format(const device::Device& device, const Superblock& s) {
@@ -64,11 +70,11 @@ Result<> Store::format(device::Device& device, const Superblock& superblock) {
   first.min_log_bands = static_cast<std::uint32_t>(first.log_bands.size());
   first.session = 1;
   first.session_start_seq = 0;
-  first.durable_seq = 1;
   for (const BandId band : first.super_bands) TRY(device.reset(band));
   for (const BandId band : first.log_bands) TRY(device.reset(band));
   TRY(device.flush());
-  TRY(write_first_transaction(device, first));
+  ASSIGN_OR_RETURN(const PartPlace newest, write_first_transaction(device, first));
+  note_durable(first, newest);
   return SuperblockLog::format(device, first);
 }
 
@@ -78,7 +84,8 @@ Result<std::unique_ptr<Store>> Store::open(device::Device& device, const StoreOp
   if (!options.read_only && device.capabilities().read_only) return fail(Errc::kDeviceReadOnly);
   if (!options.read_only) {
     ++superblock.session;
-    superblock.session_start_seq = superblock.durable_seq = found.seq.value;
+    superblock.session_start_seq = found.seq.value;
+    note_durable(superblock, found.parts.back().place);
   }
   auto store = std::make_unique<StoreImpl>(device, options, std::move(superblock), found);
   TRY(store->start());
@@ -90,8 +97,9 @@ StoreImpl::StoreImpl(device::Device& device, const StoreOptions& options, Superb
     : device_(device),
       options_(options),
       log_(device, {superblock.uuid, superblock.session}, found),
-      cache_(std::max(kMinCachedNodes, options.cache_bytes / kBlockBytes), tag_of(superblock.uuid),
-             Seq{found.seq.value + 1}, found.next_node, log_.figures().live),
+      cache_(std::max(kMinCachedNodes, options.cache_bytes / kBlockBytes),
+             fs_tag_of(superblock.uuid), Seq{found.seq.value + 1}, found.next_node,
+             log_.figures().live),
       tree_(cache_),
       loader_(device, log_, tree_mu_, cache_),
       superblock_(std::move(superblock)),
@@ -102,18 +110,8 @@ Result<> StoreImpl::start() {
   if (!options_.read_only) {
     // From here on the newest transaction found is durable, and nothing that an earlier session
     // wrote behind it can come back.
-    Superblock next;
-    {
-      MutexLock lock(commit_mu_);
-      next = superblock_;
-    }
-    Superblock on_disk = next;
-    superblock_log_.emplace(device_, on_disk);
-    TRY(superblock_log_->write(next));
-    {
-      MutexLock lock(commit_mu_);
-      superblock_ = superblock_log_->current();
-    }
+    superblock_log_.emplace(device_, superblock());
+    TRY(write_superblock(superblock()));
     log_.reset_spares();
   }
   ASSIGN_OR_RETURN(root_pin_, loader_.load(Tree::kRoot));
@@ -145,11 +143,16 @@ Result<> StoreImpl::close() {
     background_.join();
   }
   if (options_.read_only || failed() || !result) return result;
+  if (log_.figures().behind_snapshot > 0) TRY(run_cycle(Work::kSnapshot));
   // The next opening need not verify the last transaction, and a bit that flips in it meanwhile is
   // the trouble of one node.
-  Superblock next = superblock();
-  next.durable_seq = durable_seq().value;
-  TRY(superblock_log_->write(next));
+  return write_superblock(superblock());
+}
+
+// Names the newest durable transaction in it. The committing thread calls it.
+Result<> StoreImpl::write_superblock(Superblock next) {
+  note_durable(next, log_.newest());
+  TRY(superblock_log_->write(std::move(next)));
   MutexLock lock(commit_mu_);
   superblock_ = superblock_log_->current();
   return ok();
@@ -188,6 +191,9 @@ StoreStats StoreImpl::stats() const {
   stats.log_free_bands = log.free_bands;
   stats.jmap_entries = log.live;
   stats.jmap_bytes = log.jmap_bytes;
+  stats.snapshots = snapshots_.load(std::memory_order_relaxed);
+  stats.log_blocks_behind_snapshot = log.behind_snapshot;
+  stats.recovered_parts = log.recovered_parts;
   stats.node_reads = loader_.reads();
   {
     ReaderLock lock(tree_mu_);

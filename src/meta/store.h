@@ -26,6 +26,9 @@ struct StoreOptions {
   std::size_t cache_bytes = std::size_t{64} << 20;        // nodes kept in memory
   std::size_t transaction_bytes = std::size_t{32} << 20;  // a running transaction larger than this
                                                           // is committed without being asked
+  std::size_t snapshot_bytes = std::size_t{64} << 20;  // log behind the newest snapshot of the map
+                                                       // at which the next is written; at least
+                                                       // sixteen times what a snapshot takes
   bool background = true;  // own thread: commits large transactions and cleans. Without it the same
                            // work is done inside commit(), so that tests replay exactly
   bool read_only = false;  // never writes to the device; apply() fails with kReadOnly
@@ -39,12 +42,15 @@ enum class Reserve : std::uint8_t {
 
 // Every figure counts since the store was opened, or is the state now.
 struct StoreStats {
-  std::uint64_t transactions = 0;        // committed
-  std::uint64_t log_blocks_written = 0;  // all appends: descriptors, nodes, commit records
-  std::uint64_t nodes_written = 0;       // node images appended, of these ...
-  std::uint64_t nodes_cleaned = 0;       // ... moved by the cleaner, unchanged
-  std::uint64_t log_live_blocks = 0;     // jmap entries: blocks that hold a newest image
-  std::uint64_t log_total_blocks = 0;    // all blocks of the log's bands
+  std::uint64_t transactions = 0;                // committed
+  std::uint64_t log_blocks_written = 0;          // all appends: descriptors, nodes, commit records
+  std::uint64_t nodes_written = 0;               // node images appended, of these ...
+  std::uint64_t nodes_cleaned = 0;               // ... moved by the cleaner, unchanged
+  std::uint64_t snapshots = 0;                   // of the map, written
+  std::uint64_t log_blocks_behind_snapshot = 0;  // that opening would have to look through
+  std::uint64_t recovered_parts = 0;             // parts of the log that were read at opening
+  std::uint64_t log_live_blocks = 0;             // jmap entries: blocks that hold a newest image
+  std::uint64_t log_total_blocks = 0;            // all blocks of the log's bands
   std::uint64_t log_bands = 0;
   std::uint64_t log_free_bands = 0;
   std::uint64_t jmap_entries = 0;

@@ -24,13 +24,13 @@ bool StoreImpl::is_large() const {
 }
 
 // Live nodes of the log's oldest band, in memory and pinned.
-StoreImpl::Gathered StoreImpl::gather() {
+StoreImpl::Additions StoreImpl::gather() {
   std::size_t batch = 0;
   {
     ReaderLock lock(tree_mu_);
     batch = limits_.clean_batch;
   }
-  Gathered gathered;
+  Additions gathered;
   for (const NodeNo node : log_.oldest_live(batch)) {
     if (auto pin = loader_.load(node); pin) {
       gathered.nodes.push_back(std::move(*pin));
@@ -45,23 +45,42 @@ StoreImpl::Gathered StoreImpl::gather() {
 // good (the seq in them is not that of the transaction they are in now), and what can be learnt
 // from them is still there. A block that the device does not read may be readable tomorrow, and
 // holds the tail.
-void StoreImpl::gather_damaged(NodeNo node, Gathered& to) {
+void StoreImpl::gather_damaged(NodeNo node, Additions& to) {
   const auto place = log_.find(node);
   if (!place) return;
   AlignedBuffer bytes(kBlockBytes);
   if (auto read = device_.read(place->address, bytes.span()); !read) return;
   const auto image = bytes.span().first<kBlockBytes>();
   if (validate_node(image, node, place->seq, cache_.fs_tag())) return;  // it was the reading
-  to.damaged.push_back({node, bytes.data(), crc32c(image.subspan(8))});
+  to.damaged.push_back({node.value, bytes.data(), crc32c(image.subspan(8))});
   to.bytes.push_back(std::move(bytes));
 }
 
 // For stores without a thread of their own; the committing thread calls it.
 void StoreImpl::clean_while_due() {
   for (auto cycles = clean_cycles_at_most(); cycles > 0 && cleaning_is_due(); --cycles) {
-    Gathered gathered = gather();
+    Additions gathered = gather();
     if (gathered.empty() || !write_transaction(std::move(gathered))) return;
   }
+}
+
+// The bound on what opening has to look through, but for what is written while the snapshot waits
+// for its turn, or for room.
+bool StoreImpl::snapshot_is_due() const {
+  const Log::Figures log = log_.figures();
+  const std::uint64_t wanted = options_.snapshot_bytes / kBlockBytes;
+  ReaderLock lock(tree_mu_);
+  const std::uint64_t images = cache_.running().dirty.size() + log.snapshot_pieces;
+  const bool has_room =
+      limits_.cost(images, cache_.running().freed.size()) + limits_.reserve <= log.available;
+  return has_room && log.behind_snapshot >= limits_.snapshot_interval(log.snapshot_pieces, wanted);
+}
+
+// The committing thread calls it.
+StoreImpl::Additions StoreImpl::take_snapshot() {
+  Additions additions;
+  additions.snapshot = encode(log_.snapshot(), cache_.fs_tag());
+  return additions;
 }
 
 void StoreImpl::update_limits() {
@@ -75,11 +94,7 @@ Result<> StoreImpl::write_log_bands(std::vector<BandId> bands) {
   Superblock next = superblock();
   std::ranges::sort(bands);
   next.log_bands = std::move(bands);
-  next.durable_seq = durable_seq().value;
-  TRY(superblock_log_->write(std::move(next)));
-  MutexLock lock(commit_mu_);
-  superblock_ = superblock_log_->current();
-  return ok();
+  return write_superblock(std::move(next));
 }
 
 // One more band. Errors: kLogFull when there is none to be had.

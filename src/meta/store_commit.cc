@@ -22,7 +22,7 @@ Result<> StoreImpl::commit() {
 Result<> StoreImpl::run_cycle(Work work) {
   // Nobody waits for the cleaner's reading. Whatever becomes of the nodes meanwhile, seal() sees
   // it.
-  Gathered to_clean;
+  Additions to_clean;
   if (work == Work::kClean) to_clean = gather();
   {
     MutexLock lock(commit_mu_);
@@ -35,7 +35,8 @@ Result<> StoreImpl::run_cycle(Work work) {
     if (failed()) return fail(Errc::kLogFailed);
     if (work == Work::kCommit ? commits_ended_ >= ticket : waited) return ok();
     busy_ = true;
-    if (work == Work::kCommit || work == Work::kClean) ++commits_started_;
+    const bool commits = work != Work::kGrow && work != Work::kAdapt;
+    if (commits) ++commits_started_;
   }
   const auto begin = system_clock().monotonic();
   const Result<> result = do_work(work, std::move(to_clean));
@@ -59,10 +60,12 @@ void StoreImpl::end_cycle(std::uint64_t took_ns) {
   cycle_ended_.notify_all();
 }
 
-Result<> StoreImpl::do_work(Work work, Gathered to_clean) {
+Result<> StoreImpl::do_work(Work work, Additions to_clean) {
   switch (work) {
     case Work::kClean:
       return write_transaction(std::move(to_clean));
+    case Work::kSnapshot:
+      return write_transaction(take_snapshot());
     case Work::kGrow:
       return grow();
     case Work::kAdapt:
@@ -70,19 +73,20 @@ Result<> StoreImpl::do_work(Work work, Gathered to_clean) {
     case Work::kCommit:
       break;
   }
-  TRY(write_transaction(Gathered{}));
+  TRY(write_transaction(Additions{}));
   if (options_.background) {
-    if (cleaning_is_due()) wake_background();
+    if (cleaning_is_due() || snapshot_is_due()) wake_background();
     return ok();
   }
   clean_while_due();
+  if (!failed() && snapshot_is_due()) TRY(write_transaction(take_snapshot()));
   adapt_size();
   return failed() ? fail(Errc::kLogFailed) : ok();
 }
 
-// Commits the running transaction, with the nodes of `to_clean` added to it unchanged.
-Result<> StoreImpl::write_transaction(Gathered to_clean) {
-  auto plan = seal(to_clean);
+// Commits the running transaction, with the additions.
+Result<> StoreImpl::write_transaction(Additions additions) {
+  auto plan = seal(additions);
   if (!plan) {
     fail_for_ever(plan.error(), "no room for a transaction that was admitted");
     return fail(Errc::kLogFailed);
@@ -93,7 +97,7 @@ Result<> StoreImpl::write_transaction(Gathered to_clean) {
     return fail(Errc::kLogFailed);
   }
   if (!*plan) return ok();
-  if (auto written = write_sealed(**plan, to_clean.damaged); !written) {
+  if (auto written = write_sealed(**plan, additions); !written) {
     fail_for_ever(written.error(), "commit");
     return fail(Errc::kLogFailed);
   }
@@ -104,16 +108,16 @@ Result<> StoreImpl::write_transaction(Gathered to_clean) {
 }
 
 // Freezes the running transaction and takes its place in the log. nullopt: there is nothing to
-// write.
-Result<std::optional<LogPlan>> StoreImpl::seal(Gathered& to_clean) {
+// write. What of the additions has no room, or is not needed any more, is left out.
+Result<std::optional<LogPlan>> StoreImpl::seal(Additions& additions) {
   WriterLock lock(tree_mu_);
   Changes& running = cache_.running();
   const std::uint64_t available = log_.available();
-  std::erase_if(to_clean.damaged, [&](const LogImage& image) {
-    return cache_.find(image.node) != nullptr || cache_.is_freed(image.node);
+  std::erase_if(additions.damaged, [&](const LogImage& image) {
+    return cache_.find(image.node()) != nullptr || cache_.is_freed(image.node());
   });
-  const std::size_t damaged = to_clean.damaged.size();
-  for (const NodePin& pin : to_clean.nodes) {
+  const std::size_t damaged = additions.damaged.size();
+  for (const NodePin& pin : additions.nodes) {
     Node& node = *pin;
     if (node.dead || node.dirty_seq == running.seq) continue;
     const std::uint64_t images = running.dirty.size() + 1 + damaged;
@@ -121,16 +125,23 @@ Result<std::optional<LogPlan>> StoreImpl::seal(Gathered& to_clean) {
     cache_.make_dirty(node);
     ++running.cleaned;
   }
-  if (running.empty() && damaged == 0) return std::nullopt;
-  auto plan = log_.plan(running.seq, running.dirty.size() + damaged, running.freed.size());
+  const std::uint64_t nodes = running.dirty.size() + damaged;
+  const std::uint64_t cost = limits_.cost(nodes + additions.pieces(), running.freed.size());
+  if (cost + limits_.reserve > available) additions.snapshot = AlignedBuffer();
+  if (running.empty() && damaged == 0 && additions.pieces() == 0) return std::nullopt;
+  auto plan = log_.plan(running.seq, nodes + additions.pieces(), running.freed.size());
   if (!plan) return fail(Errc::kLogFull);
   cache_.seal();
   return plan;
 }
 
-Result<> StoreImpl::write_sealed(const LogPlan& plan, std::span<const LogImage> damaged) {
+Result<> StoreImpl::write_sealed(const LogPlan& plan, Additions& additions) {
   std::vector<LogImage> images = stamp_images();
-  images.insert(images.end(), damaged.begin(), damaged.end());
+  images.insert(images.end(), additions.damaged.begin(), additions.damaged.end());
+  for (std::size_t i = 0; i < additions.pieces(); ++i) {
+    const auto piece = additions.snapshot.span().subspan(i * kBlockBytes).first<kBlockBytes>();
+    images.push_back({i, piece.data(), stamp_piece(piece, plan.seq), EntryKind::kSnapshot});
+  }
   std::vector<NodeNo> freed;
   NodeNo next_node;
   {
@@ -140,7 +151,9 @@ Result<> StoreImpl::write_sealed(const LogPlan& plan, std::span<const LogImage> 
   }
   std::ranges::sort(freed);
   TRY(log_.write(plan, images, freed, next_node));
-  return device_.flush();
+  TRY(device_.flush());
+  if (additions.pieces() > 0) snapshots_.fetch_add(1, std::memory_order_relaxed);
+  return ok();
 }
 
 // The images of the flight, each with its seq and checksum. Readers look at them meanwhile, but not
@@ -164,7 +177,7 @@ std::vector<LogImage> StoreImpl::stamp_images() {
   for (std::byte* image : bytes) {
     NodePage page(image);
     const std::uint32_t crc = page.stamp(seq);
-    images.push_back({page.node(), image, crc});
+    images.push_back({page.node().value, image, crc});
   }
   return images;
 }
@@ -218,6 +231,7 @@ void StoreImpl::run_background() {
       MutexLock lock(background_mu_);
       if (stopping_) return;
     }
+    if (snapshot_is_due() && !run_cycle(Work::kSnapshot)) return;
     ignore_error(run_cycle(Work::kAdapt), "the log keeps its size then");
   }
 }

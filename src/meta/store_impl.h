@@ -63,8 +63,8 @@ class NodeLoader {
 };
 
 // Lock order: commit_mu_, tree_mu_, then the leaves: Log's mu_, NodeLoader's mu_, background_mu_.
-// Device I/O is done with none of them held. A cycle is a commit, cleaning or growing; at most one
-// runs at a time (busy_), and the thread that runs it is "the committing thread".
+// Device I/O is done with none of them held. A cycle is a commit, cleaning, a snapshot or growing;
+// at most one runs at a time (busy_), and the thread that runs it is "the committing thread".
 class StoreImpl final : public Store {
  public:
   StoreImpl(device::Device& device, const StoreOptions& options, Superblock superblock,
@@ -91,7 +91,7 @@ class StoreImpl final : public Store {
 
  private:
   enum class Verdict { kAdmit, kCommitFirst, kCleanFirst, kGrowFirst, kTooLarge };
-  enum class Work { kCommit, kClean, kGrow, kAdapt };
+  enum class Work { kCommit, kClean, kSnapshot, kGrow, kAdapt };
 
   template <class T, class Ask>
   Result<T> ask_tree(Ask ask);
@@ -100,35 +100,41 @@ class StoreImpl final : public Store {
   Verdict admit(const Estimate& estimate, Reserve reserve) const REQUIRES_SHARED(tree_mu_);
   Result<> make_room(Verdict verdict);
 
-  // What the cleaner moves: nodes in memory, and images that are damaged and move as they are.
-  struct Gathered {
+  // What a transaction holds besides changes: what the cleaner moves, that is nodes in memory and
+  // images that are damaged and move as they are; and a snapshot of the map as it is before it.
+  struct Additions {
     std::vector<NodePin> nodes;
     std::vector<LogImage> damaged;
     std::vector<AlignedBuffer> bytes;  // of the damaged ones
-    bool empty() const { return nodes.empty() && damaged.empty(); }
+    AlignedBuffer snapshot;            // its pieces
+    bool empty() const { return nodes.empty() && damaged.empty() && snapshot.size() == 0; }
+    std::size_t pieces() const { return snapshot.size() / kBlockBytes; }
   };
 
   // Cycles (store_commit.cc).
   Result<> run_cycle(Work work) EXCLUDES(commit_mu_);
   void begin_cycle() EXCLUDES(commit_mu_);
   void end_cycle(std::uint64_t took_ns) EXCLUDES(commit_mu_);
-  Result<> do_work(Work work, Gathered to_clean);
-  Result<> write_transaction(Gathered to_clean);
-  Result<std::optional<LogPlan>> seal(Gathered& to_clean);
-  Result<> write_sealed(const LogPlan& plan, std::span<const LogImage> damaged);
+  Result<> do_work(Work work, Additions to_clean);
+  Result<> write_transaction(Additions additions);
+  Result<std::optional<LogPlan>> seal(Additions& additions);
+  Result<> write_sealed(const LogPlan& plan, Additions& additions);
   std::vector<LogImage> stamp_images();
   void land_sealed();
   void fail_for_ever(Errc cause, const char* what);
 
   // Cleaning and growing (store_clean.cc).
-  Gathered gather();
-  void gather_damaged(NodeNo node, Gathered& to);
+  Additions gather();
+  void gather_damaged(NodeNo node, Additions& to);
   void clean_while_due();
   bool cleaning_is_due() const;
   bool is_large() const;
+  bool snapshot_is_due() const;
+  Additions take_snapshot();
   std::uint64_t clean_cycles_at_most() const;
   Result<> grow();
   void adapt_size();
+  Result<> write_superblock(Superblock next);
   Result<> write_log_bands(std::vector<BandId> bands);
   void update_limits();
 
@@ -161,7 +167,7 @@ class StoreImpl final : public Store {
   std::optional<SuperblockLog> superblock_log_;  // the committing thread's
 
   std::atomic<std::uint64_t> durable_seq_;
-  std::atomic<std::uint64_t> transactions_{0}, nodes_written_{0}, nodes_cleaned_{0};
+  std::atomic<std::uint64_t> transactions_{0}, nodes_written_{0}, nodes_cleaned_{0}, snapshots_{0};
   std::atomic<bool> failed_{false};
 
   Mutex background_mu_;

@@ -29,11 +29,14 @@ struct Superblock {
   std::uint64_t session = 0;            // +1 at every opening for writing
   std::uint64_t session_start_seq = 0;  // newest transaction when the session began
   std::uint64_t durable_seq = 0;        // a transaction that was durable when this was written
+  std::uint64_t head_slot = 0;          // its last part: slot of the band, first block, blocks
+  std::uint32_t head_rba = 0;
+  std::uint32_t head_blocks = 0;
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };
 
 inline constexpr std::size_t kMaxLabelBytes = 63;
-inline constexpr std::size_t kMaxLogBands = 984;  // as many as one record holds
+inline constexpr std::size_t kMaxLogBands = 980;  // as many as one record holds
 
 // Reads the newest valid superblock from the two super bands (0 and 1).
 // Errors: kNoFilesystem when neither band holds a record at all, kSuperblockBad when records are

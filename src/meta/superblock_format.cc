@@ -11,12 +11,13 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x42535A4C;  // "LZSB" in memory order
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kCrcAt = 4, kVersionAt = 8, kReservedAt = 12, kUuidAt = 16, kSequenceAt = 32;
 constexpr std::size_t kBandCountAt = 40, kSuperBandsAt = 48, kCreatedAt = 56, kSessionAt = 64;
 constexpr std::size_t kSessionStartAt = 72, kDurableAt = 80, kMinLogBandsAt = 88;
-constexpr std::size_t kLogBandCountAt = 92, kLabelBytesAt = 96, kLabelAt = 97, kLogBandsAt = 160;
-static_assert(kLabelAt + kMaxLabelBytes == kLogBandsAt);
+constexpr std::size_t kLogBandCountAt = 92, kLabelBytesAt = 96, kLabelAt = 97, kHeadSlotAt = 160;
+constexpr std::size_t kHeadRbaAt = 168, kHeadBlocksAt = 172, kLogBandsAt = 176;
+static_assert(kLabelAt + kMaxLabelBytes == kHeadSlotAt);
 static_assert(kLogBandsAt + 4 * kMaxLogBands == kBlockBytes);
 
 bool all_zero(std::span<const std::byte> bytes) {
@@ -41,6 +42,9 @@ void encode(const Superblock& s, std::span<std::byte, kBlockBytes> to) {
   store_le_at(to, kSessionStartAt, s.session_start_seq);
   store_le_at(to, kDurableAt, s.durable_seq);
   store_le_at(to, kMinLogBandsAt, s.min_log_bands);
+  store_le_at(to, kHeadSlotAt, s.head_slot);
+  store_le_at(to, kHeadRbaAt, s.head_rba);
+  store_le_at(to, kHeadBlocksAt, s.head_blocks);
   store_le_at(to, kLogBandCountAt, static_cast<std::uint32_t>(s.log_bands.size()));
   store_le_at(to, kLabelBytesAt, static_cast<std::uint8_t>(s.label.size()));
   std::memcpy(to.data() + kLabelAt, s.label.data(), s.label.size());
@@ -77,11 +81,16 @@ Result<Superblock> decode_superblock(std::span<const std::byte, kBlockBytes> fro
   s.session = load_le_at<std::uint64_t>(from, kSessionAt);
   s.session_start_seq = load_le_at<std::uint64_t>(from, kSessionStartAt);
   s.durable_seq = load_le_at<std::uint64_t>(from, kDurableAt);
+  s.head_slot = load_le_at<std::uint64_t>(from, kHeadSlotAt);
+  s.head_rba = load_le_at<std::uint32_t>(from, kHeadRbaAt);
+  s.head_blocks = load_le_at<std::uint32_t>(from, kHeadBlocksAt);
   s.min_log_bands = load_le_at<std::uint32_t>(from, kMinLogBandsAt);
   for (std::size_t i = 0; i < log_bands; ++i) {
     s.log_bands.push_back(BandId{load_le_at<std::uint32_t>(from, kLogBandsAt + 4 * i)});
   }
   return s;
 }
+
+std::uint32_t fs_tag_of(const Uuid& uuid) { return crc32c(std::as_bytes(std::span(uuid))); }
 
 }  // namespace lazyfs::meta

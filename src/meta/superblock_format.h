@@ -14,10 +14,13 @@
 //       72    8 session_start_seq newest transaction when the session began
 //       80    8 durable_seq       a transaction that is known to be durable
 //       88    4 min_log_bands
-//       92    4 log_band_count    at most 984
+//       92    4 log_band_count    at most 980
 //       96    1 label_bytes       at most 63
 //       97   63 label             UTF-8, then zeros
-//      160    4 log_bands[]       log_band_count of them, then zeros
+//      160    8 head_slot         where the last part of transaction durable_seq begins
+//      168    4 head_rba
+//      172    4 head_blocks       its size
+//      176    4 log_bands[]       log_band_count of them, then zeros
 #pragma once
 
 #include <span>
@@ -32,5 +35,8 @@ void encode(const Superblock& superblock, std::span<std::byte, kBlockBytes> to);
 
 // Errors: kNoFilesystem when the magic is missing, kSuperblockVersion, kSuperblockBad.
 Result<Superblock> decode_superblock(std::span<const std::byte, kBlockBytes> from);
+
+// What nodes and snapshots carry of the uuid.
+std::uint32_t fs_tag_of(const Uuid& uuid);
 
 }  // namespace lazyfs::meta

@@ -8,6 +8,7 @@
 #include "fixture.h"
 #include "meta/log_format.h"
 #include "meta/node_page.h"
+#include "meta/snapshot_format.h"
 #include "meta/superblock_format.h"
 
 namespace lazyfs::meta {
@@ -40,13 +41,21 @@ Descriptor some_descriptor() {
   return {.stamp = some_stamp(),
           .seq = Seq{0x3132},
           .next_node = NodeNo{0x4142},
-          .previous = {0x51, 0x52, Seq{0x53}},
+          .previous = {{0x51, 0x52, Seq{0x53}}, 0x54},
           .tail = {0x61, 0x62, Seq{0x63}},
           .part = 1,
-          .descriptor_blocks = 3,
+          .descriptors = 3,
           .block = 2,
           .images = 5,
-          .entries = {{NodeNo{0x71}, 0x72737475, false}, {NodeNo{0x81}, 0, true}}};
+          .entries = {{0x71, 0x72737475, EntryKind::kImage},
+                      {0x91, 0x92939495, EntryKind::kSnapshot},
+                      {0x81, 0, EntryKind::kFreed}}};
+}
+
+MapSnapshot some_snapshot() {
+  return {.chain = {{0x11, BandId{0x12}}, {0x21, BandId{0x22}}},
+          .parts = {{{{0x11, 0x31, Seq{0x32}}, 9}, 2}, {{{0x21, 0x41, Seq{0x42}}, 4}, 1}},
+          .nodes = {{NodeNo{0x51}, 0x34}, {NodeNo{0x61}, 0x35}, {NodeNo{0x71}, 0x42}}};
 }
 
 TEST(FormatTest, SuperblockIsGolden) {
@@ -57,14 +66,17 @@ TEST(FormatTest, SuperblockIsGolden) {
   s.session = 3;
   s.session_start_seq = 5;
   s.durable_seq = 6;
+  s.head_slot = 0x11;
+  s.head_rba = 0x12;
+  s.head_blocks = 0x13;
   Block block;
   encode(s, block);
   EXPECT_EQ(hex(block),
-            "4c5a53423ef04311 0100000000000000 0102030405060708 090a0b0c0d0e0f10 0700000000000000 "
+            "4c5a5342478e1fa6 0200000000000000 0102030405060708 090a0b0c0d0e0f10 0700000000000000 "
             "1000000000000000 0000000001000000 00f1536500000000 0300000000000000 0500000000000000 "
             "0600000000000000 0400000004000000 0474657374000000 0000000000000000 0000000000000000 "
             "0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 "
-            "0200000003000000 0400000005");
+            "1100000000000000 1200000013000000 0200000003000000 0400000005");
   const auto back = decode_superblock(block);
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, s);
@@ -76,8 +88,8 @@ TEST(FormatTest, BandHeaderIsGolden) {
   Block block;
   encode(header, block);
   EXPECT_EQ(hex(block),
-            "4c5a42488c93689b 0102030405060708 090a0b0c0d0e0f10 0807060504030201 1817161514131211 "
-            "0000000001000000 0900000040");
+            "4c5a4248d12328d2 0102030405060708 090a0b0c0d0e0f10 0807060504030201 1817161514131211 "
+            "0000000002000000 0900000040");
   const auto back = decode_band_header(block);
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, header);
@@ -85,27 +97,55 @@ TEST(FormatTest, BandHeaderIsGolden) {
 
 TEST(FormatTest, DescriptorIsGolden) {
   Block block;
-  encode(some_descriptor(), block);
+  encode(some_descriptor(), DescriptorRole::kFront, block);
   EXPECT_EQ(hex(block),
-            "4c5a4445d7d39098 0102030405060708 090a0b0c0d0e0f10 0807060504030201 1817161514131211 "
-            "2423222101000000 3231000000000000 4241000000000000 5100000000000000 5300000000000000 "
+            "4c5a44457be4fa26 0102030405060708 090a0b0c0d0e0f10 0807060504030201 1817161514131211 "
+            "2423222102000000 3231000000000000 4241000000000000 5100000000000000 5300000000000000 "
             "5200000062000000 6100000000000000 6300000000000000 0100000003000000 0200000005000000 "
-            "0200000000000000 7100000000000000 7574737201000000 8100000000000000 0000000002");
-  const auto back = decode_descriptor(block);
+            "0300000054000000 0000000000000000 0000000000000000 7100000000000000 7574737201000000 "
+            "9100000000000000 9594939203000000 8100000000000000 0000000002");
+  const auto back = decode_descriptor(DescriptorRole::kFront, block);
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, some_descriptor());
+  EXPECT_FALSE(decode_descriptor(DescriptorRole::kCopy, block));
 }
 
 TEST(FormatTest, CommitRecordIsGolden) {
-  const CommitRecord record{some_stamp(), Seq{0x31}, 0x41, 2, 0x51525354};
+  Descriptor commit = some_descriptor();
+  commit.descriptors_crc = 0xA1A2A3A4;
   Block block;
-  encode(record, block);
+  encode(commit, DescriptorRole::kCommit, block);
   EXPECT_EQ(hex(block),
-            "4c5a434d3ded4e62 0102030405060708 090a0b0c0d0e0f10 0807060504030201 1817161514131211 "
-            "2423222101000000 3100000000000000 4100000002000000 54535251");
-  const auto back = decode_commit(block);
+            "4c5a434d0a04920f 0102030405060708 090a0b0c0d0e0f10 0807060504030201 1817161514131211 "
+            "2423222102000000 3231000000000000 4241000000000000 5100000000000000 5300000000000000 "
+            "5200000062000000 6100000000000000 6300000000000000 0100000003000000 0200000005000000 "
+            "0300000054000000 a4a3a2a100000000 0000000000000000 7100000000000000 7574737201000000 "
+            "9100000000000000 9594939203000000 8100000000000000 0000000002");
+  const auto back = decode_descriptor(DescriptorRole::kCommit, block);
   ASSERT_TRUE(back);
-  EXPECT_EQ(*back, record);
+  EXPECT_EQ(*back, commit);
+  EXPECT_EQ(decode_descriptor(DescriptorRole::kFront, block).error(), Errc::kLogDescriptorBad);
+  commit.block = 1;  // not the last one
+  encode(commit, DescriptorRole::kCommit, block);
+  EXPECT_EQ(decode_descriptor(DescriptorRole::kCommit, block).error(), Errc::kLogTorn);
+  EXPECT_FALSE(decode_descriptor(DescriptorRole::kCopy, block));
+}
+
+TEST(FormatTest, SnapshotIsGolden) {
+  AlignedBuffer pieces = encode(some_snapshot(), 0x21222324);
+  ASSERT_EQ(pieces.size(), kBlockBytes);
+  stamp_piece(pieces.span().first<kBlockBytes>(), Seq{0x3132});
+  EXPECT_EQ(hex(pieces.span()),
+            "4c5a534e393c71d0 3231000000000000 0000000001000000 242322218c000000 0200000000000000 "
+            "0200000000000000 0300000000000000 1100000000000000 1200000021000000 0000000022000000 "
+            "1100000000000000 3200000000000000 3100000009000000 0200000021000000 0000000042000000 "
+            "0000000041000000 0400000001000000 5100000000000000 3400000061000000 0000000035000000 "
+            "7100000000000000 42");
+  const auto back = decode_snapshot(pieces.span(), Seq{0x3132}, 0x21222324);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(*back, some_snapshot());
+  EXPECT_FALSE(decode_snapshot(pieces.span(), Seq{0x3133}, 0x21222324));
+  EXPECT_FALSE(decode_snapshot(pieces.span(), Seq{0x3132}, 0x21222325));
 }
 
 TEST(FormatTest, NodeIsGolden) {
@@ -124,38 +164,42 @@ TEST(FormatTest, NodeIsGolden) {
   EXPECT_TRUE(validate_node(block, NodeNo{0x1112}, Seq{0x3132}, 0x21222324));
 }
 
-TEST(FormatTest, AFullDescriptorHolds248Entries) {
+TEST(FormatTest, AFullDescriptorHolds247Entries) {
   Descriptor d = some_descriptor();
-  d.entries.assign(kEntriesPerDescriptor, {NodeNo{5}, 6, false});
+  d.entries.assign(kEntriesPerDescriptor, {5, 6, EntryKind::kImage});
   Block block;
-  encode(d, block);
-  const auto back = decode_descriptor(block);
+  encode(d, DescriptorRole::kCopy, block);
+  const auto back = decode_descriptor(DescriptorRole::kCopy, block);
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, d);
 }
 
 TEST(FormatTest, EveryFlippedBitIsNoticed) {
-  Block super, band, descriptor, commit, node;
+  Block super, band, descriptor, commit, node, snapshot;
   encode(small_superblock(4), super);
   BandHeader header{some_stamp(), BandId{9}, 64};
   header.stamp.rba = 0;
   encode(header, band);
-  encode(some_descriptor(), descriptor);
-  encode(CommitRecord{some_stamp(), Seq{1}, 2, 3, 4}, commit);
+  encode(some_descriptor(), DescriptorRole::kFront, descriptor);
+  encode(some_descriptor(), DescriptorRole::kCommit, commit);
   NodePage page(node.data());
   page.format(NodeNo{1}, 0, 2);
   page.insert(0, {1, 2, 3}, as_value("value"));
   page.stamp(Seq{3});
+  AlignedBuffer pieces = encode(some_snapshot(), 2);
+  stamp_piece(pieces.span().first<kBlockBytes>(), Seq{3});
+  std::ranges::copy(pieces.span(), snapshot.begin());
   for (std::size_t bit = 0; bit < 8 * kBlockBytes; ++bit) {
-    for (Block* block : {&super, &band, &descriptor, &commit, &node}) {
+    for (Block* block : {&super, &band, &descriptor, &commit, &node, &snapshot}) {
       (*block)[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
     }
     ASSERT_FALSE(decode_superblock(super)) << bit;
     ASSERT_FALSE(decode_band_header(band)) << bit;
-    ASSERT_FALSE(decode_descriptor(descriptor)) << bit;
-    ASSERT_FALSE(decode_commit(commit)) << bit;
+    ASSERT_FALSE(decode_descriptor(DescriptorRole::kFront, descriptor)) << bit;
+    ASSERT_FALSE(decode_descriptor(DescriptorRole::kCommit, commit)) << bit;
+    ASSERT_FALSE(decode_snapshot(snapshot, Seq{3}, 2)) << bit;
     ASSERT_FALSE(validate_node(node, NodeNo{1}, Seq{3}, 2)) << bit;
-    for (Block* block : {&super, &band, &descriptor, &commit, &node}) {
+    for (Block* block : {&super, &band, &descriptor, &commit, &node, &snapshot}) {
       (*block)[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
     }
   }
@@ -164,10 +208,57 @@ TEST(FormatTest, EveryFlippedBitIsNoticed) {
 TEST(FormatTest, SuperblockOfAnotherVersionIsNamedAsSuch) {
   Block block;
   encode(small_superblock(4), block);
-  store_le_at<std::uint32_t>(block, 8, 2);
+  store_le_at<std::uint32_t>(block, 8, 1);
   fix_crc(block);
   EXPECT_EQ(decode_superblock(block).error(), Errc::kSuperblockVersion);
   EXPECT_EQ(decode_superblock(Block{}).error(), Errc::kNoFilesystem);
+}
+
+TEST(FormatTest, ASnapshotOfManyPiecesComesBackAndNoneOfThemCanBeMissing) {
+  MapSnapshot large;
+  large.chain = {{7, BandId{3}}};
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    large.parts.push_back({{{7, 1 + 8 * i, Seq{1 + i}}, 8}, 3});
+    for (std::uint32_t k = 0; k < 3; ++k) {
+      large.nodes.push_back({NodeNo{3 * i + k + 1}, 8 * i + k + 2});
+    }
+  }
+  AlignedBuffer pieces = encode(large, 2);
+  ASSERT_EQ(pieces.size(), snapshot_pieces(1, 1000, 3000) * kBlockBytes);
+  ASSERT_GT(pieces.size(), 10 * kBlockBytes);
+  for (std::size_t at = 0; at < pieces.size(); at += kBlockBytes) {
+    stamp_piece(pieces.span().subspan(at).first<kBlockBytes>(), Seq{3});
+  }
+  const auto back = decode_snapshot(pieces.span(), Seq{3}, 2);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(*back, large);
+  EXPECT_FALSE(decode_snapshot(pieces.span().first(pieces.size() - kBlockBytes), Seq{3}, 2));
+  EXPECT_FALSE(decode_snapshot(pieces.span().subspan(kBlockBytes), Seq{3}, 2));
+  EXPECT_FALSE(decode_snapshot({}, Seq{3}, 2));
+}
+
+// What a snapshot says of parts and nodes must make sense, however right its checksums are.
+TEST(FormatTest, ASnapshotThatContradictsItselfIsRefused) {
+  const auto is_refused = [](auto change) {
+    MapSnapshot s = some_snapshot();
+    change(s);
+    AlignedBuffer pieces = encode(s, 2);
+    stamp_piece(pieces.span().first<kBlockBytes>(), Seq{3});
+    return decode_snapshot(pieces.span(), Seq{3}, 2).error() == Errc::kLogSnapshotBad;
+  };
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.chain.clear(); }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.chain.pop_back(); }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { std::swap(s.chain[0], s.chain[1]); }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { std::swap(s.parts[0], s.parts[1]); }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.parts[0].nodes = 3; }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.parts[1].nodes = 2; }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.parts[1].place.blocks = 1; }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.parts[0].place.address.seq = Seq{}; }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.parts[0].place.address.rba = 0; }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.nodes[0].node = NodeNo{}; }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.nodes[0].rba = 0x31; }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.nodes[1].rba = 0x31 + 9; }));
+  EXPECT_TRUE(is_refused([](MapSnapshot& s) { std::swap(s.nodes[0], s.nodes[1]); }));
 }
 
 // A checksum proves nothing about who made the bytes: with it made right, any bytes are refused or
@@ -179,19 +270,23 @@ TEST(FormatTest, HostileBytesWithRightChecksumsDoNoHarm) {
   page.format(NodeNo{1}, 0, 2);
   for (unsigned i = 0; i < 30; ++i) page.insert(i, {1, 1, i}, as_value(std::string(i * 3, 'v')));
   page.stamp(Seq{3});
-  Block descriptor, super;
-  encode(some_descriptor(), descriptor);
+  Block descriptor, super, snapshot;
+  AlignedBuffer pieces = encode(some_snapshot(), 2);
+  stamp_piece(pieces.span().first<kBlockBytes>(), Seq{3});
+  std::ranges::copy(pieces.span(), snapshot.begin());
+  encode(some_descriptor(), DescriptorRole::kFront, descriptor);
   encode(small_superblock(4), super);
   int accepted = 0;
   for (int round = 0; round < 30000; ++round) {
-    for (const Block* from : {&good, &descriptor, &super}) {
+    for (const Block* from : {&good, &descriptor, &super, &snapshot}) {
       Block block = *from;
       for (unsigned n = 1 + random() % 3; n > 0; --n) {
         const std::size_t at = 8 + random() % (random() % 2 ? 160 : kBlockBytes - 8);
         block[at] = static_cast<std::byte>(random());
       }
       fix_crc(block);
-      (void)decode_descriptor(block);
+      (void)decode_descriptor(DescriptorRole::kFront, block);
+      (void)decode_snapshot(block, Seq{3}, 2);
       (void)decode_superblock(block);
       if (!validate_node(block, NodeNo{1}, Seq{3}, 2)) continue;
       ++accepted;

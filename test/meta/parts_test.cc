@@ -126,7 +126,7 @@ TEST(LogLayoutTest, ASmallTransactionIsOnePart) {
   const auto parts = lay_out(3, 2, rooms_of(5, {}));
   ASSERT_EQ(parts.size(), 1u);
   EXPECT_TRUE(parts[0].is_last);
-  EXPECT_EQ(parts[0].room.blocks, 5u);
+  EXPECT_EQ(parts[0].room.blocks, 5u);  // descriptor, images, commit record
   EXPECT_TRUE(lay_out(3, 2, rooms_of(4, {})).empty());
 }
 
@@ -156,7 +156,7 @@ TEST(LogLayoutTest, WhatTheLimitsAllowFitsWhereverTheHeadStands) {
       const auto room = std::ranges::find(rooms, part.room.slot, &Room::slot);
       ASSERT_LE(part.room.blocks, room->blocks);
       ASSERT_EQ(part.is_last, &part == &parts.back());
-      ASSERT_GE(part.descriptor_blocks * kEntriesPerDescriptor, part.images + part.freed);
+      ASSERT_GE(part.descriptors * kEntriesPerDescriptor, part.images + part.freed);
     }
     ASSERT_EQ(placed, images);
     ASSERT_EQ(gone, freed);

@@ -1,0 +1,190 @@
+#include "meta/log_reader.h"
+
+#include <functional>
+
+#include "base/crc32c.h"
+#include "base/log.h"
+
+namespace lazyfs::meta {
+
+// ---- Blocks ------------------------------------------------------------------------------------
+
+Result<ConstBlockBytes> BackwardReader::block(BandAddress at) {
+  const bool inside = at.band == band_ && at.rba >= begin_ && at.rba < end_;
+  if (!inside) {
+    const bool near = at.band == band_ && at.rba < end_ && end_ - at.rba < 2 * kWindowBlocks;
+    const std::uint32_t blocks = near ? std::min(kWindowBlocks, at.rba + 1) : 1;
+    if (auto filled = fill(at, blocks); !filled) {
+      if (blocks == 1) return fail(filled.error());
+      TRY(fill(at, 1));  // a block that nobody needs may be the one that cannot be read
+    }
+  }
+  const std::size_t offset = std::size_t{at.rba - begin_} * kBlockBytes;
+  return ConstBlockBytes(window_.data() + offset, kBlockBytes);
+}
+
+Result<> BackwardReader::fill(BandAddress last, std::uint32_t blocks) {
+  band_ = last.band;
+  begin_ = end_ = 0;
+  TRY(device_.read({last.band, last.rba + 1 - blocks},
+                   window_.span().first(std::size_t{blocks} * kBlockBytes)));
+  end_ = last.rba + 1;
+  begin_ = end_ - blocks;
+  return ok();
+}
+
+// ---- Bands -------------------------------------------------------------------------------------
+
+Result<> LogReader::find_bands() {
+  for (const BandId band : superblock_.log_bands) {
+    ASSIGN_OR_RETURN(const std::uint32_t write_pointer, device_.write_pointer(band));
+    const std::uint64_t slot = write_pointer > 0 ? slot_of(band) : 0;
+    if (slot != 0) bands_.push_back({band, slot, write_pointer});
+  }
+  std::ranges::sort(bands_, std::greater{}, &FoundBand::slot);
+  return ok();
+}
+
+// The band's place in the log by its header, or, should that be damaged, by the part behind it. 0:
+// none.
+std::uint64_t LogReader::slot_of(BandId band) {
+  if (const auto block = blocks_.block({band, 0}); block) {
+    const auto header = decode_band_header(*block);
+    if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
+      return header->stamp.slot;
+    }
+  }
+  if (const auto block = blocks_.block({band, 1}); block) {
+    const auto descriptor = decode_descriptor(DescriptorRole::kFront, *block);
+    if (descriptor && descriptor->stamp.uuid == superblock_.uuid && descriptor->stamp.rba == 1) {
+      log::warn("log band {}: header is damaged, its place is known by its first part", band.value);
+      return descriptor->stamp.slot;
+    }
+  }
+  return 0;
+}
+
+const FoundBand* LogReader::band_of(std::uint64_t slot) const {
+  const auto found = std::ranges::find(bands_, slot, &FoundBand::slot);
+  return found == bands_.end() ? nullptr : &*found;
+}
+
+// ---- Parts -------------------------------------------------------------------------------------
+
+bool LogReader::is_believable(const BlockStamp& stamp, Seq seq) const {
+  if (stamp.uuid != superblock_.uuid || stamp.session > superblock_.session) return false;
+  const bool before = seq.value <= superblock_.session_start_seq;
+  return before == (stamp.session < superblock_.session);
+}
+
+bool LogReader::fits(const Descriptor& d, const FoundBand& band, const PartPlace& place,
+                     std::uint32_t rba) {
+  return d.stamp.slot == band.slot && d.stamp.rba == rba && d.seq == place.address.seq &&
+         d.part_blocks() == place.blocks && is_believable(d.stamp, d.seq);
+}
+
+Result<Descriptor> LogReader::front(const FoundBand& band, const PartPlace& place,
+                                    std::uint32_t block) {
+  const std::uint32_t rba = place.address.rba + block;
+  ASSIGN_OR_RETURN(const ConstBlockBytes bytes, blocks_.block({band.band, rba}));
+  ASSIGN_OR_RETURN(Descriptor d, decode_descriptor(DescriptorRole::kFront, bytes));
+  if (!fits(d, band, place, rba) || d.block != block) return fail(Errc::kLogDescriptorBad);
+  return d;
+}
+
+// The copy that stands `from_end` blocks before the part's last block.
+Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place,
+                                   std::uint32_t from_end) {
+  const std::uint32_t rba = place.address.rba + place.blocks - 1 - from_end;
+  ASSIGN_OR_RETURN(const ConstBlockBytes bytes, blocks_.block({band.band, rba}));
+  auto d = decode_descriptor(DescriptorRole::kCopy, bytes);
+  if (!d && from_end == 0) d = decode_descriptor(DescriptorRole::kCommit, bytes);
+  if (!d || !fits(*d, band, place, rba) || d->descriptors - d->block != from_end + 1) {
+    return fail(Errc::kLogDescriptorBad);
+  }
+  log::warn("log band {} block {}: a descriptor of transaction {} is damaged; its copy is used",
+            band.band.value, place.address.rba + d->block, place.address.seq.value);
+  return d;
+}
+
+Result<Descriptor> LogReader::first_descriptor(const FoundBand& band, const FoundPart& part) {
+  const PartPlace& place = part.part.place;
+  if (auto d = front(band, place, 0); d) return d;
+  ASSIGN_OR_RETURN(const Descriptor last, copy(band, place, 0));
+  return last.block == 0 ? last : copy(band, place, last.block);
+}
+
+Result<Descriptor> LogReader::descriptor(const FoundBand& band, const FoundPart& part,
+                                         std::uint32_t block) {
+  const PartPlace& place = part.part.place;
+  auto d = front(band, place, block);
+  if (!d) d = copy(band, place, part.part.descriptors - 1 - block);
+  if (!d) return d;
+  const bool same = d->descriptors == part.part.descriptors && d->part == part.index &&
+                    d->images == part.images && d->previous == part.previous &&
+                    d->tail == part.tail && d->next_node == part.next_node;
+  if (!same) return fail(Errc::kLogDescriptorBad);
+  return d;
+}
+
+// The checksum of the descriptor as it stands, or stood, at the beginning of the part.
+std::uint32_t front_crc(Descriptor d, std::uint32_t part_rba) {
+  std::array<std::byte, kBlockBytes> block;
+  d.stamp.rba = part_rba + d.block;
+  encode(d, DescriptorRole::kFront, block);
+  return stored_crc(block);
+}
+
+Result<FoundPart> LogReader::part(const PartPlace& place) {
+  const FoundBand* band = band_of(place.address.slot);
+  if (band == nullptr || place.address.rba == 0 || place.blocks < 2 ||
+      std::uint64_t{place.address.rba} + place.blocks > band->write_pointer) {
+    return fail(Errc::kLogTailLost);
+  }
+  FoundPart found;
+  found.part.place = place;
+  found.part.band = band->band;
+  ASSIGN_OR_RETURN(const Descriptor first, first_descriptor(*band, found));
+  found.part.descriptors = first.descriptors;
+  found.previous = first.previous;
+  found.tail = first.tail;
+  found.next_node = first.next_node;
+  found.index = first.part;
+  found.images = first.images;
+  for (std::uint32_t block = 0; block < first.descriptors; ++block) {
+    ASSIGN_OR_RETURN(const Descriptor d, descriptor(*band, found, block));
+    found.crcs.push_back(front_crc(d, place.address.rba));
+    found.part.entries.insert(found.part.entries.end(), d.entries.begin(), d.entries.end());
+  }
+  const auto& entries = found.part.entries;
+  const auto is_freed = [](const DescriptorEntry& e) { return e.kind == EntryKind::kFreed; };
+  const auto images = std::ranges::count_if(entries, std::not_fn(is_freed));
+  const bool in_order = std::ranges::is_partitioned(entries, std::not_fn(is_freed));
+  if (static_cast<std::uint64_t>(images) != found.images || !in_order) {
+    return fail(Errc::kLogDescriptorBad);
+  }
+  return found;
+}
+
+Result<> LogReader::images(const FoundPart& part, std::uint32_t first, std::span<std::byte> to) {
+  const std::uint32_t rba = part.address().rba + part.part.descriptors + first;
+  return device_.read({part.part.band, rba}, to);
+}
+
+Result<> LogReader::verify_nodes(const FoundPart& part) {
+  constexpr std::uint32_t kWindow = BackwardReader::kWindowBlocks;
+  AlignedBuffer buffer(std::size_t{kWindow} * kBlockBytes);
+  for (std::uint32_t done = 0; done < part.images;) {
+    const std::uint32_t count = std::min(kWindow, part.images - done);
+    TRY(images(part, done, buffer.span().first(std::size_t{count} * kBlockBytes)));
+    for (std::uint32_t i = 0; i < count; ++i, ++done) {
+      const DescriptorEntry& entry = part.part.entries[done];
+      const auto image = buffer.span().subspan(std::size_t{i} * kBlockBytes, kBlockBytes);
+      const bool matters = entry.kind == EntryKind::kImage;
+      if (matters && crc32c(image.subspan(8)) != entry.crc) return fail(Errc::kLogTorn);
+    }
+  }
+  return ok();
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,240 @@
+// Snapshots of the map: opening reads the newest one and what was written behind it, whatever
+// happens to it on the way.
+#include <algorithm>
+
+#include "base/endian.h"
+#include "fixture.h"
+#include "meta/log_layout.h"
+#include "power_device.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint32_t kLogBands = 8, kBandBlocks = 128;
+constexpr std::uint64_t kKeys = 2000;
+
+class SnapshotTest : public ::testing::Test {
+ protected:
+  SnapshotTest() : random(test_seed()), device(kLogBands + 2, kBandBlocks, random()) {}
+  void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kLogBands))); }
+
+  static StoreOptions frequent() {
+    StoreOptions options = quiet_options();
+    options.snapshot_bytes = 0;
+    options.cache_bytes = 64 * kBlockBytes;
+    return options;
+  }
+  void open(StoreOptions options = frequent()) {
+    store.reset();
+    auto opened = Store::open(device, options);
+    ASSERT_TRUE(opened) << describe(opened.error());
+    store = std::move(*opened);
+  }
+  bool put(std::uint64_t key, std::size_t bytes) {
+    const std::string value(bytes, static_cast<char>('a' + random() % 26));
+    Batch batch;
+    batch.put({1, 1, key}, as_value(value));
+    if (!store->apply(batch)) return false;
+    applied[{1, 1, key}] = value;
+    return true;
+  }
+  bool commit() {
+    if (!store->commit()) return false;
+    committed = applied;
+    return true;
+  }
+  // Enough nodes that a snapshot takes several pieces.
+  void fill() {
+    for (std::uint64_t key = 0; key < kKeys; ++key) {
+      ASSERT_TRUE(put(key, 180));
+      if (key % 7 == 0) {
+        ASSERT_TRUE(commit());
+      }
+    }
+    ASSERT_TRUE(commit());
+    ASSERT_GT(store->stats().log_live_blocks, 100u);
+  }
+  // Changes items here and there, a commit for each two of them.
+  bool churn(int commits) {
+    for (int i = 0; i < commits; ++i) {
+      if (!put(random() % kKeys, 180) || !put(random() % kKeys, 180) || !commit()) return false;
+    }
+    return true;
+  }
+  void expect_all_there() {
+    const Model found = contents_of(*store);
+    EXPECT_TRUE(found == committed || found == applied);
+    EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+    committed = applied = found;
+  }
+  // Blocks that begin with `magic`, newest transaction first.
+  std::vector<BandAddress> blocks_with(std::string_view magic) {
+    std::vector<std::pair<std::uint64_t, BandAddress>> found;
+    AlignedBuffer block(kBlockBytes);
+    for (std::uint32_t band = 2; band < kLogBands + 2; ++band) {
+      for (std::uint32_t rba = 0; rba < *device.write_pointer(BandId{band}); ++rba) {
+        EXPECT_TRUE(device.read({BandId{band}, rba}, block.span()));
+        if (!std::ranges::equal(block.span().first(4), as_value(magic))) continue;
+        found.emplace_back(load_le_at<std::uint64_t>(block.span(), 8),
+                           BandAddress{BandId{band}, rba});
+      }
+    }
+    std::ranges::sort(found, [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<BandAddress> places;
+    for (const auto& [seq, place] : found) places.push_back(place);
+    return places;
+  }
+
+  std::mt19937_64 random;
+  PowerDevice device;
+  std::unique_ptr<Store> store;
+  Model applied, committed;
+};
+
+TEST_F(SnapshotTest, AfterACleanEndNothingButTheSnapshotIsRead) {
+  open();
+  fill();
+  ASSERT_TRUE(churn(20));
+  ASSERT_TRUE(store->close());
+  open();
+  EXPECT_LE(store->stats().recovered_parts, 2u);  // two when it crosses into another band
+  EXPECT_EQ(store->stats().log_blocks_behind_snapshot, 0u);
+  expect_all_there();
+}
+
+TEST_F(SnapshotTest, ACleanEndWithNothingNewWritesNoSnapshot) {
+  open();
+  fill();
+  ASSERT_TRUE(store->close());
+  for (int i = 0; i < 3; ++i) {
+    open();
+    ASSERT_TRUE(store->close());
+    EXPECT_EQ(store->stats().log_blocks_written, 0u);
+  }
+}
+
+// The bound that docs/metadata-log.md states, as of any crash.
+TEST_F(SnapshotTest, TheLogBehindTheSnapshotIsBounded) {
+  open();
+  fill();
+  const LogLimits limits = limits_of(std::vector<std::uint32_t>(kLogBands, kBandBlocks), 16384);
+  for (int life = 0; life < 20; ++life) {
+    device.cut_power_after(1 + random() % 200);
+    while (churn(1)) {
+    }
+    store.reset();
+    device.restore_power();
+    open();
+    const StoreStats stats = store->stats();
+    const std::uint64_t pieces =
+        snapshot_pieces(kLogBands, stats.log_live_blocks, stats.log_live_blocks);
+    EXPECT_LE(stats.log_blocks_behind_snapshot,
+              limits.snapshot_interval(pieces, 0) + 2 * limits.transaction + limits.band);
+    expect_all_there();
+  }
+}
+
+TEST_F(SnapshotTest, KeepsWhatWasCommittedWhenThePowerIsCutAtEachChangeInTurn) {
+  std::uint64_t snapshots = 0;
+  bool finished = false;
+  for (std::uint64_t cut = 1; !finished; ++cut) {
+    SCOPED_TRACE(cut);
+    open();
+    if (applied.empty()) fill();
+    device.cut_power_after(cut);
+    finished = churn(25);
+    snapshots += store->stats().snapshots;
+    store.reset();
+    device.restore_power();
+    open();
+    expect_all_there();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(snapshots, 20u);
+}
+
+// One piece of the newest snapshot, of the two newest, ..., of all: what is lost is time.
+TEST_F(SnapshotTest, ADamagedSnapshotFallsBackToTheOneBeforeAndAtLastToTheWholeLog) {
+  open();
+  fill();
+  ASSERT_TRUE(churn(60));
+  ASSERT_TRUE(store->close());
+  store.reset();
+  StoreOptions read_only = frequent();
+  read_only.read_only = true;
+  std::uint64_t parts = 1;
+  int fell_back = 0;
+  for (const BandAddress at : blocks_with("LZSN")) {
+    device.damage(at, 8 * 100 + 1);
+    open(read_only);
+    EXPECT_GE(store->stats().recovered_parts, parts);
+    fell_back += store->stats().recovered_parts > parts;
+    parts = store->stats().recovered_parts;
+    expect_all_there();
+    if (HasFailure()) return;
+  }
+  EXPECT_GE(fell_back, 2);
+  EXPECT_GT(store->stats().log_blocks_behind_snapshot, 0u);
+  open();  // and it goes on from there
+  ASSERT_TRUE(churn(60));
+  ASSERT_TRUE(store->close());
+  open();
+  EXPECT_LE(store->stats().recovered_parts, 2u);
+  expect_all_there();
+}
+
+// After a crash the newest transaction is verified, as it may be torn; a piece of its snapshot that
+// is damaged does not make it so.
+TEST_F(SnapshotTest, ADamagedPieceDoesNotUndoTheTransactionThatCarriesIt) {
+  open();
+  fill();
+  while (store->stats().log_blocks_behind_snapshot > 0 || store->stats().snapshots < 3) {
+    ASSERT_TRUE(churn(1));
+  }
+  const Seq newest = store->durable_seq();
+  store.reset();
+  device.damage(blocks_with("LZSN").front(), 8 * 100 + 1);
+  open();
+  EXPECT_EQ(store->durable_seq(), newest);
+  EXPECT_GT(store->stats().recovered_parts, 2u);
+  expect_all_there();
+}
+
+TEST_F(SnapshotTest, AMapOfSnapshotAndDescriptorsIsTheMapOfAllDescriptors) {
+  open();
+  fill();
+  for (int round = 0; round < 30; ++round) {
+    ASSERT_TRUE(churn(static_cast<int>(random() % 12)));
+    StoreOptions read_only = frequent();
+    read_only.read_only = true;
+    auto use = Store::open(device, read_only);
+    ASSERT_TRUE(use);
+    const auto with_snapshot = (*use)->log_band_use();
+    for (const BandAddress at : blocks_with("LZSN")) device.damage(at, 8 * 100 + 1);
+    use = Store::open(device, read_only);
+    ASSERT_TRUE(use);
+    const auto without = (*use)->log_band_use();
+    for (const BandAddress at : blocks_with("LZSN")) device.damage(at, 8 * 100 + 1);
+    for (const auto& band : without) {
+      const auto other = std::ranges::find(with_snapshot, band.band, &Store::LogBandUse::band);
+      ASSERT_NE(other, with_snapshot.end());
+      EXPECT_EQ(other->live_blocks, band.live_blocks);
+    }
+  }
+}
+
+TEST_F(SnapshotTest, AStoreWithAThreadOfItsOwnWritesThemToo) {
+  StoreOptions options = frequent();
+  options.background = true;
+  open(options);
+  fill();
+  while (store->stats().snapshots < 5) {
+    ASSERT_TRUE(churn(1));
+  }
+  store.reset();  // no clean end
+  open(options);
+  expect_all_there();
+}
+
+}  // namespace
+}  // namespace lazyfs::meta
