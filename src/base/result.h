@@ -55,7 +55,7 @@ namespace lazyfs {
   X(kNodeBad, EIO, "metadata node holds impossible values")                                      \
   X(kNodeMissing, EIO, "metadata node is not in the map")                                        \
   X(kValueTooLarge, EIO, "metadata value is larger than an item may be")                         \
-  X(kBatchTooLarge, EIO,   "one update changes more metadata than a transaction holds")          \
+  X(kBatchTooLarge, ENOSPC, "one update changes more metadata than a transaction holds")         \
   X(kItemBad, EIO, "metadata item holds impossible values")                                      \
   /* data: bands and blocks */                                                                   \
   X(kNoSpace, ENOSPC, "no space left for file data")                                             \

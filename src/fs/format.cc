@@ -10,6 +10,8 @@
 namespace lazyfs::fs {
 namespace {
 
+// Smaller ones are full at once, and hold no transaction that any operation fits in.
+constexpr std::uint64_t kMinDefaultLogBlocks = 256;
 constexpr std::uint64_t kMaxDefaultLogBytes = std::uint64_t{16} << 30;
 
 // Bands that may hold the log, those nearest to the middle of the device first.
@@ -94,7 +96,8 @@ Result<> put_first_items(device::Device& device, const InodeRecord& root) {
 }  // namespace
 
 std::uint64_t default_log_blocks(std::uint64_t device_blocks) {
-  return std::min(device_blocks / 64, kMaxDefaultLogBytes / kBlockBytes);
+  const std::uint64_t least = std::min(device_blocks / 8, kMinDefaultLogBlocks);
+  return std::clamp(device_blocks / 64, least, kMaxDefaultLogBytes / kBlockBytes);
 }
 
 Result<FormatPlan> plan_format(const device::Geometry& geometry, const FormatOptions& options) {

@@ -6,6 +6,8 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint64_t kMaxCleanBatch = 512;
+constexpr std::uint64_t kMinTransaction = 12;
+constexpr std::uint64_t kOneChange = 48;  // blocks that hold any one operation on files
 
 std::uint64_t div_up(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
@@ -93,8 +95,10 @@ LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transact
     limits.capacity += blocks - 1;
     limits.band = std::max<std::uint64_t>(limits.band, blocks - 1);
   }
+  const std::uint64_t one_change =
+      std::clamp<std::uint64_t>(limits.capacity / 5, kMinTransaction, kOneChange);
   limits.transaction = std::min(limits.smallest_band * 2 / 3, transaction_blocks);
-  limits.transaction = std::max<std::uint64_t>(limits.transaction, 12);
+  limits.transaction = std::max(limits.transaction, one_change);
   limits.clean_batch = std::min(limits.band, kMaxCleanBatch);
   limits.reserve = limits.band - 1 + batch_overhead(limits.band - 1, limits.clean_batch) + 2;
   // The most live nodes for which a wholly cleaned log has room for a transaction and the reserve.

@@ -145,9 +145,10 @@ kill_fs() {
   umount -l "$MNT" || fail "umount after kill -9"
 }
 
+# fsck_fs [OPTION]...: it must be clean.
 fsck_fs() {
   local status=0
-  fsck.lazyfs -n "$DEVICE" >"$WORK/fsck.log" 2>&1 || status=$?
+  fsck.lazyfs -n "$@" "$DEVICE" >"$WORK/fsck.log" 2>&1 || status=$?
   ((status == 0)) || fail "fsck.lazyfs -n: status $status: $(tail -n 20 "$WORK/fsck.log")"
 }
 
