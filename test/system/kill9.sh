@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # The daemon is killed at random moments while several processes write. Each time the filesystem is
 # clean and mounts, and everything that was fsynced is there.
-#   kill9.sh [ROUNDS [WRITERS]]     (12 rounds, 4 writers)
+#   kill9.sh [ROUNDS [WRITERS [SIZE OF THE DISK]]]     (12 rounds, 4 writers, 512M)
 # What a round recovered must still be the same one round later.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 rounds=${1:-12}
 writers=${2:-4}
+size=${3:-512M}
 start_test
 new_seed
 RANDOM=$SEED
-new_fs 512M --band-size 1M
+new_fs "$size" --band-size 256K
 
 folder()  { echo "$MNT/round-$1/writer-$2"; }
 journal() { echo "$WORK/journal-$1-$2"; }

@@ -28,8 +28,8 @@ new_fs 512M --band-size 1M
 round "small caches" dirty=4M,cache=2M,commit=1
 round "the kernel's write-back cache" writeback
 round "cleaned" ""
-new_fs 32M
+new_fs 16M --band-size 256K
 round "a full disk" commit=1 fill
 round "a full disk, small caches" dirty=1M,cache=1M fill
-new_fs 16M
+new_fs 10M
 round "a tiny disk" "" fill
