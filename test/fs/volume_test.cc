@@ -255,6 +255,7 @@ TEST_F(VolumeTest, FileThatGrowsWhileItIsWrittenBackKeepsItsLastBlockInTheTree) 
     return std::nullopt;
   });
   volume_->tick();
+  faulty_.mend();
   EXPECT_TRUE(grown);
   ASSERT_TRUE(volume_->fsync_directory(kRootInode));
   lose_power();
