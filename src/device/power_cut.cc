@@ -80,7 +80,11 @@ class Builder {
     const std::uint32_t end = *device_->write_pointer(band);
     if (doubt.was_reset) forget_untouched(band, doubt, std::min(flushed, end), choice);
     for (const auto& [rba, versions] : doubt.versions) {
-      if (rba < end) put_block({band, rba}, versions, choice);
+      if (rba < end) {
+        put_block({band, rba}, versions, choice);
+      } else {
+        device_->poke({band, rba}, versions.back());  // to show through a later loss
+      }
     }
   }
 

@@ -77,7 +77,8 @@ class EveryChoice final : public Choice {
 //   - a block they wrote holds what one of them wrote, what lay there before (perhaps from an
 //     earlier life of the band), the two torn at a multiple of 512 bytes, or bytes of no sense; a
 //     block they did not write below the flushed write pointer is untouched, unless the band was
-//     reset: then it may have turned to zeros.
+//     reset: then it may have turned to zeros;
+//   - what they wrote behind the pointer cannot be read, but is on the medium.
 // Write pointers of a device without Capabilities::set_write_pointer obey the same rules.
 std::unique_ptr<MemoryDevice> after_power_cut(const Recording& recording, std::size_t op_count,
                                               Choice& choice);

@@ -163,6 +163,17 @@ TEST_F(PowerCutTest, BehindAResetTheEarlierLifeShowsThrough) {
   EXPECT_EQ(every_outcome(), (std::set<std::string>{"", "c", "a", "/", "?"}));
 }
 
+TEST_F(PowerCutTest, WhatLiesBehindThePointerIsOnTheMedium) {
+  append("ab");
+  const Recording recording = recorded_.recording();
+  for (EveryChoice choice; choice.goes_on(); choice.advance()) {
+    const auto device = after_power_cut(recording, recording.ops.size(), choice);
+    if (*device->write_pointer(kBand) > 0) continue;
+    device->place_write_pointer(kBand, 2);
+    EXPECT_EQ(contents(*device), "ab");
+  }
+}
+
 TEST_F(PowerCutTest, WhatAFlushCoveredIsNeverTouched) {
   SCOPED_TRACE(seed_trace());
   append("abcd");
