@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/broken.h"
 #include "base/check.h"
 
 namespace lazyfs::data {
@@ -140,7 +141,7 @@ SpaceCounts BandTable::space_locked() const {
 
 bool BandTable::reserve(std::uint64_t blocks) {
   MutexLock lock(mu_);
-  if (space_locked().available < blocks) return false;
+  if (space_locked().available < blocks && !is_broken(Rule::kSpaceIsReserved)) return false;
   counts_.reserved += blocks;
   return true;
 }
@@ -246,7 +247,8 @@ std::vector<BandId> BandTable::empty_bands() {
   MutexLock lock(mu_);
   std::vector<BandId> empty;
   for (const std::uint32_t i : empty_) {
-    if (!bands_[i].leased && bands_[i].pins == 0) empty.push_back(BandId{i});
+    const bool is_read = bands_[i].pins > 0 && !is_broken(Rule::kReadersAreAwaited);
+    if (!bands_[i].leased && !is_read) empty.push_back(BandId{i});
   }
   for (const BandId id : empty) {
     change_locked(id, [](Band& band) { band.state = BandState::kFull; });
@@ -257,7 +259,8 @@ std::vector<BandId> BandTable::empty_bands() {
 bool BandTable::begin_reset(BandId id) {
   MutexLock lock(mu_);
   const Band& band = bands_.at(id.value);
-  if (band.state != BandState::kFull || band.pins > 0 || !is_empty(band)) return false;
+  const bool is_read = band.pins > 0 && !is_broken(Rule::kReadersAreAwaited);
+  if (band.state != BandState::kFull || is_read || !is_empty(band)) return false;
   change_locked(id, [](Band& full) { full.state = BandState::kResetting; });
   return true;
 }

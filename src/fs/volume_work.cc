@@ -2,6 +2,7 @@
 // (fs/mounted_volume.h).
 #include <algorithm>
 
+#include "base/broken.h"
 #include "base/log.h"
 #include "fs/mounted_volume.h"
 
@@ -55,7 +56,8 @@ Result<> MountedVolume::collect_garbage() {
 void MountedVolume::throttle(std::size_t bytes) {
   pacer_.note_request();
   if (!options_.background) {
-    if (pages_.used() >= options_.dirty_bytes / kBlockBytes) {
+    const bool is_full = pages_.used() >= options_.dirty_bytes / kBlockBytes;
+    if (is_full && !is_broken(Rule::kMemoryIsBounded)) {
       ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
     }
     return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/broken.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "base/log.h"
@@ -82,7 +83,7 @@ Result<Recovery::Parts> Recovery::read_committed(const FoundBand& band, const De
     }
   }
   if (crc != commit.descriptors_crc) return fail(Errc::kLogTorn);
-  if (commit.seq.value > superblock_.durable_seq) {
+  if (commit.seq.value > superblock_.durable_seq && !is_broken(Rule::kTornTransactionsAreTold)) {
     for (const FoundPart& part : parts) TRY(log_.verify_nodes(part));
   }
   return parts;

@@ -162,7 +162,8 @@ TEST_F(CrashTest, NothingIsLostInManyLives) {
       explore_one(image, workload);
       const Trace trace = run(image, workload, run_);
       const std::size_t moments = trace.recording.ops.size() + 1 - trace.first;
-      auto next = crashed_image(trace, trace.first + random() % moments, random());
+      device::RandomChoice choice(random());
+      auto next = crashed_image(trace, trace.first + random() % moments, choice);
       ASSERT_TRUE(next);
       image = std::move(*next);
     }

@@ -1,8 +1,11 @@
 #include "crash/explorer.h"
 
+#include <array>
 #include <set>
+#include <utility>
 
 #include "crash/judge.h"
+#include "crash/medium.h"
 #include "device/power_cut.h"
 
 namespace lazyfs::crash {
@@ -24,6 +27,17 @@ class Noted final : public device::Choice {
  private:
   device::Choice& inner_;
   std::vector<std::uint32_t> answers_;
+};
+
+// The first question is where a write pointer stands: it has moved, and all else was lost.
+class KeepFirst final : public device::Choice {
+ public:
+  std::uint32_t among(std::uint32_t options) override {
+    return std::exchange(is_first_, false) ? 0 : options - 1;
+  }
+
+ private:
+  bool is_first_ = true;
 };
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
@@ -68,11 +82,11 @@ class Explorer {
     std::set<std::vector<std::uint32_t>> seen;
     device::KeepAll keep_all;
     device::LoseAll lose_all;
-    for (std::uint32_t i = 0; i < options_.choices + 2 && goes_on(); ++i) {
+    KeepFirst keep_first;
+    const std::array<device::Choice*, 3> always{&keep_all, &lose_all, &keep_first};
+    for (std::uint32_t i = 0; i < options_.choices + always.size() && goes_on(); ++i) {
       device::RandomChoice random(mixed(seed, i));
-      Noted choice(i == 0 ? static_cast<device::Choice&>(keep_all)
-                   : i == 1 ? static_cast<device::Choice&>(lose_all)
-                            : random);
+      Noted choice(i < always.size() ? *always[i] : random);
       const auto device = after_power_cut(recording, op_count, choice);
       if (!seen.insert(choice.answers()).second) continue;
       const std::size_t depth = words_.size();
@@ -82,19 +96,25 @@ class Explorer {
     }
   }
 
-  void try_state(device::Device& device, std::uint64_t seed, std::uint32_t relapses) {
+  void try_state(device::MemoryDevice& device, std::uint64_t seed, std::uint32_t relapses) {
     ++explored_.states;
     if (relapses < options_.relapses) ++explored_.relapsed;
     const bool use_on = mixed(seed, 1) % options_.use_every == 0;
     if (use_on) ++explored_.used;
     const bool may_relapse = relapses > 0 && mixed(seed, 2) % options_.relapse_every == 0;
     std::optional<device::RecordingDevice> recorded;
-    if (may_relapse) recorded.emplace(device);
-    const std::size_t first = recorded ? recorded->op_count() : 0;
-    const auto problems = judge(recorded ? *recorded : device, models_, use_on && !recorded);
+    std::vector<Op> medium;
+    if (may_relapse) {
+      medium = medium_of(device);
+      recorded.emplace(device);
+    }
+    const std::size_t readable = recorded ? recorded->op_count() : 0, first = medium.size();
+    device::Device& used = recorded ? static_cast<device::Device&>(*recorded) : device;
+    const auto problems = judge(used, models_, use_on && !recorded);
     if (!problems.empty()) explored_.failure = Failure{words_, problems};
     if (!recorded) return;
-    const Recording recording = recorded->recording();
+    Recording recording = recorded->recording();
+    begin_with_medium(recording, readable, std::move(medium));
     for (std::size_t n = first; n <= recording.ops.size() && goes_on(); ++n) {
       cut(recording, first, n, mixed(seed, n), relapses - 1);
     }

@@ -14,8 +14,8 @@ namespace lazyfs::crash {
 
 struct ExploreOptions {
   std::uint64_t seed = 1;
-  // Of the states that a power cut at one moment may leave, so many at random, beside the one in
-  // which everything was kept and the one in which everything unflushed was lost.
+  // Of the states that a power cut at one moment may leave, so many at random, beside those in
+  // which everything was kept, everything unflushed was lost, everything but a write pointer was.
   std::uint32_t choices = 4;
   // How many power cuts may hit the mounts that recover from power cuts, one behind the other, ...
   std::uint32_t relapses = 0;

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "crash/medium.h"
 #include "device/memory.h"
-#include "device/power_cut.h"
 #include "fs/format.h"
 
 namespace lazyfs::crash {
@@ -153,7 +153,7 @@ Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload&
   return make_image(*device::MemoryDevice::uniform(bands, band_blocks), setup, failures);
 }
 
-Image make_image(device::Device& device, const Workload& setup, Failures failures) {
+Image make_image(device::MemoryDevice& device, const Workload& setup, Failures failures) {
   QuickClock clock;
   const auto formatted = fs::format(device, fs::FormatOptions{}, clock);
   CHECK(formatted.has_value());
@@ -169,15 +169,15 @@ Image make_image(device::Device& device, const Workload& setup, Failures failure
     CHECK((*volume)->unmount().has_value());
     image.model.apply({.act = Act::kSync}, 0);
   }
-  image.recording = device::RecordingDevice(device).recording();
+  image.recording = {device.geometry(), device.capabilities(), medium_of(device)};
   return image;
 }
 
-std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count, std::uint64_t seed) {
-  device::RandomChoice choice(seed);
+std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count,
+                                   device::Choice& choice) {
   const auto device = device::after_power_cut(trace.recording, op_count, choice);
   Image image;
-  image.recording = device::RecordingDevice(*device).recording();
+  image.recording = {device->geometry(), device->capabilities(), medium_of(*device)};
   QuickClock clock;
   const auto volume = Volume::mount(*device, quiet_options(), clock);
   if (!volume) return std::nullopt;
@@ -193,7 +193,8 @@ namespace {
 class Run {
  public:
   Run(const Image& image, device::Device& device, const fs::MountOptions& options)
-      : recorded_(device),
+      : medium_(image.recording.ops),
+        recorded_(device),
         options_(options),
         clock_(options.background ? system_clock() : quick_clock_) {
     trace_.first = recorded_.op_count();
@@ -219,6 +220,7 @@ class Run {
     }
     if (volume_) volume_->shut_down();
     trace_.recording = recorded_.recording();
+    shift(begin_with_medium(trace_.recording, trace_.first, medium_));
     return std::move(trace_);
   }
 
@@ -249,6 +251,17 @@ class Run {
     trace_.steps.push_back({begin, recorded_.op_count(), promises(operation.act)});
   }
 
+  // There are so many ops more in front of everything.
+  void shift(std::ptrdiff_t by) {
+    const auto added = static_cast<std::size_t>(by);
+    trace_.first += added;
+    for (Trace::Step& step : trace_.steps) {
+      step.begin += added;
+      step.end += added;
+    }
+  }
+
+  const std::vector<device::Op> medium_;
   device::RecordingDevice recorded_;
   const fs::MountOptions options_;
   QuickClock quick_clock_;

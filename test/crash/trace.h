@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "crash/model.h"
 #include "crash/operation.h"
+#include "device/memory.h"
+#include "device/power_cut.h"
 #include "device/recording.h"
 #include "fs/volume.h"
 
@@ -35,7 +37,7 @@ struct Image {
 enum class Failures : std::uint8_t { kNone, kAllowed };
 // A fresh volume on an empty device, in which `setup` was done and which was then unmounted.
 // Operations of `setup` that fail are left out, if that is allowed.
-Image make_image(device::Device& device, const Workload& setup,
+Image make_image(device::MemoryDevice& device, const Workload& setup,
                  Failures failures = Failures::kNone);
 // The same on `bands` bands of `band_blocks` blocks.
 Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup,
@@ -67,9 +69,9 @@ struct RunOptions {
 // Operations that fail, as they may, are left out. With a background, time is the machine's.
 Trace run(const Image& image, const Workload& workload, const RunOptions& options);
 
-// Something that a power cut after `op_count` ops may leave; `seed` chooses among them. Nothing
-// when it cannot be mounted.
-std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count, std::uint64_t seed);
+// What a power cut after `op_count` ops leaves. Nothing when it cannot be mounted.
+std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count,
+                                   device::Choice& choice);
 
 // Carries one operation out on a volume that is as `model` says. Returns the inode that it made,
 // or 0.

@@ -1,0 +1,224 @@
+// Each rule of DESIGN's that makes lazyfs safe, broken on purpose: in what the disk does, or by
+// base/broken.h in what lazyfs does. Something must be seen of it that is not seen otherwise.
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/broken.h"
+#include "crash/explorer.h"
+#include "crash/lies.h"
+#include "crash/medium.h"
+#include "crash/observation.h"
+#include "crash/workloads.h"
+#include "device/power_cut.h"
+#include "test/support/seed.h"
+
+namespace lazyfs::crash {
+namespace {
+
+using Lie = Trace (*)(Trace);
+using Generator = Workload (*)(std::mt19937_64&, std::size_t);
+
+Trace truth(Trace trace) { return trace; }
+
+std::unique_ptr<device::MemoryDevice> device_of(const Image& image) {
+  device::KeepAll keep_all;
+  return device::after_power_cut(image.recording, image.recording.ops.size(), keep_all);
+}
+
+// A device on which something happens, once, just before a read reaches it.
+class Interrupted final : public device::Device {
+ public:
+  explicit Interrupted(device::Device& inner) : inner_(inner) {}
+  void before_next_read(std::function<void()> work) { work_ = std::move(work); }
+  bool was_interrupted() const { return !work_; }
+
+  const device::Geometry& geometry() const override { return inner_.geometry(); }
+  device::Capabilities capabilities() const override { return inner_.capabilities(); }
+  std::string name() const override { return "interrupted"; }
+  Result<> read(BandAddress from, std::span<std::byte> to) override {
+    if (const auto work = std::exchange(work_, nullptr)) work();
+    return inner_.read(from, to);
+  }
+  Result<> append(BandAddress to, std::span<const device::Piece> pieces) override {
+    return inner_.append(to, pieces);
+  }
+  Result<std::uint32_t> write_pointer(BandId band) override { return inner_.write_pointer(band); }
+  Result<> set_write_pointer(BandId band, std::uint32_t rba) override {
+    return inner_.set_write_pointer(band, rba);
+  }
+  Result<> reset(BandId band) override { return inner_.reset(band); }
+  Result<device::BandReport> report(BandId band) override { return inner_.report(band); }
+  Result<> flush() override { return inner_.flush(); }
+
+ private:
+  device::Device& inner_;
+  std::function<void()> work_;
+};
+
+class RulesTest : public testing::Test {
+ protected:
+  void SetUp() override { spdlog::set_level(spdlog::level::off); }
+  void TearDown() override { broken_rule = Rule::kNone; }
+
+  // Mounts what is on `device`.
+  std::unique_ptr<fs::Volume> mount(device::Device& device) {
+    auto volume = fs::Volume::mount(device, quiet_options(), clock_);
+    EXPECT_TRUE(volume);
+    return volume ? std::move(*volume) : nullptr;
+  }
+  static void write(fs::Volume& volume, InodeNo file, std::string_view text) {
+    EXPECT_TRUE(volume.write(file, 0, std::as_bytes(std::span(text))));
+  }
+
+  QuickClock clock_;
+
+  // Whether one of some workloads fails when the trace is bent by `lie`, or `rule` is broken.
+  bool is_noticed(Lie lie, Rule rule, const Image& image, Generator generator,
+                  ExploreOptions options = {.choices = 6, .max_states = 2000},
+                  std::uint64_t workloads = 60) {
+    broken_rule = rule;
+    bool noticed = false;
+    for (std::uint64_t i = 0; i < workloads && !noticed; ++i) {
+      std::mt19937_64 random(test_seed() + i);
+      options.seed = test_seed() + i;
+      const Trace trace = run(image, generator(random, 40), {});
+      noticed = !trace.problems.empty() || explore(lie(trace), options).failure;
+    }
+    broken_rule = Rule::kNone;
+    return noticed;
+  }
+};
+
+TEST_F(RulesTest, Rule1DataThatIsNotFlushedBeforeItsTransactionIsMissed) {
+  EXPECT_TRUE(is_noticed(without_flush_of_data, Rule::kNone, small_image(), random_workload));
+}
+
+TEST_F(RulesTest, Rule2BandOfDataThatIsResetTooEarlyIsMissed) {
+  EXPECT_TRUE(is_noticed(with_early_resets_of_data, Rule::kNone, worn_image(), wearing_workload));
+}
+
+TEST_F(RulesTest, Rule3BandOfTheLogThatIsResetTooEarlyIsMissed) {
+  EXPECT_TRUE(
+      is_noticed(with_early_resets_of_log, Rule::kNone, crowded_image(), crowding_workload));
+}
+
+TEST_F(RulesTest, Rule4SyncThatDoesNotFlushItsTransactionIsMissed) {
+  EXPECT_TRUE(is_noticed(without_flush_of_log, Rule::kNone, small_image(), random_workload));
+}
+
+TEST_F(RulesTest, Rule4SuperblockThatIsNotFlushedIsMissed) {
+  EXPECT_TRUE(
+      is_noticed(without_flush_of_superblock, Rule::kNone, small_image(), remounting_workload));
+}
+
+TEST_F(RulesTest, Rule4TransactionThatIsNotWholeIsNotBelieved) {
+  EXPECT_TRUE(
+      is_noticed(truth, Rule::kTornTransactionsAreTold, small_image(), random_workload));
+}
+
+// A session writes a transaction, which is lost, but for what is behind the write pointer. The next
+// one writes another to the same place, of which only the moved write pointer is left.
+TEST_F(RulesTest, Rule4TransactionOfAnEarlierSessionDoesNotComeBack) {
+  const Trace before =
+      run(small_image(), {{.act = Act::kCreate, .path = "/lost"}, {.act = Act::kSync}}, {});
+  const auto is_log = [](const device::Op& op) {
+    return op.kind == device::Op::Kind::kAppend && content_of(op) == Content::kLog;
+  };
+  const std::span ops(before.recording.ops);
+  const auto written = std::ranges::find_if(ops.subspan(before.first), is_log);
+  ASSERT_NE(written, ops.end());
+  device::LoseAll lose_all;
+  const auto image = crashed_image(before, written - ops.begin() + 1, lose_all);
+  ASSERT_TRUE(image);
+  EXPECT_FALSE(image->model.find("/lost"));
+  const auto generator = [](std::mt19937_64&, std::size_t) {
+    Workload workload;
+    for (const char* path : {"/d/1", "/e/2", "/3", "/4"}) {
+      workload.push_back({.act = Act::kCreate, .path = path});
+      workload.push_back({.act = Act::kSetXattr, .path = path, .other = "user.x", .length = 900});
+    }
+    workload.push_back({.act = Act::kSync});
+    return workload;
+  };
+  EXPECT_FALSE(is_noticed(truth, Rule::kNone, *image, generator, {.choices = 0}));
+  EXPECT_TRUE(is_noticed(truth, Rule::kSessionsAreTold, *image, generator, {.choices = 0}));
+}
+
+// While a file is being read, it is cut off, its band is emptied, and something else wants it.
+TEST_F(RulesTest, Rule2BandThatIsReadIsNotReset) {
+  const auto reads_well = [&](Rule rule) {
+    broken_rule = rule;
+    const auto memory = device_of(small_image());
+    Interrupted device(*memory);
+    const auto volume = mount(device);
+    const std::string old = text_of(1, 0, 10'000);
+    const InodeNo file = volume->lookup(fs::kRootInode, "a")->inode;
+    device.before_next_read([&] {
+      EXPECT_TRUE(volume->set_attributes(file, {.size = 0}));
+      EXPECT_TRUE(volume->unlink(fs::kRootInode, "h"));
+      const auto folder = volume->lookup(fs::kRootInode, "d");
+      EXPECT_TRUE(volume->unlink(folder->inode, "c"));
+      EXPECT_TRUE(volume->collect_garbage());
+      const auto made = volume->create(fs::kRootInode, "n", 0644, {});
+      volume->release(made->file);
+      write(*volume, made->attributes.inode, text_of(9, 0, 60 * kBlockBytes));
+      EXPECT_TRUE(volume->sync());
+    });
+    std::string found(old.size(), '?');
+    const auto read = volume->read(file, 0, std::as_writable_bytes(std::span(found)));
+    EXPECT_TRUE(device.was_interrupted());
+    return read && found == old;
+  };
+  EXPECT_TRUE(reads_well(Rule::kNone));
+  EXPECT_FALSE(reads_well(Rule::kReadersAreAwaited));
+}
+
+TEST_F(RulesTest, Rule5BlockWithABadBitIsAnErrorAndTheRestGoesOn) {
+  const auto memory = device_of(small_image());
+  const auto ops = medium_of(*memory);
+  const auto data = std::ranges::find_if(ops, [](const device::Op& op) {
+    return op.kind == device::Op::Kind::kAppend && content_of(op) == Content::kData;
+  });
+  ASSERT_NE(data, ops.end());
+  memory->flip(data->at, 77);
+  const auto problems = [&](Rule rule) {
+    broken_rule = rule;
+    return observe(*mount(*memory)).problems;
+  };
+  EXPECT_EQ(problems(Rule::kNone),
+            std::vector<std::string>{"inode 2: contents: file data fails its checksum"});
+  EXPECT_EQ(problems(Rule::kDataIsVerified), std::vector<std::string>{});
+}
+
+TEST_F(RulesTest, Rule7DataThatWaitsToBeWrittenIsBounded) {
+  const auto waits_at_most = [&](Rule rule) {
+    broken_rule = rule;
+    const auto memory = device_of(small_image());
+    fs::MountOptions options = quiet_options();
+    options.dirty_bytes = 16 * kBlockBytes;
+    const auto volume = fs::Volume::mount(*memory, options, clock_);
+    const InodeNo file = (*volume)->lookup(fs::kRootInode, "a")->inode;
+    std::uint64_t most = 0;
+    for (std::uint64_t block = 0; block < 64; ++block) {
+      const std::string text = text_of(1, block * kBlockBytes, kBlockBytes);
+      EXPECT_TRUE((*volume)->write(file, block * kBlockBytes, std::as_bytes(std::span(text))));
+      const auto stats = nlohmann::json::parse((*volume)->stats_json());
+      most = std::max(most, stats["data"]["dirty_bytes"].get<std::uint64_t>());
+    }
+    return most / kBlockBytes;
+  };
+  EXPECT_LE(waits_at_most(Rule::kNone), 16u);
+  EXPECT_GT(waits_at_most(Rule::kMemoryIsBounded), 16u);
+}
+
+TEST_F(RulesTest, Rule6WhatWasAcceptedHasAPlace) {
+  EXPECT_FALSE(is_noticed(truth, Rule::kNone, full_image(), filling_workload, {.choices = 0}, 10));
+  EXPECT_TRUE(is_noticed(truth, Rule::kSpaceIsReserved, full_image(), filling_workload));
+}
+
+}  // namespace
+}  // namespace lazyfs::crash
