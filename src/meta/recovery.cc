@@ -31,6 +31,7 @@ class Recovery {
   bool is_from_the_future(const BlockStamp& stamp) const {
     return stamp.uuid == superblock_.uuid && stamp.session > superblock_.session;
   }
+  bool may_be_newest(const Descriptor& commit) const;
   Result<Parts> find_newest();
   void read_what_can_be_read(BandAddress at, AlignedBuffer& to);
   Result<Parts> search_band(const FoundBand& band);
@@ -98,6 +99,16 @@ void Recovery::read_what_can_be_read(BandAddress at, AlignedBuffer& to) {
   }
 }
 
+// Behind what the superblock says was durable, or that very one. A transaction that an earlier
+// session wrote and lost may have its seq, or a lower one, and lie where nothing was written since.
+bool Recovery::may_be_newest(const Descriptor& commit) const {
+  const Superblock& s = superblock_;
+  if (commit.seq.value != s.durable_seq) return commit.seq.value > s.durable_seq;
+  const std::uint64_t end = std::uint64_t{commit.stamp.rba} + 1;
+  return commit.stamp.slot == s.head_slot && commit.part_blocks() == s.head_blocks &&
+         end == std::uint64_t{s.head_rba} + s.head_blocks;
+}
+
 // The newest whole transaction of the band; empty when there is none.
 Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
   std::uint32_t piece = kFirstSearchBlocks;
@@ -111,7 +122,7 @@ Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
       const auto commit = decode_descriptor(DescriptorRole::kCommit, block);
       if (commit && is_from_the_future(commit->stamp)) return fail(Errc::kSuperblockBad);
       if (!commit || commit->stamp.slot != band.slot || commit->stamp.rba != rba - 1 ||
-          !log_.is_believable(commit->stamp, commit->seq)) {
+          !log_.is_believable(commit->stamp, commit->seq) || !may_be_newest(*commit)) {
         continue;
       }
       auto parts = read_committed(band, *commit);
@@ -128,10 +139,9 @@ Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
 // By its commit record; or, when that is damaged, by what the superblock says was durable.
 Result<Recovery::Parts> Recovery::find_newest() {
   for (const FoundBand& band : log_.bands()) {
+    if (band.slot < superblock_.head_slot) break;
     ASSIGN_OR_RETURN(Parts parts, search_band(band));
-    if (parts.empty()) continue;
-    if (parts.front().seq().value < superblock_.durable_seq) break;
-    return parts;
+    if (!parts.empty()) return parts;
   }
   log::warn("metadata log: transaction {} has no commit record any more", superblock_.durable_seq);
   const Superblock& s = superblock_;
