@@ -249,6 +249,7 @@ Result<Attributes> MountedVolume::link(InodeNo number, InodeNo parent, std::stri
 
 Result<> MountedVolume::unlink(InodeNo parent, std::string_view name) {
   TRY(check_usable(true));
+  pacer_.note_request();
   return directories_.unlink(parent, name);
 }
 

@@ -98,7 +98,7 @@ class MountedVolume final : public Volume {
   void note_stall(std::chrono::nanoseconds start);
   bool make_space();
   void write_old(bool everything);
-  bool keep_house();
+  bool keep_house(bool asked);
   void run_writer();
   void run_housekeeper();
   void stop_threads();

@@ -6,6 +6,7 @@ namespace lazyfs::fs {
 namespace {
 
 constexpr auto kRateFades = std::chrono::seconds(5);
+constexpr auto kMoment = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -17,6 +18,11 @@ Pacer::Room Pacer::look() const {
   room.limits = gc::thresholds(space.total, space.unwritten + space.dead, options_.gc_low_percent,
                                options_.gc_high_percent);
   return room;
+}
+
+bool Pacer::is_quiet() const {
+  const std::chrono::nanoseconds last(last_request_.load(std::memory_order_relaxed));
+  return clock_.monotonic() - last >= kMoment;
 }
 
 gc::Urgency Pacer::urgency() const {

@@ -18,10 +18,12 @@ class Pacer {
   Pacer(const data::BandTable& bands, const MountOptions& options, Clock& clock)
       : bands_(bands), options_(options), clock_(clock) {}
 
-  // To be called for each request that changes or reads file data.
+  // To be called for each request that reads or changes file data, or removes a name.
   void note_request() {
     last_request_.store(clock_.monotonic().count(), std::memory_order_relaxed);
   }
+  // No such request has come for a moment.
+  bool is_quiet() const;
   gc::Urgency urgency() const;
   // Users are idle, and cleaning now saves them from waiting for it later (thesis, section 6.3.1).
   // To be called by one thread, again and again.

@@ -18,8 +18,8 @@ namespace lazyfs::fs {
 // Thread-safe. mu_ is a leaf lock.
 class Reaper {
  public:
-  // `wake` is called when much work has come together: waking a thread for every file that is
-  // unlinked costs more than deleting it. What is less waits for the next run(). It must not block.
+  // `wake` is called when much work has come together: until then it waits for the next run(), so
+  // that who removes a tree need not share the CPUs with the deleting of it. It must not block.
   explicit Reaper(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void add(InodeRef inode) EXCLUDES(mu_);
@@ -30,7 +30,7 @@ class Reaper {
   void drop_all() EXCLUDES(mu_);  // forgets the queue, before the inode table ends
 
  private:
-  static constexpr std::size_t kMany = 512;
+  static constexpr std::size_t kMany = 16384;
 
   const std::function<void()> wake_;
   mutable Mutex mu_;

@@ -132,9 +132,10 @@ void MountedVolume::run_writer() {
   }
 }
 
-// True when there is more to do at once.
-bool MountedVolume::keep_house() {
-  reaper_.run(core_);
+// What unlinking has left is deleted when `asked`, or once users are quiet. True when there is more
+// to do at once.
+bool MountedVolume::keep_house(bool asked) {
+  if (asked || pacer_.is_quiet()) reaper_.run(core_);
   if (!bands_.empty_bands().empty()) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }
@@ -148,19 +149,20 @@ bool MountedVolume::keep_house() {
 void MountedVolume::run_housekeeper() {
   bool more = false;
   for (;;) {
+    bool asked = false;
     {
       MutexLock lock(wake_mu_);
       if (!work_waiting_ && !stopping_ && !more) wake_housekeeper_.wait_for(wake_mu_, kHousePeriod);
       if (stopping_) return;
-      work_waiting_ = false;
+      asked = std::exchange(work_waiting_, false);
     }
-    more = keep_house();
+    more = keep_house(asked);
   }
 }
 
 void MountedVolume::tick() {
   write_old(false);
-  keep_house();
+  keep_house(true);
 }
 
 }  // namespace lazyfs::fs

@@ -14,12 +14,12 @@ namespace {
 class EntryBuffer {
  public:
   EntryBuffer(fuse_req_t req, std::size_t size, bool plus)
-      : req_(req), bytes_(size, 0), plus_(plus) {}
+      : req_(req), bytes_(std::make_unique_for_overwrite<char[]>(size)), size_(size), plus_(plus) {}
 
   // False when the entry does not fit, or when reading its inode failed as error() then says.
   bool put(fs::Volume& volume, const std::string& name, InodeNo inode, mode_t type,
            std::uint64_t offset, bool take_lookup) {
-    if (needed(name) > bytes_.size() - used_) return false;
+    if (needed(name) > size_ - used_) return false;
     fuse_entry_param entry{};
     entry.attr.st_ino = inode.value;
     entry.attr.st_mode = type;
@@ -37,12 +37,12 @@ class EntryBuffer {
   }
 
   // About as many entries as may fit, with short names.
-  std::size_t room() const { return (bytes_.size() - used_) / needed("a-short-name") + 1; }
+  std::size_t room() const { return (size_ - used_) / needed("a-short-name") + 1; }
   bool empty() const { return used_ == 0; }
 
   void reply() {
     Face& face = face_of(req_);
-    if (fuse_reply_buf(req_, bytes_.data(), used_) == 0) return;
+    if (fuse_reply_buf(req_, bytes_.get(), used_) == 0) return;
     for (const InodeNo inode : looked_up_) face.volume.forget(inode, 1);
   }
   void give_up(Errc error) {
@@ -56,15 +56,16 @@ class EntryBuffer {
                  : fuse_add_direntry(req_, nullptr, 0, name.c_str(), nullptr, 0);
   }
   void add(const std::string& name, const fuse_entry_param& entry, std::uint64_t offset) {
-    char* const to = bytes_.data() + used_;
-    const std::size_t room = bytes_.size() - used_;
+    char* const to = bytes_.get() + used_;
+    const std::size_t room = size_ - used_;
     const auto next = static_cast<off_t>(offset);
     used_ += plus_ ? fuse_add_direntry_plus(req_, to, room, name.c_str(), &entry, next)
                    : fuse_add_direntry(req_, to, room, name.c_str(), &entry.attr, next);
   }
 
   const fuse_req_t req_;
-  std::vector<char> bytes_;
+  const std::unique_ptr<char[]> bytes_;
+  const std::size_t size_;
   std::size_t used_ = 0;
   const bool plus_;
   std::vector<InodeNo> looked_up_;

@@ -13,7 +13,7 @@ namespace lazyfs::meta {
 
 class Readahead {
  public:
-  static constexpr std::uint32_t kMaxBlocks = 64;  // 256 KiB
+  static constexpr std::uint32_t kMaxBlocks = 256;  // 1 MiB
 
   // A node at `at` is to be read: how many blocks from there on to read with it, at least 1.
   std::uint32_t blocks(BandAddress at);
