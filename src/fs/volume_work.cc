@@ -135,11 +135,12 @@ void MountedVolume::run_writer() {
 // What unlinking has left is deleted when `asked`, or once users are quiet. True when there is more
 // to do at once.
 bool MountedVolume::keep_house(bool asked) {
-  if (asked || pacer_.is_quiet()) reaper_.run(core_);
-  if (!bands_.empty_bands().empty()) {
+  const gc::Urgency urgency = pacer_.urgency();
+  const bool now = asked || pacer_.is_quiet() || urgency != gc::Urgency::kNone;
+  if (now) reaper_.run(core_);
+  if (now && !bands_.empty_bands().empty()) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }
-  const gc::Urgency urgency = pacer_.urgency();
   if (urgency != gc::Urgency::kHigh && !pacer_.is_idle_work_due()) return false;
   const auto cleaned = collector_.clean_one(urgency == gc::Urgency::kHigh);
   if (!cleaned) log::error("cleaning failed: {}", describe(cleaned.error()));

@@ -248,6 +248,7 @@ Result<std::optional<Item>> StoreImpl::last_in(Key first, Key last) {
 
 Result<std::vector<Item>> StoreImpl::scan(Key first, Key last, std::size_t max_items) {
   std::vector<Item> items;
+  items.reserve(std::min<std::size_t>(max_items, 32));
   std::optional<Key> next = first;
   while (next && *next <= last && items.size() < max_items) {
     const Key from = *next;
