@@ -112,6 +112,14 @@ new_fs() {
   fi
 }
 
+# new_edi_fs OPTION OF edicreate...: a filesystem in an image of that geometry.
+new_edi_fs() {
+  IMAGE=$WORK/disk.edi DEVICE=$WORK/disk.edi
+  rm -f "$IMAGE"
+  edicreate "$@" -f"$IMAGE" >"$WORK/mkfs.log" 2>&1 || fail "edicreate: $(cat "$WORK/mkfs.log")"
+  mkfs.lazyfs -q "$DEVICE" >"$WORK/mkfs.log" 2>&1 || fail "mkfs: $(cat "$WORK/mkfs.log")"
+}
+
 # mount_fs [OPTION,...]: in the foreground of a child of ours, so that its pid is known and its
 # log kept; returns when the mount is usable.
 mount_fs() {

@@ -14,10 +14,19 @@ round() {
   local name=$1 options=$2 verb=${3:-work}
   say "$name (${options:-no options})"
   mount_fs "$options"
+  local cleaner=''
+  if [[ $name == *clean* ]]; then
+    while [[ ! -e $WORK/enough ]] && lazyfsctl gc "$MNT"; do :; done &
+    cleaner=$!
+  fi
   python3 "$HERE/stress.py" "$verb" "$MNT" "$WORK/record" "$SEED" "$operations" "$processes" ||
     fail "$name"
   say "$(df --output=pcent "$MNT" | tail -n 1) of the disk is used"
-  if [[ $name == *clean* ]]; then lazyfsctl gc "$MNT"; fi
+  if [[ -n $cleaner ]]; then
+    touch "$WORK/enough"
+    wait "$cleaner" || fail "lazyfsctl gc"
+    rm "$WORK/enough"
+  fi
   remount_fs "$options"
   python3 "$HERE/stress.py" verify "$MNT" "$WORK/record" "$processes" || fail "$name, mounted again"
   unmount_fs
@@ -27,9 +36,13 @@ round() {
 new_fs 512M --band-size 1M
 round "small caches" dirty=4M,cache=2M,commit=1
 round "the kernel's write-back cache" writeback
-round "cleaned" ""
 new_fs 16M --band-size 256K
+round "a full disk, cleaned all the time" "" fill
 round "a full disk" commit=1 fill
 round "a full disk, small caches" dirty=1M,cache=1M fill
 new_fs 10M
 round "a tiny disk" "" fill
+new_edi_fs -s4096 --zone 40x64 --zone 20x100 --zone 30x400 --conventional 7-9,70 --linked 45-48
+round "bands of many kinds" commit=1 fill
+new_edi_fs --format 0 -s4096 -b300 -c40
+round "EDI format 0" "" fill
