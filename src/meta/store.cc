@@ -108,8 +108,10 @@ StoreImpl::StoreImpl(device::Device& device, const StoreOptions& options, Superb
 Result<> StoreImpl::start() {
   update_limits();
   if (!options_.read_only) {
-    // From here on the newest transaction found is durable, and nothing that an earlier session
-    // wrote behind it can come back.
+    // A daemon that was killed may have left its last transaction unflushed: it must not be lost
+    // after the superblock has said that it is durable.
+    TRY(device_.flush());
+    // From here on nothing that an earlier session wrote behind it can come back.
     superblock_log_.emplace(device_, superblock());
     TRY(write_superblock(superblock()));
     log_.reset_spares();

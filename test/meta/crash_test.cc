@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "device/recording.h"
 #include "fixture.h"
 #include "power_device.h"
 
@@ -217,7 +218,8 @@ TEST(CrashTest, RecoversTheSameStateAgainWhenThePowerIsCutDuringRecovery) {
   }
 }
 
-// Puts one item into a store that is opened for it, and ends as if by a power cut that loses nothing.
+// Puts one item into a store that is opened for it, and ends as if by a power cut that loses
+// nothing.
 void put_and_die(device::Device& device, Key key, std::string_view value) {
   auto store = open_store(device);
   ASSERT_TRUE(store);
@@ -227,8 +229,9 @@ void put_and_die(device::Device& device, Key key, std::string_view value) {
   ASSERT_TRUE(store->commit());
 }
 
-// Of four sessions the first loses a long transaction, the second writes a shorter one to its place,
-// and the third moves the write pointer over the rest of the long one, and loses what it wrote.
+// Of four sessions the first loses a long transaction, the second writes a shorter one to its
+// place, and the third moves the write pointer over the rest of the long one, and loses what it
+// wrote.
 TEST(CrashTest, ALongTransactionThatWasLostDoesNotComeBackBehindAShorterOne) {
   const auto device = device::MemoryDevice::uniform(7, 64);
   ASSERT_TRUE(Store::format(*device, small_superblock(4)));
@@ -252,6 +255,19 @@ TEST(CrashTest, ALongTransactionThatWasLostDoesNotComeBackBehindAShorterOne) {
   ASSERT_TRUE(store);
   EXPECT_EQ(contents_of(*store), (Model{{{1, 1, 1}, "kept"}, {{1, 1, 2}, "short"}}));
   EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+}
+
+// A daemon may be killed between writing a transaction and flushing it. The next one finds it, and
+// must not say in the superblock that it is durable before it is.
+TEST(CrashTest, OpeningFlushesWhatItFindsBeforeItWritesAnything) {
+  const auto device = device::MemoryDevice::uniform(7, 16);
+  ASSERT_TRUE(Store::format(*device, small_superblock(4)));
+  device::RecordingDevice recorded(*device);
+  const std::size_t before = recorded.op_count();
+  ASSERT_TRUE(open_store(recorded));
+  const auto ops = recorded.recording().ops;
+  ASSERT_GT(ops.size(), before);
+  EXPECT_EQ(ops[before].kind, device::Op::Kind::kFlush);
 }
 
 TEST(CrashTest, ReadOnlyOpeningOfATornLogWritesNothing) {
