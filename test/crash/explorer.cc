@@ -91,30 +91,46 @@ class Explorer {
       if (!seen.insert(choice.answers()).second) continue;
       const std::size_t depth = words_.size();
       words_ += words_of(recording, first, op_count, choice.answers());
-      try_state(*device, mixed(seed, i), relapses);
+      const std::uint64_t state_seed = mixed(seed, i);
+      if (relapses == 0 || mixed(state_seed, 2) % options_.relapse_every != 0) {
+        try_state(*device, state_seed, relapses);
+      } else if (i == 0 && mixed(state_seed, 3) % 2 == 0) {
+        const auto end = recording.ops.begin() + static_cast<std::ptrdiff_t>(op_count);
+        words_ += "  the daemon is killed, and the power goes later:\n";
+        relapse(*device, {recording.ops.begin(), end}, state_seed, relapses);
+      } else {
+        relapse(*device, medium_of(*device), state_seed, relapses);
+      }
       words_.resize(depth);
     }
   }
 
-  void try_state(device::MemoryDevice& device, std::uint64_t seed, std::uint32_t relapses) {
+  void count(std::uint32_t relapses) {
     ++explored_.states;
     if (relapses < options_.relapses) ++explored_.relapsed;
+  }
+
+  void note(std::vector<std::string> problems) {
+    if (!problems.empty()) explored_.failure = Failure{words_, std::move(problems)};
+  }
+
+  void try_state(device::Device& device, std::uint64_t seed, std::uint32_t relapses) {
+    count(relapses);
     const bool use_on = mixed(seed, 1) % options_.use_every == 0;
     if (use_on) ++explored_.used;
-    const bool may_relapse = relapses > 0 && mixed(seed, 2) % options_.relapse_every == 0;
-    std::optional<device::RecordingDevice> recorded;
-    std::vector<Op> medium;
-    if (may_relapse) {
-      medium = medium_of(device);
-      recorded.emplace(device);
-    }
-    const std::size_t readable = recorded ? recorded->op_count() : 0, first = medium.size();
-    device::Device& used = recorded ? static_cast<device::Device&>(*recorded) : device;
-    const auto problems = judge(used, models_, use_on && !recorded);
-    if (!problems.empty()) explored_.failure = Failure{words_, problems};
-    if (!recorded) return;
-    Recording recording = recorded->recording();
-    begin_with_medium(recording, readable, std::move(medium));
+    note(judge(device, models_, use_on));
+  }
+
+  // The mount of the state is cut short too. `before` are ops that lead to it; what of them is not
+  // flushed may still be lost.
+  void relapse(device::Device& device, std::vector<Op> before, std::uint64_t seed,
+               std::uint32_t relapses) {
+    count(relapses);
+    device::RecordingDevice recorded(device);
+    const std::size_t readable = recorded.op_count(), first = before.size();
+    note(judge(recorded, models_, false));
+    Recording recording = recorded.recording();
+    begin_with_medium(recording, readable, std::move(before));
     for (std::size_t n = first; n <= recording.ops.size() && goes_on(); ++n) {
       cut(recording, first, n, mixed(seed, n), relapses - 1);
     }

@@ -199,7 +199,8 @@ void Model::apply(const Operation& o, std::uint64_t made) {
     case Act::kRemount: return sync();
     case Act::kFsyncDirectory:
     case Act::kTick:
-    case Act::kCollect: return;
+    case Act::kCollect:
+    case Act::kKill: return;
   }
 }
 

@@ -34,6 +34,7 @@ std::string to_string(const Operation& o) {
     case Act::kTick: return "tick";
     case Act::kCollect: return "collect";
     case Act::kRemount: return "remount";
+    case Act::kKill: return "kill";
   }
   return "unknown";
 }

@@ -27,6 +27,7 @@ enum class Act : std::uint8_t {
   kTick,     // the background's due work, when everything dirty is old
   kCollect,  // cleans until nothing is left that pays
   kRemount,
+  kKill,  // the daemon is killed, while the disk keeps its power; then mounted again
 };
 
 inline constexpr std::uint64_t kAtEnd = ~std::uint64_t{0};

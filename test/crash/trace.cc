@@ -206,6 +206,7 @@ class Run {
     if (!volume_) return;
     const std::size_t begin = recorded_.op_count();
     if (operation.act == Act::kRemount) return unmount(begin, true);
+    if (operation.act == Act::kKill) return kill(begin);
     const auto made = perform(*volume_, operation, trace_.models.back());
     if (made) return note(operation, begin, *made);
     if (!promises(operation.act) || !trace_.models.back().find(operation.path)) return;
@@ -242,6 +243,23 @@ class Run {
     volume_.reset();
     note({.act = Act::kRemount}, begin, 0);
     if (again) mount();
+  }
+
+  // What is found then is one of the things that a power cut may lead to, but it promises nothing:
+  // it may not be on the medium yet.
+  void kill(std::size_t begin) {
+    volume_->shut_down();
+    volume_.reset();
+    const Trace::Range range = trace_.possible(begin + 1);
+    mount();
+    if (!volume_) return;
+    const Observation found = observe(*volume_);
+    const bool is_explained = std::any_of(
+        trace_.models.begin() + static_cast<std::ptrdiff_t>(range.low), trace_.models.end(),
+        [&](const Model& model) { return model.differences(found, true).empty(); });
+    if (!is_explained) problem("what is there after a kill is not explained");
+    trace_.models.emplace_back(found);
+    trace_.steps.push_back({begin, recorded_.op_count(), false});
   }
 
   void note(const Operation& operation, std::size_t begin, std::uint64_t made) {

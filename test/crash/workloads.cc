@@ -348,7 +348,13 @@ Workload cutting_workload(std::mt19937_64& random, std::size_t length) {
 Workload remounting_workload(std::mt19937_64& random, std::size_t length) {
   Workload workload;
   while (workload.size() < length) {
-    workload.push_back(random() % 3 == 0 ? named(Act::kRemount, "") : random_change(random));
+    switch (random() % 8) {
+      case 0:
+      case 1: workload.push_back(named(Act::kRemount, "")); break;
+      case 2: workload.push_back(named(Act::kKill, "")); break;
+      case 3: workload.push_back(random_sync(random, kFiles)); break;
+      default: workload.push_back(random_change(random)); break;
+    }
   }
   return tagged(std::move(workload), 100);
 }

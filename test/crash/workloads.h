@@ -46,7 +46,7 @@ Workload crowding_workload(std::mt19937_64& random, std::size_t length);
 Workload filling_workload(std::mt19937_64& random, std::size_t length);
 // For ragged_image(): cutting and deleting.
 Workload cutting_workload(std::mt19937_64& random, std::size_t length);
-// Mounts and unmounts, so that the superblocks' bands are begun anew.
+// Mounts and unmounts, and kills the daemon, so that the superblocks' bands are begun anew.
 Workload remounting_workload(std::mt19937_64& random, std::size_t length);
 
 }  // namespace lazyfs::crash
