@@ -386,8 +386,8 @@ def verify(root, record, processes):
     for n in range(processes):
         with open(f"{record}.{n}") as file:
             folder = f"worker-{n}"
-            wrong += [f"{folder}/{what}"
-                      for what in differences(json.load(file), found_in(os.path.join(root, folder)))]
+            found = found_in(os.path.join(root, folder))
+            wrong += [f"{folder}/{what}" for what in differences(json.load(file), found)]
     print("\n".join(wrong[:20]) or "everything is there")
     return bool(wrong)
 
