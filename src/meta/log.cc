@@ -49,15 +49,9 @@ void Log::restore_locked(const RecoveredPart& from) {
   std::uint32_t rba = from.place.address.rba + from.descriptors;
   for (const DescriptorEntry& entry : from.entries) {
     switch (entry.kind) {
-      case EntryKind::kImage:
-        jmap_.assign(entry.node(), {from.band, rba++}, part);
-        break;
-      case EntryKind::kFreed:
-        jmap_.erase(entry.node());
-        break;
-      case EntryKind::kSnapshot:
-        ++rba;
-        break;
+      case EntryKind::kImage: jmap_.assign(entry.node(), {from.band, rba++}, part); break;
+      case EntryKind::kFreed: jmap_.erase(entry.node()); break;
+      case EntryKind::kSnapshot: ++rba; break;
     }
   }
 }

@@ -22,12 +22,9 @@ static_assert(kEntriesAt + kEntryBytes * kEntriesPerDescriptor == kBlockBytes);
 
 std::uint32_t magic_of(DescriptorRole role) {
   switch (role) {
-    case DescriptorRole::kFront:
-      return kDescriptorMagic;
-    case DescriptorRole::kCopy:
-      return kCopyMagic;
-    case DescriptorRole::kCommit:
-      return kCommitMagic;
+    case DescriptorRole::kFront: return kDescriptorMagic;
+    case DescriptorRole::kCopy: return kCopyMagic;
+    case DescriptorRole::kCommit: return kCommitMagic;
   }
   return 0;
 }

@@ -38,6 +38,7 @@
 //                                 2 node `number` was freed, 3 piece `number` of a map snapshot
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -94,6 +95,13 @@ struct DescriptorEntry {
   NodeNo node() const { return NodeNo{number}; }
   friend bool operator==(const DescriptorEntry&, const DescriptorEntry&) = default;
 };
+
+// What descriptor `block` of a part with all these entries holds: as many as it can.
+inline std::span<const DescriptorEntry> entries_of(std::span<const DescriptorEntry> all,
+                                                   std::uint32_t block) {
+  const std::size_t from = std::min(std::size_t{block} * kEntriesPerDescriptor, all.size());
+  return all.subspan(from, std::min(kEntriesPerDescriptor, all.size() - from));
+}
 
 struct Descriptor {
   BlockStamp stamp;

@@ -1,5 +1,6 @@
 #include "meta/log_reader.h"
 
+#include <array>
 #include <functional>
 
 #include "base/broken.h"
@@ -123,18 +124,11 @@ Result<Descriptor> LogReader::descriptor(const FoundBand& band, const FoundPart&
   if (!d) d = copy(band, place, part.part.descriptors - 1 - block);
   if (!d) return d;
   const bool same = d->descriptors == part.part.descriptors && d->part == part.index &&
-                    d->images == part.images && d->previous == part.previous &&
-                    d->tail == part.tail && d->next_node == part.next_node;
+                    d->images == part.images && d->stamp.session == part.session &&
+                    d->previous == part.previous && d->tail == part.tail &&
+                    d->next_node == part.next_node;
   if (!same) return fail(Errc::kLogDescriptorBad);
   return d;
-}
-
-// The checksum of the descriptor as it stands, or stood, at the beginning of the part.
-std::uint32_t front_crc(Descriptor d, std::uint32_t part_rba) {
-  std::array<std::byte, kBlockBytes> block;
-  d.stamp.rba = part_rba + d.block;
-  encode(d, DescriptorRole::kFront, block);
-  return stored_crc(block);
 }
 
 Result<FoundPart> LogReader::part(const PartPlace& place) {
@@ -148,6 +142,7 @@ Result<FoundPart> LogReader::part(const PartPlace& place) {
   found.part.band = band->band;
   ASSIGN_OR_RETURN(const Descriptor first, first_descriptor(*band, found));
   found.part.descriptors = first.descriptors;
+  found.session = first.stamp.session;
   found.previous = first.previous;
   found.tail = first.tail;
   found.next_node = first.next_node;
@@ -155,7 +150,6 @@ Result<FoundPart> LogReader::part(const PartPlace& place) {
   found.images = first.images;
   for (std::uint32_t block = 0; block < first.descriptors; ++block) {
     ASSIGN_OR_RETURN(const Descriptor d, descriptor(*band, found, block));
-    found.crcs.push_back(front_crc(d, place.address.rba));
     found.part.entries.insert(found.part.entries.end(), d.entries.begin(), d.entries.end());
   }
   const auto& entries = found.part.entries;
@@ -171,6 +165,27 @@ Result<FoundPart> LogReader::part(const PartPlace& place) {
 Result<> LogReader::images(const FoundPart& part, std::uint32_t first, std::span<std::byte> to) {
   const std::uint32_t rba = part.address().rba + part.part.descriptors + first;
   return device_.read({part.part.band, rba}, to);
+}
+
+std::uint32_t LogReader::descriptors_crc(const FoundPart& part, std::uint32_t crc) const {
+  const PartAddress& address = part.address();
+  for (std::uint32_t block = 0; block < part.part.descriptors; ++block) {
+    const auto entries = entries_of(part.part.entries, block);
+    const Descriptor d{.stamp = {superblock_.uuid, part.session, address.slot, address.rba + block},
+                       .seq = address.seq,
+                       .next_node = part.next_node,
+                       .previous = part.previous,
+                       .tail = part.tail,
+                       .part = part.index,
+                       .descriptors = part.part.descriptors,
+                       .block = block,
+                       .images = part.images,
+                       .entries = {entries.begin(), entries.end()}};
+    std::array<std::byte, kBlockBytes> encoded;
+    encode(d, DescriptorRole::kFront, encoded);
+    crc = crc32c(std::span(encoded).subspan(4, 4), crc);
+  }
+  return crc;
 }
 
 Result<> LogReader::verify_nodes(const FoundPart& part) {

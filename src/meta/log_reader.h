@@ -41,12 +41,12 @@ struct FoundBand {
 
 struct FoundPart {
   RecoveredPart part;
+  std::uint64_t session = 0;  // that wrote it
   PartPlace previous;
   PartAddress tail;
   NodeNo next_node;
   std::uint32_t index = 0;  // in its transaction
   std::uint32_t images = 0;
-  std::vector<std::uint32_t> crcs;  // of the descriptors
 
   PartAddress address() const { return part.place.address; }
   Seq seq() const { return part.place.address.seq; }
@@ -71,6 +71,9 @@ class LogReader {
   Result<FoundPart> part(const PartPlace& place);
   // Reads the images [first, first + count) of the part into `to`.
   Result<> images(const FoundPart& part, std::uint32_t first, std::span<std::byte> to);
+  // crc32c over the checksums of the part's descriptors, which may be damaged themselves, going on
+  // from `crc`.
+  std::uint32_t descriptors_crc(const FoundPart& part, std::uint32_t crc) const;
   // Whether all node images of the part are what its descriptors say. Error: kLogTorn.
   Result<> verify_nodes(const FoundPart& part);
 

@@ -71,9 +71,7 @@ std::vector<Descriptor> LogWriter::describe_part(const TransactionBytes& t, std:
   }
   std::vector<Descriptor> descriptors;
   for (std::uint32_t block = 0; block < part.descriptors; ++block) {
-    const std::size_t from = std::size_t{block} * kEntriesPerDescriptor;
-    const std::size_t count = std::min(kEntriesPerDescriptor, entries.size() - from);
-    const auto first = entries.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto own = entries_of(entries, block);
     descriptors.push_back({.stamp = {},
                            .seq = t.plan.seq,
                            .next_node = t.next_node,
@@ -83,7 +81,7 @@ std::vector<Descriptor> LogWriter::describe_part(const TransactionBytes& t, std:
                            .descriptors = part.descriptors,
                            .block = block,
                            .images = part.images,
-                           .entries = {first, first + static_cast<std::ptrdiff_t>(count)}});
+                           .entries = {own.begin(), own.end()}});
   }
   return descriptors;
 }

@@ -1,11 +1,8 @@
 #include "meta/recovery.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/broken.h"
-#include "base/crc32c.h"
-#include "base/endian.h"
 #include "base/log.h"
 #include "meta/log_reader.h"
 #include "meta/snapshot_format.h"
@@ -77,11 +74,7 @@ Result<Recovery::Parts> Recovery::read_committed(const FoundBand& band, const De
   if (parts.front().index != commit.part) return fail(Errc::kLogTorn);
   std::uint32_t crc = 0;
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    for (const std::uint32_t descriptor : part->crcs) {
-      std::array<std::byte, 4> bytes;
-      store_le(bytes, descriptor);
-      crc = crc32c(bytes, crc);
-    }
+    crc = log_.descriptors_crc(*part, crc);
   }
   if (crc != commit.descriptors_crc) return fail(Errc::kLogTorn);
   if (commit.seq.value > superblock_.durable_seq && !is_broken(Rule::kTornTransactionsAreTold)) {

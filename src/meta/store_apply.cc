@@ -60,16 +60,11 @@ StoreImpl::Verdict StoreImpl::admit(const Estimate& estimate, Reserve reserve) c
 // Does what stands between a change and its place. The caller looks again afterwards.
 Result<> StoreImpl::make_room(Verdict verdict) {
   switch (verdict) {
-    case Verdict::kAdmit:
-      return ok();
-    case Verdict::kTooLarge:
-      return fail(Errc::kBatchTooLarge);
-    case Verdict::kCommitFirst:
-      return run_cycle(Work::kCommit);
-    case Verdict::kCleanFirst:
-      return run_cycle(Work::kClean);
-    case Verdict::kGrowFirst:
-      return run_cycle(Work::kGrow);
+    case Verdict::kAdmit: return ok();
+    case Verdict::kTooLarge: return fail(Errc::kBatchTooLarge);
+    case Verdict::kCommitFirst: return run_cycle(Work::kCommit);
+    case Verdict::kCleanFirst: return run_cycle(Work::kClean);
+    case Verdict::kGrowFirst: return run_cycle(Work::kGrow);
   }
   return ok();
 }

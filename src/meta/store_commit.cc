@@ -62,16 +62,11 @@ void StoreImpl::end_cycle(std::uint64_t took_ns) {
 
 Result<> StoreImpl::do_work(Work work, Additions to_clean) {
   switch (work) {
-    case Work::kClean:
-      return write_transaction(std::move(to_clean));
-    case Work::kSnapshot:
-      return write_transaction(take_snapshot());
-    case Work::kGrow:
-      return grow();
-    case Work::kAdapt:
-      return adapt_size(), ok();
-    case Work::kCommit:
-      break;
+    case Work::kClean: return write_transaction(std::move(to_clean));
+    case Work::kSnapshot: return write_transaction(take_snapshot());
+    case Work::kGrow: return grow();
+    case Work::kAdapt: return adapt_size(), ok();
+    case Work::kCommit: break;
   }
   TRY(write_transaction(Additions{}));
   if (options_.background) {
