@@ -170,8 +170,12 @@ PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
       }
     }
     images = images.subspan(planned.images);
-    MutexLock lock(mu_);
-    for (const NodeNo node : freed.first(planned.freed)) jmap_.erase(node);
+    for (auto gone = freed.first(planned.freed); !gone.empty();) {
+      MutexLock lock(mu_);
+      const std::size_t some = std::min(gone.size(), kMapMovesPerLock);
+      for (const NodeNo node : gone.first(some)) jmap_.erase(node);
+      gone = gone.subspan(some);
+    }
     freed = freed.subspan(planned.freed);
   }
   MutexLock lock(mu_);

@@ -1,11 +1,17 @@
 #include "meta/node_cache.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
 
 namespace lazyfs::meta {
+namespace {
+
+constexpr std::size_t kEvictSteps = 1024;  // at a time, so that nobody waits long for the tree
+
+}  // namespace
 
 std::byte* ImagePool::take() {
   if (spare_.empty()) {
@@ -115,17 +121,19 @@ void NodeCache::land(std::size_t from, std::size_t to) {
       clean_.push_back(node);
     }
   }
-}
-
-void NodeCache::end_flight() {
-  flight_ = Changes{};
-  std::vector<Node*> buried = std::exchange(graveyard_, {});
-  for (Node* node : buried) bury(*node);
   evict();
 }
 
+Changes NodeCache::end_flight() {
+  std::vector<Node*> buried = std::exchange(graveyard_, {});
+  for (Node* node : buried) bury(*node);
+  evict();
+  return std::exchange(flight_, {});
+}
+
 void NodeCache::evict() {
-  std::size_t steps = 2 * clean_.size();  // one round clears the marks, the next one finds
+  // One round clears the marks, the next one finds; what is left is for the next call.
+  std::size_t steps = std::min(2 * clean_.size(), kEvictSteps);
   while (table_.size() > limit_nodes_ && !clean_.empty() && steps-- > 0) {
     Node& node = clean_.front();
     clean_.pop_front();

@@ -128,8 +128,9 @@ class NodeCache {
   }
   // The nodes [from, to) of flight().dirty have been written and are durable.
   void land(std::size_t from, std::size_t to);
-  // All of them have.
-  void end_flight();
+  // All of them have. Returns what the flight was: it may be large, and is best destroyed without a
+  // lock.
+  Changes end_flight();
 
   std::size_t limit() const { return limit_nodes_; }
   std::size_t cached() const { return table_.size(); }

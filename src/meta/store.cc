@@ -204,6 +204,7 @@ StoreStats StoreImpl::stats() const {
     stats.tree_height = tree_.height();
   }
   MutexLock lock(commit_mu_);
+  stats.commits_waiting = commits_waiting_;
   stats.commit_ns_max = commit_ns_max_;
   return stats;
 }

@@ -12,11 +12,13 @@ Result<Seq> StoreImpl::apply(const Batch& batch, Reserve reserve) {
     if (failed()) return fail(Errc::kLogFailed);
     Miss miss;
     Verdict verdict = Verdict::kAdmit;
+    Seq running_seq;
     {
       WriterLock lock(tree_mu_);
       const auto estimate = tree_.plan(changes);
       if (estimate) {
         verdict = admit(*estimate, reserve);
+        running_seq = cache_.running().seq;
         if (verdict == Verdict::kAdmit) {
           if (!tree_.apply(changes)) {
             fail_for_ever(Errc::kNodeBad, "a change of a tree that contradicts itself");
@@ -34,7 +36,7 @@ Result<Seq> StoreImpl::apply(const Batch& batch, Reserve reserve) {
       TRY(load_missing(miss, missing, pins));
     } else {
       if (rounds-- == 0) return fail(Errc::kLogFull);
-      TRY(make_room(verdict));
+      TRY(make_room(verdict, running_seq));
     }
   }
 }
@@ -53,16 +55,15 @@ StoreImpl::Verdict StoreImpl::admit(const Estimate& estimate, Reserve reserve) c
     return running.empty() ? Verdict::kTooLarge : Verdict::kCommitFirst;
   }
   if (cost + limits_.reserve > log_.available()) return Verdict::kCleanFirst;
-  const bool crowded = dirty > std::max<std::uint64_t>(64, options_.cache_bytes / kBlockBytes / 2);
-  return crowded && !running.empty() ? Verdict::kCommitFirst : Verdict::kAdmit;
+  return dirty > crowd_nodes_ && !running.empty() ? Verdict::kCommitFirst : Verdict::kAdmit;
 }
 
 // Does what stands between a change and its place. The caller looks again afterwards.
-Result<> StoreImpl::make_room(Verdict verdict) {
+Result<> StoreImpl::make_room(Verdict verdict, Seq running) {
   switch (verdict) {
     case Verdict::kAdmit: return ok();
     case Verdict::kTooLarge: return fail(Errc::kBatchTooLarge);
-    case Verdict::kCommitFirst: return run_cycle(Work::kCommit);
+    case Verdict::kCommitFirst: return wait_for_next_transaction(running);
     case Verdict::kCleanFirst: return run_cycle(Work::kClean);
     case Verdict::kGrowFirst: return run_cycle(Work::kGrow);
   }

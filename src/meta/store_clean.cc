@@ -87,7 +87,9 @@ void StoreImpl::update_limits() {
   const auto sizes = log_.band_sizes();
   WriterLock lock(tree_mu_);
   limits_ = limits_of(sizes, 2 * options_.transaction_bytes / kBlockBytes);
+  crowd_nodes_ = std::max<std::size_t>(64, options_.cache_bytes / kBlockBytes / 2);
   large_nodes_ = std::min(options_.transaction_bytes / kBlockBytes, limits_.transaction / 2);
+  large_nodes_ = std::min(large_nodes_, crowd_nodes_ / 2);
 }
 
 Result<> StoreImpl::write_log_bands(std::vector<BandId> bands) {

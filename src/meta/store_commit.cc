@@ -28,10 +28,12 @@ Result<> StoreImpl::run_cycle(Work work) {
     MutexLock lock(commit_mu_);
     const std::uint64_t ticket = commits_started_ + 1;
     const bool waited = busy_;
-    while (busy_ && (work != Work::kCommit || commits_ended_ < ticket)) {
-      cycle_ended_.wait(commit_mu_);
-      if (work != Work::kCommit) break;
+    if (work == Work::kCommit) ++commits_waiting_;
+    const std::uint64_t cycles = cycles_;
+    while (busy_ && (work == Work::kCommit ? commits_ended_ < ticket : cycles_ == cycles)) {
+      cycle_moved_.wait(commit_mu_);
     }
+    if (work == Work::kCommit) --commits_waiting_;
     if (failed()) return fail(Errc::kLogFailed);
     if (work == Work::kCommit ? commits_ended_ >= ticket : waited) return ok();
     busy_ = true;
@@ -46,7 +48,7 @@ Result<> StoreImpl::run_cycle(Work work) {
 
 void StoreImpl::begin_cycle() {
   MutexLock lock(commit_mu_);
-  while (busy_) cycle_ended_.wait(commit_mu_);
+  while (busy_) cycle_moved_.wait(commit_mu_);
   busy_ = true;
 }
 
@@ -54,10 +56,11 @@ void StoreImpl::end_cycle(std::uint64_t took_ns) {
   {
     MutexLock lock(commit_mu_);
     busy_ = false;
+    ++cycles_;
     commits_ended_ = commits_started_;
     commit_ns_max_ = std::max(commit_ns_max_, took_ns);
   }
-  cycle_ended_.notify_all();
+  cycle_moved_.notify_all();
 }
 
 Result<> StoreImpl::do_work(Work work, Additions to_clean) {
@@ -79,9 +82,24 @@ Result<> StoreImpl::do_work(Work work, Additions to_clean) {
   return failed() ? fail(Errc::kLogFailed) : ok();
 }
 
+// For a change that the running transaction has no room for: there is another one as soon as the
+// commit in progress has ended and the next one has begun.
+Result<> StoreImpl::wait_for_next_transaction(Seq running) {
+  if (!options_.background) return run_cycle(Work::kCommit);
+  wake_background(true);
+  MutexLock lock(commit_mu_);
+  while (sealed_seq_ < running && !failed()) cycle_moved_.wait(commit_mu_);
+  return failed() ? fail(Errc::kLogFailed) : ok();
+}
+
 // Commits the running transaction, with the additions.
 Result<> StoreImpl::write_transaction(Additions additions) {
   auto plan = seal(additions);
+  if (plan && *plan) {
+    MutexLock lock(commit_mu_);
+    sealed_seq_ = (*plan)->seq;
+  }
+  cycle_moved_.notify_all();
   if (!plan) {
     fail_for_ever(plan.error(), "no room for a transaction that was admitted");
     return fail(Errc::kLogFailed);
@@ -137,18 +155,31 @@ Result<> StoreImpl::write_sealed(const LogPlan& plan, Additions& additions) {
     const auto piece = additions.snapshot.span().subspan(i * kBlockBytes).first<kBlockBytes>();
     images.push_back({i, piece.data(), stamp_piece(piece, plan.seq), EntryKind::kSnapshot});
   }
-  std::vector<NodeNo> freed;
+  const std::vector<NodeNo> freed = freed_in_flight();
   NodeNo next_node;
   {
     ReaderLock lock(tree_mu_);
-    freed.assign(cache_.flight().freed.begin(), cache_.flight().freed.end());
     next_node = cache_.flight().next_node;
   }
-  std::ranges::sort(freed);
   TRY(log_.write(plan, images, freed, next_node));
   TRY(device_.flush());
   if (additions.pieces() > 0) snapshots_.fetch_add(1, std::memory_order_relaxed);
   return ok();
+}
+
+// Ascending. Nobody changes the flight meanwhile.
+std::vector<NodeNo> StoreImpl::freed_in_flight() {
+  std::vector<NodeNo> freed;
+  std::optional<std::unordered_set<NodeNo>::const_iterator> at;
+  for (bool done = false; !done;) {
+    ReaderLock lock(tree_mu_);
+    const auto& from = cache_.flight().freed;
+    if (!at) at = from.begin();
+    for (std::size_t n = 0; n < kNodesPerLock && *at != from.end(); ++n) freed.push_back(*(*at)++);
+    done = *at == from.end();
+  }
+  std::ranges::sort(freed);
+  return freed;
 }
 
 // The images of the flight, each with its seq and checksum. Readers look at them meanwhile, but not
@@ -191,9 +222,10 @@ void StoreImpl::land_sealed() {
     cache_.land(done, stop);
     done = stop;
   }
+  Changes landed;
   {
     WriterLock lock(tree_mu_);
-    cache_.end_flight();
+    landed = cache_.end_flight();
   }
   transactions_.fetch_add(1, std::memory_order_relaxed);
   nodes_written_.fetch_add(total, std::memory_order_relaxed);
@@ -206,21 +238,24 @@ void StoreImpl::fail_for_ever(Errc cause, const char* what) {
   failed_.store(true, std::memory_order_release);
 }
 
-void StoreImpl::wake_background() {
+void StoreImpl::wake_background(bool to_commit) {
   MutexLock lock(background_mu_);
   background_wanted_ = true;
+  commit_wanted_ |= to_commit;
   background_wake_.notify_one();
 }
 
 void StoreImpl::run_background() {
   for (;;) {
+    bool commit = false;
     {
       MutexLock lock(background_mu_);
       while (!background_wanted_ && !stopping_) background_wake_.wait(background_mu_);
       if (stopping_) return;
       background_wanted_ = false;
+      commit = std::exchange(commit_wanted_, false);
     }
-    if (is_large() && !run_cycle(Work::kCommit)) return;
+    if ((commit || is_large()) && !run_cycle(Work::kCommit)) return;
     for (auto cycles = clean_cycles_at_most(); cycles > 0 && cleaning_is_due(); --cycles) {
       if (!run_cycle(Work::kClean)) return;
       MutexLock lock(background_mu_);

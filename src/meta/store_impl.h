@@ -98,7 +98,8 @@ class StoreImpl final : public Store {
   Result<> load_missing(const Miss& miss, NodeNo& missing_before, std::vector<NodePin>& pins);
 
   Verdict admit(const Estimate& estimate, Reserve reserve) const REQUIRES_SHARED(tree_mu_);
-  Result<> make_room(Verdict verdict);
+  Result<> make_room(Verdict verdict, Seq running);
+  Result<> wait_for_next_transaction(Seq running) EXCLUDES(commit_mu_);
 
   // What a transaction holds besides changes: what the cleaner moves, that is nodes in memory and
   // images that are damaged and move as they are; and a snapshot of the map as it is before it.
@@ -119,6 +120,7 @@ class StoreImpl final : public Store {
   Result<> write_transaction(Additions additions);
   Result<std::optional<LogPlan>> seal(Additions& additions);
   Result<> write_sealed(const LogPlan& plan, Additions& additions);
+  std::vector<NodeNo> freed_in_flight();
   std::vector<LogImage> stamp_images();
   void land_sealed();
   void fail_for_ever(Errc cause, const char* what);
@@ -141,7 +143,7 @@ class StoreImpl final : public Store {
   bool check_tree(const std::function<void(std::string)>& problem,
                   std::unordered_set<NodeNo>& visited);
 
-  void wake_background();
+  void wake_background(bool to_commit = false);
   void run_background();
 
   device::Device& device_;
@@ -151,6 +153,7 @@ class StoreImpl final : public Store {
   NodeCache cache_ GUARDED_BY(tree_mu_);
   Tree tree_ GUARDED_BY(tree_mu_);
   LogLimits limits_ GUARDED_BY(tree_mu_);
+  std::size_t crowd_nodes_ GUARDED_BY(tree_mu_) = 0;  // more dirty ones than that wait
   std::size_t large_nodes_ GUARDED_BY(tree_mu_) = 0;  // more dirty ones are committed unasked
   NodeLoader loader_;
   NodePin root_pin_;
@@ -158,8 +161,11 @@ class StoreImpl final : public Store {
   BandSource source_;
 
   mutable Mutex commit_mu_;
-  CondVar cycle_ended_;
+  CondVar cycle_moved_;  // a cycle ended, or sealed a transaction
   bool busy_ GUARDED_BY(commit_mu_) = false;
+  std::uint64_t cycles_ GUARDED_BY(commit_mu_) = 0;  // ended
+  Seq sealed_seq_ GUARDED_BY(commit_mu_);            // newest transaction that takes no more
+  std::uint64_t commits_waiting_ GUARDED_BY(commit_mu_) = 0;
   std::uint64_t commits_started_ GUARDED_BY(commit_mu_) = 0;
   std::uint64_t commits_ended_ GUARDED_BY(commit_mu_) = 0;
   std::uint64_t commit_ns_max_ GUARDED_BY(commit_mu_) = 0;
@@ -173,6 +179,7 @@ class StoreImpl final : public Store {
   Mutex background_mu_;
   CondVar background_wake_;
   bool background_wanted_ GUARDED_BY(background_mu_) = false;
+  bool commit_wanted_ GUARDED_BY(background_mu_) = false;
   bool stopping_ GUARDED_BY(background_mu_) = false;
   std::thread background_;
 };

@@ -1,0 +1,175 @@
+// Commits beside everything else: only who asks for durability waits for the disk, and those who
+// ask at the same time wait together.
+#include <atomic>
+#include <thread>
+
+#include "fixture.h"
+
+namespace lazyfs::meta {
+namespace {
+
+// A device in memory whose flushes and appends can be made to wait. Reads never do.
+class GateDevice final : public device::Device {
+ public:
+  GateDevice(std::uint32_t bands, std::uint32_t blocks)
+      : below_(device::MemoryDevice::uniform(bands, blocks)) {}
+
+  // From now on `calls` more flushes and appends are let through; the others wait.
+  void shut(std::uint64_t calls = 0) {
+    MutexLock lock(mu_);
+    passes_ = arrivals_ + calls;
+    moved_.notify_all();
+  }
+  void open() {
+    MutexLock lock(mu_);
+    passes_ = ~0ull;
+    moved_.notify_all();
+  }
+  void wait_until_somebody_waits() {
+    MutexLock lock(mu_);
+    while (arrivals_ <= passes_) moved_.wait(mu_);
+  }
+  // Lets through who waits, and nobody else.
+  void let_one_through() {
+    MutexLock lock(mu_);
+    ++passes_;
+    moved_.notify_all();
+  }
+  std::uint64_t flushes() const { return flushes_; }
+
+  using Device::append;
+  const device::Geometry& geometry() const override { return below_->geometry(); }
+  device::Capabilities capabilities() const override { return below_->capabilities(); }
+  std::string name() const override { return "gate"; }
+  Result<> read(BandAddress from, std::span<std::byte> to) override {
+    return below_->read(from, to);
+  }
+  Result<> append(BandAddress to, std::span<const device::Piece> pieces) override {
+    pass();
+    return below_->append(to, pieces);
+  }
+  Result<std::uint32_t> write_pointer(BandId band) override { return below_->write_pointer(band); }
+  Result<> set_write_pointer(BandId band, std::uint32_t rba) override {
+    return below_->set_write_pointer(band, rba);
+  }
+  Result<> reset(BandId band) override { return below_->reset(band); }
+  Result<device::BandReport> report(BandId band) override { return below_->report(band); }
+  Result<> flush() override {
+    ++flushes_;
+    pass();
+    return below_->flush();
+  }
+
+ private:
+  void pass() {
+    MutexLock lock(mu_);
+    const std::uint64_t turn = ++arrivals_;
+    moved_.notify_all();
+    while (turn > passes_) moved_.wait(mu_);
+  }
+
+  std::unique_ptr<device::MemoryDevice> below_;
+  std::atomic<std::uint64_t> flushes_{0};
+  Mutex mu_;
+  CondVar moved_;
+  std::uint64_t arrivals_ GUARDED_BY(mu_) = 0, passes_ GUARDED_BY(mu_) = ~0ull;
+};
+
+class CommitTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Store::format(device, small_superblock(8)));
+    open();
+  }
+  void open() {
+    auto opened = Store::open(device, options);
+    ASSERT_TRUE(opened);
+    store = std::move(*opened);
+  }
+  void TearDown() override { device.open(); }
+  bool put(std::uint64_t key, std::size_t bytes = 100) {
+    Batch batch;
+    batch.put({1, 1, key}, as_value(std::string(bytes, 'p')));
+    return store->apply(batch).has_value();
+  }
+
+  GateDevice device{12, 512};
+  StoreOptions options;
+  std::unique_ptr<Store> store;
+};
+
+// The commit stands still at its first flush, its append and its last flush; everything else goes
+// on. If anything waited for it, this test would never end.
+TEST_F(CommitTest, NobodyWhoDidNotAskForDurabilityWaitsForACommit) {
+  for (std::uint64_t key = 0; key < 500; ++key) ASSERT_TRUE(put(key));
+  device.shut();
+  std::thread committer([&] { EXPECT_TRUE(store->commit()); });
+  for (std::uint64_t stop = 1; stop <= 3; ++stop) {
+    device.wait_until_somebody_waits();
+    EXPECT_EQ(store->durable_seq(), Seq{1});
+    for (std::uint64_t key = 0; key < 500; ++key) {
+      ASSERT_TRUE(put(key));  // in a node that is being written
+      ASSERT_TRUE(put(500 * stop + key));
+      ASSERT_TRUE(store->get({1, 1, key}));
+    }
+    EXPECT_EQ(contents_of(*store).size(), 500 * (stop + 1));
+    (void)store->stats();
+    device.let_one_through();
+  }
+  committer.join();
+  EXPECT_EQ(store->durable_seq(), Seq{2});
+  device.open();
+  EXPECT_TRUE(store->commit());
+  EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+}
+
+TEST_F(CommitTest, ThoseWhoWaitForACommitInProgressShareTheNextOne) {
+  ASSERT_TRUE(put(1));
+  device.shut();
+  std::thread first([&] { EXPECT_TRUE(store->commit()); });
+  device.wait_until_somebody_waits();
+  ASSERT_TRUE(put(2));
+  const std::uint64_t before = device.flushes();
+  std::vector<std::thread> others;
+  for (int i = 0; i < 10; ++i) {
+    others.emplace_back([&] { EXPECT_TRUE(store->commit()); });
+  }
+  while (store->stats().commits_waiting < 10) std::this_thread::yield();
+  EXPECT_EQ(store->durable_seq(), Seq{1});
+  device.open();
+  first.join();
+  for (auto& thread : others) thread.join();
+  EXPECT_EQ(store->durable_seq(), Seq{3});
+  EXPECT_EQ(store->stats().transactions, 2u);
+  EXPECT_EQ(device.flushes(), before + 1 + 2);  // the first one's second, and two of the next
+}
+
+// A writer who is faster than the disk fills one transaction while another is written, and then
+// waits for the latter to end, not for its own to be durable.
+TEST_F(CommitTest, AWriterWhoFillsATransactionWaitsOnlyUntilTheNextOneBegins) {
+  store.reset();
+  options.cache_bytes = 16 * kBlockBytes;  // 64 changed nodes are the most then; 4 items each
+  open();
+  device.shut();
+  std::atomic<std::uint64_t> written{0};
+  std::thread writer([&] {
+    for (std::uint64_t key = 0; key < 500; ++key, ++written) {
+      EXPECT_TRUE(put(key, 900));
+    }
+  });
+  device.wait_until_somebody_waits();  // the store's own thread, with half a transaction
+  while (written < 4 * 64) std::this_thread::yield();
+  device.let_one_through();
+  device.wait_until_somebody_waits();
+  device.let_one_through();
+  device.wait_until_somebody_waits();
+  device.let_one_through();
+  writer.join();  // while the next commit stands at the gate
+  EXPECT_EQ(store->durable_seq(), Seq{2});
+  device.open();
+  EXPECT_TRUE(store->commit());
+  EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+}
+
+}  // namespace
+}  // namespace lazyfs::meta
