@@ -164,6 +164,8 @@ TEST_F(CommitTest, AWriterWhoFillsATransactionWaitsOnlyUntilTheNextOneBegins) {
   device.let_one_through();
   device.wait_until_somebody_waits();
   device.let_one_through();
+  while (store->durable_seq() < Seq{2}) std::this_thread::yield();
+  device.wait_until_somebody_waits();
   writer.join();  // while the next commit stands at the gate
   EXPECT_EQ(store->durable_seq(), Seq{2});
   device.open();
