@@ -63,6 +63,8 @@ void Contents::write(std::uint64_t offset, std::string_view text) {
 }
 
 void Contents::truncate(std::uint64_t size) {
+  // The rest of the last block may have to be written as zeros before the file may show it.
+  if (size > size_ && size_ % kBlockBytes != 0) clean_ = false;
   std::set<std::uint64_t> sizes{size};
   if (!clean_) {
     for (const std::uint64_t s : sizes_) sizes.insert(std::min(s, size));

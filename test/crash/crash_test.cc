@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/types.h"
+#include "crash/crew.h"
 #include "crash/explorer.h"
 #include "crash/workloads.h"
 #include "test/support/seed.h"
@@ -45,12 +46,24 @@ class CrashTest : public testing::Test {
     options_.max_states = left_;
     const Verdict verdict = explore(image, workload, run_, options_);
     EXPECT_FALSE(verdict.explored.failure) << to_string(verdict, options_);
+    count(verdict.explored);
+  }
+  // The same for one that cannot be repeated.
+  void explore_history(const History& history) {
+    options_.seed = test_seed();
+    options_.max_states = left_;
+    const Explored explored = explore(history, options_);
+    EXPECT_FALSE(explored.failure)
+        << "LAZYFS_SEED=" << test_seed() << "\n" << to_string(*explored.failure);
+    count(explored);
+  }
+  void count(const Explored& explored) {
     ++workloads_;
-    tried_.states += verdict.explored.states;
-    tried_.relapsed += verdict.explored.relapsed;
-    tried_.used += verdict.explored.used;
-    tried_.landmarks += verdict.explored.landmarks;
-    left_ -= std::min(left_, verdict.explored.states);
+    tried_.states += explored.states;
+    tried_.relapsed += explored.relapsed;
+    tried_.used += explored.used;
+    tried_.landmarks += explored.landmarks;
+    left_ -= std::min(left_, explored.states);
   }
 
   using Generator = Workload (*)(std::mt19937_64&, std::size_t);
@@ -69,7 +82,7 @@ class CrashTest : public testing::Test {
 };
 
 TEST_F(CrashTest, EachOperationAloneIsThereOrNot) {
-  allow(10);
+  allow(12);
   options_.choices = 6;
   const Image image = small_image();
   for (const Operation& operation : alphabet()) {
@@ -176,6 +189,24 @@ TEST_F(CrashTest, NothingIsLostWhileThreadsWorkInTheBackground) {
   run_.mount.commit_interval = std::chrono::milliseconds(1);
   run_.mount.dirty_bytes = 16 * kBlockBytes;
   explore_random(worn_image(), {wearing_workload}, 40);
+}
+
+TEST_F(CrashTest, NothingIsLostOfWhatSeveralThreadsDoAtOnce) {
+  allow(10);
+  const Image image = crew_image(3);
+  for (std::uint64_t i = 0; goes_on(); ++i) {
+    std::mt19937_64 random(test_seed() * 1'000'003 + i);
+    std::vector<Workload> workloads;
+    for (std::size_t thread = 0; thread < 3; ++thread) {
+      workloads.push_back(moved_to(thread, random_workload(random, 1 + random() % 40)));
+    }
+    const Crew crew(image, workloads);
+    ASSERT_EQ(crew.problems(), std::vector<std::string>{});
+    explore_history({crew.recording(), crew.first(),
+                     [&](std::size_t op_count, const Observation& found) {
+                       return crew.differences(op_count, found);
+                     }});
+  }
 }
 
 // Each recovery is cut short too, and the recovery from that.

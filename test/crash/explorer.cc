@@ -61,14 +61,15 @@ std::string words_of(const Recording& recording, std::size_t from, std::size_t o
 
 class Explorer {
  public:
-  Explorer(const Trace& trace, const ExploreOptions& options) : trace_(trace), options_(options) {}
+  Explorer(const History& history, const ExploreOptions& options)
+      : history_(history), options_(options) {}
 
   Explored run() {
-    explored_.landmarks = landmarks_of(trace_.recording, trace_.first);
-    for (std::size_t n = trace_.first; n <= trace_.recording.ops.size() && goes_on(); ++n) {
-      const Trace::Range range = trace_.possible(n);
-      models_ = std::span(trace_.models).subspan(range.low, range.high - range.low + 1);
-      cut(trace_.recording, trace_.first, n, mixed(options_.seed, n), options_.relapses);
+    const Recording& recording = history_.recording;
+    explored_.landmarks = landmarks_of(recording, history_.first);
+    for (std::size_t n = history_.first; n <= recording.ops.size() && goes_on(); ++n) {
+      oracle_ = [&](const Observation& found) { return history_.differences(n, found); };
+      cut(recording, history_.first, n, mixed(options_.seed, n), options_.relapses);
     }
     return std::move(explored_);
   }
@@ -118,7 +119,7 @@ class Explorer {
     count(relapses);
     const bool use_on = mixed(seed, 1) % options_.use_every == 0;
     if (use_on) ++explored_.used;
-    note(judge(device, models_, use_on));
+    note(judge(device, oracle_, use_on));
   }
 
   // The mount of the state is cut short too. `before` are ops that lead to it; what of them is not
@@ -128,7 +129,7 @@ class Explorer {
     count(relapses);
     device::RecordingDevice recorded(device);
     const std::size_t readable = recorded.op_count(), first = before.size();
-    note(judge(recorded, models_, false));
+    note(judge(recorded, oracle_, false));
     Recording recording = recorded.recording();
     begin_with_medium(recording, readable, std::move(before));
     for (std::size_t n = first; n <= recording.ops.size() && goes_on(); ++n) {
@@ -136,9 +137,9 @@ class Explorer {
     }
   }
 
-  const Trace& trace_;
+  const History& history_;
   const ExploreOptions& options_;
-  std::span<const Model> models_;  // that may explain the state
+  Oracle oracle_;  // of the present moment
   std::string words_;              // the power cuts that have led to the state
   Explored explored_;
 };
@@ -160,8 +161,15 @@ std::string to_string(const Failure& failure) {
   return text;
 }
 
+Explored explore(const History& history, const ExploreOptions& options) {
+  return Explorer(history, options).run();
+}
+
 Explored explore(const Trace& trace, const ExploreOptions& options) {
-  return Explorer(trace, options).run();
+  const auto differences = [&](std::size_t op_count, const Observation& found) {
+    return trace.differences(trace.possible(op_count), found);
+  };
+  return explore(History{trace.recording, trace.first, differences}, options);
 }
 
 Verdict explore(const Image& image, const Workload& workload, const RunOptions& run_options,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,14 @@ struct Explored {
   std::optional<Failure> failure;  // the first one; nothing is tried behind it
 };
 
+// Ops, of which those before `first` are what was there, and what may be found after so many.
+struct History {
+  const device::Recording& recording;
+  std::size_t first = 0;
+  std::function<std::vector<std::string>(std::size_t op_count, const Observation& found)>
+      differences;
+};
+Explored explore(const History& history, const ExploreOptions& options);
 Explored explore(const Trace& trace, const ExploreOptions& options);
 
 // The same for a workload; when it fails, operations are left out of it as long as it still fails.

@@ -21,11 +21,11 @@ class Judge {
  public:
   explicit Judge(device::Device& device) : device_(device) {}
 
-  Problems run(std::span<const Model> models, bool use_on) {
+  Problems run(const Oracle& oracle, bool use_on) {
     check("before the mount", false);
     const auto seen = look({});
     if (!seen) return std::move(problems_);
-    add("after the mount", closest(models, *seen));
+    add("after the mount", oracle(*seen));
     check("after the mount", true);
     if (use_on && problems_.empty()) use(*seen);
     return std::move(problems_);
@@ -68,16 +68,6 @@ class Judge {
     if (work && !(*volume)->unmount()) add("use", {"it cannot be unmounted"});
     if (!work) (*volume)->shut_down();
     return seen;
-  }
-
-  static Problems closest(std::span<const Model> models, const Observation& seen) {
-    Problems best;
-    for (std::size_t i = models.size(); i-- > 0;) {
-      Problems found = models[i].differences(seen, true);
-      if (found.empty()) return found;
-      if (best.empty() || found.size() < best.size()) best = std::move(found);
-    }
-    return best;
   }
 
   // A recovered volume takes files, keeps them, and lets files grow with zeros; everything else
@@ -163,9 +153,8 @@ class Judge {
 
 }  // namespace
 
-std::vector<std::string> judge(device::Device& device, std::span<const Model> models,
-                               bool use_on) {
-  return Judge(device).run(models, use_on);
+std::vector<std::string> judge(device::Device& device, const Oracle& oracle, bool use_on) {
+  return Judge(device).run(oracle, use_on);
 }
 
 }  // namespace lazyfs::crash

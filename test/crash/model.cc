@@ -60,18 +60,26 @@ bool Model::is_file(std::string_view path) const {
   return inode && S_ISREG(node(*inode).mode);
 }
 
-std::vector<std::string> Model::paths() const {
-  std::vector<std::string> paths;
-  std::vector<std::pair<std::string, std::uint64_t>> folders{{"", fs::kRootInode.value}};
-  while (!folders.empty()) {
-    const auto [prefix, folder] = std::move(folders.back());
-    folders.pop_back();
-    for (const auto& [name, inode] : node(folder).entries) {
-      paths.push_back(prefix + "/" + name);
-      if (S_ISDIR(node(inode).mode)) folders.emplace_back(paths.back(), inode);
-    }
+std::optional<std::uint64_t> Model::held(std::size_t index) const {
+  if (held_.empty()) return std::nullopt;
+  return held_[index % held_.size()];
+}
+
+Model Model::only(std::string_view folder) const {
+  Model part;
+  Node root = node(fs::kRootInode.value);
+  std::erase_if(root.entries, [&](const auto& entry) { return entry.first != folder; });
+  root.links = 2 + static_cast<std::uint32_t>(root.entries.size());
+  std::vector<std::uint64_t> next;
+  for (const auto& [name, inode] : root.entries) next.push_back(inode);
+  part.nodes_[fs::kRootInode.value] = std::make_shared<const Node>(std::move(root));
+  while (!next.empty()) {
+    const std::uint64_t inode = next.back();
+    next.pop_back();
+    part.nodes_[inode] = nodes_.at(inode);
+    for (const auto& [name, below] : node(inode).entries) next.push_back(below);
   }
-  return paths;
+  return part;
 }
 
 // ---- Changing -----------------------------------------------------------------------------------
@@ -158,8 +166,10 @@ void Model::exchange(std::string_view from, std::string_view to) {
   move(in_b, b.directory, a.directory);
 }
 
-void Model::write(const Operation& o) {
-  Contents& contents = change(o.path).contents;
+// An inode that has lost its last name is gone, whoever still holds it.
+void Model::write(const Operation& o, std::uint64_t inode) {
+  if (!nodes_.contains(inode)) return;
+  Contents& contents = change(inode).contents;
   const std::uint64_t offset = o.offset == kAtEnd ? contents.size() : o.offset;
   contents.write(offset, text_of(o.tag, offset, o.length));
 }
@@ -177,7 +187,9 @@ void Model::apply(const Operation& o, std::uint64_t made) {
     case Act::kCreate: return make(o, made, S_IFREG | 0644);
     case Act::kMakeDirectory: return make(o, made, S_IFDIR | 0755);
     case Act::kSymlink: return make(o, made, S_IFLNK | 0777);
-    case Act::kWrite: return write(o);
+    case Act::kWrite: return write(o, at(o.path));
+    case Act::kHold: held_.push_back(at(o.path)); return;
+    case Act::kWriteHeld: return write(o, held(o.tag).value());
     case Act::kTruncate: return change(o.path).contents.truncate(o.offset);
     case Act::kLink:
       add_name(o.other, at(o.path));
@@ -194,9 +206,12 @@ void Model::apply(const Operation& o, std::uint64_t made) {
       node.mode = (node.mode & S_IFMT) | static_cast<std::uint32_t>(o.offset);
       return;
     }
-    case Act::kFsync: return change(o.path).contents.make_durable();
-    case Act::kSync:
-    case Act::kRemount: return sync();
+    case Act::kFsync:
+    case Act::kDataSync: return change(o.path).contents.make_durable();
+    case Act::kSync: return sync();
+    case Act::kRemount:
+      held_.clear();
+      return sync();
     case Act::kFsyncDirectory:
     case Act::kTick:
     case Act::kCollect:

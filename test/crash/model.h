@@ -34,8 +34,12 @@ class Model {
   std::uint64_t size_of(std::string_view path) const;  // 0 for what is no file
   bool is_directory(std::string_view path) const;
   bool is_file(std::string_view path) const;
-  std::vector<std::string> paths() const;  // every name, the root not among them
+  // The inode of the `index`-th file that was opened and not forgotten since, if there are any;
+  // around the end.
+  std::optional<std::uint64_t> held(std::size_t index) const;
 
+  // The same volume without what lies in other folders of the root.
+  Model only(std::string_view folder) const;
   // What an observation contradicts, one sentence each. `crashed`: it was made after a crash, so
   // that contents may be older.
   std::vector<std::string> differences(const Observation& found, bool crashed) const;
@@ -65,12 +69,13 @@ class Model {
   void make(const Operation& operation, std::uint64_t made, std::uint32_t mode);
   void rename(std::string_view from, std::string_view to);
   void exchange(std::string_view from, std::string_view to);
-  void write(const Operation& operation);
+  void write(const Operation& operation, std::uint64_t inode);
   void sync();
   void compare(std::uint64_t inode, const Observation& found, bool crashed,
                std::vector<std::string>& differences) const;
 
   std::map<std::uint64_t, std::shared_ptr<const Node>> nodes_;
+  std::vector<std::uint64_t> held_;
 };
 
 }  // namespace lazyfs::crash

@@ -107,6 +107,26 @@ bool same(const Observed& a, const Observed& b) {
 
 Observation observe(fs::Volume& volume) { return Walk(volume).run(); }
 
+Observation only(const Observation& all, std::string_view folder) {
+  Observation part;
+  part.problems = all.problems;
+  const auto found = all.inodes.find(fs::kRootInode.value);
+  if (found == all.inodes.end()) return part;
+  Observed root = found->second;
+  std::erase_if(root.entries, [&](const auto& entry) { return entry.first != folder; });
+  root.attributes.links = 2 + static_cast<std::uint32_t>(root.entries.size());
+  std::vector<std::uint64_t> next;
+  for (const auto& [name, inode] : root.entries) next.push_back(inode);
+  part.inodes.emplace(fs::kRootInode.value, std::move(root));
+  while (!next.empty()) {
+    const auto at = all.inodes.find(next.back());
+    next.pop_back();
+    if (at == all.inodes.end() || !part.inodes.insert(*at).second) continue;
+    for (const auto& [name, below] : at->second.entries) next.push_back(below);
+  }
+  return part;
+}
+
 std::vector<std::string> differences(const Observation& before, const Observation& after) {
   std::vector<std::string> found = after.problems;
   for (const auto& [inode, was] : before.inodes) {

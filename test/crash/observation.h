@@ -28,6 +28,9 @@ struct Observation {
 // Walks from the root. Nothing is changed, if the volume keeps no access times.
 Observation observe(fs::Volume& volume);
 
+// What lies in one folder of the root.
+Observation only(const Observation& all, std::string_view folder);
+
 // What two observations disagree about, times left out.
 std::vector<std::string> differences(const Observation& before, const Observation& after);
 

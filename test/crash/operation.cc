@@ -28,7 +28,12 @@ std::string to_string(const Operation& o) {
       return "setxattr " + o.path + " " + o.other + " " + std::to_string(o.length) + " bytes";
     case Act::kRemoveXattr: return "removexattr " + o.path + " " + o.other;
     case Act::kChangeMode: return "chmod " + o.path + " " + std::to_string(o.offset);
+    case Act::kHold: return "hold " + o.path;
+    case Act::kWriteHeld:
+      return "write to a held file at " + std::to_string(o.offset) + " " +
+             std::to_string(o.length) + " bytes, tag " + std::to_string(o.tag);
     case Act::kFsync: return "fsync " + o.path;
+    case Act::kDataSync: return "fdatasync " + o.path;
     case Act::kFsyncDirectory: return "fsyncdir " + o.path;
     case Act::kSync: return "sync";
     case Act::kTick: return "tick";
@@ -37,6 +42,11 @@ std::string to_string(const Operation& o) {
     case Act::kKill: return "kill";
   }
   return "unknown";
+}
+
+bool promises(Act act) {
+  return act == Act::kFsync || act == Act::kDataSync || act == Act::kFsyncDirectory ||
+         act == Act::kSync || act == Act::kRemount;
 }
 
 std::string to_string(const Workload& workload) {

@@ -21,7 +21,10 @@ enum class Act : std::uint8_t {
   kSetXattr,
   kRemoveXattr,
   kChangeMode,
+  kHold,       // opens a file for good: it can be written to when it has no name any more
+  kWriteHeld,  // to one that was opened; the tag says which
   kFsync,
+  kDataSync,
   kFsyncDirectory,
   kSync,
   kTick,     // the background's due work, when everything dirty is old
@@ -45,6 +48,9 @@ using Workload = std::vector<Operation>;
 
 std::string to_string(const Operation& operation);
 std::string to_string(const Workload& workload);
+
+// Whether all names so far are durable once it has returned.
+bool promises(Act act);
 
 // What a write with this tag puts at [offset, offset + length) of a file: no two tags and no two
 // places look alike, and no block of it looks like zeros.

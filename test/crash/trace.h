@@ -60,6 +60,8 @@ struct Trace {
   };
   // The models that a power cut after `op_count` ops may lead to.
   Range possible(std::size_t op_count) const;
+  // Accepts what one of models[low .. high] does.
+  std::vector<std::string> differences(Range range, const Observation& found) const;
 };
 
 struct RunOptions {

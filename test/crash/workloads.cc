@@ -43,22 +43,23 @@ const T& one_of(std::mt19937_64& random, const std::vector<T>& choices) {
 
 // ---- Volumes ------------------------------------------------------------------------------------
 
-Image small_image() {
-  return make_image(16, 32,
-                    {
-                        create("/a"),
-                        write("/a", 0, 10'000, 1),
-                        create("/b"),
-                        write("/b", 0, 300, 2),
-                        named(Act::kMakeDirectory, "/d"),
-                        named(Act::kMakeDirectory, "/e"),
-                        create("/d/c"),
-                        write("/d/c", 0, 3 * kB, 3),
-                        named(Act::kLink, "/d/c", "/h"),
-                        named(Act::kSymlink, "/s", "d/c"),
-                        set_xattr("/a", "user.x", 40),
-                    });
+Workload small_setup() {
+  return {
+      create("/a"),
+      write("/a", 0, 10'000, 1),
+      create("/b"),
+      write("/b", 0, 300, 2),
+      named(Act::kMakeDirectory, "/d"),
+      named(Act::kMakeDirectory, "/e"),
+      create("/d/c"),
+      write("/d/c", 0, 3 * kB, 3),
+      named(Act::kLink, "/d/c", "/h"),
+      named(Act::kSymlink, "/s", "d/c"),
+      set_xattr("/a", "user.x", 40),
+  };
 }
+
+Image small_image() { return make_image(16, 32, small_setup()); }
 
 Image worn_image() {
   Workload setup;
@@ -181,6 +182,8 @@ std::vector<Operation> alphabet() {
       {.act = Act::kChangeMode, .path = "/a", .offset = 0600},
       named(Act::kFsync, "/a"),
       named(Act::kFsync, "/b"),
+      named(Act::kDataSync, "/a"),
+      named(Act::kHold, "/a"),
       named(Act::kFsyncDirectory, "/d"),
       named(Act::kSync, ""),
       named(Act::kTick, ""),
@@ -214,7 +217,13 @@ Operation random_change(std::mt19937_64& random) {
   const std::string& other = one_of(random, kFiles);
   const std::string& folder = one_of(random, kFolders);
   const bool appends = random() % 4 == 0;
-  switch (random() % 20) {
+  switch (random() % 22) {
+    case 20: return named(Act::kHold, file);
+    case 21: {
+      Operation held = write("", one_of(random, kSizes), 1 + one_of(random, kSizes));
+      held.act = Act::kWriteHeld;
+      return held;
+    }
     case 0:
     case 1: return create(file);
     case 2: return truncate(file, one_of(random, kSizes));
@@ -240,8 +249,9 @@ Operation random_change(std::mt19937_64& random) {
 }
 
 Operation random_sync(std::mt19937_64& random, const std::vector<std::string>& files) {
-  switch (random() % 4) {
+  switch (random() % 5) {
     case 0: return named(Act::kFsync, one_of(random, files));
+    case 4: return named(Act::kDataSync, one_of(random, files));
     case 1: return named(Act::kTick, "");
     case 2: return named(Act::kFsyncDirectory, "/");
     default: return named(Act::kSync, "");

@@ -13,6 +13,7 @@ namespace lazyfs::crash {
 
 // Files of several blocks and of a few bytes, two folders, two names of one file, a symbolic link,
 // an attribute.
+Workload small_setup();
 Image small_image();
 // Small bands, most of them written, with live and dead blocks side by side.
 Image worn_image();
