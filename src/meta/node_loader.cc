@@ -64,9 +64,9 @@ Result<Node*> NodeLoader::read(NodeNo number) {
   std::vector<Wanted> run;
   if (const auto place = log_.find(number)) {
     run = claim_run(number, *place);
-    if (!run.empty()) read_run(*place, image, run);
+    const bool was_read = !run.empty() && read_run(*place, image, run);
     const auto whole = std::span<const std::byte, kBlockBytes>(image, kBlockBytes);
-    if (run.empty() || !validate_node(whole, number, place->seq, cache_.fs_tag())) {
+    if (!was_read || !validate_node(whole, number, place->seq, cache_.fs_tag())) {
       trouble = read_place(number, *place, image);
     } else {
       trouble = ok();
@@ -137,9 +137,10 @@ std::vector<NodeLoader::Wanted> NodeLoader::claim_run(NodeNo number, const Log::
   return claimed;
 }
 
-// Reads from `first` to the last of the run at once. Images that could not be read, or are not what
-// they should be, are given back: whoever wants such a node hears of it then.
-void NodeLoader::read_run(const Log::Location& first, std::byte* image, std::vector<Wanted>& run) {
+// Reads from `first` to the last of the run at once; false when that failed. Images that could not
+// be read, or are not what they should be, are given back: whoever wants such a node hears of it
+// then.
+bool NodeLoader::read_run(const Log::Location& first, std::byte* image, std::vector<Wanted>& run) {
   std::uint32_t end = first.address.rba + 1;
   for (const Wanted& wanted : run) {
     if (wanted.image != nullptr) end = std::max(end, wanted.address.rba + 1);
@@ -159,9 +160,10 @@ void NodeLoader::read_run(const Log::Location& first, std::byte* image, std::vec
       useless.push_back(std::exchange(wanted.image, nullptr));
     }
   }
-  if (useless.empty()) return;
+  if (useless.empty()) return good;
   WriterLock lock(tree_mu_);
   for (std::byte* unused : useless) cache_.give_back_image(unused);
+  return good;
 }
 
 // Those who waited for nodes of the run get them, or ask again themselves.

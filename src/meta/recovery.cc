@@ -34,6 +34,7 @@ class Recovery {
   Result<Parts> search_band(const FoundBand& band);
   Result<Parts> read_committed(const FoundBand& band, const Descriptor& commit);
   Result<Parts> read_transaction(const PartPlace& last);
+  void suspect(const FoundBand& band, const Descriptor& d, std::uint64_t rba);
   Result<> walk_back(Parts& parts);
   std::optional<MapSnapshot> snapshot_of(const Parts& parts);
   Result<MapSnapshot> read_snapshot(std::span<const FoundPart> transaction);
@@ -43,6 +44,7 @@ class Recovery {
   device::Device& device_;
   const Superblock& superblock_;
   LogReader log_;
+  std::vector<PartPlace> suspects_;      // last parts of what looks torn, newest first
   std::optional<MapSnapshot> snapshot_;  // when the walk has found one
 };
 
@@ -102,6 +104,17 @@ bool Recovery::may_be_newest(const Descriptor& commit) const {
          end == std::uint64_t{s.head_rba} + s.head_blocks;
 }
 
+// Remembers what may be the last part of a transaction that is not whole, but was once.
+void Recovery::suspect(const FoundBand& band, const Descriptor& d, std::uint64_t rba) {
+  const PartPlace place{{band.slot, static_cast<std::uint32_t>(rba), d.seq},
+                        static_cast<std::uint32_t>(d.part_blocks())};
+  const bool possible = d.stamp.slot == band.slot && log_.is_believable(d.stamp, d.seq) &&
+                        d.seq.value > superblock_.durable_seq &&
+                        rba + d.part_blocks() <= band.write_pointer;
+  const bool is_known = !suspects_.empty() && suspects_.back() == place;
+  if (possible && !is_known) suspects_.push_back(place);
+}
+
 // The newest whole transaction of the band; empty when there is none.
 Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
   std::uint32_t piece = kFirstSearchBlocks;
@@ -112,6 +125,8 @@ Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
     for (std::uint32_t rba = end; rba > begin; --rba) {
       const ConstBlockBytes block(buffer.data() + std::size_t{rba - 1 - begin} * kBlockBytes,
                                   kBlockBytes);
+      const auto front = decode_descriptor(DescriptorRole::kFront, block);
+      if (front && front->stamp.rba == rba - 1 && front->block == 0) suspect(band, *front, rba - 1);
       const auto commit = decode_descriptor(DescriptorRole::kCommit, block);
       if (commit && is_from_the_future(commit->stamp)) return fail(Errc::kSuperblockBad);
       if (!commit || commit->stamp.slot != band.slot || commit->stamp.rba != rba - 1 ||
@@ -122,6 +137,7 @@ Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
       if (parts) return parts;
       log::info("log band {} block {}: transaction {} is not whole: {}", band.band.value, rba - 1,
                 commit->seq.value, describe(parts.error()));
+      suspect(band, *commit, rba - commit->part_blocks());
     }
     end = begin;
     piece = kSearchBlocks;
@@ -261,11 +277,25 @@ RecoveredLog Recovery::assemble(Parts parts) {
   return found;
 }
 
+// A newest transaction that is not whole was torn, or was damaged later; mostly nobody can tell.
+// But if it was durable once, bands that its tail had passed may be empty now, and what came before
+// it cannot be recovered any more. A torn one never does that. So where the one before is lost, it
+// is this one that counts, and what is damaged in it is the trouble of these nodes.
 Result<RecoveredLog> Recovery::run() {
   TRY(log_.find_bands());
-  ASSIGN_OR_RETURN(Parts parts, find_newest());
-  TRY(walk_back(parts));
-  return assemble(std::move(parts));
+  Result<Parts> newest = find_newest();
+  if (!newest && newest.error() == Errc::kSuperblockBad) return fail(newest.error());
+  Result<> walked = newest ? walk_back(*newest) : fail(newest.error());
+  if (walked) return assemble(std::move(*newest));
+  for (const PartPlace& place : suspects_) {
+    if (newest && place.address.seq <= newest->front().seq()) continue;
+    auto parts = read_transaction(place);
+    if (!parts || !walk_back(*parts)) continue;
+    log::warn("metadata log: transaction {} is damaged, but what came before it is gone: it counts",
+              place.address.seq.value);
+    return assemble(std::move(*parts));
+  }
+  return fail(walked.error());
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 // that one is verified block by block. Parts are chained backwards, so leftovers of torn
 // transactions, which no later part names, are never reached. A leftover of an earlier session,
 // should it reappear, carries a session and a seq that the superblock rules out.
+//
+// A newest transaction that fails its checksums counts after all when what came before it cannot be
+// recovered: then it was durable, and bands have been reset since.
 #pragma once
 
 #include "base/result.h"

@@ -48,7 +48,7 @@ class NodeLoader {
   Result<Node*> read(NodeNo number);
   Result<> read_place(NodeNo number, const Log::Location& place, std::byte* image);
   std::vector<Wanted> claim_run(NodeNo number, const Log::Location& first);
-  void read_run(const Log::Location& first, std::byte* image, std::vector<Wanted>& run);
+  bool read_run(const Log::Location& first, std::byte* image, std::vector<Wanted>& run);
   void finish(const std::vector<Wanted>& run);
 
   device::Device& device_;
