@@ -20,6 +20,7 @@ digest()  { tar -C "$MNT" --sort=name --numeric-owner -cf - "round-$1" | sha256s
 write_and_kill() {
   local round=$1 writer pids=() moment
   mkdir "$MNT/round-$round"
+  sync "$MNT"  # there even if no writer gets as far as its first fsync
   for ((writer = 1; writer <= writers; writer++)); do
     python3 "$HERE/crash_writer.py" write "$(folder "$round" "$writer")" \
       "$(journal "$round" "$writer")" $((SEED + 1000 * round + writer)) &
