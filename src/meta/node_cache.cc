@@ -45,7 +45,7 @@ Node& NodeCache::insert_clean(NodeNo number, std::byte* image) {
   node.number = number;
   node.image = image;
   node.pins.store(1, std::memory_order_relaxed);
-  CHECK(table_.emplace(number, &node).second);
+  add_to_table(node);
   clean_.push_back(node);
   evict();
   return node;
@@ -59,9 +59,20 @@ Node& NodeCache::create(std::uint8_t level) {
   node.image = pool_.take();
   node.born_seq = running_.seq;
   NodePage(node.image).format(node.number, level, fs_tag_);
-  CHECK(table_.emplace(node.number, &node).second);
+  add_to_table(node);
   add_to_running(node);
   return node;
+}
+
+void NodeCache::add_to_table(Node& node) {
+  node.is_inner = !node.page().is_leaf();
+  inner_ += node.is_inner;
+  CHECK(table_.emplace(node.number, &node).second);
+}
+
+void NodeCache::take_from_table(Node& node) {
+  inner_ -= node.is_inner;
+  CHECK(table_.erase(node.number) == 1);
 }
 
 void NodeCache::add_to_running(Node& node) {
@@ -85,7 +96,7 @@ NodePage NodeCache::make_dirty(Node& node) {
 }
 
 void NodeCache::free_node(Node& node) {
-  CHECK(table_.erase(node.number) == 1);
+  take_from_table(node);
   --nodes_;
   const bool never_written = node.born_seq == running_.seq;
   if (!never_written) running_.freed.insert(node.number);
@@ -131,6 +142,8 @@ Changes NodeCache::end_flight() {
   return std::exchange(flight_, {});
 }
 
+// Inner nodes stay: they are one in a hundred, and with all of them in memory a lookup reads its
+// leaf and nothing else. Only when they are half of a very small cache they go like others.
 void NodeCache::evict() {
   // One round clears the marks, the next one finds; what is left is for the next call.
   std::size_t steps = std::min(2 * clean_.size(), kEvictSteps);
@@ -138,11 +151,12 @@ void NodeCache::evict() {
     Node& node = clean_.front();
     clean_.pop_front();
     const bool keep = node.pins.load(std::memory_order_acquire) > 0 ||  // C4
-                      node.referenced.exchange(false, std::memory_order_relaxed);
+                      node.referenced.exchange(false, std::memory_order_relaxed) ||
+                      (node.is_inner && inner_ <= limit_nodes_ / 2);
     if (keep) {
       clean_.push_back(node);
     } else {
-      table_.erase(node.number);
+      take_from_table(node);
       destroy(node);
     }
   }

@@ -39,6 +39,7 @@ struct Node : boost::intrusive::list_base_hook<  // NodeCache's list of clean no
   std::size_t dirty_index = 0;    // into the running transaction's list
   std::uint32_t plan_mark = 0;    // last plan that counted it
   std::uint16_t next_insert = 0;  // where the next insertion is if somebody inserts in order
+  bool is_inner = false;          // not a leaf when it came into memory
   bool dead = false;              // freed; here only until nobody holds it any more
   std::atomic<bool> referenced{true};
   std::atomic<std::uint32_t> pins{0};
@@ -142,6 +143,8 @@ class NodeCache {
   bool is_in_flight(const Node& node) const {
     return node.frozen != nullptr || (flight_.seq.value != 0 && node.dirty_seq == flight_.seq);
   }
+  void add_to_table(Node& node);
+  void take_from_table(Node& node);
   void add_to_running(Node& node);
   void evict();
   void bury(Node& node);
@@ -156,6 +159,7 @@ class NodeCache {
   Changes running_, flight_;
   NodeNo next_node_;
   std::uint64_t nodes_ = 0;
+  std::size_t inner_ = 0;  // of table_
 };
 
 }  // namespace lazyfs::meta
