@@ -82,13 +82,12 @@ class CrashTest : public testing::Test {
 };
 
 TEST_F(CrashTest, EachOperationAloneIsThereOrNot) {
-  allow(12);
   options_.choices = 6;
   const Image image = small_image();
   for (const Operation& operation : alphabet()) {
-    if (goes_on()) explore_one(image, sequence(operation));
+    left_ = ~std::uint64_t{0};
+    explore_one(image, sequence(operation));
   }
-  EXPECT_EQ(workloads_, alphabet().size()) << "too few states are allowed for them all";
 }
 
 TEST_F(CrashTest, TwoOperationsInARowAreThereInTheirOrder) {
@@ -158,7 +157,7 @@ TEST_F(CrashTest, NothingIsLostWhenTheDiskIsFull) {
 
 TEST_F(CrashTest, NothingIsLostWhileSuperblocksChangeBands) {
   allow(5);
-  explore_random(small_image(), {remounting_workload}, 60);
+  explore_random(make_image(20, 16, small_setup()), {remounting_workload}, 60);
   EXPECT_GT(tried_.landmarks.superblock_resets, 0u);
 }
 

@@ -23,6 +23,9 @@ class Judge {
 
   Problems run(const Oracle& oracle, bool use_on) {
     check("before the mount", false);
+    if (use_on) {
+      if (const auto seen = look({}, true)) add("mounted for reading", oracle(*seen));
+    }
     const auto seen = look({});
     if (!seen) return std::move(problems_);
     add("after the mount", oracle(*seen));
@@ -51,9 +54,12 @@ class Judge {
 
   // Mounts, does `work` if any, and looks at everything. The mount ends as if by a power cut that
   // loses nothing, or by an unmount if there was work.
-  std::optional<Observation> look(const std::function<Result<>(fs::Volume&)>& work) {
+  std::optional<Observation> look(const std::function<Result<>(fs::Volume&)>& work,
+                                  bool read_only = false) {
     QuickClock clock;
-    auto volume = fs::Volume::mount(device_, quiet_options(), clock);
+    fs::MountOptions options = quiet_options();
+    options.read_only = read_only;
+    auto volume = fs::Volume::mount(device_, options, clock);
     if (!volume) {
       add("mount", {std::string(describe(volume.error()))});
       return std::nullopt;
@@ -70,8 +76,8 @@ class Judge {
     return seen;
   }
 
-  // A recovered volume takes files, keeps them, and lets files grow with zeros; everything else
-  // stays as it was. One that is full says so, and lets go of what was begun.
+  // A recovered volume takes files, keeps them, lets files grow with zeros, and cleans its bands;
+  // everything else stays as it was. One that is full says so, and lets go of what was begun.
   void use(const Observation& before) {
     Made made;
     Observation expected = before;
@@ -79,7 +85,11 @@ class Judge {
       const auto done = make_things(volume, made);
       if (!done && done.error() != Errc::kNoSpace && done.error() != Errc::kLogFull) return done;
       TRY(done ? grow_files(volume, expected) : remove_things(volume, made));
-      return volume.sync();
+      TRY(volume.sync());
+      const auto collected = volume.collect_garbage();
+      const bool is_full = !collected && (collected.error() == Errc::kNoSpace ||
+                                          collected.error() == Errc::kLogFull);
+      return is_full ? ok() : collected;
     });
     if (!changed) return;
     const auto again = look({});
