@@ -44,6 +44,9 @@ function(lazyfs_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(LAZYFS_SANITIZE)
+    math(EXPR ARG_TIMEOUT "6 * ${ARG_TIMEOUT}")  # what a sanitizer costs
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
 endfunction()
 
