@@ -14,7 +14,7 @@ inline constexpr InodeNo kRootInode{1};
 inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxSymlinkBytes = 4095;
 inline constexpr std::size_t kMaxXattrBytes = 65536;
-inline constexpr std::uint32_t kMaxLinks = 65000;
+inline constexpr std::uint32_t kMaxLinks = (std::uint32_t{1} << 31) - 1;
 inline constexpr std::uint64_t kMaxFileBytes = (std::uint64_t{1} << 63) - 1 - kBlockBytes;
 
 struct Owner {
@@ -25,11 +25,11 @@ struct Owner {
 
 struct Attributes {
   InodeNo inode;
-  std::uint32_t mode = 0;       // file type and permissions as in st_mode
+  std::uint32_t mode = 0;  // file type and permissions as in st_mode
   std::uint32_t links = 0;
   Owner owner;
-  std::uint64_t rdev = 0;       // as dev_t, of device nodes
-  std::uint64_t size = 0;       // bytes; directories: number of entries times a nominal 32
+  std::uint64_t rdev = 0;        // as dev_t, of device nodes
+  std::uint64_t size = 0;        // bytes; directories: number of entries times a nominal 32
   std::uint64_t blocks_512 = 0;  // st_blocks: what the file occupies or has reserved
   Timestamp access, modification, change, birth;
   std::uint32_t generation = 1;
