@@ -50,6 +50,12 @@ Result<> probe_block_device(const std::string& path) {
   return ok();
 }
 
+// Linux lets a block device that is set read-only be opened for writing; writes then fail.
+bool is_write_protected(int fd) {
+  int protection = 0;
+  return ::ioctl(fd, BLKROGET, &protection) == 0 && protection != 0;
+}
+
 // Next pieces as an iovec, neighbours in memory joined; `skip` bytes of the first are done.
 std::vector<iovec> gather(std::span<const device::Piece> pieces, std::size_t skip) {
   std::vector<iovec> out;
@@ -101,6 +107,9 @@ Result<Backing> Backing::open(const std::string& path, bool read_only, Claim cla
   const int fd = ::open(path.c_str(), flags);
   if (fd < 0) return fail(open_error(errno));
   ASSIGN_OR_RETURN(Backing backing, adopt(fd, claim));
+  if (backing.is_block_device_ && !read_only && is_write_protected(fd)) {
+    return fail(Errc::kDeviceReadOnly);
+  }
   if (backing.is_block_device_ && claim == Claim::kExclusive) TRY(probe_block_device(path));
   return backing;
 }

@@ -29,5 +29,16 @@ TEST(BlockDeviceTest, IsOverwrittenOnlyOnRequestAndRefusedWhenTooSmallOrInUse) {
   EXPECT_TRUE(edi::open(loop->path()));
 }
 
+TEST(BlockDeviceTest, IsNotOpenedForWritingWhenItIsWriteProtected) {
+  const auto loop = LoopDevice::make(kLoopBytes);
+  if (!loop) GTEST_SKIP() << "no loop device can be set up here (it takes root)";
+  ASSERT_TRUE(create(loop->path(), {.zones = {{8, 16}}}));
+  ASSERT_TRUE(loop->protect(true));
+  EXPECT_EQ(edi::open(loop->path()).error(), Errc::kDeviceReadOnly);
+  EXPECT_EQ(create(loop->path(), {.zones = {{8, 16}}, .overwrite = true}).error(),
+            Errc::kDeviceReadOnly);
+  EXPECT_TRUE(edi::open(loop->path(), {.read_only = true}));
+}
+
 }  // namespace
 }  // namespace lazyfs::edi

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -47,12 +48,19 @@ class LoopDevice {
     return device;
   }
 
+  // Whether writes to the device are refused.
+  bool protect(bool protection) {
+    const int value = protection ? 1 : 0;
+    return ioctl(fd_, BLKROSET, &value) == 0;
+  }
+
   // Cuts the file: what lies behind fails to be read from now on.
   bool cut_file(std::uint64_t size_bytes) {
     return ftruncate(file_, static_cast<off_t>(size_bytes)) == 0;
   }
 
   ~LoopDevice() {
+    protect(false);
     if (file_ >= 0) close(file_);
     ioctl(fd_, LOOP_CLR_FD, 0);  // busy still: then at the last close, for LO_FLAGS_AUTOCLEAR
     close(fd_);
@@ -82,6 +90,7 @@ class LoopDevice {
       config.info.lo_flags = LO_FLAGS_AUTOCLEAR | (direct ? std::uint32_t{LO_FLAGS_DIRECT_IO} : 0u);
       if (ioctl(fd, LOOP_CONFIGURE, &config) == 0) {
         device.reset(new LoopDevice(fd, path));
+        device->protect(false);  // Linux keeps the protection of whoever had the device before
       } else {
         close(fd);
         if (errno != EBUSY) break;

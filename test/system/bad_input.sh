@@ -130,6 +130,17 @@ refuse_second fsck.lazyfs -y "$DEVICE"
 unmount_fs
 fsck_fs
 
+say "write-protected"
+blockdev --setro "$DEVICE"
+refuses 'read-only' lazyfs "$DEVICE" "$MNT"
+refuses 'read-only' mkfs.lazyfs -f "$DEVICE"
+fsck_fs
+mount_fs ro
+[[ $(cat "$MNT/precious") == precious ]] || fail "not there on a write-protected device"
+! touch "$MNT/new" 2>/dev/null || fail "a file is made on a write-protected device"
+umount "$MNT" && wait "$DAEMON" && DAEMON='' || fail "umount of a write-protected device"
+blockdev --setrw "$DEVICE"
+
 say "mkfs over a filesystem takes -f"
 sum=$(unchanged)
 refuses 'already|-f' mkfs.lazyfs "$DEVICE"
