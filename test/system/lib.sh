@@ -58,7 +58,10 @@ end_test() {
     wait "$DAEMON" 2>/dev/null
   fi
   grep -F " $WORK/" /proc/self/mounts | cut -d' ' -f2 | tac | xargs -r -n1 umount -l 2>/dev/null
-  for loop in "${LOOPS[@]}"; do losetup -d "$loop" 2>/dev/null; done
+  for loop in "${LOOPS[@]}"; do
+    blockdev --setrw "$loop" 2>/dev/null
+    losetup -d "$loop" 2>/dev/null
+  done
   if [[ -n ${LAZYFS_KEEP:-} ]]; then say "kept: $WORK"; else rm -rf --one-file-system "$WORK"; fi
   ((status != 0)) || say "passed"
   exit "$status"
@@ -76,6 +79,7 @@ attach() {
   LOOP=$(losetup --find --show --direct-io=on "$1" 2>/dev/null) ||
     LOOP=$(losetup --find --show "$1") || skip "no loop device"
   LOOPS+=("$LOOP")
+  blockdev --setrw "$LOOP"  # Linux keeps the protection of whoever had the device before
 }
 
 detach() {
