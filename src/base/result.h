@@ -11,86 +11,86 @@ namespace lazyfs {
 
 // One row per way to fail: name, errno shown to the kernel, words shown to a human. Keep the rows
 // of a layer together.
-#define LAZYFS_ERRORS(X)                                                                   \
-  /* device: the banded device's contract */                                               \
-  X(kNotAtWritePointer, EIO, "write does not start at the band's write pointer")           \
-  X(kPastBandEnd, EIO, "access reaches past the end of the band")                          \
-  X(kPastWritePointer, EIO, "read reaches the band's write pointer or lies past it")       \
-  X(kBadBand, EIO, "no band of that number on the device")                                 \
-  X(kBadGeometry, EINVAL, "impossible device geometry")                                    \
-  X(kBadAlignment, EIO, "buffer or length is not a whole number of aligned blocks")        \
-  X(kBandOffline, EIO, "band is offline")                                                  \
-  X(kBandReadOnly, EIO, "band can be read only")                                           \
-  X(kBandFailed, EIO, "an earlier append to this band failed; reset it first")             \
-  X(kUnsupported, EOPNOTSUPP, "the device cannot do that")                                 \
-  X(kDeviceRead, EIO, "the device failed to read")                                         \
-  X(kDeviceWrite, EIO, "the device failed to write")                                       \
-  X(kDeviceFlush, EIO, "the device failed to flush")                                       \
-  X(kDeviceNoSpace, ENOSPC, "the file that holds the image has no space left")             \
-  X(kDeviceMissing, ENOENT, "no such file or device")                                      \
-  X(kDeviceBusy, EBUSY, "the device is in use or mounted")                                 \
-  X(kDeviceAccess, EACCES, "no permission to open the device")                             \
-  X(kDeviceReadOnly, EROFS, "the device is read-only")                                     \
-  X(kDeviceTruncated, EIO, "the image or device is shorter than its header says")          \
-  X(kPowerCut, EIO, "the test device has lost its power")                                  \
-  /* edi: the image formats */                                                             \
-  X(kEdiBadMagic, EINVAL, "not an EDI: the magic number is missing")                       \
-  X(kEdiBadVersion, EINVAL, "EDI format version is not known")                             \
-  X(kEdiBadChecksum, EIO, "EDI header fails its checksum")                                 \
-  X(kEdiBadHeader, EIO, "EDI header holds impossible values")                              \
-  X(kEdiExists, EEXIST, "the file is there already")                                       \
-  X(kBandNotEmpty, EBUSY, "only empty bands can be linked and unlinked")                   \
-  /* meta: superblock, log, tree */                                                        \
-  X(kNoFilesystem, EINVAL, "no lazyfs on this device (run mkfs.lazyfs)")                   \
-  X(kSuperblockBad, EIO, "no valid superblock is left")                                    \
-  X(kSuperblockVersion, EINVAL, "the filesystem is of a version that is not known")        \
-  X(kLogBandHeaderBad, EIO, "log band header is damaged")                                  \
-  X(kLogDescriptorBad, EIO, "log descriptor is damaged")                                   \
-  X(kLogTorn, EIO, "log transaction was not written completely")                           \
-  X(kLogSnapshotBad, EIO, "snapshot of the metadata map is damaged")                       \
-  X(kLogTailLost, EIO, "the metadata log's tail cannot be read")                           \
-  X(kLogFull, ENOSPC, "the metadata log has no space left")                                \
-  X(kLogFailed, EIO, "the metadata log could not be written; the volume is read-only now") \
-  X(kNodeChecksumBad, EIO, "metadata node fails its checksum")                             \
-  X(kNodeBad, EIO, "metadata node holds impossible values")                                \
-  X(kNodeMissing, EIO, "metadata node is not in the map")                                  \
-  X(kValueTooLarge, EIO, "metadata value is larger than an item may be")                   \
-  X(kBatchTooLarge, ENOSPC, "one update changes more metadata than a transaction holds")   \
-  X(kItemBad, EIO, "metadata item holds impossible values")                                \
-  /* data: bands and blocks */                                                             \
-  X(kNoSpace, ENOSPC, "no space left for file data")                                       \
-  X(kDataChecksumBad, EIO, "file data fails its checksum")                                 \
-  X(kBandTableBad, EIO, "a band's summary contradicts the device")                         \
-  /* fs: files and names */                                                                \
-  X(kNotFound, ENOENT, "no such file or directory")                                        \
-  X(kExists, EEXIST, "the name exists")                                                    \
-  X(kNotDirectory, ENOTDIR, "not a directory")                                             \
-  X(kIsDirectory, EISDIR, "is a directory")                                                \
-  X(kNotEmpty, ENOTEMPTY, "directory is not empty")                                        \
-  X(kNameTooLong, ENAMETOOLONG, "name is longer than 255 bytes")                           \
-  X(kTooManyLinks, EMLINK, "too many links")                                               \
-  X(kInvalid, EINVAL, "invalid argument")                                                  \
-  X(kNotPermitted, EPERM, "operation is not permitted")                                    \
-  X(kAccessDenied, EACCES, "permission denied")                                            \
-  X(kFileTooBig, EFBIG, "file would be larger than allowed")                               \
-  X(kStale, ESTALE, "the inode does not exist any more")                                   \
-  X(kNoAttribute, ENODATA, "no such extended attribute")                                   \
-  X(kAttributeTooBig, E2BIG, "extended attribute is too large")                            \
-  X(kBufferTooSmall, ERANGE, "buffer is too small for the value")                          \
-  X(kCrossDirectoryLoop, EINVAL, "a directory cannot be moved into itself")                \
-  X(kReadOnly, EROFS, "the filesystem is read-only")                                       \
-  X(kNotSupported, EOPNOTSUPP, "operation is not supported")                               \
-  X(kShutDown, EIO, "the filesystem was shut down")                                        \
-  /* fs: making a filesystem */                                                            \
-  X(kFormatBlockSize, EINVAL, "the device's blocks are not of 4096 bytes")                 \
-  X(kFormatLabelTooLong, EINVAL, "the label is longer than 63 bytes")                      \
-  X(kFormatTooFewBands, ENOSPC, "the device has too few bands for a filesystem")           \
-  X(kFormatSuperBands, EINVAL, "bands 0 and 1 must be shingled and of 16 blocks at least") \
-  X(kFormatLogTooLarge, ENOSPC, "a metadata log of that size leaves no room for files")    \
-  /* fuse: mounting */                                                                     \
-  X(kMountFailed, EIO, "the kernel refused the mount")                                     \
-  X(kMountPointBad, ENOTDIR, "the mount point is not a directory")                         \
-  X(kNoMemory, ENOMEM, "out of memory")                                                    \
+#define LAZYFS_ERRORS(X)                                                                         \
+  /* device: the banded device's contract */                                                     \
+  X(kNotAtWritePointer, EIO, "write does not start at the band's write pointer")                 \
+  X(kPastBandEnd, EIO, "access reaches past the end of the band")                                \
+  X(kPastWritePointer, EIO, "read reaches the band's write pointer or lies past it")             \
+  X(kBadBand, EIO, "no band of that number on the device")                                       \
+  X(kBadGeometry, EINVAL, "impossible device geometry")                                          \
+  X(kBadAlignment, EIO, "buffer or length is not a whole number of aligned blocks")              \
+  X(kBandOffline, EIO, "band is offline")                                                        \
+  X(kBandReadOnly, EIO, "band can be read only")                                                 \
+  X(kBandFailed, EIO, "an earlier append to this band failed; reset it first")                   \
+  X(kUnsupported, EOPNOTSUPP, "the device cannot do that")                                       \
+  X(kDeviceRead, EIO, "the device failed to read")                                               \
+  X(kDeviceWrite, EIO, "the device failed to write")                                             \
+  X(kDeviceFlush, EIO, "the device failed to flush")                                             \
+  X(kDeviceNoSpace, ENOSPC, "the file that holds the image has no space left")                   \
+  X(kDeviceMissing, ENOENT, "no such file or device")                                            \
+  X(kDeviceBusy, EBUSY, "the device is in use or mounted")                                       \
+  X(kDeviceAccess, EACCES, "no permission to open the device")                                   \
+  X(kDeviceReadOnly, EROFS, "the device is read-only")                                         \
+  X(kDeviceTruncated, EIO, "the image or device is shorter than its header says")                \
+  X(kPowerCut, EIO, "the test device has lost its power")                                        \
+  /* edi: the image formats */                                                                   \
+  X(kEdiBadMagic, EINVAL, "not an EDI: the magic number is missing")                             \
+  X(kEdiBadVersion, EINVAL, "EDI format version is not known")                                   \
+  X(kEdiBadChecksum, EIO, "EDI header fails its checksum")                                       \
+  X(kEdiBadHeader, EIO, "EDI header holds impossible values")                                    \
+  X(kEdiExists, EEXIST, "the file is there already")                                             \
+  X(kBandNotEmpty, EBUSY, "only empty bands can be linked and unlinked")                         \
+  /* meta: superblock, log, tree */                                                              \
+  X(kNoFilesystem, EINVAL, "no lazyfs on this device (run mkfs.lazyfs)")                         \
+  X(kSuperblockBad, EIO, "no valid superblock is left")                                          \
+  X(kSuperblockVersion, EINVAL, "the filesystem is of a version that is not known")              \
+  X(kLogBandHeaderBad, EIO, "log band header is damaged")                                        \
+  X(kLogDescriptorBad, EIO, "log descriptor is damaged")                                         \
+  X(kLogTorn, EIO, "log transaction was not written completely")                                 \
+  X(kLogSnapshotBad, EIO, "snapshot of the metadata map is damaged")                              \
+  X(kLogTailLost, EIO, "the metadata log's tail cannot be read")                                 \
+  X(kLogFull, ENOSPC, "the metadata log has no space left")                                      \
+  X(kLogFailed, EIO, "the metadata log could not be written; the volume is read-only now")       \
+  X(kNodeChecksumBad, EIO, "metadata node fails its checksum")                                   \
+  X(kNodeBad, EIO, "metadata node holds impossible values")                                      \
+  X(kNodeMissing, EIO, "metadata node is not in the map")                                        \
+  X(kValueTooLarge, EIO, "metadata value is larger than an item may be")                         \
+  X(kBatchTooLarge, ENOSPC, "one update changes more metadata than a transaction holds")         \
+  X(kItemBad, EIO, "metadata item holds impossible values")                                      \
+  /* data: bands and blocks */                                                                   \
+  X(kNoSpace, ENOSPC, "no space left for file data")                                             \
+  X(kDataChecksumBad, EIO, "file data fails its checksum")                                       \
+  X(kBandTableBad, EIO, "a band's summary contradicts the device")                               \
+  /* fs: files and names */                                                                      \
+  X(kNotFound, ENOENT, "no such file or directory")                                              \
+  X(kExists, EEXIST, "the name exists")                                                          \
+  X(kNotDirectory, ENOTDIR, "not a directory")                                                   \
+  X(kIsDirectory, EISDIR, "is a directory")                                                      \
+  X(kNotEmpty, ENOTEMPTY, "directory is not empty")                                              \
+  X(kNameTooLong, ENAMETOOLONG, "name is longer than 255 bytes")                                 \
+  X(kTooManyLinks, EMLINK, "too many links")                                                     \
+  X(kInvalid, EINVAL, "invalid argument")                                                        \
+  X(kNotPermitted, EPERM, "operation is not permitted")                                          \
+  X(kAccessDenied, EACCES, "permission denied")                                                  \
+  X(kFileTooBig, EFBIG, "file would be larger than allowed")                                     \
+  X(kStale, ESTALE, "the inode does not exist any more")                                         \
+  X(kNoAttribute, ENODATA, "no such extended attribute")                                         \
+  X(kAttributeTooBig, E2BIG, "extended attribute is too large")                                  \
+  X(kBufferTooSmall, ERANGE, "buffer is too small for the value")                                \
+  X(kCrossDirectoryLoop, EINVAL, "a directory cannot be moved into itself")                      \
+  X(kReadOnly, EROFS, "the filesystem is read-only")                                             \
+  X(kNotSupported, EOPNOTSUPP, "operation is not supported")                                     \
+  X(kShutDown, EIO, "the filesystem was shut down")                                              \
+  /* fs: making a filesystem */                                                                  \
+  X(kFormatBlockSize, EINVAL, "the device's blocks are not of 4096 bytes")                       \
+  X(kFormatLabelTooLong, EINVAL, "the label is longer than 63 bytes")                            \
+  X(kFormatTooFewBands, ENOSPC, "the device has too few bands for a filesystem")                 \
+  X(kFormatSuperBands, EINVAL, "bands 0 and 1 must be shingled and of 16 blocks at least")        \
+  X(kFormatLogTooLarge, ENOSPC, "a metadata log of that size leaves no room for files")          \
+  /* fuse: mounting */                                                                           \
+  X(kMountFailed, EIO, "the kernel refused the mount")                                           \
+  X(kMountPointBad, ENOTDIR, "the mount point is not a directory")                               \
+  X(kNoMemory, ENOMEM, "out of memory")                                                          \
   X(kInternal, EIO, "an unexpected exception reached the kernel's door")
 
 enum class Errc {
@@ -102,7 +102,8 @@ enum class Errc {
 constexpr std::string_view describe(Errc e) {
   switch (e) {
 #define X(name, err, text) \
-  case Errc::name: return text;
+  case Errc::name:         \
+    return text;
     LAZYFS_ERRORS(X)
 #undef X
   }
@@ -112,7 +113,8 @@ constexpr std::string_view describe(Errc e) {
 constexpr std::string_view name_of(Errc e) {
   switch (e) {
 #define X(name, err, text) \
-  case Errc::name: return #name;
+  case Errc::name:         \
+    return #name;
     LAZYFS_ERRORS(X)
 #undef X
   }
@@ -123,7 +125,8 @@ constexpr std::string_view name_of(Errc e) {
 constexpr int to_errno(Errc e) {
   switch (e) {
 #define X(name, err, text) \
-  case Errc::name: return err;
+  case Errc::name:         \
+    return err;
     LAZYFS_ERRORS(X)
 #undef X
   }
@@ -139,8 +142,8 @@ inline std::unexpected<Errc> fail(Errc e) { return std::unexpected(e); }
 
 // Return early on error: TRY(expr) for a Result<> and ASSIGN_OR_RETURN(auto x, expr) for a value.
 // The only control-flow macros in the project.
-#define TRY(...)                                                               \
-  do {                                                                         \
+#define TRY(...)                                               \
+  do {                                                         \
     if (auto try_ = (__VA_ARGS__); !try_) return ::lazyfs::fail(try_.error()); \
   } while (false)
 
@@ -148,9 +151,9 @@ inline std::unexpected<Errc> fail(Errc e) { return std::unexpected(e); }
 #define LAZYFS_CONCAT(a, b) LAZYFS_CONCAT_(a, b)
 #define ASSIGN_OR_RETURN(declaration, ...) \
   ASSIGN_OR_RETURN_(LAZYFS_CONCAT(result_, __LINE__), declaration, __VA_ARGS__)
-#define ASSIGN_OR_RETURN_(name, declaration, ...) \
-  auto name = (__VA_ARGS__);                      \
-  if (!name) return ::lazyfs::fail(name.error()); \
+#define ASSIGN_OR_RETURN_(name, declaration, ...)        \
+  auto name = (__VA_ARGS__);                             \
+  if (!name) return ::lazyfs::fail(name.error());        \
   declaration = std::move(*name)
 
 // Swallow an error on purpose: greppable, and the reason is compulsory.
