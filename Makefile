@@ -25,7 +25,7 @@ demo-clean:     ## take the demo away
 	@tools/demo.sh down
 
 check:          ## everything that every change must pass
-	@./packages.sh build test
+	@./packages.sh build test suites
 	@$(MAKE) --no-print-directory all
 	@cmake --build build -j $(JOBS) --target tests
 	$(CTEST) --preset check -j $(JOBS) </dev/null

@@ -2,8 +2,15 @@
 # The Debian packages that lazyfs needs, in one place; installs those that are missing.
 #   ./packages.sh GROUP...    installs (as root) what is missing of the groups
 #   ./packages.sh --list GROUP...    only prints their names
-# Groups: build, test, hadoop, bench. Silent, and no network, when nothing is missing.
+# Groups: build, test, suites, hadoop, bench. Silent, and no network, when nothing is missing.
 set -euo pipefail
+
+# What the suites need is newer than Debian's plain cargo.
+new_cargo() {
+  local version
+  version=$(cargo --version 2>/dev/null | cut -d' ' -f2) || return 1
+  [[ $(printf '%s\n' 1.85 "$version" | sort -V | head -n 1) == 1.85 ]]
+}
 
 packages_of() {
   case $1 in
@@ -12,9 +19,10 @@ packages_of() {
                 libxxhash-dev libblkid-dev ;;
     test) echo python3 rsync git sqlite3 fio attr acl xz-utils e2fsprogs util-linux procps \
                linux-source-6.1 ;;
+    suites) new_cargo || echo cargo-web ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
     bench) echo python3 e2fsprogs xz-utils linux-source-6.1 ;;
-    *) echo "packages.sh: $1: no such group (build, test, hadoop, bench)" >&2; exit 2 ;;
+    *) echo "packages.sh: $1: no such group (build, test, suites, hadoop, bench)" >&2; exit 2 ;;
   esac
 }
 

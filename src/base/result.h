@@ -30,7 +30,7 @@ namespace lazyfs {
   X(kDeviceMissing, ENOENT, "no such file or device")                                            \
   X(kDeviceBusy, EBUSY, "the device is in use or mounted")                                       \
   X(kDeviceAccess, EACCES, "no permission to open the device")                                   \
-  X(kDeviceReadOnly, EROFS, "the device is read-only")                                         \
+  X(kDeviceReadOnly, EROFS, "the device is read-only")                                           \
   X(kDeviceTruncated, EIO, "the image or device is shorter than its header says")                \
   X(kPowerCut, EIO, "the test device has lost its power")                                        \
   /* edi: the image formats */                                                                   \
