@@ -5,61 +5,11 @@
 #include <array>
 #include <unordered_set>
 
+#include "meta/image_scan.h"
 #include "meta/store_impl.h"
 
 namespace lazyfs::meta {
 namespace {
-
-constexpr std::size_t kRunBlocks = 256;
-using Live = std::pair<NodeNo, Log::Location>;
-
-// Reads all newest images in the order of their addresses, in long runs, and validates each.
-class ImageCheck {
- public:
-  ImageCheck(device::Device& device, std::uint32_t fs_tag,
-             const std::function<void(std::string)>& problem)
-      : device_(device), fs_tag_(fs_tag), problem_(problem), buffer_(kRunBlocks * kBlockBytes) {}
-
-  void run(std::vector<Live> live) {
-    std::ranges::sort(live, {}, [](const Live& node) { return node.second.address; });
-    for (std::size_t begin = 0; begin < live.size();) {
-      std::size_t end = begin + 1;
-      while (end < live.size() && end - begin < kRunBlocks &&
-             live[end].second.address.packed() ==
-                 live[begin].second.address.packed() + (end - begin)) {
-        ++end;
-      }
-      check_run(std::span(live).subspan(begin, end - begin));
-      begin = end;
-    }
-  }
-
- private:
-  void check_run(std::span<const Live> run) {
-    const auto bytes = buffer_.span().first(run.size() * kBlockBytes);
-    const auto read = device_.read(run.front().second.address, bytes);
-    if (!read && run.size() > 1) {
-      for (std::size_t i = 0; i < run.size(); ++i) check_run(run.subspan(i, 1));
-      return;
-    }
-    for (std::size_t i = 0; i < run.size(); ++i) {
-      const auto& [node, place] = run[i];
-      const std::span<const std::byte, kBlockBytes> image(bytes.data() + i * kBlockBytes,
-                                                          kBlockBytes);
-      const auto sound = read ? validate_node(image, node, place.seq, fs_tag_) : read;
-      if (!sound) {
-        problem_(fmt::format("node {} of transaction {} at band {} block {}: {}", node.value,
-                             place.seq.value, place.address.band.value, place.address.rba,
-                             describe(sound.error())));
-      }
-    }
-  }
-
-  device::Device& device_;
-  const std::uint32_t fs_tag_;
-  const std::function<void(std::string)>& problem_;
-  AlignedBuffer buffer_;
-};
 
 // A node to visit, and what its parent says about it.
 struct Visit {
@@ -119,11 +69,18 @@ bool StoreImpl::check_tree(const std::function<void(std::string)>& problem,
 
 Result<> StoreImpl::check(const std::function<void(std::string)>& problem) {
   begin_cycle();
-  const std::vector<Live> live = log_.all_live();
-  ImageCheck(device_, cache_.fs_tag(), problem).run(live);
+  const std::vector<LiveImage> live = log_.all_live();
+  ImageScan(device_, cache_.fs_tag())
+      .run(live, [&](const LiveImage& image, const Result<>& sound, ConstNodePage) {
+        if (sound) return;
+        const auto& [node, place] = image;
+        problem(fmt::format("node {} of transaction {} at band {} block {}: {}", node.value,
+                            place.seq.value, place.address.band.value, place.address.rba,
+                            describe(sound.error())));
+      });
   std::unordered_set<NodeNo> visited;
   const bool complete = check_tree(problem, visited);
-  for (const Live& node : live) {
+  for (const LiveImage& node : live) {
     ReaderLock lock(tree_mu_);
     const bool reachable = visited.contains(node.first) || cache_.is_freed(node.first);
     if (complete && !reachable) {

@@ -113,6 +113,12 @@ void NodeCache::free_node(Node& node) {
   if (!is_in_flight(node)) bury(node);
 }
 
+void NodeCache::free_unread(NodeNo number) {
+  CHECK(find(number) == nullptr);
+  running_.freed.insert(number);
+  --nodes_;
+}
+
 void NodeCache::seal() {
   CHECK(flight_.seq.value == 0);
   std::swap(flight_, running_);

@@ -112,6 +112,8 @@ class NodeCache {
   NodePage make_dirty(Node& node);
   // The node is no more. Nothing refers to it.
   void free_node(Node& node);
+  // The same for a node that is in the map, but not in memory.
+  void free_unread(NodeNo number);
   // Whether the number was freed by a transaction that is not durable.
   bool is_freed(NodeNo number) const {
     return running_.freed.contains(number) || flight_.freed.contains(number);

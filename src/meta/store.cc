@@ -79,6 +79,12 @@ Result<> Store::format(device::Device& device, const Superblock& superblock) {
 }
 
 Result<std::unique_ptr<Store>> Store::open(device::Device& device, const StoreOptions& options) {
+  ASSIGN_OR_RETURN(auto store, StoreImpl::open(device, options, false));
+  return store;
+}
+
+Result<std::unique_ptr<StoreImpl>> StoreImpl::open(device::Device& device,
+                                                   const StoreOptions& options, bool repair) {
   ASSIGN_OR_RETURN(Superblock superblock, read_superblock(device));
   ASSIGN_OR_RETURN(const RecoveredLog found, recover_log(device, superblock));
   if (!options.read_only && device.capabilities().read_only) return fail(Errc::kDeviceReadOnly);
@@ -88,7 +94,7 @@ Result<std::unique_ptr<Store>> Store::open(device::Device& device, const StoreOp
     note_durable(superblock, found.parts.back().place);
   }
   auto store = std::make_unique<StoreImpl>(device, options, std::move(superblock), found);
-  TRY(store->start());
+  TRY(store->start(repair));
   return store;
 }
 
@@ -105,7 +111,7 @@ StoreImpl::StoreImpl(device::Device& device, const StoreOptions& options, Superb
       superblock_(std::move(superblock)),
       durable_seq_(found.seq.value) {}
 
-Result<> StoreImpl::start() {
+Result<> StoreImpl::start(bool repair) {
   update_limits();
   if (!options_.read_only) {
     // A daemon that was killed may have left its last transaction unflushed: it must not be lost
@@ -116,11 +122,23 @@ Result<> StoreImpl::start() {
     TRY(write_superblock(superblock()));
     log_.reset_spares();
   }
-  ASSIGN_OR_RETURN(root_pin_, loader_.load(Tree::kRoot));
+  auto root = loader_.load(Tree::kRoot);
+  if (!root && !repair) return fail(root.error());
+  root_pin_ = root ? std::move(*root) : replace_root();
   if (options_.background && !options_.read_only) {
     background_ = std::thread([this] { run_background(); });
   }
   return ok();
+}
+
+NodePin StoreImpl::replace_root() {
+  WriterLock lock(tree_mu_);
+  std::byte* image = cache_.take_image();
+  NodePage(image).format(Tree::kRoot, 0, cache_.fs_tag());
+  Node& root = cache_.insert_clean(Tree::kRoot, image);
+  cache_.make_dirty(root);
+  root_was_lost_ = true;
+  return NodePin(root);
 }
 
 StoreImpl::~StoreImpl() {

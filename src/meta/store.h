@@ -63,6 +63,19 @@ struct StoreStats {
   std::uint64_t commit_ns_max = 0;
 };
 
+// A range of keys: first <= key, and key < end unless there is none.
+struct KeyRange {
+  Key first;
+  std::optional<Key> end;
+  friend bool operator==(const KeyRange&, const KeyRange&) = default;
+};
+
+class Store;
+struct RepairedStore {
+  std::unique_ptr<Store> store;
+  std::vector<KeyRange> lost;  // where items may have been lost
+};
+
 // Thread-safe. No lock is held over device I/O by a reader or by apply(); commits run beside both.
 class Store {
  public:
@@ -75,6 +88,14 @@ class Store {
   // Opens the store that is on `device`, recovering it from its log. `device` must outlive it.
   // Errors: kNoFilesystem, kSuperblockBad, kSuperblockVersion, kLogTailLost, kDeviceRead, ...
   static Result<std::unique_ptr<Store>> open(device::Device& device, const StoreOptions& options);
+
+  // Opens for writing a store whose tree is damaged, and repairs the tree: every node that can be
+  // read and holds items of the newest state is in it again. Each change is told to `told` as one
+  // sentence. A superblock that is lost is made anew from the log first. Nothing of the log is
+  // written before the next commit(). Errors: those of open() that cannot be helped: no log, or
+  // none that can be read.
+  static Result<RepairedStore> repair(device::Device& device, const StoreOptions& options,
+                                      const std::function<void(std::string)>& told);
 
   // The item's value, or nullopt.
   virtual Result<std::optional<Value>> get(Key key) = 0;

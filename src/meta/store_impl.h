@@ -70,8 +70,11 @@ class StoreImpl final : public Store {
   StoreImpl(device::Device& device, const StoreOptions& options, Superblock superblock,
             const RecoveredLog& found);
   ~StoreImpl() override;
-  // Before anything else. Writes the new session's superblock unless read-only.
-  Result<> start();
+  static Result<std::unique_ptr<StoreImpl>> open(device::Device& device,
+                                                 const StoreOptions& options, bool repair);
+  // Before anything else. Writes the new session's superblock unless read-only. With `repair`, a
+  // root that cannot be read becomes an empty one; then the tree is to be repaired.
+  Result<> start(bool repair = false);
 
   Result<std::optional<Value>> get(Key key) override;
   Result<std::optional<Item>> last_in(Key first, Key last) override;
@@ -90,6 +93,7 @@ class StoreImpl final : public Store {
   Result<> check(const std::function<void(std::string)>& problem) override;
 
  private:
+  friend class TreeRepair;
   enum class Verdict { kAdmit, kCommitFirst, kCleanFirst, kGrowFirst, kTooLarge };
   enum class Work { kCommit, kClean, kSnapshot, kGrow, kAdapt };
 
@@ -143,6 +147,7 @@ class StoreImpl final : public Store {
   bool check_tree(const std::function<void(std::string)>& problem,
                   std::unordered_set<NodeNo>& visited);
 
+  NodePin replace_root();
   void wake_background(bool to_commit = false);
   void run_background();
 
@@ -157,6 +162,7 @@ class StoreImpl final : public Store {
   std::size_t large_nodes_ GUARDED_BY(tree_mu_) = 0;  // more dirty ones are committed unasked
   NodeLoader loader_;
   NodePin root_pin_;
+  bool root_was_lost_ = false;
   std::function<void(Seq)> listener_;  // both set once, before the first apply()
   BandSource source_;
 
