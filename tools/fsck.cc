@@ -1,4 +1,4 @@
-// fsck.lazyfs: checks a filesystem. Exit status as in fsck(8).
+// fsck.lazyfs: checks a filesystem, and repairs it if asked. Exit status as in fsck(8).
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,13 +12,14 @@
 
 #include "edi/image.h"
 #include "fs/check.h"
+#include "fs/repair.h"
 #include "meta/store.h"
 
 namespace {
 
 using namespace lazyfs;
 
-enum ExitStatus { kClean = 0, kLeftUncorrected = 4, kCouldNotRun = 8, kUsage = 16 };
+enum ExitStatus { kClean = 0, kCorrected = 1, kLeftUncorrected = 4, kCouldNotRun = 8, kUsage = 16 };
 
 struct Arguments {
   std::string device;
@@ -73,7 +74,8 @@ int refuse(const std::string& device, std::string_view why) {
 }
 
 void print_json(const Arguments& arguments, const fs::CheckReport& report,
-                const std::vector<std::string>& problems) {
+                const std::vector<std::string>& problems, const std::vector<std::string>& repairs,
+                const fs::RepairReport& repair) {
   const nlohmann::ordered_json json = {
       {"device", arguments.device},
       {"clean", report.problems == 0},
@@ -91,12 +93,18 @@ void print_json(const Arguments& arguments, const fs::CheckReport& report,
       {"dead_blocks", report.dead_blocks},
       {"unaccounted_blocks", report.unaccounted_blocks},
       {"verified_blocks", report.verified_blocks},
+      {"repairs", repairs},
+      {"rebuilt_bands", repair.rebuilt_bands},
+      {"salvaged_blocks", repair.salvaged_blocks},
+      {"lost_blocks", repair.lost_blocks},
+      {"found_inodes", repair.found_inodes},
   };
   // A damaged name need not be UTF-8.
   std::puts(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
-void print_summary(const Arguments& arguments, const fs::CheckReport& report) {
+void print_summary(const Arguments& arguments, const fs::CheckReport& report,
+                   const fs::RepairReport& repair) {
   const auto number = [](std::uint64_t n) { return std::to_string(n); };
   std::string text = arguments.device + ": ";
   text += report.problems == 0 ? "clean" : number(report.problems) + " problems";
@@ -110,62 +118,131 @@ void print_summary(const Arguments& arguments, const fs::CheckReport& report) {
     text +=
         ", " + number(report.unaccounted_blocks) + " blocks lost in a crash, free after a mount";
   }
+  if (repair.repairs > 0) text += ", " + number(repair.repairs) + " repairs";
+  if (repair.found_inodes > 0) text += ", " + number(repair.found_inodes) + " in lost+found";
+  if (repair.lost_blocks > 0) text += ", " + number(repair.lost_blocks) + " blocks of files lost";
   std::puts(text.c_str());
 }
 
-int check(const Arguments& arguments, device::Device& device, meta::Store& store) {
-  Progress progress(!arguments.json && isatty(STDERR_FILENO) != 0);
-  std::vector<std::string> problems;
-  const auto report = fs::check(
-      store, device, {.data = arguments.data},
-      [&](const std::string& text) {
-        progress.clear();
-        if (arguments.json) {
-          problems.push_back(text);
-        } else {
-          std::puts((arguments.device + ": " + text).c_str());
-        }
-      },
-      [&](std::string_view stage, std::uint64_t done) { progress(stage, done); });
-  progress.clear();
-  if (!report) return refuse(arguments.device, describe(report.error()));
-  if (arguments.json) {
-    print_json(arguments, *report, problems);
-  } else {
-    print_summary(arguments, *report);
-  }
-  if (report->problems == 0) return kClean;
-  if (arguments.preen || arguments.yes) {
-    std::fprintf(stderr, "fsck.lazyfs: %s: it cannot be repaired: this version only checks\n",
-                 arguments.device.c_str());
-  }
-  return kLeftUncorrected;
-}
+// One run: what it has found and done, and where that is told.
+class Run {
+ public:
+  explicit Run(const Arguments& arguments)
+      : arguments_(arguments), progress_(!arguments.json && isatty(STDERR_FILENO) != 0) {}
 
-int run(const Arguments& arguments) {
-  const BlockDeviceClaim claim(arguments.device);
-  if (claim.is_busy()) return refuse(arguments.device, describe(Errc::kDeviceBusy));
-  const auto device =
-      edi::open(arguments.device, {.read_only = true, .exclusive = !claim.is_held()});
-  if (!device) return refuse(arguments.device, describe(device.error()));
-  const auto store = meta::Store::open(**device, {.background = false, .read_only = true});
-  if (!store) return refuse(arguments.device, describe(store.error()));
-  return check(arguments, **device, **store);
-}
+  int run() {
+    const BlockDeviceClaim claim(arguments_.device);
+    if (claim.is_busy()) return refuse(arguments_.device, describe(Errc::kDeviceBusy));
+    exclusive_ = !claim.is_held();
+    const bool may_change = arguments_.preen || arguments_.yes;
+    const auto status = check_only(may_change);
+    if (!status || *status != kLeftUncorrected || !may_change) {
+      if (!status) return refuse(arguments_.device, describe(status.error()));
+      print();
+      return *status;
+    }
+    if (arguments_.preen && !report_.complete) {
+      print();
+      return refuse(arguments_.device, "metadata is damaged: run fsck.lazyfs -y"), kLeftUncorrected;
+    }
+    const auto repaired = repair();
+    progress_.clear();
+    if (!repaired) return refuse(arguments_.device, describe(repaired.error()));
+    print();
+    return report_.problems == 0 ? kCorrected : kLeftUncorrected;
+  }
+
+ private:
+  // Reads, and changes nothing. A volume that cannot be opened is a problem that -y may help.
+  Result<int> check_only(bool may_change) {
+    ASSIGN_OR_RETURN(const auto device,
+                     edi::open(arguments_.device, {.read_only = true, .exclusive = exclusive_}));
+    const auto store = meta::Store::open(*device, {.background = false, .read_only = true});
+    if (!store) {
+      const bool hopeless = store.error() == Errc::kNoFilesystem && !arguments_.yes;
+      if (!may_change || hopeless) return fail(store.error());
+      report_.complete = false;
+      found(std::string("It cannot be opened: ") + std::string(describe(store.error())) + ".");
+      return static_cast<int>(kLeftUncorrected);
+    }
+    TRY(check(*device, **store));
+    return static_cast<int>(report_.problems == 0 ? kClean : kLeftUncorrected);
+  }
+
+  Result<> check(device::Device& device, meta::Store& store) {
+    const auto report = fs::check(
+        store, device, {.data = arguments_.data}, [&](const std::string& text) { found(text); },
+        [&](std::string_view stage, std::uint64_t done) { progress_(stage, done); });
+    progress_.clear();
+    if (!report) return fail(report.error());
+    report_ = *report;
+    return ok();
+  }
+
+  // Repairs, and looks whether all is well now.
+  Result<> repair() {
+    ASSIGN_OR_RETURN(const auto device, edi::open(arguments_.device, {.exclusive = exclusive_}));
+    const auto tell = [&](const std::string& text) { told(text); };
+    ASSIGN_OR_RETURN(auto repaired, meta::Store::repair(*device, {.background = false},
+                                                        [&](const std::string& text) {
+                                                          tell("Metadata: " + text + ".");
+                                                        }));
+    ASSIGN_OR_RETURN(repair_, fs::repair(*repaired.store, *device, system_clock(), repaired.lost,
+                                         tell, [&](std::string_view stage, std::uint64_t done) {
+                                           progress_(stage, done);
+                                         }));
+    problems_.clear();
+    TRY(check(*device, *repaired.store));
+    return repaired.store->close();
+  }
+
+  void found(const std::string& text) {
+    progress_.clear();
+    if (arguments_.json) {
+      problems_.push_back(text);
+    } else {
+      std::puts((arguments_.device + ": " + text).c_str());
+    }
+  }
+  void told(const std::string& text) {
+    progress_.clear();
+    if (arguments_.json) {
+      repairs_.push_back(text);
+    } else {
+      std::puts((arguments_.device + ": repair: " + text).c_str());
+    }
+  }
+  void print() const {
+    if (arguments_.json) {
+      print_json(arguments_, report_, problems_, repairs_, repair_);
+    } else {
+      print_summary(arguments_, report_, repair_);
+    }
+  }
+
+  const Arguments& arguments_;
+  Progress progress_;
+  bool exclusive_ = false;
+  std::vector<std::string> problems_, repairs_;
+  fs::CheckReport report_;
+  fs::RepairReport repair_;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Checks a lazyfs that is not mounted. It changes nothing: what disagrees is "
-      "reported, and left.",
+      "Checks a lazyfs that is not mounted. Without -p or -y it changes nothing: what disagrees "
+      "is reported, and left.",
       "fsck.lazyfs");
   app.set_version_flag("--version", "fsck.lazyfs " LAZYFS_VERSION);
-  app.footer("Exit status: 0 clean, 4 something disagrees, 8 could not run, 16 wrong usage.");
+  app.footer(
+      "Exit status: 0 clean, 1 repaired, 4 something is left that disagrees, 8 could not run, 16 "
+      "wrong usage.");
   Arguments arguments;
   auto* n = app.add_flag("-n", arguments.no_change, "change nothing");
-  auto* p = app.add_flag("-p,-a", arguments.preen, "repair what is safe (nothing yet)");
-  auto* y = app.add_flag("-y", arguments.yes, "repair everything (nothing yet)");
+  auto* p = app.add_flag("-p,-a", arguments.preen, "repair, if all metadata can be read");
+  auto* y = app.add_flag("-y", arguments.yes, "repair whatever can be repaired");
   n->excludes(p)->excludes(y);
   p->excludes(y);
   app.add_flag("-f", arguments.force, "check even if it seems clean (always so)");
@@ -178,7 +255,7 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? kClean : kUsage;
   }
   try {
-    return run(arguments);
+    return Run(arguments).run();
   } catch (const std::exception& e) {
     return refuse(arguments.device, e.what());
   }

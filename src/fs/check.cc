@@ -106,20 +106,13 @@ std::uint64_t BlockSet::count() const {
 
 std::string_view type_name(std::uint8_t type) {
   switch (type) {
-    case 1:
-      return "pipe";
-    case 2:
-      return "character device";
-    case kDirectoryType:
-      return "directory";
-    case 6:
-      return "block device";
-    case kRegularType:
-      return "file";
-    case kSymlinkType:
-      return "symbolic link";
-    case 12:
-      return "socket";
+    case 1: return "pipe";
+    case 2: return "character device";
+    case kDirectoryType: return "directory";
+    case 6: return "block device";
+    case kRegularType: return "file";
+    case kSymlinkType: return "symbolic link";
+    case 12: return "socket";
   }
   return "thing of no known type";
 }
@@ -174,14 +167,10 @@ void check_volume_items(CheckContext& c) {
           [&](const meta::Item& item) {
             c.report.items += 1;
             switch (static_cast<Kind>(item.key.kind)) {
-              case Kind::kCounters:
-                return counters_item(c, item);
-              case Kind::kOrphan:
-                return orphan_item(c, item);
-              case Kind::kBandSummary:
-                return summary_item(c, item);
-              default:
-                return c.bad_item(item.key);
+              case Kind::kCounters: return counters_item(c, item);
+              case Kind::kOrphan: return orphan_item(c, item);
+              case Kind::kBandSummary: return summary_item(c, item);
+              default: return c.bad_item(item.key);
             }
           });
   if (!c.counters && c.report.complete) c.problem("The volume's counters are missing.");

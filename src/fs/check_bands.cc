@@ -20,6 +20,7 @@ class BandPass {
     c_.report.items += 1;
     const std::uint64_t number = item.key.owner - kBandOwnerBase;
     if (item.key.owner < kBandOwnerBase || number >= c_.bands.size()) {
+      c_.has_stray_band_items = true;
       return c_.problem("Item (owner {:#x}, kind {}, offset {}) belongs to nothing.",
                         item.key.owner, item.key.kind, item.key.offset);
     }
@@ -27,17 +28,18 @@ class BandPass {
     if (!band().has_log_items) begin_log();
     band().has_log_items = true;
     switch (static_cast<Kind>(item.key.kind)) {
-      case Kind::kAppendRecord:
-        return append_item(item);
-      case Kind::kDeleteRecord:
-        return delete_item(item);
-      default:
-        return c_.bad_item(item.key);
+      case Kind::kAppendRecord: return append_item(item);
+      case Kind::kDeleteRecord: return delete_item(item);
+      default: c_.has_stray_band_items = true; return c_.bad_item(item.key);
     }
   }
   void finish() { advance_to(static_cast<std::uint32_t>(c_.bands.size())); }
 
  private:
+  void bad_item(const meta::Key& key) {
+    band().disagrees = true;
+    c_.bad_item(key);
+  }
   BandFacts& band() { return c_.bands[number_]; }
 
   // Ends every band before `number`, also those without a log.
@@ -64,10 +66,11 @@ class BandPass {
     is_leftover_ = is_reset && may_be_leftover();
     if (is_leftover_) return;
     if (band().use != BandFacts::Use::kData) {
-      c_.problem("Band {} has an append log of file data, but holds {}.", number_,
-                 band().use == BandFacts::Use::kLog ? "metadata" : "superblocks");
+      c_.band_problem(BandId{number_}, "Band {} has an append log of file data, but holds {}.",
+                      number_, band().use == BandFacts::Use::kLog ? "metadata" : "superblocks");
     } else if (!band().has_summary) {
-      c_.problem("Band {} has append or delete records, but no summary.", number_);
+      c_.band_problem(BandId{number_}, "Band {} has append or delete records, but no summary.",
+                      number_);
     }
   }
 
@@ -76,16 +79,17 @@ class BandPass {
     const auto record = decode_append_record(item.value);
     if (!record || item.key.offset > band().blocks ||
         record->blocks > band().blocks - item.key.offset || record->inode.value > kMaxInode) {
-      return c_.bad_item(item.key);
+      return bad_item(item.key);
     }
     const auto rba = static_cast<std::uint32_t>(item.key.offset);
     if (append_items_ == 1 && rba > 0 && may_be_leftover()) is_leftover_ = true;  // erased up to it
     if (is_leftover_) return;
     if (rba > covered_) {
-      c_.problem("Band {}: no append record covers the blocks from {} to {}.", number_, covered_,
-                 rba - 1);
+      c_.band_problem(BandId{number_}, "Band {}: no append record covers the blocks from {} to {}.",
+                      number_, covered_, rba - 1);
     } else if (rba < covered_) {
-      c_.problem("Band {}: append record {} overlaps the one before it.", number_, rba);
+      c_.band_problem(BandId{number_}, "Band {}: append record {} overlaps the one before it.",
+                      number_, rba);
     }
     covered_ = std::max<std::uint64_t>(covered_, rba + record->blocks);
     appended_.push_back({rba, *record});
@@ -102,27 +106,30 @@ class BandPass {
     const auto record = decode_delete_record(item.value);
     if (!record || record->rba != item.key.offset || record->rba > band().blocks ||
         record->blocks > band().blocks - record->rba) {
-      return c_.bad_item(item.key);
+      return bad_item(item.key);
     }
     if (append_items_ == 0 && may_be_leftover()) is_leftover_ = true;  // append records go first
     if (is_leftover_) return;
     const AppendRecord* append = find_append(record->append_record);
     if (!append) {
-      return c_.problem("Band {}: delete record {} names append record {}, which does not exist.",
-                        number_, record->rba, record->append_record);
+      return c_.band_problem(
+          BandId{number_},
+          "Band {}: delete record {} names append record {}, which does not exist.", number_,
+          record->rba, record->append_record);
     }
     const std::uint64_t skip = record->rba - record->append_record;
     if (append->inode != record->inode || append->file_block + skip != record->file_block ||
         skip + record->blocks > append->blocks) {
-      c_.problem(
+      c_.band_problem(
+          BandId{number_},
           "Band {}: delete record {} (inode {}, file block {}, {} blocks) is not part of "
           "append record {} (inode {}, file block {}, {} blocks).",
           number_, record->rba, record->inode.value, record->file_block, record->blocks,
           record->append_record, append->inode.value, append->file_block, append->blocks);
     }
     if (const auto twice = dead_.add(record->rba, record->blocks)) {
-      c_.problem("Band {}: block {} in delete record {} is dead already.", number_, *twice,
-                 record->rba);
+      c_.band_problem(BandId{number_}, "Band {}: block {} in delete record {} is dead already.",
+                      number_, *twice, record->rba);
     }
   }
 
@@ -139,8 +146,8 @@ class BandPass {
     const BandSummaryRecord& s = band().summary;
     const auto must_agree = [&](std::string_view what, std::uint64_t counted, std::uint64_t found) {
       if (counted == found) return;
-      c_.problem("Band {}: the summary counts {} {}, but there are {}.", number_, counted, what,
-                 found);
+      c_.band_problem(BandId{number_}, "Band {}: the summary counts {} {}, but there are {}.",
+                      number_, counted, what, found);
     };
     must_agree("appended blocks", s.appended, covered_);
     must_agree("append records", s.append_records, append_items_);
@@ -157,8 +164,9 @@ class BandPass {
       std::uint32_t end = block + 1;
       while (end < covered_ && band().live.has(end) == live && dead_.has(end) == dead) ++end;
       if (live == dead) {
-        c_.problem("Band {}: the blocks from {} to {} are {}.", number_, block, end - 1,
-                   live ? "dead, but an extent refers to them" : "neither live nor dead");
+        c_.band_problem(BandId{number_}, "Band {}: the blocks from {} to {} are {}.", number_,
+                        block, end - 1,
+                        live ? "dead, but an extent refers to them" : "neither live nor dead");
       }
       block = end;
     }
@@ -169,8 +177,9 @@ class BandPass {
     const std::uint64_t appended = band().summary.appended;
     if (report.kind == device::BandKind::kConventional) return;  // has none
     if (report.write_pointer < appended) {
-      c_.problem("Band {}: {} blocks are appended, but the write pointer stands at {}.", number_,
-                 appended, report.write_pointer);
+      c_.band_problem(BandId{number_},
+                      "Band {}: {} blocks are appended, but the write pointer stands at {}.",
+                      number_, appended, report.write_pointer);
     } else {
       c_.report.unaccounted_blocks += report.write_pointer - appended;
     }

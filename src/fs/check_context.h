@@ -38,7 +38,8 @@ struct BandFacts {
   std::uint32_t blocks = 0;
   device::BandReport device;
   BandSummaryRecord summary;
-  BlockSet live;  // blocks that extents refer to
+  BlockSet live;           // blocks that extents refer to
+  bool disagrees = false;  // its logs or its summary with the extents or the device
 };
 
 struct InodeFacts {
@@ -82,6 +83,12 @@ class CheckContext {
     report.problems += 1;
     problem_(fmt::format(text, std::forward<Args>(args)...));
   }
+  // One that new logs of the band repair.
+  template <class... Args>
+  void band_problem(BandId id, fmt::format_string<Args...> text, Args&&... args) {
+    if (BandFacts* facts = band(id)) facts->disagrees = true;
+    problem(text, std::forward<Args>(args)...);
+  }
   void bad_item(const meta::Key& key);
   void progress(std::string_view stage, std::uint64_t done, bool last = false);
 
@@ -105,6 +112,8 @@ class CheckContext {
   // One item; damage is a problem and reads as no item.
   std::optional<meta::Value> get(meta::Key key);
 
+  static std::optional<meta::Key> successor(meta::Key key);
+
   BandFacts* band(BandId id) { return id.value < bands.size() ? &bands[id.value] : nullptr; }
   const InodeFacts* find_inode(InodeNo inode) const;
   std::optional<OrphanRecord::Work> orphan_work(InodeNo inode) const;
@@ -115,13 +124,13 @@ class CheckContext {
   std::uint64_t name_seed = 0;
   std::optional<CounterRecord> counters;
   std::vector<BandFacts> bands;
-  std::vector<OrphanFacts> orphans;  // ascending by inode
-  std::vector<InodeFacts> inodes;    // ascending by inode
-  std::vector<NameFacts> names;      // sorted by check_names()
+  std::vector<OrphanFacts> orphans;   // ascending by inode
+  std::vector<InodeFacts> inodes;     // ascending by inode
+  std::vector<NameFacts> names;       // sorted by check_names()
+  bool has_stray_band_items = false;  // items of bands that do not exist, or of no known kind
 
  private:
   static constexpr std::size_t kScanItems = 512;
-  static std::optional<meta::Key> successor(meta::Key key);
   void unreadable(const meta::Key& from, Errc error);
 
   const ProblemListener& problem_;

@@ -42,14 +42,16 @@ bool ExtentPass::check_place(std::uint64_t file_block, const ExtentRecord& exten
     return false;
   }
   if (end > band->blocks || end > band->summary.appended) {
-    c_.problem(
+    c_.band_problem(
+        extent.at.band,
         "Inode {}: the extent at file block {} reaches block {} of band {}, of which {} are "
         "appended.",
         inode_.value, file_block, end, number, band->summary.appended);
     return false;
   }
   if (const auto twice = band->live.add(extent.at.rba, extent.blocks())) {
-    c_.problem(
+    c_.band_problem(
+        extent.at.band,
         "Inode {}: block {} of band {}, in the extent at file block {}, belongs to another "
         "extent too.",
         inode_.value, *twice, number, file_block);
@@ -73,7 +75,8 @@ void ExtentPass::check_append_record(std::uint64_t file_block, const ExtentRecor
   const std::uint32_t band = extent.at.band.value;
   const auto& append = append_record({extent.at.band, extent.append_record});
   if (!append) {
-    return c_.problem(
+    return c_.band_problem(
+        extent.at.band,
         "Inode {}: the extent at file block {} names append record {} of band {}, "
         "which does not exist.",
         inode_.value, file_block, extent.append_record, band);
@@ -81,7 +84,8 @@ void ExtentPass::check_append_record(std::uint64_t file_block, const ExtentRecor
   const std::uint64_t skip = extent.at.rba - extent.append_record;
   if (append->inode != inode_ || append->file_block + skip != file_block ||
       skip + extent.blocks() > append->blocks) {
-    return c_.problem(
+    return c_.band_problem(
+        extent.at.band,
         "Inode {}: the extent at file block {} is not part of append record {} of "
         "band {}, which says inode {}, file block {}, {} blocks.",
         inode_.value, file_block, extent.append_record, band, append->inode.value,
@@ -89,7 +93,8 @@ void ExtentPass::check_append_record(std::uint64_t file_block, const ExtentRecor
   }
   const bool whole = skip == 0 && extent.blocks() == append->blocks;
   if (whole && checksum_of(extent.crcs) != append->checksum) {
-    c_.problem(
+    c_.band_problem(
+        extent.at.band,
         "Inode {}: the checksums of the extent at file block {} are not those of append "
         "record {} of band {}.",
         inode_.value, file_block, extent.append_record, band);

@@ -62,24 +62,15 @@ class InodePass {
       now_.damaged = true;  // said once
     }
     switch (static_cast<Kind>(item.key.kind)) {
-      case Kind::kInode:
-        return inode_item(item);
-      case Kind::kDentryName:
-        return name_item(item);
-      case Kind::kDentrySeq:
-        return cookie_item(item);
-      case Kind::kSymlink:
-        return symlink_item(item);
-      case Kind::kXattrName:
-        return xattr_name_item(item);
-      case Kind::kXattrValue:
-        return xattr_value_item(item);
-      case Kind::kInline:
-        return inline_item(item);
-      case Kind::kExtent:
-        return extents_.item(item, now_.record);
-      default:
-        return c_.bad_item(item.key);
+      case Kind::kInode: return inode_item(item);
+      case Kind::kDentryName: return name_item(item);
+      case Kind::kDentrySeq: return cookie_item(item);
+      case Kind::kSymlink: return symlink_item(item);
+      case Kind::kXattrName: return xattr_name_item(item);
+      case Kind::kXattrValue: return xattr_value_item(item);
+      case Kind::kInline: return inline_item(item);
+      case Kind::kExtent: return extents_.item(item, now_.record);
+      default: return c_.bad_item(item.key);
     }
   }
 
@@ -223,9 +214,7 @@ class InodePass {
 
   // Large inodes go in several batches, their own item with the last: a crash in between leaves it
   // with less than it says.
-  bool is_being_deleted() const {
-    return c_.orphan_work(now_.no) == OrphanRecord::Work::kDelete;
-  }
+  bool is_being_deleted() const { return c_.orphan_work(now_.no) == OrphanRecord::Work::kDelete; }
 
   void end_directory(const InodeRecord& record) {
     if (record.entries != now_.names) {

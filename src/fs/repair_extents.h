@@ -1,0 +1,42 @@
+// One inode's extents, by themselves and against the bands they lie in.
+#pragma once
+
+#include "fs/repair_context.h"
+
+namespace lazyfs::fs {
+
+// begin(), then the inode's extents in the order of their file blocks, then end(); finish() when
+// all inodes have gone by. Accepted blocks are in BandFacts::live.
+//
+// Two extents never keep the same block. An extent that its append record confirms is accepted at
+// once; others wait until finish(), and get what is left.
+class ExtentRepair {
+ public:
+  explicit ExtentRepair(RepairContext& context) : c_(context) {}
+
+  void begin(InodeNo inode, const InodeRecord& record);
+  void item(const meta::Item& item);
+  bool end() const { return maps_first_block_; }  // whether an extent maps block 0
+  void finish();
+
+ private:
+  struct Doubtful {
+    InodeNo inode;
+    std::uint64_t file_block = 0;
+  };
+  std::optional<ExtentRecord> cut(std::uint64_t file_block, const ExtentRecord& extent);
+  bool is_confirmed(std::uint64_t file_block, const ExtentRecord& extent);
+  bool is_free(const ExtentRecord& extent);
+  void accept(const ExtentRecord& extent);
+  void drop(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks, std::string_view why);
+
+  RepairContext& c_;
+  InodeNo inode_;
+  std::uint64_t limit_ = 0;  // file blocks that the inode may map
+  std::uint64_t mapped_to_ = 0;
+  std::uint64_t cut_at_ = 0;  // the file block at which cut() has put an extent
+  bool maps_first_block_ = false;
+  std::vector<Doubtful> doubtful_;
+};
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,266 @@
+// Names against inodes. A name that leads to nothing goes; an inode without a name gets one in
+// /lost+found; a directory has one name, in its parent.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <span>
+
+#include "fs/repair_context.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr std::string_view kLostAndFound = "lost+found";
+
+class NameRepair {
+ public:
+  explicit NameRepair(RepairContext& context) : c_(context) {}
+
+  void run() {
+    std::ranges::sort(c_.names);
+    check_targets();
+    check_orphans();
+    check_directories();
+    break_cycles();
+    apply_edits();
+    adopt_nameless();
+  }
+
+ private:
+  // What becomes of the names by which `directory` leads to `inode`.
+  struct Edit {
+    InodeNo directory, inode;
+    std::uint8_t type = 0;  // the right one; 0: the names go
+    bool keep_first = false;
+    friend auto operator<=>(const Edit&, const Edit&) = default;
+  };
+
+  std::span<const NameFacts> names_of(InodeNo inode) const {
+    const auto range = std::ranges::equal_range(c_.names, inode, {}, &NameFacts::inode);
+    return {range.begin(), range.end()};
+  }
+  InodeFacts* find(InodeNo inode) {
+    const auto at = std::ranges::lower_bound(c_.inodes, inode, {}, &InodeFacts::inode);
+    return at != c_.inodes.end() && at->inode == inode ? &*at : nullptr;
+  }
+  bool is_to_be_deleted(InodeNo inode) const {
+    const auto at = std::ranges::lower_bound(c_.orphans, inode, {}, &OrphanFacts::inode);
+    return at != c_.orphans.end() && at->inode == inode && at->work == OrphanRecord::Work::kDelete;
+  }
+
+  void check_targets() {
+    std::vector<NameFacts> keep;
+    keep.reserve(c_.names.size());
+    for (NameFacts name : c_.names) {
+      const InodeFacts* inode = find(name.inode);
+      if (!inode || name.inode == kRootInode) {
+        edits_.push_back({name.directory, name.inode});
+        continue;
+      }
+      if (inode->type != name.type) {
+        edits_.push_back({name.directory, name.inode, inode->type});
+        name.type = inode->type;
+      }
+      keep.push_back(name);
+    }
+    c_.names = std::move(keep);
+    std::ranges::sort(c_.names);
+  }
+
+  void check_orphans() {
+    std::vector<OrphanFacts> keep;
+    for (const OrphanFacts& orphan : c_.orphans) {
+      const InodeFacts* inode = find(orphan.inode);
+      const bool deleted = orphan.work == OrphanRecord::Work::kDelete;
+      std::string_view why;
+      if (!inode) why = "does not exist";
+      if (inode && deleted && !names_of(orphan.inode).empty()) why = "has a name";
+      if (inode && !deleted && inode->type != kRegularType) why = "is no file";
+      if (why.empty()) {
+        keep.push_back(orphan);
+        continue;
+      }
+      c_.tell("Inode {} was on the list of orphans, but {}: taken off.", orphan.inode.value, why);
+      c_.erase(key_of(kVolumeOwner, Kind::kOrphan, orphan.inode.value));
+    }
+    c_.orphans = std::move(keep);
+  }
+
+  // One name each, in the parent.
+  void check_directories() {
+    std::vector<NameFacts> gone;
+    for (InodeFacts& inode : c_.inodes) {
+      if (inode.type != kDirectoryType || inode.inode == kRootInode) continue;
+      const auto names = names_of(inode.inode);
+      if (names.empty()) continue;
+      const auto in_parent = std::ranges::find(names, inode.parent, &NameFacts::directory);
+      const InodeNo keep = in_parent != names.end() ? inode.parent : names.front().directory;
+      InodeNo edited{};
+      std::size_t kept = 0;
+      for (const NameFacts& name : names) {
+        if (name.directory == keep) {
+          if (++kept == 2) edits_.push_back({keep, inode.inode, 0, true});
+          if (kept > 1) gone.push_back(name);
+          continue;
+        }
+        if (name.directory != edited) edits_.push_back({name.directory, inode.inode});
+        edited = name.directory;
+        gone.push_back(name);
+      }
+      set_parent(inode, keep);
+    }
+    for (const NameFacts& name : gone) c_.names.erase(std::ranges::lower_bound(c_.names, name));
+  }
+
+  void set_parent(InodeFacts& inode, InodeNo parent) {
+    if (inode.parent == parent) return;
+    auto record = c_.inode(inode.inode);
+    if (!record) return;
+    c_.tell("Directory {} called {} its parent, but has its name in {}: set right.",
+            inode.inode.value, inode.parent.value, parent.value);
+    inode.parent = record->parent = parent;
+    c_.put_inode(inode.inode, *record);
+  }
+
+  // A directory that is met twice on the way up loses its name, and is adopted below.
+  void break_cycles() {
+    enum class State : std::uint8_t { kUnknown, kOnThisWalk, kDone };
+    std::vector<State> states(c_.inodes.size());
+    const auto state_of = [&](const InodeFacts* inode) -> State& {
+      return states[static_cast<std::size_t>(inode - c_.inodes.data())];
+    };
+    for (const InodeFacts& from : c_.inodes) {
+      if (from.type != kDirectoryType) continue;
+      std::vector<const InodeFacts*> walk;
+      const InodeFacts* at = &from;
+      while (at && state_of(at) == State::kUnknown) {
+        state_of(at) = State::kOnThisWalk;
+        walk.push_back(at);
+        const auto names = names_of(at->inode);
+        at = names.empty() || at->inode == kRootInode ? nullptr : find(names.front().directory);
+      }
+      if (at && state_of(at) == State::kOnThisWalk) {
+        const NameFacts name = names_of(at->inode).front();
+        edits_.push_back({name.directory, at->inode});
+        c_.names.erase(std::ranges::lower_bound(c_.names, name));
+      }
+      for (const InodeFacts* inode : walk) state_of(inode) = State::kDone;
+    }
+  }
+
+  // One walk through each directory that has wrong names.
+  void apply_edits() {
+    std::ranges::sort(edits_);
+    edits_.erase(std::unique(edits_.begin(), edits_.end()), edits_.end());
+    for (std::size_t i = 0; i < edits_.size();) {
+      std::size_t end = i;
+      while (end < edits_.size() && edits_[end].directory == edits_[i].directory) ++end;
+      apply_edits_of(std::span(edits_).subspan(i, end - i));
+      i = end;
+    }
+  }
+
+  void apply_edits_of(std::span<Edit> edits) {
+    const InodeNo directory = edits.front().directory;
+    c_.visit(key_of(directory, Kind::kDentryName),
+             key_of(directory, Kind::kDentryName, meta::kMaxOffset), "",
+             [&](const meta::Item& item) {
+               const auto entries = decode_dentries(item.value);
+               if (!entries) return;
+               for (const DentryRecord& entry : *entries) {
+                 const auto edit = std::ranges::find(edits, entry.inode, &Edit::inode);
+                 if (edit != edits.end()) edit_entry(*edit, entry);
+               }
+             });
+  }
+
+  void edit_entry(Edit& edit, DentryRecord entry) {
+    if (edit.type != 0) {
+      if (entry.type == edit.type) return;
+      c_.tell("Directory {}: the name '{}' said that inode {} is a {}, but it is a {}: set right.",
+              edit.directory.value, entry.name, entry.inode.value, type_name(entry.type),
+              type_name(edit.type));
+      entry.type = edit.type;
+      return put_entry(c_, edit.directory, entry);
+    }
+    if (std::exchange(edit.keep_first, false)) return;
+    const bool exists = find(entry.inode) != nullptr;
+    c_.tell("Directory {}: the name '{}' {} inode {}: removed.", edit.directory.value, entry.name,
+            exists ? "was not the only one of directory" : "led nowhere, to", entry.inode.value);
+    erase_entry(c_, edit.directory, entry);
+  }
+
+  // ---- /lost+found ----
+
+  void adopt_nameless() {
+    std::vector<InodeFacts> nameless;
+    for (const InodeFacts& inode : c_.inodes) {
+      if (inode.inode != kRootInode && names_of(inode.inode).empty() &&
+          !is_to_be_deleted(inode.inode)) {
+        nameless.push_back(inode);
+      }
+    }
+    if (nameless.empty()) return;
+    const InodeNo home = lost_and_found();
+    for (const InodeFacts& inode : nameless) {
+      if (inode.inode != home && c_.good()) adopt(home, inode);
+    }
+    std::ranges::sort(c_.names);
+    std::ranges::sort(c_.inodes, {}, &InodeFacts::inode);
+  }
+
+  void adopt(InodeNo home, const InodeFacts& inode) {
+    std::string name = fmt::format("#{}", inode.inode.value);
+    while (find_name(c_, home, name)) name += "~";
+    c_.tell("Inode {} (a {}) had no name: it is /{}/{} now.", inode.inode.value,
+            type_name(inode.type), kLostAndFound, name);
+    add_name(c_, home, name, inode.inode, inode.type);
+    c_.names.push_back({inode.inode, home, inode.type});
+    c_.report.found_inodes += 1;
+    if (inode.type != kDirectoryType) return;
+    auto record = c_.inode(inode.inode);
+    if (!record) return;
+    record->parent = home;
+    c_.put_inode(inode.inode, *record);
+    if (InodeFacts* facts = find(inode.inode)) facts->parent = home;
+  }
+
+  // The directory; made when there is none. If the name is taken by something else, that moves.
+  InodeNo lost_and_found() {
+    if (const auto entry = find_name(c_, kRootInode, kLostAndFound)) {
+      if (entry->type == kDirectoryType) return entry->inode;
+      DentryRecord other = *entry;
+      erase_entry(c_, kRootInode, *entry);
+      std::size_t n = 0;
+      do {
+        other.name = fmt::format("{}.{}", kLostAndFound, ++n);
+      } while (find_name(c_, kRootInode, other.name));
+      c_.tell("The name '{}' was taken by a {}: it is '{}' now.", kLostAndFound,
+              type_name(other.type), other.name);
+      put_entry(c_, kRootInode, other);
+    }
+    const InodeNo home{++c_.last_inode};
+    InodeRecord record;
+    record.mode = S_IFDIR | 0700;
+    record.links = 2;
+    record.parent = kRootInode;
+    record.access = record.modification = record.change = record.birth = c_.now;
+    c_.put_inode(home, record);
+    add_name(c_, kRootInode, std::string(kLostAndFound), home, kDirectoryType);
+    c_.inodes.push_back({home, kRootInode, 2, kDirectoryType});
+    c_.names.push_back({home, kRootInode, kDirectoryType});
+    return home;
+  }
+
+  RepairContext& c_;
+  std::vector<Edit> edits_;
+};
+
+}  // namespace
+
+void repair_names(RepairContext& c) {
+  c.progress("names", 0);
+  NameRepair(c).run();
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,170 @@
+// Extents that were lost with their metadata node are found again by the append logs: a block that
+// was appended for an inode, has not died, and belongs to no extent is one that the inode has lost.
+// That is believed only where it cannot be the other way round: the extent's key lies in a lost
+// range, and the delete record that would say that the block has died does not.
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/buffer.h"
+#include "base/crc32c.h"
+#include "fs/repair_context.h"
+
+namespace lazyfs::fs {
+namespace {
+
+using Lost = std::vector<meta::KeyRange>;
+
+bool is_lost(const Lost& lost, meta::Key key) {
+  return std::ranges::any_of(lost, [&](const meta::KeyRange& range) {
+    return range.first <= key && (!range.end || key < *range.end);
+  });
+}
+
+// Whether extents of any inode are among what is lost.
+bool may_hold_extents(const meta::KeyRange& range) { return range.first.owner <= kMaxInode; }
+
+class Salvage {
+ public:
+  Salvage(RepairContext& context, const Lost& lost) : c_(context), lost_(lost) {}
+
+  void run() {
+    for (std::uint32_t i = 0; i < c_.bands.size() && c_.good(); ++i) {
+      if (c_.readable_blocks(BandId{i}) > 0) band(BandId{i});
+    }
+    std::ranges::sort(c_.inodes, {}, &InodeFacts::inode);
+  }
+
+ private:
+  // Items of a band in memory: its append log alone, as in a check.
+  void band(BandId id) {
+    std::vector<std::pair<std::uint32_t, AppendRecord>> records;
+    c_.visit(key_of(id, Kind::kAppendRecord), key_of(id, Kind::kAppendRecord, meta::kMaxOffset), "",
+             [&](const meta::Item& item) {
+               const auto record = decode_append_record(item.value);
+               const std::uint64_t end = record ? item.key.offset + record->blocks : 0;
+               if (!record || record->inode.value == 0 || record->inode.value > kMaxInode ||
+                   record->blocks == 0 || end > c_.readable_blocks(id)) {
+                 return;
+               }
+               if (is_lost(lost_, key_of(record->inode, Kind::kExtent, record->file_block))) {
+                 records.emplace_back(static_cast<std::uint32_t>(item.key.offset), *record);
+               }
+             });
+    if (records.empty()) return;
+    BlockSet dead;
+    c_.visit(key_of(id, Kind::kDeleteRecord), key_of(id, Kind::kDeleteRecord, meta::kMaxOffset), "",
+             [&](const meta::Item& item) {
+               const auto record = decode_delete_record(item.value);
+               if (record && record->rba < c_.band(id)->blocks &&
+                   record->blocks <= c_.band(id)->blocks - record->rba) {
+                 dead.add(record->rba, record->blocks);
+               }
+             });
+    for (const auto& [rba, record] : records) append({id, rba}, record, dead);
+  }
+
+  void append(BandAddress at, const AppendRecord& record, const BlockSet& dead) {
+    std::vector<bool> wanted(record.blocks);
+    bool any = false;
+    for (std::uint32_t i = 0; i < record.blocks; ++i) {
+      const std::uint32_t rba = at.rba + i;
+      wanted[i] = !dead.has(rba) && !c_.band(at.band)->live.has(rba) &&
+                  !is_lost(lost_, key_of(at.band, Kind::kDeleteRecord, rba));
+      any |= wanted[i];
+    }
+    if (!any || record.file_block + record.blocks > blocks_for(kMaxFileBytes)) return;
+    const auto crcs = read(at, record);
+    if (!crcs) return;
+    for (std::uint32_t i = 0; i < record.blocks;) {
+      std::uint32_t end = i;
+      while (end < record.blocks && wanted[end] && end - i < kMaxExtentBlocks) ++end;
+      if (end > i) {
+        restore(at, i, end, record, *crcs);
+        i = end;
+      } else {
+        ++i;
+      }
+    }
+  }
+
+  // The blocks' checksums, if they are what was appended.
+  std::optional<std::vector<std::uint32_t>> read(BandAddress at, const AppendRecord& record) {
+    AlignedBuffer block(kBlockBytes);
+    std::vector<std::uint32_t> crcs;
+    for (std::uint32_t i = 0; i < record.blocks; ++i) {
+      if (!c_.device.read({at.band, at.rba + i}, block.span())) return std::nullopt;
+      crcs.push_back(crc32c(block.span()));
+    }
+    if (checksum_of(crcs) != record.checksum) return std::nullopt;
+    return crcs;
+  }
+
+  // Blocks [begin, end) of the append, as an extent, unless the file has something else there.
+  void restore(BandAddress at, std::uint32_t begin, std::uint32_t end, const AppendRecord& append,
+               const std::vector<std::uint32_t>& crcs) {
+    const std::uint64_t file_block = append.file_block + begin;
+    if (!is_unmapped(append.inode, file_block, end - begin)) return;
+    auto record = c_.inode(append.inode);
+    const bool is_new = !record;
+    if (is_new) record = make_record();
+    const std::uint64_t reaches = (file_block + end - begin) * kBlockBytes;
+    if (!S_ISREG(record->mode)) return;
+    if (is_new || is_made_here(append.inode)) {
+      record->size = std::max(record->size, reaches);
+    } else if (reaches > blocks_for(record->size) * kBlockBytes) {
+      return;  // cut off since
+    }
+    ExtentRecord extent{{at.band, at.rba + begin}, at.rba, {}};
+    extent.crcs.assign(crcs.begin() + begin, crcs.begin() + end);
+    c_.put(key_of(append.inode, Kind::kExtent, file_block), encode(extent));
+    c_.erase(file_block == 0 ? key_of(append.inode, Kind::kInline)
+                             : key_of(append.inode, Kind::kExtent, meta::kMaxOffset));
+    c_.put_inode(append.inode, *record);
+    c_.band(at.band)->live.add(extent.at.rba, extent.blocks());
+    c_.report.salvaged_blocks += end - begin;
+    if (is_new) {
+      made_.push_back(append.inode);
+      c_.inodes.push_back({append.inode, InodeNo{}, 1, kRegularType});
+      c_.last_inode = std::max(c_.last_inode, append.inode.value);
+    }
+    c_.tell("Inode {}: {} blocks from block {} on were found again by the append log of band {}.",
+            append.inode.value, end - begin, file_block, at.band.value);
+  }
+
+  bool is_made_here(InodeNo inode) const { return std::ranges::find(made_, inode) != made_.end(); }
+
+  InodeRecord make_record() const {
+    InodeRecord r;
+    r.mode = S_IFREG | 0600;
+    r.links = 1;
+    r.access = r.modification = r.change = r.birth = c_.now;
+    return r;
+  }
+
+  bool is_unmapped(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks) {
+    const std::uint64_t from = file_block < kMaxExtentBlocks ? 0 : file_block - kMaxExtentBlocks;
+    bool free = true;
+    c_.visit(key_of(inode, Kind::kExtent, from),
+             key_of(inode, Kind::kExtent, file_block + blocks - 1), "",
+             [&](const meta::Item& item) {
+               const auto extent = decode_extent(item.value);
+               free &= extent && item.key.offset + extent->blocks() <= file_block;
+             });
+    return free;
+  }
+
+  RepairContext& c_;
+  const Lost& lost_;
+  std::vector<InodeNo> made_;
+};
+
+}  // namespace
+
+void salvage_extents(RepairContext& c, const Lost& lost) {
+  Lost relevant;
+  std::ranges::copy_if(lost, std::back_inserter(relevant), may_hold_extents);
+  if (!relevant.empty()) Salvage(c, lost).run();
+}
+
+}  // namespace lazyfs::fs

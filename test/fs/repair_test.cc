@@ -1,0 +1,344 @@
+#include "fs/repair.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/endian.h"
+#include "fs/readable.h"
+#include "fs/spoils.h"
+
+namespace lazyfs::fs {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+struct Repaired {
+  RepairReport report;
+  Strings told;
+};
+
+Repaired repair(SampleVolume& volume, const std::vector<meta::KeyRange>& lost = {}) {
+  Repaired repaired;
+  FixedClock clock;
+  const auto report = fs::repair(*volume.store, *volume.device, clock, lost,
+                                 [&](const std::string& text) { repaired.told.push_back(text); });
+  EXPECT_TRUE(report) << describe(report.error());
+  if (report) repaired.report = *report;
+  EXPECT_EQ(repaired.report.repairs, repaired.told.size());
+  return repaired;
+}
+
+Readable::Contents readable(SampleVolume& volume) {
+  EXPECT_TRUE(volume.store->close());
+  Readable::Contents contents = Readable::of(*volume.device);
+  volume.open();
+  return contents;
+}
+
+// Opens the volume as fsck does, tree and all.
+Repaired repair_all(SampleVolume& volume) {
+  Strings told;
+  auto repaired =
+      meta::Store::repair(*volume.device, {.background = false},
+                          [&](const std::string& text) { told.push_back("Metadata: " + text); });
+  EXPECT_TRUE(repaired) << describe(repaired.error());
+  if (!repaired) return {};
+  volume.store = std::move(repaired->store);
+  Repaired result = repair(volume, repaired->lost);
+  result.told.insert(result.told.begin(), told.begin(), told.end());
+  return result;
+}
+
+class RepairSpoilTest : public testing::TestWithParam<Spoil> {};
+
+TEST_P(RepairSpoilTest, IsRepairedAndNothingIsLost) {
+  SampleVolume volume;
+  GetParam().spoil(volume);
+  volume.commit();
+  const auto before = readable(volume);
+  const Repaired first = repair(volume);
+  Strings left = volume.problems();
+  EXPECT_EQ(left, Strings{}) << testing::PrintToString(first.told);
+  const Repaired second = repair(volume);
+  EXPECT_EQ(second.told, Strings{});
+  const auto after = readable(volume);
+  for (const auto& [inode, contents] : before) {
+    ASSERT_TRUE(after.contains(inode)) << inode << testing::PrintToString(first.told);
+    EXPECT_TRUE(after.at(inode) == contents) << inode << testing::PrintToString(first.told);
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<Spoil>& info) { return name_of_case(info); }
+INSTANTIATE_TEST_SUITE_P(Names, RepairSpoilTest, testing::ValuesIn(kNames), name_of);
+INSTANTIATE_TEST_SUITE_P(Inodes, RepairSpoilTest, testing::ValuesIn(kInodes), name_of);
+INSTANTIATE_TEST_SUITE_P(Extents, RepairSpoilTest, testing::ValuesIn(kExtents), name_of);
+INSTANTIATE_TEST_SUITE_P(Bands, RepairSpoilTest, testing::ValuesIn(kBands), name_of);
+
+TEST(RepairTest, SoundVolumeStaysAsItIs) {
+  SampleVolume volume;
+  EXPECT_EQ(repair(volume).told, Strings{});
+}
+
+TEST(RepairTest, NamelessInodesAreInLostAndFound) {
+  SampleVolume volume;
+  volume.erase_entry(1, "sym", 4);
+  volume.erase_entry(1, "dir", 2);
+  volume.commit();
+  const Repaired repaired = repair(volume);
+  EXPECT_EQ(repaired.report.found_inodes, 2u);
+  EXPECT_EQ(volume.problems(), Strings{});
+  const auto contents = readable(volume);
+  EXPECT_EQ(contents.at(5), std::string(1500, 's'));
+  EXPECT_EQ(contents.at(4).size(), 3 * kBlockBytes);  // inside the directory
+}
+
+TEST(RepairTest, NameOfLostAndFoundThatIsTakenMoves) {
+  SampleVolume volume;
+  volume.erase_entry(1, "sym", 4);
+  volume.put_entry(1, {InodeNo{6}, 4, 8, "lost+found"});
+  volume.commit();
+  repair(volume);
+  EXPECT_EQ(volume.problems(), Strings{});
+  const auto home = decode_dentries(volume.value_of(volume.name_key(1, "lost+found")));
+  ASSERT_TRUE(home);
+  EXPECT_EQ(home->front().type, S_IFDIR >> 12);
+  EXPECT_TRUE(decode_dentries(volume.value_of(volume.name_key(1, "lost+found.1"))));
+}
+
+// An extent that a lost node held is found again by the append log, and checked before it counts.
+TEST(RepairTest, LostExtentsAreFoundByTheAppendLog) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.erase(key_of(InodeNo{6}, Kind::kExtent, 0));
+  volume.erase(key_of(InodeNo{6}, Kind::kExtent, 4));
+  volume.commit();
+  const Repaired repaired =
+      repair(volume, {{key_of(InodeNo{6}, Kind::kExtent), key_of(InodeNo{6}, Kind::kExtent, 5)}});
+  EXPECT_EQ(repaired.report.salvaged_blocks, 7u);  // block 3 died
+  EXPECT_EQ(repaired.report.lost_blocks, 0u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_TRUE(readable(volume) == before);
+}
+
+TEST(RepairTest, BlocksThatDiedDoNotComeBack) {
+  SampleVolume volume;
+  volume.erase(key_of(InodeNo{6}, Kind::kExtent, 0));
+  volume.commit();
+  const Repaired repaired = repair(volume);  // no node was lost: the extent is gone for a reason
+  EXPECT_EQ(repaired.report.salvaged_blocks, 0u);
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
+TEST(RepairTest, LostFileIsMadeAnewFromItsBlocks) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.erase(key_of(InodeNo{4}, Kind::kInode));
+  volume.erase(key_of(InodeNo{4}, Kind::kExtent));
+  volume.commit();
+  repair(volume, {{key_of(InodeNo{4}, Kind::kInode), key_of(InodeNo{5}, Kind::kInode)}});
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume).at(4), before.at(4));
+}
+
+TEST(RepairTest, WrongContentsAreNotFoundAgain) {
+  SampleVolume volume;
+  volume.erase(key_of(InodeNo{4}, Kind::kExtent));
+  volume.commit();
+  volume.device->flip({kB2, 1}, 77);
+  const Repaired repaired =
+      repair(volume, {{key_of(InodeNo{4}, Kind::kExtent), key_of(InodeNo{5}, Kind::kInode)}});
+  EXPECT_EQ(repaired.report.salvaged_blocks, 0u);
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
+// ---- The tree and the superblock ----------------------------------------------------------------
+
+// A volume with several levels of nodes: 3000 small files, and 40 with blocks.
+class DamagedTreeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    device = device::MemoryDevice::uniform(64, 256);
+    FixedClock clock;
+    ASSERT_TRUE(format(*device, {.uuid = sample_uuid()}, clock));
+    const auto volume = Volume::mount(*device, {.background = false}, clock);
+    ASSERT_TRUE(volume);
+    for (int i = 0; i < 3000; ++i) {
+      const std::string name = "f" + std::to_string(i);
+      const auto created = (*volume)->create(kRootInode, name, 0644, {});
+      ASSERT_TRUE(created);
+      const std::string bytes(i % 75 == 0 ? 9000 : 50, static_cast<char>('a' + i % 26));
+      ASSERT_TRUE((*volume)->write(created->attributes.inode, 0, std::as_bytes(std::span(bytes))));
+      (*volume)->release(created->file);
+      if (i % 500 == 0) {
+        ASSERT_TRUE((*volume)->sync());
+      }
+    }
+    ASSERT_TRUE((*volume)->unmount());
+    all = Readable::of(*device);
+    ASSERT_EQ(all.size(), 3000u);
+  }
+
+  // Where the newest images of nodes lie that `wanted` picks.
+  template <class Wanted>
+  std::vector<BandAddress> images(Wanted wanted) {
+    std::vector<BandAddress> found;
+    std::map<std::uint64_t, std::pair<std::uint64_t, BandAddress>> newest;
+    for (std::uint32_t band = 2; band < device->geometry().band_count(); ++band) {
+      AlignedBuffer block(kBlockBytes);
+      for (std::uint32_t rba = 0; rba < *device->write_pointer(BandId{band}); ++rba) {
+        if (!device->read({BandId{band}, rba}, block.span())) continue;
+        if (std::memcmp(block.data(), "LZND", 4) != 0) continue;
+        const auto seq = load_le_at<std::uint64_t>(block.span(), 8);
+        const auto node = load_le_at<std::uint64_t>(block.span(), 16);
+        const auto level = load_le_at<std::uint8_t>(block.span(), 24);
+        if (newest[node].first > seq) continue;
+        newest[node] = {seq, {BandId{band}, rba}};
+        levels[node] = level;
+      }
+    }
+    for (const auto& [node, place] : newest) {
+      if (wanted(node, levels[node])) found.push_back(place.second);
+    }
+    return found;
+  }
+
+  Strings repair() {
+    Strings told;
+    const auto tell = [&](const std::string& text) { told.push_back(text); };
+    auto repaired = meta::Store::repair(*device, {.background = false}, tell);
+    EXPECT_TRUE(repaired) << describe(repaired.error());
+    if (!repaired) return told;
+    FixedClock clock;
+    const auto report = fs::repair(*repaired->store, *device, clock, repaired->lost, tell);
+    EXPECT_TRUE(report) << describe(report.error());
+    Strings left;
+    EXPECT_TRUE(check(*repaired->store, *device, {.data = true},
+                      [&](const std::string& text) { left.push_back(text); }));
+    EXPECT_EQ(left, Strings{});
+    EXPECT_TRUE(repaired->store->close());
+    return told;
+  }
+
+  // Each file that is left is as it was. Returns how many are not.
+  std::size_t lost_files() {
+    const auto now = Readable::of(*device);
+    for (const auto& [inode, contents] : now) {
+      if (all.contains(inode)) {
+        // One whose size was lost ends where its last block does.
+        EXPECT_EQ(contents.substr(0, all.at(inode).size()), all.at(inode)) << "inode " << inode;
+      }
+    }
+    return static_cast<std::size_t>(
+        std::ranges::count_if(all, [&](const auto& file) { return !now.contains(file.first); }));
+  }
+
+  std::unique_ptr<device::MemoryDevice> device;
+  Readable::Contents all;
+  std::map<std::uint64_t, int> levels;
+};
+
+TEST_F(DamagedTreeTest, SoundTreeStaysAsItIs) { EXPECT_EQ(repair(), Strings{}); }
+
+TEST_F(DamagedTreeTest, LostRootCostsNothing) {
+  for (const BandAddress at : images([](auto node, int) { return node == 1; })) {
+    device->flip(at, 5000);
+  }
+  EXPECT_FALSE(repair().empty());
+  EXPECT_EQ(lost_files(), 0u);
+}
+
+TEST_F(DamagedTreeTest, LostInnerNodesCostNothing) {
+  const auto inner = images([](auto node, int level) { return node != 1 && level > 0; });
+  for (const BandAddress at : inner) device->flip(at, 5000);
+  EXPECT_FALSE(repair().empty());
+  EXPECT_EQ(lost_files(), 0u);
+}
+
+TEST_F(DamagedTreeTest, AllInnerNodesAndTheRootLostCostNothing) {
+  for (const BandAddress at : images([](auto, int level) { return level > 0; })) {
+    device->flip(at, 5000);
+  }
+  EXPECT_FALSE(repair().empty());
+  EXPECT_EQ(lost_files(), 0u);
+}
+
+TEST_F(DamagedTreeTest, LostLeafCostsWhatItHeldAtMost) {
+  const auto leaves = images([](auto, int level) { return level == 0; });
+  ASSERT_GT(leaves.size(), 100u);
+  for (std::size_t i = 0; i < leaves.size(); i += leaves.size() / 5) {
+    SCOPED_TRACE(i);
+    SetUp();
+    device->flip(leaves[i], 5000);
+    repair();
+    EXPECT_LE(lost_files(), 80u);
+  }
+}
+
+TEST_F(DamagedTreeTest, LostSuperblockIsMadeAnew) {
+  for (std::uint32_t band = 0; band < 2; ++band) {
+    for (std::uint32_t rba = 0; rba < *device->write_pointer(BandId{band}); ++rba) {
+      device->flip({BandId{band}, rba}, 5000);
+    }
+  }
+  EXPECT_FALSE(Volume::mount(*device, {.background = false}));
+  EXPECT_FALSE(repair().empty());
+  EXPECT_EQ(lost_files(), 0u);
+  EXPECT_EQ(repair(), Strings{});
+}
+
+TEST_F(DamagedTreeTest, SuperblocksThatAreOlderThanTheLogAreMadeAnew) {
+  FixedClock clock;
+  for (int session = 0; session < 3; ++session) {
+    const auto volume = Volume::mount(*device, {.background = false}, clock);
+    ASSERT_TRUE(volume);
+    ASSERT_TRUE((*volume)->make_directory(kRootInode, "d" + std::to_string(session), 0755, {}));
+    ASSERT_TRUE((*volume)->unmount());
+  }
+  for (std::uint32_t band = 0; band < 2; ++band) {
+    const std::uint32_t end = *device->write_pointer(BandId{band});
+    for (std::uint32_t rba = end - 3; rba < end; ++rba) device->flip({BandId{band}, rba}, 5000);
+  }
+  EXPECT_FALSE(Volume::mount(*device, {.background = false}));
+  EXPECT_FALSE(repair().empty());
+  EXPECT_EQ(lost_files(), 0u);
+}
+
+TEST_F(DamagedTreeTest, DeviceWithoutAFilesystemIsLeftAlone) {
+  const auto empty = device::MemoryDevice::uniform(24, 64);
+  const auto repaired =
+      meta::Store::repair(*empty, {.background = false}, [](const std::string&) {});
+  ASSERT_FALSE(repaired);
+  EXPECT_EQ(repaired.error(), Errc::kNoFilesystem);
+  EXPECT_EQ(*empty->write_pointer(BandId{0}), 0u);
+}
+
+// ---- Bits that flip anywhere --------------------------------------------------------------------
+
+// Of the sample volume: each block that is written, one bit of it, one at a time.
+TEST(RepairTest, AnyFlippedBitIsFoundAndRepairedOrStaysAnError) {
+  const SampleVolume sound;
+  const auto& geometry = sound.device->geometry();
+  for (std::uint32_t band = 0; band < geometry.band_count(); ++band) {
+    for (std::uint32_t rba = 0; rba < *sound.device->write_pointer(BandId{band}); ++rba) {
+      SCOPED_TRACE(std::to_string(band) + ":" + std::to_string(rba));
+      SampleVolume volume;
+      const auto all = readable(volume);
+      ASSERT_TRUE(volume.store->close());
+      volume.store.reset();
+      volume.device->flip({BandId{band}, rba}, (band * 7919 + rba * 104729) % (8 * kBlockBytes));
+      const auto before = Readable::of(*volume.device);
+      for (const auto& [inode, contents] : before) EXPECT_EQ(contents, all.at(inode));
+      repair_all(volume);
+      EXPECT_EQ(volume.problems(), Strings{});
+      const auto after = readable(volume);
+      for (const auto& [inode, contents] : before) {
+        ASSERT_TRUE(after.contains(inode)) << inode;
+        EXPECT_EQ(after.at(inode), contents);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lazyfs::fs

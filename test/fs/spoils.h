@@ -1,0 +1,354 @@
+// All the ways in which a volume can disagree with itself: a sample volume, one thing spoilt.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "fs/sample_volume.h"
+
+namespace lazyfs::fs {
+
+inline constexpr BandId kB1 = SampleVolume::kB1, kB2 = SampleVolume::kB2;
+
+// One thing to spoil, and words of the sentence that must name it.
+struct Spoil {
+  const char* name;  // of the test
+  std::function<void(SampleVolume&)> spoil;
+  const char* says;
+};
+inline void PrintTo(const Spoil& spoil, std::ostream* out) { *out << spoil.name; }
+
+using V = SampleVolume;
+inline constexpr InodeNo kRoot = kRootInode;
+
+inline const Spoil kNames[] = {
+    {"EntryWithoutTwinByCookie", [](V& v) { v.erase(key_of(kRoot, Kind::kDentrySeq, 4)); },
+     "Directory 1: the name 'sym' has no equal entry under cookie 4."},
+    {"EntryWithoutTwinByName", [](V& v) { v.erase(v.name_key(1, "sym")); },
+     "Directory 1: the entry 'sym' under cookie 4 has no equal one under its name."},
+    {"TwinsThatDiffer",
+     [](V& v) {
+       v.put(key_of(kRoot, Kind::kDentrySeq, 1), encode(DentryRecord{InodeNo{6}, 1, 8, "file"}));
+     },
+     "the name 'file' has no equal entry under cookie 1."},
+    {"CookieOtherThanItsPlace",
+     [](V& v) {
+       v.put(key_of(kRoot, Kind::kDentrySeq, 1), encode(DentryRecord{InodeNo{2}, 3, 8, "file"}));
+     },
+     "Directory 1: the entry 'file' under cookie 1 calls itself 3."},
+    {"CookieNotBelowTheNext",
+     [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.next_cookie = 6; }); },
+     "the name 'again' has cookie 6, but the next one is 6."},
+    {"EntriesCountedWrong", [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.entries = 6; }); },
+     "Directory 1 counts 6 entries, but has 5 names."},
+    {"MoreEntriesByCookieThanNames",
+     [](V& v) {
+       v.put(key_of(kRoot, Kind::kDentrySeq, 3), encode(DentryRecord{InodeNo{2}, 3, 8, "third"}));
+     },
+     "Directory 1 has 5 names, but 6 entries by cookie."},
+    {"NameUnderAWrongHash",
+     [](V& v) {
+       v.put(v.name_key(1, "elsewhere"), encode(DentryRecord{InodeNo{5}, 4, 10, "sym"}));
+     },
+     "Directory 1: the name 'sym' stands under the wrong hash"},
+    {"NameTwiceInOneItem",
+     [](V& v) {
+       const DentryRecord entry{InodeNo{5}, 4, 10, "sym"};
+       v.put(v.name_key(1, "sym"), encode(std::vector{entry, entry}));
+     },
+     "Directory 1 holds the name 'sym' twice."},
+    {"NameOfNoInode",
+     [](V& v) {
+       v.put_entry(1, {InodeNo{99}, 4, 10, "sym"});
+     },
+     "Directory 1: the name 'sym' leads to inode 99, which does not exist."},
+    {"NameOfAnotherType",
+     [](V& v) {
+       v.put_entry(1, {InodeNo{5}, 4, 8, "sym"});
+     },
+     "the name 'sym' says that inode 5 is a file, but it is a symbolic link."},
+    {"NamesInAFile",
+     [](V& v) {
+       v.put_entry(2, {InodeNo{5}, 1, 10, "x"});
+     },
+     "Inode 2 is a file, but has names."},
+    {"CookiesInAFile",
+     [](V& v) {
+       v.put_entry(2, {InodeNo{5}, 1, 10, "x"});
+     },
+     "Inode 2 is a file, but has names by cookie."},
+    {"FileLinksCountedWrong", [](V& v) { v.change_inode(2, [](InodeRecord& r) { r.links = 3; }); },
+     "Inode 2 has link count 3, but 2 names lead to it."},
+    {"DirectoryLinksCountedWrong",
+     [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.links = 2; }); },
+     "Directory 1 has link count 2, but it should be 3 for 1 subdirectories."},
+    {"DirectoryWithASize", [](V& v) { v.change_inode(3, [](InodeRecord& r) { r.size = 32; }); },
+     "Directory 3 has size 32 where 0 is due."},
+    {"WrongParent", [](V& v) { v.change_inode(3, [](InodeRecord& r) { r.parent = InodeNo{2}; }); },
+     "Directory 3 has its name in directory 1, but calls 2 its parent."},
+    {"DirectoryWithTwoNames",
+     [](V& v) {
+       v.put_entry(3, {InodeNo{3}, 1, 4, "loop"});
+     },
+     "Directory 3 has 2 names, in directories 1 and 3."},
+    {"DirectoryInItself",
+     [](V& v) {
+       v.erase_entry(1, "dir", 2);
+       v.put_entry(3, {InodeNo{3}, 1, 4, "loop"});
+     },
+     "Directory 3 lies in itself: its names never lead to the root."},
+    {"NameOfTheRoot",
+     [](V& v) {
+       v.put_entry(3, {InodeNo{1}, 1, 4, "root"});
+     },
+     "Directory 3 has a name for the root."},
+    {"RootIsMissing", [](V& v) { v.erase(key_of(kRoot, Kind::kInode)); },
+     "The root directory (inode 1) does not exist."},
+    {"RootIsAFile",
+     [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.mode = S_IFREG | 0644; }); },
+     "The root (inode 1) is no directory."},
+    {"RootWithAParent",
+     [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.parent = InodeNo{3}; }); },
+     "The root's parent is inode 3 instead of itself."},
+};
+
+inline const Spoil kInodes[] = {
+    {"FileWithoutAName", [](V& v) { v.erase_entry(1, "sym", 4); },
+     "Inode 5 (a symbolic link) has no name, and is not to be deleted."},
+    {"UnnamedInodeIsNoOrphan", [](V& v) { v.erase(key_of(kVolumeOwner, Kind::kOrphan, 7)); },
+     "Inode 7 (a file) has no name, and is not to be deleted."},
+    {"NamedInodeIsToBeDeleted",
+     [](V& v) {
+       v.put(key_of(kVolumeOwner, Kind::kOrphan, 5),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+     },
+     "Inode 5 is to be deleted, but has link count 1 and 1 names."},
+    {"OrphanDoesNotExist",
+     [](V& v) {
+       v.put(key_of(kVolumeOwner, Kind::kOrphan, 99),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+     },
+     "Inode 99 is on the list of orphans, but does not exist."},
+    {"LinkToBeTruncated",
+     [](V& v) {
+       v.put(key_of(kVolumeOwner, Kind::kOrphan, 5),
+             encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+     },
+     "Inode 5 is a symbolic link, but is to be truncated."},
+    {"DamagedOrphan", [](V& v) { v.put_text(key_of(kVolumeOwner, Kind::kOrphan, 7), "12345678"); },
+     "Item (owner 0x8000000000000000, kind 17, offset 7) holds impossible values."},
+    {"DamagedInode", [](V& v) { v.put_text(key_of(InodeNo{5}, Kind::kInode), "no inode"); },
+     "Item (owner 0x5, kind 1, offset 0) holds impossible values."},
+    {"ItemsWithoutInode", [](V& v) { v.erase(key_of(InodeNo{5}, Kind::kInode)); },
+     "Inode 5 does not exist, but has items (the first is of kind 4)."},
+    {"ItemOfAnUnknownKind", [](V& v) { v.put_text(key_of(InodeNo{5}, Kind{9}), "?"); },
+     "Item (owner 0x5, kind 9, offset 0) holds impossible values."},
+    {"ItemOfTheVolumeOfAnUnknownKind", [](V& v) { v.put_text(key_of(kVolumeOwner, Kind{1}), "?"); },
+     "Item (owner 0x8000000000000000, kind 1, offset 0) holds impossible values."},
+    {"ItemOfNobody",
+     [](V& v) {
+       v.put_text({0, 1, 0}, "?");
+     },
+     "Item (owner 0x0, kind 1, offset 0) belongs to nothing."},
+    {"ItemOfANumberThatCannotBe",
+     [](V& v) {
+       v.put_text({kMaxInode + 1, 1, 0}, "?");
+     },
+     "Item (owner 0x4000000000000000, kind 1, offset 0) belongs to nothing."},
+    {"InodeNotBelowTheNext",
+     [](V& v) {
+       v.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{7, 0, 0}));
+     },
+     "Inode 7 exists, but the next number to be given out is 7."},
+    {"CountersAreMissing", [](V& v) { v.erase(key_of(kVolumeOwner, Kind::kCounters)); },
+     "The volume's counters are missing."},
+    {"SymlinkWithoutATarget",
+     [](V& v) {
+       v.erase(key_of(InodeNo{5}, Kind::kSymlink, 0));
+       v.erase(key_of(InodeNo{5}, Kind::kSymlink, 1));
+     },
+     "Symbolic link 5 of 1500 bytes has a target of 0 bytes in 0 pieces that do not fit."},
+    {"SymlinkWithAPieceMissing", [](V& v) { v.erase(key_of(InodeNo{5}, Kind::kSymlink, 0)); },
+     "Symbolic link 5 of 1500 bytes has a target of 476 bytes in 1 pieces that do not fit."},
+    {"SymlinkOfAnotherLength",
+     [](V& v) { v.change_inode(5, [](InodeRecord& r) { r.size = 1499; }); },
+     "Symbolic link 5 of 1499 bytes has a target of 1500 bytes in 2 pieces that do not fit."},
+    {"TargetOfAFile", [](V& v) { v.put_text(key_of(InodeNo{2}, Kind::kSymlink), "t"); },
+     "Inode 2 is a file, but has a target."},
+    {"AttributesCountedWrong",
+     [](V& v) { v.change_inode(6, [](InodeRecord& r) { r.xattrs = 1; }); },
+     "Inode 6 counts 1 attributes, but has 2."},
+    {"AttributeTwice",
+     [](V& v) {
+       v.put(key_of(InodeNo{6}, Kind::kXattrName, 2), encode(XattrRecord{0, "user.long"}));
+     },
+     "Inode 6 has the attribute 'user.long' twice."},
+    {"AttributeWithAPieceMissing",
+     [](V& v) { v.erase(key_of(InodeNo{6}, Kind::kXattrValue, 1 << 8 | 1)); },
+     "Inode 6: attribute 1 has 1500 bytes, but 1024 of them are there."},
+    {"AttributeWithAPieceOfTheWrongLength",
+     [](V& v) { v.put_text(key_of(InodeNo{6}, Kind::kXattrValue, 1 << 8 | 1), "short"); },
+     "Inode 6: piece 1 of the value of attribute 1 is of the wrong length or place."},
+    {"ValueWithoutAnAttribute",
+     [](V& v) { v.put_text(key_of(InodeNo{6}, Kind::kXattrValue, 3 << 8), "value"); },
+     "Inode 6 has piece 0 of the value of attribute 3, which has no name."},
+};
+
+inline const Spoil kExtents[] = {
+    {"InlineDataOfADirectory", [](V& v) { v.put_text(key_of(InodeNo{3}, Kind::kInline), "x"); },
+     "Inode 3 is a directory, but has inline data."},
+    {"InlineDataBesideAnExtent", [](V& v) { v.put_text(key_of(InodeNo{4}, Kind::kInline), "x"); },
+     "Inode 4 has both inline data and an extent for its first block."},
+    {"InlineDataBehindTheEnd", [](V& v) { v.change_inode(2, [](InodeRecord& r) { r.size = 99; }); },
+     "Inode 2 has 99 bytes, but 100 bytes of inline data."},
+    {"ExtentBehindTheEnd",
+     [](V& v) { v.change_inode(6, [](InodeRecord& r) { r.size = 8 * kBlockBytes; }); },
+     "Inode 6 has 32768 bytes, but an extent reaches to block 9."},
+    {"BlocksCountedWrong", [](V& v) { v.change_inode(6, [](InodeRecord& r) { r.blocks = 9; }); },
+     "Inode 6 counts 9 blocks, but its extents map 8."},
+    {"DamagedExtent", [](V& v) { v.put_text(key_of(InodeNo{6}, Kind::kExtent, 8), "x"); },
+     "Item (owner 0x6, kind 8, offset 8) holds impossible values."},
+    {"ExtentOfADirectory",
+     [](V& v) {
+       v.put(key_of(InodeNo{3}, Kind::kExtent), encode(ExtentRecord{{kB1, 3}, 0, {1}}));
+     },
+     "Inode 3 is a directory, but has an extent."},
+    {"ExtentsOverlapInTheFile",
+     [](V& v) { v.change_extent(6, 0, [](ExtentRecord& e) { e.crcs.resize(5); }); },
+     "Inode 6: the extent at file block 4 overlaps the one before it."},
+    {"BlockUsedTwice",
+     [](V& v) {
+       v.put(key_of(InodeNo{4}, Kind::kExtent, 1), encode(ExtentRecord{{kB1, 8}, 8, {1}}));
+     },
+     "Inode 6: block 8 of band 2, in the extent at file block 8, belongs to another extent too."},
+    {"ExtentInNoBand",
+     [](V& v) { v.change_extent(6, 8, [](ExtentRecord& e) { e.at.band = BandId{24}; }); },
+     "Inode 6: the extent at file block 8 lies in band 24, which does not exist."},
+    {"ExtentInASuperBand",
+     [](V& v) { v.change_extent(6, 8, [](ExtentRecord& e) { e.at.band = BandId{1}; }); },
+     "Inode 6: the extent at file block 8 lies in band 1, which holds superblocks."},
+    {"ExtentInALogBand",
+     [](V& v) { v.change_extent(6, 8, [&](ExtentRecord& e) { e.at.band = v.log_band; }); },
+     "which holds metadata."},
+    {"ExtentBehindWhatIsAppended",
+     [](V& v) { v.change_extent(6, 8, [](ExtentRecord& e) { e.at.rba = 13; }); },
+     "the extent at file block 8 reaches block 14 of band 2, of which 13 are appended."},
+    {"ExtentInAnUnwrittenBand",
+     [](V& v) { v.change_extent(6, 8, [](ExtentRecord& e) { e.at.band = V::kUnused; }); },
+     "the extent at file block 8 reaches block 9 of band 4, of which 0 are appended."},
+    {"ExtentWithoutAnAppendRecord",
+     [](V& v) { v.change_extent(6, 4, [](ExtentRecord& e) { e.append_record = 1; }); },
+     "the extent at file block 4 names append record 1 of band 2, which does not exist."},
+    {"ExtentOfAnotherInodesAppendRecord",
+     [](V& v) { v.change_append(kB1, 8, [](AppendRecord& a) { a.inode = InodeNo{4}; }); },
+     "Inode 6: the extent at file block 8 is not part of append record 8 of band 2, which says "
+     "inode 4, file block 8, 1 blocks."},
+    {"ExtentOfAnotherFileBlock",
+     [](V& v) { v.change_append(kB1, 8, [](AppendRecord& a) { a.file_block = 7; }); },
+     "Inode 6: the extent at file block 8 is not part of append record 8 of band 2"},
+    {"ExtentLongerThanItsAppendRecord",
+     [](V& v) { v.change_append(kB2, 0, [](AppendRecord& a) { a.blocks = 2; }); },
+     "Inode 4: the extent at file block 0 is not part of append record 0 of band 3"},
+    {"ChecksumsThatAreNotTheAppendRecords",
+     [](V& v) { v.change_extent(4, 0, [](ExtentRecord& e) { e.crcs[1] ^= 1; }); },
+     "Inode 4: the checksums of the extent at file block 0 are not those of append record 0 of "
+     "band 3."},
+    {"ContentsThatFailTheirChecksum",
+     [](V& v) { v.change_extent(4, 0, [](ExtentRecord& e) { e.crcs[1] ^= 1; }); },
+     "Inode 4 (/dir/inner), byte 4096: the block (band 3, block 1) cannot be read: file data fails "
+     "its checksum."},
+    {"ContentsOfAnUnnamedFileThatFailTheirChecksum",
+     [](V& v) { v.change_extent(7, 0, [](ExtentRecord& e) { e.crcs[1] ^= 1; }); },
+     "Inode 7 (without a name), byte 4096"},
+};
+
+inline const Spoil kBands[] = {
+    {"AppendRecordsWithAGap", [](V& v) { v.erase(key_of(kB1, Kind::kAppendRecord, 8)); },
+     "Band 2: no append record covers the blocks from 8 to 8."},
+    {"AppendRecordsThatOverlap",
+     [](V& v) { v.change_append(kB1, 0, [](AppendRecord& a) { a.blocks = 9; }); },
+     "Band 2: append record 8 overlaps the one before it."},
+    {"AppendRecordsThatEndEarly", [](V& v) { v.erase(key_of(kB1, Kind::kAppendRecord, 9)); },
+     "Band 2: the summary counts 13 appended blocks, but there are 9."},
+    {"AppendRecordBehindTheBandsEnd",
+     [](V& v) { v.change_append(kB1, 9, [](AppendRecord& a) { a.blocks = 56; }); },
+     "Item (owner 0x8000000100000002, kind 24, offset 9) holds impossible values."},
+    {"AppendRecordsCountedWrong",
+     [](V& v) { v.change_summary(kB1, [](BandSummaryRecord& s) { s.append_records = 4; }); },
+     "Band 2: the summary counts 4 append records, but there are 3."},
+    {"DeleteRecordsCountedWrong",
+     [](V& v) { v.change_summary(kB1, [](BandSummaryRecord& s) { s.delete_records = 0; }); },
+     "Band 2: the summary counts 0 delete records, but there are 1."},
+    {"LiveBlocksCountedWrong",
+     [](V& v) { v.change_summary(kB1, [](BandSummaryRecord& s) { s.live = 9; }); },
+     "Band 2: the summary counts 9 live blocks, but there are 8."},
+    {"BlockNeitherLiveNorDead", [](V& v) { v.erase(key_of(kB1, Kind::kDeleteRecord, 3)); },
+     "Band 2: the blocks from 3 to 3 are neither live nor dead."},
+    {"DeletedBlockThatIsLive",
+     [](V& v) { v.change_delete(kB1, 3, [](DeleteRecord& d) { d.blocks = 2; }); },
+     "Band 2: the blocks from 4 to 4 are dead, but an extent refers to them."},
+    {"LostBlocksThatAreLive",
+     [](V& v) {
+       v.put(key_of(kB2, Kind::kAppendRecord, 3), encode(AppendRecord{InodeNo{0}, 0, 2, 0}));
+     },
+     "Band 3: the blocks from 3 to 4 are dead, but an extent refers to them."},
+    {"BlockThatDiedTwice",
+     [](V& v) {
+       v.change_delete(kB1, 3, [](DeleteRecord& d) { d.blocks = 2; });
+       v.put(key_of(kB1, Kind::kDeleteRecord, 4), encode(DeleteRecord{InodeNo{6}, 4, 4, 1, 0}));
+     },
+     "Band 2: block 4 in delete record 4 is dead already."},
+    {"DeleteRecordWithoutAnAppendRecord",
+     [](V& v) { v.change_delete(kB1, 3, [](DeleteRecord& d) { d.append_record = 2; }); },
+     "Band 2: delete record 3 names append record 2, which does not exist."},
+    {"DeleteRecordOfAnotherInode",
+     [](V& v) { v.change_delete(kB1, 3, [](DeleteRecord& d) { d.inode = InodeNo{2}; }); },
+     "Band 2: delete record 3 (inode 2, file block 3, 1 blocks) is not part of append record 0 "
+     "(inode 6, file block 0, 8 blocks)."},
+    {"DeleteRecordInAnotherPlace",
+     [](V& v) {
+       v.put(key_of(kB1, Kind::kDeleteRecord, 5), encode(DeleteRecord{InodeNo{6}, 3, 3, 1, 0}));
+     },
+     "Item (owner 0x8000000100000002, kind 25, offset 5) holds impossible values."},
+    {"DamagedSummary", [](V& v) { v.put_text(key_of(kVolumeOwner, Kind::kBandSummary, 2), "x"); },
+     "Item (owner 0x8000000000000000, kind 18, offset 2) holds impossible values."},
+    {"MoreAppendedThanTheBandHolds",
+     [](V& v) { v.change_summary(kB1, [](BandSummaryRecord& s) { s.appended = 65; }); },
+     "Band 2 has 64 blocks, but its summary counts 65 appended ones."},
+    {"SummaryOfNoBand",
+     [](V& v) { v.put(key_of(kVolumeOwner, Kind::kBandSummary, 24), encode(BandSummaryRecord{})); },
+     "Band 24 has a summary, but the device has no such band."},
+    {"SummaryOfASuperBand",
+     [](V& v) { v.put(key_of(kVolumeOwner, Kind::kBandSummary, 0), encode(BandSummaryRecord{})); },
+     "Band 0 has a summary of file data, but holds superblocks."},
+    {"LogOfASuperBand",
+     [](V& v) {
+       v.put(key_of(BandId{0}, Kind::kAppendRecord), encode(AppendRecord{InodeNo{2}, 0, 1, 0}));
+     },
+     "Band 0 has an append log of file data, but holds superblocks."},
+    {"LogOfNoBand",
+     [](V& v) {
+       v.put(key_of(BandId{24}, Kind::kAppendRecord), encode(AppendRecord{InodeNo{2}, 0, 1, 0}));
+     },
+     "Item (owner 0x8000000100000018, kind 24, offset 0) belongs to nothing."},
+    {"LogWithoutASummary", [](V& v) { v.erase(key_of(kVolumeOwner, Kind::kBandSummary, 2)); },
+     "Band 2 has append or delete records, but no summary."},
+    {"SummaryWithoutALog",
+     [](V& v) {
+       v.put(key_of(kVolumeOwner, Kind::kBandSummary, 4), encode(BandSummaryRecord{1, 0, 0, 0}));
+     },
+     "Band 4: the summary counts 1 appended blocks, but there are 0."},
+    {"ItemOfABandOfAnUnknownKind", [](V& v) { v.put_text(key_of(kB1, Kind{26}), "?"); },
+     "Item (owner 0x8000000100000002, kind 26, offset 0) holds impossible values."},
+    {"WritePointerBehindWhatIsAppended",
+     [](V& v) { ASSERT_TRUE(v.device->set_write_pointer(kB2, 4)); },
+     "Band 3: 5 blocks are appended, but the write pointer stands at 4."},
+};
+
+inline std::string name_of_case(const testing::TestParamInfo<Spoil>& info) {
+  return info.param.name;
+}
+
+}  // namespace lazyfs::fs
