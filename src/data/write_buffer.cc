@@ -123,6 +123,26 @@ void WriteBuffer::zero_tail(std::uint64_t block, std::size_t from) {
   std::memset(at->second + from, 0, kBlockBytes - from);
 }
 
+std::vector<WriteBuffer::Run> WriteBuffer::runs(std::size_t at_most) const {
+  std::vector<Run> runs;
+  auto dirty = dirty_.begin(), writing = writing_.begin();
+  while (dirty != dirty_.end() || writing != writing_.end()) {
+    const bool from_dirty =
+        writing == writing_.end() || (dirty != dirty_.end() && dirty->first <= writing->first);
+    const std::uint64_t block = from_dirty ? dirty->first : writing->first;
+    if (dirty != dirty_.end() && dirty->first == block) ++dirty;
+    if (writing != writing_.end() && writing->first == block) ++writing;
+    if (!runs.empty() && runs.back().first_block + runs.back().blocks == block) {
+      ++runs.back().blocks;
+    } else if (runs.size() == at_most) {
+      return {};
+    } else {
+      runs.push_back({block, 1});
+    }
+  }
+  return runs;
+}
+
 std::optional<std::uint64_t> WriteBuffer::first_dirty() const {
   if (dirty_.empty()) return std::nullopt;
   return dirty_.begin()->first;

@@ -60,6 +60,14 @@ class WriteBuffer {
   // Sets the bytes of a dirty block from `from` on to zero.
   void zero_tail(std::uint64_t block, std::size_t from);
 
+  // Runs of blocks that are here, dirty or being written, in order. Empty when there are more than
+  // `at_most`.
+  struct Run {
+    std::uint64_t first_block = 0, blocks = 0;
+    friend bool operator==(const Run&, const Run&) = default;
+  };
+  std::vector<Run> runs(std::size_t at_most) const;
+
   std::uint64_t dirty_blocks() const { return dirty_.size() + writing_.size(); }
   bool clean() const { return dirty_.empty() && writing_.empty(); }
   // The first dirty block, if any.

@@ -64,6 +64,14 @@ Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode
   return extents;
 }
 
+Result<std::uint64_t> count_mapped(meta::Store& store, InodeNo inode, std::uint64_t first,
+                                   std::uint64_t count) {
+  ASSIGN_OR_RETURN(const auto extents, read_extents(store, inode, first, count));
+  std::uint64_t blocks = 0;
+  for (const MappedExtent& extent : extents) blocks += extent.extent.blocks();
+  return blocks;
+}
+
 // ---- BandChanges --------------------------------------------------------------------------------
 
 void BandChanges::appended(BandId band, std::uint32_t blocks, std::uint32_t live,

@@ -28,6 +28,10 @@ Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode
                                                std::uint64_t first, std::uint64_t count,
                                                bool clip = true);
 
+// How many blocks of [first, first + count) are mapped. Errors as above.
+Result<std::uint64_t> count_mapped(meta::Store& store, InodeNo inode, std::uint64_t first,
+                                   std::uint64_t count);
+
 // What a batch does to the bands' counters; first into the batch, and once it is applied into
 // memory.
 class BandChanges {

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "fs/extents.h"
 
 namespace lazyfs::fs {
 
@@ -146,7 +147,31 @@ InodeLocks::~InodeLocks() {
   }
 }
 
-Attributes attributes_of(const Inode& inode) {
+namespace {
+
+// The blocks that the file will have once all is written back.
+std::uint64_t blocks_of(const Inode& inode, meta::Store& store) {
+  constexpr std::size_t kRunsLookedUp = 64;
+  const std::uint64_t stored = inode.record.blocks;
+  const std::uint64_t waiting = inode.buffer ? inode.buffer->dirty_blocks() : 0;
+  if (waiting == 0 || stored == 0) return stored + waiting;
+  // No extent lies behind this one (I5): what is appended replaces nothing.
+  const std::uint64_t stored_end = blocks_for(inode.tree_size);
+  std::uint64_t fresh = 0;
+  const auto runs = inode.buffer->runs(kRunsLookedUp);
+  for (const data::WriteBuffer::Run& run : runs) {
+    fresh += run.blocks;
+    if (run.first_block >= stored_end) continue;
+    fresh -= count_mapped(store, inode.no, run.first_block, run.blocks).value_or(0);
+  }
+  // Of a file without holes this is exact too.
+  const std::uint64_t at_most = std::max(stored, blocks_for(inode.record.size));
+  return std::min(stored + (runs.empty() ? waiting : fresh), at_most);
+}
+
+}  // namespace
+
+Attributes attributes_of(const Inode& inode, meta::Store& store) {
   const InodeRecord& r = inode.record;
   Attributes a;
   a.inode = inode.no;
@@ -155,8 +180,7 @@ Attributes attributes_of(const Inode& inode) {
   a.owner = r.owner;
   a.rdev = r.rdev;
   a.size = S_ISDIR(r.mode) ? r.entries * 32 : r.size;
-  const std::uint64_t waiting = inode.buffer ? inode.buffer->dirty_blocks() : 0;
-  a.blocks_512 = (r.blocks + waiting) * (kBlockBytes / 512);
+  a.blocks_512 = blocks_of(inode, store) * (kBlockBytes / 512);
   a.access = r.access;
   a.modification = r.modification;
   a.change = r.change;

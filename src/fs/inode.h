@@ -149,7 +149,8 @@ class InodeLocks {
   std::array<Inode*, 4> inodes_{};
 };
 
-Attributes attributes_of(const Inode& inode) REQUIRES_SHARED(inode.mu);
+// What is dirty counts as if it had been written already.
+Attributes attributes_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(inode.mu);
 
 // `record` as the inode's item shall hold it now.
 InodeRecord for_tree(const Inode& inode, InodeRecord record) REQUIRES_SHARED(inode.mu);

@@ -166,7 +166,7 @@ Result<> MountedVolume::check_usable(bool for_change) const {
 Result<Attributes> MountedVolume::attributes_with_lookup(const InodeRef& inode) {
   inodes_.take_lookup(*inode);
   ReaderLock lock(inode->mu);
-  return attributes_of(*inode);
+  return attributes_of(*inode, *store_);
 }
 
 Result<Attributes> MountedVolume::lookup(InodeNo parent, std::string_view name) {

@@ -11,7 +11,7 @@ Result<Attributes> MountedVolume::get_attributes(InodeNo number) {
   TRY(check_usable(false));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   ReaderLock lock(inode->mu);
-  return attributes_of(*inode);
+  return attributes_of(*inode, *store_);
 }
 
 Result<> MountedVolume::change_inode(const InodeRef& inode, const AttributeChange& change) {
@@ -54,7 +54,7 @@ Result<Attributes> MountedVolume::set_attributes(InodeNo number, const Attribute
                       change.modification_now || change.clear_set_id;
   if (others) TRY(change_inode(inode, change));
   ReaderLock lock(inode->mu);
-  return attributes_of(*inode);
+  return attributes_of(*inode, *store_);
 }
 
 // ---- Files --------------------------------------------------------------------------------------

@@ -190,6 +190,21 @@ TEST_F(WriteBufferTest, ZeroesTheTailOfABlock) {
   EXPECT_EQ(at(kBlock - 1), 0);
 }
 
+TEST_F(WriteBufferTest, RunsAreOfWhatIsDirtyOrBeingWritten) {
+  using Runs = std::vector<WriteBuffer::Run>;
+  EXPECT_EQ(buffer_.runs(9), Runs{});
+  write(2 * kBlock, 3 * kBlock, 'a');
+  write(9 * kBlock, kBlock, 'a');
+  EXPECT_EQ(buffer_.runs(9), (Runs{{2, 3}, {9, 1}}));
+  buffer_.begin_writing(4);
+  write(4 * kBlock, 2 * kBlock, 'b');
+  write(0, kBlock, 'b');
+  EXPECT_EQ(buffer_.runs(9), (Runs{{0, 1}, {2, 4}, {9, 1}}));
+  EXPECT_EQ(buffer_.runs(3), (Runs{{0, 1}, {2, 4}, {9, 1}}));
+  EXPECT_EQ(buffer_.runs(2), Runs{});
+  buffer_.finish_writing();
+}
+
 TEST_F(WriteBufferTest, GivesAllPagesBackAtItsEnd) {
   {
     WriteBuffer other(pool_);
@@ -211,21 +226,11 @@ class WriteBufferModel {
 
   void step() {
     switch (random_() % 10) {
-      case 0:
-        begin();
-        break;
-      case 1:
-        finish();
-        break;
-      case 2:
-        abort();
-        break;
-      case 3:
-        truncate();
-        break;
-      default:
-        write();
-        break;
+      case 0: begin(); break;
+      case 1: finish(); break;
+      case 2: abort(); break;
+      case 3: truncate(); break;
+      default: write(); break;
     }
   }
 
