@@ -123,6 +123,7 @@ void BandTable::account_death(BandId id, std::uint32_t blocks, std::uint32_t rec
     band.counters.live -= std::min<std::uint64_t>(blocks, band.counters.live);
     band.counters.delete_records += records;
   });
+  deaths_ += blocks;
 }
 
 // ---- space --------------------------------------------------------------------------------------
@@ -131,7 +132,8 @@ SpaceCounts BandTable::space_locked() const {
   SpaceCounts counts = counts_;
   counts.free_bands = static_cast<std::uint32_t>(free_.size());
   // Cleaning near the end pays only when some blocks stay dead: 1/32 beside the reserve's bands.
-  const std::uint64_t log_at_most = (counts.total + log_blocks_) / kLogShare;
+  const std::uint64_t log_at_most =
+      (counts.total + log_blocks_) / kLogShare + std::uint64_t{kLogSpareBands} * largest_band_;
   const std::uint64_t log_growth = log_at_most > log_blocks_ ? log_at_most - log_blocks_ : 0;
   counts.kept_back = std::min(counts.total, reserve_blocks() + log_growth + counts.total / 32);
   const std::uint64_t taken = counts.live + counts.reserved + counts.kept_back;
@@ -143,6 +145,17 @@ bool BandTable::reserve(std::uint64_t blocks) {
   MutexLock lock(mu_);
   if (space_locked().available < blocks && !is_broken(Rule::kSpaceIsReserved)) return false;
   counts_.reserved += blocks;
+  return true;
+}
+
+bool BandTable::reserve_to_overwrite(std::uint64_t fresh, std::uint64_t overwriting) {
+  MutexLock lock(mu_);
+  const SpaceCounts counts = space_locked();
+  const std::uint64_t beyond =
+      std::max(counts.total / kOverwriteShare, std::min(kLargeWriteBlocks, reserve_blocks() / 2));
+  const std::uint64_t taken = counts.live + counts.reserved + counts.kept_back;
+  if (counts.available < fresh || taken + fresh + overwriting > counts.total + beyond) return false;
+  counts_.reserved += fresh + overwriting;
   return true;
 }
 
@@ -288,8 +301,8 @@ Result<BandId> BandTable::take_for_log(std::uint32_t min_blocks) {
   const auto above = std::find_if(from, free_.end(), serves);
   const auto below = std::find_if(std::make_reverse_iterator(from), free_.rend(), serves);
   if (above == free_.end() && below == free_.rend()) return fail(Errc::kNoSpace);
-  const bool lower = below != free_.rend() &&
-                     (above == free_.end() || centre - *below <= *above - centre);
+  const bool lower =
+      below != free_.rend() && (above == free_.end() || centre - *below <= *above - centre);
   const BandId nearest{lower ? *below : *above};
   change_locked(nearest, [](Band& band) { band.state = BandState::kLog; });
   return nearest;
@@ -322,6 +335,11 @@ std::vector<BandView> BandTable::all() const {
   std::vector<BandView> views;
   for (std::uint32_t i = 0; i < bands_.size(); ++i) views.push_back(view_locked(i));
   return views;
+}
+
+std::uint64_t BandTable::deaths() const {
+  MutexLock lock(mu_);
+  return deaths_;
 }
 
 bool BandTable::is_data(BandId band) const {

@@ -116,6 +116,10 @@ class BandTable {
   // ---- space ----
   // Sets `blocks` aside for data that will be written back; false when so much is not available.
   bool reserve(std::uint64_t blocks);
+  // The same for data of which `overwriting` blocks take the place of others: those need room only
+  // until they are written back. So a little more than is available may be set aside for them, from
+  // what is kept back, and a full disk can be overwritten.
+  bool reserve_to_overwrite(std::uint64_t fresh, std::uint64_t overwriting);
   // For small changes that must not fail, such as cutting a block in two: from what is kept back.
   void reserve_always(std::uint64_t blocks);
   void release(std::uint64_t blocks);
@@ -162,6 +166,8 @@ class BandTable {
 
   BandView view(BandId band) const;
   std::vector<BandView> all() const;
+  // Blocks that have died since the mount.
+  std::uint64_t deaths() const;
   std::uint32_t band_count() const { return static_cast<std::uint32_t>(bands_.size()); }
   bool is_data(BandId band) const;
   // Whether users have appended to the band a short while ago, measured in what was appended since:
@@ -205,10 +211,15 @@ class BandTable {
   // Bands that only the collector and the log may begin: cleaning can always go on.
   static constexpr std::uint32_t kReserveBands = 3;
   static constexpr std::uint32_t kLogKeepsBands = 1;
-  // The log may grow to a 20th of the device: a block that is overwritten alone takes an extent, an
-  // append and a delete record of some 45 bytes each, in nodes that are two thirds full, in a log
-  // that is at most two thirds live.
+  // The log may grow to a 20th of the device and the bands that its cleaner keeps free: a block
+  // that is overwritten alone takes an extent, an append and a delete record of some 45 bytes each,
+  // in nodes that are two thirds full, in a log that is at most two thirds live.
   static constexpr std::uint64_t kLogShare = 20;
+  static constexpr std::uint32_t kLogSpareBands = 3;
+  // At most a 64th of the device waits in memory to overwrite what a full disk holds; on small
+  // disks one large write, as long as the reserve's bands hold two of them.
+  static constexpr std::uint64_t kOverwriteShare = 64;
+  static constexpr std::uint64_t kLargeWriteBlocks = 256;
 
   std::uint32_t largest_band_ = 0;  // constant after construction
 
@@ -221,6 +232,7 @@ class BandTable {
   std::set<std::uint32_t> empty_ GUARDED_BY(mu_);  // is_empty()
   std::uint64_t log_blocks_ GUARDED_BY(mu_) = 0;   // of kLog bands
   std::uint64_t appends_ GUARDED_BY(mu_) = 0;
+  std::uint64_t deaths_ GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace lazyfs::data

@@ -10,7 +10,7 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr int kMaxTries = 1000;           // of a write whose blocks change while they are loaded
+constexpr int kMaxTries = 1000;  // of a write whose blocks change while they are loaded
 constexpr std::size_t kExtentsABatch = 128;
 
 // A program that may not keep set-ID bits loses them: set-user-ID always, set-group-ID when the
@@ -55,7 +55,12 @@ Result<FileWriter::Step> FileWriter::try_write(const InodeRef& inode, Write& w) 
     grows_over_rest = false;
   }
   w.pages = buffer.new_pages(w.offset, w.bytes.size()) + (grows_over_rest ? 1 : 0);
-  if (!core_.bands.reserve(w.pages)) return Step::kNeedsSpace;
+  if (!core_.bands.reserve(w.pages)) {
+    ASSIGN_OR_RETURN(const std::uint64_t overwriting, count_overwritten(*inode, w));
+    if (!core_.bands.reserve_to_overwrite(w.pages - overwriting, overwriting)) {
+      return Step::kNeedsSpace;
+    }
+  }
   static const AlignedBuffer kZeros = AlignedBuffer::zeroed(kBlockBytes);
   for (const std::uint64_t block : w.missing) buffer.provide(block, loaded(block)->bytes.span());
   for (const std::uint64_t block : buffer.needs_old(w.offset, w.bytes.size())) {
@@ -69,6 +74,25 @@ Result<FileWriter::Step> FileWriter::try_write(const InodeRef& inode, Write& w) 
   inode->record_dirty = true;
   core_.dirty.add(inode, core_.clock.monotonic());
   return Step::kDone;
+}
+
+// Of the pages that the write needs, how many take the place of blocks that have room on the
+// device.
+Result<std::uint64_t> FileWriter::count_overwritten(const Inode& inode, const Write& w) const {
+  const std::uint64_t first = w.offset / kBlockBytes;
+  const std::uint64_t end = blocks_for(w.offset + w.bytes.size());
+  std::vector<bool> has_room(end - first);
+  ASSIGN_OR_RETURN(const auto extents, read_extents(core_.store, inode.no, first, end - first));
+  for (const MappedExtent& extent : extents) {
+    std::fill_n(has_room.begin() + static_cast<std::ptrdiff_t>(extent.file_block - first),
+                extent.extent.blocks(), true);
+  }
+  std::uint64_t count = 0;
+  for (std::uint64_t block = first; block < end; ++block) {
+    const bool writing = inode.buffer->has(block);  // has_dirty() ones need no page
+    count += !inode.buffer->has_dirty(block) && (writing || has_room[block - first]);
+  }
+  return count;
 }
 
 Result<> FileWriter::load_missing(Inode& inode, Write& w) {
@@ -157,8 +181,8 @@ Result<> FileWriter::cut_map(Inode& inode, InodeRecord& record, std::uint64_t fr
   if (inline_value && record.size == 0) {
     batch.erase(key_of(inode.no, Kind::kInline));
   } else if (inline_value && inline_value->size() > record.size) {
-    batch.put(key_of(inode.no, Kind::kInline), std::span<const std::byte>(*inline_value)
-                                                   .first(record.size));
+    batch.put(key_of(inode.no, Kind::kInline),
+              std::span<const std::byte>(*inline_value).first(record.size));
   }
   // Freeing blocks may take several batches: a crash in between is finished at the next mount.
   const meta::Key orphan = key_of(kVolumeOwner, Kind::kOrphan, inode.no.value);

@@ -35,6 +35,8 @@ class FileWriter {
   struct Write;
 
   Result<Step> try_write(const InodeRef& inode, Write& write);
+  Result<std::uint64_t> count_overwritten(const Inode& inode, const Write& write) const
+      REQUIRES_SHARED(inode.mu);
   Result<> load_missing(Inode& inode, Write& write);
   Result<> truncate_locked(const InodeRef& inode, std::uint64_t size, std::uint64_t last_size,
                            const FileReader::Block& last);

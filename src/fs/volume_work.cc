@@ -29,12 +29,13 @@ Result<SpaceReport> MountedVolume::space() {
   return report;
 }
 
-// For a writer that finds no space: ends deletions and overwrites that are under way.
+// For a writer that finds no space: ends deletions and overwrites that are under way. What they
+// free may be gone again when this returns, to another writer; so blocks that have died count too.
 bool MountedVolume::make_space() {
-  const std::uint64_t before = bands_.space().available;
+  const std::uint64_t before = bands_.space().available, deaths = bands_.deaths();
   reaper_.run(core_);
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
-  return bands_.space().available > before;
+  return bands_.space().available > before || bands_.deaths() > deaths;
 }
 
 Result<> MountedVolume::collect_garbage() {

@@ -121,6 +121,28 @@ TEST_F(BandTableTest, ReservesWhatIsAvailableAndNoBlockMore) {
   EXPECT_EQ(table.space().available, available);
 }
 
+// Half the reserve, which is three bands of 10 blocks.
+TEST_F(BandTableTest, FullTableHasSomeRoomForOverwritesButNoneForMore) {
+  const std::uint64_t available = table.space().available;
+  ASSERT_TRUE(table.reserve(available));
+  EXPECT_FALSE(table.reserve_to_overwrite(1, 0));
+  EXPECT_FALSE(table.reserve_to_overwrite(1, 5));
+  EXPECT_FALSE(table.reserve_to_overwrite(0, 16));
+  EXPECT_TRUE(table.reserve_to_overwrite(0, 15));
+  EXPECT_FALSE(table.reserve_to_overwrite(0, 1));
+  table.release(16);
+  EXPECT_TRUE(table.reserve_to_overwrite(1, 14));
+  table.release(available + 14);
+  EXPECT_EQ(table.space().available, available);
+}
+
+TEST_F(BandTableTest, CountsDeaths) {
+  append(kFirst, 7);
+  table.account_death(kFirst, 3, 1);
+  table.account_death(kFirst, 2, 1);
+  EXPECT_EQ(table.deaths(), 5u);
+}
+
 // ---- leases -------------------------------------------------------------------------------------
 
 TEST_F(BandTableTest, LeasesABandToOneOnly) {

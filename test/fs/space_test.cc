@@ -1,0 +1,252 @@
+// Space is told truly: what space() calls available can be written, and whatever is deleted or
+// overwritten, and however fast, a volume that has room never says that it has none.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/endian.h"
+#include "device/memory.h"
+#include "fs/check.h"
+#include "fs/format.h"
+#include "fs/volume.h"
+#include "meta/store.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr std::uint64_t kChunkBlocks = 16;
+
+struct Setting {
+  std::string_view name;
+  std::uint32_t bands = 0, band_blocks = 0;
+  bool background = false;
+};
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+// A small disk, and files whose blocks say which block of which version they are.
+class SpaceTest : public testing::TestWithParam<Setting> {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    mount();
+  }
+  void TearDown() override {
+    if (volume_) remount();
+  }
+  void mount() {
+    auto volume = Volume::mount(
+        *device_, {.dirty_bytes = std::size_t{4} << 20, .background = GetParam().background});
+    ASSERT_TRUE(volume) << describe(volume.error());
+    volume_ = std::move(*volume);
+  }
+  // Everything agrees on the way.
+  void remount() {
+    ASSERT_TRUE(volume_->unmount());
+    volume_.reset();
+    {
+      const auto store = meta::Store::open(*device_, {.background = false});
+      ASSERT_TRUE(store) << describe(store.error());
+      const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
+      EXPECT_TRUE(check(**store, *device_, {.data = true}, print));
+    }
+    mount();
+  }
+  InodeNo create(std::string_view name) {
+    auto made = volume_->create(kRootInode, name, 0644, {});
+    EXPECT_TRUE(made) << describe(made.error());
+    volume_->release(made->file);
+    return made->attributes.inode;
+  }
+  void remove(std::string_view name, InodeNo inode) {
+    const auto removed = volume_->unlink(kRootInode, name);
+    ASSERT_TRUE(removed) << describe(removed.error());
+    volume_->forget(inode, 1);
+  }
+  static std::vector<std::byte> contents(std::uint64_t block, std::uint64_t blocks,
+                                         std::uint64_t version) {
+    std::vector<std::byte> bytes(blocks * kBlockBytes);
+    for (std::uint64_t i = 0; i < blocks; ++i) {
+      const auto at = std::span(bytes).subspan(i * kBlockBytes, kBlockBytes);
+      std::ranges::fill(at, static_cast<std::byte>(version * 31 + block + i));
+      store_le_at<std::uint64_t>(at, 0, block + i);
+      store_le_at<std::uint64_t>(at, 8, version);
+    }
+    return bytes;
+  }
+  Result<> write(InodeNo file, std::uint64_t block, std::uint64_t blocks, std::uint64_t version) {
+    return volume_->write(file, block * kBlockBytes, contents(block, blocks, version));
+  }
+  // In chunks, until all is written or an error comes. Returns how many blocks.
+  std::uint64_t fill(InodeNo file, std::uint64_t blocks, std::uint64_t version, Result<>& error) {
+    std::uint64_t at = 0;
+    while (at < blocks) {
+      std::uint64_t count = std::min(kChunkBlocks, blocks - at);
+      error = write(file, at, count, version);
+      if (!error) error = write(file, at, count = 1, version);
+      if (!error) break;
+      at += count;
+    }
+    return at;
+  }
+  std::uint64_t fill(InodeNo file, std::uint64_t blocks, std::uint64_t version) {
+    Result<> error = ok();
+    const std::uint64_t written = fill(file, blocks, version, error);
+    EXPECT_TRUE(error) << "at block " << written << ": " << describe(error.error());
+    return written;
+  }
+  std::uint64_t available() { return volume_->space()->available_blocks; }
+  void expect_contents(InodeNo file, std::uint64_t block, std::uint64_t blocks,
+                       std::uint64_t version) {
+    for (std::uint64_t at = block; at < block + blocks; at += kChunkBlocks) {
+      const std::uint64_t count = std::min(kChunkBlocks, block + blocks - at);
+      std::vector<std::byte> found(count * kBlockBytes);
+      const auto length = volume_->read(file, at * kBlockBytes, found);
+      ASSERT_TRUE(length) << describe(length.error());
+      ASSERT_EQ(*length, found.size());
+      ASSERT_TRUE(found == contents(at, count, version)) << "block " << at;
+    }
+  }
+
+  std::unique_ptr<device::MemoryDevice> device_ =
+      device::MemoryDevice::uniform(GetParam().bands, GetParam().band_blocks);
+  std::unique_ptr<Volume> volume_;
+};
+
+TEST_P(SpaceTest, WhatIsAvailableCanBeWrittenAndNoMore) {
+  const InodeNo before = create("before");
+  fill(before, 200, 1);
+  ASSERT_TRUE(volume_->sync());
+  for (std::uint64_t version = 2; version < 5; ++version) {
+    const std::uint64_t said = available();
+    const InodeNo file = create("all");
+    Result<> error = ok();
+    const std::uint64_t written = fill(file, 2 * said, version, error);
+    ASSERT_EQ(error.error(), Errc::kNoSpace);
+    EXPECT_GE(written, said - said / 100);
+    EXPECT_LE(written, said + said / 100);
+    EXPECT_LE(available(), said / 100);
+    const auto synced = volume_->fsync(file, nullptr, false);
+    ASSERT_TRUE(synced) << describe(synced.error());
+    expect_contents(file, 0, written, version);
+    expect_contents(before, 0, 200, 1);
+    remove("all", file);
+    EXPECT_GE(available(), said - said / 100) << "round " << version;
+  }
+}
+
+TEST_P(SpaceTest, FullDiskTakesOverwrites) {
+  const InodeNo file = create("all");
+  Result<> error = ok();
+  const std::uint64_t blocks = fill(file, UINT64_MAX / kBlockBytes / 2, 0, error);
+  ASSERT_EQ(error.error(), Errc::kNoSpace);
+  std::mt19937_64 random(5);
+  std::vector<std::uint64_t> versions(blocks);
+  for (std::uint64_t i = 1; i <= blocks; ++i) {
+    const std::uint64_t at = random() % blocks;
+    const auto written = write(file, at, 1, i);
+    ASSERT_TRUE(written) << "overwrite " << i << ": " << describe(written.error());
+    versions[at] = i;
+  }
+  const auto synced = volume_->fsync(file, nullptr, false);
+  ASSERT_TRUE(synced) << describe(synced.error());
+  for (std::uint64_t at = 0; at < blocks; ++at) expect_contents(file, at, 1, versions[at]);
+}
+
+TEST_P(SpaceTest, BlocksOfAFileAreCountedOnceWhileTheyAreOverwritten) {
+  const auto blocks_of = [&](InodeNo file) {
+    return volume_->get_attributes(file)->blocks_512 / 8;
+  };
+  const InodeNo dense = create("dense"), sparse = create("sparse");
+  fill(dense, 100, 1);
+  EXPECT_EQ(blocks_of(dense), 100u);
+  for (const std::uint64_t block : {10, 50}) ASSERT_TRUE(write(sparse, block, 5, 1));
+  EXPECT_EQ(blocks_of(sparse), 10u);
+  ASSERT_TRUE(volume_->sync());
+  ASSERT_TRUE(write(dense, 30, 5, 2));
+  ASSERT_TRUE(write(dense, 99, 2, 2));
+  EXPECT_EQ(blocks_of(dense), 101u);
+  ASSERT_TRUE(write(sparse, 12, 5, 2));
+  ASSERT_TRUE(write(sparse, 30, 2, 2));
+  EXPECT_EQ(blocks_of(sparse), 14u);
+  ASSERT_TRUE(volume_->sync());
+  EXPECT_EQ(blocks_of(dense), 101u);
+  EXPECT_EQ(blocks_of(sparse), 14u);
+}
+
+TEST_P(SpaceTest, FullDiskTakesNoMoreIntoAHole) {
+  const InodeNo holes = create("holes");
+  ASSERT_TRUE(volume_->set_attributes(holes, {.size = 1000 * kBlockBytes}));
+  ASSERT_TRUE(write(holes, 10, 1, 1));
+  ASSERT_TRUE(volume_->sync());
+  Result<> error = ok();
+  fill(create("all"), UINT64_MAX / kBlockBytes / 2, 0, error);
+  ASSERT_EQ(error.error(), Errc::kNoSpace);
+  ASSERT_TRUE(volume_->sync());
+  std::uint64_t taken = 0;
+  while (taken < 900 && write(holes, 20 + taken, 1, 1)) ++taken;
+  EXPECT_LE(taken, kChunkBlocks);
+  EXPECT_TRUE(write(holes, 10, 1, 2));
+  EXPECT_EQ(write(holes, 9, 2, 3).error(), Errc::kNoSpace);
+  expect_contents(holes, 10, 1, 2);
+}
+
+TEST_P(SpaceTest, FileIsRewrittenUntilFourTimesTheDiskIsWritten) {
+  const std::uint64_t disk = available(), blocks = disk / 4;
+  const InodeNo file = create("a");
+  std::uint64_t version = 0;
+  for (std::uint64_t written = 0; written < 4 * disk && !HasFailure(); written += blocks) {
+    fill(file, blocks, ++version);
+  }
+  const auto synced = volume_->fsync(file, nullptr, false);
+  ASSERT_TRUE(synced) << describe(synced.error());
+  expect_contents(file, 0, blocks, version);
+}
+
+TEST_P(SpaceTest, BlocksOfAFullDiskAreRewrittenAtRandom) {
+  constexpr std::uint64_t kFiles = 4;
+  const std::uint64_t blocks = available() * 9 / 10 / kFiles;
+  std::vector<InodeNo> files;
+  for (std::uint64_t i = 0; i < kFiles; ++i) {
+    files.push_back(create("f" + std::to_string(i)));
+    fill(files.back(), blocks, 0);
+  }
+  std::mt19937_64 random(3);
+  std::vector<std::uint64_t> versions(kFiles * blocks);
+  for (std::uint64_t i = 1; i <= 2 * versions.size(); ++i) {
+    const std::uint64_t at = random() % versions.size();
+    const auto written = write(files[at / blocks], at % blocks, 1, i);
+    ASSERT_TRUE(written) << "overwrite " << i << ": " << describe(written.error());
+    versions[at] = i;
+  }
+  const auto synced = volume_->sync();
+  ASSERT_TRUE(synced) << describe(synced.error());
+  for (std::uint64_t at = 0; at < versions.size(); ++at) {
+    expect_contents(files[at / blocks], at % blocks, 1, versions[at]);
+  }
+}
+
+TEST_P(SpaceTest, DiskIsFilledAndEmptiedFiftyTimes) {
+  const std::uint64_t blocks = available() * 98 / 100;
+  for (std::uint64_t round = 0; round < 50 && !HasFailure(); ++round) {
+    const InodeNo large = create("large"), small = create("small");
+    fill(large, blocks - blocks / 8, round);
+    fill(small, blocks / 8, round);
+    if (round % 10 == 9) {
+      const auto synced = volume_->fsync(small, nullptr, false);
+      ASSERT_TRUE(synced) << describe(synced.error());
+      expect_contents(small, 0, blocks / 8, round);
+    }
+    remove("large", large);
+    remove("small", small);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, SpaceTest,
+                         testing::Values(Setting{"replayed", 64, 128, false},
+                                         Setting{"replayed_small_bands", 128, 48, false},
+                                         Setting{"threads", 80, 128, true}),
+                         [](const auto& setting) { return std::string(setting.param.name); });
+
+}  // namespace
+}  // namespace lazyfs::fs
