@@ -64,9 +64,16 @@ Result<EntryChanges::Bucket*> EntryChanges::bucket_of(InodeNo directory, std::st
   return &buckets_.back();
 }
 
+Result<std::optional<DentryRecord>> EntryChanges::find(InodeNo directory, std::string_view name) {
+  ASSIGN_OR_RETURN(const Bucket* bucket, bucket_of(directory, name));
+  const auto found = std::ranges::find(bucket->entries, name, &DentryRecord::name);
+  if (found == bucket->entries.end()) return std::nullopt;
+  return *found;
+}
+
 Result<> EntryChanges::add(InodeNo directory, InodeRecord& record, std::string_view name,
                            InodeNo inode, std::uint8_t type) {
-  ASSIGN_OR_RETURN(Bucket* bucket, bucket_of(directory, name));
+  ASSIGN_OR_RETURN(Bucket * bucket, bucket_of(directory, name));
   bucket->entries.push_back({inode, record.next_cookie, type, std::string(name)});
   if (encode(std::span(bucket->entries)).size() > meta::kMaxValueBytes) {
     return fail(Errc::kNoSpace);  // more names with one 64-bit hash than an item holds
@@ -79,7 +86,7 @@ Result<> EntryChanges::add(InodeNo directory, InodeRecord& record, std::string_v
 }
 
 Result<> EntryChanges::remove(InodeNo directory, InodeRecord& record, std::string_view name) {
-  ASSIGN_OR_RETURN(Bucket* bucket, bucket_of(directory, name));
+  ASSIGN_OR_RETURN(Bucket * bucket, bucket_of(directory, name));
   const auto found = std::ranges::find(bucket->entries, name, &DentryRecord::name);
   if (found == bucket->entries.end()) return fail(Errc::kNotFound);
   seq_erases_.push_back(key_of(directory, Kind::kDentrySeq, found->cookie));
@@ -91,7 +98,7 @@ Result<> EntryChanges::remove(InodeNo directory, InodeRecord& record, std::strin
 
 Result<> EntryChanges::repoint(InodeNo directory, std::string_view name, InodeNo inode,
                                std::uint8_t type) {
-  ASSIGN_OR_RETURN(Bucket* bucket, bucket_of(directory, name));
+  ASSIGN_OR_RETURN(Bucket * bucket, bucket_of(directory, name));
   const auto found = std::ranges::find(bucket->entries, name, &DentryRecord::name);
   if (found == bucket->entries.end()) return fail(Errc::kNotFound);
   found->inode = inode;
@@ -182,7 +189,8 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   ASSIGN_OR_RETURN(const InodeRef directory, get_directory(parent));
   WriterLock lock(directory->mu);
   if (directory->gone || directory->record.links == 0) return fail(Errc::kNotFound);
-  ASSIGN_OR_RETURN(const auto existing, find(parent, name));
+  EntryChanges changes(store_, seed_);
+  ASSIGN_OR_RETURN(const auto existing, changes.find(parent, name));
   if (existing) return fail(Errc::kExists);
 
   InodeRecord directory_record = directory->record;
@@ -201,7 +209,6 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   touch_content(directory_record, now);
 
   ASSIGN_OR_RETURN(const InodeNo number, numbers_.take());
-  EntryChanges changes(store_, seed_);
   TRY(changes.add(parent, directory_record, name, number, type_of(record)));
   meta::Batch batch;
   put_inode(batch, number, record);
@@ -223,7 +230,8 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
   if (directory->gone || directory->record.links == 0) return fail(Errc::kNotFound);
   if (inode->gone || inode->record.links == 0) return fail(Errc::kNotFound);
   if (inode->record.links >= kMaxLinks) return fail(Errc::kTooManyLinks);
-  ASSIGN_OR_RETURN(const auto existing, find(parent, name));
+  EntryChanges changes(store_, seed_);
+  ASSIGN_OR_RETURN(const auto existing, changes.find(parent, name));
   if (existing) return fail(Errc::kExists);
 
   InodeRecord directory_record = directory->record, record = inode->record;
@@ -231,7 +239,6 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
   touch_content(directory_record, now);
   record.change = now;
   ++record.links;
-  EntryChanges changes(store_, seed_);
   TRY(changes.add(parent, directory_record, name, number, type_of(record)));
   meta::Batch batch;
   put_inode(batch, number, for_tree(*inode, record));
@@ -261,15 +268,18 @@ Result<> Directories::remove_name(InodeNo parent, std::string_view name, bool di
     ASSIGN_OR_RETURN(const InodeRef child, inodes_.get(entry.inode));
     if (child == from) return fail(Errc::kItemBad);
     InodeLocks locks{from.get(), child.get()};
-    ASSIGN_OR_RETURN(const auto still, find(parent, name));
+    EntryChanges changes(store_, seed_);
+    ASSIGN_OR_RETURN(const auto still, changes.find(parent, name));
     if (!still) return fail(Errc::kNotFound);
-    if (still->inode == entry.inode) return remove_locked(*from, *child, name, directory);
+    if (still->inode == entry.inode) {
+      return remove_locked(*from, *child, name, directory, changes);
+    }
   }
   return fail(Errc::kNotFound);
 }
 
 Result<> Directories::remove_locked(Inode& parent, Inode& child, std::string_view name,
-                                    bool directory) {
+                                    bool directory, EntryChanges& changes) {
   if (directory && !is_directory(child.record)) return fail(Errc::kNotDirectory);
   if (!directory && is_directory(child.record)) return fail(Errc::kIsDirectory);
   if (directory && child.record.entries > 0) return fail(Errc::kNotEmpty);
@@ -285,7 +295,6 @@ Result<> Directories::remove_locked(Inode& parent, Inode& child, std::string_vie
     if (child_record.links == 0) return fail(Errc::kItemBad);
     --child_record.links;
   }
-  EntryChanges changes(store_, seed_);
   TRY(changes.remove(parent.no, parent_record, name));
   meta::Batch batch;
   changes.put_into(batch);
@@ -301,11 +310,11 @@ Result<> Directories::remove_locked(Inode& parent, Inode& child, std::string_vie
 // ---- Renaming -----------------------------------------------------------------------------------
 
 struct Directories::Move {
-  InodeRef from, to;               // the two directories; may be one
+  InodeRef from, to;  // the two directories; may be one
   std::string_view from_name, to_name;
-  DentryRecord moved;              // the entry that moves
+  DentryRecord moved;                  // the entry that moves
   std::optional<DentryRecord> target;  // what has the new name
-  InodeRef child, victim;          // their inodes; victim may be null
+  InodeRef child, victim;              // their inodes; victim may be null
 
   // Working copies; to_record is unused when both directories are one.
   InodeRecord from_record, to_record, child_record, victim_record;
@@ -352,8 +361,8 @@ Result<> Directories::rename(InodeNo from_parent, std::string_view from_name, In
 
 // False when the names have changed since they were looked up.
 Result<bool> Directories::try_rename(Move& move, Volume::RenameFlags flags) {
-  const bool moves_directory = move.moved.type == (S_IFDIR >> 12) ||
-                               (move.target && move.target->type == (S_IFDIR >> 12));
+  const bool moves_directory =
+      move.moved.type == (S_IFDIR >> 12) || (move.target && move.target->type == (S_IFDIR >> 12));
   std::optional<MutexLock> one_move;
   if (moves_directory && !(move.from == move.to)) {
     one_move.emplace(move_mu_);
@@ -367,8 +376,9 @@ Result<bool> Directories::try_rename(Move& move, Volume::RenameFlags flags) {
   if (move.child == move.to) return fail(Errc::kCrossDirectoryLoop);
 
   InodeLocks locks{move.from.get(), move.to.get(), move.child.get(), move.victim.get()};
-  ASSIGN_OR_RETURN(const auto moved, find(move.from->no, move.from_name));
-  ASSIGN_OR_RETURN(const auto target, find(move.to->no, move.to_name));
+  EntryChanges changes(store_, seed_);
+  ASSIGN_OR_RETURN(const auto moved, changes.find(move.from->no, move.from_name));
+  ASSIGN_OR_RETURN(const auto target, changes.find(move.to->no, move.to_name));
   if (moved != move.moved || target != move.target) return false;
   if (move.to->gone || move.to->record.links == 0) return fail(Errc::kNotFound);
   if (move.child == move.victim) return true;  // two names of one inode: nothing happens
@@ -378,18 +388,17 @@ Result<bool> Directories::try_rename(Move& move, Volume::RenameFlags flags) {
   move.child_record = move.child->record;
   if (move.victim) move.victim_record = move.victim->record;
   if (flags.exchange) {
-    TRY(exchange_locked(move));
+    TRY(exchange_locked(move, changes));
   } else {
-    TRY(rename_locked(move));
+    TRY(rename_locked(move, changes));
   }
   return true;
 }
 
-Result<> Directories::rename_locked(Move& move) {
+Result<> Directories::rename_locked(Move& move, EntryChanges& changes) {
   InodeRecord& to_record = move.to_record_ref();
   const bool directory = is_directory(move.child_record);
   const Timestamp now = clock_.now();
-  EntryChanges changes(store_, seed_);
   meta::Batch batch;
   if (move.victim) {
     const bool over_directory = is_directory(move.victim_record);
@@ -427,10 +436,9 @@ Result<> Directories::rename_locked(Move& move) {
   return ok();
 }
 
-Result<> Directories::exchange_locked(Move& move) {
+Result<> Directories::exchange_locked(Move& move, EntryChanges& changes) {
   InodeRecord& to_record = move.to_record_ref();
   const Timestamp now = clock_.now();
-  EntryChanges changes(store_, seed_);
   TRY(changes.repoint(move.from->no, move.from_name, move.victim->no, move.target->type));
   TRY(changes.repoint(move.to->no, move.to_name, move.child->no, move.moved.type));
   if (!(move.from == move.to)) {

@@ -18,12 +18,15 @@
 
 namespace lazyfs::fs {
 
-// Changes of entries that belong to one batch. It keeps the name items that it has touched, so that
-// two changes which meet in one item see each other. The directories' exclusive locks must be held.
+// Changes of entries that belong to one batch. It keeps the name items that it has looked at, so
+// that two changes which meet in one item see each other, and each is read once. The directories'
+// exclusive locks must be held.
 class EntryChanges {
  public:
   EntryChanges(meta::Store& store, std::uint64_t seed) : store_(store), seed_(seed) {}
 
+  // The entry as it is now.
+  Result<std::optional<DentryRecord>> find(InodeNo directory, std::string_view name);
   // Adds an entry with the directory's next cookie and counts it in `record`.
   Result<> add(InodeNo directory, InodeRecord& record, std::string_view name, InodeNo inode,
                std::uint8_t type);
@@ -42,7 +45,7 @@ class EntryChanges {
 
   meta::Store& store_;
   const std::uint64_t seed_;
-  std::vector<Bucket> buckets_;                                    // a handful
+  std::vector<Bucket> buckets_;  // a handful
   std::vector<std::pair<meta::Key, std::vector<std::byte>>> seq_puts_;
   std::vector<meta::Key> seq_erases_;
 };
@@ -76,11 +79,12 @@ class Directories {
   Result<InodeRef> get_directory(InodeNo number);
   Result<DentryRecord> find_existing(Inode& directory, std::string_view name);
   Result<> remove_name(InodeNo parent, std::string_view name, bool directory);
-  Result<> remove_locked(Inode& parent, Inode& child, std::string_view name, bool directory);
+  Result<> remove_locked(Inode& parent, Inode& child, std::string_view name, bool directory,
+                         EntryChanges& changes);
   Result<> check_no_loop(InodeNo moved, InodeNo new_parent);
   Result<bool> try_rename(Move& move, Volume::RenameFlags flags);
-  Result<> rename_locked(Move& move);
-  Result<> exchange_locked(Move& move);
+  Result<> rename_locked(Move& move, EntryChanges& changes);
+  Result<> exchange_locked(Move& move, EntryChanges& changes);
 
   meta::Store& store_;
   InodeTable& inodes_;

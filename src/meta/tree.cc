@@ -101,32 +101,44 @@ Found<std::optional<Key>> Tree::scan_leaf(Key first, Key last, std::size_t max_i
 }
 
 bool Tree::apply(std::span<const Change> changes) {
-  return std::ranges::all_of(changes, [this](const Change& change) {
-    return change.kind == Batch::Change::kErase ? erase(change.key)
-                                                : put(change.key, change.result());
-  });
+  std::size_t i = 0;
+  for (Group& group : groups_) {
+    for (; i < group.end; ++i) {
+      if (shape_ == planned_shape_) {
+        make(group.path, changes[i]);
+      } else {
+        auto path = descend(changes[i].key);
+        if (!path) return false;
+        make(*path, changes[i]);
+      }
+    }
+  }
+  return true;
 }
 
-bool Tree::put(Key key, std::span<const std::byte> value) {
-  auto path = descend(key);
-  if (!path) return false;
-  Node& leaf = path->at(path->leaf);
+// `path` leads to the change's leaf.
+void Tree::make(Path& path, const Change& change) {
+  if (change.kind == Batch::Change::kErase) {
+    erase(path, change.key);
+  } else {
+    put(path, change.key, change.result());
+  }
+}
+
+void Tree::put(Path& path, Key key, std::span<const std::byte> value) {
+  Node& leaf = path.at(path.leaf);
   const ConstNodePage page = leaf.page();
   const unsigned i = page.lower_bound(key);
-  if (!page.has(i, key)) {
-    insert(*path, path->leaf, i, key, value);
-    return true;
-  }
+  if (!page.has(i, key)) return insert(path, path.leaf, i, key, value);
   const auto old = page.value(i);
-  if (std::ranges::equal(old, value)) return true;
+  if (std::ranges::equal(old, value)) return;
   NodePage to = cache_.make_dirty(leaf);
   if (value.size() <= old.size() || value.size() - old.size() <= to.free_bytes()) {
     to.replace(i, value);
   } else {
     to.erase(i);
-    insert(*path, path->leaf, i, key, value);
+    insert(path, path.leaf, i, key, value);
   }
-  return true;
 }
 
 void Tree::insert(Path& path, unsigned depth, unsigned i, Key key,
@@ -182,6 +194,7 @@ Cut choose_cut(const Node& node, unsigned i, std::size_t room) {
 
 void Tree::split(Path& path, unsigned depth, unsigned i, Key key,
                  std::span<const std::byte> value) {
+  ++shape_;
   if (depth == 0) {
     grow(path);
     depth = 1;
@@ -224,28 +237,26 @@ void Tree::grow(Path& path) {
   path.steps[1].node = &child;
 }
 
-bool Tree::erase(Key key) {
-  auto path = descend(key);
-  if (!path) return false;
-  Node& leaf = path->at(path->leaf);
+void Tree::erase(Path& path, Key key) {
+  Node& leaf = path.at(path.leaf);
   const unsigned i = leaf.page().lower_bound(key);
-  if (!leaf.page().has(i, key)) return true;
+  if (!leaf.page().has(i, key)) return;
   NodePage page = cache_.make_dirty(leaf);
   page.erase(i);
   leaf.next_insert = 0;
-  if (path->leaf == 0) return true;
+  if (path.leaf == 0) return;
   if (page.count() == 0) {
-    remove_child(*path, path->leaf);  // T4
+    remove_child(path, path.leaf);  // T4
   } else {
-    merge_if_small(*path, path->leaf);
+    merge_if_small(path, path.leaf);
   }
   shrink();
-  return true;
 }
 
 // Frees the node at `depth`, which is empty or has given away its items, and its parent's item for
 // it.
 void Tree::remove_child(Path& path, unsigned depth) {
+  ++shape_;
   cache_.free_node(path.at(depth));
   Node& parent = path.at(depth - 1);
   NodePage page = cache_.make_dirty(parent);
@@ -300,6 +311,7 @@ void Tree::shrink() {
     if (top.page().is_leaf() || top.page().count() != 1) return;
     Node* child = cache_.find(top.page().child(0));
     if (child == nullptr || child->page().level() + 1 != top.page().level()) return;
+    ++shape_;
     cache_.make_dirty(top).copy_content(child->page(), child->image);
     top.next_insert = 0;
     cache_.free_node(*child);

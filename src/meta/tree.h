@@ -89,6 +89,12 @@ class Tree {
   struct LeafGroup {
     std::size_t growth_bytes = 0, puts = 0, erased_bytes = 0;
   };
+  // Neighbouring changes of one leaf, as the last plan() found them.
+  struct Group {
+    Path path;
+    LeafGroup leaf;
+    std::size_t end = 0;  // index of the first change behind them
+  };
 
   Node& root() const;
   // To the leaf whose range holds `key`; with `below`, to the one that holds the last key before
@@ -101,8 +107,9 @@ class Tree {
                    Estimate& e);
   void count(Node& node, Estimate& e);
 
-  bool put(Key key, std::span<const std::byte> value);
-  bool erase(Key key);
+  void make(Path& path, const Change& change);
+  void put(Path& path, Key key, std::span<const std::byte> value);
+  void erase(Path& path, Key key);
   void insert(Path& path, unsigned depth, unsigned i, Key key, std::span<const std::byte> value);
   void split(Path& path, unsigned depth, unsigned i, Key key, std::span<const std::byte> value);
   void grow(Path& path);
@@ -113,6 +120,9 @@ class Tree {
 
   NodeCache& cache_;
   std::uint32_t plan_mark_ = 0;
+  std::vector<Group> groups_;
+  // +1 whenever a path that was found before may lead elsewhere.
+  std::uint64_t shape_ = 0, planned_shape_ = 0;
 };
 
 }  // namespace lazyfs::meta

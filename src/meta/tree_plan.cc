@@ -82,11 +82,8 @@ void Tree::count_group(const Path& path, const LeafGroup& group, std::uint64_t m
 Found<Estimate> Tree::plan(std::span<Change> changes) {
   if (root().page().level() >= kMaxLevel) return std::unexpected(Miss{});  // no honest tree
   ++plan_mark_;
-  struct Group {
-    Path path;
-    LeafGroup leaf;
-  };
-  std::vector<Group> groups;
+  groups_.clear();
+  planned_shape_ = shape_;
   std::uint64_t made_at_most = 0;
   for (std::size_t begin = 0; begin < changes.size();) {
     const auto path = descend(changes[begin].key);
@@ -99,11 +96,11 @@ Found<Estimate> Tree::plan(std::span<Change> changes) {
     if (leaf->growth_bytes > path->at(path->leaf).page().free_bytes()) {
       made_at_most += splits_at_most(leaf->growth_bytes, leaf->puts);
     }
-    groups.push_back({*path, *leaf});
+    groups_.push_back({*path, *leaf, end});
     begin = end;
   }
   Estimate e;
-  for (const Group& group : groups) count_group(group.path, group.leaf, made_at_most, e);
+  for (const Group& group : groups_) count_group(group.path, group.leaf, made_at_most, e);
   e.dirty += e.made;
   return e;
 }
