@@ -79,6 +79,7 @@ class MountedVolume final : public Volume {
   Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
   Result<SpaceReport> space() override;
   Result<> collect_garbage() override;
+  Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) override;
   std::string stats_json() override;
   void tick() override;
   void shut_down() override;

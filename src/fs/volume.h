@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,22 @@ struct OpenFile;
 struct Created {
   Attributes attributes;
   OpenFile* file = nullptr;
+};
+
+// Where a scrub goes on: an inode, and a block of its file.
+struct ScrubPlace {
+  std::uint64_t inode = 1;
+  std::uint64_t file_block = 0;
+};
+struct Damage {
+  InodeNo inode;
+  std::uint64_t offset = 0;  // in the file, of the damaged block
+  Errc why = Errc::kDataChecksumBad;
+};
+struct ScrubStep {
+  std::optional<ScrubPlace> next;  // nothing: all has been read
+  std::uint64_t blocks = 0;        // that were read
+  std::vector<Damage> damaged;
 };
 
 // Thread-safe. Every call that names an inode requires that the caller holds a lookup on it
@@ -123,6 +140,10 @@ class Volume {
   virtual Result<SpaceReport> space() = 0;
   // Cleans until nothing is left that pays.
   virtual Result<> collect_garbage() = 0;
+  // Reads some megabytes of file contents from the device, and verifies their checksums: from
+  // `from` on, in the order of inode numbers. What cannot be read is named, and is no error. A step
+  // ends when it has read enough, or found `max_damaged` bad blocks. Files may change meanwhile.
+  virtual Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) = 0;
   // Every counter and state, as a JSON object (the keys are INTERFACE: see docs/stats.md).
   virtual std::string stats_json() = 0;
   // Does the background's due work now, on the caller's thread (for mounts without threads).

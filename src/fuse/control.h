@@ -33,6 +33,33 @@ inline constexpr unsigned long kCollectGarbageRequest = _IO(0xED, 2);       // r
 // As syncfs(2) does, which the kernel does not pass on from mounts of image files, nor, before
 // Linux 6.18, from others. Anybody.
 inline constexpr unsigned long kSyncRequest = _IO(0xED, 3);
+// One step of reading all file contents and verifying them; root only.
+//
+//   offset size field
+//        0    8 inode       where to go on; 0 from the daemon: that was all. Begin with 1, 0
+//        8    8 file_block
+//       16    8 blocks      out: that this step has read
+//       24    4 damaged     out: entries of `found`
+//       28    4 reserved    0
+//       32    - found
+struct ScrubPiece {
+  struct Found {
+    std::uint64_t inode = 0;
+    std::uint64_t offset = 0;       // in the file, of the damaged block
+    std::uint32_t is_checksum = 0;  // 1: it was read, but is not what was written; 0: not read
+    std::uint32_t reserved = 0;
+  };
+  static constexpr std::uint32_t kMaxFound = 256;
+  std::uint64_t inode = 1;
+  std::uint64_t file_block = 0;
+  std::uint64_t blocks = 0;
+  std::uint32_t damaged = 0;
+  std::uint32_t reserved = 0;
+  Found found[kMaxFound] = {};
+};
+static_assert(sizeof(ScrubPiece) == 32 + 24 * ScrubPiece::kMaxFound);
+inline constexpr unsigned long kScrubRequest = _IOWR(0xED, 4, ScrubPiece);
+
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

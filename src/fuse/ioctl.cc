@@ -65,6 +65,27 @@ void collect_garbage(fuse_req_t req) {
   fuse_reply_ioctl(req, 0, nullptr, 0);
 }
 
+void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  ScrubPiece piece;
+  if (in_size < sizeof piece || out_size < sizeof piece) return reply_error(req, Errc::kInvalid);
+  std::memcpy(&piece, in, sizeof piece);
+  const auto step = call(req, Operation::ioctl, [&](fs::Volume& volume) {
+    return volume.scrub({piece.inode, piece.file_block}, ScrubPiece::kMaxFound);
+  });
+  if (!step) return reply_error(req, step.error());
+  piece.inode = step->next ? step->next->inode : 0;
+  piece.file_block = step->next ? step->next->file_block : 0;
+  piece.blocks = step->blocks;
+  piece.damaged = 0;
+  for (const fs::Damage& damage : step->damaged) {
+    if (piece.damaged == ScrubPiece::kMaxFound) break;
+    piece.found[piece.damaged++] = {damage.inode.value, damage.offset,
+                                    damage.why == Errc::kDataChecksumBad ? 1u : 0u, 0};
+  }
+  fuse_reply_ioctl(req, 0, &piece, sizeof piece);
+}
+
 void sync_all(fuse_req_t req) {
   const auto done = call(req, Operation::syncfs, [](fs::Volume& volume) { return volume.sync(); });
   if (!done) return reply_error(req, done.error());
@@ -77,6 +98,7 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
            const void* in, std::size_t in_size, std::size_t out_size) {
   if (command == kStatsRequest) return send_stats(req, in, in_size, out_size);
   if (command == kCollectGarbageRequest) return collect_garbage(req);
+  if (command == kScrubRequest) return scrub(req, in, in_size, out_size);
   if (command == kSyncRequest) return sync_all(req);
   if (command == kShutDownRequest) return shut_down(req, argument);
   fuse_reply_err(req, ENOTTY);

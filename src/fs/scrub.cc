@@ -1,0 +1,96 @@
+// Scrubbing: reading file contents from the device, past every buffer, to find what has rotted
+// (fs/mounted_volume.h).
+#include <algorithm>
+
+#include "base/buffer.h"
+#include "base/log.h"
+#include "fs/extents.h"
+#include "fs/mounted_volume.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr std::size_t kItemsAScan = 512;
+constexpr std::uint64_t kItemsAStep = 64 * kItemsAScan;
+constexpr std::uint64_t kBlocksAStep = 8192;  // 32 MiB: a step is a request, which others wait for
+
+class Scrub {
+ public:
+  Scrub(const Core& core, std::size_t max_damaged)
+      : core_(core),
+        max_damaged_(max_damaged),
+        buffer_(std::size_t{kMaxExtentBlocks} * kBlockBytes) {}
+
+  Result<ScrubStep> run(ScrubPlace from) {
+    meta::Key next = key_of(InodeNo{from.inode}, Kind::kExtent, from.file_block);
+    const meta::Key last{kMaxInode, 255, meta::kMaxOffset};
+    for (std::uint64_t items_read = 0; items_read < kItemsAStep; items_read += kItemsAScan) {
+      ASSIGN_OR_RETURN(const auto items, core_.store.scan(next, last, kItemsAScan));
+      for (const meta::Item& item : items) {
+        if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) continue;
+        if (is_enough()) return stop_at(item.key.owner, item.key.offset);
+        extent(item);
+      }
+      if (items.size() < kItemsAScan) return std::move(step_);
+      next = items.back().key;
+      if (++next.offset == 0) next = key_of(InodeNo{next.owner + 1}, Kind::kInode);
+    }
+    // Only extents are of interest: what lies before those of the next inode is passed over.
+    const bool behind = next.kind > static_cast<std::uint8_t>(Kind::kExtent);
+    const bool before = next.kind < static_cast<std::uint8_t>(Kind::kExtent);
+    return stop_at(behind ? next.owner + 1 : next.owner, behind || before ? 0 : next.offset);
+  }
+
+ private:
+  bool is_enough() const {
+    return step_.blocks >= kBlocksAStep || step_.damaged.size() + kMaxExtentBlocks > max_damaged_;
+  }
+  Result<ScrubStep> stop_at(std::uint64_t inode, std::uint64_t file_block) {
+    step_.next = ScrubPlace{inode, file_block};
+    return std::move(step_);
+  }
+
+  void extent(const meta::Item& item) {
+    const auto extent = decode_extent(item.value);
+    if (!extent || extent->at.band.value >= core_.bands.band_count()) {
+      return report(item, 0, Errc::kItemBad);
+    }
+    const auto pin = core_.bands.pin(extent->at.band);
+    step_.blocks += extent->blocks();
+    const auto all = buffer_.span().first(std::size_t{extent->blocks()} * kBlockBytes);
+    if (data::read_verified(core_.device, extent->at, extent->crcs, all)) return;
+    for (std::uint32_t i = 0; i < extent->blocks(); ++i) {
+      const auto one = data::read_verified(core_.device, {extent->at.band, extent->at.rba + i},
+                                           std::span(extent->crcs).subspan(i, 1),
+                                           buffer_.span().first(kBlockBytes));
+      if (!one) report(item, i, one.error());
+    }
+  }
+
+  // Unless the extent has been moved or cut since it was looked up: then its blocks may hold
+  // something else by now.
+  void report(const meta::Item& item, std::uint32_t block, Errc why) {
+    const auto now = core_.store.get(item.key);
+    const bool same = now && *now && std::ranges::equal(bytes_of(**now), bytes_of(item.value));
+    if (!same) return;
+    const std::uint64_t offset = (item.key.offset + block) * kBlockBytes;
+    log::error("scrub: inode {}, byte {}: {}", item.key.owner, offset, describe(why));
+    if (why == Errc::kDataChecksumBad) ++core_.counters.checksum_errors;
+    step_.damaged.push_back({InodeNo{item.key.owner}, offset, why});
+  }
+
+  const Core& core_;
+  const std::size_t max_damaged_;
+  AlignedBuffer buffer_;
+  ScrubStep step_;
+};
+
+}  // namespace
+
+Result<ScrubStep> MountedVolume::scrub(ScrubPlace from, std::size_t max_damaged) {
+  TRY(check_usable(false));
+  if (from.inode == 0 || from.inode > kMaxInode) return fail(Errc::kInvalid);
+  return Scrub(core_, std::max<std::size_t>(max_damaged, kMaxExtentBlocks)).run(from);
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,122 @@
+// Finding what has rotted, on a mounted volume.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "device/memory.h"
+#include "fs/format.h"
+#include "fs/schema.h"
+#include "fs/volume.h"
+#include "meta/store.h"
+
+namespace lazyfs::fs {
+namespace {
+
+class ScrubTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    auto volume = Volume::mount(*device_, {.background = false});
+    ASSERT_TRUE(volume);
+    volume_ = std::move(*volume);
+  }
+  void TearDown() override { EXPECT_TRUE(volume_->unmount()); }
+
+  InodeNo make(std::string_view name, std::size_t bytes) {
+    const auto made = volume_->create(kRootInode, name, 0644, {});
+    EXPECT_TRUE(made);
+    const std::string text(bytes, name.front());
+    EXPECT_TRUE(volume_->write(made->attributes.inode, 0, std::as_bytes(std::span(text))));
+    volume_->release(made->file);
+    EXPECT_TRUE(volume_->sync());
+    return made->attributes.inode;
+  }
+  // Turns a bit of the file's block over, where it lies now.
+  void rot(InodeNo inode, std::uint64_t block) {
+    const auto store = meta::Store::open(*device_, {.background = false, .read_only = true});
+    ASSERT_TRUE(store);
+    const auto item =
+        (*store)->last_in(key_of(inode, Kind::kExtent), key_of(inode, Kind::kExtent, block));
+    ASSERT_TRUE(item && *item);
+    const auto extent = decode_extent((**item).value);
+    ASSERT_TRUE(extent);
+    const auto skip = static_cast<std::uint32_t>(block - (**item).key.offset);
+    ASSERT_LT(skip, extent->blocks());
+    device_->flip({extent->at.band, extent->at.rba + skip}, 4711);
+  }
+  // All steps: the damage found, as inode -> offsets, and the blocks read.
+  struct Found {
+    std::multimap<std::uint64_t, std::uint64_t> damaged;
+    std::uint64_t blocks = 0, steps = 0;
+  };
+  Found scrub(std::size_t max_damaged = 1000) {
+    Found found;
+    std::optional<ScrubPlace> place = ScrubPlace{};
+    while (place && found.steps < 1000) {
+      const auto step = volume_->scrub(*place, max_damaged);
+      EXPECT_TRUE(step);
+      if (!step) break;
+      for (const Damage& d : step->damaged) found.damaged.emplace(d.inode.value, d.offset);
+      found.blocks += step->blocks;
+      found.steps += 1;
+      place = step->next;
+    }
+    return found;
+  }
+
+  std::unique_ptr<device::MemoryDevice> device_ = device::MemoryDevice::uniform(128, 512);
+  std::unique_ptr<Volume> volume_;
+};
+
+using Damaged = std::multimap<std::uint64_t, std::uint64_t>;
+
+TEST_F(ScrubTest, SoundFilesAreReadOnce) {
+  make("a", 100'000);  // 25 blocks
+  make("b", 5);        // in the tree
+  make("c", 2'000'000);
+  const Found found = scrub();
+  EXPECT_EQ(found.damaged, Damaged{});
+  EXPECT_EQ(found.blocks, 25u + 489u);
+}
+
+TEST_F(ScrubTest, EmptyVolumeIsDoneAtOnce) {
+  const Found found = scrub();
+  EXPECT_EQ(found.steps, 1u);
+  EXPECT_EQ(found.blocks, 0u);
+}
+
+TEST_F(ScrubTest, DamagedBlocksAreNamed) {
+  make("a", 100'000);
+  const InodeNo b = make("b", 2'000'000), c = make("c", 3 * kBlockBytes);
+  rot(b, 0);
+  rot(b, 488);
+  rot(c, 1);
+  const Damaged all{{b.value, 0}, {b.value, 488 * kBlockBytes}, {c.value, kBlockBytes}};
+  EXPECT_EQ(scrub().damaged, all);
+}
+
+TEST_F(ScrubTest, StepsEndAndGoOnWhereTheyEnded) {
+  const InodeNo big = make("b", 80'000'000);  // 19532 blocks: more than two steps
+  for (std::uint64_t block = 0; block < 19532; block += 40) rot(big, block);
+  const Found found = scrub(128);
+  EXPECT_EQ(found.damaged.size(), 489u);
+  EXPECT_EQ(found.blocks, 19532u);
+  EXPECT_GE(found.steps, 3u);
+}
+
+TEST_F(ScrubTest, BlocksThatDiedAreNotRead) {
+  const InodeNo a = make("a", 100'000);
+  rot(a, 3);
+  ASSERT_TRUE(volume_->unlink(kRootInode, "a"));
+  volume_->forget(a, 1);
+  ASSERT_TRUE(volume_->collect_garbage());  // which ends deletions first
+  EXPECT_EQ(scrub().damaged, Damaged{});
+}
+
+TEST_F(ScrubTest, PlaceThatCannotBeIsRefused) {
+  EXPECT_EQ(volume_->scrub({0, 0}, 1000).error(), Errc::kInvalid);
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
