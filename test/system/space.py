@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Is space told truly? Each verb works in an empty mounted filesystem and leaves it empty.
+
+    space.py fill FOLDER             what statfs calls available can be written, and no more; then
+                                     ENOSPC, with everything before intact; a full disk takes
+                                     overwrites; rm works at once and gives the space back
+    space.py rewrite FOLDER          a file of a quarter of the disk, until four disks are written
+    space.py scatter FOLDER SEED     4 KiB at random in files that fill 90 %, as much as they hold
+    space.py refill FOLDER ROUNDS    fills 97 % and deletes it, again and again
+"""
+import errno
+import os
+import random
+import sys
+import time
+
+BLOCK = 4096
+CHUNK = 1 << 20
+
+
+class Wrong(Exception):
+    pass
+
+
+def contents(block, version, blocks=1):
+    return b"".join(b"%016d%016d" % (block + i, version) * (BLOCK // 32) for i in range(blocks))
+
+
+def available(folder):
+    stats = os.statvfs(folder)
+    return stats.f_bavail * stats.f_frsize // BLOCK
+
+
+def write_blocks(fd, block, blocks, version):
+    """As many as there is room for."""
+    data = memoryview(contents(block, version, blocks))
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done:], block * BLOCK + done)
+
+
+def fill(fd, blocks, version, may_end=False):
+    """Returns how many could be written before ENOSPC, at the latest at fsync."""
+    at, step = 0, CHUNK // BLOCK
+    while at < blocks:
+        try:
+            write_blocks(fd, at, min(step, blocks - at), version)
+            at += min(step, blocks - at)
+        except OSError as error:
+            if not may_end or error.errno != errno.ENOSPC:
+                raise Wrong(f"block {at} of {blocks}, version {version}: {error}") from error
+            if step == 1:
+                return at
+            step = 1
+    return at
+
+
+def check(path, versions):
+    with open(path, "rb") as file:
+        for block, version in enumerate(versions):
+            if file.read(BLOCK) != contents(block, version):
+                raise Wrong(f"{path}: block {block} is not version {version}")
+
+
+def near(found, wanted, what):
+    if abs(found - wanted) > wanted // 100:
+        raise Wrong(f"{what}: {found} blocks, expected {wanted} within 1 %")
+
+
+def until_available(folder, wanted):
+    """What the kernel still knows of a removed file ends a moment after rm."""
+    for _ in range(50):
+        if available(folder) >= wanted - wanted // 100:
+            return
+        time.sleep(0.1)
+    near(available(folder), wanted, "available after rm")
+
+
+def verb_fill(folder):
+    before, path = os.path.join(folder, "before"), os.path.join(folder, "all")
+    fd = os.open(before, os.O_RDWR | os.O_CREAT)
+    fill(fd, 300, 1)
+    os.fsync(fd)
+    os.close(fd)
+    for version in range(2, 5):
+        said = available(folder)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT)
+        written = fill(fd, 2 * said, version, may_end=True)
+        os.fsync(fd)
+        near(written, said, "written")
+        if available(folder) > said // 100:
+            raise Wrong(f"{available(folder)} blocks are available after ENOSPC")
+        check(path, [version] * written)
+        check(before, [1] * 300)
+        lots, versions = random.Random(version), [version] * written
+        for i in range(written // 8):
+            block = lots.randrange(written)
+            versions[block] = version + 100 + i
+            write_blocks(fd, block, 1, versions[block])
+        os.fsync(fd)
+        check(path, versions)
+        os.close(fd)
+        os.remove(path)
+        until_available(folder, said)
+    os.remove(before)
+
+
+def verb_rewrite(folder):
+    disk = available(folder)
+    path = os.path.join(folder, "quarter")
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    for version in range(16):
+        fill(fd, disk // 4, version)
+    os.fsync(fd)
+    os.close(fd)
+    check(path, [15] * (disk // 4))
+    os.remove(path)
+
+
+def verb_scatter(folder, seed):
+    lots = random.Random(int(seed))
+    blocks = available(folder) * 9 // 10 // 4
+    paths = [os.path.join(folder, f"f{i}") for i in range(4)]
+    files = [os.open(path, os.O_RDWR | os.O_CREAT) for path in paths]
+    versions = [[0] * blocks for _ in files]
+    for fd in files:
+        fill(fd, blocks, 0)
+    for i in range(1, 4 * blocks + 1):
+        file, block = lots.randrange(4), lots.randrange(blocks)
+        versions[file][block] = i
+        try:
+            write_blocks(files[file], block, 1, i)
+        except OSError as error:
+            raise Wrong(f"overwrite {i}: {error}") from error
+    for fd in files:
+        os.fsync(fd)
+        os.close(fd)
+    for path, expected in zip(paths, versions):
+        check(path, expected)
+        os.remove(path)
+
+
+def verb_refill(folder, rounds):
+    blocks = available(folder) * 97 // 100
+    path = os.path.join(folder, "large")
+    for version in range(int(rounds)):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT)
+        fill(fd, blocks, version)
+        if version % 5 == 4:
+            os.fsync(fd)
+            check(path, [version] * blocks)
+        os.close(fd)
+        os.remove(path)
+
+
+def main(arguments):
+    verbs = {"fill": verb_fill, "rewrite": verb_rewrite, "scatter": verb_scatter,
+             "refill": verb_refill}
+    if len(arguments) < 2 or arguments[0] not in verbs:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        verbs[arguments[0]](*arguments[1:])
+    except Wrong as wrong:
+        print(f"space.py {arguments[0]}: {wrong}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

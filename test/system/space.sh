@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Space is told truly: what statfs calls available can be written, and no program is refused room
+# that there is, however it deletes and overwrites.
+#   space.sh [SIZE OF THE DISK [ROUNDS OF FILLING AND DELETING]]     (40M, 5)
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+size=${1:-40M}
+rounds=${2:-5}
+start_test
+new_seed
+
+work() {
+  say "$*"
+  python3 "$HERE/space.py" "$1" "$MNT" "${@:2}" || fail "$*"
+}
+
+# round OPTIONS BAND_SIZE
+round() {
+  say "mounted with ${1:-no options}, bands of $2"
+  new_fs "$size" --band-size "$2"
+  mount_fs "$1"
+  # With the kernel's cache a write that has no room is accepted, and the error comes later.
+  [[ $1 == writeback ]] || work fill
+  work rewrite
+  work scatter "$SEED"
+  work refill "$rounds"
+  unmount_fs
+  fsck_fs --data
+}
+
+round "" 256K
+round writeback 256K
