@@ -11,9 +11,11 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kPieceBlocks = 64;
-// Each crash leaves at most one torn block behind the last whole record, so the newest record is
-// found at once. Only a band that holds no superblock at all is read this far.
-constexpr std::uint32_t kSearchBlocks = 4096;
+// A band is begun anew behind so many records, so that all of them can be looked at. All of them
+// must be: behind the newest one may lie what a crash has left of an append, and that may be a
+// whole record of an earlier life of the band.
+constexpr std::uint32_t kMaxRecords = 256;
+constexpr std::uint32_t kSearchBlocks = 4096;  // bands once went on to their end
 
 struct Search {
   std::optional<Superblock> newest;
@@ -35,15 +37,16 @@ void search_piece(device::Device& device, BandId band, std::uint32_t begin, std:
   AlignedBuffer buffer(std::size_t{end - begin} * kBlockBytes);
   if (auto read = device.read({band, begin}, buffer.span()); !read) {
     if (end - begin == 1) return note(search, read.error());
-    for (std::uint32_t rba = end; rba > begin && !search.newest; --rba) {
+    for (std::uint32_t rba = end; rba > begin; --rba) {
       search_piece(device, band, rba - 1, rba, search);
     }
     return;
   }
-  for (std::uint32_t i = end - begin; i > 0 && !search.newest; --i) {
+  for (std::uint32_t i = end - begin; i > 0; --i) {
     const auto block = buffer.span().subspan(std::size_t{i - 1} * kBlockBytes).first<kBlockBytes>();
     if (auto record = decode_superblock(block)) {
-      search.newest = std::move(*record);
+      const bool is_newer = !search.newest || record->sequence > search.newest->sequence;
+      if (is_newer) search.newest = std::move(*record);
     } else {
       note(search, record.error());
     }
@@ -58,7 +61,7 @@ Search search_band(device::Device& device, BandId band) {
     return search;
   }
   const std::uint32_t stop = *write_pointer - std::min(*write_pointer, kSearchBlocks);
-  for (std::uint32_t end = *write_pointer; end > stop && !search.newest;) {
+  for (std::uint32_t end = *write_pointer; end > stop;) {
     const std::uint32_t begin = end - std::min(end - stop, kPieceBlocks);
     search_piece(device, band, begin, end, search);
     end = begin;
@@ -137,7 +140,7 @@ Result<> SuperblockLog::write(Superblock next) {
 Result<> SuperblockLog::write_to(std::size_t index, const Superblock& record) {
   const BandId band = record.super_bands[index];
   ASSIGN_OR_RETURN(std::uint32_t at, device_.write_pointer(band));
-  if (at >= device_.geometry().blocks_of(band)) {
+  if (at >= std::min(device_.geometry().blocks_of(band), kMaxRecords)) {
     if (!intact_[1 - index]) return fail(Errc::kSuperblockBad);  // S2
     intact_[index] = false;
     TRY(device_.reset(band));

@@ -179,6 +179,23 @@ TEST_F(DamageTest, ADamagedBlockOfOneSuperBandCostsNothing) {
   }
 }
 
+// What a crash leaves of an append may be what lay there in the band's life before: a whole record,
+// and an old one.
+TEST_F(DamageTest, ARecordOfAnEarlierLifeBehindTheNewestCostsNothing) {
+  fill(20);
+  AlignedBuffer old(kBlockBytes);
+  ASSERT_TRUE(device.read({BandId{0}, 0}, old.span()));
+  const Superblock newest = *read_superblock(device);
+  for (const BandId band : {BandId{0}, BandId{1}}) {
+    ASSERT_TRUE(device.append({band, *device.write_pointer(band)}, old.span()));
+    ASSERT_TRUE(device.append({band, *device.write_pointer(band)}, old.span()));
+  }
+  EXPECT_EQ(*read_superblock(device), newest);
+  auto store = open();
+  ASSERT_TRUE(store) << describe(store.error());
+  EXPECT_EQ(contents_of(**store).size(), 20u);
+}
+
 TEST_F(DamageTest, ADamagedBandHeaderCostsNothing) {
   fill(60);
   const auto headers = blocks_with("LZBH");
