@@ -162,9 +162,21 @@ Result<> WriteBack::record(Member& member, Part& part, std::span<const Segment> 
   while (!done && done.error() == Errc::kLogFull && !core_.store.failed() && make_room_()) {
     done = record_at_once(member, part, segments);
   }
-  if (done || done.error() != Errc::kBatchTooLarge || segments.size() == 1) return done;
-  TRY(record(member, part, segments.first(segments.size() / 2)));
-  return record(member, part, segments.subspan(segments.size() / 2));
+  if (done || done.error() != Errc::kBatchTooLarge) return done;
+  if (segments.size() > 1) {
+    TRY(record(member, part, segments.first(segments.size() / 2)));
+    return record(member, part, segments.subspan(segments.size() / 2));
+  }
+  // One that replaces blocks in many bands changes a node or two for each of these.
+  const Segment& whole = segments.front();
+  const std::size_t half = whole.crcs.size() / 2;
+  if (half == 0) return done;
+  const Segment first{whole.file_block, whole.at, whole.crcs.first(half)};
+  const Segment second{whole.file_block + half,
+                       {whole.at.band, whole.at.rba + static_cast<std::uint32_t>(half)},
+                       whole.crcs.subspan(half)};
+  TRY(record(member, part, std::span(&first, 1)));
+  return record(member, part, std::span(&second, 1));
 }
 
 // The size that the tree may show once `blocks` more of the part are recorded, the last one before
