@@ -74,6 +74,7 @@ namespace lazyfs {
   X(kAccessDenied, EACCES, "permission denied")                                                  \
   X(kFileTooBig, EFBIG, "file would be larger than allowed")                                     \
   X(kStale, ESTALE, "the inode does not exist any more")                                         \
+  X(kNoSuchRange, ENXIO, "no data or hole lies there or behind")                                 \
   X(kNoAttribute, ENODATA, "no such extended attribute")                                         \
   X(kAttributeTooBig, E2BIG, "extended attribute is too large")                                  \
   X(kBufferTooSmall, ERANGE, "buffer is too small for the value")                                \

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 
@@ -109,11 +110,15 @@ void WriteBuffer::abort_writing() {
 }
 
 std::size_t WriteBuffer::drop_from(std::uint64_t block) {
+  return drop_range(block, std::numeric_limits<std::uint64_t>::max());
+}
+
+std::size_t WriteBuffer::drop_range(std::uint64_t first, std::uint64_t end) {
   CHECK(writing_.empty());
-  const auto from = dirty_.lower_bound(block);
+  const auto from = dirty_.lower_bound(first), to = dirty_.lower_bound(end);
   std::size_t count = 0;
-  for (auto at = from; at != dirty_.end(); ++at, ++count) pool_.give_back(at->second);
-  dirty_.erase(from, dirty_.end());
+  for (auto at = from; at != to; ++at, ++count) pool_.give_back(at->second);
+  dirty_.erase(from, to);
   return count;
 }
 
@@ -146,6 +151,15 @@ std::vector<WriteBuffer::Run> WriteBuffer::runs(std::size_t at_most) const {
 std::optional<std::uint64_t> WriteBuffer::first_dirty() const {
   if (dirty_.empty()) return std::nullopt;
   return dirty_.begin()->first;
+}
+
+std::optional<std::uint64_t> WriteBuffer::first_from(std::uint64_t block) const {
+  std::optional<std::uint64_t> first;
+  for (const Pages* pages : {&dirty_, &writing_}) {
+    const auto at = pages->lower_bound(block);
+    if (at != pages->end() && (!first || at->first < *first)) first = at->first;
+  }
+  return first;
 }
 
 }  // namespace lazyfs::data

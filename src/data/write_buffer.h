@@ -55,8 +55,10 @@ class WriteBuffer {
   void abort_writing();   // it is not: back to dirty, unless overwritten since
   bool writing() const { return !writing_.empty(); }
 
-  // Forgets dirty blocks from `block` on. Returns how many. Requires that nothing is being written.
+  // Forgets dirty blocks from `block` on, or in [first, end). Returns how many. Requires that
+  // nothing is being written.
   std::size_t drop_from(std::uint64_t block);
+  std::size_t drop_range(std::uint64_t first, std::uint64_t end);
   // Sets the bytes of a dirty block from `from` on to zero.
   void zero_tail(std::uint64_t block, std::size_t from);
 
@@ -72,6 +74,8 @@ class WriteBuffer {
   bool clean() const { return dirty_.empty() && writing_.empty(); }
   // The first dirty block, if any.
   std::optional<std::uint64_t> first_dirty() const;
+  // The first block here at `block` or behind it, if any.
+  std::optional<std::uint64_t> first_from(std::uint64_t block) const;
 
  private:
   using Pages = std::map<std::uint64_t, std::byte*>;

@@ -45,6 +45,12 @@ struct AttributeChange {
   bool clear_set_id = false;  // the kernel asks to drop set-user-ID and set-group-ID bits
 };
 
+// How a range of a file is changed.
+struct RangeFlags {
+  bool keep_size = false;     // the file does not grow
+  bool clear_set_id = false;  // the caller has no right to keep set-user-ID and set-group-ID bits
+};
+
 struct DirectoryEntry {
   std::string name;
   InodeNo inode;

@@ -30,6 +30,13 @@ void touch_content(InodeRecord& record, Timestamp now) {
   record.change = now;
 }
 
+// A set-group-ID directory passes on its group.
+void inherit_group(InodeRecord& record, const InodeRecord& directory) {
+  if ((directory.mode & S_ISGID) == 0) return;
+  record.owner.gid = directory.owner.gid;
+  if (is_directory(record)) record.mode |= S_ISGID;
+}
+
 // After a batch with this record was applied, memory and tree agree.
 void adopt(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu) {
   inode.record = record;
@@ -197,10 +204,7 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   const Timestamp now = clock_.now();
   record.access = record.modification = record.change = record.birth = now;
   record.links = is_directory(record) ? 2 : 1;
-  if (directory_record.mode & S_ISGID) {  // a set-group-ID directory passes on its group
-    record.owner.gid = directory_record.owner.gid;
-    if (is_directory(record)) record.mode |= S_ISGID;
-  }
+  inherit_group(record, directory_record);
   if (is_directory(record)) {
     if (directory_record.links >= kMaxLinks) return fail(Errc::kTooManyLinks);
     record.parent = parent;
@@ -220,6 +224,22 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   return inodes_.insert(number, record);
 }
 
+Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record) {
+  ASSIGN_OR_RETURN(const InodeRef directory, get_directory(parent));
+  ReaderLock lock(directory->mu);
+  if (directory->gone || directory->record.links == 0) return fail(Errc::kNotFound);
+  record.access = record.modification = record.change = record.birth = clock_.now();
+  record.links = 0;
+  inherit_group(record, directory->record);
+  ASSIGN_OR_RETURN(const InodeNo number, numbers_.take());
+  meta::Batch batch;
+  put_inode(batch, number, record);
+  put_orphan(batch, number);
+  TRY(store_.apply(batch));
+  return inodes_.insert(number, record);
+}
+
+// An inode without a name may get one: the kernel lets only those through that never had one.
 Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_view name) {
   TRY(check_name(name));
   ASSIGN_OR_RETURN(const InodeRef directory, get_directory(parent));
@@ -228,7 +248,7 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
   InodeLocks locks{directory.get(), inode.get()};
   if (is_directory(inode->record)) return fail(Errc::kNotPermitted);
   if (directory->gone || directory->record.links == 0) return fail(Errc::kNotFound);
-  if (inode->gone || inode->record.links == 0) return fail(Errc::kNotFound);
+  if (inode->gone) return fail(Errc::kNotFound);
   if (inode->record.links >= kMaxLinks) return fail(Errc::kTooManyLinks);
   EntryChanges changes(store_, seed_);
   ASSIGN_OR_RETURN(const auto existing, changes.find(parent, name));
@@ -243,6 +263,7 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
   meta::Batch batch;
   put_inode(batch, number, for_tree(*inode, record));
   put_inode(batch, parent, directory_record);
+  if (record.links == 1) batch.erase(key_of(kVolumeOwner, Kind::kOrphan, number.value));
   changes.put_into(batch);
   TRY(store_.apply(batch));
   adopt(*directory, directory_record);

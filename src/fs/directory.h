@@ -64,6 +64,8 @@ class Directories {
   // Makes a directory or anything else. `record` holds mode, owner, rdev and size.
   Result<InodeRef> make(InodeNo parent, std::string_view name, InodeRecord record,
                         const Extras& extras = {});
+  // A file that has no name yet; `parent` only says what it inherits.
+  Result<InodeRef> make_unnamed(InodeNo parent, InodeRecord record);
   Result<InodeRef> link(InodeNo inode, InodeNo parent, std::string_view name);
   Result<> unlink(InodeNo parent, std::string_view name);
   Result<> remove_directory(InodeNo parent, std::string_view name);

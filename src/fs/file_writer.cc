@@ -13,14 +13,12 @@ namespace {
 constexpr int kMaxTries = 1000;  // of a write whose blocks change while they are loaded
 constexpr std::size_t kExtentsABatch = 128;
 
-// A program that may not keep set-ID bits loses them: set-user-ID always, set-group-ID when the
-// group may execute (else the bit means something else).
+}  // namespace
+
 void drop_set_id(InodeRecord& record) {
   record.mode &= ~static_cast<std::uint32_t>(S_ISUID);
   if (record.mode & S_IXGRP) record.mode &= ~static_cast<std::uint32_t>(S_ISGID);
 }
-
-}  // namespace
 
 struct FileWriter::Write {
   std::uint64_t offset = 0;

@@ -48,6 +48,10 @@ class FileWriter {
   const std::function<void(std::size_t)> throttle_;
 };
 
+// A program that may not keep set-ID bits loses them: set-user-ID always, set-group-ID when the
+// group may execute (else the bit means something else).
+void drop_set_id(InodeRecord& record);
+
 // Frees the blocks of the file from `from_block` on, in as many batches as it takes, and keeps
 // record.blocks and the inode's item in step. What a crash leaves undone is found by the orphan
 // record, which the caller has put before.

@@ -63,6 +63,7 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
       writer_(
           core_, reader_, [this] { return make_space(); },
           [this](std::size_t bytes) { throttle(bytes); }),
+      ranges_(core_, writer_, [this] { return make_space(); }),
       pacer_(bands_, options_, clock_) {}
 
 MountedVolume::~MountedVolume() {
@@ -282,6 +283,10 @@ Result<InodeNo> MountedVolume::parent_of(InodeNo number) {
 Result<Attributes> MountedVolume::lookup_inode(InodeNo number) {
   TRY(check_usable(false));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  {
+    ReaderLock lock(inode->mu);
+    if (inode->record.links == 0) return fail(Errc::kStale);  // it waits to be deleted
+  }
   return attributes_with_lookup(inode);
 }
 

@@ -12,6 +12,7 @@
 #include "fs/collector.h"
 #include "fs/core.h"
 #include "fs/directory.h"
+#include "fs/file_ranges.h"
 #include "fs/file_reader.h"
 #include "fs/file_writer.h"
 #include "fs/numbers.h"
@@ -63,11 +64,20 @@ class MountedVolume final : public Volume {
   Result<Attributes> set_attributes(InodeNo inode, const AttributeChange& change) override;
   Result<Created> create(InodeNo parent, std::string_view name, std::uint32_t mode,
                          Owner owner) override;
+  Result<Created> create_unnamed(InodeNo directory, std::uint32_t mode, Owner owner) override;
   Result<OpenFile*> open(InodeNo inode) override;
   void release(OpenFile* file) override;
   Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to) override;
   Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
                  bool clear_set_id) override;
+  Result<> allocate(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                    RangeFlags flags) override;
+  Result<> punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                 RangeFlags flags) override;
+  Result<> zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                RangeFlags flags) override;
+  Result<std::uint64_t> find_data(InodeNo inode, std::uint64_t offset) override;
+  Result<std::uint64_t> find_hole(InodeNo inode, std::uint64_t offset) override;
   Result<> flush(OpenFile* file) override;
   Result<> fsync(InodeNo inode, OpenFile* file, bool data_only) override;
   Result<> fsync_directory(InodeNo directory) override;
@@ -128,6 +138,7 @@ class MountedVolume final : public Volume {
   Collector collector_;
   WriteBack write_back_;
   FileWriter writer_;
+  FileRanges ranges_;
   Pacer pacer_;
 
   std::atomic<bool> shut_down_{false};

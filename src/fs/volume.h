@@ -27,7 +27,7 @@ enum class CleanChoice : std::uint8_t { kWhole, kTail, kAuto };
 struct MountOptions {
   bool read_only = false;
   AccessTime access_time = AccessTime::kRelative;
-  std::chrono::milliseconds commit_interval{5000};  // oldest change that may not be durable
+  std::chrono::milliseconds commit_interval{5000};   // oldest change that may not be durable
   std::size_t cache_bytes = std::size_t{128} << 20;  // metadata nodes
   std::size_t dirty_bytes = std::size_t{256} << 20;  // file data waiting to be written
   PlacementChoice placement = PlacementChoice::kFirst;
@@ -104,7 +104,8 @@ class Volume {
                                                              std::size_t max_entries) = 0;
   // The directory's parent, for "..".
   virtual Result<InodeNo> parent_of(InodeNo directory) = 0;
-  // As lookup() but by number, for readdirplus: takes a lookup. kStale when there is no such inode.
+  // As lookup() but by number, for readdirplus and file handles: takes a lookup. kStale when there
+  // is no such inode, or it has no name any more.
   virtual Result<Attributes> lookup_inode(InodeNo inode) = 0;
 
   virtual Result<Attributes> get_attributes(InodeNo inode) = 0;
@@ -113,6 +114,8 @@ class Volume {
   // Files.
   virtual Result<Created> create(InodeNo parent, std::string_view name, std::uint32_t mode,
                                  Owner owner) = 0;
+  // A file without a name, as in `directory`; link() may give it one. kNotSupported: not here.
+  virtual Result<Created> create_unnamed(InodeNo directory, std::uint32_t mode, Owner owner);
   virtual Result<OpenFile*> open(InodeNo inode) = 0;  // regular files
   virtual void release(OpenFile* file) = 0;
   // Reads up to to.size() bytes; fewer only at the end of the file. Holes read as zeros.
@@ -122,6 +125,22 @@ class Volume {
   // `clear_set_id`: drop set-user-ID and set-group-ID bits (the writer has no right to keep them).
   virtual Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
                          bool clear_set_id = false) = 0;
+
+  // Ranges of files. allocate: the file grows to hold the range, unless there is no space for it
+  // now (kNoSpace); none is set aside. punch: the range reads as zeros, and its whole blocks are
+  // free; the size stays. zero: as punch, but the file grows to hold the range.
+  // A volume may do without these three and the next two: kNotSupported.
+  virtual Result<> allocate(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                            RangeFlags flags);
+  virtual Result<> punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                         RangeFlags flags);
+  virtual Result<> zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                        RangeFlags flags);
+  // Where data, or a hole, begins at `offset` or behind it; the end of the file counts as a hole.
+  // kNoSuchRange: there is none, or `offset` is not inside the file.
+  virtual Result<std::uint64_t> find_data(InodeNo inode, std::uint64_t offset);
+  virtual Result<std::uint64_t> find_hole(InodeNo inode, std::uint64_t offset);
+
   // Reports an error of writing back that `file` has not seen yet (at close).
   virtual Result<> flush(OpenFile* file) = 0;
   // Makes the file's data and metadata, and the directory entries made before, durable.
@@ -152,5 +171,25 @@ class Volume {
   // Drops what is not durable and refuses every further change and read, as a power cut would.
   virtual void shut_down() = 0;
 };
+
+// What not every volume has.
+inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<> Volume::allocate(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<> Volume::punch(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<> Volume::zero(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<std::uint64_t> Volume::find_data(InodeNo, std::uint64_t) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<std::uint64_t> Volume::find_hole(InodeNo, std::uint64_t) {
+  return fail(Errc::kNotSupported);
+}
 
 }  // namespace lazyfs::fs

@@ -19,10 +19,7 @@ Result<> MountedVolume::change_inode(const InodeRef& inode, const AttributeChang
   if (inode->gone) return fail(Errc::kStale);
   InodeRecord record = inode->record;
   const Timestamp now = clock_.now();
-  if (change.clear_set_id && S_ISREG(record.mode)) {
-    record.mode &= ~static_cast<std::uint32_t>(S_ISUID);
-    if (record.mode & S_IXGRP) record.mode &= ~static_cast<std::uint32_t>(S_ISGID);
-  }
+  if (change.clear_set_id && S_ISREG(record.mode)) drop_set_id(record);
   if (change.mode) record.mode = (record.mode & S_IFMT) | (*change.mode & 07777);
   if (change.uid) record.owner.uid = *change.uid;
   if (change.gid) record.owner.gid = *change.gid;
@@ -66,6 +63,16 @@ Result<Created> MountedVolume::create(InodeNo parent, std::string_view name, std
   record.mode = S_IFREG | (mode & 07777);
   record.owner = owner;
   ASSIGN_OR_RETURN(const InodeRef inode, directories_.make(parent, name, record));
+  ASSIGN_OR_RETURN(const Attributes attributes, attributes_with_lookup(inode));
+  return Created{attributes, new OpenFile{inode}};
+}
+
+Result<Created> MountedVolume::create_unnamed(InodeNo directory, std::uint32_t mode, Owner owner) {
+  TRY(check_usable(true));
+  InodeRecord record;
+  record.mode = S_IFREG | (mode & 07777);
+  record.owner = owner;
+  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make_unnamed(directory, record));
   ASSIGN_OR_RETURN(const Attributes attributes, attributes_with_lookup(inode));
   return Created{attributes, new OpenFile{inode}};
 }
@@ -116,6 +123,39 @@ Result<> MountedVolume::write(InodeNo number, std::uint64_t offset, std::span<co
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   return writer_.write(inode, offset, from, clear_set_id);
+}
+
+Result<> MountedVolume::allocate(InodeNo number, std::uint64_t offset, std::uint64_t length,
+                                 RangeFlags flags) {
+  TRY(check_usable(true));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return ranges_.allocate(inode, offset, length, flags);
+}
+
+Result<> MountedVolume::punch(InodeNo number, std::uint64_t offset, std::uint64_t length,
+                              RangeFlags flags) {
+  TRY(check_usable(true));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return ranges_.punch(inode, offset, length, flags);
+}
+
+Result<> MountedVolume::zero(InodeNo number, std::uint64_t offset, std::uint64_t length,
+                             RangeFlags flags) {
+  TRY(check_usable(true));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return ranges_.zero(inode, offset, length, flags);
+}
+
+Result<std::uint64_t> MountedVolume::find_data(InodeNo number, std::uint64_t offset) {
+  TRY(check_usable(false));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return ranges_.find_data(*inode, offset);
+}
+
+Result<std::uint64_t> MountedVolume::find_hole(InodeNo number, std::uint64_t offset) {
+  TRY(check_usable(false));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return ranges_.find_hole(*inode, offset);
 }
 
 // Each open file hears once of each error that came after it was opened.

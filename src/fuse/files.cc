@@ -4,7 +4,10 @@
 // known (ENOSYS). It then opens and closes without us, keeps its cached pages, and saves three
 // requests a file; errors of writing back are then reported by fsync, as other disk filesystems do.
 // The volume does not miss the opens: an inode lives as long as the kernel's lookups.
+#include <fcntl.h>
+#include <linux/falloc.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "fuse/handlers.h"
@@ -122,6 +125,45 @@ void fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* info) 
   reply_done(req, call(req, Operation::fsync, [&](fs::Volume& volume) {
                return volume.fsync(inode_of(ino), file_of(info), data_only != 0);
              }));
+}
+
+// The kernel lets no other modes through, and drops what it has of a range that is punched or
+// zeroed.
+void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+               fuse_file_info*) {
+  const auto from = static_cast<std::uint64_t>(offset);
+  const auto bytes = static_cast<std::uint64_t>(length);
+  const fs::RangeFlags flags{.keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0,
+                             .clear_set_id = fuse_req_ctx(req)->uid != 0};
+  const int kind = mode & ~FALLOC_FL_KEEP_SIZE;
+  bool mode_changes = false;
+  const auto done = call(req, Operation::fallocate, [&](fs::Volume& volume) -> Result<> {
+    mode_changes = flags.clear_set_id && has_set_id(volume, inode_of(ino));
+    if (kind == 0) return volume.allocate(inode_of(ino), from, bytes, flags);
+    if (kind == FALLOC_FL_PUNCH_HOLE) return volume.punch(inode_of(ino), from, bytes, flags);
+    if (kind == FALLOC_FL_ZERO_RANGE) return volume.zero(inode_of(ino), from, bytes, flags);
+    return fail(Errc::kNotSupported);
+  });
+  if (done && mode_changes) {
+    fuse_lowlevel_notify_inval_inode(face_of(req).session, ino, -1, 0);
+  }
+  reply_done(req, done);
+}
+
+void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
+  const auto found = call(req, Operation::lseek, [&](fs::Volume& volume) -> Result<std::uint64_t> {
+    const auto from = static_cast<std::uint64_t>(offset);
+    if (whence == SEEK_DATA) return volume.find_data(inode_of(ino), from);
+    if (whence == SEEK_HOLE) return volume.find_hole(inode_of(ino), from);
+    return fail(Errc::kInvalid);
+  });
+  if (found) {
+    fuse_reply_lseek(req, static_cast<off_t>(*found));
+  } else if (found.error() == Errc::kNotSupported) {
+    fuse_reply_err(req, ENOSYS);  // the kernel then takes the whole file for data
+  } else {
+    reply_error(req, found.error());
+  }
 }
 
 }  // namespace lazyfs::fuse::handlers

@@ -87,6 +87,9 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
 void flush(fuse_req_t req, fuse_ino_t ino, fuse_file_info* file);
 void release(fuse_req_t req, fuse_ino_t ino, fuse_file_info* file);
 void fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* file);
+void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+               fuse_file_info* file);
+void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_info* file);
 
 // directories.cc
 void opendir(fuse_req_t req, fuse_ino_t ino, fuse_file_info* file);

@@ -10,9 +10,21 @@
 
 namespace lazyfs::fuse::handlers {
 
+namespace {
+
+// Of an inode that the kernel has forgotten it asks for ".", to serve file handles, and for "..".
+Result<fs::Attributes> look_up(fs::Volume& volume, InodeNo parent, std::string_view name) {
+  if (name == ".") return volume.lookup_inode(parent);
+  if (name != "..") return volume.lookup(parent, name);
+  ASSIGN_OR_RETURN(const InodeNo above, volume.parent_of(parent));
+  return volume.lookup_inode(above);
+}
+
+}  // namespace
+
 void lookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
   const auto found = call(req, Operation::lookup, [&](fs::Volume& volume) {
-    return volume.lookup(inode_of(parent), name);
+    return look_up(volume, inode_of(parent), name);
   });
   if (!found && found.error() == Errc::kNotFound) {  // the kernel remembers that, too
     fuse_entry_param nothing{};

@@ -14,7 +14,7 @@ void init(void* user_data, fuse_conn_info* connection) {
   SessionOptions& options = face.options;
   unsigned want = FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
                   FUSE_CAP_IOCTL_DIR | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPLICIT_INVAL_DATA |
-                  FUSE_CAP_ASYNC_DIO;
+                  FUSE_CAP_ASYNC_DIO | FUSE_CAP_EXPORT_SUPPORT;
   if (options.writeback_cache) want |= FUSE_CAP_WRITEBACK_CACHE;
   const unsigned no_opens = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT;
   if ((connection->capable & no_opens) != no_opens) options.announce_opens = true;
@@ -61,6 +61,8 @@ fuse_lowlevel_ops make_operations() {
   ops.readdirplus = handlers::readdirplus;
   ops.fsyncdir = handlers::fsyncdir;
   ops.ioctl = handlers::ioctl;
+  ops.fallocate = handlers::fallocate;
+  ops.lseek = handlers::lseek;
   return ops;
 }
 

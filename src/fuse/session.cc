@@ -12,6 +12,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "fuse/below.h"
 #include "fuse/handlers.h"
 #include "fuse/operations.h"
 #include "fuse/unmount.h"
@@ -69,12 +70,9 @@ bool may_block(const Request& request) {
     case FUSE_FSYNC:
     case FUSE_FSYNCDIR:
     case FUSE_SYNCFS:
-    case FUSE_IOCTL:
-      return true;
-    case FUSE_WRITE:
-      return request.bytes.size() >= kLargeWriteBytes;
-    default:
-      return false;
+    case FUSE_IOCTL: return true;
+    case FUSE_WRITE: return request.bytes.size() >= kLargeWriteBytes;
+    default: return false;
   }
 }
 
@@ -178,11 +176,11 @@ void Session::raise_read_ahead() const {
 
 void Session::handle(const Request& request) {
   const fuse_in_header& header = request.header();
-  if (header.opcode == FUSE_SYNCFS) return sync_all(request);
   if (header.opcode == FUSE_DESTROY) {
     destroy_unique_ = header.unique;
     return transport_->stop();  // answered by farewell()
   }
+  if (answer_below(face_, fd_, request)) return;
   fuse_buf buffer{};
   buffer.size = request.bytes.size();
   buffer.mem = request.bytes.data();
@@ -194,24 +192,6 @@ void Session::set_ready() {
   MutexLock lock(mu_);
   ready_ = true;
   ready_changed_.notify_all();
-}
-
-// libfuse 3.14 does not know SYNCFS.
-void Session::sync_all(const Request& request) {
-  face_.counts.add(Operation::syncfs);
-  Result<> synced = fail(Errc::kInternal);
-  try {
-    synced = face_.volume.sync();
-  } catch (const std::exception& e) {
-    log::error("fuse: syncfs ended with an exception: {}", e.what());
-  }
-  answer(request.header().unique, synced ? 0 : to_errno(synced.error()));
-}
-
-void Session::answer(std::uint64_t unique, int error) {
-  const fuse_out_header header{.len = sizeof(fuse_out_header), .error = -error, .unique = unique};
-  if (write(fd_, &header, sizeof header) < 0)
-    log::debug("fuse: nobody waits for request {}", unique);
 }
 
 std::string Session::transport_json() const {
@@ -234,7 +214,9 @@ void Session::serve() {
 }
 
 void Session::farewell() {
-  if (const std::uint64_t unique = destroy_unique_.exchange(0); unique != 0) answer(unique, 0);
+  if (const std::uint64_t unique = destroy_unique_.exchange(0); unique != 0) {
+    answer_error(fd_, unique, 0);
+  }
 }
 
 }  // namespace lazyfs::fuse

@@ -47,8 +47,6 @@ class Session {
 
   std::expected<void, std::string> attach();
   void handle(const Request& request);
-  void sync_all(const Request& request);
-  void answer(std::uint64_t unique, int error);
   void raise_read_ahead() const;
   void set_ready();
   bool wait_until_ready();

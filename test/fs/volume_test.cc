@@ -1,89 +1,12 @@
-#include "fs/volume.h"
-
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <cstring>
 #include <random>
 
-#include "device/faulty.h"
-#include "device/memory.h"
-#include "fs/check.h"
-#include "fs/format.h"
-#include "meta/store.h"
+#include "test/fs/volume_fixture.h"
 
 namespace lazyfs::fs {
 namespace {
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
-
-// A small disk, a volume on it, and words to use it with.
-class VolumeTest : public testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(format(*device_, FormatOptions{}));
-    mount();
-  }
-  void TearDown() override {
-    if (volume_) {
-      EXPECT_TRUE(volume_->unmount());
-      volume_.reset();
-      expect_sound();
-    }
-  }
-  void mount() {
-    auto volume = Volume::mount(faulty_, options_);
-    ASSERT_TRUE(volume) << describe(volume.error());
-    volume_ = std::move(*volume);
-  }
-  void remount() {
-    ASSERT_TRUE(volume_->unmount());
-    volume_.reset();
-    expect_sound();
-    mount();
-  }
-  void lose_power() {
-    volume_->shut_down();
-    volume_.reset();
-    expect_sound();
-    mount();
-  }
-  void expect_sound() {
-    const auto store = meta::Store::open(*device_, {.background = false});
-    ASSERT_TRUE(store) << describe(store.error());
-    const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
-    EXPECT_TRUE(check(**store, *device_, {.data = true}, print));
-  }
-  InodeNo create(std::string_view name, InodeNo parent = kRootInode) {
-    auto made = volume_->create(parent, name, 0644, {});
-    EXPECT_TRUE(made) << describe(made.error());
-    volume_->release(made->file);
-    return made->attributes.inode;
-  }
-  void write(InodeNo inode, std::uint64_t offset, std::string_view text) {
-    const auto done = volume_->write(inode, offset, bytes_of(text));
-    ASSERT_TRUE(done) << describe(done.error());
-  }
-  std::string read(InodeNo inode, std::uint64_t offset = 0, std::size_t length = 1 << 20) {
-    std::string text(length, '?');
-    const auto n = volume_->read(inode, offset, std::as_writable_bytes(std::span(text)));
-    EXPECT_TRUE(n) << describe(n.error());
-    text.resize(n.value_or(0));
-    return text;
-  }
-  InodeNo lookup(std::string_view name, InodeNo parent = kRootInode) {
-    const auto found = volume_->lookup(parent, name);
-    EXPECT_TRUE(found) << name << ": " << describe(found.error());
-    return found ? found->inode : InodeNo{};
-  }
-
-  std::unique_ptr<device::MemoryDevice> device_ = device::MemoryDevice::uniform(64, 256);
-  device::FaultyDevice faulty_{*device_};
-  MountOptions options_{.background = false};
-  std::unique_ptr<Volume> volume_;
-};
 
 TEST_F(VolumeTest, FileKeepsItsContentsOverARemount) {
   const InodeNo file = create("a");
