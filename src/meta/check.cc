@@ -29,7 +29,6 @@ std::string wrong_with(ConstNodePage page, const Visit& visit) {
   if (visit.upper && page.key(page.count() - 1) >= *visit.upper) {
     return "holds a key above its range";
   }
-  if (!page.is_leaf() && page.key(0) != visit.lower) return "does not begin where its range does";
   return "";
 }
 
@@ -61,7 +60,8 @@ bool StoreImpl::check_tree(const std::function<void(std::string)>& problem,
     if (page.is_leaf()) continue;
     for (unsigned i = page.count(); i-- > 0;) {
       const auto upper = i + 1 < page.count() ? std::optional(page.key(i + 1)) : visit.upper;
-      stack.push_back({page.child(i), page.level() - 1, page.key(i), upper});
+      const Key lower = i > 0 ? page.key(i) : visit.lower;
+      stack.push_back({page.child(i), page.level() - 1, lower, upper});
     }
   }
   return complete;

@@ -91,13 +91,17 @@ void NodePage::format(NodeNo node, std::uint8_t level, std::uint32_t fs_tag) {
   set_heap_at(kBlockBytes);
 }
 
+void NodePage::put_key(std::size_t cell, Key key) {
+  put(cell, key.owner);
+  put(cell + 8, key.kind);
+  put(cell + 9, key.offset);
+}
+
 void NodePage::insert(unsigned i, Key key, std::span<const std::byte> value) {
   DCHECK(item_room(value.size()) <= free_bytes());
   const unsigned n = count();
   const std::size_t cell = take_cell(kCellHeaderBytes + value.size());
-  put(cell, key.owner);
-  put(cell + 8, key.kind);
-  put(cell + 9, key.offset);
+  put_key(cell, key);
   put(cell + 17, static_cast<std::uint16_t>(value.size()));
   if (!value.empty()) std::memcpy(to_ + cell + kCellHeaderBytes, value.data(), value.size());
   std::byte* slots = to_ + kNodeHeaderBytes;
@@ -119,6 +123,8 @@ void NodePage::replace(unsigned i, std::span<const std::byte> value) {
   put(cell + 17, static_cast<std::uint16_t>(value.size()));
   set_holes(holes() + old_bytes - value.size());
 }
+
+void NodePage::set_first_key(Key key) { put_key(slot(0), key); }
 
 void NodePage::set_child(unsigned i, NodeNo child) { put(slot(i) + kCellHeaderBytes, child.value); }
 

@@ -114,6 +114,7 @@ class NodePage : public ConstNodePage {
   // Replaces the value of item i. Requires that the longer value has room.
   void replace(unsigned i, std::span<const std::byte> value);
   void set_child(unsigned i, NodeNo child);
+  void set_first_key(Key key);  // requires key < key(0)
   void erase(unsigned i);
   // Moves the items [from, count()) to the end of `to`, which has room for them.
   void move_tail(unsigned from, NodePage to);
@@ -124,6 +125,7 @@ class NodePage : public ConstNodePage {
   std::uint32_t stamp(Seq seq);
 
  private:
+  void put_key(std::size_t cell, Key key);
   template <class T>
   void put(std::size_t at, T value) {
     store_le<T>(std::span<std::byte, sizeof(T)>(to_ + at, sizeof(T)), value);

@@ -44,8 +44,11 @@ std::optional<Key> Tree::upper_bound_of(const Path& path) const {
 }
 
 Key Tree::lower_bound_of(const Path& path) const {
-  if (path.leaf == 0) return Key{};
-  return path.at(path.leaf - 1).page().key(path.steps[path.leaf - 1].index);
+  for (unsigned depth = path.leaf; depth-- > 0;) {
+    const unsigned i = path.steps[depth].index;
+    if (i > 0) return path.at(depth).page().key(i);  // T3: the first key is not the bound
+  }
+  return Key{};
 }
 
 namespace {
@@ -126,6 +129,10 @@ void Tree::make(Path& path, const Change& change) {
 }
 
 void Tree::put(Path& path, Key key, std::span<const std::byte> value) {
+  for (unsigned depth = 0; depth < path.leaf; ++depth) {
+    Node& node = path.at(depth);
+    if (key < node.page().key(0)) cache_.make_dirty(node).set_first_key(key);  // T3
+  }
   Node& leaf = path.at(path.leaf);
   const ConstNodePage page = leaf.page();
   const unsigned i = page.lower_bound(key);

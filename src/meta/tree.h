@@ -50,8 +50,10 @@ struct Estimate {
 // Invariants of the tree:
 //   T1  the root is node 1, for ever, and in memory
 //   T2  a child's level is one less than its parent's
-//   T3  an inner node's first key is the lower bound of its range; all keys below child i lie in
-//       [key(i), key(i + 1))
+//   T3  all keys below child i of an inner node lie in [key(i), key(i + 1)). The first key is not
+//   the
+//       lower bound of the node's range, but above it when what lay there has gone; a key that
+//       comes below it lowers it
 //   T4  no node but the root is empty
 // Thread-safety: the store's tree lock; shared for const functions, exclusive for plan() and
 // apply().
@@ -92,6 +94,7 @@ class Tree {
   // Neighbouring changes of one leaf, as the last plan() found them.
   struct Group {
     Path path;
+    Key first;
     LeafGroup leaf;
     std::size_t end = 0;  // index of the first change behind them
   };
@@ -103,7 +106,7 @@ class Tree {
   std::optional<Key> upper_bound_of(const Path& path) const;
   Key lower_bound_of(const Path& path) const;
   Found<LeafGroup> plan_leaf(const Node& leaf, std::span<Change> changes) const;
-  void count_group(const Path& path, const LeafGroup& group, std::uint64_t made_at_most,
+  void count_group(const Path& path, Key first, const LeafGroup& group, std::uint64_t made_at_most,
                    Estimate& e);
   void count(Node& node, Estimate& e);
 

@@ -51,10 +51,13 @@ void Tree::count(Node& node, Estimate& e) {
   if (node.dirty_seq != cache_.running().seq) ++e.dirty;
 }
 
-void Tree::count_group(const Path& path, const LeafGroup& group, std::uint64_t made_at_most,
-                       Estimate& e) {
+void Tree::count_group(const Path& path, Key first, const LeafGroup& group,
+                       std::uint64_t made_at_most, Estimate& e) {
   Node& leaf = path.at(path.leaf);
   count(leaf, e);
+  for (unsigned depth = 0; depth < path.leaf; ++depth) {
+    if (first < path.at(depth).page().key(0)) count(path.at(depth), e);  // T3
+  }
   const ConstNodePage page = leaf.page();
   if (group.growth_bytes > page.free_bytes()) {
     std::uint64_t made = splits_at_most(group.growth_bytes, group.puts);
@@ -96,11 +99,12 @@ Found<Estimate> Tree::plan(std::span<Change> changes) {
     if (leaf->growth_bytes > path->at(path->leaf).page().free_bytes()) {
       made_at_most += splits_at_most(leaf->growth_bytes, leaf->puts);
     }
-    groups_.push_back({*path, *leaf, end});
+    groups_.push_back({*path, changes[begin].key, *leaf, end});
     begin = end;
   }
   Estimate e;
-  for (const Group& group : groups_) count_group(group.path, group.leaf, made_at_most, e);
+  for (const Group& group : groups_)
+    count_group(group.path, group.first, group.leaf, made_at_most, e);
   e.dirty += e.made;
   return e;
 }

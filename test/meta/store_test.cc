@@ -181,6 +181,46 @@ TEST_F(StoreTest, RemovingEverythingLeavesOneNode) {
   EXPECT_EQ(store->stats().tree_height, 1u);
 }
 
+// A child of the root goes whole, and what comes behind it takes its range over.
+TEST_F(StoreTest, RangesWhoseInnerNodeHasGoneAreReadAndWrittenLikeOthers) {
+  make(8, 512);
+  Model model;
+  const std::string value(1000, 'v');  // three to a leaf, some hundred leaves to an inner node
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(put({1, 1, 1000 + i}, value));
+    model[{1, 1, 1000 + i}] = value;
+  }
+  ASSERT_GE(store->stats().tree_height, 3u);
+  const auto expect_same = [&] {
+    EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+    EXPECT_EQ(contents_of(*store), model);
+    for (std::uint64_t last = 900; last < 3000; last += 97) {
+      const auto behind = model.upper_bound({1, 1, last});
+      const auto found = store->last_in({1, 1, 0}, {1, 1, last});
+      ASSERT_TRUE(found) << describe(found.error());
+      ASSERT_EQ(found->has_value(), behind != model.begin()) << last;
+      if (*found) {
+        EXPECT_EQ((*found)->key, std::prev(behind)->first);
+      }
+    }
+  };
+  for (const std::uint64_t gone : {1000, 2000}) {  // at the beginning, and in the middle
+    for (std::uint64_t i = gone; i < gone + 700; ++i) {
+      ASSERT_TRUE(erase({1, 1, i}));
+      model.erase({1, 1, i});
+    }
+    expect_same();
+  }
+  for (const std::uint64_t again : {2650, 1600, 2001, 1001, 5}) {
+    for (std::uint64_t i = again; i < again + 40; ++i) {
+      ASSERT_TRUE(put({1, 1, i}, value));
+      model[{1, 1, i}] = value;
+    }
+    reopen();
+    expect_same();
+  }
+}
+
 TEST_F(StoreTest, ABatchIsAppliedWholeOrNotAtAll) {
   make();
   ASSERT_TRUE(put({1, 1, 1}, "no counter"));
