@@ -38,10 +38,11 @@ std::vector<const JmapEntry*> Jmap::find_run(NodeNo node, const Part& part,
   return run;
 }
 
-void Jmap::assign(NodeNo node, BandAddress address, Part& part) {
+std::optional<BandAddress> Jmap::assign(NodeNo node, BandAddress address, Part& part) {
   Tree::insert_commit_data where;
   const auto [found, is_new] = tree_.insert_check(node, where);
   JmapEntry* entry;
+  std::optional<BandAddress> before;
   if (is_new) {
     entry = &take();
     entry->node = node;
@@ -49,20 +50,23 @@ void Jmap::assign(NodeNo node, BandAddress address, Part& part) {
     ++size_;
   } else {
     entry = &*found;
+    before = entry->address();
     unlink_from_part(*entry);
   }
   entry->packed_address = address.packed();
   part.live.push_back(*entry);
+  return before;
 }
 
-void Jmap::erase(NodeNo node) {
+std::optional<BandAddress> Jmap::erase(NodeNo node) {
   const auto found = tree_.find(node);
-  if (found == tree_.end()) return;
+  if (found == tree_.end()) return std::nullopt;
   JmapEntry& entry = *found;
   tree_.erase(found);
   unlink_from_part(entry);
   --size_;
   spare_.push_back(entry);
+  return entry.address();
 }
 
 JmapEntry& Jmap::take() {

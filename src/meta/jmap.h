@@ -75,10 +75,10 @@ class Jmap {
   // The node, and those that lie behind it in `part`, which holds its newest image, within `blocks`
   // blocks; in the order of their addresses. Requires that the node is there.
   std::vector<const JmapEntry*> find_run(NodeNo node, const Part& part, std::uint32_t blocks) const;
-  // The node's newest image now lies at `address`, within `part`.
-  void assign(NodeNo node, BandAddress address, Part& part);
-  // Forgets the node; nothing happens when it is not there.
-  void erase(NodeNo node);
+  // The node's newest image now lies at `address`, within `part`. Returns where it lay before.
+  std::optional<BandAddress> assign(NodeNo node, BandAddress address, Part& part);
+  // Forgets the node; nothing happens when it is not there. Returns where it lay.
+  std::optional<BandAddress> erase(NodeNo node);
 
   std::size_t size() const { return size_; }
   std::size_t bytes() const { return slabs_.size() * kSlabEntries * sizeof(JmapEntry); }

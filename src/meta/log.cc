@@ -16,6 +16,7 @@ constexpr std::size_t kMapMovesPerLock = 256;
 Log::Log(device::Device& device, Identity identity, const RecoveredLog& found)
     : device_(device),
       identity_(identity),
+      live_in_(device.geometry().band_count()),
       chain_(found.chain.begin(), found.chain.end()),
       retired_(found.spare),
       head_rba_(found.head_rba),
@@ -23,14 +24,31 @@ Log::Log(device::Device& device, Identity identity, const RecoveredLog& found)
       recovered_parts_(found.parts.size()) {
   MutexLock lock(mu_);
   if (found.snapshot) restore_locked(*found.snapshot);
-  for (const RecoveredPart& part : found.parts) {
-    restore_locked(part);
-    const Seq first = found.parts.front().place.address.seq;
-    const bool carries_it = found.snapshot && part.place.address.seq == first;
-    if (!carries_it) behind_snapshot_ += part.place.blocks;
+  const auto seq_of = [](const RecoveredPart& part) { return part.place.address.seq; };
+  for (std::span<const RecoveredPart> rest(found.parts); !rest.empty();) {
+    const auto end = std::ranges::find_if(
+        rest, [&](const RecoveredPart& part) { return seq_of(part) != seq_of(rest.front()); });
+    const auto transaction = rest.first(static_cast<std::size_t>(end - rest.begin()));
+    restore_locked(transaction);
+    const bool carries_it = found.snapshot && seq_of(rest.front()) == seq_of(found.parts.front());
+    for (const RecoveredPart& part : transaction) {
+      if (!carries_it) behind_snapshot_ += part.place.blocks;
+    }
+    rest = rest.subspan(transaction.size());
   }
   if (!found.parts.empty()) last_part_ = found.parts.back().place;
-  while (parts_.size() > 1 && parts_.front().live.empty()) parts_.pop_front();  // L4
+  restore_cold_locked();
+  trim_locked();
+}
+
+// Listings speak of the map as it was before their transaction: they come first.
+void Log::restore_locked(std::span<const RecoveredPart> transaction) {
+  ListingCursor cursor;
+  const LogPlace at = place_of(transaction.front().place.address);
+  for (const RecoveredPart& part : transaction) {
+    for (const DescriptorEntry& entry : part.entries) note_locked(entry, at, cursor);
+  }
+  for (const RecoveredPart& part : transaction) restore_locked(part);
 }
 
 void Log::restore_locked(const MapSnapshot& snapshot) {
@@ -39,7 +57,16 @@ void Log::restore_locked(const MapSnapshot& snapshot) {
     const BandId band = band_of_locked(from.place.address.slot);
     Part& part = parts_.emplace_back(from.place.address, band, from.place.blocks);
     for (std::uint32_t i = 0; i < from.nodes; ++i, ++live) {
-      jmap_.assign(live->node, {band, live->rba}, part);
+      assign_locked(live->node, {band, live->rba}, part);
+    }
+  }
+  for (const MapSnapshot::ColdPart& from : snapshot.cold) {
+    ListingCursor cursor;
+    const PartAddress& address = from.place.address;
+    note_locked({address.slot, from.band.value, EntryKind::kColdBand}, from.listed_at, cursor);
+    note_locked({address.seq.value, address.rba, EntryKind::kColdPart}, from.listed_at, cursor);
+    for (std::uint32_t i = 0; i < from.nodes; ++i, ++live) {
+      note_locked({live->node.value, live->rba, EntryKind::kColdNode}, from.listed_at, cursor);
     }
   }
 }
@@ -49,9 +76,12 @@ void Log::restore_locked(const RecoveredPart& from) {
   std::uint32_t rba = from.place.address.rba + from.descriptors;
   for (const DescriptorEntry& entry : from.entries) {
     switch (entry.kind) {
-      case EntryKind::kImage: jmap_.assign(entry.node(), {from.band, rba++}, part); break;
-      case EntryKind::kFreed: jmap_.erase(entry.node()); break;
+      case EntryKind::kImage: assign_locked(entry.node(), {from.band, rba++}, part); break;
+      case EntryKind::kFreed: erase_locked(entry.node()); break;
       case EntryKind::kSnapshot: ++rba; break;
+      case EntryKind::kColdBand:
+      case EntryKind::kColdPart:
+      case EntryKind::kColdNode: break;
     }
   }
 }
@@ -80,7 +110,7 @@ void Log::reset_spares() {
     }
   }
   MutexLock lock(mu_);
-  free_.insert(free_.end(), usable.begin(), usable.end());
+  free_locked(usable);
   retired_.insert(retired_.end(), retired.begin(), retired.end());
 }
 
@@ -107,6 +137,13 @@ std::vector<Log::LiveNode> Log::find_run(NodeNo node, std::uint32_t blocks) cons
 }
 
 const Part* Log::part_at_locked(BandAddress address) const {
+  for (const auto& [slot, cold] : cold_) {
+    if (cold.band != address.band) continue;
+    const auto behind = cold.parts.upper_bound(address.rba);
+    if (behind == cold.parts.begin()) break;
+    const Part& part = std::prev(behind)->second.part;
+    if (address.rba - part.address.rba < part.blocks) return &part;
+  }
   const auto band = std::ranges::find(chain_, address.band, &ChainBand::band);
   if (band == chain_.end()) return nullptr;
   const auto place = std::pair(band->slot, address.rba);
@@ -127,7 +164,7 @@ std::uint64_t Log::available() const {
   return available_locked();
 }
 
-std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t freed) {
+std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t notes) {
   MutexLock lock(mu_);
   std::vector<Room> rooms;
   if (!chain_.empty()) {
@@ -136,7 +173,7 @@ std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t fr
   }
   std::uint64_t slot = next_slot_;
   for (const BandId band : free_) rooms.push_back({band, slot++, 1, blocks_of(band) - 1});
-  LogPlan plan{seq, lay_out(images, freed, rooms)};
+  LogPlan plan{seq, lay_out(images, notes, rooms)};
   if (plan.parts.empty()) return std::nullopt;
   const Room& last = plan.parts.back().room;
   while (next_slot_ <= last.slot && !free_.empty()) {
@@ -150,7 +187,17 @@ std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t fr
 // Moves the map to the transaction's images and returns the tail as it is then. Readers that look
 // for a node of this transaction do not come here: its images stay in memory until it is durable.
 PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
-                          std::span<const NodeNo> freed) {
+                          std::span<const DescriptorEntry> notes) {
+  const Room& first = plan.parts.front().room;
+  ListingCursor cursor;
+  for (auto rest = notes; !rest.empty();) {
+    MutexLock lock(mu_);
+    const std::size_t some = std::min(rest.size(), kMapMovesPerLock);
+    for (const DescriptorEntry& note : rest.first(some)) {
+      note_locked(note, {first.slot, first.rba}, cursor);
+    }
+    rest = rest.subspan(some);
+  }
   for (const PartPlan& planned : plan.parts) {
     Part* part = nullptr;
     {
@@ -166,33 +213,34 @@ PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
       for (; done < stop; ++done, ++rba) {
         const LogImage& image = images[done];
         if (image.kind != EntryKind::kImage) continue;
-        jmap_.assign(image.node(), {planned.room.band, rba}, *part);
+        assign_locked(image.node(), {planned.room.band, rba}, *part);
       }
     }
     images = images.subspan(planned.images);
-    for (auto gone = freed.first(planned.freed); !gone.empty();) {
-      MutexLock lock(mu_);
-      const std::size_t some = std::min(gone.size(), kMapMovesPerLock);
-      for (const NodeNo node : gone.first(some)) jmap_.erase(node);
-      gone = gone.subspan(some);
+  }
+  for (auto rest = notes; !rest.empty();) {
+    MutexLock lock(mu_);
+    const std::size_t some = std::min(rest.size(), kMapMovesPerLock);
+    for (const DescriptorEntry& note : rest.first(some)) {
+      if (note.kind == EntryKind::kFreed) erase_locked(note.node());
     }
-    freed = freed.subspan(planned.freed);
+    rest = rest.subspan(some);
   }
   MutexLock lock(mu_);
-  while (parts_.size() > 1 && parts_.front().live.empty()) parts_.pop_front();  // L4
+  trim_locked();
   return parts_.front().address;
 }
 
 Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
-                    std::span<const NodeNo> freed, NodeNo next_node) {
-  const PartAddress tail = move_map(plan, images, freed);
+                    std::span<const DescriptorEntry> notes, NodeNo next_node) {
+  const PartAddress tail = move_map(plan, images, notes);
   PartPlace previous;
   {
     MutexLock lock(mu_);
     previous = last_part_;
   }
   LogWriter writer(device_, {identity_.uuid, identity_.session, 0, 0});
-  TRY(writer.write({plan, images, freed, next_node, previous, tail}));
+  TRY(writer.write({plan, images, notes, next_node, previous, tail}));
   MutexLock lock(mu_);
   const Room& last = plan.parts.back().room;
   last_part_ = {{last.slot, last.rba, plan.seq}, last.blocks};
@@ -207,7 +255,8 @@ void Log::release() {
   {
     MutexLock lock(mu_);
     while (chain_.size() > 1 && chain_.front().slot < parts_.front().address.slot) {
-      passed.push_back(chain_.front().band);
+      // A band that was adopted is a cold one now.
+      if (!cold_.contains(chain_.front().slot)) passed.push_back(chain_.front().band);
       chain_.pop_front();
     }
     retired_.insert(retired_.end(), passed.begin(), passed.end());
@@ -235,30 +284,18 @@ MapSnapshot Log::snapshot() const {
         snapshot.nodes.push_back({entry.node, entry.address().rba});
       }
       const auto nodes = static_cast<std::uint32_t>(snapshot.nodes.size() - before);
-      if (nodes > 0) snapshot.parts.push_back({{part.address, part.blocks}, nodes});
+      if (nodes > 0 || listings_.contains(place_of(part.address))) {
+        snapshot.parts.push_back({{part.address, part.blocks}, nodes});
+      }
     }
   }
+  add_cold(snapshot);
   return snapshot;
 }
 
 PartPlace Log::newest() const {
   MutexLock lock(mu_);
   return last_part_;
-}
-
-std::vector<NodeNo> Log::oldest_live(std::size_t max) const {
-  MutexLock lock(mu_);
-  std::vector<NodeNo> nodes;
-  const std::uint64_t oldest = parts_.front().address.slot;
-  if (oldest == chain_.back().slot) return nodes;
-  for (const Part& part : parts_) {
-    if (part.address.slot != oldest) break;
-    for (const JmapEntry& entry : part.live) {
-      if (nodes.size() == max) return nodes;
-      nodes.push_back(entry.node);
-    }
-  }
-  return nodes;
 }
 
 std::vector<std::pair<NodeNo, Log::Location>> Log::all_live() const {
@@ -270,12 +307,19 @@ std::vector<std::pair<NodeNo, Log::Location>> Log::all_live() const {
       all.push_back({entry.node, {entry.address(), part.address.seq}});
     }
   }
+  for (const auto& [slot, band] : cold_) {
+    for (const auto& [rba, cold] : band.parts) {
+      for (const JmapEntry& entry : cold.part.live) {
+        all.push_back({entry.node, {entry.address(), cold.part.address.seq}});
+      }
+    }
+  }
   return all;
 }
 
 void Log::add_band(BandId band) {
   MutexLock lock(mu_);
-  free_.push_back(band);
+  free_locked(std::span(&band, 1));
 }
 
 std::optional<BandId> Log::remove_free_band() {
@@ -291,15 +335,27 @@ Log::Figures Log::figures() const {
   Figures figures{.live = jmap_.size(),
                   .jmap_bytes = jmap_.bytes(),
                   .available = available_locked(),
-                  .bands = chain_.size() + free_.size() + retired_.size(),
+                  .bands = chain_.size() + cold_.size() + free_.size() + retired_.size(),
                   .free_bands = free_.size(),
                   .parts = parts_.size(),
+                  .cold_bands = cold_.size(),
                   .blocks_written = blocks_written_,
                   .behind_snapshot = behind_snapshot_,
-                  .snapshot_pieces = snapshot_pieces(
-                      chain_.size(), std::min(parts_.size(), jmap_.size()), jmap_.size()),
                   .recovered_parts = recovered_parts_};
-  for (const ChainBand& band : chain_) figures.total_blocks += blocks_of(band.band);
+  std::size_t cold_parts = 0;
+  for (const auto& [slot, band] : cold_) {
+    figures.total_blocks += blocks_of(band.band);
+    figures.cold_live += live_in_[band.band.value];
+    cold_parts += band.parts.size();
+  }
+  figures.snapshot_pieces =
+      snapshot_pieces(chain_.size(), std::min(parts_.size(), jmap_.size() + listings_.size()),
+                      std::min(cold_parts, jmap_.size()), jmap_.size());
+  for (const ChainBand& band : chain_) {
+    const bool is_adopted = cold_.contains(band.slot);  // a moment ago
+    if (is_adopted) --figures.bands;
+    if (!is_adopted) figures.total_blocks += blocks_of(band.band);
+  }
   for (const BandId band : free_) figures.total_blocks += blocks_of(band);
   for (const BandId band : retired_) figures.total_blocks += blocks_of(band);
   return figures;
@@ -308,7 +364,10 @@ Log::Figures Log::figures() const {
 std::vector<BandId> Log::bands() const {
   MutexLock lock(mu_);
   std::vector<BandId> all = free_;
-  for (const ChainBand& band : chain_) all.push_back(band.band);
+  for (const ChainBand& band : chain_) {
+    if (!cold_.contains(band.slot)) all.push_back(band.band);
+  }
+  for (const auto& [slot, band] : cold_) all.push_back(band.band);
   all.insert(all.end(), retired_.begin(), retired_.end());
   std::ranges::sort(all);
   return all;

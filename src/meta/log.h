@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "device/device.h"
+#include "meta/clean_policy.h"
 #include "meta/jmap.h"
 #include "meta/log_format.h"
 #include "meta/log_layout.h"
@@ -26,6 +28,15 @@ struct LogImage {
   EntryKind kind = EntryKind::kImage;
 
   NodeNo node() const { return NodeNo{number}; }
+};
+
+// Where the cleaner may put nodes that did not change for long.
+struct ColdRoom {
+  BandId band;
+  std::uint64_t slot = 0;
+  std::uint32_t rba = 0;
+  std::uint32_t blocks = 0;
+  bool is_fresh = false;  // its header has yet to be written
 };
 
 // A transaction with its place in the log, before it is written.
@@ -44,18 +55,29 @@ struct RecoveredPart {
 struct RecoveredLog {
   std::optional<MapSnapshot> snapshot;  // the map before `parts`; without it they are all there is
   std::vector<RecoveredPart> parts;
-  std::vector<ChainBand> chain;  // oldest first; the last one is the head
-  std::vector<BandId> spare;     // bands that hold nothing needed; perhaps not empty
+  std::vector<ChainBand> chain;  // the hot log, oldest first; the last one is the head
+  std::vector<BandId> spare;     // the others: cold ones, and those that hold nothing needed
   std::uint32_t head_rba = 0;    // write pointer of the head band
   Seq seq;                       // newest transaction
   NodeNo next_node;
 };
 
+// The hot log is the chain of bands that transactions are appended to. A cold band is out of the
+// chain: either the cleaner has filled it with images of nodes, or it was part of the chain and was
+// adopted. What lies in it is listed, part by part, in descriptors of the hot log; a listing counts
+// until the part is listed anew or is dead, and the tail does not pass it before.
+//
 // Invariants, with mu_ held:
+//
 //   L1  chain_ holds every band from the one where the oldest part lies to the head, slots
-//   increasing L2  a band is in exactly one of chain_, free_, retired_ L3  every band of free_ is
-//   empty, and no durable commit's tail has yet to pass it L4  parts_ is ordered by place; its
-//   first part holds a live node
+//       increasing
+//   L2  a band is in exactly one of chain_, cold_, free_, retired_
+//   L3  every band of free_ is empty; no durable commit's tail has yet to pass it, or, if it was a
+//       cold one, the superblock says of a commit that holds no node of it that it is durable
+//   L4  parts_ is ordered by place; its first part holds a live node or a listing that counts
+//   L5  every cold part with live nodes is listed, at its listed_at, which is in parts_
+//   L6  live_in_ has for every band the number of jmap's entries that lie in it
+//
 // plan(), write() and release() belong to the one committing thread; all else is thread-safe. mu_
 // is a leaf lock; no I/O is done under it.
 class Log {
@@ -66,6 +88,8 @@ class Log {
   };
   Log(device::Device& device, Identity identity, const RecoveredLog& found);
 
+  // Whether what was found can be: every cold band belongs to the log, and is none of the chain.
+  bool is_sound() const EXCLUDES(mu_);
   // Empties the spare bands: the first thing to do when the log is opened for writing.
   void reset_spares() EXCLUDES(mu_);
 
@@ -83,23 +107,45 @@ class Log {
   std::vector<LiveNode> find_run(NodeNo node, std::uint32_t blocks) const EXCLUDES(mu_);
 
   // Takes the space for a transaction. nullopt when it does not fit.
-  std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t freed) EXCLUDES(mu_);
+  std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t notes) EXCLUDES(mu_);
   // Moves the map, appends the transaction; pieces of a snapshot, of the map as it was before, come
   // last among its images. Not yet durable: the caller flushes the device, then
   // calls release(). After an error nothing more may be written.
   Result<> write(const LogPlan& plan, std::span<const LogImage> images,
-                 std::span<const NodeNo> freed, NodeNo next_node) EXCLUDES(mu_);
+                 std::span<const DescriptorEntry> notes, NodeNo next_node) EXCLUDES(mu_);
   // The last transaction written is durable: bands that its tail has passed are reset and free.
   void release() EXCLUDES(mu_);
+
+  // ---- cold bands (log_cold.cc) ----
+  // Room for at most `wanted` cold nodes. Begins a band for it if need be, when `keep` blocks stay
+  // available; else nullopt.
+  std::optional<ColdRoom> plan_cold(std::size_t wanted, std::uint64_t keep) EXCLUDES(mu_);
+  // Puts images there; to be made durable before the transaction that lists them is written.
+  Result<> write_cold(const ColdRoom& room, std::span<const LogImage> images);
+  // Goes on filling the cold band that has most room: when the log is opened for writing.
+  void resume_cold() EXCLUDES(mu_);
+  // Notes for the transaction `seq`, which has put `images` there.
+  static std::vector<DescriptorEntry> listing_of(const ColdRoom& room, Seq seq,
+                                                 std::span<const LogImage> images);
+  // Notes by which the hot log's oldest band, if its slot is `slot`, becomes a cold one.
+  std::vector<DescriptorEntry> list_for_adoption(std::uint64_t slot) const EXCLUDES(mu_);
+  // Notes that list anew what listings in the hot log's oldest band, if its slot is `slot`, say:
+  // about `max` of them.
+  std::vector<DescriptorEntry> list_anew(std::uint64_t slot, std::size_t max) EXCLUDES(mu_);
+  bool has_dead_cold_bands() const EXCLUDES(mu_);
+  // The superblock knows of a durable commit that needs none of them: they are reset and free.
+  void release_cold() EXCLUDES(mu_);
 
   // The map as it is. The committing thread calls it.
   MapSnapshot snapshot() const EXCLUDES(mu_);
   // The newest transaction's last part.
   PartPlace newest() const EXCLUDES(mu_);
 
-  // Nodes of the oldest band, at most `max`; none when that is the head band.
-  std::vector<NodeNo> oldest_live(std::size_t max) const EXCLUDES(mu_);
-  // Every live node, with its place, in the order of the log.
+  // The band that the cleaner empties next, if there is one.
+  std::optional<CleanChoice> choose_victim(bool may_adopt) const EXCLUDES(mu_);
+  // Live nodes of the band, at most `max`, in the order of their addresses.
+  std::vector<NodeNo> live_of(std::uint64_t slot, std::size_t max) const EXCLUDES(mu_);
+  // Every live node, with its place, in the order of the log, the cold ones last.
   std::vector<std::pair<NodeNo, Location>> all_live() const EXCLUDES(mu_);
 
   void add_band(BandId band) EXCLUDES(mu_);
@@ -110,6 +156,7 @@ class Log {
     std::uint64_t live = 0, jmap_bytes = 0,
                   available = 0;  // available: blocks, free bands included
     std::uint64_t total_blocks = 0, bands = 0, free_bands = 0, parts = 0;
+    std::uint64_t cold_bands = 0, cold_live = 0;
     std::uint64_t blocks_written = 0;
     std::uint64_t behind_snapshot = 0;  // blocks of the transactions behind the newest snapshot
     std::uint64_t snapshot_pieces = 0;  // that a snapshot would take now, at most
@@ -124,18 +171,52 @@ class Log {
   std::uint32_t blocks_of(BandId band) const { return device_.geometry().blocks_of(band); }
   std::uint64_t available_locked() const REQUIRES(mu_);
   void restore_locked(const MapSnapshot& snapshot) REQUIRES(mu_);
+  void restore_locked(std::span<const RecoveredPart> transaction) REQUIRES(mu_);
   void restore_locked(const RecoveredPart& from) REQUIRES(mu_);
+  void restore_cold_locked() REQUIRES(mu_);
+  void add_cold(MapSnapshot& snapshot) const EXCLUDES(mu_);
   BandId band_of_locked(std::uint64_t slot) const REQUIRES(mu_);
   const Part* part_at_locked(BandAddress address) const REQUIRES(mu_);
   PartAddress move_map(const LogPlan& plan, std::span<const LogImage> images,
-                       std::span<const NodeNo> freed) EXCLUDES(mu_);
+                       std::span<const DescriptorEntry> notes) EXCLUDES(mu_);
+  void trim_locked() REQUIRES(mu_);
+  void free_locked(std::span<const BandId> bands) REQUIRES(mu_);
+  void assign_locked(NodeNo node, BandAddress address, Part& part) REQUIRES(mu_);
+  void erase_locked(NodeNo node) REQUIRES(mu_);
+
+  struct ColdPart {
+    ColdPart(PartAddress where, BandId in) : part(where, in, 0) {}
+    Part part;
+    LogPlace listed_at;  // the first part of the transaction whose listing counts
+  };
+  struct ColdBand {
+    explicit ColdBand(BandId in) : band(in) {}
+    BandId band;
+    std::map<std::uint32_t, ColdPart> parts;  // by their first blocks
+  };
+  // Where in a listing somebody is who reads it.
+  struct ListingCursor {
+    std::uint64_t slot = 0;
+    ColdBand* band = nullptr;
+    Part* part = nullptr;
+  };
+  void note_locked(const DescriptorEntry& note, LogPlace at, ListingCursor& cursor) REQUIRES(mu_);
+  ColdPart* cold_part_locked(LogPlace place) REQUIRES(mu_);
+  bool is_listed_locked(LogPlace cold_part, LogPlace at) REQUIRES(mu_);
+  bool has_listing_locked(LogPlace at) REQUIRES(mu_);
+  std::vector<BandId> dead_cold_bands_locked() const REQUIRES(mu_);
 
   device::Device& device_;
   const Identity identity_;
 
   mutable Mutex mu_;
-  std::deque<Part> parts_ GUARDED_BY(mu_);  // outlives the entries of jmap_
+  std::deque<Part> parts_ GUARDED_BY(mu_);  // these two outlive the entries of jmap_
+  std::map<std::uint64_t, ColdBand> cold_ GUARDED_BY(mu_);  // by slot
   Jmap jmap_ GUARDED_BY(mu_);
+  std::map<LogPlace, std::vector<LogPlace>> listings_ GUARDED_BY(mu_);  // what is listed where
+  std::vector<std::uint32_t> live_in_ GUARDED_BY(mu_);                  // by band
+  std::optional<ColdRoom> cold_room_ GUARDED_BY(mu_);  // what the cleaner fills, and its rest
+  bool is_sound_ GUARDED_BY(mu_) = true;
   std::deque<ChainBand> chain_ GUARDED_BY(mu_);
   std::vector<BandId> free_ GUARDED_BY(mu_);
   std::vector<BandId> retired_ GUARDED_BY(mu_);  // could not be reset; not used in this session

@@ -14,7 +14,6 @@ constexpr std::uint32_t kBandHeaderMagic = 0x48425A4C;  // "LZBH" in memory orde
 constexpr std::uint32_t kDescriptorMagic = 0x45445A4C;  // "LZDE"
 constexpr std::uint32_t kCopyMagic = 0x43445A4C;        // "LZDC"
 constexpr std::uint32_t kCommitMagic = 0x4D435A4C;      // "LZCM"
-constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kCrcAt = 4, kCoveredAt = 8, kUuidAt = 8, kSessionAt = 24, kSlotAt = 32;
 constexpr std::size_t kRbaAt = 40, kVersionAt = 44, kBodyAt = 48;
 constexpr std::size_t kReservedAt = 132, kEntriesAt = 144, kEntryBytes = 16;
@@ -43,14 +42,15 @@ void begin(std::uint32_t magic, const BlockStamp& stamp, BlockBytes to) {
   store_le_at(to, kSessionAt, stamp.session);
   store_le_at(to, kSlotAt, stamp.slot);
   store_le_at(to, kRbaAt, stamp.rba);
-  store_le_at(to, kVersionAt, kVersion);
+  store_le_at(to, kVersionAt, stamp.version);
 }
 
 void seal(BlockBytes to) { store_le_at(to, kCrcAt, crc32c(to.subspan(kCoveredAt))); }
 
 // Whether magic, checksum and version are right.
 bool is_sound(std::uint32_t magic, ConstBlockBytes from) {
-  return u32(from, 0) == magic && u32(from, kVersionAt) == kVersion &&
+  return u32(from, 0) == magic && u32(from, kVersionAt) >= kOldestLogVersion &&
+         u32(from, kVersionAt) <= kLogVersion &&
          u32(from, kCrcAt) == crc32c(from.subspan(kCoveredAt));
 }
 
@@ -59,8 +59,10 @@ bool is_zero(std::span<const std::byte> bytes) {
 }
 
 BlockStamp stamp_of(ConstBlockBytes from) {
-  BlockStamp stamp{
-      .session = u64(from, kSessionAt), .slot = u64(from, kSlotAt), .rba = u32(from, kRbaAt)};
+  BlockStamp stamp{.session = u64(from, kSessionAt),
+                   .slot = u64(from, kSlotAt),
+                   .rba = u32(from, kRbaAt),
+                   .version = u32(from, kVersionAt)};
   std::memcpy(stamp.uuid.data(), from.data() + kUuidAt, stamp.uuid.size());
   return stamp;
 }
@@ -71,6 +73,7 @@ void encode(const BandHeader& header, BlockBytes to) {
   begin(kBandHeaderMagic, header.stamp, to);
   store_le_at(to, kBodyAt, header.band.value);
   store_le_at(to, kBodyAt + 4, header.blocks);
+  store_le_at(to, kBodyAt + 8, std::uint32_t{header.is_cold});
   seal(to);
 }
 
@@ -103,10 +106,12 @@ void encode(const Descriptor& d, DescriptorRole role, BlockBytes to) {
 }
 
 Result<BandHeader> decode_band_header(ConstBlockBytes from) {
-  if (!is_sound(kBandHeaderMagic, from) || !is_zero(from.subspan(56))) {
+  if (!is_sound(kBandHeaderMagic, from) || u32(from, kBodyAt + 8) > 1 ||
+      !is_zero(from.subspan(kBodyAt + 12))) {
     return fail(Errc::kLogBandHeaderBad);
   }
-  BandHeader header{stamp_of(from), BandId{u32(from, kBodyAt)}, u32(from, kBodyAt + 4)};
+  const BandHeader header{stamp_of(from), BandId{u32(from, kBodyAt)}, u32(from, kBodyAt + 4),
+                          u32(from, kBodyAt + 8) == 1};
   if (header.stamp.rba != 0) return fail(Errc::kLogBandHeaderBad);
   return header;
 }
@@ -138,9 +143,10 @@ Result<Descriptor> decode_descriptor(DescriptorRole role, ConstBlockBytes from) 
   d.entries.reserve(entries);
   for (std::size_t at = kEntriesAt; d.entries.size() < entries; at += kEntryBytes) {
     const std::uint32_t kind = u32(from, at + 12);
-    const DescriptorEntry entry{u64(from, at), u32(from, at + 8), static_cast<EntryKind>(kind & 3)};
-    if (kind < 1 || kind > 3) return bad();
-    const bool of_node = entry.kind != EntryKind::kSnapshot;
+    const DescriptorEntry entry{u64(from, at), u32(from, at + 8), static_cast<EntryKind>(kind & 7)};
+    if (kind < 1 || kind > 6) return bad();
+    const bool of_node = entry.kind == EntryKind::kImage || entry.kind == EntryKind::kFreed ||
+                         entry.kind == EntryKind::kColdNode;
     if (of_node && (entry.number == 0 || entry.node() >= d.next_node)) return bad();
     d.entries.push_back(entry);
   }

@@ -8,11 +8,13 @@
 //       24    8 session           that wrote this block
 //       32    8 slot              position in the log of the band's present life
 //       40    4 rba               where in the band this block lies
-//       44    4 version           2
+//       44    4 version           3; 2 knew no cold bands, and is read as well
 //
 // Band header, the first block of each log band:
 //       48    4 band              its number
 //       52    4 blocks            its size
+//       56    4 kind              0: parts of transactions follow; 1: cold images of nodes follow,
+//                                 and nothing else
 //
 // Descriptor. Those of a part stand before its images, and once more behind them as copies, so that
 // no single damaged block costs a part. The last copy of a transaction is its commit record.
@@ -33,12 +35,19 @@
 //      128    4 descriptors_crc   commit record: crc32c over the crc32c fields of the transaction's
 //                                 descriptors, in order; 0 in descriptors and other copies
 //      132   12 reserved
-//      144   16 entries[]         number 8, crc32c of the image 4, kind 4: 1 image of node
-//      `number`,
-//                                 2 node `number` was freed, 3 piece `number` of a map snapshot
+//      144   16 entries[]         number 8, crc32c of the image or what `kind` says 4, kind 4:
+//                                 1 image of node `number`
+//                                 2 node `number` was freed
+//                                 3 piece `number` of a map snapshot
+//                                 4 cold band: its slot is `number`, its band the 4 bytes
+//                                 5 cold part in the band named last: `number` is its transaction,
+//                                   the 4 bytes its first block
+//                                 6 node `number` lies in the cold part named last, at the block
+//                                   that the 4 bytes say
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -53,6 +62,7 @@ using BlockBytes = std::span<std::byte, kBlockBytes>;
 using ConstBlockBytes = std::span<const std::byte, kBlockBytes>;
 
 inline constexpr std::size_t kEntriesPerDescriptor = 247;
+inline constexpr std::uint32_t kLogVersion = 3, kOldestLogVersion = 2;
 
 // What proves that a block is the one sought and not a leftover of another life.
 struct BlockStamp {
@@ -60,6 +70,7 @@ struct BlockStamp {
   std::uint64_t session = 0;
   std::uint64_t slot = 0;
   std::uint32_t rba = 0;
+  std::uint32_t version = kLogVersion;
   friend bool operator==(const BlockStamp&, const BlockStamp&) = default;
 };
 
@@ -67,6 +78,7 @@ struct BandHeader {
   BlockStamp stamp;
   BandId band;
   std::uint32_t blocks = 0;
+  bool is_cold = false;
   friend bool operator==(const BandHeader&, const BandHeader&) = default;
 };
 
@@ -78,18 +90,38 @@ struct PartAddress {
   friend bool operator==(const PartAddress&, const PartAddress&) = default;
 };
 
-// The same, and how many blocks it has: enough to find its copies when its beginning is damaged.
+// A block's place in the log.
+struct LogPlace {
+  std::uint64_t slot = 0;
+  std::uint32_t rba = 0;
+  friend auto operator<=>(const LogPlace&, const LogPlace&) = default;
+};
+constexpr LogPlace place_of(const PartAddress& address) { return {address.slot, address.rba}; }
+
+// The same as PartAddress, and how many blocks it has: enough to find its copies when its beginning
+// is damaged.
 struct PartPlace {
   PartAddress address;
   std::uint32_t blocks = 0;
   friend bool operator==(const PartPlace&, const PartPlace&) = default;
 };
 
-enum class EntryKind : std::uint8_t { kImage = 1, kFreed = 2, kSnapshot = 3 };
+enum class EntryKind : std::uint8_t {
+  kImage = 1,
+  kFreed = 2,
+  kSnapshot = 3,
+  kColdBand = 4,
+  kColdPart = 5,
+  kColdNode = 6,
+};
+// Whether a block of its own among the part's images belongs to the entry.
+constexpr bool has_block(EntryKind kind) {
+  return kind == EntryKind::kImage || kind == EntryKind::kSnapshot;
+}
 
 struct DescriptorEntry {
-  std::uint64_t number = 0;  // of the node, or of the snapshot's piece
-  std::uint32_t crc = 0;     // of the image; 0 when freed
+  std::uint64_t number = 0;  // of the node, or of the snapshot's piece, or what `kind` says
+  std::uint32_t crc = 0;     // of the image; 0 when freed; or what `kind` says
   EntryKind kind = EntryKind::kImage;
 
   NodeNo node() const { return NodeNo{number}; }

@@ -25,11 +25,11 @@ std::uint64_t images_in(std::uint64_t blocks) {
   return std::max(blocks - 2 * groups, (groups - 1) * kEntriesPerDescriptor);
 }
 
-PartPlan part_in(const Room& room, std::uint64_t images, std::uint64_t freed, bool is_last) {
+PartPlan part_in(const Room& room, std::uint64_t images, std::uint64_t notes, bool is_last) {
   PartPlan part{.room = room,
-                .descriptors = static_cast<std::uint32_t>(descriptors_for(images + freed)),
+                .descriptors = static_cast<std::uint32_t>(descriptors_for(images + notes)),
                 .images = static_cast<std::uint32_t>(images),
-                .freed = static_cast<std::uint32_t>(freed),
+                .notes = static_cast<std::uint32_t>(notes),
                 .is_last = is_last};
   part.room.blocks = 2 * part.descriptors + part.images;
   return part;
@@ -42,34 +42,36 @@ std::uint64_t batch_overhead(std::uint64_t images, std::uint64_t batch) {
 
 }  // namespace
 
-std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t freed,
+std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t notes,
                               std::span<const Room> rooms) {
   std::vector<PartPlan> parts;
   for (const Room& room : rooms) {
-    if (frame_for(images + freed) + images <= room.blocks) {
-      parts.push_back(part_in(room, images, freed, true));
+    if (frame_for(images + notes) + images <= room.blocks) {
+      parts.push_back(part_in(room, images, notes, true));
       return parts;
     }
     if (const std::uint64_t here = std::min(images, images_in(room.blocks)); here > 0) {
       parts.push_back(part_in(room, here, 0, false));
       images -= here;
     } else if (images == 0) {
-      const std::uint64_t gone = std::min(freed, room.blocks / 2 * kEntriesPerDescriptor);
-      if (gone > 0) parts.push_back(part_in(room, 0, gone, false));
-      freed -= gone;
+      const std::uint64_t some = std::min(notes, room.blocks / 2 * kEntriesPerDescriptor);
+      if (some > 0) parts.push_back(part_in(room, 0, some, false));
+      notes -= some;
     }
   }
   return {};
 }
 
-std::uint64_t LogLimits::cost(std::uint64_t images, std::uint64_t freed) const {
-  const std::uint64_t blocks = images + frame_for(images + freed);
+std::uint64_t LogLimits::cost(std::uint64_t images, std::uint64_t notes) const {
+  const std::uint64_t blocks = images + frame_for(images + notes);
   return blocks + 2 * (1 + blocks / (smallest_band - 2));
 }
 
 std::uint64_t LogLimits::achievable(std::uint64_t live) const {
+  // Of a log with cold bands, that is with what lists them: a node's entry and its part's, twice.
   const std::uint64_t compact = live + 3 * div_up(live, band - 1) +
-                                (live > clean_batch ? batch_overhead(live, clean_batch) : 0);
+                                (live > clean_batch ? batch_overhead(live, clean_batch) : 0) +
+                                (has_cold ? live / 40 + 4 : 0);
   return capacity > band + compact ? capacity - band - compact : 0;
 }
 
@@ -97,6 +99,7 @@ LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transact
   }
   const std::uint64_t one_change =
       std::clamp<std::uint64_t>(limits.capacity / 5, kMinTransaction, kOneChange);
+  limits.has_cold = bands.size() >= kMinColdBands && limits.smallest_band + 1 >= kMinColdBandBlocks;
   limits.transaction = std::min(limits.smallest_band * 2 / 3, transaction_blocks);
   limits.transaction = std::max(limits.transaction, one_change);
   limits.clean_batch = std::min(limits.band, kMaxCleanBatch);

@@ -13,6 +13,9 @@ namespace lazyfs::meta {
 
 inline constexpr std::uint32_t kMinLogBands = 4;
 inline constexpr std::uint32_t kMinLogBandBlocks = 16;
+// A log of fewer or smaller bands has no cold ones: a band for them is too much of it.
+inline constexpr std::uint32_t kMinColdBands = 6;
+inline constexpr std::uint32_t kMinColdBandBlocks = 32;
 
 // Space that a part can use: the rest of the head band, or a free band behind its header.
 struct Room {
@@ -26,13 +29,13 @@ struct PartPlan {
   Room room;                      // rba and blocks are the part's own
   std::uint32_t descriptors = 0;  // and as many copies
   std::uint32_t images = 0;
-  std::uint32_t freed = 0;
-  bool is_last = false;  // its last copy is the commit record
+  std::uint32_t notes = 0;  // entries without a block: nodes freed, and where cold ones lie
+  bool is_last = false;     // its last copy is the commit record
 };
 
 // Lays a transaction into `rooms`, taken in order. Each part stands in one band and describes
 // itself. Empty when it does not fit.
-std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t freed,
+std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t notes,
                               std::span<const Room> rooms);
 
 // Everything in blocks, unless it says otherwise. docs/metadata-log.md derives the figures.
@@ -45,9 +48,10 @@ struct LogLimits {
   std::uint64_t reserve = 0;      // what cleaning one band may take; ordinary work leaves it alone
   std::uint64_t live_max = 0;     // nodes that may exist, so that cleaning always makes room
   std::uint64_t live_ordinary = 0;  // ... for work that does not free space
+  bool has_cold = false;            // large enough to keep cold nodes apart
 
   // Most blocks that a transaction can take, wherever the head stands.
-  std::uint64_t cost(std::uint64_t images, std::uint64_t freed) const;
+  std::uint64_t cost(std::uint64_t images, std::uint64_t notes) const;
   // Blocks that cleaning the whole log leaves available when `live` nodes exist.
   std::uint64_t achievable(std::uint64_t live) const;
   // Below this many available blocks the cleaner works.

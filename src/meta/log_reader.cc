@@ -48,12 +48,12 @@ Result<> LogReader::find_bands() {
 }
 
 // The band's place in the log by its header, or, should that be damaged, by the part behind it. 0:
-// none.
+// none, as of a cold band, whose place the descriptors tell.
 std::uint64_t LogReader::slot_of(BandId band) {
   if (const auto block = blocks_.block({band, 0}); block) {
     const auto header = decode_band_header(*block);
     if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
-      return header->stamp.slot;
+      return header->is_cold ? 0 : header->stamp.slot;
     }
   }
   if (const auto block = blocks_.block({band, 1}); block) {
@@ -125,8 +125,8 @@ Result<Descriptor> LogReader::descriptor(const FoundBand& band, const FoundPart&
   if (!d) return d;
   const bool same = d->descriptors == part.part.descriptors && d->part == part.index &&
                     d->images == part.images && d->stamp.session == part.session &&
-                    d->previous == part.previous && d->tail == part.tail &&
-                    d->next_node == part.next_node;
+                    d->stamp.version == part.version && d->previous == part.previous &&
+                    d->tail == part.tail && d->next_node == part.next_node;
   if (!same) return fail(Errc::kLogDescriptorBad);
   return d;
 }
@@ -143,6 +143,7 @@ Result<FoundPart> LogReader::part(const PartPlace& place) {
   ASSIGN_OR_RETURN(const Descriptor first, first_descriptor(*band, found));
   found.part.descriptors = first.descriptors;
   found.session = first.stamp.session;
+  found.version = first.stamp.version;
   found.previous = first.previous;
   found.tail = first.tail;
   found.next_node = first.next_node;
@@ -153,9 +154,8 @@ Result<FoundPart> LogReader::part(const PartPlace& place) {
     found.part.entries.insert(found.part.entries.end(), d.entries.begin(), d.entries.end());
   }
   const auto& entries = found.part.entries;
-  const auto is_freed = [](const DescriptorEntry& e) { return e.kind == EntryKind::kFreed; };
-  const auto images = std::ranges::count_if(entries, std::not_fn(is_freed));
-  const bool in_order = std::ranges::is_partitioned(entries, std::not_fn(is_freed));
+  const auto images = std::ranges::count_if(entries, has_block, &DescriptorEntry::kind);
+  const bool in_order = std::ranges::is_partitioned(entries, has_block, &DescriptorEntry::kind);
   if (static_cast<std::uint64_t>(images) != found.images || !in_order) {
     return fail(Errc::kLogDescriptorBad);
   }
@@ -171,16 +171,17 @@ std::uint32_t LogReader::descriptors_crc(const FoundPart& part, std::uint32_t cr
   const PartAddress& address = part.address();
   for (std::uint32_t block = 0; block < part.part.descriptors; ++block) {
     const auto entries = entries_of(part.part.entries, block);
-    const Descriptor d{.stamp = {superblock_.uuid, part.session, address.slot, address.rba + block},
-                       .seq = address.seq,
-                       .next_node = part.next_node,
-                       .previous = part.previous,
-                       .tail = part.tail,
-                       .part = part.index,
-                       .descriptors = part.part.descriptors,
-                       .block = block,
-                       .images = part.images,
-                       .entries = {entries.begin(), entries.end()}};
+    const Descriptor d{
+        .stamp = {superblock_.uuid, part.session, address.slot, address.rba + block, part.version},
+        .seq = address.seq,
+        .next_node = part.next_node,
+        .previous = part.previous,
+        .tail = part.tail,
+        .part = part.index,
+        .descriptors = part.part.descriptors,
+        .block = block,
+        .images = part.images,
+        .entries = {entries.begin(), entries.end()}};
     std::array<std::byte, kBlockBytes> encoded;
     encode(d, DescriptorRole::kFront, encoded);
     crc = crc32c(std::span(encoded).subspan(4, 4), crc);

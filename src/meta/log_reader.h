@@ -42,6 +42,7 @@ struct FoundBand {
 struct FoundPart {
   RecoveredPart part;
   std::uint64_t session = 0;  // that wrote it
+  std::uint32_t version = kLogVersion;
   PartPlace previous;
   PartAddress tail;
   NodeNo next_node;

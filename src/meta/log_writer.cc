@@ -56,13 +56,13 @@ void LogWriter::encode_part(const TransactionBytes& t, std::size_t index) {
 std::vector<Descriptor> LogWriter::describe_part(const TransactionBytes& t, std::size_t index) {
   const PartPlan& part = t.plan.parts[index];
   std::vector<DescriptorEntry> entries;
-  entries.reserve(part.images + part.freed);
+  entries.reserve(part.images + part.notes);
   for (std::uint32_t i = 0; i < part.images; ++i) {
     const LogImage& image = t.images[images_done_++];
     entries.push_back({image.number, image.crc, image.kind});
   }
-  for (std::uint32_t i = 0; i < part.freed; ++i) {
-    entries.push_back({t.freed[freed_done_++].value, 0, EntryKind::kFreed});
+  for (std::uint32_t i = 0; i < part.notes; ++i) {
+    entries.push_back(t.notes[notes_done_++]);
   }
   PartPlace previous = t.previous;
   if (index > 0) {
@@ -84,6 +84,24 @@ std::vector<Descriptor> LogWriter::describe_part(const TransactionBytes& t, std:
                            .entries = {own.begin(), own.end()}});
   }
   return descriptors;
+}
+
+Result<> LogWriter::write_cold(const ColdRoom& room, std::span<const LogImage> images) {
+  own_ = AlignedBuffer(kBlockBytes);
+  at_ = {room.band, room.is_fresh ? 0 : room.rba};
+  pieces_.clear();
+  if (room.is_fresh) {
+    stamp_.slot = room.slot;
+    stamp_.rba = 0;
+    encode(BandHeader{stamp_, room.band, device_.geometry().blocks_of(room.band), true},
+           own_.span().first<kBlockBytes>());
+    pieces_.push_back(own_.span());
+  }
+  for (const LogImage& image : images) {
+    pieces_.push_back({image.bytes, kBlockBytes});
+    if (pieces_.size() == kPiecesPerAppend) TRY(append_pieces());
+  }
+  return append_pieces();
 }
 
 Result<> LogWriter::append_part(const PartPlan& part, std::span<const LogImage> images) {

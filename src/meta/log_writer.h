@@ -15,7 +15,7 @@ namespace lazyfs::meta {
 struct TransactionBytes {
   const LogPlan& plan;
   std::span<const LogImage> images;
-  std::span<const NodeNo> freed;
+  std::span<const DescriptorEntry> notes;
   NodeNo next_node;
   PartPlace previous;  // the part before the first one
   PartAddress tail;
@@ -29,6 +29,8 @@ class LogWriter {
 
   // Nothing is durable until the caller flushes the device.
   Result<> write(const TransactionBytes& transaction);
+  // Nodes to a cold band: images only, behind the band's header if it is fresh.
+  Result<> write_cold(const ColdRoom& room, std::span<const LogImage> images);
   std::uint64_t blocks_written() const { return blocks_written_; }
 
  private:
@@ -47,7 +49,7 @@ class LogWriter {
   // The part being written: its own blocks (header, descriptors, their copies) and what to append.
   AlignedBuffer own_;
   std::size_t own_used_ = 0;
-  std::size_t images_done_ = 0, freed_done_ = 0;
+  std::size_t images_done_ = 0, notes_done_ = 0;
   std::vector<device::Piece> pieces_;
   BandAddress at_;
 };

@@ -15,8 +15,9 @@ namespace {
 constexpr std::uint32_t kMagic = 0x4E535A4C;  // "LZSN" in memory order
 constexpr std::size_t kStreamAt = 32;
 constexpr std::size_t kHeadBytes = 24, kBandBytes = 12, kPartBytes = 28, kNodeBytes = 12;
+constexpr std::size_t kColdPartBytes = 44;
 static_assert(kStreamAt + kSnapshotPieceBytes == kBlockBytes);
-static_assert(kPartBytes + kNodeBytes == kSnapshotBytesOfNode);
+static_assert(kColdPartBytes + kNodeBytes == kSnapshotBytesOfNode);
 
 // Bytes of the stream one after the other, wherever pieces end.
 class StreamWriter {
@@ -61,8 +62,10 @@ class StreamReader {
   std::span<const std::byte> rest_;
 };
 
-std::uint64_t stream_bytes(std::uint64_t bands, std::uint64_t parts, std::uint64_t nodes) {
-  return kHeadBytes + bands * kBandBytes + parts * kPartBytes + nodes * kNodeBytes;
+std::uint64_t stream_bytes(std::uint64_t bands, std::uint64_t parts, std::uint64_t cold_parts,
+                           std::uint64_t nodes) {
+  return kHeadBytes + bands * kBandBytes + parts * kPartBytes + cold_parts * kColdPartBytes +
+         nodes * kNodeBytes;
 }
 
 Result<std::vector<std::byte>> join_pieces(std::span<const std::byte> pieces, Seq seq,
@@ -87,40 +90,59 @@ Result<std::vector<std::byte>> join_pieces(std::span<const std::byte> pieces, Se
   return stream;
 }
 
+// Whether the `nodes` nodes from `at` on lie one behind the other within the part, whose own blocks
+// are `own`, or more.
+bool lie_within(const MapSnapshot& s, std::size_t at, std::uint32_t nodes, const PartPlace& place,
+                std::uint32_t own) {
+  const PartAddress& address = place.address;
+  if (address.rba == 0 || address.seq.value == 0 || nodes > s.nodes.size() - at) return false;
+  for (std::size_t i = at; i < at + nodes; ++i) {
+    const MapSnapshot::Live& live = s.nodes[i];
+    const bool behind = i == at || s.nodes[i - 1].rba < live.rba;
+    const bool within = live.rba >= address.rba && live.rba - address.rba >= own &&
+                        live.rba - address.rba < place.blocks;
+    if (live.node.value == 0 || !behind || !within) return false;
+  }
+  return true;
+}
+
 // Whether chain and parts are in order, parts lie in bands of the chain, and nodes in their parts.
 bool is_consistent(const MapSnapshot& s) {
-  const auto place = [](const MapSnapshot::Part& part) {
-    return std::pair(part.place.address.slot, part.place.address.rba);
-  };
+  const auto place = [](const auto& part) { return place_of(part.place.address); };
   const auto chain_end =
       std::ranges::adjacent_find(s.chain, std::greater_equal{}, &ChainBand::slot);
   const auto parts_end = std::ranges::adjacent_find(s.parts, std::greater_equal{}, place);
-  if (chain_end != s.chain.end() || parts_end != s.parts.end()) return false;
+  const auto cold_end = std::ranges::adjacent_find(s.cold, std::greater_equal{}, place);
+  if (chain_end != s.chain.end() || parts_end != s.parts.end() || cold_end != s.cold.end()) {
+    return false;
+  }
   std::size_t at = 0;
   for (const MapSnapshot::Part& part : s.parts) {
-    const PartAddress& address = part.place.address;
-    const bool known = std::ranges::binary_search(s.chain, address.slot, {}, &ChainBand::slot);
-    if (!known || address.rba == 0 || address.seq.value == 0 || part.nodes == 0) return false;
-    if (part.nodes > s.nodes.size() - at) return false;
-    for (std::uint32_t i = 0; i < part.nodes; ++i, ++at) {
-      const MapSnapshot::Live& live = s.nodes[at];
-      const bool behind = i == 0 || s.nodes[at - 1].rba < live.rba;
-      const bool within = live.rba > address.rba && live.rba - address.rba < part.place.blocks;
-      if (live.node.value == 0 || !behind || !within) return false;
-    }
+    const std::uint64_t slot = part.place.address.slot;
+    const bool known = std::ranges::binary_search(s.chain, slot, {}, &ChainBand::slot);
+    if (!known || !lie_within(s, at, part.nodes, part.place, 1)) return false;
+    at += part.nodes;
+  }
+  for (const MapSnapshot::ColdPart& part : s.cold) {
+    if (part.nodes == 0 || !lie_within(s, at, part.nodes, part.place, 0)) return false;
+    at += part.nodes;
   }
   return at == s.nodes.size();
 }
 
 }  // namespace
 
-std::uint64_t snapshot_pieces(std::uint64_t bands, std::uint64_t parts, std::uint64_t nodes) {
-  return (stream_bytes(bands, parts, nodes) + kSnapshotPieceBytes - 1) / kSnapshotPieceBytes;
+std::uint64_t snapshot_pieces(std::uint64_t bands, std::uint64_t parts, std::uint64_t cold_parts,
+                              std::uint64_t nodes) {
+  const std::uint64_t bytes = stream_bytes(bands, parts, cold_parts, nodes);
+  return (bytes + kSnapshotPieceBytes - 1) / kSnapshotPieceBytes;
 }
 
 AlignedBuffer encode(const MapSnapshot& s, std::uint32_t fs_tag) {
-  const std::size_t total = stream_bytes(s.chain.size(), s.parts.size(), s.nodes.size());
-  const std::size_t count = snapshot_pieces(s.chain.size(), s.parts.size(), s.nodes.size());
+  const std::size_t total =
+      stream_bytes(s.chain.size(), s.parts.size(), s.cold.size(), s.nodes.size());
+  const std::size_t count =
+      snapshot_pieces(s.chain.size(), s.parts.size(), s.cold.size(), s.nodes.size());
   AlignedBuffer pieces = AlignedBuffer::zeroed(count * kBlockBytes);
   for (std::size_t i = 0; i < count; ++i) {
     const auto piece = pieces.span().subspan(i * kBlockBytes, kBlockBytes);
@@ -133,7 +155,7 @@ AlignedBuffer encode(const MapSnapshot& s, std::uint32_t fs_tag) {
   }
   StreamWriter to(pieces);
   to.put(static_cast<std::uint32_t>(s.chain.size()));
-  to.put(std::uint32_t{0});
+  to.put(static_cast<std::uint32_t>(s.cold.size()));
   to.put(static_cast<std::uint64_t>(s.parts.size()));
   to.put(static_cast<std::uint64_t>(s.nodes.size()));
   for (const ChainBand& band : s.chain) {
@@ -146,6 +168,16 @@ AlignedBuffer encode(const MapSnapshot& s, std::uint32_t fs_tag) {
     to.put(part.place.address.rba);
     to.put(part.place.blocks);
     to.put(part.nodes);
+  }
+  for (const MapSnapshot::ColdPart& part : s.cold) {
+    to.put(part.place.address.slot);
+    to.put(part.place.address.seq.value);
+    to.put(part.place.address.rba);
+    to.put(part.place.blocks);
+    to.put(part.nodes);
+    to.put(part.band.value);
+    to.put(part.listed_at.slot);
+    to.put(part.listed_at.rba);
   }
   for (const MapSnapshot::Live& live : s.nodes) {
     to.put(live.node.value);
@@ -167,11 +199,10 @@ Result<MapSnapshot> decode_snapshot(std::span<const std::byte> pieces, Seq seq,
   StreamReader from(stream);
   if (from.left() < kHeadBytes) return fail(Errc::kLogSnapshotBad);
   const auto bands = from.take<std::uint32_t>();
-  const auto reserved = from.take<std::uint32_t>();
+  const auto cold_parts = from.take<std::uint32_t>();
   const auto parts = from.take<std::uint64_t>(), nodes = from.take<std::uint64_t>();
-  const bool possible = reserved == 0 && bands > 0 && parts <= stream.size() &&
-                        nodes <= stream.size() &&
-                        stream_bytes(bands, parts, nodes) == stream.size();
+  const bool possible = bands > 0 && parts <= stream.size() && nodes <= stream.size() &&
+                        stream_bytes(bands, parts, cold_parts, nodes) == stream.size();
   if (!possible) return fail(Errc::kLogSnapshotBad);
   MapSnapshot s;
   s.chain.resize(bands);
@@ -186,6 +217,17 @@ Result<MapSnapshot> decode_snapshot(std::span<const std::byte> pieces, Seq seq,
     part.place.address.rba = from.take<std::uint32_t>();
     part.place.blocks = from.take<std::uint32_t>();
     part.nodes = from.take<std::uint32_t>();
+  }
+  s.cold.resize(cold_parts);
+  for (MapSnapshot::ColdPart& part : s.cold) {
+    part.place.address.slot = from.take<std::uint64_t>();
+    part.place.address.seq.value = from.take<std::uint64_t>();
+    part.place.address.rba = from.take<std::uint32_t>();
+    part.place.blocks = from.take<std::uint32_t>();
+    part.nodes = from.take<std::uint32_t>();
+    part.band.value = from.take<std::uint32_t>();
+    part.listed_at.slot = from.take<std::uint64_t>();
+    part.listed_at.rba = from.take<std::uint32_t>();
   }
   s.nodes.resize(nodes);
   for (MapSnapshot::Live& live : s.nodes) {

@@ -112,6 +112,7 @@ StoreImpl::StoreImpl(device::Device& device, const StoreOptions& options, Superb
       durable_seq_(found.seq.value) {}
 
 Result<> StoreImpl::start(bool repair) {
+  if (!log_.is_sound()) return fail(Errc::kLogTailLost);
   update_limits();
   if (!options_.read_only) {
     // A daemon that was killed may have left its last transaction unflushed: it must not be lost
@@ -121,6 +122,7 @@ Result<> StoreImpl::start(bool repair) {
     superblock_log_.emplace(device_, superblock());
     TRY(write_superblock(superblock()));
     log_.reset_spares();
+    log_.resume_cold();
   }
   auto root = loader_.load(Tree::kRoot);
   if (!root && !repair) return fail(root.error());
@@ -205,6 +207,10 @@ StoreStats StoreImpl::stats() const {
   stats.log_blocks_written = log.blocks_written;
   stats.nodes_written = nodes_written_.load(std::memory_order_relaxed);
   stats.nodes_cleaned = nodes_cleaned_.load(std::memory_order_relaxed);
+  stats.nodes_cooled = nodes_cooled_.load(std::memory_order_relaxed);
+  stats.bands_adopted = bands_adopted_.load(std::memory_order_relaxed);
+  stats.log_cold_bands = log.cold_bands;
+  stats.log_cold_live_blocks = log.cold_live;
   stats.log_live_blocks = log.live;
   stats.log_total_blocks = log.total_blocks;
   stats.log_bands = log.bands;

@@ -42,17 +42,21 @@ enum class Reserve : std::uint8_t {
 
 // Every figure counts since the store was opened, or is the state now.
 struct StoreStats {
-  std::uint64_t transactions = 0;                // committed
-  std::uint64_t log_blocks_written = 0;          // all appends: descriptors, nodes, commit records
-  std::uint64_t nodes_written = 0;               // node images appended, of these ...
-  std::uint64_t nodes_cleaned = 0;               // ... moved by the cleaner, unchanged
-  std::uint64_t snapshots = 0;                   // of the map, written
+  std::uint64_t transactions = 0;        // committed
+  std::uint64_t log_blocks_written = 0;  // all appends: descriptors, nodes, commit records
+  std::uint64_t nodes_written = 0;       // node images appended, of these ...
+  std::uint64_t nodes_cleaned = 0;       // ... moved by the cleaner, unchanged, of these ...
+  std::uint64_t nodes_cooled = 0;        // ... to cold bands
+  std::uint64_t bands_adopted = 0;       // made cold bands as they were
+  std::uint64_t snapshots = 0;           // of the map, written
   std::uint64_t log_blocks_behind_snapshot = 0;  // that opening would have to look through
   std::uint64_t recovered_parts = 0;             // parts of the log that were read at opening
   std::uint64_t log_live_blocks = 0;             // jmap entries: blocks that hold a newest image
   std::uint64_t log_total_blocks = 0;            // all blocks of the log's bands
   std::uint64_t log_bands = 0;
   std::uint64_t log_free_bands = 0;
+  std::uint64_t log_cold_bands = 0;        // that hold what does not change
+  std::uint64_t log_cold_live_blocks = 0;  // newest images in them
   std::uint64_t jmap_entries = 0;
   std::uint64_t jmap_bytes = 0;
   std::uint64_t nodes_cached = 0;
@@ -61,6 +65,13 @@ struct StoreStats {
   std::uint64_t tree_height = 0;
   std::uint64_t commits_waiting = 0;  // calls of commit() that wait for one in progress, now
   std::uint64_t commit_ns_max = 0;
+
+  // Blocks written to the log for each node that was changed.
+  double log_write_amplification() const {
+    const std::uint64_t changed = nodes_written - nodes_cleaned;
+    return changed == 0 ? 1.0
+                        : static_cast<double>(log_blocks_written) / static_cast<double>(changed);
+  }
 };
 
 // A range of keys: first <= key, and key < end unless there is none.

@@ -6,16 +6,36 @@
 #include "meta/store_impl.h"
 
 namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint64_t kNotesOfBlock = 3;      // that a block of a band that is adopted may need
+constexpr std::size_t kNotesAtOnce = 64 * 247;  // that are listed anew in one transaction
+
+}  // namespace
 
 bool StoreImpl::cleaning_is_due() const {
+  if (could_shrink()) return true;
   ReaderLock lock(tree_mu_);
   return log_.available() < limits_.low_water(cache_.nodes());
+}
+
+// Whether the log is so empty that it could give a band back, were its bands cleaned.
+bool StoreImpl::could_shrink() const {
+  if (!source_.give_back) return false;
+  std::vector<std::uint32_t> sizes = log_.band_sizes();
+  if (sizes.size() <= superblock().min_log_bands) return false;
+  sizes.erase(std::ranges::max_element(sizes));
+  ReaderLock lock(tree_mu_);
+  const LogLimits fewer = limits_of(sizes, limits_.transaction);
+  const std::uint64_t needed = limits_.band + fewer.low_water(cache_.nodes());
+  return cache_.nodes() * 3 < fewer.live_max && log_.available() <= needed &&
+         limits_.achievable(cache_.nodes()) > needed + limits_.band;
 }
 
 // So many batches go once round the whole log; more of them make no more room.
 std::uint64_t StoreImpl::clean_cycles_at_most() const {
   ReaderLock lock(tree_mu_);
-  return limits_.capacity / limits_.clean_batch + 2 * log_.figures().bands;
+  return limits_.capacity / limits_.clean_batch + 4 * log_.figures().bands;
 }
 
 bool StoreImpl::is_large() const {
@@ -23,21 +43,44 @@ bool StoreImpl::is_large() const {
   return cache_.running().dirty.size() > large_nodes_;
 }
 
-// Live nodes of the log's oldest band, in memory and pinned.
+// Live nodes of the band that is to be emptied, in memory and pinned.
 StoreImpl::Additions StoreImpl::gather() {
   std::size_t batch = 0;
+  bool may_adopt = false;
   {
     ReaderLock lock(tree_mu_);
     batch = limits_.clean_batch;
+    const Changes& running = cache_.running();
+    const std::uint64_t notes = running.freed.size() + kNotesOfBlock * limits_.band;
+    may_adopt = limits_.has_cold &&
+                limits_.cost(running.dirty.size(), notes) + limits_.reserve <= log_.available();
   }
   Additions gathered;
-  for (const NodeNo node : log_.oldest_live(batch)) {
+  gathered.victim = log_.choose_victim(may_adopt);
+  if (!gathered.victim || gathered.victim->kind == CleanChoice::Kind::kAdopt) return gathered;
+  for (const NodeNo node : log_.live_of(gathered.victim->slot, batch)) {
     if (auto pin = loader_.load(node); pin) {
       gathered.nodes.push_back(std::move(*pin));
     } else {
       gather_damaged(node, gathered);
     }
   }
+  return gathered;
+}
+
+// The same, with the listings that must not be passed, or that make the band a cold one. The
+// committing thread calls it: listings tell of the map as it is.
+StoreImpl::Additions StoreImpl::with_listings(Additions gathered) {
+  if (!gathered.victim || !gathered.victim->is_oldest_hot) return gathered;
+  const std::uint64_t slot = gathered.victim->slot;
+  const bool adopts = gathered.victim->kind == CleanChoice::Kind::kAdopt;
+  if (adopts) {
+    gathered.listings = log_.list_for_adoption(slot);
+    if (gathered.listings.empty()) return gathered;
+    bands_adopted_.fetch_add(1, std::memory_order_relaxed);
+  }
+  const auto anew = log_.list_anew(slot, adopts ? SIZE_MAX : kNotesAtOnce);
+  gathered.listings.insert(gathered.listings.end(), anew.begin(), anew.end());
   return gathered;
 }
 
@@ -59,7 +102,7 @@ void StoreImpl::gather_damaged(NodeNo node, Additions& to) {
 // For stores without a thread of their own; the committing thread calls it.
 void StoreImpl::clean_while_due() {
   for (auto cycles = clean_cycles_at_most(); cycles > 0 && cleaning_is_due(); --cycles) {
-    Additions gathered = gather();
+    Additions gathered = with_listings(gather());
     if (gathered.empty() || !write_transaction(std::move(gathered))) return;
   }
 }

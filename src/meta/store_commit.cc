@@ -65,7 +65,7 @@ void StoreImpl::end_cycle(std::uint64_t took_ns) {
 
 Result<> StoreImpl::do_work(Work work, Additions to_clean) {
   switch (work) {
-    case Work::kClean: return write_transaction(std::move(to_clean));
+    case Work::kClean: return write_transaction(with_listings(std::move(to_clean)));
     case Work::kSnapshot: return write_transaction(take_snapshot());
     case Work::kGrow: return grow();
     case Work::kAdapt: return adapt_size(), ok();
@@ -104,18 +104,27 @@ Result<> StoreImpl::write_transaction(Additions additions) {
     fail_for_ever(plan.error(), "no room for a transaction that was admitted");
     return fail(Errc::kLogFailed);
   }
-  // Data first: everything that the sealed changes refer to was appended before they were made.
+  std::vector<LogImage> images;
+  if (*plan) {
+    images = stamp_images();
+    if (auto cold = write_cold(images, additions); !cold) {
+      fail_for_ever(cold.error(), "moving cold nodes");
+      return fail(Errc::kLogFailed);
+    }
+  }
+  // Data first: everything that the sealed changes refer to was appended before they were made. And
+  // cold nodes: the transaction says where they are.
   if (auto flushed = device_.flush(); !flushed) {
     fail_for_ever(flushed.error(), "flush before the commit");
     return fail(Errc::kLogFailed);
   }
   if (!*plan) return ok();
-  if (auto written = write_sealed(**plan, additions); !written) {
+  if (auto written = write_sealed(**plan, std::move(images), additions); !written) {
     fail_for_ever(written.error(), "commit");
     return fail(Errc::kLogFailed);
   }
   land_sealed();
-  log_.release();
+  release_passed();
   if (listener_) listener_(durable_seq());
   return ok();
 }
@@ -125,43 +134,99 @@ Result<> StoreImpl::write_transaction(Additions additions) {
 Result<std::optional<LogPlan>> StoreImpl::seal(Additions& additions) {
   WriterLock lock(tree_mu_);
   Changes& running = cache_.running();
-  const std::uint64_t available = log_.available();
   std::erase_if(additions.damaged, [&](const LogImage& image) {
     return cache_.find(image.node()) != nullptr || cache_.is_freed(image.node());
   });
   const std::size_t damaged = additions.damaged.size();
-  for (const NodePin& pin : additions.nodes) {
-    Node& node = *pin;
-    if (node.dead || node.dirty_seq == running.seq) continue;
-    const std::uint64_t images = running.dirty.size() + 1 + damaged;
-    if (limits_.cost(images, running.freed.size()) > available) break;
-    cache_.make_dirty(node);
-    ++running.cleaned;
-  }
-  const std::uint64_t nodes = running.dirty.size() + damaged;
-  const std::uint64_t cost = limits_.cost(nodes + additions.pieces(), running.freed.size());
-  if (cost + limits_.reserve > available) additions.snapshot = AlignedBuffer();
-  if (running.empty() && damaged == 0 && additions.pieces() == 0) return std::nullopt;
-  auto plan = log_.plan(running.seq, nodes + additions.pieces(), running.freed.size());
+  add_moved(additions, damaged);
+  const std::uint64_t cold = additions.cold ? additions.cold->blocks : 0;
+  const std::uint64_t nodes = running.dirty.size() - cold + damaged;
+  const std::uint64_t notes =
+      running.freed.size() + additions.listings.size() + (cold > 0 ? cold + 2 : 0);
+  const std::uint64_t cost = limits_.cost(nodes + additions.pieces(), notes);
+  if (cost + limits_.reserve > log_.available()) additions.snapshot = AlignedBuffer();
+  if (running.empty() && nodes + notes + additions.pieces() == 0) return std::nullopt;
+  auto plan = log_.plan(running.seq, nodes + additions.pieces(), notes);
   if (!plan) return fail(Errc::kLogFull);
   cache_.seal();
   return plan;
 }
 
-Result<> StoreImpl::write_sealed(const LogPlan& plan, Additions& additions) {
-  std::vector<LogImage> images = stamp_images();
+// Adds what the cleaner has gathered to the running transaction, as if it had been changed: to a
+// cold band as many as have room there, or else, to the hot log, as many as that has room for.
+void StoreImpl::add_moved(Additions& additions, std::uint64_t damaged) {
+  Changes& running = cache_.running();
+  std::vector<Node*> moved;
+  for (const NodePin& pin : additions.nodes) {
+    if (!(*pin).dead && (*pin).dirty_seq != running.seq) moved.push_back(&*pin);
+  }
+  const std::uint64_t images = running.dirty.size() + damaged;
+  const std::uint64_t notes = running.freed.size() + moved.size() + 2;
+  if (limits_.cost(images, notes + additions.listings.size()) > log_.available()) {
+    additions.listings.clear();
+  }
+  if (!moved.empty() && limits_.has_cold) {
+    const std::uint64_t cost = limits_.cost(images, notes + additions.listings.size());
+    additions.cold = log_.plan_cold(moved.size(), cost + limits_.reserve);
+    if (additions.cold) moved.resize(additions.cold->blocks);
+  }
+  const std::uint64_t available = log_.available();
+  const std::uint64_t freed = running.freed.size() + additions.listings.size();
+  for (Node* node : moved) {
+    const std::uint64_t so_far = running.dirty.size() + 1 + damaged;
+    if (!additions.cold && limits_.cost(so_far, freed) > available) break;
+    cache_.make_dirty(*node);
+    ++running.cleaned;
+  }
+}
+
+// Those of the images that seal() has given a place in a cold band go there.
+Result<> StoreImpl::write_cold(std::vector<LogImage>& images, Additions& additions) {
+  if (!additions.cold) return ok();
+  const ColdRoom& room = *additions.cold;
+  const auto cold = std::span(images).last(room.blocks);
+  TRY(log_.write_cold(room, cold));
+  Seq seq;
+  {
+    ReaderLock lock(tree_mu_);
+    seq = cache_.flight().seq;
+  }
+  const auto notes = Log::listing_of(room, seq, cold);
+  additions.listings.insert(additions.listings.end(), notes.begin(), notes.end());
+  nodes_cooled_.fetch_add(room.blocks, std::memory_order_relaxed);
+  images.resize(images.size() - room.blocks);
+  return ok();
+}
+
+// What the transaction that is durable now needs no more becomes free.
+void StoreImpl::release_passed() {
+  log_.release();
+  if (!log_.has_dead_cold_bands()) return;
+  // An older transaction may need them, so nobody must go back to one.
+  if (auto written = write_superblock(superblock()); !written) {
+    log::error("metadata log: a superblock cannot be written: {}", describe(written.error()));
+    return;
+  }
+  log_.release_cold();
+}
+
+Result<> StoreImpl::write_sealed(const LogPlan& plan, std::vector<LogImage> images,
+                                 Additions& additions) {
   images.insert(images.end(), additions.damaged.begin(), additions.damaged.end());
   for (std::size_t i = 0; i < additions.pieces(); ++i) {
     const auto piece = additions.snapshot.span().subspan(i * kBlockBytes).first<kBlockBytes>();
     images.push_back({i, piece.data(), stamp_piece(piece, plan.seq), EntryKind::kSnapshot});
   }
-  const std::vector<NodeNo> freed = freed_in_flight();
+  std::vector<DescriptorEntry> notes = std::move(additions.listings);
+  for (const NodeNo freed : freed_in_flight()) {
+    notes.push_back({freed.value, 0, EntryKind::kFreed});
+  }
   NodeNo next_node;
   {
     ReaderLock lock(tree_mu_);
     next_node = cache_.flight().next_node;
   }
-  TRY(log_.write(plan, images, freed, next_node));
+  TRY(log_.write(plan, images, notes, next_node));
   TRY(device_.flush());
   if (additions.pieces() > 0) snapshots_.fetch_add(1, std::memory_order_relaxed);
   return ok();

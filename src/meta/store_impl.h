@@ -112,7 +112,12 @@ class StoreImpl final : public Store {
     std::vector<LogImage> damaged;
     std::vector<AlignedBuffer> bytes;  // of the damaged ones
     AlignedBuffer snapshot;            // its pieces
-    bool empty() const { return nodes.empty() && damaged.empty() && snapshot.size() == 0; }
+    std::optional<CleanChoice> victim;
+    std::vector<DescriptorEntry> listings;  // of cold nodes
+    std::optional<ColdRoom> cold;           // where seal() has put the nodes
+    bool empty() const {
+      return nodes.empty() && damaged.empty() && listings.empty() && snapshot.size() == 0;
+    }
     std::size_t pieces() const { return snapshot.size() / kBlockBytes; }
   };
 
@@ -123,7 +128,10 @@ class StoreImpl final : public Store {
   Result<> do_work(Work work, Additions to_clean);
   Result<> write_transaction(Additions additions);
   Result<std::optional<LogPlan>> seal(Additions& additions);
-  Result<> write_sealed(const LogPlan& plan, Additions& additions);
+  void add_moved(Additions& additions, std::uint64_t damaged) REQUIRES(tree_mu_);
+  Result<> write_cold(std::vector<LogImage>& images, Additions& additions);
+  Result<> write_sealed(const LogPlan& plan, std::vector<LogImage> images, Additions& additions);
+  void release_passed();
   std::vector<NodeNo> freed_in_flight();
   std::vector<LogImage> stamp_images();
   void land_sealed();
@@ -131,9 +139,11 @@ class StoreImpl final : public Store {
 
   // Cleaning and growing (store_clean.cc).
   Additions gather();
+  Additions with_listings(Additions gathered);
   void gather_damaged(NodeNo node, Additions& to);
   void clean_while_due();
   bool cleaning_is_due() const;
+  bool could_shrink() const;
   bool is_large() const;
   bool snapshot_is_due() const;
   Additions take_snapshot();
@@ -180,6 +190,7 @@ class StoreImpl final : public Store {
 
   std::atomic<std::uint64_t> durable_seq_;
   std::atomic<std::uint64_t> transactions_{0}, nodes_written_{0}, nodes_cleaned_{0}, snapshots_{0};
+  std::atomic<std::uint64_t> nodes_cooled_{0}, bands_adopted_{0};
   std::atomic<bool> failed_{false};
 
   Mutex background_mu_;

@@ -10,8 +10,8 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x42535A4C;  // "LZSB" in memory order
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kMagic = 0x42535A4C;               // "LZSB" in memory order
+constexpr std::uint32_t kVersion = 3, kOldestVersion = 2;  // 2: a log without cold bands
 constexpr std::size_t kCrcAt = 4, kVersionAt = 8, kReservedAt = 12, kUuidAt = 16, kSequenceAt = 32;
 constexpr std::size_t kBandCountAt = 40, kSuperBandsAt = 48, kCreatedAt = 56, kSessionAt = 64;
 constexpr std::size_t kSessionStartAt = 72, kDurableAt = 80, kMinLogBandsAt = 88;
@@ -59,7 +59,8 @@ Result<Superblock> decode_superblock(std::span<const std::byte, kBlockBytes> fro
   if (load_le_at<std::uint32_t>(from, kCrcAt) != crc32c(from.subspan(8))) {
     return fail(Errc::kSuperblockBad);
   }
-  if (load_le_at<std::uint32_t>(from, kVersionAt) != kVersion) {
+  const auto version = load_le_at<std::uint32_t>(from, kVersionAt);
+  if (version < kOldestVersion || version > kVersion) {
     return fail(Errc::kSuperblockVersion);
   }
   const auto log_bands = load_le_at<std::uint32_t>(from, kLogBandCountAt);

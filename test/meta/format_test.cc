@@ -33,8 +33,9 @@ void fix_crc(Block& block) {
   store_le_at(std::span(block), 4, crc32c(std::span(block).subspan(8)));
 }
 
-BlockStamp some_stamp() {
-  return {small_superblock(4).uuid, 0x0102030405060708, 0x1112131415161718, 0x21222324};
+// Golden images of version 2 stay: what it wrote is read for ever.
+BlockStamp some_stamp(std::uint32_t version = 2) {
+  return {small_superblock(4).uuid, 0x0102030405060708, 0x1112131415161718, 0x21222324, version};
 }
 
 Descriptor some_descriptor() {
@@ -72,7 +73,7 @@ TEST(FormatTest, SuperblockIsGolden) {
   Block block;
   encode(s, block);
   EXPECT_EQ(hex(block),
-            "4c5a5342478e1fa6 0200000000000000 0102030405060708 090a0b0c0d0e0f10 0700000000000000 "
+            "4c5a53423012e724 0300000000000000 0102030405060708 090a0b0c0d0e0f10 0700000000000000 "
             "1000000000000000 0000000001000000 00f1536500000000 0300000000000000 0500000000000000 "
             "0600000000000000 0400000004000000 0474657374000000 0000000000000000 0000000000000000 "
             "0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 "
@@ -80,6 +81,61 @@ TEST(FormatTest, SuperblockIsGolden) {
   const auto back = decode_superblock(block);
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, s);
+}
+
+TEST(FormatTest, ASuperblockOfVersion2IsRead) {
+  Block block;
+  encode(small_superblock(4), block);
+  store_le_at<std::uint32_t>(block, 8, 2);
+  fix_crc(block);
+  EXPECT_EQ(decode_superblock(block), small_superblock(4));
+}
+
+TEST(FormatTest, HeaderOfAColdBandIsGolden) {
+  BandHeader header{some_stamp(3), BandId{9}, 64, true};
+  header.stamp.rba = 0;
+  Block block;
+  encode(header, block);
+  EXPECT_EQ(hex(block),
+            "4c5a42487cb68ac6 0102030405060708 090a0b0c0d0e0f10 0807060504030201 1817161514131211 "
+            "0000000003000000 0900000040000000 01");
+  EXPECT_EQ(decode_band_header(block), header);
+}
+
+TEST(FormatTest, DescriptorOfColdNodesIsGolden) {
+  Descriptor d = some_descriptor();
+  d.stamp.version = 3;
+  d.entries = {{0x71, 0x72737475, EntryKind::kImage},
+               {0x81, 0x82, EntryKind::kColdBand},
+               {0x91, 0x92, EntryKind::kColdPart},
+               {0xA1, 0xA2, EntryKind::kColdNode}};
+  Block block;
+  encode(d, DescriptorRole::kFront, block);
+  EXPECT_EQ(hex(block),
+            "4c5a4445139bc069 0102030405060708 090a0b0c0d0e0f10 0807060504030201 1817161514131211 "
+            "2423222103000000 3231000000000000 4241000000000000 5100000000000000 5300000000000000 "
+            "5200000062000000 6100000000000000 6300000000000000 0100000003000000 0200000005000000 "
+            "0400000054000000 0000000000000000 0000000000000000 7100000000000000 7574737201000000 "
+            "8100000000000000 8200000004000000 9100000000000000 9200000005000000 a100000000000000 "
+            "a200000006");
+  EXPECT_EQ(decode_descriptor(DescriptorRole::kFront, block), d);
+}
+
+TEST(FormatTest, SnapshotWithColdPartsIsGolden) {
+  MapSnapshot s = some_snapshot();
+  s.cold = {{{{0x13, 0x81, Seq{0x82}}, 2}, 2, BandId{0x14}, {0x21, 0x41}}};
+  s.nodes.push_back({NodeNo{0x91}, 0x81});
+  s.nodes.push_back({NodeNo{0xA1}, 0x82});
+  AlignedBuffer pieces = encode(s, 0x21222324);
+  stamp_piece(pieces.span().first<kBlockBytes>(), Seq{0x3132});
+  EXPECT_EQ(hex(pieces.span()),
+            "4c5a534e374389b7 3231000000000000 0000000001000000 24232221d0000000 0200000001000000 "
+            "0200000000000000 0500000000000000 1100000000000000 1200000021000000 0000000022000000 "
+            "1100000000000000 3200000000000000 3100000009000000 0200000021000000 0000000042000000 "
+            "0000000041000000 0400000001000000 1300000000000000 8200000000000000 8100000002000000 "
+            "0200000014000000 2100000000000000 4100000051000000 0000000034000000 6100000000000000 "
+            "3500000071000000 0000000042000000 9100000000000000 81000000a1000000 0000000082");
+  EXPECT_EQ(decode_snapshot(pieces.span(), Seq{0x3132}, 0x21222324), s);
 }
 
 TEST(FormatTest, BandHeaderIsGolden) {
@@ -224,7 +280,7 @@ TEST(FormatTest, ASnapshotOfManyPiecesComesBackAndNoneOfThemCanBeMissing) {
     }
   }
   AlignedBuffer pieces = encode(large, 2);
-  ASSERT_EQ(pieces.size(), snapshot_pieces(1, 1000, 3000) * kBlockBytes);
+  ASSERT_EQ(pieces.size(), snapshot_pieces(1, 1000, 0, 3000) * kBlockBytes);
   ASSERT_GT(pieces.size(), 10 * kBlockBytes);
   for (std::size_t at = 0; at < pieces.size(); at += kBlockBytes) {
     stamp_piece(pieces.span().subspan(at).first<kBlockBytes>(), Seq{3});
@@ -246,6 +302,19 @@ TEST(FormatTest, ASnapshotThatContradictsItselfIsRefused) {
     stamp_piece(pieces.span().first<kBlockBytes>(), Seq{3});
     return decode_snapshot(pieces.span(), Seq{3}, 2).error() == Errc::kLogSnapshotBad;
   };
+  const auto with_cold = [&](auto change) {
+    return is_refused([&](MapSnapshot& s) {
+      s.cold = {{{{0x13, 0x81, Seq{0x82}}, 2}, 1, BandId{0x14}, {0x21, 0x41}}};
+      s.nodes.push_back({NodeNo{0x91}, 0x82});
+      change(s);
+    });
+  };
+  EXPECT_FALSE(with_cold([](MapSnapshot&) {}));
+  EXPECT_TRUE(with_cold([](MapSnapshot& s) { s.cold[0].nodes = 0; }));
+  EXPECT_TRUE(with_cold([](MapSnapshot& s) { s.cold[0].nodes = 2; }));
+  EXPECT_TRUE(with_cold([](MapSnapshot& s) { s.cold[0].place.blocks = 1; }));
+  EXPECT_TRUE(with_cold([](MapSnapshot& s) { s.cold.push_back(s.cold[0]); }));
+  EXPECT_TRUE(with_cold([](MapSnapshot& s) { s.nodes.back().rba = 0x80; }));
   EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.chain.clear(); }));
   EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.chain.pop_back(); }));
   EXPECT_TRUE(is_refused([](MapSnapshot& s) { std::swap(s.chain[0], s.chain[1]); }));

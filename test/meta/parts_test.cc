@@ -152,11 +152,11 @@ TEST(LogLayoutTest, WhatTheLimitsAllowFitsWhereverTheHeadStands) {
     std::uint64_t placed = 0, gone = 0;
     for (const PartPlan& part : parts) {
       placed += part.images;
-      gone += part.freed;
+      gone += part.notes;
       const auto room = std::ranges::find(rooms, part.room.slot, &Room::slot);
       ASSERT_LE(part.room.blocks, room->blocks);
       ASSERT_EQ(part.is_last, &part == &parts.back());
-      ASSERT_GE(part.descriptors * kEntriesPerDescriptor, part.images + part.freed);
+      ASSERT_GE(part.descriptors * kEntriesPerDescriptor, part.images + part.notes);
     }
     ASSERT_EQ(placed, images);
     ASSERT_EQ(gone, freed);

@@ -127,7 +127,7 @@ TEST_F(SnapshotTest, TheLogBehindTheSnapshotIsBounded) {
     open();
     const StoreStats stats = store->stats();
     const std::uint64_t pieces =
-        snapshot_pieces(kLogBands, stats.log_live_blocks, stats.log_live_blocks);
+        snapshot_pieces(kLogBands, stats.log_live_blocks, 0, stats.log_live_blocks);
     EXPECT_LE(stats.log_blocks_behind_snapshot,
               limits.snapshot_interval(pieces, 0) + 2 * limits.transaction + limits.band);
     expect_all_there();

@@ -1,0 +1,393 @@
+// What operations cost in a small and in a large namespace: scale IMAGE [--files N] [--small N]
+// [--big N] [--cache SIZE] [--lookups N]. For each of the two sizes it makes empty files, 100 to a
+// directory, on a fresh image, lists them, looks some up at random with a cold cache, and removes
+// them; then it fills one directory with --big entries and removes them while it reads it. Works on
+// the volume itself, without FUSE. IMAGE is made anew, sparse, and taken away at the end. Prints
+// JSON: medians of the cost of an operation, taken directory by directory, and what memory was
+// used.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/size.h"
+#include "edi/create.h"
+#include "edi/image.h"
+#include "fs/format.h"
+#include "fs/volume.h"
+
+namespace {
+
+using namespace lazyfs;
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kFilesPerDirectory = 100, kDirectoriesPerGroup = 1000;
+constexpr std::uint32_t kBandBlocks = 16384;
+
+struct Plan {
+  std::string image;
+  std::uint64_t files = 10'000'000, small = 100'000, big = 2'000'000, lookups = 1000;
+  std::uint64_t seed = 1;
+  std::string cache = "64M";
+};
+
+double now_us() {
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+template <class T>
+T must(Result<T> result, const char* what) {
+  if (!result) {
+    std::fprintf(stderr, "scale: %s: %s\n", what, std::string(describe(result.error())).c_str());
+    std::exit(1);
+  }
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+void check(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "scale: %s\n", what);
+  std::exit(1);
+}
+
+void drop_caches() {
+  ::sync();
+  const int fd = ::open("/proc/sys/vm/drop_caches", O_WRONLY);
+  if (fd < 0) return;
+  [[maybe_unused]] const auto written = ::write(fd, "3", 1);
+  ::close(fd);
+}
+
+double resident_mib() {
+  std::ifstream status("/proc/self/statm");
+  std::uint64_t total = 0, resident = 0;
+  status >> total >> resident;
+  return static_cast<double>(resident * 4096) / (1 << 20);
+}
+
+// Costs of an operation, one a directory (or another small batch).
+class Costs {
+ public:
+  template <class F>
+  void batch(std::uint64_t operations, F f) {
+    const double begin = now_us();
+    f();
+    costs_.push_back((now_us() - begin) / static_cast<double>(operations));
+  }
+  void add(double cost) { costs_.push_back(cost); }
+  Json summary() {
+    if (costs_.empty()) return {};
+    std::ranges::sort(costs_);
+    double sum = 0;
+    for (const double cost : costs_) sum += cost;
+    return {{"median_us", costs_[costs_.size() / 2]},
+            {"p99_us", costs_[costs_.size() * 99 / 100]},
+            {"mean_us", sum / static_cast<double>(costs_.size())}};
+  }
+
+ private:
+  std::vector<double> costs_;
+};
+
+class Bench {
+ public:
+  explicit Bench(const Plan& plan) : plan_(plan), random_(plan.seed) {
+    options_.cache_bytes = *parse_size(plan.cache);
+  }
+  ~Bench() { ::unlink(plan_.image.c_str()); }
+
+  Json run(std::uint64_t files) {
+    make_image(files);
+    Json result;
+    result["files"] = files;
+    directories_ = std::max<std::uint64_t>(1, files / kFilesPerDirectory);
+    make_groups();
+    result["create"] = create();
+    note_memory(result["create"]);
+    result["remount_ms"] = remount();
+    result["list"] = list();
+    remount();
+    result["lookup_cold"] = look_up();
+    note_memory(result["lookup_cold"]);
+    result["lookup_warm"] = look_up_again();
+    remount();
+    result["remove"] = remove();
+    note_memory(result["remove"]);
+    end();
+    return result;
+  }
+
+  Json run_big(std::uint64_t entries) {
+    groups_.clear();
+    make_image(entries);
+    Json result;
+    result["entries"] = entries;
+    const auto made = must(volume_->make_directory(fs::kRootInode, "big", 0755, {}), "mkdir");
+    Costs creating;
+    for (std::uint64_t i = 0; i < entries;) {
+      const std::uint64_t end = std::min(entries, i + 1000);
+      creating.batch(end - i, [&] {
+        for (; i < end; ++i) create_file(made.inode, "entry-" + std::to_string(i));
+      });
+    }
+    result["create"] = creating.summary();
+    remount();
+    const InodeNo big = must(volume_->lookup(fs::kRootInode, "big"), "lookup").inode;
+    Costs listing;
+    std::uint64_t cookie = 0, seen = 0;
+    for (bool more = true; more;) {
+      std::uint64_t some = 0;
+      const double begin = now_us();
+      const auto part = must(volume_->read_directory(big, cookie, 1000), "list");
+      some = part.size();
+      if (some > 0) listing.add((now_us() - begin) / static_cast<double>(some));
+      seen += some;
+      more = some > 0;
+      if (more) cookie = part.back().cookie;
+    }
+    check(seen == entries, "the big directory lists a wrong number of entries");
+    result["list"] = listing.summary();
+    result["remove_while_reading"] = remove_while_reading(big, entries);
+    volume_->forget(big, 1);
+    must(volume_->remove_directory(fs::kRootInode, "big"), "rmdir");
+    note_memory(result["remove_while_reading"]);
+    end();
+    return result;
+  }
+
+ private:
+  void make_image(std::uint64_t files) {
+    // A file takes less than a KiB of metadata; the log may take a 20th of the device.
+    const std::uint64_t bytes = std::max<std::uint64_t>(16ull << 30, files * 1024 * 24);
+    const auto bands = static_cast<std::uint32_t>(bytes / kBlockBytes / kBandBlocks);
+    edi::CreateOptions image{.zones = {{bands, kBandBlocks}}, .overwrite = true};
+    must(edi::create(plan_.image, image), "creating the image");
+    device_ = must(edi::open_image(plan_.image), "opening the image");
+    must(fs::format(*device_, fs::FormatOptions{}), "format");
+    volume_ = must(fs::Volume::mount(*device_, options_), "mount");
+  }
+  void end() {
+    must(volume_->unmount(), "unmount");
+    volume_.reset();
+    device_.reset();
+  }
+  // Milliseconds that mounting took.
+  double remount() {
+    end();
+    drop_caches();
+    const double begin = now_us();
+    device_ = must(edi::open_image(plan_.image), "opening the image");
+    volume_ = must(fs::Volume::mount(*device_, options_), "mount");
+    const double took = now_us() - begin;
+    if (!groups_.empty()) find_groups();
+    return took / 1000;
+  }
+
+  void create_file(InodeNo directory, const std::string& name) {
+    const auto file = must(volume_->create(directory, name, 0644, {}), "create");
+    volume_->release(file.file);
+    volume_->forget(file.attributes.inode, 1);
+  }
+
+  static std::string directory_name(std::uint64_t d) { return "directory-" + std::to_string(d); }
+  static std::string file_name(std::uint64_t f) { return "file-" + std::to_string(f); }
+
+  Json create() {
+    Costs costs;
+    const double begin = now_us();
+    for (std::uint64_t d = 0; d < directories_; ++d) {
+      costs.batch(kFilesPerDirectory + 1, [&] {
+        const auto made =
+            must(volume_->make_directory(group_of(d), directory_name(d), 0755, {}), "mkdir");
+        for (std::uint64_t f = 0; f < kFilesPerDirectory; ++f)
+          create_file(made.inode, file_name(f));
+        volume_->forget(made.inode, 1);
+      });
+    }
+    must(volume_->sync(), "sync");
+    Json json = costs.summary();
+    json["seconds"] = (now_us() - begin) / 1e6;
+    return json;
+  }
+
+  // No directory may have more than 65,000 others in it.
+  static std::string group_name(std::uint64_t g) { return "group-" + std::to_string(g); }
+  std::uint64_t groups() const {
+    return (directories_ + kDirectoriesPerGroup - 1) / kDirectoriesPerGroup;
+  }
+  void make_groups() {
+    groups_.clear();
+    for (std::uint64_t g = 0; g < groups(); ++g) {
+      groups_.push_back(
+          must(volume_->make_directory(fs::kRootInode, group_name(g), 0755, {}), "mkdir").inode);
+    }
+  }
+  void find_groups() {
+    groups_.clear();
+    for (std::uint64_t g = 0; g < groups(); ++g) {
+      groups_.push_back(must(volume_->lookup(fs::kRootInode, group_name(g)), "lookup").inode);
+    }
+  }
+  InodeNo group_of(std::uint64_t d) const { return groups_[d / kDirectoriesPerGroup]; }
+
+  template <class F>
+  void for_each_directory(F f) {
+    for (const InodeNo group : groups_) {
+      for (const auto& entry :
+           must(volume_->read_directory(group, 0, kDirectoriesPerGroup + 1), "list")) {
+        f(group, entry);
+      }
+    }
+  }
+
+  Json list() {
+    Costs costs;
+    const double begin = now_us();
+    std::uint64_t seen = 0;
+    for_each_directory([&](InodeNo, const fs::DirectoryEntry& directory) {
+      costs.batch(kFilesPerDirectory, [&] {
+        const auto files = must(volume_->read_directory(directory.inode, 0, 1000), "list");
+        for (const auto& file : files) {
+          must(volume_->lookup_inode(file.inode), "lookup");
+          volume_->forget(file.inode, 1);
+        }
+        seen += files.size();
+      });
+    });
+    check(seen == directories_ * kFilesPerDirectory, "a wrong number of files is listed");
+    Json json = costs.summary();
+    json["seconds"] = (now_us() - begin) / 1e6;
+    return json;
+  }
+
+  Json look_up() {
+    Costs costs;
+    for (std::uint64_t i = 0; i < plan_.lookups; ++i) {
+      costs.batch(1, [&] {
+        const std::uint64_t d = random_() % directories_;
+        const auto directory = must(volume_->lookup(group_of(d), directory_name(d)), "lookup");
+        const std::string name = file_name(random_() % kFilesPerDirectory);
+        const auto file = must(volume_->lookup(directory.inode, name), "lookup");
+        volume_->forget(file.inode, 1);
+        volume_->forget(directory.inode, 1);
+      });
+    }
+    Json json = costs.summary();
+    const auto stats = Json::parse(volume_->stats_json())["metadata"];
+    json["node_reads_each"] =
+        stats["node_reads"].get<double>() / static_cast<double>(plan_.lookups);
+    return json;
+  }
+
+  // In so few directories that they stay in the cache.
+  Json look_up_again() {
+    Costs costs;
+    std::vector<std::uint64_t> some(200);
+    for (std::uint64_t& d : some) d = random_() % directories_;
+    for (const bool counts : {false, true}) {
+      for (const std::uint64_t d : some) {
+        const auto directory = must(volume_->lookup(group_of(d), directory_name(d)), "lookup");
+        const double begin = now_us();
+        for (std::uint64_t f = 0; f < kFilesPerDirectory; ++f) {
+          const auto file = must(volume_->lookup(directory.inode, file_name(f)), "lookup");
+          volume_->forget(file.inode, 1);
+        }
+        if (counts) costs.add((now_us() - begin) / kFilesPerDirectory);
+        volume_->forget(directory.inode, 1);
+      }
+    }
+    return costs.summary();
+  }
+
+  Json remove() {
+    Costs costs;
+    const double begin = now_us();
+    for_each_directory([&](InodeNo group, const fs::DirectoryEntry& directory) {
+      costs.batch(kFilesPerDirectory + 1, [&] {
+        for (const auto& file : must(volume_->read_directory(directory.inode, 0, 1000), "list")) {
+          must(volume_->unlink(directory.inode, file.name), "unlink");
+        }
+        must(volume_->remove_directory(group, directory.name), "rmdir");
+      });
+    });
+    must(volume_->sync(), "sync");
+    Json json = costs.summary();
+    json["seconds"] = (now_us() - begin) / 1e6;
+    return json;
+  }
+
+  Json remove_while_reading(InodeNo big, std::uint64_t entries) {
+    Costs costs;
+    std::uint64_t cookie = 0, removed = 0;
+    for (;;) {
+      const auto some = must(volume_->read_directory(big, cookie, 100), "list");
+      if (some.empty()) break;
+      costs.batch(some.size(), [&] {
+        for (const auto& entry : some) must(volume_->unlink(big, entry.name), "unlink");
+      });
+      removed += some.size();
+      cookie = some.back().cookie;
+    }
+    check(removed == entries, "removal while reading misses entries");
+    return costs.summary();
+  }
+
+  void note_memory(Json& to) {
+    const auto stats = Json::parse(volume_->stats_json());
+    const auto& meta = stats["metadata"];
+    to["resident_mib"] = resident_mib();
+    to["jmap_mib"] = meta["jmap_bytes"].get<double>() / (1 << 20);
+    to["nodes_cached_mib"] = meta["nodes_cached"].get<double>() * kBlockBytes / (1 << 20);
+    to["metadata"] = meta;
+  }
+
+  const Plan& plan_;
+  fs::MountOptions options_;
+  std::mt19937_64 random_;
+  std::uint64_t directories_ = 0;
+  std::vector<InodeNo> groups_;
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<fs::Volume> volume_;
+};
+
+double ratio(const Json& large, const Json& small, const char* of) {
+  return large[of]["median_us"].get<double>() / small[of]["median_us"].get<double>();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Plan plan;
+  CLI::App app("Cost of operations in small and large namespaces.");
+  app.add_option("image", plan.image, "made anew, taken away at the end")->required();
+  app.add_option("--files", plan.files)->capture_default_str();
+  app.add_option("--small", plan.small)->capture_default_str();
+  app.add_option("--big", plan.big, "entries of the one big directory; 0: none")
+      ->capture_default_str();
+  app.add_option("--lookups", plan.lookups)->capture_default_str();
+  app.add_option("--cache", plan.cache, "limit of the metadata cache")->capture_default_str();
+  app.add_option("--seed", plan.seed)->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+
+  Bench bench(plan);
+  Json result;
+  result["cache"] = plan.cache;
+  result["small"] = bench.run(plan.small);
+  result["large"] = bench.run(plan.files);
+  for (const char* of : {"create", "list", "lookup_warm", "lookup_cold", "remove"}) {
+    result["ratios"][of] = ratio(result["large"], result["small"], of);
+  }
+  if (plan.big > 0) result["one_directory"] = bench.run_big(plan.big);
+  std::printf("%s\n", result.dump(1).c_str());
+}

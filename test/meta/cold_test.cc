@@ -1,0 +1,193 @@
+// What does not change goes to bands of its own: the cleaner meets it once, the hot log stays
+// small, and after any crash it is where the log says.
+#include <algorithm>
+
+#include "fixture.h"
+#include "meta/clean_policy.h"
+#include "meta/log_layout.h"
+#include "power_device.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint32_t kBands = 12, kBlocks = 64;
+
+CleanChoice choose(std::vector<BandLive> bands, bool may_adopt = true) {
+  return choose_victim(bands, may_adopt).value();
+}
+
+TEST(CleanPolicyTest, TheOldestHotBandIsCleanedUnlessAnotherHoldsLessThanHalfAsMuch) {
+  EXPECT_FALSE(choose_victim({}, true));
+  EXPECT_EQ(choose({{1, 10, 100}, {2, 5, 100}}).slot, 1u);
+  EXPECT_TRUE(choose({{1, 10, 100}, {2, 5, 100}}).is_oldest_hot);
+  EXPECT_EQ(choose({{1, 11, 100}, {2, 50, 100}, {9, 5, 100, true}}).slot, 9u);
+  EXPECT_FALSE(choose({{1, 11, 100}, {2, 50, 100}, {9, 5, 100, true}}).is_oldest_hot);
+  EXPECT_EQ(choose({{8, 7, 100, true}, {9, 5, 100, true}}).slot, 9u);
+}
+
+TEST(CleanPolicyTest, AnOldBandThatIsMostlyLiveIsAdoptedForTheSakeOfAYoungerOne) {
+  const CleanChoice choice = choose({{1, 80, 100}, {2, 5, 100}});
+  EXPECT_EQ(choice.kind, CleanChoice::Kind::kAdopt);
+  EXPECT_EQ(choice.slot, 1u);
+  EXPECT_EQ(choose({{1, 80, 100}, {2, 5, 100}}, false).kind, CleanChoice::Kind::kMove);
+  EXPECT_EQ(choose({{1, 49, 100}, {2, 5, 100}}).kind, CleanChoice::Kind::kMove);
+  EXPECT_EQ(choose({{1, 80, 100}, {2, 40, 100}}).kind, CleanChoice::Kind::kMove);
+}
+
+class ColdTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kBands))); }
+  void open(StoreOptions options = quiet_options()) {
+    store.reset();
+    auto opened = Store::open(device, options);
+    ASSERT_TRUE(opened) << describe(opened.error());
+    store = std::move(*opened);
+  }
+  void put(std::uint64_t key, char letter) {
+    Batch batch;
+    const std::string value(1000, letter);
+    batch.put({1, 1, key}, as_value(value));
+    const auto applied = store->apply(batch);
+    ASSERT_TRUE(applied) << describe(applied.error());
+    model[{1, 1, key}] = value;
+  }
+  // Items that stay as they are, so many that they are a third of the log.
+  void put_cold() {
+    for (std::uint64_t key = 0; key < kCold; ++key) put(key, 'c');
+    ASSERT_TRUE(store->commit());
+  }
+  // Changes a few items until so much was written.
+  void rewrite(std::uint64_t blocks) {
+    const std::uint64_t stop = store->stats().log_blocks_written + blocks;
+    for (std::uint64_t i = 0; store->stats().log_blocks_written < stop; ++i) {
+      put(10000 + i % 8, static_cast<char>('a' + i % 26));
+      ASSERT_TRUE(store->commit());
+    }
+  }
+  void expect_all_there() {
+    EXPECT_EQ(contents_of(*store), model);
+    EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+  }
+
+  static constexpr std::uint64_t kCold = 3 * kBands * kBlocks / 3;  // three to a node
+  static constexpr std::uint64_t kLap = std::uint64_t{kBands} * kBlocks;
+  PowerDevice device{kBands + 2, kBlocks, test_seed()};
+  std::unique_ptr<Store> store;
+  Model model;
+};
+
+TEST_F(ColdTest, WhatDoesNotChangeIsMovedOnceAndThenNoMore) {
+  open();
+  put_cold();
+  rewrite(6 * kLap);
+  const std::uint64_t settled = store->stats().nodes_cleaned;
+  const StoreStats before = store->stats();
+  EXPECT_GT(before.log_cold_bands, 0u);
+  EXPECT_GT(before.log_cold_live_blocks, before.log_live_blocks / 2);
+  rewrite(20 * kLap);
+  // The nodes of twenty laps would be 20 times as many as there are.
+  EXPECT_LT(store->stats().nodes_cleaned - settled, 3 * store->stats().log_live_blocks);
+  expect_all_there();
+}
+
+TEST_F(ColdTest, ColdNodesAreFoundAfterACleanEndAndAfterACrash) {
+  open();
+  put_cold();
+  rewrite(6 * kLap);
+  ASSERT_GT(store->stats().log_cold_live_blocks, 0u);
+  const std::uint64_t cold = store->stats().log_cold_live_blocks;
+  ASSERT_TRUE(store->close());
+  open();
+  EXPECT_EQ(store->stats().log_cold_live_blocks, cold);
+  expect_all_there();
+  rewrite(2 * kLap);
+  open();
+  expect_all_there();
+  StoreOptions rare = quiet_options();
+  rare.snapshot_bytes = std::size_t{1} << 40;
+  open(rare);
+  rewrite(4 * kLap);
+  open();
+  expect_all_there();
+}
+
+TEST_F(ColdTest, ColdBandsThatDieAreUsedAgain) {
+  open();
+  for (char round = 'a'; round < 'k'; ++round) {
+    put_cold();
+    rewrite(3 * kLap);
+    for (std::uint64_t key = 0; key < kCold; ++key) put(key, round);
+  }
+  ASSERT_TRUE(store->commit());
+  expect_all_there();
+  for (std::uint64_t key = 0; key < kCold; ++key) {
+    Batch batch;
+    batch.erase({1, 1, key});
+    ASSERT_TRUE(store->apply(batch, Reserve::kDelete));
+    model.erase({1, 1, key});
+  }
+  rewrite(kLap);
+  EXPECT_LE(store->stats().log_cold_live_blocks, store->stats().log_live_blocks);
+  EXPECT_LE(store->stats().log_cold_bands, 2u);
+  expect_all_there();
+}
+
+// Mostly changes a few hot items, now and then one that was cold, until the power is gone. Returns
+// what the store must hold as of each transaction.
+std::vector<std::pair<Seq, Model>> live_on(Store& store, Model now, std::mt19937_64& random,
+                                           std::uint64_t cold) {
+  std::vector<std::pair<Seq, Model>> states{{store.durable_seq(), now}};
+  for (;;) {
+    const Key hot{1, 1, 10000 + random() % 30}, old{1, 1, random() % cold};
+    const std::string value(random() % 1000, static_cast<char>('a' + random() % 26));
+    Batch batch;
+    batch.put(hot, as_value(value));
+    now[hot] = value;
+    if (random() % 8 == 0) {
+      batch.put(old, as_value(value));
+      now[old] = value;
+    } else if (random() % 8 == 0) {
+      batch.erase(old);
+      now.erase(old);
+    }
+    const auto seq = store.apply(batch, Reserve::kDelete);
+    if (!seq) return states;
+    if (states.back().first != *seq) states.emplace_back(*seq, Model{});
+    states.back().second = now;
+    if (random() % 3 == 0 && !store.commit()) return states;
+    const auto needed = std::ranges::find_if(
+        states, [&](const auto& state) { return state.first > store.durable_seq(); });
+    if (needed - states.begin() > 1) states.erase(states.begin(), std::prev(needed));
+  }
+}
+
+TEST_F(ColdTest, ManyLivesOfColdAndHotItemsLoseNothingThatWasCommitted) {
+  std::mt19937_64 random(test_seed());
+  std::uint64_t lives_with_cold = 0, adopted = 0, cooled = 0;
+  open();
+  put_cold();
+  for (int life = 0; life < 300; ++life) {
+    SCOPED_TRACE(life);
+    device.cut_power_after(1 + random() % (life % 10 == 0 ? 1500 : 150));
+    const auto states = live_on(*store, model, random, kCold);
+    lives_with_cold += store->stats().log_cold_live_blocks > 0;
+    adopted += store->stats().bands_adopted;
+    cooled += store->stats().nodes_cooled;
+    store.reset();
+    device.restore_power();
+    open();
+    ASSERT_TRUE(store);
+    const auto behind = std::ranges::find_if(
+        states, [&](const auto& state) { return state.first > store->durable_seq(); });
+    ASSERT_NE(behind, states.begin());
+    model = std::prev(behind)->second;
+    expect_all_there();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(lives_with_cold, 100u);
+  EXPECT_GT(cooled, 1000u);
+  std::cout << adopted << " bands adopted, " << cooled << " nodes cooled\n";
+}
+
+}  // namespace
+}  // namespace lazyfs::meta
