@@ -23,6 +23,7 @@
 #include <sstream>
 
 #include "base/log.h"
+#include "fuse/confine.h"
 #include "fuse/session.h"
 
 namespace lazyfs::fuse {
@@ -148,6 +149,7 @@ int live(const DaemonPlan& plan, const OpenVolume& open_volume,
   StartLock start_lock(plan.source);  // may wait; a signal still ends us
   block_signals();
   umask(0);
+  drop_capabilities();  // before the first thread
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
   auto volume = open_volume(plan);
@@ -162,6 +164,7 @@ int live(const DaemonPlan& plan, const OpenVolume& open_volume,
   start_lock.release();
   log::info("{} is mounted on {}", plan.source, plan.mount_point);
   on_ready();
+  confine();
   (*session)->serve();
   const int status = close_volume(plan, std::move(*volume));
   log::info("{} is unmounted from {}", plan.source, plan.mount_point);

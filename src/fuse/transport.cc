@@ -56,7 +56,9 @@ void Transport::start() {
   MutexLock lock(mu_);
   active_ = 1;
   spawn_locked();
-  watchdog_ = std::thread([this] { watch(); });
+  // Opened here: soon the process may open nothing for writing any more.
+  auto awake = std::make_unique<Awake>(options_.awake);
+  watchdog_ = std::thread([this, mine = std::move(awake)] { watch(*mine); });
 }
 
 void Transport::stop() { end(); }
@@ -256,9 +258,8 @@ void Transport::rest(Worker& worker, bool queue_is_empty) {
 
 // --- the watchdog --------------------------------------------------------------------------------
 
-void Transport::watch() {
+void Transport::watch(Awake& awake) {
   int idle_ticks = 0;
-  Awake awake(options_.awake);
   while (!stopping_.load()) {
     {
       MutexLock lock(mu_);

@@ -128,7 +128,7 @@ class Transport {
   void spawn_locked() REQUIRES(mu_);
   void retire_locked(Worker& worker) REQUIRES(mu_);
 
-  void watch();
+  void watch(Awake& awake);
   struct Seen {
     bool moved = false;          // somebody is at work
     std::uint64_t requests = 0;  // begun since the last look

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "fuse/control.h"
 #include "mount_fixture.h"
 
 namespace lazyfs::fuse {
@@ -216,6 +217,49 @@ TEST_F(MountTest, OnlyRootShutsDownAndThenNothingWorks) {
   EXPECT_ERRNO(EIO, mkdir(at("b").c_str(), 0755));
   EXPECT_EQ(unmount().status, 0);
 }
+
+TEST_F(MountTest, ShutDownFlagThatIsNoneIsRefused) {
+  mount_it();
+  const int fd = open(mnt_.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_GE(fd, 0);
+  std::uint32_t flag = 3;
+  EXPECT_ERRNO(EINVAL, ioctl(fd, kShutDownRequest, &flag));
+  EXPECT_EQ(mkdir(at("a").c_str(), 0755), 0);
+  flag = kShutDownFlushLog;
+  EXPECT_EQ(ioctl(fd, kShutDownRequest, &flag), 0);
+  EXPECT_ERRNO(EIO, mkdir(at("b").c_str(), 0755));
+  close(fd);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// What is left: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_SYS_ADMIN.
+TEST_F(MountTest, DaemonKeepsNoPrivilegesThatItDoesNotNeed) {
+  mount_it();
+  const auto pids = daemons();
+  ASSERT_EQ(pids.size(), 1u);
+  const auto lines_of = [](const std::filesystem::path& file) {
+    std::ifstream from(file);
+    return std::string(std::istreambuf_iterator<char>(from), {});
+  };
+  const std::filesystem::path process = "/proc/" + std::to_string(pids.front());
+  std::string status;
+  // It is confined just after the mount is reported.
+  for (int i = 0; i < 5000 && status.find("Seccomp:\t2") == std::string::npos; ++i) {
+    usleep(1000);
+    status = lines_of(process / "status");
+  }
+  EXPECT_NE(status.find("Seccomp:\t2"), std::string::npos) << status;
+  for (const auto& thread : std::filesystem::directory_iterator(process / "task")) {
+    const std::string lines = lines_of(thread.path() / "status");
+    for (const char* line : {"NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000280006",
+                             "CapPrm:\t0000000000280006", "CapBnd:\t0000000000280006"}) {
+      EXPECT_NE(lines.find(line), std::string::npos) << line << " is not in\n" << lines;
+    }
+  }
+  write("f", "it serves");
+  EXPECT_EQ(read("f"), "it serves");
+}
+#endif
 
 TEST_F(MountTest, AskingWhatIsNoMountIsRefused) {
   const Outcome outcome = run(std::string(LAZYFSCTL) + " stats " + top_);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The daemon is killed at random moments while several processes write. Each time the filesystem is
-# clean and mounts, and everything that was fsynced is there.
+# The daemon is killed at random moments while several processes write, or, in every third round,
+# shut down as by a power cut. Each time the filesystem is clean and mounts, and everything that was
+# fsynced is there.
 #   kill9.sh [ROUNDS [WRITERS [SIZE OF THE DISK]]]     (12 rounds, 4 writers, 512M)
 # What a round recovered must still be the same one round later.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
@@ -28,6 +29,15 @@ write_and_kill() {
   done
   moment=$((300 + RANDOM % 3000))
   sleep "$((moment / 1000)).$(printf %03d $((moment % 1000)))"
+  if ((round % 3 == 0)); then
+    lazyfsctl shutdown "$MNT"
+    for writer in "${pids[@]}"; do wait "$writer" || fail "a writer failed in round $round"; done
+    umount "$MNT" || fail "umount after a shutdown"
+    wait "$DAEMON" || true
+    DAEMON=''
+    say "round $round: shut down after $moment ms"
+    return
+  fi
   kill -KILL "$DAEMON"
   wait "$DAEMON" 2>/dev/null || true
   DAEMON=''
