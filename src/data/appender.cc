@@ -95,7 +95,7 @@ Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks, bool any
       return Lease(this, *band, static_cast<std::uint32_t>(view.counters.appended), view.blocks);
     }
     if (band) continue;  // the log took it, or the collector sealed it, a moment ago
-    if (!choice.own_leased || stream == Stream::kCollector) return fail(Errc::kNoSpace);
+    if (!choice.own_leased || is_collectors(stream)) return fail(Errc::kNoSpace);
     lease_ended_.wait(mu_);
   }
 }

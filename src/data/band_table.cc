@@ -16,6 +16,7 @@ std::string to_string(BandState state) {
     case BandState::kOpen: return "open";
     case BandState::kFull: return "used";
     case BandState::kResetting: return "resetting";
+    case BandState::kCutting: return "cutting";
     case BandState::kBad: return "bad";
   }
   return "unknown";
@@ -43,6 +44,8 @@ BandTable::BandTable(const device::Geometry& geometry, std::span<const BandId> s
     log_blocks_ += log_part_of(bands_[i]);
     list_locked(i);
   }
+  lifespan_ = counts_.total / 4;                // until some have ended
+  user_clock_ = kOldLifespans * counts_.total;  // what was there before is old
 }
 
 SpaceCounts BandTable::part_of(const Band& band) {
@@ -108,11 +111,43 @@ void BandTable::account_append(BandId id, std::uint32_t blocks, std::uint32_t li
   const std::uint64_t now = appends_ += std::max(blocks, 1u);
   change_locked(id, [&](Band& band) {
     CHECK(live <= blocks && band.counters.appended + blocks <= band.blocks);
+    if (!is_collectors(band.stream)) {
+      user_clock_ += blocks;
+      band.birth_sum += user_clock_ * blocks;
+    }
+    if (band.counters.appended == 0) band.begun = user_clock_;
     band.counters.appended += blocks;
     band.counters.live += live;
     band.counters.append_records += records;
     band.last_append = now;
   });
+}
+
+void BandTable::account_move(BandId from, BandId to, std::uint32_t blocks) {
+  MutexLock lock(mu_);
+  const Band& source = bands_.at(from.value);
+  if (source.counters.appended == 0) return;
+  bands_.at(to.value).birth_sum += source.birth_sum / source.counters.appended * blocks;
+}
+
+std::uint64_t BandTable::age_locked(BandId id) const {
+  const Band& band = bands_.at(id.value);
+  const std::uint64_t blocks = std::max<std::uint64_t>(band.counters.appended, 1);
+  return user_clock_ - std::min(user_clock_, band.birth_sum / blocks);
+}
+
+bool BandTable::is_young(BandId id) const {
+  MutexLock lock(mu_);
+  return id.value < bands_.size() && age_locked(id) < kYoungLifespans * lifespan_;
+}
+
+// As SepBIT does it (Wang et al., "Separating Data via Block Invalidation Time Inference for Write
+// Amplification Reduction in Log-Structured Storage", FAST 2022), with one age for each band.
+Stream BandTable::stream_for_moved(BandId id) const {
+  MutexLock lock(mu_);
+  const std::uint64_t age = age_locked(id);
+  if (age < kYoungLifespans * lifespan_) return Stream::kCollector;
+  return age < kOldLifespans * lifespan_ ? Stream::kCollectorMature : Stream::kCollectorOld;
 }
 
 void BandTable::account_death(BandId id, std::uint32_t blocks, std::uint32_t records) {
@@ -192,14 +227,17 @@ BandTable::OpenChoice BandTable::choices(Stream stream, std::uint32_t max_open, 
       (band.stream == stream ? choice.open : of_others).push_back(view_locked(i));
     }
   }
-  const std::uint32_t keep = stream == Stream::kCollector ? 0 : kReserveBands - 1;
-  if (open < max_open && free_.size() > keep) {
+  const auto offer_free = [&](std::uint32_t keep) REQUIRES(mu_) {
+    if (open >= max_open || free_.size() <= keep) return;
     const auto at = free_.lower_bound(free_from.value);
     choice.free = BandId{at == free_.end() ? *free_.begin() : *at};
-  }
-  const bool may_mix = anywhere || stream == Stream::kCollector || open >= max_open;
+  };
+  offer_free(stream == Stream::kCollector ? 0 : kReserveBands - 1);
+  const bool may_mix = anywhere || is_collectors(stream) || open >= max_open;
   if (choice.open.empty() && !choice.free && !choice.own_leased && may_mix) {
     choice.open = std::move(of_others);
+    // The collector's other streams do without a band of their own as long as there is another.
+    if (choice.open.empty() && is_collectors(stream)) offer_free(0);
   }
   return choice;
 }
@@ -282,8 +320,41 @@ void BandTable::finish_reset(BandId id, bool good) {
   MutexLock lock(mu_);
   change_locked(id, [&](Band& band) {
     CHECK(band.state == BandState::kResetting);
+    if (band.stream == Stream::kRewritten && band.last_append > 0) {
+      constexpr std::uint64_t kWeight = 16;
+      lifespan_ = (lifespan_ * (kWeight - 1) + (user_clock_ - band.begun)) / kWeight;
+    }
+    band.birth_sum = 0;
     band.counters = BandCounters{};
     band.state = good ? BandState::kFree : BandState::kBad;
+  });
+}
+
+// ---- cut ----------------------------------------------------------------------------------------
+
+bool BandTable::begin_cut(BandId id) {
+  MutexLock lock(mu_);
+  const Band& band = bands_.at(id.value);
+  const bool is_read = band.pins > 0 && !is_broken(Rule::kReadersAreAwaited);
+  if (band.state != BandState::kFull || is_read || band.counters.live == 0) return false;
+  change_locked(id, [](Band& full) { full.state = BandState::kCutting; });
+  return true;
+}
+
+void BandTable::finish_cut(BandId id, const Cut& cut, bool good) {
+  MutexLock lock(mu_);
+  change_locked(id, [&](Band& band) {
+    CHECK(band.state == BandState::kCutting);
+    BandCounters& c = band.counters;
+    CHECK(c.live + cut.blocks <= c.appended);
+    const std::uint64_t born = band.birth_sum / c.appended;
+    c.appended -= cut.blocks;
+    c.append_records -= cut.append_records;
+    c.delete_records -= cut.delete_records;
+    band.birth_sum = born * c.appended;
+    band.state = !good                      ? BandState::kBad
+                 : c.appended < band.blocks ? BandState::kOpen
+                                            : BandState::kFull;
   });
 }
 
@@ -345,14 +416,6 @@ std::uint64_t BandTable::deaths() const {
 bool BandTable::is_data(BandId band) const {
   MutexLock lock(mu_);
   return band.value < bands_.size() && is_data(bands_[band.value].state);
-}
-
-bool BandTable::is_young(BandId id) const {
-  MutexLock lock(mu_);
-  if (id.value >= bands_.size()) return false;
-  const Band& band = bands_[id.value];
-  return band.last_append > 0 && band.stream != Stream::kCollector &&
-         (appends_ - band.last_append) < counts_.live / 2;
 }
 
 std::string BandTable::check_invariants() const {

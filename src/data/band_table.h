@@ -23,6 +23,7 @@ enum class BandState : std::uint8_t {
   kOpen,       // partly written, takes appends
   kFull,       // takes no more appends until it is reset
   kResetting,  // between begin_reset() and finish_reset()
+  kCutting,    // between begin_cut() and finish_cut()
   kBad,        // an append failed: readable, never again written in this mount
 };
 std::string to_string(BandState state);
@@ -32,9 +33,13 @@ enum class Stream : std::uint8_t {
   kSmall,      // new data of small files
   kLarge,      // new data of large files
   kRewritten,  // what replaces data that was written a short while ago, and will be replaced soon
-  kCollector,  // what the collector has moved: it has lived longer than what was around it
+  // What the collector has moved has lived longer than what was around it. By age:
+  kCollector,        // it may still be replaced soon
+  kCollectorMature,  // or later
+  kCollectorOld,     // or not at all
 };
 inline constexpr std::size_t kUserStreams = 3;  // all but the collector's
+constexpr bool is_collectors(Stream stream) { return stream >= Stream::kCollector; }
 
 struct BandCounters {
   std::uint64_t appended = 0;  // blocks; where the next append goes
@@ -94,7 +99,8 @@ class BandPin {
 //   B4  kResetting  =>  live == 0 and pins == 0
 //   B5  reserved is what reserve() gave and release() has not taken back
 //   B6  a band without live blocks that is kFull gets none until it is reset: only kOpen ones are
-//       appended to, and nothing becomes kOpen but from kFree
+//       appended to, and nothing becomes kOpen but from kFree, or when it is cut, which a band
+//       without live blocks never is
 //   B7  counts_ and log_blocks_ are sums over all bands; free_, open_ and empty_ list the bands
 //   that they say
 // Thread-safe. mu_ is a leaf lock; no I/O is done under it. Nothing but all(), view by view, takes
@@ -158,11 +164,30 @@ class BandTable {
   bool begin_reset(BandId band);
   void finish_reset(BandId band, bool good);
 
+  // ---- cutting a band's end off ----
+  // Nobody may look at blocks of the band that are dead by now: false when it is pinned, or not
+  // kFull, or holds nothing live. Who pins it from here on looks at live blocks only.
+  bool begin_cut(BandId band);
+  // What was cut off. The band is open again, unless it is not `good`.
+  struct Cut {
+    std::uint32_t blocks = 0, append_records = 0, delete_records = 0;
+  };
+  void finish_cut(BandId band, const Cut& cut, bool good);
+
   // ---- the metadata log's bands ----
   // The free band of at least `min_blocks` that is nearest the centre, no conventional one: the log
   // is made of write pointers. Error: kNoSpace.
   Result<BandId> take_for_log(std::uint32_t min_blocks = 1);
   void give_back_from_log(BandId band);
+
+  // ---- ages, measured in blocks that users have appended since ----
+  // Blocks of `from`, which the collector cleans, were appended to `to`: they keep their age.
+  void account_move(BandId from, BandId to, std::uint32_t blocks);
+  // Whether what replaces data of the band is likely to be replaced soon too: the band's data is
+  // not older than twice what bands of rewritten data live.
+  bool is_young(BandId band) const;
+  // The stream for what is moved out of the band.
+  Stream stream_for_moved(BandId band) const;
 
   BandView view(BandId band) const;
   std::vector<BandView> all() const;
@@ -170,9 +195,6 @@ class BandTable {
   std::uint64_t deaths() const;
   std::uint32_t band_count() const { return static_cast<std::uint32_t>(bands_.size()); }
   bool is_data(BandId band) const;
-  // Whether users have appended to the band a short while ago, measured in what was appended since:
-  // less than half of what is live.
-  bool is_young(BandId band) const;
   // For tests: the first invariant that is broken, or empty.
   std::string check_invariants() const;
 
@@ -186,10 +208,13 @@ class BandTable {
     std::uint32_t blocks = 0;
     std::uint32_t pins = 0;
     std::uint64_t last_append = 0;
+    std::uint64_t begun = 0;      // user_clock_ at its first append
+    std::uint64_t birth_sum = 0;  // of its blocks; what was there at the mount is born at 0
     BandCounters counters;
   };
 
   void unpin(BandId band);
+  std::uint64_t age_locked(BandId band) const REQUIRES(mu_);  // of its blocks, on average
   BandView view_locked(std::uint32_t index) const REQUIRES(mu_);
   SpaceCounts space_locked() const REQUIRES(mu_);
   static bool is_data(BandState state) {
@@ -220,6 +245,9 @@ class BandTable {
   // disks one large write, as long as the reserve's bands hold two of them.
   static constexpr std::uint64_t kOverwriteShare = 64;
   static constexpr std::uint64_t kLargeWriteBlocks = 256;
+  // Ages at which data is no longer young, and at which it is old, in lifespans of bands of
+  // rewritten data. Found by trying 1/3 to 3 and 2 to 16 (docs/garbage-collection.md).
+  static constexpr std::uint64_t kYoungLifespans = 2, kOldLifespans = 8;
 
   std::uint32_t largest_band_ = 0;  // constant after construction
 
@@ -233,6 +261,8 @@ class BandTable {
   std::uint64_t log_blocks_ GUARDED_BY(mu_) = 0;   // of kLog bands
   std::uint64_t appends_ GUARDED_BY(mu_) = 0;
   std::uint64_t deaths_ GUARDED_BY(mu_) = 0;
+  std::uint64_t user_clock_ GUARDED_BY(mu_) = 0;  // blocks that users have appended, and a start
+  std::uint64_t lifespan_ GUARDED_BY(mu_) = 0;    // moving average of bands of rewritten data
 };
 
 }  // namespace lazyfs::data

@@ -71,7 +71,7 @@ Result<std::size_t> Collector::reset_empty_bands() {
 
 // ---- Moving -------------------------------------------------------------------------------------
 
-std::optional<BandId> Collector::pick(bool even_open) const {
+std::optional<gc::BandUse> Collector::pick(bool even_open) const {
   const auto views = core_.bands.all();
   std::uint64_t newest = 0;
   for (const data::BandView& view : views) newest = std::max(newest, view.last_append);
@@ -83,9 +83,13 @@ std::optional<BandId> Collector::pick(bool even_open) const {
     if (view.state == data::BandState::kFull) full.push_back(use);
     if (view.state == data::BandState::kOpen) open.push_back(use);
   }
-  const auto victim = gc::pick_cost_benefit(full);
+  const auto use_of = [](const std::vector<gc::BandUse>& uses, std::optional<BandId> band) {
+    const auto at = std::ranges::find_if(uses, [&](const auto& use) { return use.band == band; });
+    return at == uses.end() ? std::nullopt : std::optional(*at);
+  };
+  const auto victim = use_of(full, gc::pick_cost_benefit(full));
   if (victim || !even_open) return victim;
-  return gc::pick_greedy(open);  // partly written bands only when nothing else is left
+  return use_of(open, gc::pick_greedy(open));  // partly written bands only when all else is live
 }
 
 // The parts of what an append record brought that are still in use.
@@ -105,9 +109,9 @@ Result<std::vector<MappedExtent>> Collector::live_of(BandId band, const meta::It
   return live;
 }
 
-Result<> Collector::evacuate(BandId band) {
+Result<> Collector::evacuate(BandId band, std::uint32_t from_rba) {
   const data::BandPin pin = core_.bands.pin(band);
-  std::uint64_t next_rba = 0;
+  std::uint64_t next_rba = from_rba;
   std::vector<Copy> copies;
   std::size_t blocks = 0;
   for (;;) {
@@ -147,8 +151,9 @@ Result<> Collector::evacuate(BandId band) {
 Result<> Collector::move(std::vector<Copy>& copies) {
   std::size_t at = 0;
   while (at < copies.size()) {
+    const BandId from = copies[at].from.extent.at.band;
     ASSIGN_OR_RETURN(data::Lease lease,
-                     core_.appender.lease(data::Stream::kCollector, kUnitBlocks));
+                     core_.appender.lease(core_.bands.stream_for_moved(from), kUnitBlocks));
     // Copies stay whole: a band's last blocks may stay unused by the collector, to be used by
     // others.
     std::size_t end = at, blocks = 0;
@@ -229,6 +234,7 @@ Result<> Collector::record(std::span<Copy> copies, data::Lease& lease) {
     change.put_into(batch);
     TRY(core_.store.apply(batch, meta::Reserve::kDelete));
     change.account(core_.bands);
+    core_.bands.account_move(copy.from.extent.at.band, copy.to.band, blocks);
     if (there) ++(*inode)->map_version;
     lease.recorded(blocks);
   }
@@ -237,9 +243,14 @@ Result<> Collector::record(std::span<Copy> copies, data::Lease& lease) {
 
 Result<bool> Collector::clean_locked(bool even_open) {
   const auto victim = pick(even_open);
+  ASSIGN_OR_RETURN(const auto tail, pick_tail(victim));
+  if (tail) {
+    ASSIGN_OR_RETURN(const bool cleaned, clean_tail(*tail));
+    if (cleaned) return true;
+  }
   if (!victim) return false;
-  if (!core_.bands.seal(*victim)) return false;
-  TRY(evacuate(*victim));
+  if (!core_.bands.seal(victim->band)) return false;
+  TRY(evacuate(victim->band));
   ++core_.counters.bands_cleaned;
   TRY(reset_locked());
   return true;

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "fs/core.h"
 #include "fs/extents.h"
+#include "gc/victim.h"
 
 namespace lazyfs::fs {
 
@@ -22,6 +23,11 @@ namespace lazyfs::fs {
 // lies between), and when no reader has it pinned; then its logs are erased. A crash between the
 // two is finished at the next mount, which resets every written band without live blocks.
 //
+// A band's end can be cut off where the device can set a write pointer back (collector_tail.cc):
+// its live blocks are moved; one batch takes the end's append and delete records and the counters
+// away; once that is durable the write pointer goes back. A crash between the two leaves a write
+// pointer that is ahead of what is accounted, as after any lost append, and is recovered as that.
+//
 // Thread-safe: work_mu_ lets one thread work at a time, and is held over I/O. No inode lock or
 // token is waited for while it is held but those of inodes whose blocks move, and their holders
 // never wait for it.
@@ -31,8 +37,9 @@ class Collector {
 
   // Resets the bands that hold nothing live, once a commit has made that durable. Returns how many.
   Result<std::size_t> reset_empty_bands() EXCLUDES(work_mu_);
-  // Cleans the best victim, whole, and resets it. False when no band is worth it.
-  // `even_open`: partly written bands too, when no other has dead blocks; for when space is short.
+  // Cleans the best victim, whole, and resets it, or the end of one and cuts that off, whatever
+  // pays more. False when no band is worth it. `even_open`: partly written bands too, when no other
+  // has dead blocks; for when space is short.
   Result<bool> clean_one(bool even_open) EXCLUDES(work_mu_);
   // For writers that find no band to append to. False when nothing could be freed.
   bool make_room() EXCLUDES(work_mu_);
@@ -42,8 +49,18 @@ class Collector {
 
   Result<std::size_t> reset_locked() REQUIRES(work_mu_);
   Result<bool> clean_locked(bool even_open) REQUIRES(work_mu_);
-  std::optional<BandId> pick(bool even_open) const REQUIRES(work_mu_);
-  Result<> evacuate(BandId band) REQUIRES(work_mu_);
+  std::optional<gc::BandUse> pick(bool even_open) const REQUIRES(work_mu_);
+  Result<> evacuate(BandId band, std::uint32_t from_rba = 0) REQUIRES(work_mu_);
+  // The end of a band, from its last hole on; all of whole append records.
+  struct Tail {
+    gc::TailUse use;
+    std::uint32_t start = 0, end = 0;  // RBAs
+  };
+  Result<std::optional<Tail>> look_at_tail(const data::BandView& band) const;
+  Result<std::optional<Tail>> pick_tail(const std::optional<gc::BandUse>& whole) const
+      REQUIRES(work_mu_);
+  Result<bool> clean_tail(const Tail& tail) REQUIRES(work_mu_);
+  Result<bool> cut(const Tail& tail);
   Result<std::vector<MappedExtent>> live_of(BandId band, const meta::Item& append_item,
                                             InodeNo* inode) const;
   Result<> move(std::vector<Copy>& copies) REQUIRES(work_mu_);

@@ -22,7 +22,8 @@ struct Counters {
   std::atomic<std::uint64_t> collector_blocks{0};  // data blocks appended by the collector
   std::atomic<std::uint64_t> inline_files{0};      // files written into the tree
   std::atomic<std::uint64_t> bands_reset{0};
-  std::atomic<std::uint64_t> bands_cleaned{0};
+  std::atomic<std::uint64_t> bands_cleaned{0};     // whole
+  std::atomic<std::uint64_t> tails_cleaned{0};
   std::atomic<std::uint64_t> stalls{0};            // writers that waited for memory or space
   std::atomic<std::uint64_t> stall_ns_max{0};
   std::atomic<std::uint64_t> checksum_errors{0};

@@ -43,6 +43,7 @@ std::string MountedVolume::stats_json() {
       {"dirty_inodes", dirty_.size()},
       {"bands_reset", counters_.bands_reset.load()},
       {"bands_cleaned", counters_.bands_cleaned.load()},
+      {"tails_cleaned", counters_.tails_cleaned.load()},
       {"checksum_errors", counters_.checksum_errors.load()},
       {"stalls", counters_.stalls.load()},
       {"stall_ns_max", counters_.stall_ns_max.load()}};

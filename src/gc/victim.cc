@@ -51,6 +51,14 @@ double tail_profit(std::uint64_t hole_blocks, std::uint64_t tail_blocks) {
   return hole_blocks > 0 ? std::numeric_limits<double>::infinity() : 0;
 }
 
+bool tail_pays(const TailUse& tail, const std::optional<BandUse>& whole, std::uint64_t least_gain) {
+  if (tail.hole_blocks == 0 || tail.hole_blocks + tail.tail_blocks < least_gain) return false;
+  if (!whole) return true;
+  // Cleaning all of a band gains what is written for what is live.
+  return tail_profit(tail.hole_blocks, tail.tail_blocks) >
+         tail_profit(whole->written_blocks - whole->live_blocks, whole->live_blocks);
+}
+
 std::optional<BandId> pick_tail(std::span<const TailUse> tails) {
   // More profit, then more space gained, then the lower band.
   const auto better = [](const TailUse& a, const TailUse& b) {

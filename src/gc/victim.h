@@ -46,4 +46,8 @@ double tail_profit(std::uint64_t hole_blocks, std::uint64_t tail_blocks);
 // a hole: then moving gains nothing.
 std::optional<BandId> pick_tail(std::span<const TailUse> tails);
 
+// Whether to clean that tail rather than the whole of `whole`: more is gained for each block that
+// is moved, and at least `least_gain` blocks, because a cut takes a commit as a reset does.
+bool tail_pays(const TailUse& tail, const std::optional<BandUse>& whole, std::uint64_t least_gain);
+
 }  // namespace lazyfs::gc

@@ -190,6 +190,12 @@ TEST_F(CrashTest, NothingIsLostWhileThreadsWorkInTheBackground) {
   explore_random(worn_image(), {wearing_workload}, 40);
 }
 
+TEST_F(CrashTest, NothingIsLostWhenTheEndsOfBandsAreCutOff) {
+  allow(5);
+  run_.mount.clean = fs::CleanChoice::kTail;
+  explore_random(worn_image(), {wearing_workload}, 40);
+}
+
 TEST_F(CrashTest, NothingIsLostOfWhatSeveralThreadsDoAtOnce) {
   allow(10);
   const Image image = crew_image(3);

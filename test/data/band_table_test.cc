@@ -184,6 +184,67 @@ TEST_F(BandTableTest, SetsABandAsideWhoseAppendFailed) {
   EXPECT_FALSE(table.lease(kFirst, Stream::kSmall));
 }
 
+// A lifespan is a fourth of the disk until bands of rewritten data have lived: 42 blocks.
+TEST_F(BandTableTest, DataIsYoungForTwoLifespansAndOldAfterEight) {
+  const auto age_by = [&](std::uint32_t bands) {
+    for (std::uint32_t i = 0; i < bands; ++i) {
+      append(kLast, kBandBlocks, Stream::kLarge);
+      table.account_death(kLast, kBandBlocks, 1);
+      ASSERT_EQ(empty_bands(), Numbers{kLast.value});
+      ASSERT_TRUE(table.begin_reset(kLast));
+      table.finish_reset(kLast, true);
+    }
+  };
+  append(kFirst, 5);
+  EXPECT_TRUE(table.is_young(kFirst));
+  age_by(8);
+  EXPECT_TRUE(table.is_young(kFirst));
+  EXPECT_EQ(table.stream_for_moved(kFirst), Stream::kCollector);
+  age_by(1);
+  EXPECT_FALSE(table.is_young(kFirst));
+  EXPECT_EQ(table.stream_for_moved(kFirst), Stream::kCollectorMature);
+  age_by(24);
+  EXPECT_EQ(table.stream_for_moved(kFirst), Stream::kCollectorMature);
+  age_by(1);
+  EXPECT_EQ(table.stream_for_moved(kFirst), Stream::kCollectorOld);
+}
+
+TEST_F(BandTableTest, WhatWasThereAtTheMountIsOld) {
+  table.restore(kFirst, {.appended = kBandBlocks, .live = 5});
+  EXPECT_FALSE(table.is_young(kFirst));
+  EXPECT_EQ(table.stream_for_moved(kFirst), Stream::kCollectorOld);
+}
+
+TEST_F(BandTableTest, MovedBlocksKeepTheirAge) {
+  constexpr BandId kMoved{3}, kFresh{4};
+  table.restore(kFirst, {.appended = kBandBlocks, .live = 5});
+  append(kFresh, 5);
+  for (const BandId from : {kFirst, kFresh}) {
+    ASSERT_TRUE(table.lease(kMoved, Stream::kCollector));
+    table.account_append(kMoved, 5, 5, 1);
+    table.account_move(from, kMoved, 5);
+    table.end_lease(kMoved, false, false);
+    EXPECT_EQ(table.stream_for_moved(kMoved), Stream::kCollectorOld);  // on average
+  }
+  EXPECT_TRUE(table.is_young(kFresh));
+}
+
+// After a while a lifespan is what bands of rewritten data live: 10 blocks.
+TEST_F(BandTableTest, LifespansAreMeasured) {
+  append(kFirst, 5);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(table.is_young(kFirst));
+    append(kLast, kBandBlocks, Stream::kRewritten);
+    table.account_death(kLast, kBandBlocks, 1);
+    ASSERT_EQ(empty_bands(), Numbers{kLast.value});
+    ASSERT_TRUE(table.begin_reset(kLast));
+    table.finish_reset(kLast, true);
+  }
+  EXPECT_TRUE(table.is_young(kFirst));  // 50 < 2 * 28
+  append(kLast, kBandBlocks, Stream::kSmall);
+  EXPECT_FALSE(table.is_young(kFirst));
+}
+
 TEST_F(BandTableTest, OffersTheStreamsOwnOpenBandsAndTheFirstFreeOne) {
   append(BandId{4}, 1);
   append(BandId{5}, 1, Stream::kCollector);
@@ -215,6 +276,15 @@ TEST_F(BandTableTest, KeepsTheLastFreeBandsForTheCollector) {
   EXPECT_TRUE(table.choices(Stream::kCollector, kMaxOpen).free);
   fill_all_but(0);
   EXPECT_FALSE(table.choices(Stream::kCollector, kMaxOpen).free);
+}
+
+TEST_F(BandTableTest, CollectorsOtherStreamsBeginTheLastFreeBandsOnlyWhenNoneIsOpen) {
+  fill_all_but(2);
+  EXPECT_TRUE(table.choices(Stream::kCollectorOld, kMaxOpen).free);
+  append(table.choices(Stream::kCollector, kMaxOpen).free.value(), 1, Stream::kCollector);
+  const BandTable::OpenChoice choice = table.choices(Stream::kCollectorOld, kMaxOpen);
+  EXPECT_FALSE(choice.free);
+  EXPECT_EQ(choice.open.size(), 1u);
 }
 
 TEST_F(BandTableTest, OffersOtherStreamsBandsRatherThanNothing) {

@@ -110,5 +110,19 @@ TEST(TailTest, OfEqualProfitsTakesTheLargerGainAndThenTheLowerBand) {
   EXPECT_EQ(pick_tail(Tails{{BandId{5}, 3, 0}, {BandId{3}, 7, 0}}), band(3));
 }
 
+TEST(TailPays, WhenItGainsMoreForEachBlockMovedThanTheWholeBand) {
+  const TailUse tail{BandId{1}, 30, 15};  // profit 3
+  EXPECT_TRUE(tail_pays(tail, BandUse{BandId{2}, 100, 34}, 1));
+  EXPECT_FALSE(tail_pays(tail, BandUse{BandId{2}, 90, 30}, 1));
+  EXPECT_FALSE(tail_pays(tail, BandUse{BandId{2}, 100, 0}, 1));
+  EXPECT_TRUE(tail_pays(tail, std::nullopt, 1));
+}
+
+TEST(TailPays, NotForLittleOrForNoHole) {
+  EXPECT_TRUE(tail_pays({BandId{1}, 30, 15}, std::nullopt, 45));
+  EXPECT_FALSE(tail_pays({BandId{1}, 30, 15}, std::nullopt, 46));
+  EXPECT_FALSE(tail_pays({BandId{1}, 0, 15}, std::nullopt, 1));
+}
+
 }  // namespace
 }  // namespace lazyfs::gc
