@@ -470,6 +470,7 @@ Result<std::string> MemoryVolume::get_xattr(InodeNo inode, std::string_view name
 Result<> MemoryVolume::set_xattr(InodeNo inode, std::string_view name, std::string_view value,
                                  XattrMode mode) {
   ASSIGN_OR_RETURN(const NodePointer node, find(inode));
+  if (name.starts_with("system.")) return fail(Errc::kNotSupported);  // nobody here heeds them
   if (value.size() > fs::kMaxXattrBytes) return fail(Errc::kAttributeTooBig);
   MutexLock lock(node->mu);
   const bool exists = node->xattrs.contains(name);

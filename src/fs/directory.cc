@@ -224,7 +224,8 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   return inodes_.insert(number, record);
 }
 
-Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record) {
+Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record,
+                                           const Extras& extras) {
   ASSIGN_OR_RETURN(const InodeRef directory, get_directory(parent));
   ReaderLock lock(directory->mu);
   if (directory->gone || directory->record.links == 0) return fail(Errc::kNotFound);
@@ -235,6 +236,7 @@ Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record) {
   meta::Batch batch;
   put_inode(batch, number, record);
   put_orphan(batch, number);
+  if (extras) extras(number, batch);
   TRY(store_.apply(batch));
   return inodes_.insert(number, record);
 }

@@ -65,7 +65,7 @@ class Directories {
   Result<InodeRef> make(InodeNo parent, std::string_view name, InodeRecord record,
                         const Extras& extras = {});
   // A file that has no name yet; `parent` only says what it inherits.
-  Result<InodeRef> make_unnamed(InodeNo parent, InodeRecord record);
+  Result<InodeRef> make_unnamed(InodeNo parent, InodeRecord record, const Extras& extras = {});
   Result<InodeRef> link(InodeNo inode, InodeNo parent, std::string_view name);
   Result<> unlink(InodeNo parent, std::string_view name);
   Result<> remove_directory(InodeNo parent, std::string_view name);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/log.h"
+#include "fs/acl.h"
 #include "fs/format.h"
 
 namespace lazyfs::fs {
@@ -189,6 +190,32 @@ Result<Attributes> MountedVolume::make(InodeNo parent, std::string_view name,
   return attributes_with_lookup(inode);
 }
 
+// A directory's default access control list becomes a new file's list, its mode narrowed by it, and
+// a new directory's default list too. The kernel keeps the directory from changing meanwhile.
+Result<Directories::Extras> MountedVolume::inherit_acl(InodeNo parent, InodeRecord& record) {
+  ASSIGN_OR_RETURN(const InodeRef directory, inodes_.get(parent));
+  std::string inherited;
+  {
+    ReaderLock lock(directory->mu);
+    if (directory->record.xattrs == 0) return Directories::Extras{};
+    auto value = xattrs_.get_locked(*directory, kDefaultAcl);
+    if (!value && value.error() == Errc::kNoAttribute) return Directories::Extras{};
+    if (!value) return fail(value.error());
+    inherited = std::move(*value);
+  }
+  ASSIGN_OR_RETURN(Acl acl, decode_acl(inherited));
+  acl = inherited_acl(std::move(acl), record.mode);
+  record.mode = mode_with(record.mode, acl);
+  std::vector<std::pair<std::string_view, std::string>> lists;
+  if (!is_minimal(acl)) lists.emplace_back(kAccessAcl, encode(acl));
+  if (S_ISDIR(record.mode)) lists.emplace_back(kDefaultAcl, std::move(inherited));
+  record.xattrs = static_cast<std::uint32_t>(lists.size());
+  return [lists = std::move(lists)](InodeNo inode, meta::Batch& batch) {
+    std::uint64_t id = 0;
+    for (const auto& [name, value] : lists) put_xattr(batch, inode, ++id, name, value);
+  };
+}
+
 Result<Attributes> MountedVolume::make_node(InodeNo parent, std::string_view name,
                                             std::uint32_t mode, std::uint64_t rdev, Owner owner) {
   if (S_ISDIR(mode)) return fail(Errc::kInvalid);
@@ -197,7 +224,8 @@ Result<Attributes> MountedVolume::make_node(InodeNo parent, std::string_view nam
   record.mode = mode;
   record.owner = owner;
   record.rdev = rdev;
-  return make(parent, name, record);
+  ASSIGN_OR_RETURN(const auto extras, inherit_acl(parent, record));
+  return make(parent, name, record, extras);
 }
 
 Result<Attributes> MountedVolume::make_directory(InodeNo parent, std::string_view name,
@@ -205,7 +233,8 @@ Result<Attributes> MountedVolume::make_directory(InodeNo parent, std::string_vie
   InodeRecord record;
   record.mode = S_IFDIR | (mode & 07777);
   record.owner = owner;
-  return make(parent, name, record);
+  ASSIGN_OR_RETURN(const auto extras, inherit_acl(parent, record));
+  return make(parent, name, record, extras);
 }
 
 Result<Attributes> MountedVolume::make_symlink(InodeNo parent, std::string_view name,
@@ -295,6 +324,15 @@ Result<Attributes> MountedVolume::lookup_inode(InodeNo number) {
 Result<std::string> MountedVolume::get_xattr(InodeNo inode, std::string_view name) {
   TRY(check_usable(false));
   return xattrs_.get(inode, name);
+}
+
+Result<bool> MountedVolume::has_default_acl(InodeNo number) {
+  TRY(check_usable(false));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  ReaderLock lock(inode->mu);
+  const auto value = xattrs_.get_locked(*inode, kDefaultAcl);
+  if (value || value.error() == Errc::kNoAttribute) return value.has_value();
+  return fail(value.error());
 }
 
 Result<> MountedVolume::set_xattr(InodeNo inode, std::string_view name, std::string_view value,

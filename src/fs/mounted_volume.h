@@ -83,6 +83,7 @@ class MountedVolume final : public Volume {
   Result<> fsync_directory(InodeNo directory) override;
   Result<> sync() override;
   Result<std::string> get_xattr(InodeNo inode, std::string_view name) override;
+  Result<bool> has_default_acl(InodeNo directory) override;
   Result<> set_xattr(InodeNo inode, std::string_view name, std::string_view value,
                      XattrMode mode) override;
   Result<> remove_xattr(InodeNo inode, std::string_view name) override;
@@ -99,6 +100,7 @@ class MountedVolume final : public Volume {
   Result<Attributes> attributes_with_lookup(const InodeRef& inode);
   Result<Attributes> make(InodeNo parent, std::string_view name, const InodeRecord& record,
                           const Directories::Extras& extras = {});
+  Result<Directories::Extras> inherit_acl(InodeNo parent, InodeRecord& record);
   Result<> change_inode(const InodeRef& inode, const AttributeChange& change);
   void note_access(const InodeRef& inode);
   Result<> report_errors(OpenFile* file);

@@ -154,6 +154,9 @@ class Volume {
   virtual Result<> set_xattr(InodeNo inode, std::string_view name, std::string_view value,
                              XattrMode mode) = 0;
   virtual Result<> remove_xattr(InodeNo inode, std::string_view name) = 0;
+  // Files made in the directory inherit an access control list: their mode is then to be given
+  // without the caller's umask applied.
+  virtual Result<bool> has_default_acl(InodeNo) { return false; }
   virtual Result<std::vector<std::string>> list_xattrs(InodeNo inode) = 0;
 
   virtual Result<SpaceReport> space() = 0;

@@ -27,8 +27,9 @@ Result<> MountedVolume::change_inode(const InodeRef& inode, const AttributeChang
   if (change.access_now) record.access = now;
   if (change.modification) record.modification = *change.modification;
   if (change.modification_now) record.modification = now;
-  record.change = change.change.value_or(now);
   meta::Batch batch;
+  if (change.mode) TRY(xattrs_.follow_mode(batch, *inode, record));
+  record.change = change.change.value_or(now);
   batch.put(key_of(inode->no, Kind::kInode), encode(for_tree(*inode, record)));
   TRY(store_->apply(batch));
   inode->record = record;
@@ -62,7 +63,8 @@ Result<Created> MountedVolume::create(InodeNo parent, std::string_view name, std
   InodeRecord record;
   record.mode = S_IFREG | (mode & 07777);
   record.owner = owner;
-  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make(parent, name, record));
+  ASSIGN_OR_RETURN(const auto extras, inherit_acl(parent, record));
+  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make(parent, name, record, extras));
   ASSIGN_OR_RETURN(const Attributes attributes, attributes_with_lookup(inode));
   return Created{attributes, new OpenFile{inode}};
 }
@@ -72,7 +74,8 @@ Result<Created> MountedVolume::create_unnamed(InodeNo directory, std::uint32_t m
   InodeRecord record;
   record.mode = S_IFREG | (mode & 07777);
   record.owner = owner;
-  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make_unnamed(directory, record));
+  ASSIGN_OR_RETURN(const auto extras, inherit_acl(directory, record));
+  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make_unnamed(directory, record, extras));
   ASSIGN_OR_RETURN(const Attributes attributes, attributes_with_lookup(inode));
   return Created{attributes, new OpenFile{inode}};
 }

@@ -22,10 +22,23 @@ class Xattrs {
       : store_(store), inodes_(inodes), clock_(clock) {}
 
   Result<std::string> get(InodeNo inode, std::string_view name);
+  // An access control list changes the mode with it, and is not kept when the mode says it all.
   Result<> set(InodeNo inode, std::string_view name, std::string_view value,
                Volume::XattrMode mode);
   Result<> remove(InodeNo inode, std::string_view name);
   Result<std::vector<std::string>> list(InodeNo inode);
+
+  // For those who hold the inode's lock. kNoAttribute: there is none of that name.
+  Result<std::string> get_locked(const Inode& inode, std::string_view name)
+      REQUIRES_SHARED(inode.mu);
+  // Puts what setting or removing takes into the batch, but for the inode's item; `record` is
+  // changed to what that shall be.
+  Result<> put_into(meta::Batch& batch, InodeNo inode, InodeRecord& record, std::string_view name,
+                    std::string_view value, Volume::XattrMode mode);
+  Result<> remove_in(meta::Batch& batch, InodeNo inode, InodeRecord& record, std::string_view name);
+  // The access control list follows a change of the mode.
+  Result<> follow_mode(meta::Batch& batch, const Inode& inode, InodeRecord& record)
+      REQUIRES_SHARED(inode.mu);
 
  private:
   struct Named {
@@ -38,5 +51,9 @@ class Xattrs {
   InodeTable& inodes_;
   Clock& clock_;
 };
+
+// The attribute of number `id` of a new inode.
+void put_xattr(meta::Batch& batch, InodeNo inode, std::uint64_t id, std::string_view name,
+               std::string_view value);
 
 }  // namespace lazyfs::fs

@@ -1,6 +1,11 @@
 // Requests about attributes, ordinary and extended, and about the whole filesystem's space.
+#include <sys/stat.h>
 #include <sys/xattr.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "fs/acl.h"
 #include "fuse/handlers.h"
 #include "fuse/transport.h"
 
@@ -27,9 +32,35 @@ void reply_sized(fuse_req_t req, const Result<std::string>& value, std::size_t s
   }
 }
 
-// The kernel's own names (access control lists) would be kept, but nobody would heed them.
+// Of the kernel's own names, those that somebody heeds.
 Result<> check_namespace(std::string_view name) {
-  return name.starts_with("system.") ? fail(Errc::kNotSupported) : ok();
+  const bool refused =
+      name.starts_with("system.") && name != fs::kAccessAcl && name != fs::kDefaultAcl;
+  return refused ? fail(Errc::kNotSupported) : ok();
+}
+
+bool is_in_group(fuse_req_t req, std::uint32_t group) {
+  if (fuse_req_ctx(req)->gid == group) return true;
+  std::vector<gid_t> groups(64);
+  for (;;) {
+    const int count = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
+    if (count < 0) return false;
+    const bool all = static_cast<std::size_t>(count) <= groups.size();
+    groups.resize(static_cast<std::size_t>(count));
+    if (all) return std::ranges::find(groups, group) != groups.end();
+  }
+}
+
+// As chmod(2) does: who is not in the file's group cannot give it that group's set-group-ID bit by
+// an access control list, nor keep it.
+Result<> drop_foreign_set_group_id(fuse_req_t req, fs::Volume& volume, InodeNo inode) {
+  if (fuse_req_ctx(req)->uid == 0) return ok();
+  ASSIGN_OR_RETURN(const fs::Attributes now, volume.get_attributes(inode));
+  if ((now.mode & S_ISGID) == 0 || is_in_group(req, now.owner.gid)) return ok();
+  fs::AttributeChange change;
+  change.mode = now.mode & 07777 & ~static_cast<std::uint32_t>(S_ISGID);
+  TRY(volume.set_attributes(inode, change));
+  return ok();
 }
 
 }  // namespace
@@ -66,7 +97,9 @@ void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* valu
                                                    : Mode::kAny;
   reply_done(req, call(req, Operation::setxattr, [&](fs::Volume& volume) -> Result<> {
                TRY(check_namespace(name));
-               return volume.set_xattr(inode_of(ino), name, std::string_view(value, size), mode);
+               TRY(volume.set_xattr(inode_of(ino), name, std::string_view(value, size), mode));
+               return name == fs::kAccessAcl ? drop_foreign_set_group_id(req, volume, inode_of(ino))
+                                             : ok();
              }));
 }
 

@@ -114,9 +114,12 @@ void make_unnamed(Face& face, int fd, const Request& request) {
   const fuse_in_header& header = request.header();
   const auto* asked = request.body<fuse_create_in>();
   if (!asked) return answer_error(fd, header.unique, EINVAL);
-  const auto made = guarded(face, Operation::tmpfile, [&](fs::Volume& volume) {
-    return volume.create_unnamed(InodeNo{header.nodeid}, asked->mode, {header.uid, header.gid});
-  });
+  const InodeNo parent{header.nodeid};
+  const auto make = [&](fs::Volume& volume) -> Result<fs::Created> {
+    ASSIGN_OR_RETURN(const std::uint32_t mode, masked(volume, parent, asked->mode, asked->umask));
+    return volume.create_unnamed(parent, mode, {header.uid, header.gid});
+  };
+  const auto made = guarded(face, Operation::tmpfile, make);
   if (!made) return answer_error(fd, header.unique, to_errno(made.error()));
   fuse_entry_out entry{};
   entry.nodeid = made->attributes.inode.value;

@@ -48,8 +48,10 @@ bool has_set_id(fs::Volume& volume, InodeNo inode) {
 void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* info) {
   Face& face = face_of(req);
-  const auto made = call(req, Operation::create, [&](fs::Volume& volume) {
-    return volume.create(inode_of(parent), name, mode, owner_of(req));
+  const std::uint32_t umask = fuse_req_ctx(req)->umask;
+  const auto made = call(req, Operation::create, [&](fs::Volume& volume) -> Result<fs::Created> {
+    ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
+    return volume.create(inode_of(parent), name, rest, owner_of(req));
   });
   if (!made) return reply_error(req, made.error());
   const fuse_entry_param entry = to_entry(made->attributes);

@@ -28,6 +28,14 @@ inline fs::Owner owner_of(fuse_req_t req) {
   return {context->uid, context->gid};
 }
 
+// The mode of a new file: its directory's default access control list takes the umask's place.
+inline Result<std::uint32_t> masked(fs::Volume& volume, InodeNo parent, std::uint32_t mode,
+                                    std::uint32_t umask) {
+  if ((umask & mode) == 0) return mode;
+  ASSIGN_OR_RETURN(const bool inherits, volume.has_default_acl(parent));
+  return inherits ? mode : mode & ~umask;
+}
+
 // Counts the operation and runs `body(volume)`, which returns a Result; nothing is thrown beyond
 // here.
 template <class F>

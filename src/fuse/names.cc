@@ -58,15 +58,21 @@ void forget_multi(fuse_req_t req, std::size_t count, fuse_forget_data* forgets) 
 }
 
 void mknod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
-  reply_entry(req, call(req, Operation::mknod, [&](fs::Volume& volume) {
-                return volume.make_node(inode_of(parent), name, mode, rdev, owner_of(req));
-              }));
+  const std::uint32_t umask = fuse_req_ctx(req)->umask;
+  const auto make = [&](fs::Volume& volume) -> Result<fs::Attributes> {
+    ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
+    return volume.make_node(inode_of(parent), name, rest, rdev, owner_of(req));
+  };
+  reply_entry(req, call(req, Operation::mknod, make));
 }
 
 void mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
-  reply_entry(req, call(req, Operation::mkdir, [&](fs::Volume& volume) {
-                return volume.make_directory(inode_of(parent), name, mode, owner_of(req));
-              }));
+  const std::uint32_t umask = fuse_req_ctx(req)->umask;
+  const auto make = [&](fs::Volume& volume) -> Result<fs::Attributes> {
+    ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
+    return volume.make_directory(inode_of(parent), name, rest, owner_of(req));
+  };
+  reply_entry(req, call(req, Operation::mkdir, make));
 }
 
 void symlink(fuse_req_t req, const char* target, fuse_ino_t parent, const char* name) {
