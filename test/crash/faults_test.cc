@@ -93,7 +93,9 @@ class FaultRun {
       }
       failed_ += 1;
       // One that fails may have cut the file off: what is behind is given up first.
-      if (act == Act::kTruncate && models_.back().is_file(operation.path)) {
+      const bool cuts =
+          act == Act::kTruncate || act == Act::kPunch || act == Act::kZero || act == Act::kAllocate;
+      if (cuts && models_.back().is_file(operation.path)) {
         maybe_ = models_.back();
         maybe_->apply(operation, 0);
         return;

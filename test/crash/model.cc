@@ -182,6 +182,17 @@ void Model::sync() {
   for (const std::uint64_t file : files) change(file).contents.make_durable();
 }
 
+void Model::change_range(const Operation& o) {
+  Contents& contents = change(o.path).contents;
+  const std::uint64_t end = o.offset + o.length, size = contents.size();
+  if (o.act == Act::kAllocate) {
+    if (end > size) contents.truncate(end);
+    return;
+  }
+  const std::uint64_t until = o.act == Act::kPunch ? std::min(end, size) : end;
+  if (o.offset < until) contents.write(o.offset, std::string(until - o.offset, '\0'));
+}
+
 void Model::apply(const Operation& o, std::uint64_t made) {
   switch (o.act) {
     case Act::kCreate: return make(o, made, S_IFREG | 0644);
@@ -191,6 +202,9 @@ void Model::apply(const Operation& o, std::uint64_t made) {
     case Act::kHold: held_.push_back(at(o.path)); return;
     case Act::kWriteHeld: return write(o, held(o.tag).value());
     case Act::kTruncate: return change(o.path).contents.truncate(o.offset);
+    case Act::kPunch:
+    case Act::kZero:
+    case Act::kAllocate: return change_range(o);
     case Act::kLink:
       add_name(o.other, at(o.path));
       ++change(o.path).links;

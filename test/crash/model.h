@@ -70,6 +70,7 @@ class Model {
   void rename(std::string_view from, std::string_view to);
   void exchange(std::string_view from, std::string_view to);
   void write(const Operation& operation, std::uint64_t inode);
+  void change_range(const Operation& operation);
   void sync();
   void compare(std::uint64_t inode, const Observation& found, bool crashed,
                std::vector<std::string>& differences) const;

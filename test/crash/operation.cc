@@ -10,6 +10,11 @@ std::string write_text(const Operation& o) {
          " bytes, tag " + std::to_string(o.tag);
 }
 
+std::string range_text(const std::string& verb, const Operation& o) {
+  return verb + " " + o.path + " at " + std::to_string(o.offset) + " " + std::to_string(o.length) +
+         " bytes";
+}
+
 }  // namespace
 
 std::string to_string(const Operation& o) {
@@ -17,6 +22,9 @@ std::string to_string(const Operation& o) {
     case Act::kCreate: return "create " + o.path;
     case Act::kWrite: return write_text(o);
     case Act::kTruncate: return "truncate " + o.path + " to " + std::to_string(o.offset);
+    case Act::kPunch: return range_text("punch", o);
+    case Act::kZero: return range_text("zero", o);
+    case Act::kAllocate: return range_text("allocate", o);
     case Act::kLink: return "link " + o.path + " to " + o.other;
     case Act::kUnlink: return "unlink " + o.path;
     case Act::kRename: return "rename " + o.path + " to " + o.other;

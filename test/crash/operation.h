@@ -11,6 +11,9 @@ enum class Act : std::uint8_t {
   kCreate,
   kWrite,
   kTruncate,
+  kPunch,     // zeros over what the file has of a range
+  kZero,      // zeros over all of it
+  kAllocate,  // the file grows to hold it
   kLink,
   kUnlink,
   kRename,
@@ -41,7 +44,7 @@ struct Operation {
   std::string path;          // what it is done to; of kLink, kRename, kExchange the old name
   std::string other;         // the new name; the target of kSymlink; the attribute's name
   std::uint64_t offset = 0;  // kWrite: kAtEnd appends; kTruncate: the new size; kChangeMode: mode
-  std::uint64_t length = 0;  // kWrite: bytes; kSetXattr: of the value
+  std::uint64_t length = 0;  // kWrite and ranges: bytes; kSetXattr: of the value
   std::uint32_t tag = 0;     // of what is written: text_of()
 };
 using Workload = std::vector<Operation>;

@@ -89,6 +89,12 @@ Result<> rename(Volume& volume, const Operation& o) {
                        {.exchange = o.act == Act::kExchange});
 }
 
+Result<> change_range(Volume& volume, InodeNo inode, const Operation& o) {
+  if (o.act == Act::kPunch) return volume.punch(inode, o.offset, o.length, {.keep_size = true});
+  if (o.act == Act::kZero) return volume.zero(inode, o.offset, o.length, {});
+  return volume.allocate(inode, o.offset, o.length, {});
+}
+
 Result<> change(Volume& volume, const Operation& o, const Model& model) {
   ASSIGN_OR_RETURN(const Held inode, Held::walk(volume, o.path));
   switch (o.act) {
@@ -102,6 +108,11 @@ Result<> change(Volume& volume, const Operation& o, const Model& model) {
       TRY(volume.set_attributes(inode.no(), {.size = o.offset}));
       return ok();
     }
+    case Act::kPunch:
+    case Act::kZero:
+    case Act::kAllocate:
+      if (!model.is_file(o.path)) return fail(Errc::kInvalid);
+      return change_range(volume, inode.no(), o);
     case Act::kChangeMode: {
       TRY(volume.set_attributes(inode.no(), {.mode = static_cast<std::uint32_t>(o.offset)}));
       return ok();

@@ -20,6 +20,9 @@ Operation write(std::string path, std::uint64_t offset, std::uint64_t length,
 Operation truncate(std::string path, std::uint64_t size) {
   return {.act = Act::kTruncate, .path = std::move(path), .offset = size};
 }
+Operation range(Act act, std::string path, std::uint64_t offset, std::uint64_t length) {
+  return {.act = act, .path = std::move(path), .offset = offset, .length = length};
+}
 Operation named(Act act, std::string path, std::string other = "") {
   return {.act = act, .path = std::move(path), .other = std::move(other)};
 }
@@ -152,6 +155,14 @@ std::vector<Operation> alphabet() {
       truncate("/a", 20'000),
       truncate("/b", 5),
       truncate("/b", 2 * kB),
+      range(Act::kPunch, "/a", 100, 6000),  // a whole block and parts of two
+      range(Act::kPunch, "/a", 8192, 50'000),
+      range(Act::kPunch, "/b", 100, 100),
+      range(Act::kPunch, "/d/c", 0, 3 * kB),
+      range(Act::kZero, "/a", 4000, 20'000),
+      range(Act::kZero, "/b", 200, 600),
+      range(Act::kAllocate, "/a", 9000, 9000),
+      range(Act::kAllocate, "/b", 0, 2 * kB),
       named(Act::kLink, "/a", "/n"),
       named(Act::kLink, "/b", "/d/n"),
       named(Act::kUnlink, "/a"),
@@ -217,7 +228,13 @@ Operation random_change(std::mt19937_64& random) {
   const std::string& other = one_of(random, kFiles);
   const std::string& folder = one_of(random, kFolders);
   const bool appends = random() % 4 == 0;
-  switch (random() % 22) {
+  switch (random() % 24) {
+    case 22:
+    case 23: {
+      constexpr Act kRanges[] = {Act::kPunch, Act::kZero, Act::kAllocate};
+      return range(kRanges[random() % 3], file, one_of(random, kSizes) + random() % 3 * 700,
+                   1 + one_of(random, kSizes));
+    }
     case 20: return named(Act::kHold, file);
     case 21: {
       Operation held = write("", one_of(random, kSizes), 1 + one_of(random, kSizes));
@@ -282,10 +299,13 @@ Workload wearing_workload(std::mt19937_64& random, std::size_t length) {
   Workload workload;
   while (workload.size() < length) {
     const std::string& file = one_of(random, files);
-    switch (random() % 12) {
+    switch (random() % 13) {
       case 0: workload.push_back(named(Act::kCollect, "")); break;
       case 1:
       case 2: workload.push_back(random_sync(random, files)); break;
+      case 12:
+        workload.push_back(range(Act::kPunch, file, random() % 14 * 3000, random() % 14 * 3000));
+        break;
       case 3: workload.push_back(create(file)); break;
       case 4: workload.push_back(named(Act::kUnlink, file)); break;
       case 5: workload.push_back(truncate(file, random() % 14 * 3000)); break;
