@@ -205,6 +205,11 @@ void BandTable::release(std::uint64_t blocks) {
   counts_.reserved -= blocks;
 }
 
+bool BandTable::has_reserve() const {
+  MutexLock lock(mu_);
+  return free_.size() >= kReserveBands;
+}
+
 SpaceCounts BandTable::space() const {
   MutexLock lock(mu_);
   return space_locked();

@@ -130,6 +130,8 @@ class BandTable {
   void reserve_always(std::uint64_t blocks);
   void release(std::uint64_t blocks);
   SpaceCounts space() const;
+  // Whether as many bands are free as are kept for the collector and the log.
+  bool has_reserve() const;
   // What only the collector and the log may begin, in blocks.
   std::uint64_t reserve_blocks() const { return std::uint64_t{kReserveBands} * largest_band_; }
 

@@ -48,6 +48,8 @@ Result<std::optional<Collector::Tail>> Collector::pick_tail(
   if (choice == CleanChoice::kWhole || !core_.device.capabilities().set_write_pointer) {
     return std::nullopt;
   }
+  // A cut makes room, but no free band; the log and the collector need those of the reserve.
+  if (!core_.bands.has_reserve()) return std::nullopt;
   std::vector<data::BandView> bands = core_.bands.all();
   const auto is_open = [](const data::BandView& b) { return b.state == data::BandState::kOpen; };
   const bool only_open =
@@ -66,8 +68,7 @@ Result<std::optional<Collector::Tail>> Collector::pick_tail(
   std::vector<gc::TailUse> uses;
   for (std::size_t i = 0; i < std::min(bands.size(), kBandsLookedAt); ++i) {
     ASSIGN_OR_RETURN(const auto tail, look_at_tail(bands[i]));
-    const std::uint32_t least =
-        choice == CleanChoice::kTail ? 1 : std::max(bands[i].blocks / kLeastShare, 1u);
+    const std::uint32_t least = std::max(bands[i].blocks / kLeastShare, 1u);
     const auto better_than = choice == CleanChoice::kTail ? std::nullopt : whole;
     if (!tail || !gc::tail_pays(tail->use, better_than, least)) continue;
     tails.push_back(*tail);
