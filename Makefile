@@ -6,8 +6,10 @@ DESTDIR ?=
 JOBS    ?= $(shell nproc)
 CTEST   := ctest
 CRASH_STATES ?= 1200000
+# Of each of 4 processes in each of 8 rounds: a million together.
+RANDOM_OPERATIONS ?= 31250
 
-.PHONY: all help demo demo-clean check check-long check-crash check-asan check-tsan bench install clean
+.PHONY: all help demo demo-clean check check-long check-random check-crash check-asan check-tsan bench install clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -31,8 +33,12 @@ check:          ## everything that every change must pass
 	$(CTEST) --preset check -j $(JOBS) </dev/null
 
 check-long: all ## system tests at full size
-	@./packages.sh test hadoop
+	@./packages.sh test suites-long hadoop
 	$(CTEST) --preset check-long </dev/null
+
+check-random: all ## a million random operations against a model, on disks of many kinds
+	@./packages.sh test
+	LAZYFS_BIN=$(CURDIR)/build/bin test/system/stress.sh $(RANDOM_OPERATIONS) 4
 
 check-crash:    ## power cuts at every moment of many workloads: CRASH_STATES of them
 	@./packages.sh build test

@@ -2,7 +2,8 @@
 # The Debian packages that lazyfs needs, in one place; installs those that are missing.
 #   ./packages.sh GROUP...    installs (as root) what is missing of the groups
 #   ./packages.sh --list GROUP...    only prints their names
-# Groups: build, test, suites, hadoop, bench. Silent, and no network, when nothing is missing.
+# Groups: build, test, suites, suites-long, hadoop, bench. Silent, and no network, when nothing is
+# missing.
 set -euo pipefail
 
 # What the suites need is newer than Debian's plain cargo.
@@ -20,9 +21,11 @@ packages_of() {
     test) echo python3 rsync git sqlite3 fio attr acl xz-utils e2fsprogs util-linux procps \
                linux-source-6.1 ;;
     suites) new_cargo || echo cargo-web ;;
+    suites-long) echo postgresql util-linux libcap2-bin ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
     bench) echo python3 e2fsprogs xz-utils linux-source-6.1 ;;
-    *) echo "packages.sh: $1: no such group (build, test, suites, hadoop, bench)" >&2; exit 2 ;;
+    *) echo "packages.sh: $1: no such group (build, test, suites, suites-long, hadoop, bench)" >&2
+       exit 2 ;;
   esac
 }
 

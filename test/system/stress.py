@@ -9,6 +9,7 @@
 Each process has a folder of its own below FOLDER. A full disk is no error: what fails with ENOSPC
 must not have happened, and removing always works. Runs as root.
 """
+import ctypes
 import errno
 import hashlib
 import json
@@ -25,6 +26,14 @@ FILES_MAX_FULL = 200    # enough to fill a small disk
 FILE_BYTES_MAX = 1 << 20
 WRITE_BYTES_MAX = 1 << 16  # one request each, so that ENOSPC leaves nothing behind
 PAGE = 4096
+LIBC = ctypes.CDLL(None, use_errno=True)
+KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 16  # of fallocate(2)
+AT_FDCWD, AT_SYMLINK_FOLLOW, EXCHANGE = -100, 0x400, 2
+
+
+def checked(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 class Wrong(Exception):
@@ -116,6 +125,29 @@ class Worker:
         if to in self.files:
             self.files[to].links -= 1
         self.files[to] = self.files.pop(path)
+
+    def exchange(self):
+        one, other = self.any_file(), self.any_file()
+        if one:
+            paths = [self.full_path(path).encode() for path in (one, other)]
+            checked(LIBC.renameat2(AT_FDCWD, paths[0], AT_FDCWD, paths[1], EXCHANGE))
+            self.files[one], self.files[other] = self.files[other], self.files[one]
+
+    def create_unnamed(self):
+        folder, file = self.lots.choice(self.folders), File()
+        file.links = 0
+        descriptor = os.open(self.full_path(folder), os.O_TMPFILE | os.O_RDWR, 0o600)
+        try:
+            self.write(descriptor, file, None)
+            if len(self.files) < self.files_max:
+                path = self.new_path()
+                checked(LIBC.linkat(AT_FDCWD, f"/proc/self/fd/{descriptor}".encode(), AT_FDCWD,
+                                    self.full_path(path).encode(), AT_SYMLINK_FOLLOW))
+                file.links = 1
+                self.files[path] = file
+            self.read_all(descriptor, file, "a file made without a name")
+        finally:
+            os.close(descriptor)
 
     def rename_folder(self):
         if len(self.folders) < 2:
@@ -242,6 +274,47 @@ class Worker:
         os.ftruncate(descriptor, size)
         file.data = file.data[:size].ljust(size, b"\0")
 
+    def clear(self, descriptor, file, _):
+        """Punches or zeroes a range."""
+        if not self.maps and self.lots.random() < 0.8:  # else the disk would not become full
+            return self.append(descriptor, file, None)
+        offset, length = self.draw_range(file)
+        if not self.maps:  # on a full disk the ends of a range may fail, and its middle not
+            offset, length = offset - offset % PAGE, length - length % PAGE
+        mode = self.lots.choice([PUNCH_HOLE | KEEP_SIZE, ZERO_RANGE, ZERO_RANGE | KEEP_SIZE])
+        if not length:
+            return
+        checked(LIBC.fallocate(descriptor, mode, ctypes.c_int64(offset), ctypes.c_int64(length)))
+        if mode & KEEP_SIZE:
+            length = min(length, len(file.data) - offset)
+        if length > 0:
+            self.put(file, offset, bytes(length))
+
+    def find_data(self, descriptor, file, what):
+        """What is no data reads as zeros, and is found where it is."""
+        os.fsync(descriptor)  # the kernel's write-back cache keeps what is new to itself
+        at = 0
+        while at < len(file.data):
+            try:
+                begin = os.lseek(descriptor, at, os.SEEK_DATA)
+            except OSError as error:
+                expect(errno.errorcode[error.errno], "ENXIO", f"{what}, data behind {at}")
+                begin = len(file.data)
+            expect(any(file.data[at:begin]), False, f"{what}: data in {at}-{begin}")
+            at = begin
+            if at < len(file.data):
+                at = os.lseek(descriptor, begin, os.SEEK_HOLE)
+                expect(at > begin, True, f"{what}: no data at {begin}")
+
+    def copy_range(self, descriptor, file, _):
+        """From one place of a file to another of it."""
+        offset, length = self.draw_range(file)
+        source = self.lots.randint(0, len(file.data))
+        length = min(length, len(file.data) - source, abs(source - offset))
+        if length > 0:
+            done = os.copy_file_range(descriptor, descriptor, length, source, offset)
+            self.put(file, offset, file.data[source:source + done])
+
     def read(self, descriptor, file, what):
         offset, length = self.draw_range(file)
         expect(os.pread(descriptor, length, offset), file.data[offset:offset + length],
@@ -280,9 +353,10 @@ class Worker:
 
     # ---- the whole ----
     NAME_WORK = {create: 10, unlink: 4, link: 3, rename: 6, rename_folder: 2, mkdir: 3, rmdir: 3,
-                 symlink: 2, list_folder: 4, close_orphan: 2}
+                 symlink: 2, list_folder: 4, close_orphan: 2, exchange: 2, create_unnamed: 2}
     FILE_WORK = {write: 20, append: 12, truncate: 6, read: 10, read_all: 3, read_uncached: 2,
-                 fsync: 3, xattr: 3, write_mapped: 3, write_direct: 2}
+                 fsync: 3, xattr: 3, write_mapped: 3, write_direct: 2, clear: 5,
+                 find_data: 2, copy_range: 2}
 
     def step(self):
         work = self.NAME_WORK | self.FILE_WORK
