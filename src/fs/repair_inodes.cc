@@ -49,6 +49,7 @@ class InodeRepair {
     std::map<std::uint64_t, Xattr> xattrs;  // by id
     std::set<std::string> xattr_names;
     std::uint64_t inline_bytes = 0;
+    std::set<std::string> moved;  // names that stood under wrong hashes
   };
 
   std::uint8_t type() const { return static_cast<std::uint8_t>(now_.record.mode >> 12); }
@@ -184,16 +185,17 @@ class InodeRepair {
       }
     }
     for (const DentryRecord& entry : elsewhere) move_name(entry);
-    for (const DentryRecord& entry : keep) keep_name(entry);
+    for (const DentryRecord& entry : keep) {
+      if (!now_.moved.contains(entry.name)) keep_name(entry);
+    }
   }
 
-  // A name under a wrong hash. Under its own hash it may lie in front of what is read next, so it
-  // is taken note of here.
+  // A name under a wrong hash. Whether it is met once more under its own depends on what has been
+  // read ahead, so it is taken note of here, and not there.
   void move_name(const DentryRecord& entry) {
     c_.tell("Directory {}: the name '{}' stood under a wrong hash: moved.", now_.no.value,
             entry.name);
     if (find_name(c_, now_.no, entry.name)) return;
-    const bool is_behind = name_hash(entry.name, c_.name_seed) > last_hash_;
     const meta::Key key = key_of(now_.no, Kind::kDentryName, name_hash(entry.name, c_.name_seed));
     std::vector<DentryRecord> entries;
     if (const auto value = c_.get(key)) {
@@ -201,12 +203,12 @@ class InodeRepair {
     }
     entries.push_back(entry);
     c_.put(key, encode(entries));
-    if (!is_behind) keep_name(entry);
+    now_.moved.insert(entry.name);
+    keep_name(entry);
   }
 
   // Makes sure that the name has its twin by cookie.
   void keep_name(DentryRecord entry) {
-    last_hash_ = std::max(last_hash_, name_hash(entry.name, c_.name_seed));
     c_.names.push_back({entry.inode, now_.no, entry.type});
     const meta::Key twin_key = key_of(now_.no, Kind::kDentrySeq, entry.cookie);
     const auto value = c_.get(twin_key);
@@ -299,7 +301,6 @@ class InodeRepair {
     end_contents();
     if (now_.changed) c_.put_inode(now_.no, now_.record);
     c_.inodes.push_back({now_.no, now_.record.parent, now_.record.links, type()});
-    last_hash_ = 0;
   }
 
   // False: the link is gone, for nothing of its target is left.
@@ -359,7 +360,6 @@ class InodeRepair {
   ExtentRepair extents_;
   State now_;
   bool has_root_ = false;
-  std::uint64_t last_hash_ = 0;  // of the names of this directory that were read
 };
 
 }  // namespace

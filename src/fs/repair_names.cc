@@ -73,6 +73,7 @@ class NameRepair {
       const InodeFacts* inode = find(orphan.inode);
       const bool deleted = orphan.work == OrphanRecord::Work::kDelete;
       std::string_view why;
+      if (orphan.inode == kRootInode) why = "is the root";
       if (!inode) why = "does not exist";
       if (inode && deleted && !names_of(orphan.inode).empty()) why = "has a name";
       if (inode && !deleted && inode->type != kRegularType) why = "is no file";
@@ -168,26 +169,30 @@ class NameRepair {
                const auto entries = decode_dentries(item.value);
                if (!entries) return;
                for (const DentryRecord& entry : *entries) {
-                 const auto edit = std::ranges::find(edits, entry.inode, &Edit::inode);
-                 if (edit != edits.end()) edit_entry(*edit, entry);
+                 for (Edit& edit : edits) {
+                   if (edit.inode == entry.inode && !edit_entry(edit, entry)) break;
+                 }
                }
              });
   }
 
-  void edit_entry(Edit& edit, DentryRecord entry) {
+  // False when the entry is gone.
+  bool edit_entry(Edit& edit, DentryRecord entry) {
     if (edit.type != 0) {
-      if (entry.type == edit.type) return;
+      if (entry.type == edit.type) return true;
       c_.tell("Directory {}: the name '{}' said that inode {} is a {}, but it is a {}: set right.",
               edit.directory.value, entry.name, entry.inode.value, type_name(entry.type),
               type_name(edit.type));
       entry.type = edit.type;
-      return put_entry(c_, edit.directory, entry);
+      put_entry(c_, edit.directory, entry);
+      return true;
     }
-    if (std::exchange(edit.keep_first, false)) return;
+    if (std::exchange(edit.keep_first, false)) return true;
     const bool exists = find(entry.inode) != nullptr;
     c_.tell("Directory {}: the name '{}' {} inode {}: removed.", edit.directory.value, entry.name,
             exists ? "was not the only one of directory" : "led nowhere, to", entry.inode.value);
     erase_entry(c_, edit.directory, entry);
+    return false;
   }
 
   // ---- /lost+found ----

@@ -2,6 +2,7 @@
 // changed, which ones are being written, and what to evict when there are too many.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
@@ -138,6 +139,8 @@ class NodeCache {
   std::size_t limit() const { return limit_nodes_; }
   std::size_t cached() const { return table_.size(); }
   std::uint64_t nodes() const { return nodes_; }  // that exist in the tree
+  // New nodes get numbers from `least` on.
+  void raise_next_node(NodeNo least) { next_node_ = std::max(next_node_, least); }
   NodeNo next_node() const { return next_node_; }
   std::uint32_t fs_tag() const { return fs_tag_; }
 

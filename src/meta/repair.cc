@@ -22,6 +22,7 @@ class TreeRepair {
   Result<std::vector<KeyRange>> run() {
     live_ = s_.log_.all_live();
     learn();
+    keep_numbers_apart();
     if (s_.root_was_lost_) TRY(refill_root());
     visited_.insert(Tree::kRoot);
     ASSIGN_OR_RETURN(const bool keeps, fix(Tree::kRoot, Key{}, std::nullopt));
@@ -58,6 +59,14 @@ class TreeRepair {
       facts_[node] = facts;
     };
     ImageScan(s_.device_, fs_tag()).run(live_, note);
+  }
+
+  // A damaged descriptor may say that the numbers in use are still to be given out.
+  void keep_numbers_apart() {
+    WriterLock lock(s_.tree_mu_);
+    for (const auto& [node, place] : live_) {
+      s_.cache_.raise_next_node(NodeNo{node.value + 1});
+    }
   }
 
   std::uint32_t fs_tag() const {
@@ -157,7 +166,8 @@ class TreeRepair {
       visited_.insert(child);
       return level == 0 ? Result<bool>(true) : fix(child, lower, upper);
     }
-    if (level == 0 || visited_.contains(child)) {
+    // A sound one in the wrong place is taken in item by item later.
+    if (level == 0 || facts_.contains(child)) {
       told_(fmt::format("node {} is lost, with the items from (owner {:#x}, kind {}, offset {}) on",
                         child.value, lower.owner, lower.kind, lower.offset));
       lost_.push_back({lower, upper});
