@@ -10,8 +10,9 @@ std::optional<CleanChoice> choose_victim(std::span<const BandLive> bands, bool m
   const BandLive& oldest = bands.front();
   if (oldest.is_cold) return CleanChoice{.slot = emptiest.slot};
   const CleanChoice move_oldest{.slot = oldest.slot, .is_oldest_hot = true};
-  if (oldest.live <= 2 * emptiest.live) return move_oldest;
+  if (oldest.live <= emptiest.live) return move_oldest;
   if (emptiest.is_cold) return CleanChoice{.slot = emptiest.slot};
+  if (oldest.live <= 2 * emptiest.live) return move_oldest;
   if (!may_adopt || 2 * oldest.live < oldest.blocks) return move_oldest;
   return CleanChoice{CleanChoice::Kind::kAdopt, oldest.slot, true};
 }

@@ -26,9 +26,9 @@ struct CleanChoice {
 };
 
 // `bands`: those of the hot log but its head, oldest first, then cold ones that take no more. The
-// oldest hot one has had most time to die, so it is the one, unless another band holds less than
-// half as much. If that one is hot, those in front of it go to the cold log as they are, provided
-// that they are at least half live and `may_adopt`.
+// oldest hot one has had most time to die, so it is the one, unless a cold band holds less, or a
+// younger hot one less than half as much. If that one is hot, those in front of it go to the cold
+// log as they are, provided that they are at least half live and `may_adopt`.
 std::optional<CleanChoice> choose_victim(std::span<const BandLive> bands, bool may_adopt);
 
 }  // namespace lazyfs::meta

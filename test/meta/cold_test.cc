@@ -16,11 +16,12 @@ CleanChoice choose(std::vector<BandLive> bands, bool may_adopt = true) {
   return choose_victim(bands, may_adopt).value();
 }
 
-TEST(CleanPolicyTest, TheOldestHotBandIsCleanedUnlessAnotherHoldsLessThanHalfAsMuch) {
+TEST(CleanPolicyTest, TheOldestHotBandIsCleanedUnlessAColdOneHoldsLess) {
   EXPECT_FALSE(choose_victim({}, true));
   EXPECT_EQ(choose({{1, 10, 100}, {2, 5, 100}}).slot, 1u);
   EXPECT_TRUE(choose({{1, 10, 100}, {2, 5, 100}}).is_oldest_hot);
-  EXPECT_EQ(choose({{1, 11, 100}, {2, 50, 100}, {9, 5, 100, true}}).slot, 9u);
+  EXPECT_EQ(choose({{1, 11, 100}, {2, 50, 100}, {9, 10, 100, true}}).slot, 9u);
+  EXPECT_EQ(choose({{1, 11, 100}, {2, 50, 100}, {9, 11, 100, true}}).slot, 1u);
   EXPECT_FALSE(choose({{1, 11, 100}, {2, 50, 100}, {9, 5, 100, true}}).is_oldest_hot);
   EXPECT_EQ(choose({{8, 7, 100, true}, {9, 5, 100, true}}).slot, 9u);
 }
