@@ -23,7 +23,7 @@ packages_of() {
     suites) new_cargo || echo cargo-web ;;
     suites-long) echo postgresql util-linux libcap2-bin ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
-    bench) echo python3 e2fsprogs xz-utils linux-source-6.1 ;;
+    bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 ;;
     *) echo "packages.sh: $1: no such group (build, test, suites, suites-long, hadoop, bench)" >&2
        exit 2 ;;
   esac

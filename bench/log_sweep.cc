@@ -1,0 +1,163 @@
+// How the metadata log behaves when it is small, and when it is full: log_sweep IMAGE [--scale S].
+//
+// size: 100,000 files are made in 60,000 directories on volumes whose logs begin with 16 MiB to 1
+// GiB (ext4-lazy, figure 6, where a small journal was 46 times slower). IMAGE is made anew, sparse,
+// and taken away at the end. cleaning: in a log that cannot grow a share of the blocks is live, and
+// nodes are changed at random, uniformly or mostly a tenth of them (ext4-lazy, section 4.4). Counts
+// what the log writes for each node that changes, on a device in memory.
+//
+// Prints JSON.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "device/memory.h"
+#include "edi/create.h"
+#include "edi/image.h"
+#include "fs/format.h"
+#include "fs/volume.h"
+#include "meta/store.h"
+
+namespace {
+
+using namespace lazyfs;
+using Json = nlohmann::ordered_json;
+
+template <class T>
+T must(Result<T> result, const char* what) {
+  if (!result) {
+    std::fprintf(stderr, "log_sweep: %s: %s\n", what,
+                 std::string(describe(result.error())).c_str());
+    std::exit(1);
+  }
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// ---- Size ---------------------------------------------------------------------------------------
+
+Json run_size(const std::string& image, std::uint64_t log_mib, double scale) {
+  constexpr std::uint32_t kBandBlocks = 1024;
+  edi::CreateOptions options{.zones = {{4096, kBandBlocks}}, .overwrite = true};
+  must(edi::create(image, options), "creating the image");
+  const auto device = must(edi::open_image(image), "opening the image");
+  fs::FormatOptions format;
+  format.log_bytes = log_mib << 20;
+  must(fs::format(*device, format), "format");
+  const auto volume = must(fs::Volume::mount(*device, fs::MountOptions{}), "mount");
+  const auto directories = static_cast<std::uint64_t>(60'000 * scale);
+  const auto files = static_cast<std::uint64_t>(100'000 * scale);
+  const double begin = now_s();
+  std::vector<InodeNo> inodes;
+  for (std::uint64_t d = 0; d < directories; ++d) {
+    const std::string name = "directory-" + std::to_string(d);
+    inodes.push_back(must(volume->make_directory(fs::kRootInode, name, 0755, {}), "mkdir").inode);
+  }
+  for (std::uint64_t f = 0; f < files; ++f) {
+    const InodeNo in = inodes[f % directories];
+    const auto file = must(volume->create(in, "file-" + std::to_string(f), 0644, {}), "create");
+    volume->release(file.file);
+    volume->forget(file.attributes.inode, 1);
+  }
+  must(volume->sync(), "sync");
+  const double seconds = now_s() - begin;
+  const auto meta = Json::parse(volume->stats_json())["metadata"];
+  must(volume->unmount(), "unmount");
+  ::unlink(image.c_str());
+  return {{"log_mib", log_mib},
+          {"seconds", seconds},
+          {"log_mib_written", meta["log_bytes_written"].get<double>() / (1 << 20)},
+          {"log_mib_at_the_end", meta["log_total_blocks"].get<double>() / 256},
+          {"log_write_amplification", meta["log_write_amplification"]}};
+}
+
+// ---- Cleaning -----------------------------------------------------------------------------------
+
+void put(meta::Store& store, std::uint64_t key, char letter) {
+  const std::vector<std::byte> value(1000, static_cast<std::byte>(letter));
+  meta::Batch batch;
+  batch.put({1, 1, key}, value);
+  must(store.apply(batch), "apply");
+}
+
+Json run_cleaning(double live_share, double hot_share, double scale) {
+  constexpr std::uint32_t kBands = 32;
+  const auto blocks = static_cast<std::uint32_t>(std::max(256.0, 1024 * scale));
+  const auto device = device::MemoryDevice::uniform(kBands + 2, blocks);
+  meta::Superblock superblock;
+  for (std::uint32_t i = 0; i < kBands; ++i) superblock.log_bands.push_back(BandId{2 + i});
+  must(meta::Store::format(*device, superblock), "format");
+  meta::StoreOptions options;
+  options.background = false;
+  options.cache_bytes = std::size_t{256} << 20;
+  options.transaction_bytes = std::size_t{256} * kBlockBytes;
+  const auto store = must(meta::Store::open(*device, options), "open");
+  const double lap = kBands * static_cast<double>(blocks);
+  std::uint64_t keys = 0;  // three to a node
+  while (static_cast<double>(store->stats().jmap_entries) < live_share * lap) {
+    for (int i = 0; i < 30; ++i) put(*store, keys++, 'a');
+    must(store->commit(), "commit");
+  }
+  std::mt19937_64 random(1);
+  const auto hot = static_cast<std::uint64_t>(static_cast<double>(keys) * 0.1);
+  std::bernoulli_distribution is_hot(hot_share);
+  const auto work = [&](double laps) {
+    const double stop = static_cast<double>(store->stats().log_blocks_written) + laps * lap;
+    std::uint64_t changes = 0;
+    while (static_cast<double>(store->stats().log_blocks_written) < stop) {
+      for (int i = 0; i < 100; ++i, ++changes) {
+        const bool is_hot_one = hot_share > 0 && is_hot(random);
+        const std::uint64_t key = is_hot_one ? random() % hot : random() % keys;
+        put(*store, key, static_cast<char>('a' + random() % 26));
+      }
+      must(store->commit(), "commit");
+    }
+    return changes;
+  };
+  work(3);  // to settle
+  const meta::StoreStats before = store->stats();
+  const double begin = now_s();
+  const auto changes = static_cast<double>(work(3));
+  const double took = now_s() - begin;
+  const meta::StoreStats after = store->stats();
+  const auto written = static_cast<double>(after.log_blocks_written - before.log_blocks_written);
+  const auto nodes = static_cast<double>(after.nodes_written - before.nodes_written);
+  const auto cleaned = static_cast<double>(after.nodes_cleaned - before.nodes_cleaned);
+  return {{"live_share", live_share},
+          {"hot_share", hot_share},
+          {"log_write_amplification", written / (nodes - cleaned)},
+          {"us_each_change", took / changes * 1e6},
+          {"cold_bands", after.log_cold_bands},
+          {"bands_adopted", after.bands_adopted}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string image;
+  double scale = 1;
+  CLI::App app("The metadata log when it is small, and when it is full.");
+  app.add_option("image", image, "made anew, taken away at the end")->required();
+  app.add_option("--scale", scale, "of the load and the log")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  Json result;
+  for (const double live : {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8}) {
+    for (const double hot : {0.0, 0.9}) {
+      result["cleaning"].push_back(run_cleaning(live, hot, scale));
+    }
+  }
+  for (const std::uint64_t mib : {16, 64, 256, 1024}) {
+    result["size"].push_back(run_size(image, mib, scale));
+  }
+  std::printf("%s\n", result.dump(1).c_str());
+}
