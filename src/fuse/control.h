@@ -60,6 +60,9 @@ struct ScrubPiece {
 static_assert(sizeof(ScrubPiece) == 32 + 24 * ScrubPiece::kMaxFound);
 inline constexpr unsigned long kScrubRequest = _IOWR(0xED, 4, ScrubPiece);
 
+// Succeeds when the daemon serves writers, and gives EROFS when it was started for reading only.
+// Anybody.
+inline constexpr unsigned long kWritableRequest = _IO(0xED, 5);
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

@@ -24,6 +24,7 @@
 
 #include "base/log.h"
 #include "fuse/confine.h"
+#include "fuse/control.h"
 #include "fuse/session.h"
 
 namespace lazyfs::fuse {
@@ -225,15 +226,27 @@ int run_daemon(DaemonPlan plan, const OpenVolume& open_volume) {
   return live(plan, open_volume, [] {});
 }
 
+namespace {
+
+bool serves_writers(const std::string& mount_point) {
+  const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool serves = ioctl(fd, kWritableRequest, 0) == 0;
+  close(fd);
+  return serves;
+}
+
+}  // namespace
+
 int remount(const DaemonPlan& plan) {
   struct statvfs now {};
   const std::string where = absolute(plan.mount_point);
   if (statvfs(where.c_str(), &now) != 0) return complain(plan, where + ": " + std::strerror(errno));
   const bool read_only = plan.options.volume.read_only;
-  if ((now.f_flag & ST_RDONLY) != 0 && !read_only) {
+  if ((now.f_flag & ST_RDONLY) != 0 && !read_only && !serves_writers(where)) {
     return complain(plan, where +
-                              ": remounting read-only to read-write is not supported; "
-                              "unmount it and mount it again");
+                              ": it was mounted for reading only, as which its daemon opened the "
+                              "device; unmount it and mount it again");
   }
   unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
   for (const std::string& option : plan.options.session.kernel) {

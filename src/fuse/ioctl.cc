@@ -1,6 +1,7 @@
 // The control door (control.h).
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "fuse/control.h"
@@ -86,6 +87,14 @@ void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_
   fuse_reply_ioctl(req, 0, &piece, sizeof piece);
 }
 
+void tell_writable(fuse_req_t req) {
+  Face& face = face_of(req);
+  face.counts.add(Operation::ioctl);
+  const std::vector<std::string>& options = face.options.kernel;
+  if (std::ranges::find(options, "ro") != options.end()) return reply_error(req, Errc::kReadOnly);
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
 void sync_all(fuse_req_t req) {
   const auto done = call(req, Operation::syncfs, [](fs::Volume& volume) { return volume.sync(); });
   if (!done) return reply_error(req, done.error());
@@ -100,6 +109,7 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
   if (command == kCollectGarbageRequest) return collect_garbage(req);
   if (command == kScrubRequest) return scrub(req, in, in_size, out_size);
   if (command == kSyncRequest) return sync_all(req);
+  if (command == kWritableRequest) return tell_writable(req);
   if (command == kShutDownRequest) return shut_down(req, argument);
   fuse_reply_err(req, ENOTTY);
 }

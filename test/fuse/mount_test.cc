@@ -175,12 +175,19 @@ TEST_F(MountTest, ADaemonThatWasKilledLeavesAMountThatOnlyNeedsUnmounting) {
   EXPECT_EQ(unmount().status, 0);
 }
 
-TEST_F(MountTest, RemountingChangesFlagsButNotReadOnlyToWritable) {
+TEST_F(MountTest, RemountingTurnsReadOnlyAndBack) {
   mount_it();
   const std::string again = std::string(FUSE_LIMIT) + " -o remount,";
   EXPECT_EQ(run(again + "ro,nodev memory " + mnt_).status, 0);
   EXPECT_NE(mount_line().find(" ro,nodev"), std::string::npos) << mount_line();
   EXPECT_ERRNO(EROFS, mkdir(at("d").c_str(), 0755));
+  EXPECT_EQ(run(again + "rw memory " + mnt_).status, 0);
+  EXPECT_EQ(mkdir(at("d").c_str(), 0755), 0);
+}
+
+TEST_F(MountTest, WhatWasMountedForReadingIsNotRemountedForWriting) {
+  mount_it("ro");
+  const std::string again = std::string(FUSE_LIMIT) + " -o remount,";
   const Outcome refused = run(again + "rw memory " + mnt_);
   EXPECT_NE(refused.status, 0);
   EXPECT_NE(refused.text.find("unmount it and mount it again"), std::string::npos);
