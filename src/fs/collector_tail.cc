@@ -52,7 +52,10 @@ Result<std::optional<Collector::Tail>> Collector::pick_tail(
   if (!core_.bands.has_reserve()) return std::nullopt;
   std::vector<data::BandView> bands = core_.bands.all();
   const auto is_open = [](const data::BandView& b) { return b.state == data::BandState::kOpen; };
+  // A full band that is cut goes on with data of another age than what stays in it: that costs more
+  // later than the cut saves (docs/garbage-collection.md).
   const bool only_open =
+      choice == CleanChoice::kAuto ||
       static_cast<std::size_t>(std::ranges::count_if(bands, is_open)) >= kOpenBands;
   std::erase_if(bands, [&](const data::BandView& b) REQUIRES(work_mu_) {
     const bool fit = is_open(b) || (!only_open && b.state == data::BandState::kFull);
