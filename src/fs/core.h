@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "fs/dirty_list.h"
 #include "fs/inode.h"
+#include "fs/stall_times.h"
 #include "fs/volume.h"
 #include "meta/store.h"
 
@@ -22,10 +23,9 @@ struct Counters {
   std::atomic<std::uint64_t> collector_blocks{0};  // data blocks appended by the collector
   std::atomic<std::uint64_t> inline_files{0};      // files written into the tree
   std::atomic<std::uint64_t> bands_reset{0};
-  std::atomic<std::uint64_t> bands_cleaned{0};     // whole
+  std::atomic<std::uint64_t> bands_cleaned{0};  // whole
   std::atomic<std::uint64_t> tails_cleaned{0};
-  std::atomic<std::uint64_t> stalls{0};            // writers that waited for memory or space
-  std::atomic<std::uint64_t> stall_ns_max{0};
+  StallTimes stalls;  // of writers that waited for memory or space
   std::atomic<std::uint64_t> checksum_errors{0};
 };
 

@@ -45,8 +45,11 @@ std::string MountedVolume::stats_json() {
       {"bands_cleaned", counters_.bands_cleaned.load()},
       {"tails_cleaned", counters_.tails_cleaned.load()},
       {"checksum_errors", counters_.checksum_errors.load()},
-      {"stalls", counters_.stalls.load()},
-      {"stall_ns_max", counters_.stall_ns_max.load()}};
+      {"stalls", counters_.stalls.count()},
+      {"stall_ns_p50", counters_.stalls.percentile_ns(0.5)},
+      {"stall_ns_p99", counters_.stalls.percentile_ns(0.99)},
+      {"stall_ns_p999", counters_.stalls.percentile_ns(0.999)},
+      {"stall_ns_max", counters_.stalls.max_ns()}};
   json["space"] = {{"total_blocks", space.total},         {"live_blocks", space.live},
                    {"dead_blocks", space.dead},           {"unwritten_blocks", space.unwritten},
                    {"reserved_blocks", space.reserved},   {"kept_back_blocks", space.kept_back},

@@ -32,9 +32,11 @@ Result<SpaceReport> MountedVolume::space() {
 // For a writer that finds no space: ends deletions and overwrites that are under way. What they
 // free may be gone again when this returns, to another writer; so blocks that have died count too.
 bool MountedVolume::make_space() {
+  const auto start = clock_.monotonic();
   const std::uint64_t before = bands_.space().available, deaths = bands_.deaths();
   reaper_.run(core_);
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
+  note_stall(start);
   return bands_.space().available > before || bands_.deaths() > deaths;
 }
 
@@ -94,11 +96,7 @@ void MountedVolume::wait_for_memory() {
 }
 
 void MountedVolume::note_stall(std::chrono::nanoseconds start) {
-  ++counters_.stalls;
-  const auto waited = static_cast<std::uint64_t>((clock_.monotonic() - start).count());
-  std::uint64_t longest = counters_.stall_ns_max.load();
-  while (waited > longest && !counters_.stall_ns_max.compare_exchange_weak(longest, waited)) {
-  }
+  counters_.stalls.add(clock_.monotonic() - start);
 }
 
 // ---- Threads ------------------------------------------------------------------------------------
