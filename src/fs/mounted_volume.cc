@@ -280,6 +280,7 @@ Result<Attributes> MountedVolume::link(InodeNo number, InodeNo parent, std::stri
 Result<> MountedVolume::unlink(InodeNo parent, std::string_view name) {
   TRY(check_usable(true));
   pacer_.note_request();
+  last_unlink_ns_ = clock_.monotonic().count();
   return directories_.unlink(parent, name);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -144,6 +145,7 @@ class MountedVolume final : public Volume {
   Pacer pacer_;
 
   std::atomic<bool> shut_down_{false};
+  std::atomic<std::int64_t> last_unlink_ns_{std::numeric_limits<std::int64_t>::min() / 2};
   Mutex wake_mu_;
   CondVar wake_writer_, wake_housekeeper_, pages_freed_, slowed_;
   bool stopping_ GUARDED_BY(wake_mu_) = false;

@@ -11,6 +11,9 @@ namespace {
 
 constexpr auto kWriterPeriod = std::chrono::milliseconds(200);
 constexpr auto kHousePeriod = std::chrono::milliseconds(500);
+constexpr std::chrono::nanoseconds kUnlinkIsRecent = std::chrono::seconds(1);
+constexpr auto kForgetPeriod = std::chrono::milliseconds(5);
+constexpr int kForgetTries = 20;
 
 }  // namespace
 
@@ -36,8 +39,19 @@ bool MountedVolume::make_space() {
   const std::uint64_t before = bands_.space().available, deaths = bands_.deaths();
   reaper_.run(core_);
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
+  const auto gained = [&] { return bands_.space().available > before || bands_.deaths() > deaths; };
+  // The kernel lets go of a removed file a moment after it has answered.
+  for (int i = 0; i < kForgetTries && options_.background && !gained(); ++i) {
+    if (clock_.monotonic().count() - last_unlink_ns_.load() > kUnlinkIsRecent.count()) break;
+    {
+      MutexLock lock(wake_mu_);
+      if (stopping_) break;
+      slowed_.wait_for(wake_mu_, kForgetPeriod);
+    }
+    reaper_.run(core_);
+  }
   note_stall(start);
-  return bands_.space().available > before || bands_.deaths() > deaths;
+  return gained();
 }
 
 Result<> MountedVolume::collect_garbage() {
