@@ -30,7 +30,7 @@ class Reaper {
   void drop_all() EXCLUDES(mu_);  // forgets the queue, before the inode table ends
 
  private:
-  static constexpr std::size_t kMany = 65536;  // some 40 MiB of inodes
+  static constexpr std::size_t kMany = 131072;  // some 80 MiB of inodes
 
   const std::function<void()> wake_;
   mutable Mutex mu_;
