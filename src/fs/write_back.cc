@@ -66,6 +66,11 @@ struct WriteBack::Segment {
 
 namespace {
 
+// Cleanings in a row that may fail to give room. Where bands are nearly all live each one fills a
+// band for each it empties; whoever waits for the inodes being written back may be the one to free
+// something, so the pages then stay dirty and are tried again later.
+constexpr int kMaxRooms = 32;
+
 constexpr std::uint64_t kLargeFileBytes = 1
                                           << 20;  // what is larger seldom dies with what is smaller
 
@@ -159,7 +164,9 @@ Result<> WriteBack::sort_by_stream(Inode& inode, const data::DirtyRun& run, Memb
 Result<> WriteBack::record(Member& member, Part& part, std::span<const Segment> segments) {
   Result<> done = record_at_once(member, part, segments);
   // Cleaning empties bands for the log to grow into, and logs of bands that take its space.
-  while (!done && done.error() == Errc::kLogFull && !core_.store.failed() && make_room_()) {
+  for (int rooms = 0; !done && done.error() == Errc::kLogFull && !core_.store.failed() &&
+                      rooms < kMaxRooms && make_room_();
+       ++rooms) {
     done = record_at_once(member, part, segments);
   }
   if (done || done.error() != Errc::kBatchTooLarge) return done;
@@ -285,7 +292,7 @@ Result<> WriteBack::append_once(std::vector<Member>& group, data::Stream stream,
 }
 
 Result<> WriteBack::append_stream(std::vector<Member>& group, data::Stream stream) {
-  int failures = 0;
+  int failures = 0, rooms = 0;
   bool anywhere = false;
   for (;;) {
     std::vector<device::Piece> pages;
@@ -299,8 +306,11 @@ Result<> WriteBack::append_stream(std::vector<Member>& group, data::Stream strea
     const auto done = append_once(group, stream, pages, anywhere);
     if (done) continue;
     const bool no_band = done.error() == Errc::kNoSpace;
-    if (no_band && make_room_()) continue;
-    if (no_band && !std::exchange(anywhere, true)) continue;
+    if (no_band && rooms++ < kMaxRooms && make_room_()) continue;
+    if (no_band && !std::exchange(anywhere, true)) {
+      rooms = 0;
+      continue;
+    }
     // A band that fails is set aside by the lease; another one may do.
     constexpr int kMaxFailures = 8;
     if (no_band || core_.store.failed() || ++failures >= kMaxFailures) return fail(done.error());
