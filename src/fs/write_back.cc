@@ -69,7 +69,7 @@ namespace {
 // Cleanings in a row that may fail to give room. Where bands are nearly all live each one fills a
 // band for each it empties; whoever waits for the inodes being written back may be the one to free
 // something, so the pages then stay dirty and are tried again later.
-constexpr int kMaxRooms = 32;
+constexpr int kMaxRooms = 64;
 
 constexpr std::uint64_t kLargeFileBytes = 1
                                           << 20;  // what is larger seldom dies with what is smaller
@@ -304,7 +304,10 @@ Result<> WriteBack::append_stream(std::vector<Member>& group, data::Stream strea
     }
     if (pages.empty()) return ok();
     const auto done = append_once(group, stream, pages, anywhere);
-    if (done) continue;
+    if (done) {
+      rooms = 0;
+      continue;
+    }
     const bool no_band = done.error() == Errc::kNoSpace;
     if (no_band && rooms++ < kMaxRooms && make_room_()) continue;
     if (no_band && !std::exchange(anywhere, true)) {
