@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "device/forwarding.h"
 #include "device/memory.h"
 #include "meta/store.h"
 
@@ -19,34 +20,25 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::duration;
 
-class SlowDevice final : public device::Device {
+class SlowDevice final : public device::ForwardingDevice {
  public:
-  SlowDevice() : below_(device::MemoryDevice::uniform(20, 32768)) {}
+  SlowDevice() : SlowDevice(device::MemoryDevice::uniform(20, 32768)) {}
+  using ForwardingDevice::append;
 
-  using Device::append;
-  const device::Geometry& geometry() const override { return below_->geometry(); }
-  device::Capabilities capabilities() const override { return below_->capabilities(); }
-  std::string name() const override { return "slow"; }
-  Result<> read(BandAddress from, std::span<std::byte> to) override {
-    return below_->read(from, to);
-  }
   Result<> append(BandAddress to, std::span<const device::Piece> pieces) override {
     std::this_thread::sleep_for(
         duration<double>(static_cast<double>(device::bytes_of(pieces)) / 150e6));
-    return below_->append(to, pieces);
+    return ForwardingDevice::append(to, pieces);
   }
-  Result<std::uint32_t> write_pointer(BandId band) override { return below_->write_pointer(band); }
-  Result<> set_write_pointer(BandId band, std::uint32_t rba) override {
-    return below_->set_write_pointer(band, rba);
-  }
-  Result<> reset(BandId band) override { return below_->reset(band); }
-  Result<device::BandReport> report(BandId band) override { return below_->report(band); }
   Result<> flush() override {
     std::this_thread::sleep_for(std::chrono::milliseconds(15));
-    return below_->flush();
+    return ForwardingDevice::flush();
   }
 
  private:
+  explicit SlowDevice(std::unique_ptr<device::MemoryDevice> below)
+      : ForwardingDevice(*below), below_(std::move(below)) {}
+
   std::unique_ptr<device::MemoryDevice> below_;
 };
 

@@ -15,6 +15,7 @@
 #include "crash/trace.h"
 #include "crash/workloads.h"
 #include "device/faulty.h"
+#include "device/forwarding.h"
 #include "test/support/seed.h"
 
 namespace lazyfs::crash {
@@ -232,9 +233,10 @@ TEST_F(FaultsTest, AnyCallMayFailWhileTheLogIsCleaned) {
 // ---- Hangs --------------------------------------------------------------------------------------
 
 // Holds calls of one kind until it is told to let them go.
-class HangingDevice final : public device::Device {
+class HangingDevice final : public device::ForwardingDevice {
  public:
-  explicit HangingDevice(device::Device& inner) : inner_(inner) {}
+  using ForwardingDevice::append;
+  using ForwardingDevice::ForwardingDevice;
 
   void hang() EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -250,26 +252,13 @@ class HangingDevice final : public device::Device {
     moved_.notify_all();
   }
 
-  const device::Geometry& geometry() const override { return inner_.geometry(); }
-  device::Capabilities capabilities() const override { return inner_.capabilities(); }
-  std::string name() const override { return inner_.name(); }
-  using Device::append;
-  Result<> read(BandAddress from, std::span<std::byte> to) override {
-    return inner_.read(from, to);
-  }
   Result<> append(BandAddress to, std::span<const device::Piece> pieces) override {
     maybe_hang();
-    return inner_.append(to, pieces);
+    return ForwardingDevice::append(to, pieces);
   }
-  Result<std::uint32_t> write_pointer(BandId band) override { return inner_.write_pointer(band); }
-  Result<> set_write_pointer(BandId band, std::uint32_t rba) override {
-    return inner_.set_write_pointer(band, rba);
-  }
-  Result<> reset(BandId band) override { return inner_.reset(band); }
-  Result<device::BandReport> report(BandId band) override { return inner_.report(band); }
   Result<> flush() override {
     maybe_hang();
-    return inner_.flush();
+    return ForwardingDevice::flush();
   }
 
  private:
@@ -281,7 +270,6 @@ class HangingDevice final : public device::Device {
     --waiting_;
   }
 
-  device::Device& inner_;
   Mutex mu_;
   CondVar moved_;
   bool hangs_ GUARDED_BY(mu_) = false;

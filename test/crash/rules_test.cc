@@ -13,6 +13,7 @@
 #include "crash/medium.h"
 #include "crash/observation.h"
 #include "crash/workloads.h"
+#include "device/forwarding.h"
 #include "device/power_cut.h"
 #include "test/support/seed.h"
 
@@ -30,32 +31,18 @@ std::unique_ptr<device::MemoryDevice> device_of(const Image& image) {
 }
 
 // A device on which something happens, once, just before a read reaches it.
-class Interrupted final : public device::Device {
+class Interrupted final : public device::ForwardingDevice {
  public:
-  explicit Interrupted(device::Device& inner) : inner_(inner) {}
+  using ForwardingDevice::ForwardingDevice;
   void before_next_read(std::function<void()> work) { work_ = std::move(work); }
   bool was_interrupted() const { return !work_; }
 
-  const device::Geometry& geometry() const override { return inner_.geometry(); }
-  device::Capabilities capabilities() const override { return inner_.capabilities(); }
-  std::string name() const override { return "interrupted"; }
   Result<> read(BandAddress from, std::span<std::byte> to) override {
     if (const auto work = std::exchange(work_, nullptr)) work();
-    return inner_.read(from, to);
+    return ForwardingDevice::read(from, to);
   }
-  Result<> append(BandAddress to, std::span<const device::Piece> pieces) override {
-    return inner_.append(to, pieces);
-  }
-  Result<std::uint32_t> write_pointer(BandId band) override { return inner_.write_pointer(band); }
-  Result<> set_write_pointer(BandId band, std::uint32_t rba) override {
-    return inner_.set_write_pointer(band, rba);
-  }
-  Result<> reset(BandId band) override { return inner_.reset(band); }
-  Result<device::BandReport> report(BandId band) override { return inner_.report(band); }
-  Result<> flush() override { return inner_.flush(); }
 
  private:
-  device::Device& inner_;
   std::function<void()> work_;
 };
 
@@ -116,8 +103,7 @@ TEST_F(RulesTest, Rule4SuperblockThatIsNotFlushedIsMissed) {
 }
 
 TEST_F(RulesTest, Rule4TransactionThatIsNotWholeIsNotBelieved) {
-  EXPECT_TRUE(
-      is_noticed(truth, Rule::kTornTransactionsAreTold, small_image(), random_workload));
+  EXPECT_TRUE(is_noticed(truth, Rule::kTornTransactionsAreTold, small_image(), random_workload));
 }
 
 // A session writes a transaction, which is lost, but for what is behind the write pointer. The next

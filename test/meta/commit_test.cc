@@ -3,16 +3,18 @@
 #include <atomic>
 #include <thread>
 
+#include "device/forwarding.h"
 #include "fixture.h"
 
 namespace lazyfs::meta {
 namespace {
 
 // A device in memory whose flushes and appends can be made to wait. Reads never do.
-class GateDevice final : public device::Device {
+class GateDevice final : public device::ForwardingDevice {
  public:
   GateDevice(std::uint32_t bands, std::uint32_t blocks)
-      : below_(device::MemoryDevice::uniform(bands, blocks)) {}
+      : GateDevice(device::MemoryDevice::uniform(bands, blocks)) {}
+  using ForwardingDevice::append;
 
   // From now on `calls` more flushes and appends are let through; the others wait.
   void shut(std::uint64_t calls = 0) {
@@ -37,30 +39,20 @@ class GateDevice final : public device::Device {
   }
   std::uint64_t flushes() const { return flushes_; }
 
-  using Device::append;
-  const device::Geometry& geometry() const override { return below_->geometry(); }
-  device::Capabilities capabilities() const override { return below_->capabilities(); }
-  std::string name() const override { return "gate"; }
-  Result<> read(BandAddress from, std::span<std::byte> to) override {
-    return below_->read(from, to);
-  }
   Result<> append(BandAddress to, std::span<const device::Piece> pieces) override {
     pass();
-    return below_->append(to, pieces);
+    return ForwardingDevice::append(to, pieces);
   }
-  Result<std::uint32_t> write_pointer(BandId band) override { return below_->write_pointer(band); }
-  Result<> set_write_pointer(BandId band, std::uint32_t rba) override {
-    return below_->set_write_pointer(band, rba);
-  }
-  Result<> reset(BandId band) override { return below_->reset(band); }
-  Result<device::BandReport> report(BandId band) override { return below_->report(band); }
   Result<> flush() override {
     ++flushes_;
     pass();
-    return below_->flush();
+    return ForwardingDevice::flush();
   }
 
  private:
+  explicit GateDevice(std::unique_ptr<device::MemoryDevice> below)
+      : ForwardingDevice(*below), below_(std::move(below)) {}
+
   void pass() {
     MutexLock lock(mu_);
     const std::uint64_t turn = ++arrivals_;

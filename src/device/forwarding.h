@@ -1,0 +1,38 @@
+// A device that passes every call on to another one: the base of those that change a call or two.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "device/device.h"
+
+namespace lazyfs::device {
+
+// Thread-safe as far as the inner device is. The inner device must outlive it.
+class ForwardingDevice : public Device {
+ public:
+  explicit ForwardingDevice(Device& inner) : inner_(inner) {}
+
+  using Device::append;
+  const Geometry& geometry() const override { return inner_.geometry(); }
+  Capabilities capabilities() const override { return inner_.capabilities(); }
+  std::string name() const override { return inner_.name(); }
+  Result<> read(BandAddress from, std::span<std::byte> to) override {
+    return inner_.read(from, to);
+  }
+  Result<> append(BandAddress to, std::span<const Piece> pieces) override {
+    return inner_.append(to, pieces);
+  }
+  Result<std::uint32_t> write_pointer(BandId band) override { return inner_.write_pointer(band); }
+  Result<> set_write_pointer(BandId band, std::uint32_t rba) override {
+    return inner_.set_write_pointer(band, rba);
+  }
+  Result<> reset(BandId band) override { return inner_.reset(band); }
+  Result<BandReport> report(BandId band) override { return inner_.report(band); }
+  Result<> flush() override { return inner_.flush(); }
+
+ private:
+  Device& inner_;
+};
+
+}  // namespace lazyfs::device
