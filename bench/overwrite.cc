@@ -1,15 +1,17 @@
 // Write amplification of overwriting blocks at random, on a volume over a device in memory, beside
 // what theory says of greedy cleaning: overwrite [--bands N] [--band-blocks N] [--full PERCENT]
-// [--hot PERCENT] [--turnover N] [--clean auto|whole|tail]. One line of JSON.
+// [--hot PERCENT [--scatter]] [--turnover N] [--seed N]. One line of JSON.
 //
 // The formula is that of greedy cleaning of large bands under uniformly random overwrites: cleaning
 // finds a band whose live share u solves (u - 1) / ln u = live / total, and WA = 1 / (1 - u)
 // (Menon, "A performance comparison of RAID-5 and log-structured arrays", HPDC 1995; Desnoyers,
 // "Analytic modeling of SSD write performance", SYSTOR 2012, section 3).
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 
 #include "device/memory.h"
@@ -25,6 +27,7 @@ struct Plan {
   double full_percent = 90;  // of what the bands but the reserve's hold
   double hot_percent = 0;    // of the blocks get the other percent of the writes; 0: uniform
   double turnover = 4;       // measured overwrites, in capacities, after as many to settle
+  bool scatter = false;      // hot blocks lie anywhere in the file, not at its start
   std::uint64_t seed = 1;
 };
 
@@ -62,6 +65,7 @@ int main(int argc, char** argv) {
   app.add_option("--hot", plan.hot_percent)->capture_default_str();
   app.add_option("--turnover", plan.turnover)->capture_default_str();
   app.add_option("--seed", plan.seed)->capture_default_str();
+  app.add_flag("--scatter", plan.scatter, "hot blocks lie anywhere in the file");
   CLI11_PARSE(app, argc, argv);
 
   auto device = device::MemoryDevice::uniform(plan.bands, plan.band_blocks);
@@ -87,6 +91,9 @@ int main(int argc, char** argv) {
   must(volume.sync().has_value(), "sync");
 
   std::mt19937_64 random(plan.seed);
+  std::vector<std::uint64_t> places(blocks);
+  std::iota(places.begin(), places.end(), 0);
+  if (plan.scatter) std::ranges::shuffle(places, random);
   const auto hot_blocks =
       static_cast<std::uint64_t>(static_cast<double>(blocks) * plan.hot_percent / 100);
   std::bernoulli_distribution is_hot(1 - plan.hot_percent / 100);
@@ -98,7 +105,7 @@ int main(int argc, char** argv) {
   const auto overwrite = [&] {
     const auto count = static_cast<std::uint64_t>(capacity * plan.turnover);
     for (std::uint64_t i = 0; i < count; ++i) {
-      write(pick());
+      write(places[pick()]);
       if (i % 512 == 0) volume.tick();
     }
     must(volume.sync().has_value(), "sync");
@@ -113,7 +120,11 @@ int main(int argc, char** argv) {
   const double utilization = now["live_blocks"].get<double>() / total;
   nlohmann::ordered_json result;
   result["utilization"] = utilization;
+  result["bands"] = plan.bands;
+  result["band_blocks"] = plan.band_blocks;
   result["hot_percent"] = plan.hot_percent;
+  result["scatter"] = plan.scatter;
+  result["seed"] = plan.seed;
   result["write_amplification"] = (user + static_cast<double>(after.moved - before.moved)) / user;
   result["greedy_theory_uniform"] = greedy_amplification(utilization);
   result["overwrites"] = user;

@@ -237,7 +237,8 @@ BandTable::OpenChoice BandTable::choices(Stream stream, std::uint32_t max_open, 
     const auto at = free_.lower_bound(free_from.value);
     choice.free = BandId{at == free_.end() ? *free_.begin() : *at};
   };
-  offer_free(stream == Stream::kCollector ? 0 : kReserveBands - 1);
+  // Cleaning a band begins at most one and frees one.
+  offer_free(!is_collectors(stream) ? kReserveBands - 1 : stream == Stream::kCollector ? 0 : 1);
   const bool may_mix = anywhere || is_collectors(stream) || open >= max_open;
   if (choice.open.empty() && !choice.free && !choice.own_leased && may_mix) {
     choice.open = std::move(of_others);

@@ -248,8 +248,8 @@ class BandTable {
   static constexpr std::uint64_t kOverwriteShare = 64;
   static constexpr std::uint64_t kLargeWriteBlocks = 256;
   // Ages at which data is no longer young, and at which it is old, in lifespans of bands of
-  // rewritten data. Found by trying 1/3 to 3 and 2 to 16 (docs/garbage-collection.md).
-  static constexpr std::uint64_t kYoungLifespans = 2, kOldLifespans = 8;
+  // rewritten data. Found by trying 1/2 to 3 and 2 to 16 (docs/garbage-collection.md).
+  static constexpr std::uint64_t kYoungLifespans = 2, kOldLifespans = 4;
 
   std::uint32_t largest_band_ = 0;  // constant after construction
 

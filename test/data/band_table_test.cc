@@ -185,7 +185,7 @@ TEST_F(BandTableTest, SetsABandAsideWhoseAppendFailed) {
 }
 
 // A lifespan is a fourth of the disk until bands of rewritten data have lived: 42 blocks.
-TEST_F(BandTableTest, DataIsYoungForTwoLifespansAndOldAfterEight) {
+TEST_F(BandTableTest, DataIsYoungForTwoLifespansAndOldAfterFour) {
   const auto age_by = [&](std::uint32_t bands) {
     for (std::uint32_t i = 0; i < bands; ++i) {
       append(kLast, kBandBlocks, Stream::kLarge);
@@ -203,7 +203,7 @@ TEST_F(BandTableTest, DataIsYoungForTwoLifespansAndOldAfterEight) {
   age_by(1);
   EXPECT_FALSE(table.is_young(kFirst));
   EXPECT_EQ(table.stream_for_moved(kFirst), Stream::kCollectorMature);
-  age_by(24);
+  age_by(7);
   EXPECT_EQ(table.stream_for_moved(kFirst), Stream::kCollectorMature);
   age_by(1);
   EXPECT_EQ(table.stream_for_moved(kFirst), Stream::kCollectorOld);
@@ -278,13 +278,24 @@ TEST_F(BandTableTest, KeepsTheLastFreeBandsForTheCollector) {
   EXPECT_FALSE(table.choices(Stream::kCollector, kMaxOpen).free);
 }
 
-TEST_F(BandTableTest, CollectorsOtherStreamsBeginTheLastFreeBandsOnlyWhenNoneIsOpen) {
-  fill_all_but(2);
-  EXPECT_TRUE(table.choices(Stream::kCollectorOld, kMaxOpen).free);
+// Writers stop where two bands are free; what the collector then moves keeps its streams.
+TEST_F(BandTableTest, CollectorsOtherStreamsBeginBandsOfTheReserveToo) {
+  fill_all_but(3);
   append(table.choices(Stream::kCollector, kMaxOpen).free.value(), 1, Stream::kCollector);
+  const BandTable::OpenChoice choice = table.choices(Stream::kCollectorOld, kMaxOpen);
+  EXPECT_TRUE(choice.free);
+  EXPECT_TRUE(choice.open.empty());
+}
+
+TEST_F(BandTableTest, CollectorsOtherStreamsBeginTheLastFreeBandOnlyWhenNoneIsOpen) {
+  fill_all_but(2);
+  const BandId open = table.choices(Stream::kCollector, kMaxOpen).free.value();
+  append(open, 1, Stream::kCollector);
   const BandTable::OpenChoice choice = table.choices(Stream::kCollectorOld, kMaxOpen);
   EXPECT_FALSE(choice.free);
   EXPECT_EQ(choice.open.size(), 1u);
+  append(open, kBandBlocks - 1, Stream::kCollector);
+  EXPECT_TRUE(table.choices(Stream::kCollectorOld, kMaxOpen).free);
 }
 
 TEST_F(BandTableTest, OffersOtherStreamsBandsRatherThanNothing) {
