@@ -8,9 +8,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <string>
 
+#include "device/forwarding.h"
 #include "edi/create.h"
 #include "edi/image.h"
 #include "meta/store.h"
@@ -19,6 +21,14 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kBandBlocks = 65536, kLogBands = 16;
+constexpr std::uint64_t kBehindSnapshot = 15'000, kWithoutSnapshots = 110'000;  // blocks
+
+// What is made before the opening that is measured need not wait for the disk.
+class Unflushed final : public device::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  Result<> flush() override { return ok(); }
+};
 
 double now_ms() {
   return std::chrono::duration<double, std::milli>(
@@ -56,11 +66,13 @@ class Bench {
     for (std::uint64_t i = 0; i < files; ++i) create_file(i);
     must(store_->close().has_value(), "close");
     reopen("after a clean end", files);
-    change_until(files, {}, 15'000);
+    change_until(files, {}, kBehindSnapshot, 4);
     reopen("after a crash", files);
-    change_until(files, {.snapshot_bytes = std::size_t{1} << 40}, 200'000);
-    reopen("after a crash, no snapshots", files);
-    must(store_->close().has_value(), "close");
+    for (const std::uint64_t batch : {1, 16, 256}) {
+      change_until(files, {.snapshot_bytes = std::size_t{1} << 40}, kWithoutSnapshots, batch);
+      reopen("no snapshots, commits of " + std::to_string(batch), files);
+      must(store_->close().has_value(), "close");
+    }
     store_.reset();
     device_.reset();
   }
@@ -72,13 +84,15 @@ class Bench {
     must(device.has_value(), "opening the image");
     device_ = std::move(*device);
   }
-  void open_store(StoreOptions options) {
-    auto store = Store::open(*device_, options);
+  void open_store(StoreOptions options, bool flushes = true) {
+    unflushed_.emplace(*device_);
+    auto store = Store::open(flushes ? *device_ : *unflushed_, options);
     must(store.has_value(), "opening the store");
     store_ = std::move(*store);
   }
-  void reopen(const char* when, std::uint64_t files) {
+  void reopen(const std::string& when, std::uint64_t files) {
     store_.reset();
+    must(device_->flush().has_value(), "flush");
     open_device();
     drop_caches();
     const double begin = now_ms();
@@ -88,9 +102,11 @@ class Bench {
     const double gib =
         static_cast<double>(stats.log_blocks_behind_snapshot) * kBlockBytes / (1 << 30);
     std::printf(
-        "%8lu files, %-27s %8.1f ms; %7lu nodes, %6lu parts read, %.3f GiB behind the "
-        "snapshot\n",
-        files, when, took, stats.jmap_entries, stats.recovered_parts, gib);
+        "%8lu files, %-30s %8.1f ms; %7lu nodes, %6lu parts, %.3f GiB behind the snapshot: "
+        "%.2f s/GiB\n",
+        files, when.c_str(), took, stats.jmap_entries, stats.recovered_parts, gib,
+        gib > 0 ? took / 1000 / gib : 0.0);
+    std::fflush(stdout);
   }
   // An inode, two directory entries, a counter in the parent; 100 files a directory.
   void create_file(std::uint64_t i) {
@@ -105,20 +121,22 @@ class Bench {
     batch.add({parent, 1, 0}, deltas);
     must(store_->apply(batch).has_value(), "apply");
   }
-  // Small transactions, as fsync makes them, until so many blocks are in the log; then no clean
-  // end.
-  void change_until(std::uint64_t files, const StoreOptions& options, std::uint64_t blocks) {
+  // A commit for each `batch` files, as fsync makes them, until so many blocks are in the log; then
+  // no clean end.
+  void change_until(std::uint64_t files, const StoreOptions& options, std::uint64_t blocks,
+                    std::uint64_t batch) {
     store_.reset();
-    open_store(options);
+    open_store(options, false);
     std::mt19937_64 random(1);
     while (store_->stats().log_blocks_written < blocks) {
-      for (int i = 0; i < 4; ++i) create_file(random() % files);
+      for (std::uint64_t i = 0; i < batch; ++i) create_file(random() % files);
       must(store_->commit().has_value(), "commit");
     }
   }
 
   const std::string path_;
   std::unique_ptr<device::Device> device_;
+  std::optional<Unflushed> unflushed_;
   std::unique_ptr<Store> store_;
 };
 

@@ -81,7 +81,8 @@ void Log::restore_locked(const RecoveredPart& from) {
       case EntryKind::kSnapshot: ++rba; break;
       case EntryKind::kColdBand:
       case EntryKind::kColdPart:
-      case EntryKind::kColdNode: break;
+      case EntryKind::kColdNode:
+      case EntryKind::kEarlier: break;
     }
   }
 }
@@ -240,7 +241,8 @@ Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
     previous = last_part_;
   }
   LogWriter writer(device_, {identity_.uuid, identity_.session, 0, 0});
-  TRY(writer.write({plan, images, notes, next_node, previous, tail}));
+  TRY(writer.write({plan, images, notes, next_node, previous, tail, history_}));
+  note_history(plan, previous, images, notes);
   MutexLock lock(mu_);
   const Room& last = plan.parts.back().room;
   last_part_ = {{last.slot, last.rba, plan.seq}, last.blocks};
@@ -248,6 +250,18 @@ Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
   behind_snapshot_ += writer.blocks_written();
   if (!images.empty() && images.back().kind == EntryKind::kSnapshot) behind_snapshot_ = 0;
   return ok();
+}
+
+void Log::note_history(const LogPlan& plan, const PartPlace& previous,
+                       std::span<const LogImage> images, std::span<const DescriptorEntry> notes) {
+  const PartPlan& part = plan.parts.front();
+  const bool has_snapshot = !images.empty() && images.back().kind == EntryKind::kSnapshot;
+  if (plan.parts.size() > 1 || part.descriptors > 1 || has_snapshot) return history_.forget();
+  std::vector<DescriptorEntry> entries;
+  entries.reserve(images.size() + notes.size());
+  for (const LogImage& image : images) entries.push_back({image.number, image.crc, image.kind});
+  entries.insert(entries.end(), notes.begin(), notes.end());
+  history_.add({{part.room.slot, part.room.rba, plan.seq}, part.room.blocks}, previous, entries);
 }
 
 void Log::release() {

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "meta/clean_policy.h"
+#include "meta/history.h"
 #include "meta/jmap.h"
 #include "meta/log_format.h"
 #include "meta/log_layout.h"
@@ -179,6 +180,8 @@ class Log {
   const Part* part_at_locked(BandAddress address) const REQUIRES(mu_);
   PartAddress move_map(const LogPlan& plan, std::span<const LogImage> images,
                        std::span<const DescriptorEntry> notes) EXCLUDES(mu_);
+  void note_history(const LogPlan& plan, const PartPlace& previous,
+                    std::span<const LogImage> images, std::span<const DescriptorEntry> notes);
   void trim_locked() REQUIRES(mu_);
   void free_locked(std::span<const BandId> bands) REQUIRES(mu_);
   void assign_locked(NodeNo node, BandAddress address, Part& part) REQUIRES(mu_);
@@ -226,6 +229,7 @@ class Log {
   PartPlace last_part_ GUARDED_BY(mu_);  // written last; `previous` of the next
   std::uint64_t behind_snapshot_ GUARDED_BY(mu_) = 0;
   const std::uint64_t recovered_parts_;
+  History history_;  // the committing thread's alone
 };
 
 // The slots of a session: strictly increasing for ever, and never given out twice, even when what a

@@ -59,7 +59,8 @@ void Log::note_locked(const DescriptorEntry& note, LogPlace at, ListingCursor& c
   switch (note.kind) {
     case EntryKind::kImage:
     case EntryKind::kSnapshot:
-    case EntryKind::kFreed: return;
+    case EntryKind::kFreed:
+    case EntryKind::kEarlier: return;
     case EntryKind::kColdBand: {
       cursor = {note.number, nullptr, nullptr};
       const BandId id{note.crc};

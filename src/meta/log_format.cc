@@ -55,7 +55,8 @@ bool is_sound(std::uint32_t magic, ConstBlockBytes from) {
 }
 
 bool is_zero(std::span<const std::byte> bytes) {
-  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+  return bytes.empty() || (bytes[0] == std::byte{0} &&
+                           std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 BlockStamp stamp_of(ConstBlockBytes from) {
@@ -144,7 +145,7 @@ Result<Descriptor> decode_descriptor(DescriptorRole role, ConstBlockBytes from) 
   for (std::size_t at = kEntriesAt; d.entries.size() < entries; at += kEntryBytes) {
     const std::uint32_t kind = u32(from, at + 12);
     const DescriptorEntry entry{u64(from, at), u32(from, at + 8), static_cast<EntryKind>(kind & 7)};
-    if (kind < 1 || kind > 6) return bad();
+    if (kind < 1 || kind > (d.stamp.version < 4 ? 6u : 7u)) return bad();
     const bool of_node = entry.kind == EntryKind::kImage || entry.kind == EntryKind::kFreed ||
                          entry.kind == EntryKind::kColdNode;
     if (of_node && (entry.number == 0 || entry.node() >= d.next_node)) return bad();

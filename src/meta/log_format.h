@@ -8,7 +8,8 @@
 //       24    8 session           that wrote this block
 //       32    8 slot              position in the log of the band's present life
 //       40    4 rba               where in the band this block lies
-//       44    4 version           3; 2 knew no cold bands, and is read as well
+//       44    4 version           4; read as well are 3, which repeated nothing, and 2, which knew
+//                                 no cold bands either
 //
 // Band header, the first block of each log band:
 //       48    4 band              its number
@@ -44,6 +45,12 @@
 //                                   the 4 bytes its first block
 //                                 6 node `number` lies in the cold part named last, at the block
 //                                   that the 4 bytes say
+//                                 7 the entries behind it, up to the next one of this kind, are
+//                                   those of an earlier transaction: the one before, then the one
+//                                   before that, ... Its only part begins at the block, in this
+//                                   band, that the 4 bytes say; the part before that one, in this
+//                                   band too, begins at the lower half of `number`, and has as many
+//                                   blocks as the upper half says
 #pragma once
 
 #include <algorithm>
@@ -62,7 +69,7 @@ using BlockBytes = std::span<std::byte, kBlockBytes>;
 using ConstBlockBytes = std::span<const std::byte, kBlockBytes>;
 
 inline constexpr std::size_t kEntriesPerDescriptor = 247;
-inline constexpr std::uint32_t kLogVersion = 3, kOldestLogVersion = 2;
+inline constexpr std::uint32_t kLogVersion = 4, kOldestLogVersion = 2;
 
 // What proves that a block is the one sought and not a leftover of another life.
 struct BlockStamp {
@@ -113,6 +120,7 @@ enum class EntryKind : std::uint8_t {
   kColdBand = 4,
   kColdPart = 5,
   kColdNode = 6,
+  kEarlier = 7,
 };
 // Whether a block of its own among the part's images belongs to the entry.
 constexpr bool has_block(EntryKind kind) {

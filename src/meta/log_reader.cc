@@ -11,13 +11,19 @@ namespace lazyfs::meta {
 
 // ---- Blocks ------------------------------------------------------------------------------------
 
-Result<ConstBlockBytes> BackwardReader::block(BandAddress at) {
+Result<ConstBlockBytes> BackwardReader::block(BandAddress at, std::uint32_t blocks) {
   const bool inside = at.band == band_ && at.rba >= begin_ && at.rba < end_;
   if (!inside) {
-    const bool near = at.band == band_ && at.rba < end_ && end_ - at.rba < 2 * kWindowBlocks;
-    const std::uint32_t blocks = near ? std::min(kWindowBlocks, at.rba + 1) : 1;
-    if (auto filled = fill(at, blocks); !filled) {
-      if (blocks == 1) return fail(filled.error());
+    BandAddress first = at;
+    std::uint32_t count = std::clamp(blocks, 1u, kWindowBlocks);
+    const bool near = at.band == band_ && at.rba < begin_ && begin_ - at.rba <= kNearBlocks;
+    if (near) {
+      const std::uint32_t end = std::min(begin_, at.rba + count);
+      first.rba = end - std::min(end, kWindowBlocks);
+      count = end - first.rba;
+    }
+    if (auto filled = fill(first, count); !filled) {
+      if (count == 1) return fail(filled.error());
       TRY(fill(at, 1));  // a block that nobody needs may be the one that cannot be read
     }
   }
@@ -25,13 +31,12 @@ Result<ConstBlockBytes> BackwardReader::block(BandAddress at) {
   return ConstBlockBytes(window_.data() + offset, kBlockBytes);
 }
 
-Result<> BackwardReader::fill(BandAddress last, std::uint32_t blocks) {
-  band_ = last.band;
+Result<> BackwardReader::fill(BandAddress first, std::uint32_t blocks) {
+  band_ = first.band;
   begin_ = end_ = 0;
-  TRY(device_.read({last.band, last.rba + 1 - blocks},
-                   window_.span().first(std::size_t{blocks} * kBlockBytes)));
-  end_ = last.rba + 1;
-  begin_ = end_ - blocks;
+  TRY(device_.read(first, window_.span().first(std::size_t{blocks} * kBlockBytes)));
+  begin_ = first.rba;
+  end_ = begin_ + blocks;
   return ok();
 }
 
@@ -73,6 +78,19 @@ const FoundBand* LogReader::band_of(std::uint64_t slot) const {
 
 // ---- Parts -------------------------------------------------------------------------------------
 
+namespace {
+
+// How many images entries of a part speak of; nullopt when they are not in order.
+std::optional<std::size_t> images_of(std::span<const DescriptorEntry> entries) {
+  const auto notes = std::ranges::find_if_not(entries, has_block, &DescriptorEntry::kind);
+  const bool in_order = std::none_of(notes, entries.end(),
+                                     [](const DescriptorEntry& e) { return has_block(e.kind); });
+  if (!in_order) return std::nullopt;
+  return static_cast<std::size_t>(notes - entries.begin());
+}
+
+}  // namespace
+
 bool LogReader::is_believable(const BlockStamp& stamp, Seq seq) const {
   if (stamp.uuid != superblock_.uuid || stamp.session > superblock_.session) return false;
   if (is_broken(Rule::kSessionsAreTold)) return true;
@@ -89,7 +107,9 @@ bool LogReader::fits(const Descriptor& d, const FoundBand& band, const PartPlace
 Result<Descriptor> LogReader::front(const FoundBand& band, const PartPlace& place,
                                     std::uint32_t block) {
   const std::uint32_t rba = place.address.rba + block;
-  ASSIGN_OR_RETURN(const ConstBlockBytes bytes, blocks_.block({band.band, rba}));
+  const std::uint32_t all = place.blocks / (kEntriesPerDescriptor + 2) + 1;  // or more: notes
+  const std::uint32_t ahead = std::min(all > block ? all - block : 1, place.blocks - block);
+  ASSIGN_OR_RETURN(const ConstBlockBytes bytes, blocks_.block({band.band, rba}, ahead));
   ASSIGN_OR_RETURN(Descriptor d, decode_descriptor(DescriptorRole::kFront, bytes));
   if (!fits(d, band, place, rba) || d.block != block) return fail(Errc::kLogDescriptorBad);
   return d;
@@ -117,6 +137,7 @@ Result<Descriptor> LogReader::first_descriptor(const FoundBand& band, const Foun
   return last.block == 0 ? last : copy(band, place, last.block);
 }
 
+// One that is not the first, which `part` knows.
 Result<Descriptor> LogReader::descriptor(const FoundBand& band, const FoundPart& part,
                                          std::uint32_t block) {
   const PartPlace& place = part.part.place;
@@ -140,7 +161,7 @@ Result<FoundPart> LogReader::part(const PartPlace& place) {
   FoundPart found;
   found.part.place = place;
   found.part.band = band->band;
-  ASSIGN_OR_RETURN(const Descriptor first, first_descriptor(*band, found));
+  ASSIGN_OR_RETURN(Descriptor first, first_descriptor(*band, found));
   found.part.descriptors = first.descriptors;
   found.session = first.stamp.session;
   found.version = first.stamp.version;
@@ -149,17 +170,52 @@ Result<FoundPart> LogReader::part(const PartPlace& place) {
   found.next_node = first.next_node;
   found.index = first.part;
   found.images = first.images;
-  for (std::uint32_t block = 0; block < first.descriptors; ++block) {
+  auto& entries = found.part.entries;
+  entries = std::move(first.entries);
+  for (std::uint32_t block = 1; block < first.descriptors; ++block) {
     ASSIGN_OR_RETURN(const Descriptor d, descriptor(*band, found, block));
-    found.part.entries.insert(found.part.entries.end(), d.entries.begin(), d.entries.end());
+    entries.insert(entries.end(), d.entries.begin(), d.entries.end());
   }
-  const auto& entries = found.part.entries;
-  const auto images = std::ranges::count_if(entries, has_block, &DescriptorEntry::kind);
-  const bool in_order = std::ranges::is_partitioned(entries, has_block, &DescriptorEntry::kind);
-  if (static_cast<std::uint64_t>(images) != found.images || !in_order) {
-    return fail(Errc::kLogDescriptorBad);
-  }
+  const auto history = std::ranges::find(entries, EntryKind::kEarlier, &DescriptorEntry::kind);
+  found.history.assign(history, entries.end());
+  entries.erase(history, entries.end());
+  if (images_of(entries) != found.images) return fail(Errc::kLogDescriptorBad);
   return found;
+}
+
+// What a transaction of the history says of itself is checked as if it had been read: it lies
+// directly before the one behind it, in the same band.
+std::vector<FoundPart> LogReader::earlier(const FoundPart& part) const {
+  std::vector<FoundPart> all;
+  for (std::span<const DescriptorEntry> rest(part.history); !rest.empty();) {
+    const FoundPart& behind = all.empty() ? part : all.back();
+    const DescriptorEntry& head = rest.front();
+    const auto end = std::ranges::find(rest.begin() + 1, rest.end(), EntryKind::kEarlier,
+                                       &DescriptorEntry::kind);
+    const std::span<const DescriptorEntry> entries(rest.begin() + 1, end);
+    const PartPlace place = behind.previous;
+    const std::uint64_t slot = part.address().slot;
+    const auto images = images_of(entries);
+    const auto before = static_cast<std::uint32_t>(head.number);
+    const bool makes_sense =
+        behind.index == 0 && place.address.slot == slot && place.address.rba == head.crc &&
+        place.address.seq.value + 1 == behind.seq().value && images &&
+        place.blocks == *images + 2 && head.crc < behind.address().rba && before < head.crc &&
+        std::ranges::find(entries, EntryKind::kSnapshot, &DescriptorEntry::kind) == entries.end();
+    if (!makes_sense || place.address.seq.value <= 1) return {};
+    FoundPart one;
+    one.part = {place, part.part.band, 1, {entries.begin(), entries.end()}};
+    one.session = part.session;
+    one.version = part.version;
+    one.previous = {{slot, before, Seq{place.address.seq.value - 1}},
+                    static_cast<std::uint32_t>(head.number >> 32)};
+    one.tail = part.tail;
+    one.next_node = part.next_node;
+    one.images = static_cast<std::uint32_t>(*images);
+    all.push_back(std::move(one));
+    rest = {end, rest.end()};
+  }
+  return all;
 }
 
 Result<> LogReader::images(const FoundPart& part, std::uint32_t first, std::span<std::byte> to) {
@@ -169,8 +225,10 @@ Result<> LogReader::images(const FoundPart& part, std::uint32_t first, std::span
 
 std::uint32_t LogReader::descriptors_crc(const FoundPart& part, std::uint32_t crc) const {
   const PartAddress& address = part.address();
+  std::vector<DescriptorEntry> all = part.part.entries;
+  all.insert(all.end(), part.history.begin(), part.history.end());
   for (std::uint32_t block = 0; block < part.part.descriptors; ++block) {
-    const auto entries = entries_of(part.part.entries, block);
+    const auto entries = entries_of(all, block);
     const Descriptor d{
         .stamp = {superblock_.uuid, part.session, address.slot, address.rba + block, part.version},
         .seq = address.seq,

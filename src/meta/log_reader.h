@@ -13,19 +13,21 @@
 
 namespace lazyfs::meta {
 
-// Reads blocks for somebody who goes backwards: a read close to the one before takes what lies in
-// front of it along.
+// Reads blocks for somebody who goes backwards: a read close in front of the one before takes what
+// lies in front of it along. Who goes in longer steps gets nothing that was not asked for.
 class BackwardReader {
  public:
   static constexpr std::uint32_t kWindowBlocks = 256;
   explicit BackwardReader(device::Device& device)
       : device_(device), window_(std::size_t{kWindowBlocks} * kBlockBytes) {}
 
-  // The block; valid until the next call.
-  Result<ConstBlockBytes> block(BandAddress at);
+  // The block, which is one of `blocks` that the caller is going to ask for, the first of them;
+  // valid until the next call.
+  Result<ConstBlockBytes> block(BandAddress at, std::uint32_t blocks = 1);
 
  private:
-  Result<> fill(BandAddress last, std::uint32_t blocks);
+  static constexpr std::uint32_t kNearBlocks = 32;  // that cost less than another read
+  Result<> fill(BandAddress first, std::uint32_t blocks);
 
   device::Device& device_;
   AlignedBuffer window_;
@@ -48,6 +50,7 @@ struct FoundPart {
   NodeNo next_node;
   std::uint32_t index = 0;  // in its transaction
   std::uint32_t images = 0;
+  std::vector<DescriptorEntry> history;  // what its descriptors say of earlier transactions
 
   PartAddress address() const { return part.place.address; }
   Seq seq() const { return part.place.address.seq; }
@@ -70,6 +73,9 @@ class LogReader {
   // Errors: kLogTailLost when there can be no part at this place; kLogDescriptorBad; what the
   // device returns.
   Result<FoundPart> part(const PartPlace& place);
+  // The transactions that the part's history tells of, newest first. Each is one part, and none of
+  // them carries a snapshot. Empty when the history makes no sense.
+  std::vector<FoundPart> earlier(const FoundPart& part) const;
   // Reads the images [first, first + count) of the part into `to`.
   Result<> images(const FoundPart& part, std::uint32_t first, std::span<std::byte> to);
   // crc32c over the checksums of the part's descriptors, which may be damaged themselves, going on

@@ -69,6 +69,11 @@ std::vector<Descriptor> LogWriter::describe_part(const TransactionBytes& t, std:
     const Room& before = t.plan.parts[index - 1].room;
     previous = {{before.slot, before.rba, t.plan.seq}, before.blocks};
   }
+  if (index == 0) {
+    const std::size_t room = part.descriptors * kEntriesPerDescriptor - entries.size();
+    const auto told = t.history.before(t.plan.seq, part.room.slot, room);
+    entries.insert(entries.end(), told.begin(), told.end());
+  }
   std::vector<Descriptor> descriptors;
   for (std::uint32_t block = 0; block < part.descriptors; ++block) {
     const auto own = entries_of(entries, block);

@@ -19,6 +19,7 @@ struct TransactionBytes {
   NodeNo next_node;
   PartPlace previous;  // the part before the first one
   PartAddress tail;
+  const History& history;
 };
 
 // Not thread-safe; one object writes one transaction.

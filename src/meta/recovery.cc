@@ -162,8 +162,10 @@ Result<Recovery::Parts> Recovery::find_newest() {
 // ---- What lies before it -----------------------------------------------------------------------
 
 // Adds the parts before parts.back(): down to the newest good snapshot of the map, or to the tail.
+// What the history of a part tells is not read.
 Result<> Recovery::walk_back(Parts& parts) {
   const PartAddress tail = parts.front().tail;
+  Parts told;  // by the history of the part read last; those passed are at its end
   for (;;) {
     const FoundPart& from = parts.back();
     const PartAddress here = from.address(), next = from.previous.address;
@@ -173,6 +175,15 @@ Result<> Recovery::walk_back(Parts& parts) {
     const std::uint64_t seq = here.seq.value - (from.index == 0 ? 1 : 0);
     const bool backwards = std::pair(next.slot, next.rba) < std::pair(here.slot, here.rba);
     if (next.seq.value != seq || seq == 0 || !backwards) return fail(Errc::kLogTailLost);
+    if (told.empty() && from.index == 0) {
+      told = log_.earlier(from);
+      std::ranges::reverse(told);
+    }
+    if (!told.empty()) {
+      parts.push_back(std::move(told.back()));
+      told.pop_back();
+      continue;
+    }
     ASSIGN_OR_RETURN(FoundPart part, log_.part(from.previous));
     parts.push_back(std::move(part));
   }

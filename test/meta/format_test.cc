@@ -121,6 +121,26 @@ TEST(FormatTest, DescriptorOfColdNodesIsGolden) {
   EXPECT_EQ(decode_descriptor(DescriptorRole::kFront, block), d);
 }
 
+TEST(FormatTest, DescriptorWithAHistoryIsGoldenAndNotOfVersion3) {
+  Descriptor d = some_descriptor();
+  d.stamp.version = 4;
+  d.entries = {{0x71, 0x72737475, EntryKind::kImage},
+               {0x8182838485868788, 0x82, EntryKind::kEarlier},
+               {0x91, 0x92939495, EntryKind::kImage}};
+  Block block;
+  encode(d, DescriptorRole::kFront, block);
+  EXPECT_EQ(hex(block),
+            "4c5a4445125aa424 0102030405060708 090a0b0c0d0e0f10 0807060504030201 1817161514131211 "
+            "2423222104000000 3231000000000000 4241000000000000 5100000000000000 5300000000000000 "
+            "5200000062000000 6100000000000000 6300000000000000 0100000003000000 0200000005000000 "
+            "0300000054000000 0000000000000000 0000000000000000 7100000000000000 7574737201000000 "
+            "8887868584838281 8200000007000000 9100000000000000 9594939201");
+  EXPECT_EQ(decode_descriptor(DescriptorRole::kFront, block), d);
+  d.stamp.version = 3;
+  encode(d, DescriptorRole::kFront, block);
+  EXPECT_EQ(decode_descriptor(DescriptorRole::kFront, block).error(), Errc::kLogDescriptorBad);
+}
+
 TEST(FormatTest, SnapshotWithColdPartsIsGolden) {
   MapSnapshot s = some_snapshot();
   s.cold = {{{{0x13, 0x81, Seq{0x82}}, 2}, 2, BandId{0x14}, {0x21, 0x41}}};
