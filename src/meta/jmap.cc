@@ -25,16 +25,18 @@ std::optional<BandAddress> Jmap::find(NodeNo node) const {
   return found->address();
 }
 
-std::vector<const JmapEntry*> Jmap::find_run(NodeNo node, const Part& part,
-                                             std::uint32_t blocks) const {
-  const JmapEntry& first = *tree_.find(node);
-  const std::uint64_t end = first.packed_address + blocks;
+std::vector<const JmapEntry*> Jmap::find_run(NodeNo node, const Part& part, std::uint32_t before,
+                                             std::uint32_t behind) const {
+  const JmapEntry& anchor = *tree_.find(node);
+  const std::uint64_t end = anchor.packed_address + behind;
   std::vector<const JmapEntry*> run;
   // A transaction's images are assigned in the order of their addresses.
-  for (auto entry = part.live.iterator_to(first);
-       entry != part.live.end() && entry->packed_address < end; ++entry) {
-    run.push_back(&*entry);
+  auto entry = part.live.iterator_to(anchor);
+  while (entry != part.live.begin() &&
+         anchor.packed_address - std::prev(entry)->packed_address <= before) {
+    --entry;
   }
+  for (; entry != part.live.end() && entry->packed_address < end; ++entry) run.push_back(&*entry);
   return run;
 }
 

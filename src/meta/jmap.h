@@ -72,9 +72,11 @@ class Jmap {
   Jmap& operator=(const Jmap&) = delete;
 
   std::optional<BandAddress> find(NodeNo node) const;
-  // The node, and those that lie behind it in `part`, which holds its newest image, within `blocks`
-  // blocks; in the order of their addresses. Requires that the node is there.
-  std::vector<const JmapEntry*> find_run(NodeNo node, const Part& part, std::uint32_t blocks) const;
+  // The node, and those of `part`, which holds its newest image, that lie up to `before` blocks
+  // before it and less than `behind` behind; in the order of their addresses. Requires that the
+  // node is there.
+  std::vector<const JmapEntry*> find_run(NodeNo node, const Part& part, std::uint32_t before,
+                                         std::uint32_t behind) const;
   // The node's newest image now lies at `address`, within `part`. Returns where it lay before.
   std::optional<BandAddress> assign(NodeNo node, BandAddress address, Part& part);
   // Forgets the node; nothing happens when it is not there. Returns where it lay.

@@ -124,14 +124,15 @@ std::optional<Log::Location> Log::find(NodeNo node) const {
   return Location{*address, part->address.seq};
 }
 
-std::vector<Log::LiveNode> Log::find_run(NodeNo node, std::uint32_t blocks) const {
+std::vector<Log::LiveNode> Log::find_run(NodeNo node, std::uint32_t before,
+                                         std::uint32_t behind) const {
   MutexLock lock(mu_);
   const auto address = jmap_.find(node);
   if (!address) return {};
   const Part* part = part_at_locked(*address);
   CHECK(part != nullptr);
   std::vector<LiveNode> run;
-  for (const JmapEntry* entry : jmap_.find_run(node, *part, blocks)) {
+  for (const JmapEntry* entry : jmap_.find_run(node, *part, before, behind)) {
     run.push_back({entry->node, entry->address()});
   }
   return run;

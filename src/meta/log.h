@@ -103,9 +103,11 @@ class Log {
     NodeNo node;
     BandAddress address;
   };
-  // The node and the live ones that its transaction wrote behind it, within `blocks` blocks of the
-  // same band, in the order of their addresses. Empty when the node is not there.
-  std::vector<LiveNode> find_run(NodeNo node, std::uint32_t blocks) const EXCLUDES(mu_);
+  // The node, and the live ones that its transaction wrote into the same band up to `before` blocks
+  // before it and less than `behind` behind, in the order of their addresses. Empty when the node
+  // is not there.
+  std::vector<LiveNode> find_run(NodeNo node, std::uint32_t before, std::uint32_t behind) const
+      EXCLUDES(mu_);
 
   // Takes the space for a transaction. nullopt when it does not fit.
   std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t notes) EXCLUDES(mu_);

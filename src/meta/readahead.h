@@ -1,7 +1,8 @@
-// How far to read on along the log when a node is missing. Nodes that were made together lie
-// together (ext4-lazy, FAST'17, section 5: three seeks for a cold walk of 10,000 files), so a
-// reader that goes along the log is given more with each miss; one that jumps gets what it asked
-// for. Policy only: no I/O. Not thread-safe.
+// How much to read with a node that is missing. Nodes that were made together lie together
+// (ext4-lazy, FAST'17, section 5: three seeks for a cold walk of 10,000 files), so a reader that
+// goes along the log is given more with each miss, most of it before it asks; one that jumps gets
+// what it asked for, and its neighbours while there is memory for them: beside a seek they cost
+// nothing. Policy only: no I/O. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -13,10 +14,22 @@ namespace lazyfs::meta {
 
 class Readahead {
  public:
-  static constexpr std::uint32_t kMaxBlocks = 256;  // 1 MiB
+  static constexpr std::uint32_t kMaxBlocks = 256;        // 1 MiB
+  static constexpr std::uint32_t kMaxRoomyBlocks = 2048;  // 8 MiB, while there is memory for them
+  static constexpr std::uint32_t kAroundBlocks = 4;       // before and behind a miss, the same
 
-  // A node at `at` is to be read: how many blocks from there on to read with it, at least 1.
-  std::uint32_t blocks(BandAddress at);
+  // What to read, in blocks relative to the missing node.
+  struct Window {
+    std::uint32_t before = 0;  // together with the node
+    std::uint32_t behind = 1;  // together with it, itself included
+    // While the reader goes on: more behind those, and then, before the node.
+    std::uint32_t later_behind = 0;
+    std::uint32_t later_before = 0;
+    friend bool operator==(const Window&, const Window&) = default;
+  };
+
+  // A node at `at` is to be read. `has_room`: the cache need not evict anything for what is read.
+  Window window(BandAddress at, bool has_room);
 
  private:
   // A reader that goes along the log: what was last read for it ends before `end`.
@@ -26,7 +39,9 @@ class Readahead {
     std::uint32_t blocks = 0;  // 0: unused
     std::uint64_t last_used = 0;
   };
-  static constexpr std::uint32_t kNearBlocks = 16;  // misses that far apart still belong together
+  static constexpr std::uint32_t kNearBlocks = 16;   // misses that far apart still belong together
+  static constexpr std::uint32_t kNowBlocks = 8;     // that a reader waits for at most
+  static constexpr std::uint32_t kFirstBlocks = 32;  // for a lone miss, while there is memory
 
   std::array<Stream, 8> streams_;
   std::uint64_t uses_ = 0;

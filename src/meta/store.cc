@@ -127,6 +127,7 @@ Result<> StoreImpl::start(bool repair) {
   auto root = loader_.load(Tree::kRoot);
   if (!root && !repair) return fail(root.error());
   root_pin_ = root ? std::move(*root) : replace_root();
+  if (options_.background) loader_.start();
   if (options_.background && !options_.read_only) {
     background_ = std::thread([this] { run_background(); });
   }
@@ -154,6 +155,7 @@ StoreImpl::~StoreImpl() {
 }
 
 Result<> StoreImpl::close() {
+  loader_.stop();
   Result<> result = ok();
   if (!options_.read_only && !failed()) result = commit();
   if (background_.joinable()) {

@@ -10,57 +10,12 @@
 #include "base/mutex.h"
 #include "meta/log.h"
 #include "meta/node_cache.h"
-#include "meta/readahead.h"
+#include "meta/node_loader.h"
 #include "meta/store.h"
 #include "meta/superblock_log.h"
 #include "meta/tree.h"
 
 namespace lazyfs::meta {
-
-// Reads nodes from the log into the cache, each one once however many want it, and with it those
-// that lie behind it when the reader goes along the log. Thread-safe.
-class NodeLoader {
- public:
-  NodeLoader(device::Device& device, const Log& log, SharedMutex& tree_mu, NodeCache& cache)
-      : device_(device), log_(log), tree_mu_(tree_mu), cache_(cache) {}
-
-  // The node, in memory and pinned. Errors: kNodeMissing when the map does not have it (it may just
-  // have been freed: look at the tree again), kNodeChecksumBad, kNodeBad, what the device returns.
-  Result<NodePin> load(NodeNo number) EXCLUDES(mu_);
-  std::uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
-
- private:
-  struct Loading {
-    bool done = false;
-    bool ask_again = false;  // it was read ahead, which came to nothing
-    unsigned waiters = 0;
-    Node* node = nullptr;
-    Errc error = Errc::kNodeMissing;
-  };
-  // A node to be read, whose number is in loading_.
-  struct Wanted {
-    NodeNo number;
-    std::shared_ptr<Loading> loading;
-    BandAddress address;
-    std::byte* image = nullptr;
-    Node* node = nullptr;  // once it is in memory
-  };
-  Result<Node*> read(NodeNo number);
-  Result<> read_place(NodeNo number, const Log::Location& place, std::byte* image);
-  std::vector<Wanted> claim_run(NodeNo number, const Log::Location& first);
-  bool read_run(const Log::Location& first, std::byte* image, std::vector<Wanted>& run);
-  void finish(const std::vector<Wanted>& run);
-
-  device::Device& device_;
-  const Log& log_;
-  SharedMutex& tree_mu_;
-  NodeCache& cache_;  // guarded by tree_mu_
-  std::atomic<std::uint64_t> reads_{0};
-  Mutex mu_;  // a leaf lock
-  CondVar loaded_;
-  std::unordered_map<NodeNo, std::shared_ptr<Loading>> loading_ GUARDED_BY(mu_);
-  Readahead readahead_ GUARDED_BY(mu_);
-};
 
 // Lock order: commit_mu_, tree_mu_, then the leaves: Log's mu_, NodeLoader's mu_, background_mu_.
 // Device I/O is done with none of them held. A cycle is a commit, cleaning, a snapshot or growing;
