@@ -18,6 +18,16 @@ folder()  { echo "$MNT/round-$1/writer-$2"; }
 journal() { echo "$WORK/journal-$1-$2"; }
 digest()  { tar -C "$MNT" --sort=name --numeric-owner -cf - "round-$1" | sha256sum; }
 
+# Until a writer has done some operations: on a busy machine it takes its time to start.
+await_work() {
+  local tries
+  for ((tries = 0; tries < 1200; tries++)); do
+    if [[ -e $1 ]] && (($(wc -l <"$1") > 10)); then return; fi
+    sleep 0.05
+  done
+  fail "a writer has not begun within a minute"
+}
+
 write_and_kill() {
   local round=$1 writer pids=() moment
   mkdir "$MNT/round-$round"
@@ -27,7 +37,10 @@ write_and_kill() {
       "$(journal "$round" "$writer")" $((SEED + 1000 * round + writer)) &
     pids+=($!)
   done
-  moment=$((300 + RANDOM % 3000))
+  for ((writer = 1; writer <= writers; writer++)); do
+    await_work "$(journal "$round" "$writer")"
+  done
+  moment=$((RANDOM % 3000))
   sleep "$((moment / 1000)).$(printf %03d $((moment % 1000)))"
   if ((round % 3 == 0)); then
     lazyfsctl shutdown "$MNT"
