@@ -1,6 +1,8 @@
 #include "fs/reaper.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -31,7 +33,7 @@ void Reaper::add(InodeRef inode) {
 
 std::size_t Reaper::waiting() const {
   MutexLock lock(mu_);
-  return queue_.size();
+  return queue_.size() + left_.size();
 }
 
 void Reaper::drop_all() {
@@ -43,21 +45,6 @@ void Reaper::drop_all() {
   for (InodeRef& inode : queue) {
     WriterLock lock(inode->mu);
     inode->gone = true;  // else it would come back here when the reference ends
-  }
-}
-
-void Reaper::run(const Core& core) {
-  for (;;) {
-    std::vector<InodeRef> inodes;
-    {
-      MutexLock lock(mu_);
-      while (!queue_.empty() && inodes.size() < kInodesATime) {
-        inodes.push_back(std::move(queue_.front()));
-        queue_.pop_front();
-      }
-    }
-    if (inodes.empty()) return;
-    delete_inodes(core, inodes);
   }
 }
 
@@ -109,24 +96,21 @@ Result<Gathered> gather(const Core& core, InodeNo inode, std::size_t max_items, 
   return Gathered{items.size(), complete};
 }
 
-}  // namespace
-
-void delete_inodes(const Core& core, std::span<const InodeRef> inodes) {
+// Deletes inodes with everything they have. Returns those for which the log had no room.
+std::vector<InodeNo> delete_inodes(const Core& core, std::span<const InodeNo> inodes) {
   std::vector<InodeNo> left;
-  for (const InodeRef& inode : inodes) {
-    if (condemn(core, inode)) left.push_back(inode->no);
-  }
-  const auto give_up = [](InodeNo inode, Errc error) {
+  const auto give_up = [&](InodeNo inode, Errc error) {
+    if (error == Errc::kLogFull) return left.push_back(inode);
     log::error("inode {}: cannot be deleted: {}", inode.value, describe(error));
   };
   std::size_t max_items = kItemsABatch;
-  for (std::size_t at = 0; at < left.size();) {
+  for (std::size_t at = 0; at < inodes.size();) {
     meta::Batch batch;
     std::vector<MapChange> changes;
     std::size_t next = at, items = 0;
-    while (next < left.size() && items < max_items) {
-      const auto gathered = gather(core, left[next], max_items, batch, changes);
-      if (!gathered) give_up(left[next], gathered.error());
+    while (next < inodes.size() && items < max_items) {
+      const auto gathered = gather(core, inodes[next], max_items, batch, changes);
+      if (!gathered) give_up(inodes[next], gathered.error());
       if (gathered && !gathered->complete) break;
       if (gathered) items += gathered->items;
       ++next;
@@ -135,12 +119,42 @@ void delete_inodes(const Core& core, std::span<const InodeRef> inodes) {
     if (applied) {
       for (const MapChange& change : changes) change.account(core.bands);
       at = next;
-    } else if (applied.error() == Errc::kBatchTooLarge && max_items > 2) {
+    } else if (max_items > 2 &&
+               (applied.error() == Errc::kBatchTooLarge || applied.error() == Errc::kLogFull)) {
       max_items /= 2;  // items that lie all over the tree
     } else {
-      give_up(left[at], applied.error());
+      give_up(inodes[at], applied.error());
       ++at;
     }
+  }
+  return left;
+}
+
+}  // namespace
+
+void Reaper::run(const Core& core) {
+  std::vector<InodeNo> again;
+  {
+    MutexLock lock(mu_);
+    again.swap(left_);
+  }
+  for (bool more = true; more;) {
+    std::vector<InodeRef> inodes;
+    {
+      MutexLock lock(mu_);
+      while (!queue_.empty() && inodes.size() < kInodesATime) {
+        inodes.push_back(std::move(queue_.front()));
+        queue_.pop_front();
+      }
+      more = !queue_.empty();
+    }
+    std::vector<InodeNo> condemned = std::exchange(again, {});
+    for (const InodeRef& inode : inodes) {
+      if (condemn(core, inode)) condemned.push_back(inode->no);
+    }
+    const std::vector<InodeNo> left = delete_inodes(core, condemned);
+    MutexLock lock(mu_);
+    left_.insert(left_.end(), left.begin(), left.end());
   }
 }
 

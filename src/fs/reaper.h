@@ -3,7 +3,7 @@
 
 #include <deque>
 #include <functional>
-#include <span>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/result.h"
@@ -23,8 +23,9 @@ class Reaper {
   explicit Reaper(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void add(InodeRef inode) EXCLUDES(mu_);
-  // Deletes what is waiting, many inodes a batch. Errors are logged; the inode is tried again at
-  // the next mount.
+  // Deletes what is waiting, many inodes a batch. What the metadata log has no room for is tried
+  // again at the next run: deleting others makes room. Other errors are logged, and the inode is
+  // tried again at the next mount.
   void run(const Core& core) EXCLUDES(mu_);
   std::size_t waiting() const EXCLUDES(mu_);
   void drop_all() EXCLUDES(mu_);  // forgets the queue, before the inode table ends
@@ -35,9 +36,7 @@ class Reaper {
   const std::function<void()> wake_;
   mutable Mutex mu_;
   std::deque<InodeRef> queue_ GUARDED_BY(mu_);
+  std::vector<InodeNo> left_ GUARDED_BY(mu_);  // for whose deletion the log had no room
 };
-
-// Deletes inodes with everything they have. Requires that they have no links.
-void delete_inodes(const Core& core, std::span<const InodeRef> inodes);
 
 }  // namespace lazyfs::fs
