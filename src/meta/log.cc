@@ -100,6 +100,10 @@ void Log::reset_spares() {
     spare.swap(retired_);
   }
   for (const BandId band : spare) {
+    if (has_failed(band)) {
+      retired.push_back(band);
+      continue;
+    }
     const auto write_pointer = device_.write_pointer(band);
     const bool empty = write_pointer && *write_pointer == 0;
     if (const auto reset = empty ? ok() : device_.reset(band); reset) {
@@ -156,7 +160,11 @@ const Part* Log::part_at_locked(BandAddress address) const {
 }
 
 std::uint64_t Log::available_locked() const {
-  std::uint64_t blocks = chain_.empty() ? 0 : blocks_of(chain_.back().band) - head_rba_;
+  std::uint64_t blocks = 0;
+  if (const ChainBand* head = head_locked()) blocks = blocks_of(head->band) - head_rba_;
+  for (std::size_t i = chain_.size() - unbegun_; i < chain_.size(); ++i) {
+    blocks += blocks_of(chain_[i].band) - 1;
+  }
   for (const BandId band : free_) blocks += blocks_of(band) - 1;
   return blocks;
 }
@@ -169,9 +177,11 @@ std::uint64_t Log::available() const {
 std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t notes) {
   MutexLock lock(mu_);
   std::vector<Room> rooms;
-  if (!chain_.empty()) {
-    const ChainBand head = chain_.back();
-    rooms.push_back({head.band, head.slot, head_rba_, blocks_of(head.band) - head_rba_});
+  if (const ChainBand* head = head_locked()) {
+    rooms.push_back({head->band, head->slot, head_rba_, blocks_of(head->band) - head_rba_});
+  }
+  for (std::size_t i = chain_.size() - unbegun_; i < chain_.size(); ++i) {
+    rooms.push_back({chain_[i].band, chain_[i].slot, 1, blocks_of(chain_[i].band) - 1});
   }
   std::uint64_t slot = next_slot_;
   for (const BandId band : free_) rooms.push_back({band, slot++, 1, blocks_of(band) - 1});
@@ -182,7 +192,8 @@ std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t no
     chain_.push_back({next_slot_++, free_.front()});
     free_.erase(free_.begin());
   }
-  head_rba_ = last.rba + last.blocks;
+  const auto head = std::ranges::find(chain_, last.slot, &ChainBand::slot);
+  make_head_locked(static_cast<std::size_t>(head - chain_.begin()), last.rba + last.blocks);
   return plan;
 }
 
@@ -242,7 +253,11 @@ Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
     previous = last_part_;
   }
   LogWriter writer(device_, {identity_.uuid, identity_.session, 0, 0});
-  TRY(writer.write({plan, images, notes, next_node, previous, tail, history_}));
+  if (auto written = writer.write({plan, images, notes, next_node, previous, tail, history_});
+      !written) {
+    close_failed(writer.band(), written.error());
+    return written;
+  }
   note_history(plan, previous, images, notes);
   MutexLock lock(mu_);
   const Room& last = plan.parts.back().room;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -71,7 +72,7 @@ struct RecoveredLog {
 // Invariants, with mu_ held:
 //
 //   L1  chain_ holds every band from the one where the oldest part lies to the head, slots
-//       increasing
+//       increasing, and behind the head, after a failure, bands in which nothing was written yet
 //   L2  a band is in exactly one of chain_, cold_, free_, retired_
 //   L3  every band of free_ is empty; no durable commit's tail has yet to pass it, or, if it was a
 //       cold one, the superblock says of a commit that holds no node of it that it is durable
@@ -113,9 +114,12 @@ class Log {
   std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t notes) EXCLUDES(mu_);
   // Moves the map, appends the transaction; pieces of a snapshot, of the map as it was before, come
   // last among its images. Not yet durable: the caller flushes the device, then
-  // calls release(). After an error nothing more may be written.
+  // calls release(). After an error the band that failed takes nothing more, and the plan is void:
+  // the transaction may be planned and written anew.
   Result<> write(const LogPlan& plan, std::span<const LogImage> images,
                  std::span<const DescriptorEntry> notes, NodeNo next_node) EXCLUDES(mu_);
+  // Nothing of the plan has been written: its space is free again.
+  void take_back(const LogPlan& plan) EXCLUDES(mu_);
   // The last transaction written is durable: bands that its tail has passed are reset and free.
   void release() EXCLUDES(mu_);
 
@@ -123,7 +127,8 @@ class Log {
   // Room for at most `wanted` cold nodes. Begins a band for it if need be, when `keep` blocks stay
   // available; else nullopt.
   std::optional<ColdRoom> plan_cold(std::size_t wanted, std::uint64_t keep) EXCLUDES(mu_);
-  // Puts images there; to be made durable before the transaction that lists them is written.
+  // Puts images there; to be made durable before the transaction that lists them is written. After
+  // an error the band takes nothing more.
   Result<> write_cold(const ColdRoom& room, std::span<const LogImage> images);
   // Goes on filling the cold band that has most room: when the log is opened for writing.
   void resume_cold() EXCLUDES(mu_);
@@ -185,6 +190,10 @@ class Log {
   void note_history(const LogPlan& plan, const PartPlace& previous,
                     std::span<const LogImage> images, std::span<const DescriptorEntry> notes);
   void trim_locked() REQUIRES(mu_);
+  const ChainBand* head_locked() const REQUIRES(mu_);  // nullptr: nothing was written yet
+  void make_head_locked(std::size_t index, std::uint32_t rba) REQUIRES(mu_);
+  bool has_failed(BandId band) const EXCLUDES(mu_);
+  void close_failed(BandId band, Errc why) EXCLUDES(mu_);
   void free_locked(std::span<const BandId> bands) REQUIRES(mu_);
   void assign_locked(NodeNo node, BandAddress address, Part& part) REQUIRES(mu_);
   void erase_locked(NodeNo node) REQUIRES(mu_);
@@ -225,6 +234,8 @@ class Log {
   std::deque<ChainBand> chain_ GUARDED_BY(mu_);
   std::vector<BandId> free_ GUARDED_BY(mu_);
   std::vector<BandId> retired_ GUARDED_BY(mu_);  // could not be reset; not used in this session
+  std::set<BandId> failed_ GUARDED_BY(mu_);  // while they were written; not reset in this session
+  std::size_t unbegun_ GUARDED_BY(mu_) = 0;  // bands of the chain behind the head: see L1
   std::uint32_t head_rba_ GUARDED_BY(mu_) = 0;
   std::uint64_t next_slot_ GUARDED_BY(mu_) = 0;
   std::uint64_t blocks_written_ GUARDED_BY(mu_) = 0;

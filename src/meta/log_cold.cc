@@ -260,7 +260,10 @@ std::optional<ColdRoom> Log::plan_cold(std::size_t wanted, std::uint64_t keep) {
 
 Result<> Log::write_cold(const ColdRoom& room, std::span<const LogImage> images) {
   LogWriter writer(device_, {identity_.uuid, identity_.session, 0, 0});
-  TRY(writer.write_cold(room, images));
+  if (auto written = writer.write_cold(room, images); !written) {
+    close_failed(room.band, written.error());
+    return written;
+  }
   MutexLock lock(mu_);
   blocks_written_ += writer.blocks_written();
   return ok();

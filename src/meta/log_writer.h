@@ -33,6 +33,7 @@ class LogWriter {
   // Nodes to a cold band: images only, behind the band's header if it is fresh.
   Result<> write_cold(const ColdRoom& room, std::span<const LogImage> images);
   std::uint64_t blocks_written() const { return blocks_written_; }
+  BandId band() const { return at_.band; }  // that was written to last
 
  private:
   void encode_part(const TransactionBytes& transaction, std::size_t index);

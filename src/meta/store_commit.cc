@@ -10,6 +10,12 @@ namespace {
 
 constexpr std::size_t kNodesPerLock = 256;  // so that nobody waits long for the tree
 
+// Another band may do.
+bool is_bands_fault(Errc e) {
+  return e == Errc::kDeviceWrite || e == Errc::kDeviceNoSpace || e == Errc::kBandFailed ||
+         e == Errc::kBandReadOnly || e == Errc::kBandOffline || e == Errc::kNotAtWritePointer;
+}
+
 }  // namespace
 
 Result<> StoreImpl::commit() {
@@ -107,7 +113,7 @@ Result<> StoreImpl::write_transaction(Additions additions) {
   std::vector<LogImage> images;
   if (*plan) {
     images = stamp_images();
-    if (auto cold = write_cold(images, additions); !cold) {
+    if (auto cold = write_cold(images, additions, **plan); !cold) {
       fail_for_ever(cold.error(), "moving cold nodes");
       return fail(Errc::kLogFailed);
     }
@@ -181,11 +187,20 @@ void StoreImpl::add_moved(Additions& additions, std::uint64_t damaged) {
 }
 
 // Those of the images that seal() has given a place in a cold band go there.
-Result<> StoreImpl::write_cold(std::vector<LogImage>& images, Additions& additions) {
+// If that fails, they stay among the others, and all of these get another place.
+Result<> StoreImpl::write_cold(std::vector<LogImage>& images, Additions& additions, LogPlan& plan) {
   if (!additions.cold) return ok();
   const ColdRoom& room = *additions.cold;
   const auto cold = std::span(images).last(room.blocks);
-  TRY(log_.write_cold(room, cold));
+  if (auto written = log_.write_cold(room, cold); !written) {
+    if (!is_bands_fault(written.error())) return written;
+    log_.take_back(plan);
+    const std::size_t notes = freed_in_flight().size() + additions.listings.size();
+    auto anew = log_.plan(plan.seq, images.size() + additions.pieces(), notes);
+    if (!anew) return written;
+    plan = std::move(*anew);
+    return ok();
+  }
   Seq seq;
   {
     ReaderLock lock(tree_mu_);
@@ -226,10 +241,29 @@ Result<> StoreImpl::write_sealed(const LogPlan& plan, std::vector<LogImage> imag
     ReaderLock lock(tree_mu_);
     next_node = cache_.flight().next_node;
   }
-  TRY(log_.write(plan, images, notes, next_node));
+  TRY(write_somewhere(plan, images, notes, next_node));
   TRY(device_.flush());
   if (additions.pieces() > 0) snapshots_.fetch_add(1, std::memory_order_relaxed);
   return ok();
+}
+
+// A band that fails is left for the next one, as long as there is one: from the free ones, or else
+// from where bands come from.
+Result<> StoreImpl::write_somewhere(const LogPlan& plan, std::span<const LogImage> images,
+                                    std::span<const DescriptorEntry> notes, NodeNo next_node) {
+  constexpr int kMaxFailures = 4;
+  Result<> written = log_.write(plan, images, notes, next_node);
+  for (int failures = 1; !written && is_bands_fault(written.error()) && failures < kMaxFailures;
+       ++failures) {
+    auto anew = log_.plan(plan.seq, images.size(), notes.size());
+    if (!anew && grow()) anew = log_.plan(plan.seq, images.size(), notes.size());
+    if (!anew) {
+      log::error("metadata log: no band is left to turn to");
+      break;
+    }
+    written = log_.write(*anew, images, notes, next_node);
+  }
+  return written;
 }
 
 // Ascending. Nobody changes the flight meanwhile.

@@ -84,7 +84,9 @@ class StoreImpl final : public Store {
   Result<> write_transaction(Additions additions);
   Result<std::optional<LogPlan>> seal(Additions& additions);
   void add_moved(Additions& additions, std::uint64_t damaged) REQUIRES(tree_mu_);
-  Result<> write_cold(std::vector<LogImage>& images, Additions& additions);
+  Result<> write_cold(std::vector<LogImage>& images, Additions& additions, LogPlan& plan);
+  Result<> write_somewhere(const LogPlan& plan, std::span<const LogImage> images,
+                           std::span<const DescriptorEntry> notes, NodeNo next_node);
   Result<> write_sealed(const LogPlan& plan, std::vector<LogImage> images, Additions& additions);
   void release_passed();
   std::vector<NodeNo> freed_in_flight();

@@ -162,7 +162,13 @@ std::vector<std::pair<Seq, Model>> live_on(Store& store, Model now, std::mt19937
   }
 }
 
-TEST_F(ColdTest, ManyLivesOfColdAndHotItemsLoseNothingThatWasCommitted) {
+// In some lives a change to the device fails, in the hot log or in a cold band, and the power goes
+// later.
+class ColdLivesTest : public ColdTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Devices, ColdLivesTest, ::testing::Values(false, true),
+                         [](const auto& mode) { return mode.param ? "Failing" : "Good"; });
+
+TEST_P(ColdLivesTest, ManyLivesOfColdAndHotItemsLoseNothingThatWasCommitted) {
   std::mt19937_64 random(test_seed());
   std::uint64_t lives_with_cold = 0, adopted = 0, cooled = 0;
   open();
@@ -170,11 +176,13 @@ TEST_F(ColdTest, ManyLivesOfColdAndHotItemsLoseNothingThatWasCommitted) {
   for (int life = 0; life < 300; ++life) {
     SCOPED_TRACE(life);
     device.cut_power_after(1 + random() % (life % 10 == 0 ? 1500 : 150));
+    if (GetParam()) device.fail_after(1 + random() % 60);
     const auto states = live_on(*store, model, random, kCold);
     lives_with_cold += store->stats().log_cold_live_blocks > 0;
     adopted += store->stats().bands_adopted;
     cooled += store->stats().nodes_cooled;
     store.reset();
+    device.fail_after(0);
     device.restore_power();
     open();
     ASSERT_TRUE(store);

@@ -1,0 +1,153 @@
+// Bands of the log that fail while they are written: the log turns to another one and loses
+// nothing, as long as there is one.
+#include <set>
+
+#include "device/faulty.h"
+#include "fixture.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint32_t kLogBands = 6, kBandBlocks = 24;
+
+class FailedBandTest : public ::testing::Test {
+ protected:
+  void begin() {
+    store.reset();
+    faulty.reset();
+    memory = device::MemoryDevice::uniform(kLogBands + 6, kBandBlocks);
+    ASSERT_TRUE(Store::format(*memory, small_superblock(kLogBands)));
+    faulty.emplace(*memory);
+    model.clear();
+    open();
+  }
+  void open() {
+    store.reset();
+    faulty->restore_power();  // a device that starts anew knows nothing of bands that failed
+    auto opened = Store::open(*faulty, quiet_options());
+    ASSERT_TRUE(opened) << describe(opened.error());
+    store = std::move(*opened);
+  }
+  void put(std::uint64_t key, char letter) {
+    Batch batch;
+    const std::string value(1000, letter);
+    batch.put({1, 1, key}, as_value(value));
+    const auto applied = store->apply(batch);
+    ASSERT_TRUE(applied) << describe(applied.error());
+    model[{1, 1, key}] = value;
+  }
+  // Transactions of one node and of many, which lie in several bands; each is committed.
+  void work() {
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      const std::uint64_t items = i % 5 == 4 ? 20 : 1;
+      for (std::uint64_t key = 0; key < items; ++key) put(key, static_cast<char>('a' + i % 26));
+      const auto committed = store->commit();
+      ASSERT_TRUE(committed) << describe(committed.error());
+    }
+  }
+  void expect_all_there() {
+    EXPECT_EQ(contents_of(*store), model);
+    EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+  }
+  std::uint64_t appends() const { return faulty->calls(device::Call::kAppend); }
+
+  std::unique_ptr<device::MemoryDevice> memory;
+  std::optional<device::FaultyDevice> faulty;
+  std::unique_ptr<Store> store;
+  Model model;
+};
+
+TEST_F(FailedBandTest, AnyOneAppendMayFailAndNothingIsLost) {
+  begin();
+  const std::uint64_t before = appends();
+  work();
+  const std::uint64_t count = appends() - before;
+  EXPECT_GT(count, 40u);
+  for (const Errc error : {Errc::kDeviceWrite, Errc::kBandFailed}) {
+    for (std::uint64_t n = 1; n <= count; ++n) {
+      SCOPED_TRACE(n);
+      begin();
+      const std::uint64_t blocks_done = error == Errc::kDeviceWrite ? n % 4 : 0;
+      faulty->fail_nth(device::Call::kAppend, n, {error, blocks_done});
+      work();
+      EXPECT_EQ(faulty->faults(), 1u);
+      expect_all_there();
+      open();  // as after a crash
+      expect_all_there();
+      work();
+      ASSERT_TRUE(store->close());
+      open();
+      expect_all_there();
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(FailedBandTest, ABandThatFailedIsNotWrittenAgainInTheSameSession) {
+  begin();
+  std::set<std::uint32_t> failed;
+  std::uint64_t again = 0;
+  std::optional<BandId> fails;
+  faulty->fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
+    if (info.call != device::Call::kAppend || info.at.band.value < 2) return std::nullopt;
+    again += failed.contains(info.at.band.value);
+    if (failed.size() == 2 || info.number % 17 != 0) return std::nullopt;
+    failed.insert(info.at.band.value);
+    return device::Fault{Errc::kDeviceWrite};
+  });
+  for (int i = 0; i < 5 && !HasFailure(); ++i) work();
+  EXPECT_EQ(failed.size(), 2u);
+  EXPECT_EQ(again, 0u);
+  expect_all_there();
+}
+
+TEST_F(FailedBandTest, WhenItsBandsAreUsedUpTheLogTakesFreeOnes) {
+  begin();
+  std::vector<BandId> spare{BandId{kLogBands + 2}, BandId{kLogBands + 3}, BandId{kLogBands + 4}};
+  store->set_band_source({[&]() -> Result<BandId> {
+                            if (spare.empty()) return fail(Errc::kNoSpace);
+                            const BandId band = spare.back();
+                            spare.pop_back();
+                            return band;
+                          },
+                          [&](BandId band) { spare.push_back(band); }});
+  faulty->fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
+    const std::uint32_t band = info.at.band.value;
+    if (info.call != device::Call::kAppend || band < 3 || band > 5) return std::nullopt;
+    return device::Fault{Errc::kDeviceWrite};
+  });
+  work();
+  expect_all_there();
+  EXPECT_FALSE(store->failed());
+}
+
+TEST_F(FailedBandTest, WhenNoBandTakesAnythingTheStoreStaysReadable) {
+  begin();
+  work();
+  faulty->fail_when([](const device::CallInfo& info) -> std::optional<device::Fault> {
+    if (info.call != device::Call::kAppend) return std::nullopt;
+    return device::Fault{Errc::kDeviceWrite};
+  });
+  Batch batch;
+  batch.put({1, 1, 1}, as_value("new"));
+  ASSERT_TRUE(store->apply(batch));
+  EXPECT_EQ(store->commit().error(), Errc::kLogFailed);
+  EXPECT_TRUE(store->failed());
+  EXPECT_EQ(store->apply(batch).error(), Errc::kLogFailed);
+  EXPECT_EQ(contents_of(*store).size(), model.size());
+  faulty->mend();
+  open();
+  expect_all_there();
+}
+
+TEST_F(FailedBandTest, AFlushThatFailsIsTheEnd) {
+  begin();
+  work();
+  faulty->fail_nth(device::Call::kFlush, 1, {Errc::kDeviceFlush});
+  EXPECT_EQ(store->commit().error(), Errc::kLogFailed);
+  open();
+  expect_all_there();
+}
+
+}  // namespace
+}  // namespace lazyfs::meta
