@@ -69,6 +69,7 @@ void BandTable::list_locked(std::uint32_t index) {
   list(free_, band.state == BandState::kFree);
   list(open_, band.state == BandState::kOpen);
   list(empty_, is_empty(band));
+  list(bad_, band.state == BandState::kBad && band.blocks > 0);
 }
 
 template <class Change>
@@ -100,9 +101,12 @@ void BandTable::restore(BandId id, const BandCounters& counters) {
   });
 }
 
-void BandTable::set_bad(BandId id) {
+void BandTable::set_bad(BandId id, bool for_good) {
   MutexLock lock(mu_);
-  change_locked(id, [](Band& band) { band.state = BandState::kBad; });
+  change_locked(id, [for_good](Band& band) {
+    band.state = BandState::kBad;
+    if (for_good) band.strikes = kMaxStrikes;
+  });
 }
 
 void BandTable::account_append(BandId id, std::uint32_t blocks, std::uint32_t live,
@@ -269,6 +273,7 @@ void BandTable::end_lease(BandId id, bool sealed, bool bad) {
     band.leased = false;
     if (bad) {
       band.state = BandState::kBad;
+      ++band.strikes;
     } else if (sealed || band.counters.appended == band.blocks) {
       band.state = BandState::kFull;
     } else if (band.counters.appended == 0) {
@@ -333,7 +338,39 @@ void BandTable::finish_reset(BandId id, bool good) {
     band.birth_sum = 0;
     band.counters = BandCounters{};
     band.state = good ? BandState::kFree : BandState::kBad;
+    if (!good) band.strikes = kMaxStrikes;
   });
+}
+
+// ---- failing ------------------------------------------------------------------------------------
+
+void BandTable::note_unreadable(BandId id) {
+  MutexLock lock(mu_);
+  const Band& band = bands_.at(id.value);
+  if (is_data(band.state) && band.state != BandState::kBad) unreadable_.insert(id);
+}
+
+std::vector<BandId> BandTable::take_unreadable() {
+  MutexLock lock(mu_);
+  std::vector<BandId> taken(unreadable_.begin(), unreadable_.end());
+  unreadable_.clear();
+  return taken;
+}
+
+std::vector<BandView> BandTable::bad_bands() const {
+  MutexLock lock(mu_);
+  std::vector<BandView> views;
+  for (const std::uint32_t i : bad_) views.push_back(view_locked(i));
+  return views;
+}
+
+bool BandTable::begin_second_life(BandId id) {
+  MutexLock lock(mu_);
+  const Band& band = bands_.at(id.value);
+  const bool may = band.state == BandState::kBad && band.counters.live == 0 && band.pins == 0 &&
+                   band.strikes < kMaxStrikes && band.blocks > 0;
+  if (may) change_locked(id, [](Band& bad) { bad.state = BandState::kResetting; });
+  return may;
 }
 
 // ---- cut ----------------------------------------------------------------------------------------
@@ -398,7 +435,9 @@ void BandTable::give_back_from_log(BandId id) {
 
 BandView BandTable::view_locked(std::uint32_t index) const {
   const Band& band = bands_[index];
-  return {BandId{index}, band.state, band.blocks, band.counters, band.last_append, band.stream};
+  const bool is_given_up = band.state == BandState::kBad && band.strikes >= kMaxStrikes;
+  return {BandId{index},    band.state,  band.blocks, band.counters,
+          band.last_append, band.stream, is_given_up};
 }
 
 BandView BandTable::view(BandId band) const {
@@ -433,7 +472,8 @@ std::string BandTable::check_invariants() const {
     const std::string where = " (band " + std::to_string(i) + ", " + to_string(b.state) + ")";
     const bool lists_right = free_.contains(i) == (b.state == BandState::kFree) &&
                              open_.contains(i) == (b.state == BandState::kOpen) &&
-                             empty_.contains(i) == is_empty(b);
+                             empty_.contains(i) == is_empty(b) &&
+                             bad_.contains(i) == (b.state == BandState::kBad && b.blocks > 0);
     if (!lists_right) return "B7" + where;
     log_blocks += log_part_of(b);
     if (!is_data(b.state)) continue;

@@ -24,7 +24,7 @@ enum class BandState : std::uint8_t {
   kFull,       // takes no more appends until it is reset
   kResetting,  // between begin_reset() and finish_reset()
   kCutting,    // between begin_cut() and finish_cut()
-  kBad,        // an append failed: readable, never again written in this mount
+  kBad,        // it failed: readable, not written until begin_second_life()
 };
 std::string to_string(BandState state);
 
@@ -56,6 +56,7 @@ struct BandView {
   std::uint64_t last_append =
       0;  // blocks appended to the whole table by then; 0: not since the mount
   Stream stream = Stream::kSmall;  // of the last append, when there was one
+  bool is_given_up = false;        // kBad until the next mount
 };
 
 struct SpaceCounts {        // in blocks, of data bands
@@ -101,8 +102,8 @@ class BandPin {
 //   B6  a band without live blocks that is kFull gets none until it is reset: only kOpen ones are
 //       appended to, and nothing becomes kOpen but from kFree, or when it is cut, which a band
 //       without live blocks never is
-//   B7  counts_ and log_blocks_ are sums over all bands; free_, open_ and empty_ list the bands
-//   that they say
+//   B7  counts_ and log_blocks_ are sums over all bands; free_, open_, empty_ and bad_ list the
+//   bands that they say
 // Thread-safe. mu_ is a leaf lock; no I/O is done under it. Nothing but all(), view by view, takes
 // time that grows with the number of bands.
 class BandTable {
@@ -113,7 +114,8 @@ class BandTable {
 
   // ---- at mount ----
   void restore(BandId band, const BandCounters& counters);
-  void set_bad(BandId band);
+  // Nothing is appended to it any more; `for_good`: not even when it holds nothing live.
+  void set_bad(BandId band, bool for_good = true);
 
   // ---- accounting, after the batch that says the same was applied ----
   void account_append(BandId band, std::uint32_t blocks, std::uint32_t live, std::uint32_t records);
@@ -149,7 +151,7 @@ class BandTable {
   // Takes the band for one appender; false when somebody was faster. A free band becomes open; one
   // of another stream becomes this stream's.
   bool lease(BandId band, Stream stream);
-  // `sealed`: no more appends though there may be room. `bad`: an append failed.
+  // `sealed`: no more appends though there may be room. `bad`: an append failed: a strike.
   void end_lease(BandId band, bool sealed, bool bad);
 
   // Lets no more be appended to the band; false while it is leased or not written.
@@ -165,6 +167,18 @@ class BandTable {
   // empty_bands() had named it is durable.
   bool begin_reset(BandId band);
   void finish_reset(BandId band, bool good);
+
+  // ---- failing ----
+  // The device could not read a block of the band, which nobody has set aside yet.
+  void note_unreadable(BandId band);
+  // Those since the last call, each once.
+  std::vector<BandId> take_unreadable();
+  // The bands that are kBad and exist.
+  std::vector<BandView> bad_bands() const;
+  // A band that failed while it was written, and holds nothing live any more, may be reset and
+  // written again, unless it has had kMaxStrikes in this mount: it is kResetting then. Requires
+  // what begin_reset() requires; false when it is none of these.
+  bool begin_second_life(BandId band);
 
   // ---- cutting a band's end off ----
   // Nobody may look at blocks of the band that are dead by now: false when it is pinned, or not
@@ -207,6 +221,7 @@ class BandTable {
     Stream stream = Stream::kSmall;
     bool leased = false;
     bool is_conventional = false;
+    std::uint8_t strikes = 0;  // appends that failed in this mount, or kMaxStrikes
     std::uint32_t blocks = 0;
     std::uint32_t pins = 0;
     std::uint64_t last_append = 0;
@@ -250,6 +265,7 @@ class BandTable {
   // Ages at which data is no longer young, and at which it is old, in lifespans of bands of
   // rewritten data. Found by trying 1/2 to 3 and 2 to 16 (docs/garbage-collection.md).
   static constexpr std::uint64_t kYoungLifespans = 2, kOldLifespans = 4;
+  static constexpr std::uint8_t kMaxStrikes = 3;
 
   std::uint32_t largest_band_ = 0;  // constant after construction
 
@@ -260,6 +276,8 @@ class BandTable {
   std::set<std::uint32_t> free_ GUARDED_BY(mu_);   // kFree
   std::set<std::uint32_t> open_ GUARDED_BY(mu_);   // kOpen
   std::set<std::uint32_t> empty_ GUARDED_BY(mu_);  // is_empty()
+  std::set<std::uint32_t> bad_ GUARDED_BY(mu_);    // kBad, but for bands of no size
+  std::set<BandId> unreadable_ GUARDED_BY(mu_);    // noted, not taken
   std::uint64_t log_blocks_ GUARDED_BY(mu_) = 0;   // of kLog bands
   std::uint64_t appends_ GUARDED_BY(mu_) = 0;
   std::uint64_t deaths_ GUARDED_BY(mu_) = 0;

@@ -50,18 +50,22 @@ Result<std::size_t> Collector::reset_locked() {
   std::size_t count = 0;
   for (const BandId band : empty) {
     if (!core_.bands.begin_reset(band)) continue;
-    const bool conventional =
-        core_.device.geometry().band_kinds[band.value] == device::BandKind::kConventional;
-    const Result<> reset = conventional ? ok() : core_.device.reset(band);
-    const Result<> erased = reset ? erase_band_logs(core_.store, band) : reset;
-    if (!erased) {
-      log::error("band {}: cannot be reset: {}", band.value, describe(erased.error()));
-    }
-    core_.bands.finish_reset(band, erased.has_value());
-    ++core_.counters.bands_reset;
+    ignore_error(reset_band(band), "logged, and the band is set aside");
     ++count;
   }
   return count;
+}
+
+// Of a band that is kResetting.
+Result<> Collector::reset_band(BandId band) {
+  const bool conventional =
+      core_.device.geometry().band_kinds[band.value] == device::BandKind::kConventional;
+  const Result<> reset = conventional ? ok() : core_.device.reset(band);
+  const Result<> erased = reset ? erase_band_logs(core_.store, band) : reset;
+  if (!erased) log::error("band {}: cannot be reset: {}", band.value, describe(erased.error()));
+  core_.bands.finish_reset(band, erased.has_value());
+  ++core_.counters.bands_reset;
+  return erased;
 }
 
 Result<std::size_t> Collector::reset_empty_bands() {
@@ -123,17 +127,8 @@ Result<> Collector::evacuate(BandId band, std::uint32_t from_rba) {
       InodeNo inode;
       ASSIGN_OR_RETURN(auto live, live_of(band, item, &inode));
       for (MappedExtent& extent : live) {
-        AlignedBuffer bytes(std::size_t{extent.extent.blocks()} * kBlockBytes);
-        const auto read =
-            data::read_verified(core_.device, extent.extent.at, extent.extent.crcs, bytes.span());
-        if (!read) {
-          unmovable_.insert(band);
-          log::error("inode {} block {}: cannot be moved out of band {}: {}", inode.value,
-                     extent.file_block, band.value, describe(read.error()));
-          continue;
-        }
         blocks += extent.extent.blocks();
-        copies.push_back({inode, std::move(extent), std::move(bytes), {}});
+        read_copies(inode, extent, copies);
       }
       next_rba = item.key.offset + 1;
       if (blocks >= kUnitBlocks) {
@@ -145,6 +140,25 @@ Result<> Collector::evacuate(BandId band, std::uint32_t from_rba) {
     if (records.size() < kRecordsAScan) break;
   }
   return copies.empty() ? ok() : move(copies);
+}
+
+// What can be read of the extent, in runs; the rest stays where it is, and so does its band.
+void Collector::read_copies(InodeNo inode, const MappedExtent& extent, std::vector<Copy>& copies) {
+  const auto read = [&](const MappedExtent& run) -> Result<> {
+    AlignedBuffer bytes(std::size_t{run.extent.blocks()} * kBlockBytes);
+    TRY(data::read_verified(core_.device, run.extent.at, run.extent.crcs, bytes.span()));
+    copies.push_back({inode, run, std::move(bytes), {}});
+    return ok();
+  };
+  if (read(extent)) return;
+  const BandId band = extent.extent.at.band;
+  for (std::uint32_t block = 0; block < extent.extent.blocks(); ++block) {
+    const auto done = read(part_of(extent, block, 1));
+    if (done) continue;
+    unmovable_.insert(band);
+    log::error("inode {} block {}: cannot be moved out of band {}: {}", inode.value,
+               extent.file_block + block, band.value, describe(done.error()));
+  }
 }
 
 // Appends the copies to the collector's bands and points the map to them.
@@ -251,6 +265,7 @@ Result<bool> Collector::clean_locked(bool even_open) {
   if (!victim) return false;
   if (!core_.bands.seal(victim->band)) return false;
   TRY(evacuate(victim->band));
+  set_aside_if_unreadable(victim->band);
   ++core_.counters.bands_cleaned;
   TRY(reset_locked());
   return true;

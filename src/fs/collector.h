@@ -2,6 +2,7 @@
 // nothing. What to clean and when is src/gc's business.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -41,6 +42,10 @@ class Collector {
   // pays more. False when no band is worth it. `even_open`: partly written bands too, when no other
   // has dead blocks; for when space is short.
   Result<bool> clean_one(bool even_open) EXCLUDES(work_mu_);
+  // Moves what can be read out of bands that failed, and of those that the device could not read
+  // everywhere. What cannot be read stays where it is, and its band is set aside; one that failed
+  // while it was written is reset and used again, a few times. After an error it pauses.
+  Result<> tend_failed_bands() EXCLUDES(work_mu_);
   // For writers that find no band to append to. False when nothing could be freed.
   bool make_room() EXCLUDES(work_mu_);
 
@@ -51,6 +56,12 @@ class Collector {
   Result<bool> clean_locked(bool even_open) REQUIRES(work_mu_);
   std::optional<gc::BandUse> pick(bool even_open) const REQUIRES(work_mu_);
   Result<> evacuate(BandId band, std::uint32_t from_rba = 0) REQUIRES(work_mu_);
+  void read_copies(InodeNo inode, const MappedExtent& extent, std::vector<Copy>& copies)
+      REQUIRES(work_mu_);
+  void set_aside_if_unreadable(BandId band) REQUIRES(work_mu_);
+  Result<> move_out_of_failed_bands() REQUIRES(work_mu_);
+  Result<> begin_second_lives() REQUIRES(work_mu_);
+  Result<> reset_band(BandId band) REQUIRES(work_mu_);
   // The end of a band, from its last hole on; all of whole append records.
   struct Tail {
     gc::TailUse use;
@@ -68,7 +79,8 @@ class Collector {
 
   const Core& core_;
   Mutex work_mu_;
-  std::set<BandId> unmovable_ GUARDED_BY(work_mu_);  // hold blocks that cannot be read
+  std::set<BandId> unmovable_ GUARDED_BY(work_mu_);             // hold blocks that cannot be read
+  std::chrono::nanoseconds tend_again_ GUARDED_BY(work_mu_){};  // not before
 };
 
 // Takes all items of a band's append and delete logs out, in the order of their keys, and its

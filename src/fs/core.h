@@ -27,6 +27,8 @@ struct Counters {
   std::atomic<std::uint64_t> tails_cleaned{0};
   StallTimes stalls;  // of writers that waited for memory or space
   std::atomic<std::uint64_t> checksum_errors{0};
+  std::atomic<std::uint64_t> read_errors{0};        // reads of file data that the device failed
+  std::atomic<std::uint64_t> write_back_errors{0};  // inodes whose writing back failed, each time
 };
 
 // Constant after the mount, but for the states behind the references, each thread-safe by itself.

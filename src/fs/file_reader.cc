@@ -71,13 +71,16 @@ Result<> FileReader::read_run(const MappedExtent& run, std::uint64_t offset,
   return ok();
 }
 
-Result<> FileReader::read_planned(const Plan& plan, std::uint64_t offset,
-                                  std::span<std::byte> to) {
+Result<> FileReader::read_planned(const Plan& plan, std::uint64_t offset, std::span<std::byte> to) {
   if (plan.has_inline) copy_overlap(0, plan.inline_bytes, offset, to);
   for (const Pinned& pinned : plan.extents) {
     const auto done = read_run(pinned.extent, offset, to);
     if (done) continue;
     if (done.error() == Errc::kDataChecksumBad) ++core_.counters.checksum_errors;
+    if (done.error() == Errc::kDeviceRead) {
+      ++core_.counters.read_errors;
+      core_.bands.note_unreadable(pinned.extent.extent.at.band);
+    }
     return fail(done.error());
   }
   return ok();
@@ -90,8 +93,8 @@ Result<std::size_t> FileReader::read(Inode& inode, std::uint64_t offset, std::sp
   {
     ReaderLock lock(inode.mu);
     if (offset >= inode.record.size || to.empty()) return 0;
-    length = static_cast<std::size_t>(
-        std::min<std::uint64_t>(to.size(), inode.record.size - offset));
+    length =
+        static_cast<std::size_t>(std::min<std::uint64_t>(to.size(), inode.record.size - offset));
     const std::uint64_t first = offset / kBlockBytes;
     const std::uint64_t end = (offset + length - 1) / kBlockBytes + 1;
     // Blocks in the buffer are copied at once; the ranges between them come from below.

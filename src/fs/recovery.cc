@@ -41,9 +41,13 @@ class BandRecovery {
     if (summary.live == 0 && (pointer > 0 || summary.appended > 0)) {
       return reset(band, conventional, pointer);
     }
-    if (pointer < summary.appended) return set_aside(band, "blocks of files are missing");
     data::BandCounters counters{summary.appended, summary.live, summary.append_records,
                                 summary.delete_records};
+    if (pointer < summary.appended) {
+      // What is left can be moved out.
+      if (counters.live <= counters.appended) bands_.restore(band, counters);
+      return set_aside(band, "blocks of files are missing");
+    }
     if (pointer > summary.appended) {
       TRY(record_lost(band, static_cast<std::uint32_t>(summary.appended),
                       static_cast<std::uint32_t>(pointer - summary.appended)));

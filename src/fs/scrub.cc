@@ -76,7 +76,15 @@ class Scrub {
     const std::uint64_t offset = (item.key.offset + block) * kBlockBytes;
     log::error("scrub: inode {}, byte {}: {}", item.key.owner, offset, describe(why));
     if (why == Errc::kDataChecksumBad) ++core_.counters.checksum_errors;
+    if (why == Errc::kDeviceRead) note_unreadable(item);
     step_.damaged.push_back({InodeNo{item.key.owner}, offset, why});
+  }
+
+  void note_unreadable(const meta::Item& item) {
+    ++core_.counters.read_errors;
+    if (const auto extent = decode_extent(item.value)) {
+      core_.bands.note_unreadable(extent->at.band);
+    }
   }
 
   const Core& core_;

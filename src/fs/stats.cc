@@ -10,6 +10,10 @@ std::string MountedVolume::stats_json() {
   const data::SpaceCounts space = bands_.space();
   const std::uint64_t user = counters_.user_blocks, collector = counters_.collector_blocks;
   nlohmann::ordered_json json;
+  json["state"] = shut_down_           ? "shut down"
+                  : store_->failed()   ? "read-only after an error"
+                  : options_.read_only ? "read-only"
+                                       : "writable";
   json["metadata"] = {{"transactions", meta.transactions},
                       {"log_bytes_written", meta.log_blocks_written * kBlockBytes},
                       {"nodes_written", meta.nodes_written},
@@ -45,6 +49,9 @@ std::string MountedVolume::stats_json() {
       {"bands_cleaned", counters_.bands_cleaned.load()},
       {"tails_cleaned", counters_.tails_cleaned.load()},
       {"checksum_errors", counters_.checksum_errors.load()},
+      {"read_errors", counters_.read_errors.load()},
+      {"write_back_errors", counters_.write_back_errors.load()},
+      {"bad_bands", bands_.bad_bands().size()},
       {"stalls", counters_.stalls.count()},
       {"stall_ns_p50", counters_.stalls.percentile_ns(0.5)},
       {"stall_ns_p99", counters_.stalls.percentile_ns(0.99)},

@@ -169,7 +169,12 @@ Result<> MountedVolume::report_errors(OpenFile* file) {
   return fail(file->inode->last_write_error.load());
 }
 
-Result<> MountedVolume::flush(OpenFile* file) { return report_errors(file); }
+// An error that is reported here is still to be reported by fsync: of several duplicates of a
+// descriptor one may be closed long before.
+Result<> MountedVolume::flush(OpenFile* file) {
+  const bool is_news = file->errors_seen.load() != file->inode->write_errors.load();
+  return is_news ? fail(file->inode->last_write_error.load()) : ok();
+}
 
 Result<> MountedVolume::fsync(InodeNo number, OpenFile* file, bool) {
   TRY(check_usable(false));

@@ -333,6 +333,7 @@ void WriteBack::finish(Member& member, Errc error) {
     core_.bands.release(before - inode.buffer->dirty_blocks());
     inode.last_write_error = error;
     ++inode.write_errors;
+    ++core_.counters.write_back_errors;
     log::error("inode {}: writing back failed: {}", inode.no.value, describe(error));
   }
   if (!inode.buffer->clean() || inode.record_dirty) {
