@@ -160,6 +160,7 @@ void MountedVolume::shut_down() {
 Result<> MountedVolume::check_usable(bool for_change) const {
   if (shut_down_.load(std::memory_order_relaxed)) return fail(Errc::kShutDown);
   if (for_change && options_.read_only) return fail(Errc::kReadOnly);
+  if (for_change && store_->failed()) return fail(Errc::kReadOnly);
   return ok();
 }
 

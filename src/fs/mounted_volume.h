@@ -112,6 +112,7 @@ class MountedVolume final : public Volume {
   void note_stall(std::chrono::nanoseconds start);
   bool make_space();
   void write_old(bool everything);
+  void tell_if_read_only();
   bool keep_house(bool asked);
   void run_writer();
   void run_housekeeper();
@@ -145,6 +146,7 @@ class MountedVolume final : public Volume {
   Pacer pacer_;
 
   std::atomic<bool> shut_down_{false};
+  std::atomic<bool> told_read_only_{false};
   std::atomic<std::int64_t> last_unlink_ns_{std::numeric_limits<std::int64_t>::min() / 2};
   Mutex wake_mu_;
   CondVar wake_writer_, wake_housekeeper_, pages_freed_, slowed_;

@@ -34,6 +34,7 @@ struct MountOptions {
   CleanChoice clean = CleanChoice::kAuto;
   bool gc_idle = true, gc_space = true;
   unsigned gc_low_percent = 30, gc_high_percent = 10;
+  std::function<void()> on_read_only;  // called once when nothing can be written any more
   bool background = true;  // own threads for writing back, committing and cleaning; without them
                            // work is done inside sync() and tick(), so that tests replay exactly
 };

@@ -126,6 +126,13 @@ void MountedVolume::write_old(bool everything) {
   ignore_error(write_back_.write_dirty(before), "each inode keeps its error");
 }
 
+// The metadata log has failed.
+void MountedVolume::tell_if_read_only() {
+  if (!store_->failed() || told_read_only_.exchange(true)) return;
+  log::error("the filesystem is read-only from now on: what could not be written is lost");
+  if (options_.on_read_only) options_.on_read_only();
+}
+
 void MountedVolume::run_writer() {
   auto last_commit = clock_.monotonic();
   for (;;) {
@@ -135,6 +142,7 @@ void MountedVolume::run_writer() {
       wake_writer_.wait_for(wake_mu_, kWriterPeriod);
       if (stopping_) return;
     }
+    tell_if_read_only();
     const bool pressed = pages_.used() > options_.dirty_bytes / kBlockBytes / 8;
     write_old(pressed);
     if (clock_.monotonic() - last_commit < options_.commit_interval) continue;
@@ -149,6 +157,8 @@ void MountedVolume::run_writer() {
 // to do at once.
 bool MountedVolume::keep_house(bool asked) {
   const gc::Urgency urgency = pacer_.urgency();
+  const auto tended = collector_.tend_failed_bands();
+  if (!tended) log::error("moving data out of failed bands: {}", describe(tended.error()));
   const bool now = asked || pacer_.is_quiet() || urgency != gc::Urgency::kNone;
   if (now) reaper_.run(core_);
   if (now && !bands_.empty_bands().empty()) {
@@ -175,6 +185,7 @@ void MountedVolume::run_housekeeper() {
 }
 
 void MountedVolume::tick() {
+  tell_if_read_only();
   write_old(false);
   keep_house(true);
 }

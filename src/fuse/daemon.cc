@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "fuse/confine.h"
 #include "fuse/control.h"
+#include "fuse/read_only.h"
 #include "fuse/session.h"
 
 namespace lazyfs::fuse {
@@ -144,8 +145,7 @@ int close_volume(const DaemonPlan& plan, std::shared_ptr<fs::Volume> volume) {
 }
 
 // The daemon's life. `on_ready` is called when the mount is usable.
-int live(const DaemonPlan& plan, const OpenVolume& open_volume,
-         const std::function<void()>& on_ready) {
+int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<void()>& on_ready) {
   set_up_log(plan);
   StartLock start_lock(plan.source);  // may wait; a signal still ends us
   block_signals();
@@ -153,6 +153,8 @@ int live(const DaemonPlan& plan, const OpenVolume& open_volume,
   drop_capabilities();  // before the first thread
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
+  ReadOnlyTurn read_only_turn(plan.mount_point);
+  plan.options.volume.on_read_only = [&] { read_only_turn.ask(); };
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());
   const MountPlace place{plan.source, plan.mount_point,
@@ -164,6 +166,7 @@ int live(const DaemonPlan& plan, const OpenVolume& open_volume,
   }
   start_lock.release();
   log::info("{} is mounted on {}", plan.source, plan.mount_point);
+  if (!plan.options.volume.read_only) read_only_turn.start();
   on_ready();
   confine();
   (*session)->serve();

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Random work by several processes, compared with a model: with small caches, with the kernel's
-# write-back cache, on a disk that is too small, and while bands are cleaned.
+# write-back cache, on a disk that is too small, and while bands are cleaned. After each round all is
+# there when the disk is mounted again, and once more after the daemon was killed behind a sync.
 #   stress.sh [OPERATIONS OF EACH PROCESS [PROCESSES]]     (1500, 4)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -27,6 +28,11 @@ round() {
     wait "$cleaner" || fail "lazyfsctl gc"
     rm "$WORK/enough"
   fi
+  lazyfsctl sync "$MNT"
+  kill_fs
+  fsck_fs
+  mount_fs "$options"
+  python3 "$HERE/stress.py" verify "$MNT" "$WORK/record" "$processes" || fail "$name, killed"
   remount_fs "$options"
   python3 "$HERE/stress.py" verify "$MNT" "$WORK/record" "$processes" || fail "$name, mounted again"
   unmount_fs

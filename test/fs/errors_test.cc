@@ -1,0 +1,285 @@
+// A device that fails: who hears of it, what goes on, what is moved to where it is safe, and when
+// the volume gives up.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "volume_fixture.h"
+
+namespace lazyfs::fs {
+namespace {
+
+using device::Call;
+using device::CallInfo;
+using device::Fault;
+using Perhaps = std::optional<Fault>;
+
+class ErrorsTest : public VolumeTest {
+ protected:
+  // A file of `blocks` blocks, each of a letter of its own, in the bands.
+  InodeNo stored_file(std::string_view name, std::uint64_t blocks) {
+    const InodeNo file = create(name);
+    for (std::uint64_t i = 0; i < blocks; ++i) write(file, i * kBlockBytes, block(i));
+    EXPECT_TRUE(volume_->sync());
+    return file;
+  }
+  static std::string block(std::uint64_t i) {
+    return std::string(kBlockBytes, static_cast<char>('a' + i % 26));
+  }
+  Result<> read_block(InodeNo file, std::uint64_t i) {
+    std::string text(kBlockBytes, '?');
+    const auto n = volume_->read(file, i * kBlockBytes, std::as_writable_bytes(std::span(text)));
+    if (!n) return fail(n.error());
+    EXPECT_EQ(text, block(i)) << "block " << i;
+    return ok();
+  }
+  // Where a block of a file lies on the device.
+  BandAddress place_of(InodeNo file, std::uint64_t i) {
+    BandAddress place;
+    faulty_.fail_when([&](const CallInfo& info) -> Perhaps {
+      if (info.call == Call::kRead) place = info.at;
+      return std::nullopt;
+    });
+    EXPECT_TRUE(read_block(file, i));
+    faulty_.mend();
+    return place;
+  }
+  void break_block(BandAddress bad) {
+    faulty_.fail_when([bad](const CallInfo& info) -> Perhaps {
+      const bool hit = info.call == Call::kRead && info.at.band == bad.band &&
+                       info.at.rba <= bad.rba && bad.rba < info.at.rba + info.blocks;
+      return hit ? Perhaps(Fault{Errc::kDeviceRead}) : std::nullopt;
+    });
+  }
+  // From now on nothing can be appended, but to the metadata log.
+  void break_data_appends() {
+    const auto store_bands = log_bands();
+    faulty_.fail_when([store_bands](const CallInfo& info) -> Perhaps {
+      const bool is_data = info.call == Call::kAppend && info.at.band.value > 1 &&
+                           !std::ranges::count(store_bands, info.at.band);
+      return is_data ? Perhaps(Fault{Errc::kDeviceWrite}) : std::nullopt;
+    });
+  }
+  std::vector<BandId> log_bands() const {
+    return meta::Store::open(*device_, {.background = false, .read_only = true})
+        .value()
+        ->log_bands();
+  }
+  nlohmann::json stats() const { return nlohmann::json::parse(volume_->stats_json()); }
+  std::uint64_t bad_bands() const { return stats()["data"]["bad_bands"]; }
+  OpenFile* open(InodeNo file) {
+    const auto opened = volume_->open(file);
+    EXPECT_TRUE(opened);
+    return opened.value_or(nullptr);
+  }
+};
+
+// ---- Writing back -------------------------------------------------------------------------------
+
+TEST_F(ErrorsTest, AFailedWriteBackReachesFsyncOfEachFileThatWasOpenOnce) {
+  const InodeNo file = create("f");
+  OpenFile* one = open(file);
+  OpenFile* other = open(file);
+  write(file, 0, block(0));
+  break_data_appends();
+  EXPECT_EQ(volume_->sync().error(), Errc::kDeviceWrite);
+  faulty_.mend();
+  OpenFile* later = open(file);
+  EXPECT_EQ(volume_->fsync(file, one, false).error(), Errc::kDeviceWrite);
+  EXPECT_TRUE(volume_->fsync(file, one, false));
+  EXPECT_EQ(volume_->fsync(file, other, false).error(), Errc::kDeviceWrite);
+  EXPECT_TRUE(volume_->fsync(file, other, false));
+  EXPECT_TRUE(volume_->fsync(file, later, false));
+  EXPECT_TRUE(volume_->fsync(file, nullptr, false));
+  for (OpenFile* opened : {one, other, later}) volume_->release(opened);
+  EXPECT_EQ(stats()["data"]["write_back_errors"], 1u);
+  lose_power();
+  EXPECT_EQ(read(lookup("f")), block(0));
+}
+
+TEST_F(ErrorsTest, OfSeveralFailuresEachFileHearsOnceAndOnlyOfItsOwn) {
+  const InodeNo file = create("f"), untouched = create("g");
+  OpenFile* one = open(file);
+  OpenFile* elsewhere = open(untouched);
+  write(file, 0, block(0));
+  break_data_appends();
+  EXPECT_FALSE(volume_->sync());
+  write(file, kBlockBytes, block(1));
+  EXPECT_FALSE(volume_->sync());
+  faulty_.mend();
+  EXPECT_FALSE(volume_->fsync(file, one, false));
+  EXPECT_TRUE(volume_->fsync(file, one, false));
+  EXPECT_TRUE(volume_->fsync(untouched, elsewhere, false));
+  volume_->release(one);
+  volume_->release(elsewhere);
+}
+
+TEST_F(ErrorsTest, AsLongAsDataCannotBeWrittenEveryFsyncFailsAndNothingIsForgotten) {
+  const InodeNo file = create("f");
+  OpenFile* one = open(file);
+  write(file, 0, block(0));
+  break_data_appends();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(volume_->fsync(file, one, false).error(), Errc::kDeviceWrite);
+    EXPECT_EQ(volume_->fsync(file, nullptr, false).error(), Errc::kDeviceWrite);
+    EXPECT_EQ(read(file), block(0));
+  }
+  faulty_.mend();
+  EXPECT_FALSE(volume_->fsync(file, one, false));  // of the failure behind its last fsync
+  EXPECT_TRUE(volume_->fsync(file, one, false));
+  volume_->release(one);
+  lose_power();
+  EXPECT_EQ(read(lookup("f")), block(0));
+}
+
+TEST_F(ErrorsTest, ClosingTellsOfAnErrorThatFsyncHasNotReported) {
+  const InodeNo file = create("f");
+  OpenFile* one = open(file);
+  write(file, 0, block(0));
+  break_data_appends();
+  EXPECT_FALSE(volume_->sync());
+  faulty_.mend();
+  EXPECT_EQ(volume_->flush(one).error(), Errc::kDeviceWrite);  // of a duplicate, perhaps
+  EXPECT_EQ(volume_->fsync(file, one, false).error(), Errc::kDeviceWrite);
+  EXPECT_TRUE(volume_->flush(one));
+  volume_->release(one);
+}
+
+// ---- Reading ------------------------------------------------------------------------------------
+
+TEST_F(ErrorsTest, ABlockThatCannotBeReadLeavesItsNeighboursReadable) {
+  const InodeNo file = stored_file("f", 300);
+  const BandAddress bad = place_of(file, 130);
+  break_block(bad);
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    const auto done = read_block(file, i);
+    if (i == 130) {
+      EXPECT_EQ(done.error(), Errc::kDeviceRead);
+    } else {
+      EXPECT_TRUE(done) << i;
+    }
+  }
+  EXPECT_EQ(stats()["data"]["read_errors"], 1u);
+  faulty_.mend();
+}
+
+TEST_F(ErrorsTest, WhatCanBeReadIsMovedOutOfABandThatCannotBeReadEverywhere) {
+  const InodeNo file = stored_file("f", 300);
+  const BandAddress bad = place_of(file, 130);
+  break_block(bad);
+  EXPECT_FALSE(read_block(file, 130));
+  volume_->tick();
+  EXPECT_EQ(bad_bands(), 1u);
+  // Now all of the band may fail.
+  faulty_.break_band(bad.band);
+  for (std::uint64_t i = 0; i < 300; ++i) EXPECT_EQ(read_block(file, i).has_value(), i != 130) << i;
+  // What is written over the block heals the file; the band holds nothing then.
+  write(file, 130 * kBlockBytes, block(130));
+  ASSERT_TRUE(volume_->sync());
+  EXPECT_TRUE(read_block(file, 130));
+  faulty_.mend();
+  volume_->tick();
+  EXPECT_EQ(bad_bands(), 0u);
+}
+
+TEST_F(ErrorsTest, AReadErrorThatPassesCostsNoBand) {
+  const InodeNo file = stored_file("f", 300);
+  faulty_.fail_nth(Call::kRead, 1, {Errc::kDeviceRead});
+  EXPECT_FALSE(read_block(file, 7));
+  volume_->tick();
+  EXPECT_EQ(bad_bands(), 0u);
+  for (std::uint64_t i = 0; i < 300; ++i) EXPECT_TRUE(read_block(file, i));
+}
+
+// ---- Bands --------------------------------------------------------------------------------------
+
+TEST_F(ErrorsTest, ABandThatFailsWhileItIsWrittenIsEmptiedAndTriedAgain) {
+  const InodeNo file = stored_file("f", 50);
+  const BandId band = place_of(file, 0).band;
+  faulty_.fail_when([band](const CallInfo& info) -> Perhaps {
+    const bool hit = info.call == Call::kAppend && info.at.band == band;
+    return hit ? Perhaps(Fault{Errc::kDeviceWrite, 1}) : std::nullopt;
+  });
+  const InodeNo other = stored_file("g", 50);  // goes to another band, and nobody hears of it
+  EXPECT_EQ(bad_bands(), 1u);
+  faulty_.mend();
+  volume_->tick();
+  EXPECT_EQ(bad_bands(), 0u);
+  EXPECT_NE(place_of(file, 0).band, band);
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    EXPECT_TRUE(read_block(file, i));
+    EXPECT_TRUE(read_block(other, i));
+  }
+  lose_power();
+  EXPECT_EQ(read(lookup("f")).size(), 50 * kBlockBytes);
+}
+
+TEST_F(ErrorsTest, ABandThatFailsAgainAndAgainIsGivenUp) {
+  const InodeNo file = stored_file("f", 1);
+  const BandId band = place_of(file, 0).band;
+  faulty_.fail_when([band](const CallInfo& info) -> Perhaps {
+    const bool hit = info.call == Call::kAppend && info.at.band == band;
+    return hit ? Perhaps(Fault{Errc::kDeviceWrite}) : std::nullopt;
+  });
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    stored_file("g" + std::to_string(i), 100);
+    volume_->tick();
+  }
+  EXPECT_EQ(bad_bands(), 1u);
+  EXPECT_EQ(stats()["data"]["write_back_errors"], 0u);
+  EXPECT_TRUE(read_block(file, 0));
+  const std::uint64_t tried = faulty_.faults();
+  EXPECT_EQ(tried, 3u);
+  faulty_.mend();
+  remount();  // it is tried again
+  EXPECT_EQ(bad_bands(), 0u);
+}
+
+// ---- The end ------------------------------------------------------------------------------------
+
+TEST_F(ErrorsTest, OnlyAMetadataLogThatCannotBeWrittenMakesTheVolumeReadOnly) {
+  ASSERT_TRUE(volume_->unmount());
+  int told = 0;
+  options_.on_read_only = [&] { ++told; };
+  mount();
+  const InodeNo file = stored_file("f", 3);
+  OpenFile* one = open(file);
+  write(file, 0, block(9));
+  faulty_.fail_nth(Call::kFlush, 1, {Errc::kDeviceFlush});
+  EXPECT_EQ(volume_->fsync(file, one, false).error(), Errc::kLogFailed);
+  volume_->tick();
+  volume_->tick();
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(stats()["state"], "read-only after an error");
+  EXPECT_EQ(volume_->fsync(file, one, false).error(), Errc::kLogFailed);
+  EXPECT_EQ(volume_->write(file, 0, bytes_of("x")).error(), Errc::kReadOnly);
+  EXPECT_EQ(volume_->unlink(kRootInode, "f").error(), Errc::kReadOnly);
+  EXPECT_EQ(volume_->make_directory(kRootInode, "d", 0755, {}).error(), Errc::kReadOnly);
+  EXPECT_TRUE(read_block(file, 1));
+  EXPECT_EQ(read(file, 0, kBlockBytes), block(9));
+  volume_->release(one);
+  EXPECT_FALSE(volume_->unmount());
+  volume_.reset();
+  mount();
+  EXPECT_EQ(stats()["state"], "writable");
+  EXPECT_EQ(read(lookup("f"), kBlockBytes, kBlockBytes), block(1));
+}
+
+TEST_F(ErrorsTest, AnAppendOfMetadataThatFailsIsNoticedByNobody) {
+  const InodeNo file = create("f");
+  const auto of_log = log_bands();
+  int failures = 0;
+  faulty_.fail_when([&](const CallInfo& info) -> Perhaps {
+    const bool hit = info.call == Call::kAppend && std::ranges::count(of_log, info.at.band) > 0;
+    if (!hit || ++failures > 1) return std::nullopt;
+    return Fault{Errc::kDeviceWrite, 1};
+  });
+  write(file, 0, block(3));
+  EXPECT_TRUE(volume_->fsync(file, nullptr, false));
+  EXPECT_GE(failures, 2);
+  EXPECT_EQ(stats()["state"], "writable");
+  lose_power();
+  EXPECT_EQ(read(lookup("f")), block(3));
+}
+
+}  // namespace
+}  // namespace lazyfs::fs

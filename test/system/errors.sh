@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Errors, on a mount: who hears of what could not be written, that a damaged block harms no other,
+# and how a filesystem shows that it has become read-only.
+#
+# The image lies on a small filesystem in memory: when that is full, the device fails to write.
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+start_test
+HOST=$WORK/host
+mkdir "$HOST"
+mount -t tmpfs -o size=96M,mode=755 lazyfs-errors "$HOST" || skip "no tmpfs"
+
+# image_on_host: an empty filesystem there, in DEVICE.
+image_on_host() {
+  IMAGE=$HOST/disk.img DEVICE=$HOST/disk.img
+  rm -f "$IMAGE"
+  mkfs.lazyfs -q "$DEVICE" 256M || fail "mkfs"
+}
+fill_host()  { dd if=/dev/zero of="$HOST/filler" bs=64K status=none 2>/dev/null || true; }
+empty_host() { rm "$HOST/filler"; }
+stat_of() {
+  lazyfsctl stats "$MNT" | awk -v name="$1" '$1 == name { $1 = ""; print substr($0, 2) }'
+}
+
+for options in commit=1,opens commit=1; do
+  say "data that cannot be written ($options)"
+  image_on_host
+  mount_fs "$options"
+  mkfifo "$WORK/step" "$WORK/done"
+  python3 "$HERE/errors.py" writers "$MNT" "${options#commit=1}" <"$WORK/step" >"$WORK/done" &
+  writers=$!
+  exec 8>"$WORK/step" 9<"$WORK/done"
+  read -r -u 9 _ || fail "the writers"  # they have made their files durable
+  fill_host
+  echo go >&8
+  read -r -u 9 _ || fail "the writers"  # they have written
+  wrote_in_vain() { (($(stat_of data.write_back_errors) > 0)); }
+  until_true "nobody noticed that nothing could be written" wrote_in_vain
+  echo go >&8
+  read -r -u 9 _ || fail "the writers, while nothing could be written"
+  empty_host
+  echo go >&8
+  wait "$writers" || fail "the writers, see above"
+  exec 8>&- 9<&-
+  rm "$WORK/step" "$WORK/done"
+  [[ $(stat_of state) == writable ]] || fail "the filesystem is $(stat_of state)"
+  unmount_fs
+  fsck_fs --data
+  mount_fs
+  python3 "$HERE/errors.py" written "$MNT" || fail "see above"
+  unmount_fs
+done
+
+say "a damaged block"
+image_on_host
+mount_fs
+python3 "$HERE/errors.py" make "$MNT/file" || fail "see above"
+unmount_fs
+python3 "$HERE/errors.py" damage "$IMAGE" || fail "see above"
+mount_fs
+python3 "$HERE/errors.py" read "$MNT/file" || fail "see above"
+[[ $(stat_of state) == writable ]] || fail "the filesystem is $(stat_of state)"
+lazyfsctl scrub "$MNT" >"$WORK/scrub" && fail "scrub found nothing"
+[[ $(grep -c byte "$WORK/scrub") == 1 ]] || fail "scrub: $(cat "$WORK/scrub")"
+unmount_fs
+
+say "metadata that cannot be written"
+image_on_host
+mount_fs commit=1,nosuid,nodev
+echo kept >"$MNT/kept"
+sync "$MNT/kept"
+exec 7>"$MNT/open"
+fill_host
+for ((i = 0; i < 100000; i++)); do : 2>/dev/null >"$MNT/$i" || break; done
+gave_up() { [[ $(stat_of state) == "read-only after an error" ]]; }
+until_true "the filesystem is not read-only" gave_up
+grep -q "read-only" "$LOG" || fail "the log does not tell"
+touch "$MNT/new" 2>"$WORK/touch" && fail "a file was made in a filesystem that is read-only"
+grep -q "Read-only file system" "$WORK/touch" || fail "touch: $(cat "$WORK/touch")"
+grep " $MNT " /proc/self/mounts | grep -q " rw," || fail "remounted under an open file"
+[[ $(cat "$MNT/kept") == kept ]] || fail "what was durable cannot be read"
+exec 7>&-
+shown() { grep " $MNT " /proc/self/mounts | grep -q " ro,nosuid,nodev"; }
+until_true "the mount is not shown as read-only: $(grep " $MNT " /proc/self/mounts)" shown
+python3 -c 'import os, sys
+sys.exit(not os.statvfs(sys.argv[1]).f_flag & os.ST_RDONLY)' "$MNT" || fail "statvfs does not tell"
+[[ $(cat "$MNT/kept") == kept ]] || fail "what was durable cannot be read"
+umount "$MNT" || fail "umount"
+wait "$DAEMON" && fail "the daemon says that all was well"
+DAEMON=''
+empty_host
+fsck_fs --data
+mount_fs
+[[ $(cat "$MNT/kept") == kept ]] || fail "what was durable has gone"
+touch "$MNT/new" || fail "mounted again it does not take changes"
+unmount_fs
+umount "$HOST"
