@@ -142,7 +142,8 @@ Result<> Collector::evacuate(BandId band, std::uint32_t from_rba) {
   return copies.empty() ? ok() : move(copies);
 }
 
-// What can be read of the extent, in runs; the rest stays where it is, and so does its band.
+// What can be read of the extent, if need be block by block; the rest stays where it is, and so
+// does its band.
 void Collector::read_copies(InodeNo inode, const MappedExtent& extent, std::vector<Copy>& copies) {
   const auto read = [&](const MappedExtent& run) -> Result<> {
     AlignedBuffer bytes(std::size_t{run.extent.blocks()} * kBlockBytes);
@@ -152,13 +153,18 @@ void Collector::read_copies(InodeNo inode, const MappedExtent& extent, std::vect
   };
   if (read(extent)) return;
   const BandId band = extent.extent.at.band;
+  std::uint32_t left = 0;
+  Result<> why = ok();
   for (std::uint32_t block = 0; block < extent.extent.blocks(); ++block) {
     const auto done = read(part_of(extent, block, 1));
     if (done) continue;
-    unmovable_.insert(band);
-    log::error("inode {} block {}: cannot be moved out of band {}: {}", inode.value,
-               extent.file_block + block, band.value, describe(done.error()));
+    ++left;
+    why = done;
   }
+  if (left == 0) return;
+  unmovable_.insert(band);
+  log::error("inode {}: {} blocks from {} on cannot be moved out of band {}: {}", inode.value, left,
+             extent.file_block, band.value, describe(why.error()));
 }
 
 // Appends the copies to the collector's bands and points the map to them.
