@@ -276,6 +276,7 @@ TEST_F(ErrorsTest, AnAppendOfMetadataThatFailsIsNoticedByNobody) {
   write(file, 0, block(3));
   EXPECT_TRUE(volume_->fsync(file, nullptr, false));
   EXPECT_GE(failures, 2);
+  faulty_.mend();
   EXPECT_EQ(stats()["state"], "writable");
   lose_power();
   EXPECT_EQ(read(lookup("f")), block(3));

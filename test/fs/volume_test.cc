@@ -3,6 +3,7 @@
 #include <cstring>
 #include <random>
 
+#include "fs/schema.h"
 #include "test/fs/volume_fixture.h"
 
 namespace lazyfs::fs {
@@ -268,6 +269,29 @@ TEST_F(VolumeTest, FilesAreRemovedFromAFullDiskOfTinyBands) {
     EXPECT_EQ(check(**store, *tiny, {}, [](const std::string& p) { ADD_FAILURE() << p; })->inodes,
               1u);
   }
+}
+
+TEST_F(VolumeTest, AFileWithAllTheNamesThatItCanHaveGetsNoMore) {
+  const InodeNo file = create("f");
+  const auto set_links = [&](std::uint32_t links) {
+    ASSERT_TRUE(volume_->unmount());
+    volume_.reset();
+    const auto store = meta::Store::open(*device_, {.background = false});
+    ASSERT_TRUE(store);
+    const meta::Key key = key_of(file, Kind::kInode);
+    InodeRecord record = decode_inode((*store)->get(key)->value()).value();
+    record.links = links;
+    meta::Batch batch;
+    batch.put(key, encode(record));
+    ASSERT_TRUE((*store)->apply(batch));
+    ASSERT_TRUE((*store)->close());
+    mount();
+  };
+  set_links(kMaxLinks);
+  EXPECT_EQ(volume_->link(lookup("f"), kRootInode, "g").error(), Errc::kTooManyLinks);
+  set_links(kMaxLinks - 1);
+  EXPECT_TRUE(volume_->link(lookup("f"), kRootInode, "g"));
+  set_links(2);
 }
 
 // Overwrites in a full disk keep the collector at work; every byte is compared with a model.
