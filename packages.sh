@@ -21,8 +21,7 @@ packages_of() {
     test) echo python3 rsync git sqlite3 fio attr acl xz-utils e2fsprogs util-linux procps \
                linux-source-6.1 ;;
     suites) new_cargo || echo cargo-web ;;
-    suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc \
-                      nfs-ganesha nfs-ganesha-vfs libnfs-utils ;;
+    suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 ;;
     *) echo "packages.sh: $1: no such group (build, test, suites, suites-long, hadoop, bench)" >&2

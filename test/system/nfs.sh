@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A mount exported by an NFS server: NFS-Ganesha, which runs as a program and finds every file by
 # the handle that the kernel gives for it, as the kernel's own server does. Handles hold while
-# caches are dropped, the server begins anew, and the filesystem is mounted again.
+# caches are dropped, the server begins anew, and the filesystem is mounted again. Debian's packages
+# are nfs-ganesha-vfs and libnfs-utils; nobody installs them for this, for they start a server.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 for program in ganesha.nfsd nfs-ls nfs-cat nfs-cp; do
