@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "device/memory.h"
-#include "fs/check.h"
 #include "fs/format.h"
 #include "fs/mounted_volume.h"
 #include "fs/schema.h"
+#include "sound.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -67,10 +67,7 @@ class ReaperTest : public testing::Test {
   void TearDown() override {
     EXPECT_TRUE(volume_->unmount());
     volume_.reset();
-    const auto store = meta::Store::open(*device_, {.background = false});
-    ASSERT_TRUE(store);
-    const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
-    EXPECT_TRUE(check(**store, *device_, {.data = true}, print));
+    expect_sound(*device_);
   }
   // A file of `pieces` extents.
   InodeNo make(std::string_view name, std::uint64_t pieces) {

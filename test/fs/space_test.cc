@@ -7,10 +7,9 @@
 
 #include "base/endian.h"
 #include "device/memory.h"
-#include "fs/check.h"
 #include "fs/format.h"
 #include "fs/volume.h"
-#include "meta/store.h"
+#include "sound.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -44,12 +43,7 @@ class SpaceTest : public testing::TestWithParam<Setting> {
   void remount() {
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
-    {
-      const auto store = meta::Store::open(*device_, {.background = false});
-      ASSERT_TRUE(store) << describe(store.error());
-      const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
-      EXPECT_TRUE(check(**store, *device_, {.data = true}, print));
-    }
+    expect_sound(*device_);
     mount();
   }
   InodeNo create(std::string_view name) {

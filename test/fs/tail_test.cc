@@ -9,10 +9,9 @@
 
 #include "device/faulty.h"
 #include "device/memory.h"
-#include "fs/check.h"
 #include "fs/format.h"
 #include "fs/volume.h"
-#include "meta/store.h"
+#include "sound.h"
 #include "test/support/seed.h"
 
 namespace lazyfs::fs {
@@ -29,7 +28,7 @@ class TailTest : public testing::Test {
     if (!volume_) return;
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
-    expect_sound();
+    expect_sound(*device_);
   }
   void mount() {
     faulty_ = std::make_unique<device::FaultyDevice>(*device_);
@@ -40,14 +39,8 @@ class TailTest : public testing::Test {
   void lose_power() {
     volume_->shut_down();
     volume_.reset();
-    expect_sound();
+    expect_sound(*device_);
     mount();
-  }
-  void expect_sound() {
-    const auto store = meta::Store::open(*device_, {.background = false});
-    ASSERT_TRUE(store) << describe(store.error());
-    const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
-    EXPECT_TRUE(check(**store, *device_, {.data = true}, print));
   }
   InodeNo create(const std::string& name, std::uint64_t blocks, char letter) {
     auto made = volume_->create(kRootInode, name, 0644, {});

@@ -9,10 +9,9 @@
 
 #include "device/faulty.h"
 #include "device/memory.h"
-#include "fs/check.h"
 #include "fs/format.h"
 #include "fs/volume.h"
-#include "meta/store.h"
+#include "sound.h"
 
 namespace lazyfs::fs {
 
@@ -30,7 +29,7 @@ class VolumeTest : public testing::Test {
     if (volume_) {
       EXPECT_TRUE(volume_->unmount());
       volume_.reset();
-      expect_sound();
+      expect_sound(*device_);
     }
   }
   void mount() {
@@ -41,20 +40,14 @@ class VolumeTest : public testing::Test {
   void remount() {
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
-    expect_sound();
+    expect_sound(*device_);
     mount();
   }
   void lose_power() {
     volume_->shut_down();
     volume_.reset();
-    expect_sound();
+    expect_sound(*device_);
     mount();
-  }
-  void expect_sound() {
-    const auto store = meta::Store::open(*device_, {.background = false});
-    ASSERT_TRUE(store) << describe(store.error());
-    const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
-    EXPECT_TRUE(check(**store, *device_, {.data = true}, print));
   }
   InodeNo create(std::string_view name, InodeNo parent = kRootInode) {
     auto made = volume_->create(parent, name, 0644, {});

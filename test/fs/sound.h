@@ -1,0 +1,21 @@
+// What must hold whenever a filesystem is not mounted: its check finds nothing, data included.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "device/device.h"
+#include "fs/check.h"
+#include "meta/store.h"
+
+namespace lazyfs::fs {
+
+inline void expect_sound(device::Device& device) {
+  const auto store = meta::Store::open(device, {.background = false});
+  ASSERT_TRUE(store) << describe(store.error());
+  const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
+  EXPECT_TRUE(check(**store, device, {.data = true}, print));
+}
+
+}  // namespace lazyfs::fs
