@@ -300,6 +300,8 @@ MapSnapshot Log::snapshot() const {
   {
     MutexLock lock(mu_);
     snapshot.chain.assign(chain_.begin(), chain_.end());
+    std::erase_if(snapshot.chain, [&](const ChainBand& band)
+                                      REQUIRES(mu_) { return void_slots_.contains(band.slot); });
     snapshot.nodes.reserve(jmap_.size());
     parts = parts_.size();
   }
@@ -405,7 +407,9 @@ std::vector<BandId> Log::bands() const {
 
 std::vector<std::uint32_t> Log::band_sizes() const {
   std::vector<std::uint32_t> sizes;
-  for (const BandId band : bands()) sizes.push_back(blocks_of(band));
+  for (const BandId band : bands()) {
+    if (!has_failed(band)) sizes.push_back(blocks_of(band));
+  }
   return sizes;
 }
 

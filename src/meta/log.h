@@ -173,7 +173,7 @@ class Log {
   Figures figures() const EXCLUDES(mu_);
   std::uint64_t available() const EXCLUDES(mu_);
   std::vector<BandId> bands() const EXCLUDES(mu_);
-  std::vector<std::uint32_t> band_sizes() const EXCLUDES(mu_);
+  std::vector<std::uint32_t> band_sizes() const EXCLUDES(mu_);  // of those that can be written
 
  private:
   std::uint32_t blocks_of(BandId band) const { return device_.geometry().blocks_of(band); }
@@ -235,6 +235,7 @@ class Log {
   std::vector<BandId> free_ GUARDED_BY(mu_);
   std::vector<BandId> retired_ GUARDED_BY(mu_);  // could not be reset; not used in this session
   std::set<BandId> failed_ GUARDED_BY(mu_);  // while they were written; not reset in this session
+  std::set<std::uint64_t> void_slots_ GUARDED_BY(mu_);  // of those that failed at their first part
   std::size_t unbegun_ GUARDED_BY(mu_) = 0;  // bands of the chain behind the head: see L1
   std::uint32_t head_rba_ GUARDED_BY(mu_) = 0;
   std::uint64_t next_slot_ GUARDED_BY(mu_) = 0;

@@ -46,6 +46,10 @@ void Log::close_failed(BandId band, Errc why) {
   const auto at = std::ranges::find(chain_, band, &ChainBand::band);
   if (at == chain_.end()) return;
   make_head_locked(static_cast<std::size_t>(at - chain_.begin()), blocks_of(band));
+  const bool is_void = std::ranges::none_of(parts_, [&](const Part& part) {
+    return part.address.slot == at->slot && part.address.rba > 1;
+  });
+  if (is_void) void_slots_.insert(at->slot);
   // Parts of the plan in bands behind it are void: another part of this transaction will begin
   // where they do. Their nodes stay with them until they get their new places.
   for (auto part = parts_.rbegin(); part != parts_.rend() && part->address.slot > at->slot;

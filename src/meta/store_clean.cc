@@ -173,7 +173,8 @@ void StoreImpl::adapt_size() {
     live = cache_.nodes();
     limits = limits_;
   }
-  if (limits.should_grow(live)) {
+  const bool lacks_bands = log_.band_sizes().size() < superblock().min_log_bands;  // some failed
+  if (limits.should_grow(live) || lacks_bands) {
     ignore_error(grow(), "ordinary work is refused when the log is full, not before");
     return;
   }

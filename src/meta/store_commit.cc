@@ -199,6 +199,7 @@ Result<> StoreImpl::write_cold(std::vector<LogImage>& images, Additions& additio
     auto anew = log_.plan(plan.seq, images.size() + additions.pieces(), notes);
     if (!anew) return written;
     plan = std::move(*anew);
+    note_failed_bands();
     return ok();
   }
   Seq seq;
@@ -262,8 +263,15 @@ Result<> StoreImpl::write_somewhere(const LogPlan& plan, std::span<const LogImag
       break;
     }
     written = log_.write(*anew, images, notes, next_node);
+    note_failed_bands();
   }
   return written;
+}
+
+// There is less room than before, until another band takes the place of one that failed.
+void StoreImpl::note_failed_bands() {
+  update_limits();
+  if (options_.background) wake_background();
 }
 
 // Ascending. Nobody changes the flight meanwhile.

@@ -85,6 +85,7 @@ class StoreImpl final : public Store {
   Result<std::optional<LogPlan>> seal(Additions& additions);
   void add_moved(Additions& additions, std::uint64_t damaged) REQUIRES(tree_mu_);
   Result<> write_cold(std::vector<LogImage>& images, Additions& additions, LogPlan& plan);
+  void note_failed_bands();
   Result<> write_somewhere(const LogPlan& plan, std::span<const LogImage> images,
                            std::span<const DescriptorEntry> notes, NodeNo next_node);
   Result<> write_sealed(const LogPlan& plan, std::vector<LogImage> images, Additions& additions);
