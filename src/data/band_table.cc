@@ -338,7 +338,7 @@ void BandTable::finish_reset(BandId id, bool good) {
     band.birth_sum = 0;
     band.counters = BandCounters{};
     band.state = good ? BandState::kFree : BandState::kBad;
-    if (!good) band.strikes = kMaxStrikes;
+    if (!good) ++band.strikes;
   });
 }
 

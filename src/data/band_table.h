@@ -221,7 +221,7 @@ class BandTable {
     Stream stream = Stream::kSmall;
     bool leased = false;
     bool is_conventional = false;
-    std::uint8_t strikes = 0;  // appends that failed in this mount, or kMaxStrikes
+    std::uint8_t strikes = 0;  // appends and resets that failed in this mount, or kMaxStrikes
     std::uint32_t blocks = 0;
     std::uint32_t pins = 0;
     std::uint64_t last_append = 0;

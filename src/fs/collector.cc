@@ -287,6 +287,8 @@ bool Collector::make_room() {
   const auto reset = reset_locked();
   if (!reset) return false;
   if (*reset > 0) return true;
+  const auto revived = begin_second_lives();
+  if (revived && *revived > 0) return true;
   const auto cleaned = clean_locked(true);
   return cleaned && *cleaned;
 }

@@ -60,7 +60,7 @@ class Collector {
       REQUIRES(work_mu_);
   void set_aside_if_unreadable(BandId band) REQUIRES(work_mu_);
   Result<> move_out_of_failed_bands() REQUIRES(work_mu_);
-  Result<> begin_second_lives() REQUIRES(work_mu_);
+  Result<std::size_t> begin_second_lives() REQUIRES(work_mu_);
   Result<> reset_band(BandId band) REQUIRES(work_mu_);
   // The end of a band, from its last hole on; all of whole append records.
   struct Tail {

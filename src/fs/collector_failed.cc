@@ -16,20 +16,21 @@ void Collector::set_aside_if_unreadable(BandId band) {
   core_.bands.set_bad(band, false);
 }
 
-// Bands that failed while they were written, and are empty by now.
-Result<> Collector::begin_second_lives() {
+// Bands that failed while they were written, and are empty by now. Returns how many are free again.
+Result<std::size_t> Collector::begin_second_lives() {
   std::vector<BandId> empty;
   for (const data::BandView& band : core_.bands.bad_bands()) {
     if (band.counters.live == 0 && !band.is_given_up) empty.push_back(band.band);
   }
-  if (empty.empty()) return ok();
+  if (empty.empty()) return 0;
   TRY(core_.store.commit());  // rule 2
+  std::size_t count = 0;
   for (const BandId band : empty) {
-    if (!core_.bands.begin_second_life(band)) continue;
-    if (reset_band(band))
-      log::info("band {}: reset after it failed, to be tried again", band.value);
+    if (!core_.bands.begin_second_life(band) || !reset_band(band)) continue;
+    log::info("band {}: reset after it failed, to be tried again", band.value);
+    ++count;
   }
-  return ok();
+  return count;
 }
 
 Result<> Collector::move_out_of_failed_bands() {
@@ -45,16 +46,20 @@ Result<> Collector::move_out_of_failed_bands() {
               band.counters.live);
     TRY(evacuate(band.band));
   }
-  return begin_second_lives();
+  return ok();
 }
 
+// Those that are empty first: what is moved needs room.
 Result<> Collector::tend_failed_bands() {
-  constexpr auto kPauseAfterFailure = std::chrono::seconds(5);
+  constexpr auto kPauseAfterFailure = std::chrono::seconds(1);
   MutexLock lock(work_mu_);
   if (core_.store.failed() || core_.clock.monotonic() < tend_again_) return ok();
-  const auto done = move_out_of_failed_bands();
-  if (!done) tend_again_ = core_.clock.monotonic() + kPauseAfterFailure;
-  return done;
+  TRY(begin_second_lives());
+  const auto moved = move_out_of_failed_bands();
+  if (!moved) tend_again_ = core_.clock.monotonic() + kPauseAfterFailure;
+  TRY(moved);
+  TRY(begin_second_lives());
+  return ok();
 }
 
 }  // namespace lazyfs::fs

@@ -1,8 +1,13 @@
 // A device that fails: who hears of it, what goes on, what is moved to where it is safe, and when
 // the volume gives up.
 #include <algorithm>
+#include <atomic>
+#include <iostream>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
 
+#include "test/support/seed.h"
 #include "volume_fixture.h"
 
 namespace lazyfs::fs {
@@ -280,6 +285,83 @@ TEST_F(ErrorsTest, AnAppendOfMetadataThatFailsIsNoticedByNobody) {
   EXPECT_EQ(stats()["state"], "writable");
   lose_power();
   EXPECT_EQ(read(lookup("f")), block(3));
+}
+
+// ---- All at once --------------------------------------------------------------------------------
+
+// Threads that write, read and sync, with the volume's own threads behind them, while now and then
+// a call fails. An operation that fails has not happened; in the end everything is there.
+TEST_F(ErrorsTest, WritersGoOnWhileTheDeviceFailsNowAndThen) {
+  constexpr std::uint64_t kFiles = 3, kBlocks = 200, kSteps = 500;
+  ASSERT_TRUE(volume_->unmount());
+  options_.background = true;
+  options_.commit_interval = std::chrono::milliseconds(10);
+  mount();
+  SCOPED_TRACE(seed_trace());
+  const std::uint64_t seed = test_seed();
+  std::mt19937_64 lots(seed);  // the predicate's, which runs under the device's lock
+  const auto of_log = log_bands();
+  int of_log_left = 3, appends_left = 40, reads_left = 20;
+  faulty_.fail_when([&](const CallInfo& info) -> Perhaps {
+    const bool is_log = info.at.band.value < 2 || std::ranges::count(of_log, info.at.band) > 0;
+    int& left = info.call == Call::kRead ? reads_left : is_log ? of_log_left : appends_left;
+    const bool can_fail = info.call == Call::kRead || info.call == Call::kAppend;
+    if (!can_fail || left == 0 || lots() % 20 != 0) return std::nullopt;
+    --left;
+    return info.call == Call::kRead ? Fault{Errc::kDeviceRead}
+                                    : Fault{Errc::kDeviceWrite, lots() % 3};
+  });
+  std::vector<std::vector<char>> models(kFiles, std::vector<char>(kBlocks, 'a'));
+  std::vector<InodeNo> files;
+  for (std::uint64_t i = 0; i < kFiles; ++i) {
+    files.push_back(create("f" + std::to_string(i)));
+    ASSERT_TRUE(volume_->write(files[i], 0, bytes_of(std::string(kBlocks * kBlockBytes, 'a'))));
+  }
+  std::atomic<std::uint64_t> wrong{0}, failed{0};
+  const auto work = [&](std::uint64_t i) {
+    std::mt19937_64 random(seed + i + 1);
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      const std::uint64_t block = random() % kBlocks;
+      const std::uint64_t count = std::min(1 + random() % 8, kBlocks - block);
+      const char letter = static_cast<char>('a' + random() % 26);
+      const std::string text(count * kBlockBytes, letter);
+      if (volume_->write(files[i], block * kBlockBytes, bytes_of(text))) {
+        std::fill_n(models[i].begin() + static_cast<std::ptrdiff_t>(block), count, letter);
+      } else {
+        ++failed;
+      }
+      if (random() % 8 == 0) failed += !volume_->fsync(files[i], nullptr, false);
+      std::string got(kBlockBytes, '?');
+      const std::uint64_t other = random() % kBlocks;
+      const auto n =
+          volume_->read(files[i], other * kBlockBytes, std::as_writable_bytes(std::span(got)));
+      failed += !n;
+      wrong += n && got != std::string(kBlockBytes, models[i][other]);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t i = 0; i < kFiles; ++i) threads.emplace_back(work, i);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(faulty_.faults(), 15u);
+  std::cout << faulty_.faults() << " faults, " << failed << " operations failed of them\n";
+  faulty_.mend();
+  EXPECT_TRUE(volume_->sync());
+  EXPECT_EQ(stats()["state"], "writable");
+  const auto compare = [&] {
+    for (std::uint64_t i = 0; i < kFiles; ++i) {
+      const std::string got = read(lookup("f" + std::to_string(i)));
+      for (std::uint64_t b = 0; b < kBlocks; ++b) {
+        EXPECT_TRUE(got.substr(b * kBlockBytes, kBlockBytes) ==
+                    std::string(kBlockBytes, models[i][b]))
+            << "file " << i << " block " << b;
+      }
+    }
+  };
+  compare();
+  faulty_.restore_power();  // a device that starts anew knows nothing of bands that failed
+  lose_power();
+  compare();
 }
 
 }  // namespace
