@@ -149,14 +149,20 @@ int main(int argc, char** argv) {
   CLI::App app("The metadata log when it is small, and when it is full.");
   app.add_option("image", image, "made anew, taken away at the end")->required();
   app.add_option("--scale", scale, "of the load and the log")->capture_default_str();
+  std::vector<double> live_shares{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8};
+  std::vector<std::uint64_t> log_mib{16, 64, 256, 1024};
+  app.add_option("--live", live_shares, "live shares of a log that is cleaned; 0: none");
+  app.add_option("--size", log_mib, "MiB of the logs that files are made in; 0: none");
   CLI11_PARSE(app, argc, argv);
+  std::erase(live_shares, 0.0);
+  std::erase(log_mib, 0u);
   Json result;
-  for (const double live : {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8}) {
+  for (const double live : live_shares) {
     for (const double hot : {0.0, 0.9}) {
       result["cleaning"].push_back(run_cleaning(live, hot, scale));
     }
   }
-  for (const std::uint64_t mib : {16, 64, 256, 1024}) {
+  for (const std::uint64_t mib : log_mib) {
     result["size"].push_back(run_size(image, mib, scale));
   }
   std::printf("%s\n", result.dump(1).c_str());
