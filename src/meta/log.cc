@@ -17,6 +17,7 @@ Log::Log(device::Device& device, Identity identity, const RecoveredLog& found)
     : device_(device),
       identity_(identity),
       live_in_(device.geometry().band_count()),
+      written_at_(device.geometry().band_count()),
       chain_(found.chain.begin(), found.chain.end()),
       retired_(found.spare),
       head_rba_(found.head_rba),
@@ -159,19 +160,21 @@ const Part* Log::part_at_locked(BandAddress address) const {
   return next == parts_.begin() ? nullptr : &*std::prev(next);
 }
 
-std::uint64_t Log::available_locked() const {
-  std::uint64_t blocks = 0;
-  if (const ChainBand* head = head_locked()) blocks = blocks_of(head->band) - head_rba_;
-  for (std::size_t i = chain_.size() - unbegun_; i < chain_.size(); ++i) {
-    blocks += blocks_of(chain_[i].band) - 1;
+LogSpace Log::space_locked() const {
+  LogSpace space{.available = 0, .cold_room = cold_room_ ? cold_room_->blocks : 0};
+  if (const ChainBand* head = head_locked()) {
+    space.available = blocks_of(head->band) - head_rba_;
   }
-  for (const BandId band : free_) blocks += blocks_of(band) - 1;
-  return blocks;
+  for (std::size_t i = chain_.size() - unbegun_; i < chain_.size(); ++i) {
+    space.available += blocks_of(chain_[i].band) - 1;
+  }
+  for (const BandId band : free_) space.available += blocks_of(band) - 1;
+  return space;
 }
 
-std::uint64_t Log::available() const {
+LogSpace Log::space() const {
   MutexLock lock(mu_);
-  return available_locked();
+  return space_locked();
 }
 
 std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t notes) {
@@ -366,7 +369,7 @@ Log::Figures Log::figures() const {
   MutexLock lock(mu_);
   Figures figures{.live = jmap_.size(),
                   .jmap_bytes = jmap_.bytes(),
-                  .available = available_locked(),
+                  .space = space_locked(),
                   .bands = chain_.size() + cold_.size() + free_.size() + retired_.size(),
                   .free_bands = free_.size(),
                   .parts = parts_.size(),

@@ -161,8 +161,8 @@ class Log {
   std::optional<BandId> remove_free_band() EXCLUDES(mu_);
 
   struct Figures {
-    std::uint64_t live = 0, jmap_bytes = 0,
-                  available = 0;  // available: blocks, free bands included
+    std::uint64_t live = 0, jmap_bytes = 0;
+    LogSpace space;
     std::uint64_t total_blocks = 0, bands = 0, free_bands = 0, parts = 0;
     std::uint64_t cold_bands = 0, cold_live = 0;
     std::uint64_t blocks_written = 0;
@@ -171,13 +171,14 @@ class Log {
     std::uint64_t recovered_parts = 0;  // whose descriptors were read when the log was opened
   };
   Figures figures() const EXCLUDES(mu_);
-  std::uint64_t available() const EXCLUDES(mu_);
+  LogSpace space() const EXCLUDES(mu_);
+  std::uint64_t available() const EXCLUDES(mu_) { return space().available; }
   std::vector<BandId> bands() const EXCLUDES(mu_);
   std::vector<std::uint32_t> band_sizes() const EXCLUDES(mu_);  // of those that can be written
 
  private:
   std::uint32_t blocks_of(BandId band) const { return device_.geometry().blocks_of(band); }
-  std::uint64_t available_locked() const REQUIRES(mu_);
+  LogSpace space_locked() const REQUIRES(mu_);
   void restore_locked(const MapSnapshot& snapshot) REQUIRES(mu_);
   void restore_locked(std::span<const RecoveredPart> transaction) REQUIRES(mu_);
   void restore_locked(const RecoveredPart& from) REQUIRES(mu_);
@@ -229,7 +230,9 @@ class Log {
   Jmap jmap_ GUARDED_BY(mu_);
   std::map<LogPlace, std::vector<LogPlace>> listings_ GUARDED_BY(mu_);  // what is listed where
   std::vector<std::uint32_t> live_in_ GUARDED_BY(mu_);                  // by band
-  std::optional<ColdRoom> cold_room_ GUARDED_BY(mu_);  // what the cleaner fills, and its rest
+  std::uint64_t assigned_ GUARDED_BY(mu_) = 0;                          // images, in this life
+  std::vector<std::uint64_t> written_at_ GUARDED_BY(mu_);  // by band: assigned_ at its last image
+  std::optional<ColdRoom> cold_room_ GUARDED_BY(mu_);      // what the cleaner fills, and its rest
   bool is_sound_ GUARDED_BY(mu_) = true;
   std::deque<ChainBand> chain_ GUARDED_BY(mu_);
   std::vector<BandId> free_ GUARDED_BY(mu_);

@@ -30,6 +30,7 @@ void Log::assign_locked(NodeNo node, BandAddress address, Part& part) {
   const auto before = jmap_.assign(node, address, part);
   if (before) --live_in_[before->band.value];
   ++live_in_[address.band.value];  // L6
+  written_at_[address.band.value] = ++assigned_;
 }
 
 void Log::erase_locked(NodeNo node) {
@@ -192,6 +193,7 @@ void Log::restore_cold_locked() {
     band = band->second.parts.empty() ? cold_.erase(band) : std::next(band);
   }
   for (auto& [slot, band] : cold_) {
+    written_at_[band.band.value] = 0;                   // older than all that is hot
     is_sound_ &= std::erase(retired_, band.band) == 1;  // L2
     for (auto& [rba, cold] : band.parts) {
       const bool is_known = std::ranges::binary_search(
@@ -245,7 +247,7 @@ std::optional<ColdRoom> Log::plan_cold(std::size_t wanted, std::uint64_t keep) {
     if (free_.empty()) return std::nullopt;
     const BandId band = free_.front();
     const std::uint32_t room = blocks_of(band) - 1;
-    if (available_locked() < keep + room) return std::nullopt;
+    if (space_locked().available < keep + room) return std::nullopt;
     free_.erase(free_.begin());
     cold_room_ = ColdRoom{band, next_slot_++, 1, room, true};
     cold_.try_emplace(cold_room_->slot, band);
@@ -299,15 +301,17 @@ void Log::release_cold() {
 
 std::optional<CleanChoice> Log::choose_victim(bool may_adopt) const {
   MutexLock lock(mu_);
+  const auto age = [&](BandId band) { return assigned_ - written_at_[band.value]; };
   std::vector<BandLive> bands;
   for (std::size_t i = 0; i + 1 < chain_.size(); ++i) {
     const BandId band = chain_[i].band;
-    bands.push_back({chain_[i].slot, live_in_[band.value], blocks_of(band) - 1, false});
+    bands.push_back({chain_[i].slot, live_in_[band.value], blocks_of(band) - 1, age(band), false});
   }
   for (const auto& [slot, band] : cold_) {
     const bool is_filled = !cold_room_ || cold_room_->slot != slot || cold_room_->blocks == 0;
     if (!is_filled) continue;
-    bands.push_back({slot, live_in_[band.band.value], blocks_of(band.band) - 1, true});
+    bands.push_back(
+        {slot, live_in_[band.band.value], blocks_of(band.band) - 1, age(band.band), true});
   }
   return meta::choose_victim(bands, may_adopt);
 }

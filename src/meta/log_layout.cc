@@ -78,7 +78,7 @@ std::uint64_t LogLimits::achievable(std::uint64_t live) const {
 std::uint64_t LogLimits::low_water(std::uint64_t live) const {
   const std::uint64_t needed = reserve + transaction + snapshot_reserve(live);
   const std::uint64_t reach = achievable(live);
-  return needed + (reach > needed ? std::min(band, (reach - needed) / 2) : 0);
+  return needed + (reach > needed ? std::min(band / 4, (reach - needed) / 8) : 0);
 }
 
 std::uint64_t LogLimits::snapshot_reserve(std::uint64_t live) const {
@@ -103,7 +103,8 @@ LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transact
   limits.transaction = std::min(limits.smallest_band * 2 / 3, transaction_blocks);
   limits.transaction = std::max(limits.transaction, one_change);
   limits.clean_batch = std::min(limits.band, kMaxCleanBatch);
-  limits.reserve = limits.band - 1 + batch_overhead(limits.band - 1, limits.clean_batch) + 2;
+  limits.frames = batch_overhead(limits.band - 1, limits.clean_batch) + 2;
+  limits.reserve = limits.band - 1 + limits.frames;
   // The most live nodes for which a wholly cleaned log has room for a transaction and the reserve.
   std::uint64_t low = 0, high = limits.capacity;
   while (low < high) {

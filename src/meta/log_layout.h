@@ -25,6 +25,12 @@ struct Room {
   std::uint32_t blocks = 0;  // usable
 };
 
+// What is left to write to, in blocks.
+struct LogSpace {
+  std::uint64_t available = 0;  // for transactions: the rest of the head band, and free bands
+  std::uint64_t cold_room = 0;  // in the cold band that the cleaner fills
+};
+
 struct PartPlan {
   Room room;                      // rba and blocks are the part's own
   std::uint32_t descriptors = 0;  // and as many copies
@@ -45,7 +51,9 @@ struct LogLimits {
   std::uint64_t smallest_band = 0;
   std::uint64_t transaction = 0;  // most that a transaction of ordinary work may take
   std::uint64_t clean_batch = 0;  // nodes that the cleaner moves in one transaction
-  std::uint64_t reserve = 0;      // what cleaning one band may take; ordinary work leaves it alone
+  std::uint64_t reserve = 0;      // what cleaning one band may take; ordinary work leaves it alone,
+                                  // here or in the cold band that is being filled, but for ...
+  std::uint64_t frames = 0;       // ... this much of it, which only transactions have room for
   std::uint64_t live_max = 0;     // nodes that may exist, so that cleaning always makes room
   std::uint64_t live_ordinary = 0;  // ... for work that does not free space
   bool has_cold = false;            // large enough to keep cold nodes apart
@@ -54,8 +62,16 @@ struct LogLimits {
   std::uint64_t cost(std::uint64_t images, std::uint64_t notes) const;
   // Blocks that cleaning the whole log leaves available when `live` nodes exist.
   std::uint64_t achievable(std::uint64_t live) const;
-  // Below this many available blocks the cleaner works.
+  // Whether a transaction of this cost leaves the reserve alone.
+  bool admits(std::uint64_t cost, const LogSpace& space) const {
+    return cost + frames <= space.available && cost + reserve <= space.available + space.cold_room;
+  }
+  // Below this many blocks, the cold room counted in, the cleaner works.
   std::uint64_t low_water(std::uint64_t live) const;
+  bool is_low(std::uint64_t live, const LogSpace& space) const {
+    return space.available + space.cold_room < low_water(live) ||
+           space.available < frames + transaction + snapshot_reserve(live);
+  }
   // What a snapshot of the map may take, images only; 0 in a log so small that none is needed.
   std::uint64_t snapshot_reserve(std::uint64_t live) const;
   // Blocks of log behind the newest snapshot at which the next one is due, when it takes `pieces`

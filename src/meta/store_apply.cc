@@ -54,7 +54,7 @@ StoreImpl::Verdict StoreImpl::admit(const Estimate& estimate, Reserve reserve) c
   if (cost > limits_.transaction) {
     return running.empty() ? Verdict::kTooLarge : Verdict::kCommitFirst;
   }
-  if (cost + limits_.reserve > log_.available()) return Verdict::kCleanFirst;
+  if (!limits_.admits(cost, log_.space())) return Verdict::kCleanFirst;
   return dirty > crowd_nodes_ && !running.empty() ? Verdict::kCommitFirst : Verdict::kAdmit;
 }
 

@@ -16,7 +16,7 @@ constexpr std::size_t kNotesAtOnce = 64 * 247;  // that are listed anew in one t
 bool StoreImpl::cleaning_is_due() const {
   if (could_shrink()) return true;
   ReaderLock lock(tree_mu_);
-  return log_.available() < limits_.low_water(cache_.nodes());
+  return limits_.is_low(cache_.nodes(), log_.space());
 }
 
 // Whether the log is so empty that it could give a band back, were its bands cleaned.
@@ -52,8 +52,8 @@ StoreImpl::Additions StoreImpl::gather() {
     batch = limits_.clean_batch;
     const Changes& running = cache_.running();
     const std::uint64_t notes = running.freed.size() + kNotesOfBlock * limits_.band;
-    may_adopt = limits_.has_cold &&
-                limits_.cost(running.dirty.size(), notes) + limits_.reserve <= log_.available();
+    may_adopt =
+        limits_.has_cold && limits_.admits(limits_.cost(running.dirty.size(), notes), log_.space());
   }
   Additions gathered;
   gathered.victim = log_.choose_victim(may_adopt);
@@ -115,7 +115,7 @@ bool StoreImpl::snapshot_is_due() const {
   ReaderLock lock(tree_mu_);
   const std::uint64_t images = cache_.running().dirty.size() + log.snapshot_pieces;
   const bool has_room =
-      limits_.cost(images, cache_.running().freed.size()) + limits_.reserve <= log.available;
+      limits_.admits(limits_.cost(images, cache_.running().freed.size()), log.space);
   return has_room && log.behind_snapshot >= limits_.snapshot_interval(log.snapshot_pieces, wanted);
 }
 

@@ -150,7 +150,7 @@ Result<std::optional<LogPlan>> StoreImpl::seal(Additions& additions) {
   const std::uint64_t notes =
       running.freed.size() + additions.listings.size() + (cold > 0 ? cold + 2 : 0);
   const std::uint64_t cost = limits_.cost(nodes + additions.pieces(), notes);
-  if (cost + limits_.reserve > log_.available()) additions.snapshot = AlignedBuffer();
+  if (!limits_.admits(cost, log_.space())) additions.snapshot = AlignedBuffer();
   if (running.empty() && nodes + notes + additions.pieces() == 0) return std::nullopt;
   auto plan = log_.plan(running.seq, nodes + additions.pieces(), notes);
   if (!plan) return fail(Errc::kLogFull);
@@ -173,7 +173,7 @@ void StoreImpl::add_moved(Additions& additions, std::uint64_t damaged) {
   }
   if (!moved.empty() && limits_.has_cold) {
     const std::uint64_t cost = limits_.cost(images, notes + additions.listings.size());
-    additions.cold = log_.plan_cold(moved.size(), cost + limits_.reserve);
+    additions.cold = log_.plan_cold(moved.size(), cost + limits_.frames);
     if (additions.cold) moved.resize(additions.cold->blocks);
   }
   const std::uint64_t available = log_.available();

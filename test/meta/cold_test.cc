@@ -16,23 +16,45 @@ CleanChoice choose(std::vector<BandLive> bands, bool may_adopt = true) {
   return choose_victim(bands, may_adopt).value();
 }
 
-TEST(CleanPolicyTest, TheOldestHotBandIsCleanedUnlessAColdOneHoldsLess) {
+// A band of 100 blocks that nothing was written to while `age` images were.
+BandLive hot(std::uint64_t slot, std::uint64_t live, std::uint64_t age = 100) {
+  return {slot, live, 100, age, false};
+}
+BandLive cold(std::uint64_t slot, std::uint64_t live, std::uint64_t age = 100) {
+  return {slot, live, 100, age, true};
+}
+
+TEST(CleanPolicyTest, OfBandsOfOneAgeTheEmptiestIsCleaned) {
   EXPECT_FALSE(choose_victim({}, true));
-  EXPECT_EQ(choose({{1, 10, 100}, {2, 5, 100}}).slot, 1u);
-  EXPECT_TRUE(choose({{1, 10, 100}, {2, 5, 100}}).is_oldest_hot);
-  EXPECT_EQ(choose({{1, 11, 100}, {2, 50, 100}, {9, 10, 100, true}}).slot, 9u);
-  EXPECT_EQ(choose({{1, 11, 100}, {2, 50, 100}, {9, 11, 100, true}}).slot, 1u);
-  EXPECT_FALSE(choose({{1, 11, 100}, {2, 50, 100}, {9, 5, 100, true}}).is_oldest_hot);
-  EXPECT_EQ(choose({{8, 7, 100, true}, {9, 5, 100, true}}).slot, 9u);
+  EXPECT_EQ(choose({hot(1, 10), hot(2, 9)}).slot, 1u);
+  EXPECT_TRUE(choose({hot(1, 10), hot(2, 9)}).is_oldest_hot);
+  EXPECT_EQ(choose({hot(1, 11), hot(2, 50), cold(9, 10)}).slot, 9u);
+  EXPECT_EQ(choose({hot(1, 11), hot(2, 50), cold(9, 11)}).slot, 1u);
+  EXPECT_FALSE(choose({hot(1, 11), hot(2, 50), cold(9, 5)}).is_oldest_hot);
+  EXPECT_EQ(choose({cold(8, 7), cold(9, 5)}).slot, 9u);
+}
+
+TEST(CleanPolicyTest, AnOldBandIsCleanedWhileItIsFullerThanAYoungOne) {
+  EXPECT_EQ(choose({hot(1, 30), cold(9, 70, 100)}).slot, 1u);
+  EXPECT_EQ(choose({hot(1, 30), cold(9, 70, 1000)}).slot, 9u);
+  EXPECT_EQ(choose({hot(1, 30), cold(8, 50, 200), cold(9, 70, 1000)}).slot, 9u);
+}
+
+TEST(CleanPolicyTest, ABandThatIsAlmostFullIsCleanedOnlyWhenAllAre) {
+  EXPECT_EQ(choose({hot(1, 93), cold(9, 94, 1'000'000)}).slot, 1u);
+  EXPECT_EQ(choose({hot(1, 93), cold(9, 93, 1'000'000)}).slot, 9u);
+  EXPECT_EQ(choose({cold(8, 95, 1'000'000), cold(9, 94, 0)}).slot, 9u);
+  EXPECT_EQ(choose({hot(1, 100), cold(9, 100)}).slot, 1u);
 }
 
 TEST(CleanPolicyTest, AnOldBandThatIsMostlyLiveIsAdoptedForTheSakeOfAYoungerOne) {
-  const CleanChoice choice = choose({{1, 80, 100}, {2, 5, 100}});
+  const CleanChoice choice = choose({hot(1, 80), hot(2, 5)});
   EXPECT_EQ(choice.kind, CleanChoice::Kind::kAdopt);
   EXPECT_EQ(choice.slot, 1u);
-  EXPECT_EQ(choose({{1, 80, 100}, {2, 5, 100}}, false).kind, CleanChoice::Kind::kMove);
-  EXPECT_EQ(choose({{1, 49, 100}, {2, 5, 100}}).kind, CleanChoice::Kind::kMove);
-  EXPECT_EQ(choose({{1, 80, 100}, {2, 40, 100}}).kind, CleanChoice::Kind::kMove);
+  EXPECT_EQ(choose({hot(1, 80), hot(2, 5)}, false).kind, CleanChoice::Kind::kMove);
+  EXPECT_EQ(choose({hot(1, 49), hot(2, 5)}).kind, CleanChoice::Kind::kMove);
+  EXPECT_EQ(choose({hot(1, 80), hot(2, 70)}).kind, CleanChoice::Kind::kMove);
+  EXPECT_EQ(choose({hot(1, 80, 1000), hot(2, 30, 100)}).kind, CleanChoice::Kind::kMove);
 }
 
 class ColdTest : public ::testing::Test {
@@ -131,6 +153,47 @@ TEST_F(ColdTest, ColdBandsThatDieAreUsedAgain) {
   EXPECT_LE(store->stats().log_cold_live_blocks, store->stats().log_live_blocks);
   EXPECT_LE(store->stats().log_cold_bands, 2u);
   expect_all_there();
+}
+
+// Blocks written for each node that changes, in a log that is 60 % live, when so many of ten
+// changes meet a tenth of the items.
+double cost_of_changes(unsigned hot_of_ten) {
+  constexpr std::uint32_t kManyBands = 32;
+  constexpr std::uint64_t kBlocksOfLog = std::uint64_t{kManyBands} * kBlocks;
+  const auto device = device::MemoryDevice::uniform(kManyBands + 2, kBlocks);
+  EXPECT_TRUE(Store::format(*device, small_superblock(kManyBands)));
+  const auto store = Store::open(*device, quiet_options());
+  EXPECT_TRUE(store);
+  std::mt19937_64 random(test_seed());
+  std::uint64_t items = 0;
+  const auto put = [&](std::uint64_t key) {
+    Batch batch;
+    batch.put({1, 1, key}, as_value(std::string(1000, static_cast<char>('a' + random() % 26))));
+    EXPECT_TRUE((*store)->apply(batch));
+    if (random() % 20 == 0) {
+      EXPECT_TRUE((*store)->commit());
+    }
+  };
+  while (10 * (*store)->stats().log_live_blocks < 6 * kBlocksOfLog) put(items++);
+  const auto change = [&](std::uint64_t laps) {
+    const std::uint64_t stop = (*store)->stats().log_blocks_written + laps * kBlocksOfLog;
+    while ((*store)->stats().log_blocks_written < stop) {
+      put(random() % (random() % 10 < hot_of_ten ? items / 10 : items));
+    }
+  };
+  change(4);
+  const StoreStats before = (*store)->stats();
+  change(6);
+  const StoreStats after = (*store)->stats();
+  const auto changed =
+      (after.nodes_written - after.nodes_cleaned) - (before.nodes_written - before.nodes_cleaned);
+  return static_cast<double>(after.log_blocks_written - before.log_blocks_written) /
+         static_cast<double>(changed);
+}
+
+TEST(CleaningCostTest, IsLowerWhereSomeNodesChangeMoreOftenThanOthers) {
+  const double uniform = cost_of_changes(0), skewed = cost_of_changes(9);
+  EXPECT_LT(skewed, 0.9 * uniform);
 }
 
 // Mostly changes a few hot items, now and then one that was cold, until the power is gone. Returns

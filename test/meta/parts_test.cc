@@ -130,6 +130,17 @@ TEST(LogLayoutTest, ASmallTransactionIsOnePart) {
   EXPECT_TRUE(lay_out(3, 2, rooms_of(4, {})).empty());
 }
 
+// The cold room is as good as the reserve, but for the frames of the cleaner's own transactions.
+TEST(LogLayoutTest, AChangeIsAdmittedWhileTheCleanerCanEmptyABandBehindIt) {
+  const LogLimits limits = limits_of(std::vector<std::uint32_t>(16, 1024), 16384);
+  EXPECT_EQ(limits.reserve, 1022 + limits.frames);
+  EXPECT_TRUE(limits.admits(10, {10 + limits.reserve, 0}));
+  EXPECT_FALSE(limits.admits(10, {9 + limits.reserve, 0}));
+  EXPECT_TRUE(limits.admits(10, {10 + limits.frames, 1022}));
+  EXPECT_FALSE(limits.admits(10, {10 + limits.frames, 1021}));
+  EXPECT_FALSE(limits.admits(10, {9 + limits.frames, 1023}));
+}
+
 // Whatever the head has left, what cost() says fits, and every node is placed once, within its
 // room.
 TEST(LogLayoutTest, WhatTheLimitsAllowFitsWhereverTheHeadStands) {
