@@ -187,7 +187,8 @@ void StoreImpl::add_moved(Additions& additions, std::uint64_t damaged) {
 }
 
 // Those of the images that seal() has given a place in a cold band go there.
-// If that fails, they stay among the others, and all of these get another place.
+// If that fails, they stay among the others, and all of these get another place; or, where there is
+// no room for them, they stay where they are, for they have not changed.
 Result<> StoreImpl::write_cold(std::vector<LogImage>& images, Additions& additions, LogPlan& plan) {
   if (!additions.cold) return ok();
   const ColdRoom& room = *additions.cold;
@@ -196,7 +197,12 @@ Result<> StoreImpl::write_cold(std::vector<LogImage>& images, Additions& additio
     if (!is_bands_fault(written.error())) return written;
     log_.take_back(plan);
     const std::size_t notes = freed_in_flight().size() + additions.listings.size();
-    auto anew = log_.plan(plan.seq, images.size() + additions.pieces(), notes);
+    const std::size_t others = additions.damaged.size() + additions.pieces();
+    auto anew = log_.plan(plan.seq, images.size() + others, notes);
+    if (!anew) {
+      images.resize(images.size() - room.blocks);
+      anew = log_.plan(plan.seq, images.size() + others, notes);
+    }
     if (!anew) return written;
     plan = std::move(*anew);
     note_failed_bands();
