@@ -239,6 +239,27 @@ TEST_F(ErrorsTest, ABandThatFailsAgainAndAgainIsGivenUp) {
   EXPECT_EQ(bad_bands(), 0u);
 }
 
+TEST_F(ErrorsTest, WhatIsLeftOfABandThatHasLostItsEndIsMovedAway) {
+  const InodeNo file = stored_file("f", 50);
+  const BandAddress lost = place_of(file, 40);
+  ASSERT_EQ(place_of(file, 0).band, lost.band);
+  ASSERT_TRUE(volume_->unmount());
+  volume_.reset();
+  ASSERT_TRUE(device_->set_write_pointer(lost.band, lost.rba));
+  mount();
+  const InodeNo again = lookup("f");
+  EXPECT_EQ(bad_bands(), 1u);
+  volume_->tick();
+  faulty_.break_band(lost.band);
+  for (std::uint64_t i = 0; i < 50; ++i) EXPECT_EQ(read_block(again, i).has_value(), i < 40) << i;
+  faulty_.mend();
+  ASSERT_TRUE(volume_->unlink(kRootInode, "f"));
+  volume_->forget(again, 1);
+  volume_->tick();
+  remount();
+  EXPECT_EQ(bad_bands(), 0u);
+}
+
 // ---- The end ------------------------------------------------------------------------------------
 
 TEST_F(ErrorsTest, OnlyAMetadataLogThatCannotBeWrittenMakesTheVolumeReadOnly) {
