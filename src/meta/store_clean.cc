@@ -128,6 +128,7 @@ StoreImpl::Additions StoreImpl::take_snapshot() {
 
 void StoreImpl::update_limits() {
   const auto sizes = log_.band_sizes();
+  if (sizes.empty()) return;  // every band has failed: nothing is written any more
   WriterLock lock(tree_mu_);
   limits_ = limits_of(sizes, 2 * options_.transaction_bytes / kBlockBytes);
   crowd_nodes_ = std::max<std::size_t>(64, options_.cache_bytes / kBlockBytes / 2);

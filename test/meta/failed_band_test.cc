@@ -141,6 +141,33 @@ TEST_F(FailedBandTest, WhenNoBandTakesAnythingTheStoreStaysReadable) {
   expect_all_there();
 }
 
+TEST_F(FailedBandTest, EveryBandMayFailOneAfterTheOther) {
+  begin();
+  work();
+  std::set<std::uint32_t> failed;
+  faulty->fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
+    const bool again = failed.contains(info.at.band.value) || info.number % 2 == 0;
+    if (info.call != device::Call::kAppend || info.at.band.value < 2 || !again) return std::nullopt;
+    failed.insert(info.at.band.value);
+    return device::Fault{Errc::kDeviceWrite};
+  });
+  Result<> committed = ok();
+  Model before;
+  for (int i = 0; i < 1000 && committed; ++i) {
+    before = model;
+    put(1, static_cast<char>('a' + i % 26));
+    committed = store->commit();
+  }
+  EXPECT_EQ(committed.error(), Errc::kLogFailed);
+  EXPECT_GE(failed.size(), 3u);
+  faulty->mend();
+  open();
+  // What failed may be what comes behind the last change: cleaning, a snapshot.
+  const Model found = contents_of(*store);
+  EXPECT_TRUE(found == before || found == model);
+  EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+}
+
 TEST_F(FailedBandTest, AFlushThatFailsIsTheEnd) {
   begin();
   work();
