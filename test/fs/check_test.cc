@@ -216,11 +216,13 @@ TEST(CheckTest, EveryStageTellsItsProgress) {
   EXPECT_EQ(stages, (Strings{"nodes", "volume", "inodes", "bands", "names", "data"}));
 }
 
-// The log is cut off under an opened store, which has read nothing but its descriptors yet.
+// The log is cut off under an opened store, whose cache has no room for what lies around its root.
 TEST(CheckTest, UnreadableMetadataIsAProblemAndNotTheEnd) {
   SampleVolume volume;
   ASSERT_TRUE(volume.store->close());
-  volume.open();
+  auto opened = meta::Store::open(*volume.device, {.cache_bytes = 1, .background = false});
+  ASSERT_TRUE(opened) << describe(opened.error());
+  volume.store = std::move(*opened);
   for (const BandId band : volume.store->log_bands()) {
     ASSERT_TRUE(volume.device->set_write_pointer(band, 0));
   }
