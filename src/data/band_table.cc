@@ -1,6 +1,7 @@
 #include "data/band_table.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "base/broken.h"
@@ -214,6 +215,20 @@ bool BandTable::has_reserve() const {
   return free_.size() >= kReserveBands;
 }
 
+BandTable::UserRoom BandTable::user_room() const {
+  MutexLock lock(mu_);
+  UserRoom room;
+  if (free_.size() >= kReserveBands) {
+    room.free_bands = static_cast<std::uint32_t>(free_.size()) - (kReserveBands - 1);
+  }
+  room.blocks = std::uint64_t{room.free_bands} * largest_band_;
+  for (const std::uint32_t i : open_) {
+    const Band& band = bands_[i];
+    if (!is_collectors(band.stream)) room.blocks += band.blocks - band.counters.appended;
+  }
+  return room;
+}
+
 SpaceCounts BandTable::space() const {
   MutexLock lock(mu_);
   return space_locked();
@@ -245,6 +260,10 @@ BandTable::OpenChoice BandTable::choices(Stream stream, std::uint32_t max_open, 
   offer_free(!is_collectors(stream) ? kReserveBands - 1 : stream == Stream::kCollector ? 0 : 1);
   const bool may_mix = anywhere || is_collectors(stream) || open >= max_open;
   if (choice.open.empty() && !choice.free && !choice.own_leased && may_mix) {
+    const auto is_alike = [&](const BandView& other) {
+      return is_collectors(other.stream) == is_collectors(stream);
+    };
+    if (std::ranges::any_of(of_others, is_alike)) std::erase_if(of_others, std::not_fn(is_alike));
     choice.open = std::move(of_others);
     // The collector's other streams do without a band of their own as long as there is another.
     if (choice.open.empty() && is_collectors(stream)) offer_free(0);

@@ -137,11 +137,20 @@ class BandTable {
   // What only the collector and the log may begin, in blocks.
   std::uint64_t reserve_blocks() const { return std::uint64_t{kReserveBands} * largest_band_; }
 
+  std::uint32_t largest_band_blocks() const { return largest_band_; }
+  // What users can append to without cleaning: the rest of their open bands, and free bands.
+  struct UserRoom {
+    std::uint64_t blocks = 0;      // of both
+    std::uint32_t free_bands = 0;  // that users may begin
+  };
+  UserRoom user_room() const;
+
   // ---- open bands; Appender is the only caller ----
   struct OpenChoice {
     std::vector<BandView> open;  // with room, not leased: of the stream, or else, when no band may
                                  // be begun and none of the stream is leased, of the others: for
-                                 // the collector, and for whom `anywhere` is
+                                 // the collector, and for whom `anywhere` is; of users for users
+                                 // and of the collector for the collector, if there are any
     std::optional<BandId> free;  // the free band to begin, when the caller may
     bool own_leased = false;     // waiting for the stream's own band may help
   };

@@ -10,7 +10,10 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr std::size_t kUnitBlocks = 2048;  // moved at a time: 8 MiB
+constexpr std::size_t kMaxUnitBlocks = 2048;  // moved at a time: 8 MiB
+constexpr std::size_t kUnitsABand = 16;
+// Bands that writers shall be able to begin or go on with; with twice as many they need not help.
+constexpr double kBandsKept = 2;
 constexpr std::size_t kRecordsAScan = 64;
 constexpr std::size_t kErasedABatch = 1024;
 
@@ -23,6 +26,11 @@ struct Collector::Copy {
   AlignedBuffer bytes;
   BandAddress to;
 };
+
+Collector::Collector(const Core& core)
+    : core_(core),
+      unit_blocks_(std::clamp<std::size_t>(core.bands.largest_band_blocks() / kUnitsABand, 1,
+                                           kMaxUnitBlocks)) {}
 
 Result<> erase_band_logs(meta::Store& store, BandId band) {
   for (std::size_t at_most = kErasedABatch;;) {
@@ -50,6 +58,7 @@ Result<std::size_t> Collector::reset_locked() {
   std::size_t count = 0;
   for (const BandId band : empty) {
     if (!core_.bands.begin_reset(band)) continue;
+    if (job_ && job_->band == band) job_.reset();
     ignore_error(reset_band(band), "logged, and the band is set aside");
     ++count;
   }
@@ -113,33 +122,42 @@ Result<std::vector<MappedExtent>> Collector::live_of(BandId band, const meta::It
   return live;
 }
 
-Result<> Collector::evacuate(BandId band, std::uint32_t from_rba) {
-  const data::BandPin pin = core_.bands.pin(band);
-  std::uint64_t next_rba = from_rba;
+// Moves a unit of what is live in the band, from job.next_rba on. True when that was all.
+Result<bool> Collector::evacuate_unit(Job& job) {
+  const data::BandPin pin = core_.bands.pin(job.band);
   std::vector<Copy> copies;
   std::size_t blocks = 0;
-  for (;;) {
+  bool done = false;
+  while (!done && blocks < unit_blocks_) {
     ASSIGN_OR_RETURN(
         const auto records,
-        core_.store.scan(key_of(band, Kind::kAppendRecord, next_rba),
-                         key_of(band, Kind::kAppendRecord, meta::kMaxOffset), kRecordsAScan));
+        core_.store.scan(key_of(job.band, Kind::kAppendRecord, job.next_rba),
+                         key_of(job.band, Kind::kAppendRecord, meta::kMaxOffset), kRecordsAScan));
+    done = records.size() < kRecordsAScan;
     for (const meta::Item& item : records) {
+      if (blocks >= unit_blocks_) {
+        done = false;
+        break;
+      }
       InodeNo inode;
-      ASSIGN_OR_RETURN(auto live, live_of(band, item, &inode));
+      ASSIGN_OR_RETURN(auto live, live_of(job.band, item, &inode));
       for (MappedExtent& extent : live) {
         blocks += extent.extent.blocks();
         read_copies(inode, extent, copies);
       }
-      next_rba = item.key.offset + 1;
-      if (blocks >= kUnitBlocks) {
-        TRY(move(copies));
-        copies.clear();
-        blocks = 0;
-      }
+      job.next_rba = static_cast<std::uint32_t>(item.key.offset) + 1;
     }
-    if (records.size() < kRecordsAScan) break;
   }
-  return copies.empty() ? ok() : move(copies);
+  if (!copies.empty()) TRY(move(copies));
+  return done;
+}
+
+Result<> Collector::evacuate(BandId band, std::uint32_t from_rba) {
+  Job job{band, from_rba, 0};
+  for (;;) {  // each unit moves on in the band
+    ASSIGN_OR_RETURN(const bool moved_all, evacuate_unit(job));
+    if (moved_all) return ok();
+  }
 }
 
 // What can be read of the extent, if need be block by block; the rest stays where it is, and so
@@ -173,7 +191,7 @@ Result<> Collector::move(std::vector<Copy>& copies) {
   while (at < copies.size()) {
     const BandId from = copies[at].from.extent.at.band;
     ASSIGN_OR_RETURN(data::Lease lease,
-                     core_.appender.lease(core_.bands.stream_for_moved(from), kUnitBlocks));
+                     core_.appender.lease(core_.bands.stream_for_moved(from), unit_blocks_));
     // Copies stay whole: a band's last blocks may stay unused by the collector, to be used by
     // others.
     std::size_t end = at, blocks = 0;
@@ -261,36 +279,101 @@ Result<> Collector::record(std::span<Copy> copies, data::Lease& lease) {
   return ok();
 }
 
-Result<bool> Collector::clean_locked(bool even_open) {
+// ---- Cleaning -----------------------------------------------------------------------------------
+
+// Chooses what to clean, unless a band is being cleaned. kMoved: job_ is set.
+Result<Collector::Progress> Collector::begin_locked(bool even_open) {
+  if (job_) return Progress::kMoved;
   const auto victim = pick(even_open);
   ASSIGN_OR_RETURN(const auto tail, pick_tail(victim));
   if (tail) {
-    ASSIGN_OR_RETURN(const bool cleaned, clean_tail(*tail));
-    if (cleaned) return true;
+    ASSIGN_OR_RETURN(const bool cut, clean_tail(*tail));
+    if (cut) return Progress::kFreed;
   }
-  if (!victim) return false;
-  if (!core_.bands.seal(victim->band)) return false;
-  TRY(evacuate(victim->band));
-  set_aside_if_unreadable(victim->band);
+  if (!victim || !core_.bands.seal(victim->band)) return Progress::kNothing;
+  const auto live = static_cast<double>(victim->live_blocks);
+  const auto dead = static_cast<double>(victim->written_blocks - victim->live_blocks);
+  job_ = Job{victim->band, 0, live / dead};
+  writers_share_ = 0;
+  return Progress::kMoved;
+}
+
+Result<Collector::Progress> Collector::work_locked(bool even_open) {
+  ASSIGN_OR_RETURN(const Progress begun, begin_locked(even_open));
+  if (begun != Progress::kMoved) return begun;
+  const auto moved_all = evacuate_unit(*job_);
+  if (moved_all && !*moved_all) return Progress::kMoved;
+  const BandId cleaned = job_->band;
+  job_.reset();
+  if (!moved_all) return fail(moved_all.error());
+  set_aside_if_unreadable(cleaned);
   ++core_.counters.bands_cleaned;
   TRY(reset_locked());
-  return true;
+  return Progress::kFreed;
+}
+
+Result<Collector::Progress> Collector::work(bool even_open) {
+  MutexLock lock(work_mu_);
+  return work_locked(even_open);
+}
+
+Result<bool> Collector::clean_unit(bool even_open) {
+  ASSIGN_OR_RETURN(const Progress progress, work(even_open));
+  return progress != Progress::kNothing;
 }
 
 Result<bool> Collector::clean_one(bool even_open) {
+  for (;;) {  // each unit moves on in a band, to its end
+    ASSIGN_OR_RETURN(const Progress progress, work(even_open));
+    if (progress != Progress::kMoved) return progress == Progress::kFreed;
+  }
+}
+
+bool Collector::is_cleaning() {
   MutexLock lock(work_mu_);
-  return clean_locked(even_open);
+  return job_.has_value();
 }
 
 bool Collector::make_room() {
-  MutexLock lock(work_mu_);
-  const auto reset = reset_locked();
-  if (!reset) return false;
-  if (*reset > 0) return true;
-  const auto revived = begin_second_lives();
-  if (revived && *revived > 0) return true;
-  const auto cleaned = clean_locked(true);
+  {
+    MutexLock lock(work_mu_);
+    const auto reset = reset_locked();
+    if (!reset) return false;
+    if (*reset > 0) return true;
+    const auto revived = begin_second_lives();
+    if (revived && *revived > 0) return true;
+  }
+  const auto cleaned = clean_one(true);
   return cleaned && *cleaned;
+}
+
+// 0: writers have room enough; 1: just so; 2: none.
+double Collector::want_of_room() const {
+  const double kept = kBandsKept * core_.bands.largest_band_blocks();
+  return 2 - static_cast<double>(core_.bands.user_room().blocks) / kept;
+}
+
+void Collector::keep_up(std::uint64_t blocks) {
+  bool more = true;
+  for (bool first = true; more; first = false) {
+    if (want_of_room() <= 0) return;
+    const auto owed = do_share(first ? blocks : 0);
+    more = owed && *owed;  // who finds no room for an error's sake is told so by make_room()
+  }
+}
+
+// A unit, if writers owe one when they have appended so many blocks more. True: one more is owed.
+Result<bool> Collector::do_share(std::uint64_t blocks) {
+  MutexLock lock(work_mu_);
+  ASSIGN_OR_RETURN(const Progress begun, begin_locked(false));
+  if (begun != Progress::kMoved) return false;
+  writers_share_ += static_cast<double>(blocks) * job_->moved_for_each_gained * want_of_room();
+  if (writers_share_ <= 0) return false;
+  const std::uint64_t before = core_.counters.collector_blocks;
+  ASSIGN_OR_RETURN(const Progress progress, work_locked(false));
+  if (progress != Progress::kMoved) return false;
+  writers_share_ -= static_cast<double>(core_.counters.collector_blocks - before);
+  return writers_share_ > 0;
 }
 
 }  // namespace lazyfs::fs

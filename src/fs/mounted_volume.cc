@@ -57,6 +57,7 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
       collector_(core_),
       write_back_(
           core_, [this] { return collector_.make_room(); },
+          [this](std::uint64_t blocks) { collector_.keep_up(blocks); },
           [this] {
             MutexLock lock(wake_mu_);
             pages_freed_.notify_all();
@@ -293,6 +294,8 @@ Result<> MountedVolume::remove_directory(InodeNo parent, std::string_view name) 
 Result<> MountedVolume::rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
                                std::string_view to_name, RenameFlags flags) {
   TRY(check_usable(true));
+  pacer_.note_request();
+  last_unlink_ns_ = clock_.monotonic().count();  // what had the new name may be gone
   return directories_.rename(from_parent, from_name, to_parent, to_name, flags);
 }
 

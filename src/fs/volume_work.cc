@@ -165,7 +165,8 @@ bool MountedVolume::keep_house(bool asked) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }
   if (urgency != gc::Urgency::kHigh && !pacer_.is_idle_work_due()) return false;
-  const auto cleaned = collector_.clean_one(urgency == gc::Urgency::kHigh);
+  // A unit: afterwards it is looked anew whether users are idle, or how urgent it is.
+  const auto cleaned = collector_.clean_unit(urgency == gc::Urgency::kHigh);
   if (!cleaned) log::error("cleaning failed: {}", describe(cleaned.error()));
   return cleaned && *cleaned;
 }
@@ -187,7 +188,8 @@ void MountedVolume::run_housekeeper() {
 void MountedVolume::tick() {
   tell_if_read_only();
   write_old(false);
-  keep_house(true);
+  bool more = keep_house(true);
+  while (more && collector_.is_cleaning()) more = keep_house(false);
 }
 
 }  // namespace lazyfs::fs

@@ -293,7 +293,8 @@ Result<> WriteBack::append_once(std::vector<Member>& group, data::Stream stream,
 
 Result<> WriteBack::append_stream(std::vector<Member>& group, data::Stream stream) {
   int failures = 0, rooms = 0;
-  bool anywhere = false;
+  bool anywhere = false;  // in any band: cleaning has found nothing
+  bool mixing = false;    // for once in another stream's: cleaning is under way
   for (;;) {
     std::vector<device::Piece> pages;
     for (Member& member : group) {
@@ -303,13 +304,19 @@ Result<> WriteBack::append_stream(std::vector<Member>& group, data::Stream strea
       }
     }
     if (pages.empty()) return ok();
-    const auto done = append_once(group, stream, pages, anywhere);
+    keep_up_(std::min<std::size_t>(pages.size(), core_.bands.largest_band_blocks()));
+    const auto done = append_once(group, stream, pages, anywhere || mixing);
     if (done) {
       rooms = 0;
+      mixing = false;
       continue;
     }
     const bool no_band = done.error() == Errc::kNoSpace;
-    if (no_band && rooms++ < kMaxRooms && make_room_()) continue;
+    if (no_band && !std::exchange(mixing, true) && core_.bands.user_room().blocks > 0) continue;
+    if (no_band && rooms++ < kMaxRooms && make_room_()) {
+      mixing = false;
+      continue;
+    }
     if (no_band && !std::exchange(anywhere, true)) {
       rooms = 0;
       continue;

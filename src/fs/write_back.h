@@ -32,10 +32,14 @@ class WriteBackToken {
 // Thread-safe: several threads may write different inodes back.
 class WriteBack {
  public:
-  // `make_room` is called without locks when no band is free to append to; false: nothing helped.
-  // `progress` is called when pages were given back.
-  WriteBack(const Core& core, std::function<bool()> make_room, std::function<void()> progress)
-      : core_(core), make_room_(std::move(make_room)), progress_(std::move(progress)) {}
+  // None is called with a lock. `make_room`: when no band is free to append to; false: nothing
+  // helped. `keep_up`: before so many blocks are appended. `progress`: when pages were given back.
+  WriteBack(const Core& core, std::function<bool()> make_room,
+            std::function<void(std::uint64_t)> keep_up, std::function<void()> progress)
+      : core_(core),
+        make_room_(std::move(make_room)),
+        keep_up_(std::move(keep_up)),
+        progress_(std::move(progress)) {}
 
   // Writes everything of one inode that is dirty now.
   Result<> write_inode(const InodeRef& inode);
@@ -70,6 +74,7 @@ class WriteBack {
 
   const Core& core_;
   const std::function<bool()> make_room_;
+  const std::function<void(std::uint64_t)> keep_up_;
   const std::function<void()> progress_;
   // One pass over the dirty list at a time: a pass holds the tokens of a whole group, and two
   // passes could wait for each other's. Held over I/O; taken before tokens and inode locks.

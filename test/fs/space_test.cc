@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <random>
+#include <thread>
 
 #include "base/endian.h"
 #include "device/memory.h"
@@ -241,6 +244,48 @@ INSTANTIATE_TEST_SUITE_P(, SpaceTest,
                                          Setting{"replayed_small_bands", 128, 48, false},
                                          Setting{"threads", 80, 128, true}),
                          [](const auto& setting) { return std::string(setting.param.name); });
+
+// Stands still, and does something when it is asked for the time once more.
+class AskedClock final : public Clock {
+ public:
+  Timestamp now() override { return {1'700'000'000, 0}; }
+  std::chrono::nanoseconds monotonic() override {
+    if (asked_for && std::this_thread::get_id() == thread && --*asked_for == 0) at_last();
+    return std::chrono::hours(1);
+  }
+  std::optional<int> asked_for;
+  std::thread::id thread;
+  std::function<void()> at_last;
+};
+
+// The kernel lets go of what lost its name only after rename() was answered.
+TEST(ReplacedFileTest, WriterWaitsForTheSpaceOfAFileThatLostItsName) {
+  const auto device = device::MemoryDevice::uniform(64, 16);
+  ASSERT_TRUE(format(*device, FormatOptions{}));
+  AskedClock clock;
+  auto mounted = Volume::mount(*device, {.dirty_bytes = std::size_t{1} << 20}, clock);
+  ASSERT_TRUE(mounted) << describe(mounted.error());
+  Volume& volume = **mounted;
+  const auto make = [&](std::string_view name) {
+    const auto made = volume.create(kRootInode, name, 0644, {});
+    EXPECT_TRUE(made) << describe(made.error());
+    volume.release(made->file);
+    return made->attributes.inode;
+  };
+  const InodeNo old = make("old");
+  const std::vector<std::byte> block(kBlockBytes, std::byte{1});
+  std::uint64_t blocks = 0;
+  while (volume.write(old, blocks * kBlockBytes, block)) ++blocks;
+  ASSERT_GT(blocks, 0u);
+  const InodeNo fresh = make("new");
+  ASSERT_TRUE(volume.rename(kRootInode, "new", kRootInode, "old", {}));
+  clock.at_last = [&] { volume.forget(old, 1); };
+  clock.thread = std::this_thread::get_id();
+  clock.asked_for = 8;  // of which some are asked for before the waiting begins
+  EXPECT_TRUE(volume.write(fresh, 0, block));
+  EXPECT_LE(clock.asked_for, 0);
+  ASSERT_TRUE(volume.unmount());
+}
 
 }  // namespace
 }  // namespace lazyfs::fs
