@@ -97,6 +97,7 @@ LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transact
     limits.capacity += blocks - 1;
     limits.band = std::max<std::uint64_t>(limits.band, blocks - 1);
   }
+  limits.band = std::max<std::uint64_t>(limits.band, 2);  // every band may have failed
   const std::uint64_t one_change =
       std::clamp<std::uint64_t>(limits.capacity / 5, kMinTransaction, kOneChange);
   limits.has_cold = bands.size() >= kMinColdBands && limits.smallest_band + 1 >= kMinColdBandBlocks;
