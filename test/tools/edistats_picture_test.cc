@@ -1,0 +1,60 @@
+#include "tools/edistats_picture.h"
+
+#include <gtest/gtest.h>
+
+namespace lazyfs::tools {
+namespace {
+
+std::size_t count(const std::string& text, std::string_view what) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
+fs::BandReport report_of(std::vector<fs::BandLine> lines) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    lines[i].band = BandId{static_cast<std::uint32_t>(i)};
+  }
+  return {std::move(lines), {}};
+}
+
+constexpr std::string_view kPointer = "height=\"2\" fill=\"#111111\"";  // one more in the legend
+
+TEST(PictureTest, EachBandHasABarThatSaysItsNumbers) {
+  const auto svg = svg_of(report_of({{.state = fs::BandState::kSuper, .blocks = 100},
+                                     {.state = fs::BandState::kUsed,
+                                      .blocks = 100,
+                                      .write_pointer = 100,
+                                      .live = 70,
+                                      .dead = 30}}));
+  EXPECT_EQ(count(svg, "class=\"band\""), 2u);
+  EXPECT_EQ(count(svg, "Band 1 (used): 70 live, 30 dead of 100 blocks, write pointer at 100"), 1u);
+}
+
+TEST(PictureTest, WritePointerIsDrawnWhereABandIsPartlyWritten) {
+  const fs::BandLine free{.state = fs::BandState::kFree, .blocks = 100};
+  fs::BandLine open{.state = fs::BandState::kOpen, .blocks = 100, .write_pointer = 50, .live = 50};
+  EXPECT_EQ(count(svg_of(report_of({free})), kPointer), 1u);
+  EXPECT_EQ(count(svg_of(report_of({free, open})), kPointer), 2u);
+  open.write_pointer = open.live = 100;
+  EXPECT_EQ(count(svg_of(report_of({free, open})), kPointer), 1u);
+}
+
+TEST(PictureTest, ManyBandsStayOnePage) {
+  const auto height_of = [](std::size_t bands) {
+    const auto svg = svg_of(report_of(std::vector<fs::BandLine>(bands, {.blocks = 10})));
+    return std::stoi(svg.substr(svg.find("height=\"") + 8));
+  };
+  EXPECT_LT(height_of(1024), 2000);
+  EXPECT_LT(height_of(4096), 2000);
+}
+
+TEST(PictureTest, PageShowsNamesAsTheyAre) {
+  const auto page = html_of("<a>&\"b\"", "x < y", report_of({{.blocks = 1}}));
+  EXPECT_EQ(count(page, "<a>"), 0u);
+  EXPECT_GE(count(page, "&lt;a&gt;&amp;&quot;b&quot;"), 1u);
+  EXPECT_EQ(count(page, "x &lt; y"), 1u);
+}
+
+}  // namespace
+}  // namespace lazyfs::tools
