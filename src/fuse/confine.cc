@@ -6,7 +6,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -20,7 +19,6 @@
 #include <vector>
 
 #include "base/log.h"
-#include "fuse/read_only.h"
 
 namespace lazyfs::fuse {
 namespace {
@@ -57,9 +55,9 @@ constexpr std::uint32_t kForbidden[] = {
     __NR_name_to_handle_at,
     // the network
     __NR_bind, __NR_listen, __NR_accept, __NR_accept4,
-    // mounts, roots and namespaces; umount2(2) is needed, and mount(2) for one thing
-    __NR_move_mount, __NR_open_tree, __NR_fsopen, __NR_fsconfig, __NR_fsmount, __NR_pivot_root,
-    __NR_chroot, __NR_setns, __NR_unshare,
+    // mounts, roots and namespaces
+    __NR_mount, __NR_umount2, __NR_move_mount, __NR_open_tree, __NR_fsopen, __NR_fsconfig,
+    __NR_fsmount, __NR_pivot_root, __NR_chroot, __NR_setns, __NR_unshare,
     // the kernel itself
     __NR_init_module, __NR_finit_module, __NR_delete_module, __NR_kexec_load, __NR_reboot,
     __NR_swapon, __NR_swapoff, __NR_bpf, __NR_perf_event_open, __NR_userfaultfd, __NR_add_key,
@@ -90,7 +88,6 @@ class Filter {
       answer(SECCOMP_RET_ERRNO | ENOSYS);
     }
     allow_only_if(__NR_clone, 0, CLONE_THREAD);  // threads, not processes
-    allow_remounting_read_only();
     refuse_if(__NR_openat, 2, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, EACCES);
 #ifdef __NR_open
     refuse_if(__NR_open, 1, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, EACCES);
@@ -138,18 +135,6 @@ class Filter {
     load_argument(argument);
     add(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1);
     answer(SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error));
-    answer(SECCOMP_RET_ALLOW);
-  }
-
-  void allow_remounting_read_only() {
-    constexpr std::uint32_t kMust = MS_REMOUNT | MS_RDONLY;
-    const auto may = static_cast<std::uint32_t>(kMust | kKeptMountFlags);
-    add(BPF_JMP | BPF_JEQ | BPF_K, __NR_mount, 0, 6);
-    load_argument(3);
-    add(BPF_JMP | BPF_JSET | BPF_K, ~may, 2, 0);
-    add(BPF_ALU | BPF_AND | BPF_K, kMust);
-    add(BPF_JMP | BPF_JEQ | BPF_K, kMust, 1, 0);
-    answer(kRefuse);
     answer(SECCOMP_RET_ALLOW);
   }
 

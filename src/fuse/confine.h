@@ -4,8 +4,8 @@
 
 namespace lazyfs::fuse {
 
-// Gives up, for this thread and those that it starts, every capability that mounting, serving and
-// unmounting do not need: what is left is CAP_SYS_ADMIN (mount, umount), CAP_SYS_PTRACE (to fetch
+// Gives up, for this thread and those that it starts, every capability that mounting and serving do
+// not need: what is left is CAP_SYS_ADMIN (mount), CAP_SYS_PTRACE (to fetch
 // the flag of FS_IOC_SHUTDOWN from its caller), CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH (to open
 // the device). For root's daemons; others have none to give up.
 void drop_capabilities();

@@ -151,15 +151,16 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   block_signals();
   umask(0);
   drop_capabilities();  // before the first thread
+  const auto keeper = std::make_shared<MountKeeper>(plan.mount_point);
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
-  ReadOnlyTurn read_only_turn(plan.mount_point);
+  ReadOnlyTurn read_only_turn(keeper, plan.mount_point);
   plan.options.volume.on_read_only = [&] { read_only_turn.ask(); };
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());
   const MountPlace place{plan.source, plan.mount_point,
                          block_device_number(plan.source).has_value()};
-  auto session = Session::mount(**volume, plan.options.session, place);
+  auto session = Session::mount(**volume, plan.options.session, place, keeper);
   if (!session) {
     ignore_error((*volume)->unmount(), "the failed mount is what the user must hear of");
     return complain(plan, plan.mount_point + ": " + session.error());

@@ -21,10 +21,11 @@ namespace lazyfs::fuse {
   X(lookup)                                                                                       \
   X(forget)                                                                                       \
   X(getattr)                                                                                      \
-  X(setattr) X(readlink) X(mknod) X(mkdir) X(unlink) X(rmdir) X(symlink) X(rename) X(link)        \
-      X(create) X(open) X(read) X(write) X(flush) X(release) X(fsync) X(opendir) X(readdir)       \
-          X(readdirplus) X(releasedir) X(fsyncdir) X(statfs) X(setxattr) X(getxattr) X(listxattr) \
-              X(removexattr) X(ioctl) X(syncfs) X(statx) X(tmpfile) X(fallocate) X(lseek)
+  X(setattr)                                                                                      \
+  X(readlink) X(mknod) X(mkdir) X(unlink) X(rmdir) X(symlink) X(rename) X(link) X(create) X(open) \
+      X(read) X(write) X(flush) X(release) X(fsync) X(opendir) X(readdir) X(readdirplus)          \
+          X(releasedir) X(fsyncdir) X(statfs) X(setxattr) X(getxattr) X(listxattr) X(removexattr) \
+              X(ioctl) X(syncfs) X(statx) X(tmpfile) X(fallocate) X(lseek)
 
 enum class Operation : std::uint8_t {
 #define X(name) name,

@@ -15,9 +15,6 @@
 
 namespace lazyfs::fuse {
 
-const unsigned long kKeptMountFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_SYNCHRONOUS |
-                                      MS_DIRSYNC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME;
-
 namespace {
 
 constexpr auto kTryAgainAfter = std::chrono::seconds(1);
@@ -97,14 +94,14 @@ void ReadOnlyTurn::ask() {
 ReadOnlyTurn::Outcome ReadOnlyTurn::remount() const {
   const auto mount = mount_at(mount_point_);
   if (!mount || mount->id != mount_id_) return Outcome::kDone;  // it has gone
-  const unsigned long flags = MS_REMOUNT | MS_RDONLY | flags_of(mount->options);
-  if (::mount(nullptr, mount_point_.c_str(), nullptr, flags, nullptr) == 0) {
+  const int error = keeper_->remount_read_only(flags_of(mount->options));
+  if (error == 0) {
     log::warn("{} is mounted read-only now", mount_point_);
     return Outcome::kDone;
   }
-  if (errno == EBUSY) return Outcome::kLater;
+  if (error == EBUSY) return Outcome::kLater;
   log::warn("{} cannot be remounted read-only, but nothing is written any more: {}", mount_point_,
-            std::strerror(errno));
+            std::strerror(error));
   return Outcome::kDone;
 }
 

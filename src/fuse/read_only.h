@@ -1,10 +1,12 @@
 // Shows everybody that a filesystem has become read-only by an error.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <thread>
 
 #include "base/mutex.h"
+#include "fuse/mount_keeper.h"
 
 namespace lazyfs::fuse {
 
@@ -17,7 +19,8 @@ namespace lazyfs::fuse {
 // place since.
 class ReadOnlyTurn {
  public:
-  explicit ReadOnlyTurn(std::string mount_point) : mount_point_(std::move(mount_point)) {}
+  ReadOnlyTurn(std::shared_ptr<MountKeeper> keeper, std::string mount_point)
+      : keeper_(std::move(keeper)), mount_point_(std::move(mount_point)) {}
   ~ReadOnlyTurn();  // ends the thread
   ReadOnlyTurn(const ReadOnlyTurn&) = delete;
   ReadOnlyTurn& operator=(const ReadOnlyTurn&) = delete;
@@ -30,6 +33,7 @@ class ReadOnlyTurn {
   void run();
   Outcome remount() const;
 
+  const std::shared_ptr<MountKeeper> keeper_;
   const std::string mount_point_;
   std::string mount_id_;  // of /proc/self/mountinfo; constant after start()
   std::thread thread_;
@@ -38,8 +42,5 @@ class ReadOnlyTurn {
   bool asked_ GUARDED_BY(mu_) = false;
   bool stopping_ GUARDED_BY(mu_) = false;
 };
-
-// What of mount(2)'s flags a daemon that serves may still set, with MS_REMOUNT and MS_RDONLY.
-extern const unsigned long kKeptMountFlags;
 
 }  // namespace lazyfs::fuse

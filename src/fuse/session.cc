@@ -95,15 +95,16 @@ std::string mount_options(const SessionOptions& options, const MountPlace& place
 
 }  // namespace
 
-Session::Session(fs::Volume& volume, const SessionOptions& options, const MountPlace& place)
-    : place_(place), face_{.volume = volume, .options = options} {
+Session::Session(fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
+                 std::shared_ptr<MountKeeper> keeper)
+    : place_(place), keeper_(std::move(keeper)), face_{.volume = volume, .options = options} {
   face_.transport_json = [this] { return transport_json(); };
 }
 
-std::expected<std::unique_ptr<Session>, std::string> Session::mount(fs::Volume& volume,
-                                                                    const SessionOptions& options,
-                                                                    const MountPlace& place) {
-  std::unique_ptr<Session> session(new Session(volume, options, place));
+std::expected<std::unique_ptr<Session>, std::string> Session::mount(
+    fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
+    std::shared_ptr<MountKeeper> keeper) {
+  std::unique_ptr<Session> session(new Session(volume, options, place, std::move(keeper)));
   if (auto attached = session->attach(); !attached) return std::unexpected(attached.error());
   if (!session->wait_until_ready()) {
     return std::unexpected(std::string("the kernel ended the connection at once"));
@@ -155,8 +156,8 @@ Session::~Session() {
     transport_->stop();
     transport_->join();
   }
-  if (mounted_) detach(place_.mount_point);  // serve() did not get to see the end
-  if (session_) fuse_session_destroy(session_);
+  if (session_) fuse_session_destroy(session_);  // and the connection: nobody waits for us any more
+  if (mounted_) detach(*keeper_, place_.mount_point);  // serve() did not get to see the end
 }
 
 // The kernel reads ahead 128 KiB unless told otherwise, and libfuse cannot tell it. Best effort: a
@@ -206,7 +207,7 @@ std::string Session::transport_json() const {
 // --- the end -------------------------------------------------------------------------------------
 
 void Session::serve() {
-  Unmounter unmounter(place_.mount_point, transport_->ended_fd());
+  Unmounter unmounter(keeper_, place_.mount_point, transport_->ended_fd());
   unmounter.wait_for_end();
   transport_->stop();
   transport_->join();

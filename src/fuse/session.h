@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "fs/volume.h"
 #include "fuse/face.h"
+#include "fuse/mount_keeper.h"
 #include "fuse/options.h"
 #include "fuse/transport.h"
 
@@ -28,10 +29,10 @@ struct MountPlace {
 class Session {
  public:
   // Mounts and serves: when this returns, the mount is usable. `volume` must outlive the session's
-  // serve(). Error: the reason, as a sentence.
-  static std::expected<std::unique_ptr<Session>, std::string> mount(fs::Volume& volume,
-                                                                    const SessionOptions& options,
-                                                                    const MountPlace& place);
+  // serve(); `keeper` keeps the mount point. Error: the reason, as a sentence.
+  static std::expected<std::unique_ptr<Session>, std::string> mount(
+      fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
+      std::shared_ptr<MountKeeper> keeper);
   ~Session();  // leaves no mount behind
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -43,7 +44,8 @@ class Session {
   void farewell();
 
  private:
-  Session(fs::Volume& volume, const SessionOptions& options, const MountPlace& place);
+  Session(fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
+          std::shared_ptr<MountKeeper> keeper);
 
   std::expected<void, std::string> attach();
   void handle(const Request& request);
@@ -53,6 +55,7 @@ class Session {
   std::string transport_json() const;
 
   const MountPlace place_;
+  const std::shared_ptr<MountKeeper> keeper_;
   Face face_;
   ::fuse_session* session_ = nullptr;
   int fd_ = -1;

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <spawn.h>
-#include <sys/mount.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,23 +33,25 @@ bool ask_fusermount(const char* flags, const std::string& mount_point) {
   return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-void unmount(const std::string& mount_point) {
-  if (umount2(mount_point.c_str(), UMOUNT_NOFOLLOW) == 0) return;
-  if (errno == EPERM && ask_fusermount("-u", mount_point)) return;
+void unmount(MountKeeper& keeper, const std::string& mount_point) {
+  const int error = keeper.unmount();
+  if (error == 0) return;
+  if (error == EPERM && ask_fusermount("-u", mount_point)) return;
   log::warn("fuse: {} is in use: detaching it", mount_point);
-  detach(mount_point);
+  detach(keeper, mount_point);
 }
 
 }  // namespace
 
-void detach(const std::string& mount_point) {
-  if (umount2(mount_point.c_str(), UMOUNT_NOFOLLOW | MNT_DETACH) == 0) return;
-  if (errno == EPERM && ask_fusermount("-uz", mount_point)) return;
-  log::error("fuse: {} cannot be unmounted: {}", mount_point, std::strerror(errno));
+void detach(MountKeeper& keeper, const std::string& mount_point) {
+  const int error = keeper.detach();
+  if (error == 0) return;
+  if (error == EPERM && ask_fusermount("-uz", mount_point)) return;
+  log::error("fuse: {} cannot be unmounted: {}", mount_point, std::strerror(error));
 }
 
-Unmounter::Unmounter(std::string mount_point, int ended_fd)
-    : mount_point_(std::move(mount_point)), ended_fd_(ended_fd) {
+Unmounter::Unmounter(std::shared_ptr<MountKeeper> keeper, std::string mount_point, int ended_fd)
+    : keeper_(std::move(keeper)), mount_point_(std::move(mount_point)), ended_fd_(ended_fd) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
@@ -60,7 +61,7 @@ Unmounter::Unmounter(std::string mount_point, int ended_fd)
 
 Unmounter::~Unmounter() {
   close(signal_fd_);
-  // A waiting umount(2) returns when the session says farewell, which is after us.
+  // An umount(2) that waits returns when the session says farewell, which is after us.
   if (unmounting_.joinable()) unmounting_.detach();
 }
 
@@ -84,7 +85,7 @@ void Unmounter::wait_for_end() {
 }
 
 void Unmounter::begin() {
-  unmounting_ = std::thread([where = mount_point_] { unmount(where); });
+  unmounting_ = std::thread([keeper = keeper_, where = mount_point_] { unmount(*keeper, where); });
 }
 
 }  // namespace lazyfs::fuse

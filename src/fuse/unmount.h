@@ -1,21 +1,24 @@
 // Waits for the end of a mount, and brings it about when a signal asks for it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <thread>
+
+#include "fuse/mount_keeper.h"
 
 namespace lazyfs::fuse {
 
 // Takes the mount away whether it is in use or not, as far as the caller may.
-void detach(const std::string& mount_point);
+void detach(MountKeeper& keeper, const std::string& mount_point);
 
-// The unmounting runs on a thread of its own: umount(2) may wait for the very thread that waits
+// The unmounting is asked for on a thread of its own: it may wait for the very thread that waits
 // here. Not thread-safe.
 class Unmounter {
  public:
   // `ended_fd` polls readable once the mount has gone. SIGTERM, SIGINT and SIGHUP are blocked in
   // every thread.
-  Unmounter(std::string mount_point, int ended_fd);
+  Unmounter(std::shared_ptr<MountKeeper> keeper, std::string mount_point, int ended_fd);
   ~Unmounter();
   Unmounter(const Unmounter&) = delete;
   Unmounter& operator=(const Unmounter&) = delete;
@@ -27,6 +30,7 @@ class Unmounter {
  private:
   void begin();
 
+  const std::shared_ptr<MountKeeper> keeper_;
   const std::string mount_point_;
   const int ended_fd_;
   int signal_fd_ = -1;

@@ -72,21 +72,27 @@ class MountTest : public testing::Test {
   }
   bool mounted() const { return !mount_line().empty(); }
   // Process numbers of daemons whose command line names our mount point.
-  std::vector<pid_t> daemons() const {
+  std::vector<pid_t> daemons() const { return processes(false); }
+  std::vector<pid_t> keepers() const { return processes(true); }
+  // Of this mount: the daemon, or the process that keeps its mount point.
+  std::vector<pid_t> processes(bool keepers) const {
     std::vector<pid_t> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string name = entry.path().filename();
       if (name.find_first_not_of("0123456789") != std::string::npos) continue;
       std::ifstream file(entry.path() / "cmdline");
       std::string line(std::istreambuf_iterator<char>(file), {});
-      if (line.find("fuse_limit") != std::string::npos && line.find(mnt_) != std::string::npos) {
+      std::string called;
+      std::getline(std::ifstream(entry.path() / "comm"), called);
+      if (line.find("fuse_limit") != std::string::npos && line.find(mnt_) != std::string::npos &&
+          (called == "lazyfs-keeper") == keepers) {
         found.push_back(std::stoi(name));
       }
     }
     return found;
   }
   void wait_until_no_daemon() const {
-    while (!daemons().empty()) usleep(1000);
+    while (!daemons().empty() || !keepers().empty()) usleep(1000);
   }
   std::string loop_device() {
     run("truncate -s 16M " + top_ + "/image");

@@ -29,6 +29,32 @@ TEST_F(MountTest, UnmountingLeavesNothingBehind) {
   wait_until_no_daemon();
 }
 
+TEST_F(MountTest, KeeperHoldsNothingAndEndsWithTheDaemonHoweverThatEnds) {
+  mount_it();
+  ASSERT_EQ(keepers().size(), 1u);
+  const std::filesystem::path fds = "/proc/" + std::to_string(keepers()[0]) + "/fd";
+  std::vector<std::string> held;
+  for (const auto& fd : std::filesystem::directory_iterator(fds)) {
+    held.push_back(std::filesystem::read_symlink(fd).string());
+  }
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_TRUE(held[0].starts_with("socket:")) << held[0];
+  kill(keepers()[0], SIGTERM);  // whoever ends all of them ends the daemon first
+  EXPECT_EQ(keepers().size(), 1u);
+  kill(daemons()[0], SIGKILL);
+  wait_until_no_daemon();
+  umount2(mnt_.c_str(), MNT_DETACH);
+}
+
+TEST_F(MountTest, DaemonWhoseKeeperWasKilledServesAndLetsOthersUnmount) {
+  mount_it();
+  kill(keepers()[0], SIGKILL);
+  write("f", "x");
+  EXPECT_EQ(read("f"), "x");
+  EXPECT_EQ(unmount().status, 0);
+  wait_until_no_daemon();
+}
+
 TEST_F(MountTest, AMountInUseIsNotUnmounted) {
   mount_it();
   const int fd = open(at("f").c_str(), O_CREAT | O_WRONLY, 0644);
