@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The daemon is asked to end while much waits to be written, and killed before it is through. Nothing
-# of the machine may hang on that: sync(2) returns, the mount can be taken away and made anew.
+# The daemon is asked to end while much waits to be written, and killed before it is through.
+# Nothing of the machine may hang on that: sync(2) returns, the mount can be taken away and made
+# anew.
 #   ending.sh [ROUNDS]     (6)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -44,7 +45,7 @@ for ((round = 1; round <= rounds; round++)); do
   if mountpoint -q "$MNT" || ! stat "$MNT" >/dev/null 2>&1; then umount -l "$MNT" || true; fi
   fsck_fs
   mount_fs
-  [[ $(cat "$MNT/durable") == "$round" ]] || fail "what was synced before round $round ended is lost"
+  [[ $(cat "$MNT/durable") == "$round" ]] || fail "what round $round synced is lost"
   unmount_fs
   say "round $round: killed $moment ms into its end"
 done
