@@ -78,14 +78,14 @@ std::optional<BandId> Appender::pick(const BandTable::OpenChoice& choice,
                           newest - band.last_append});
   }
   const PlacementRequest request{.blocks = want_blocks, .age = 0, .random = random_()};
-  const auto index = place(policy_, candidates, request);
+  const auto index = place(policy(), candidates, request);
   return index ? candidates[*index].band : choice.free;
 }
 
 Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks, bool anywhere) {
   MutexLock lock(mu_);
   for (;;) {
-    const BandId free_from{policy_ == Placement::kRandom
+    const BandId free_from{policy() == Placement::kRandom
                                ? static_cast<std::uint32_t>(random_() % bands_.band_count())
                                : 0};
     const BandTable::OpenChoice choice = bands_.choices(stream, max_open_, free_from, anywhere);

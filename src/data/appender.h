@@ -2,6 +2,7 @@
 // lock is held over the device.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -56,7 +57,8 @@ class Lease {
 // Thread-safe.
 class Appender {
  public:
-  // `random` gives the numbers for random placement.
+  // `policy` says where data goes until set_policy(); `random` gives the numbers for random
+  // placement.
   Appender(device::Device& device, BandTable& bands, Placement policy,
            std::function<std::uint64_t()> random);
 
@@ -68,6 +70,10 @@ class Appender {
   Result<Lease> lease(Stream stream, std::uint64_t want_blocks, bool anywhere = false)
       EXCLUDES(mu_);
 
+  // From the next lease on.
+  void set_policy(Placement policy) { policy_.store(policy, std::memory_order_relaxed); }
+  Placement policy() const { return policy_.load(std::memory_order_relaxed); }
+
  private:
   friend class Lease;
   void end(BandId band, bool sealed, bool bad) EXCLUDES(mu_);
@@ -76,7 +82,7 @@ class Appender {
 
   device::Device& device_;
   BandTable& bands_;
-  const Placement policy_;
+  std::atomic<Placement> policy_;
   const std::function<std::uint64_t()> random_;
   const std::uint32_t max_open_;
   Mutex mu_;  // orders waiting for the end of leases; the table's lock is taken under it

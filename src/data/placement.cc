@@ -19,6 +19,16 @@ std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b 
 
 }  // namespace
 
+std::string_view name_of(Placement policy) {
+  switch (policy) {
+    case Placement::kFirstFit: return "first";
+    case Placement::kBestFit: return "best";
+    case Placement::kAgeFit: return "age";
+    case Placement::kRandom: return "random";
+  }
+  return "unknown";
+}
+
 std::optional<std::size_t> place(Placement policy, std::span<const Candidate> candidates,
                                  const PlacementRequest& request) {
   if (candidates.empty()) return std::nullopt;

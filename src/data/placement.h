@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/types.h"
 
@@ -15,6 +16,8 @@ enum class Placement : std::uint8_t {
   kAgeFit,    // the band whose data is nearest in age to the request's
   kRandom,    // any (is "smart" placement worth its trouble? HotOS'05)
 };
+
+std::string_view name_of(Placement policy);  // as the mount option has it
 
 struct Candidate {
   BandId band;

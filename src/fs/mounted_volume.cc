@@ -158,6 +158,12 @@ void MountedVolume::shut_down() {
   stop_threads();
 }
 
+Result<> MountedVolume::set_placement(PlacementChoice choice) {
+  TRY(check_usable(true));
+  appender_.set_policy(policy_of(choice));
+  return ok();
+}
+
 Result<> MountedVolume::check_usable(bool for_change) const {
   if (shut_down_.load(std::memory_order_relaxed)) return fail(Errc::kShutDown);
   if (for_change && options_.read_only) return fail(Errc::kReadOnly);

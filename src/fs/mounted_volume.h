@@ -90,6 +90,7 @@ class MountedVolume final : public Volume {
   Result<> remove_xattr(InodeNo inode, std::string_view name) override;
   Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
   Result<SpaceReport> space() override;
+  Result<> set_placement(PlacementChoice choice) override;
   Result<> collect_garbage() override;
   Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) override;
   std::string stats_json() override;

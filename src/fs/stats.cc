@@ -42,6 +42,7 @@ std::string MountedVolume::stats_json() {
       {"collector_blocks_written", collector},
       {"write_amplification",
        user == 0 ? 1.0 : static_cast<double>(user + collector) / static_cast<double>(user)},
+      {"placement", data::name_of(appender_.policy())},
       {"inline_files_written", counters_.inline_files.load()},
       {"dirty_bytes", pages_.used() * kBlockBytes},
       {"dirty_inodes", dirty_.size()},

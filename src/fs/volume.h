@@ -161,6 +161,8 @@ class Volume {
   virtual Result<std::vector<std::string>> list_xattrs(InodeNo inode) = 0;
 
   virtual Result<SpaceReport> space() = 0;
+  // Where data goes from now on, as MountOptions::placement. kNotSupported: it has no places.
+  virtual Result<> set_placement(PlacementChoice choice);
   // Cleans until nothing is left that pays.
   virtual Result<> collect_garbage() = 0;
   // Reads some megabytes of file contents from the device, and verifies their checksums: from
@@ -180,6 +182,7 @@ class Volume {
 inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
   return fail(Errc::kNotSupported);
 }
+inline Result<> Volume::set_placement(PlacementChoice) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::allocate(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
   return fail(Errc::kNotSupported);
 }

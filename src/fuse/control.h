@@ -63,6 +63,8 @@ inline constexpr unsigned long kScrubRequest = _IOWR(0xED, 4, ScrubPiece);
 // Succeeds when the daemon serves writers, and gives EROFS when it was started for reading only.
 // Anybody.
 inline constexpr unsigned long kWritableRequest = _IO(0xED, 5);
+// Chooses where data goes from now on, with a fs::PlacementChoice; root only.
+inline constexpr unsigned long kPlacementRequest = _IOW(0xED, 6, std::uint32_t);
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

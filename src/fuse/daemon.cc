@@ -240,6 +240,17 @@ bool serves_writers(const std::string& mount_point) {
   return serves;
 }
 
+bool change_placement(const std::string& mount_point, fs::PlacementChoice choice) {
+  const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  auto number = static_cast<std::uint32_t>(choice);
+  const bool changed = ioctl(fd, kPlacementRequest, &number) == 0;
+  const int why = errno;
+  close(fd);
+  errno = why;
+  return changed;
+}
+
 }  // namespace
 
 int remount(const DaemonPlan& plan) {
@@ -261,8 +272,12 @@ int remount(const DaemonPlan& plan) {
     if (option == "sync") flags |= MS_SYNCHRONOUS;
     if (option == "dirsync") flags |= MS_DIRSYNC;
   }
-  if (::mount(nullptr, where.c_str(), nullptr, flags, nullptr) == 0) return 0;
-  return complain(plan, where + ": " + std::strerror(errno));
+  if (::mount(nullptr, where.c_str(), nullptr, flags, nullptr) != 0) {
+    return complain(plan, where + ": " + std::strerror(errno));
+  }
+  if (read_only || !plan.options.has_placement) return 0;
+  if (change_placement(where, plan.options.volume.placement)) return 0;
+  return complain(plan, where + ": the placement cannot be changed: " + std::strerror(errno));
 }
 
 }  // namespace lazyfs::fuse

@@ -152,7 +152,10 @@ const std::map<std::string_view, Setting>& settings() {
       {"dirty",
        [](Parser& p, Text t) { return read_size(t, kCacheMin, p.options.volume.dirty_bytes); }},
       {"placement",
-       [](Parser& p, Text t) { return read_choice(t, placements, p.options.volume.placement); }},
+       [](Parser& p, Text t) {
+         p.options.has_placement = true;
+         return read_choice(t, placements, p.options.volume.placement);
+       }},
       {"clean", [](Parser& p, Text t) { return read_choice(t, cleans, p.options.volume.clean); }},
       {"gc", read_gc},
       {"gc_low",

@@ -31,6 +31,7 @@ struct Options {
   fs::MountOptions volume;
   SessionOptions session;
   bool remount = false;
+  bool has_placement = false;      // it was given: a remount changes it
   std::string log_file;            // empty: syslog when in the background
   std::string log_level = "info";  // of spdlog
 };

@@ -151,6 +151,20 @@ TEST_F(AppenderTest, RandomPlacementBeginsBandsAnywhere) {
   EXPECT_NE(bands, (std::set{BandId{3}, BandId{4}, BandId{5}}));
 }
 
+TEST_F(AppenderTest, PlacementChangesFromTheNextLeaseOn) {
+  // Two open bands of one stream: the lower one has more room, the upper one just enough.
+  auto low = appender.lease(Stream::kSmall, 1), high = appender.lease(Stream::kSmall, 1);
+  ASSERT_TRUE(low && high);
+  const auto first = append(*low, 1), second = append(*high, kBandBlocks - 1);
+  ASSERT_TRUE(first && second);
+  low = fail(Errc::kInvalid);
+  high = fail(Errc::kInvalid);
+  appender.set_policy(Placement::kBestFit);
+  EXPECT_EQ(append_once(Stream::kSmall, 1)->at.band, second->at.band);
+  appender.set_policy(Placement::kFirstFit);
+  EXPECT_EQ(append_once(Stream::kSmall, 1)->at.band, first->at.band);
+}
+
 TEST_F(AppenderTest, MayOpenHalfOfTheBandsThatTheDeviceAllows) {
   device::MemoryDevice small(memory->geometry(), {.max_open_bands = 4});
   Appender few(small, table, Placement::kFirstFit, [] { return 0; });

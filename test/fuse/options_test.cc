@@ -109,6 +109,8 @@ TEST(Options, CpusAreKeptAwakeAsChosen) {
 TEST(Options, RemountIsSeen) {
   EXPECT_TRUE(parsed("remount,ro").remount);
   EXPECT_FALSE(parsed("ro").remount);
+  EXPECT_FALSE(parsed("remount,ro").has_placement);
+  EXPECT_TRUE(parsed("remount,placement=age").has_placement);
 }
 
 TEST(Options, RefusalsNameTheOptionAndTheReason) {

@@ -28,5 +28,19 @@ round() {
   fsck_fs --data
 }
 
+say "placement is changed by remounting"
+new_fs "$size" --band-size 256K
+mount_fs ""
+for policy in best random age first; do
+  lazyfs -o "remount,placement=$policy" "$DEVICE" "$MNT" || fail "remount,placement=$policy"
+  lazyfsctl stats --json "$MNT" | grep -q "\"placement\": *\"$policy\"" ||
+    fail "placement is not $policy"
+  work rewrite
+done
+lazyfs -o remount "$DEVICE" "$MNT" || fail "remount"
+lazyfsctl stats --json "$MNT" | grep -q '"placement": *"first"' || fail "remounting changes it unasked"
+unmount_fs
+fsck_fs --data
+
 round "" 256K
 round writeback 256K
