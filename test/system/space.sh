@@ -38,7 +38,8 @@ for policy in best random age first; do
   work rewrite
 done
 lazyfs -o remount "$DEVICE" "$MNT" || fail "remount"
-lazyfsctl stats --json "$MNT" | grep -q '"placement": *"first"' || fail "remounting changes it unasked"
+lazyfsctl stats --json "$MNT" | grep -q '"placement": *"first"' ||
+  fail "remounting changes it unasked"
 unmount_fs
 fsck_fs --data
 
