@@ -3,13 +3,15 @@
 // size: 100,000 files are made in 60,000 directories on volumes whose logs begin with 16 MiB to 1
 // GiB (ext4-lazy, figure 6, where a small journal was 46 times slower). IMAGE is made anew, sparse,
 // and taken away at the end. cleaning: in a log that cannot grow a share of the blocks is live, and
-// nodes are changed at random, uniformly or mostly a tenth of them (ext4-lazy, section 4.4). Counts
-// what the log writes for each node that changes, on a device in memory.
+// nodes are changed at random, uniformly or mostly a tenth of them. files: in such a log files are
+// made, and then replaced in some directories at a time, as programs do it (ext4-lazy,
+// section 4.4). Both count what the log writes for each node that changes, on a device in memory.
 //
 // Prints JSON.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -141,6 +143,88 @@ Json run_cleaning(double live_share, double hot_share, double scale) {
           {"bands_adopted", after.bands_adopted}};
 }
 
+// ---- Files ----------------------------------------------------------------------------------
+
+// As a filesystem does it: an inode, an entry by hash and one by number, counters of the directory;
+// 100 files a directory.
+class Files {
+ public:
+  explicit Files(meta::Store& store) : store_(store) {}
+  void make() { make(next_++); }
+  void replace(std::uint64_t old) {
+    meta::Batch batch;
+    batch.erase({inode_of(old), 1, 0});
+    batch.erase({directory_of(old), 2, hash_of(old)});
+    batch.erase({directory_of(old), 3, old % 100 + 1});
+    must(store_.apply(batch), "apply");
+    make(old);
+  }
+  std::uint64_t count() const { return next_; }
+
+ private:
+  static std::uint64_t inode_of(std::uint64_t i) { return 1'000'000 + i + i / 100; }
+  static std::uint64_t directory_of(std::uint64_t i) { return 1'000'000 + i / 100 * 101 + 100; }
+  static std::uint64_t hash_of(std::uint64_t i) { return (i + 1) * 0x9E3779B97F4A7C15ull >> 8; }
+  void make(std::uint64_t i) {
+    const std::vector<std::byte> value(128, std::byte{42});
+    const auto bytes = std::span(value);
+    meta::Batch batch;
+    batch.put({inode_of(i), 1, 0}, bytes);
+    batch.put({directory_of(i), 2, hash_of(i)}, bytes.first(34));
+    batch.put({directory_of(i), 3, i % 100 + 1}, bytes.first(34));
+    batch.add({directory_of(i), 1, 0}, std::array<std::int64_t, 4>{1, 1, 1, 1});
+    must(store_.apply(batch), "apply");
+  }
+  meta::Store& store_;
+  std::uint64_t next_ = 0;
+};
+
+// In a log that cannot grow files are made until it is so live; then some are replaced, in the
+// directories that are worked in at the time: `directories` at once, others after each 10,000.
+Json run_files(double live_share, std::uint64_t directories, double scale) {
+  constexpr std::uint32_t kBands = 32;
+  const auto blocks = static_cast<std::uint32_t>(std::max(256.0, 1024 * scale));
+  const auto device = device::MemoryDevice::uniform(kBands + 2, blocks);
+  meta::Superblock superblock;
+  for (std::uint32_t i = 0; i < kBands; ++i) superblock.log_bands.push_back(BandId{2 + i});
+  must(meta::Store::format(*device, superblock), "format");
+  const auto store =
+      must(meta::Store::open(
+               *device, {.transaction_bytes = std::size_t{256} * kBlockBytes, .background = false}),
+           "open");
+  const double lap = kBands * static_cast<double>(blocks);
+  Files files(*store);
+  const auto written = [&] { return static_cast<double>(store->stats().log_blocks_written); };
+  const auto changed = [&] {
+    const meta::StoreStats stats = store->stats();
+    return static_cast<double>(stats.nodes_written - stats.nodes_cleaned);
+  };
+  while (static_cast<double>(store->stats().jmap_entries) < live_share * lap) {
+    for (int i = 0; i < 200; ++i) files.make();
+    must(store->commit(), "commit");
+  }
+  const double made_blocks = written(), made_nodes = changed();
+  std::mt19937_64 random(1);
+  double begin_blocks = 0, begin_nodes = 0;
+  std::uint64_t done = 0, first = 0;
+  for (const double stop : {made_blocks + 2 * lap, made_blocks + 5 * lap}) {
+    begin_blocks = written();
+    begin_nodes = changed();
+    while (written() < stop) {
+      for (int i = 0; i < 200; ++i, ++done) {
+        if (done % 10'000 == 0) first = random() % (files.count() / 100);
+        const std::uint64_t directory = (first + random() % directories) % (files.count() / 100);
+        files.replace(directory * 100 + random() % 100);
+      }
+      must(store->commit(), "commit");
+    }
+  }
+  return {{"live_share", live_share},
+          {"directories_at_once", directories},
+          {"making", made_blocks / made_nodes},
+          {"replacing", (written() - begin_blocks) / (changed() - begin_nodes)}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -161,6 +245,9 @@ int main(int argc, char** argv) {
     for (const double hot : {0.0, 0.9}) {
       result["cleaning"].push_back(run_cleaning(live, hot, scale));
     }
+  }
+  for (const double live : live_shares) {
+    if (live <= 0.75) result["files"].push_back(run_files(live, 100, scale));
   }
   for (const std::uint64_t mib : log_mib) {
     result["size"].push_back(run_size(image, mib, scale));

@@ -1,10 +1,11 @@
 // What operations cost in a small and in a large namespace: scale IMAGE [--files N] [--small N]
 // [--big N] [--cache SIZE] [--lookups N]. For each of the two sizes it makes empty files, 100 to a
-// directory, on a fresh image, lists them, looks some up at random with a cold cache, and removes
-// them; then it fills one directory with --big entries and removes them while it reads it. Works on
-// the volume itself, without FUSE. IMAGE is made anew, sparse, and taken away at the end. Prints
-// JSON: medians of the cost of an operation, taken directory by directory, and what memory was
-// used.
+// directory, on a fresh image, lists them, looks some up at random, and removes them: right behind
+// a mount with nothing in memory (cold), in a cache a tenth of the namespace, once the way to the
+// leaves is known (settled), and in directories that are all in memory (warm); then it fills one
+// directory with --big entries and removes them while it reads it. Works on the volume itself,
+// without FUSE. IMAGE is made anew, sparse, and taken away at the end. Prints JSON: medians of the
+// cost of an operation, taken directory by directory, and what memory was used.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -121,6 +122,7 @@ class Bench {
     result["lookup_cold"] = look_up();
     note_memory(result["lookup_cold"]);
     result["lookup_warm"] = look_up_again();
+    result["lookup_settled"] = look_up_in_small_cache();
     remount();
     result["remove"] = remove();
     note_memory(result["remove"]);
@@ -290,6 +292,29 @@ class Bench {
     return json;
   }
 
+  double meta_figure(const char* name) const {
+    return Json::parse(volume_->stats_json())["metadata"][name].get<double>();
+  }
+
+  Json look_up_in_small_cache() {
+    const std::size_t usual = options_.cache_bytes;
+    const double nodes = meta_figure("jmap_entries");
+    options_.cache_bytes = static_cast<std::size_t>(nodes / 10) * kBlockBytes;
+    remount();
+    // Four times as many lookups as there are inner nodes: few of these are left out.
+    const auto wanted = plan_.lookups;
+    plan_.lookups = std::max<std::uint64_t>(wanted, static_cast<std::uint64_t>(nodes / 25));
+    look_up();
+    plan_.lookups = wanted;
+    const double before = meta_figure("node_reads");
+    Json json = look_up();
+    json["node_reads_each"] =
+        (meta_figure("node_reads") - before) / static_cast<double>(plan_.lookups);
+    json["cache_mib"] = static_cast<double>(options_.cache_bytes) / (1 << 20);
+    options_.cache_bytes = usual;
+    return json;
+  }
+
   // In so few directories that they stay in the cache.
   Json look_up_again() {
     Costs costs;
@@ -352,7 +377,7 @@ class Bench {
     to["metadata"] = meta;
   }
 
-  const Plan& plan_;
+  Plan plan_;
   fs::MountOptions options_;
   std::mt19937_64 random_;
   std::uint64_t directories_ = 0;
@@ -385,7 +410,8 @@ int main(int argc, char** argv) {
   result["cache"] = plan.cache;
   result["small"] = bench.run(plan.small);
   result["large"] = bench.run(plan.files);
-  for (const char* of : {"create", "list", "lookup_warm", "lookup_cold", "remove"}) {
+  for (const char* of :
+       {"create", "list", "lookup_warm", "lookup_settled", "lookup_cold", "remove"}) {
     result["ratios"][of] = ratio(result["large"], result["small"], of);
   }
   if (plan.big > 0) result["one_directory"] = bench.run_big(plan.big);
