@@ -52,7 +52,7 @@ class Bench {
   Bench(const Plan& plan, device::Device& device) : random(plan.seed) {
     fs::MountOptions options;
     options.background = false;
-    options.dirty_bytes = std::size_t{1} << 20;
+    options.dirty_bytes = kWriteBlocks * kBlockBytes;  // so that a write waits for its own work
     const std::map<std::string, fs::PlacementChoice> placements{
         {"first", fs::PlacementChoice::kFirst},
         {"best", fs::PlacementChoice::kBest},
