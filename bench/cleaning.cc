@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "bench.h"
 #include "device/memory.h"
 #include "fs/format.h"
 #include "fs/volume.h"
@@ -20,6 +21,7 @@
 namespace {
 
 using namespace lazyfs;
+using namespace lazyfs::bench;
 
 constexpr std::uint64_t kWriteBlocks = 32;  // at most, of one write: 128 KiB
 
@@ -32,12 +34,6 @@ class BenchClock final : public Clock {
  private:
   std::chrono::nanoseconds ns_{1};
 };
-
-void must(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "cleaning: %s failed\n", what);
-  std::exit(1);
-}
 
 struct Plan {
   std::string load = "uniform", placement = "first", clean = "auto", trigger = "idle+space";

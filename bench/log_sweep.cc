@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "bench.h"
 #include "device/memory.h"
 #include "edi/create.h"
 #include "edi/image.h"
@@ -30,21 +31,8 @@
 namespace {
 
 using namespace lazyfs;
+using namespace lazyfs::bench;
 using Json = nlohmann::ordered_json;
-
-template <class T>
-T must(Result<T> result, const char* what) {
-  if (!result) {
-    std::fprintf(stderr, "log_sweep: %s: %s\n", what,
-                 std::string(describe(result.error())).c_str());
-    std::exit(1);
-  }
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // ---- Size ---------------------------------------------------------------------------------------
 
@@ -59,7 +47,7 @@ Json run_size(const std::string& image, std::uint64_t log_mib, double scale) {
   const auto volume = must(fs::Volume::mount(*device, fs::MountOptions{}), "mount");
   const auto directories = static_cast<std::uint64_t>(60'000 * scale);
   const auto files = static_cast<std::uint64_t>(100'000 * scale);
-  const double begin = now_s();
+  const double begin = now_us();
   std::vector<InodeNo> inodes;
   for (std::uint64_t d = 0; d < directories; ++d) {
     const std::string name = "directory-" + std::to_string(d);
@@ -72,7 +60,7 @@ Json run_size(const std::string& image, std::uint64_t log_mib, double scale) {
     volume->forget(file.attributes.inode, 1);
   }
   must(volume->sync(), "sync");
-  const double seconds = now_s() - begin;
+  const double seconds = (now_us() - begin) / 1e6;
   const auto meta = Json::parse(volume->stats_json())["metadata"];
   must(volume->unmount(), "unmount");
   ::unlink(image.c_str());
@@ -128,9 +116,9 @@ Json run_cleaning(double live_share, double hot_share, double scale) {
   };
   work(3);  // to settle
   const meta::StoreStats before = store->stats();
-  const double begin = now_s();
+  const double begin = now_us();
   const auto changes = static_cast<double>(work(3));
-  const double took = now_s() - begin;
+  const double took = (now_us() - begin) / 1e6;
   const meta::StoreStats after = store->stats();
   const auto written = static_cast<double>(after.log_blocks_written - before.log_blocks_written);
   const auto nodes = static_cast<double>(after.nodes_written - before.nodes_written);

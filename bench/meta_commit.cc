@@ -10,12 +10,15 @@
 #include <cstdlib>
 #include <thread>
 
+#include "bench.h"
 #include "device/forwarding.h"
 #include "device/memory.h"
 #include "meta/store.h"
 
 namespace lazyfs::meta {
 namespace {
+
+using namespace bench;
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::duration;
@@ -41,12 +44,6 @@ class SlowDevice final : public device::ForwardingDevice {
 
   std::unique_ptr<device::MemoryDevice> below_;
 };
-
-void must(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "meta_commit: %s failed\n", what);
-  std::exit(1);
-}
 
 // As mkdir: an inode, two directory entries, counters of the parent.
 void make_directory(Store& store, std::uint64_t i) {

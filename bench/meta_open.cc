@@ -12,6 +12,7 @@
 #include <random>
 #include <string>
 
+#include "bench.h"
 #include "device/forwarding.h"
 #include "edi/create.h"
 #include "edi/image.h"
@@ -19,6 +20,8 @@
 
 namespace lazyfs::meta {
 namespace {
+
+using namespace bench;
 
 constexpr std::uint32_t kBandBlocks = 65536, kLogBands = 16;
 constexpr std::uint64_t kBehindSnapshot = 15'000, kWithoutSnapshots = 110'000;  // blocks
@@ -29,26 +32,6 @@ class Unflushed final : public device::ForwardingDevice {
   using ForwardingDevice::ForwardingDevice;
   Result<> flush() override { return ok(); }
 };
-
-double now_ms() {
-  return std::chrono::duration<double, std::milli>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-void must(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "meta_open: %s failed\n", what);
-  std::exit(1);
-}
-
-void drop_caches() {
-  ::sync();
-  const int fd = ::open("/proc/sys/vm/drop_caches", O_WRONLY);
-  if (fd < 0) return;
-  [[maybe_unused]] const auto written = ::write(fd, "3", 1);
-  ::close(fd);
-}
 
 class Bench {
  public:
@@ -95,9 +78,9 @@ class Bench {
     must(device_->flush().has_value(), "flush");
     open_device();
     drop_caches();
-    const double begin = now_ms();
+    const double begin = now_us();
     open_store({});
-    const double took = now_ms() - begin;
+    const double took = (now_us() - begin) / 1000;
     const StoreStats stats = store_->stats();
     const double gib =
         static_cast<double>(stats.log_blocks_behind_snapshot) * kBlockBytes / (1 << 30);

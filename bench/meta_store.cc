@@ -10,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "bench.h"
 #include "device/memory.h"
 #include "meta/jmap.h"
 #include "meta/store.h"
@@ -17,23 +18,13 @@
 namespace lazyfs::meta {
 namespace {
 
-double now_us() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+using namespace bench;
 
 template <class F>
 void measure(const char* what, std::size_t times, F f) {
   const double begin = now_us();
   for (std::size_t i = 0; i < times; ++i) f(i);
   std::printf("%-56s %10.3f us each\n", what, (now_us() - begin) / static_cast<double>(times));
-}
-
-void must(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "meta_store: %s failed\n", what);
-  std::exit(1);
 }
 
 std::unique_ptr<Store> fresh_store(device::Device& device, std::size_t cache_bytes) {

@@ -14,6 +14,7 @@
 #include <numeric>
 #include <random>
 
+#include "bench.h"
 #include "device/memory.h"
 #include "fs/format.h"
 #include "fs/volume.h"
@@ -21,6 +22,7 @@
 namespace {
 
 using namespace lazyfs;
+using namespace lazyfs::bench;
 
 struct Plan {
   std::uint32_t bands = 256, band_blocks = 512;
@@ -30,12 +32,6 @@ struct Plan {
   bool scatter = false;      // hot blocks lie anywhere in the file, not at its start
   std::uint64_t seed = 1;
 };
-
-void must(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "overwrite: %s failed\n", what);
-  std::exit(1);
-}
 
 double greedy_amplification(double utilization) {
   double low = 1e-6, high = 1 - 1e-9;

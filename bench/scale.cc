@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/size.h"
+#include "bench.h"
 #include "edi/create.h"
 #include "edi/image.h"
 #include "fs/format.h"
@@ -29,6 +30,7 @@
 namespace {
 
 using namespace lazyfs;
+using namespace lazyfs::bench;
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kFilesPerDirectory = 100, kDirectoriesPerGroup = 1000;
@@ -40,35 +42,6 @@ struct Plan {
   std::uint64_t seed = 1;
   std::string cache = "64M";
 };
-
-double now_us() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-template <class T>
-T must(Result<T> result, const char* what) {
-  if (!result) {
-    std::fprintf(stderr, "scale: %s: %s\n", what, std::string(describe(result.error())).c_str());
-    std::exit(1);
-  }
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
-
-void check(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "scale: %s\n", what);
-  std::exit(1);
-}
-
-void drop_caches() {
-  ::sync();
-  const int fd = ::open("/proc/sys/vm/drop_caches", O_WRONLY);
-  if (fd < 0) return;
-  [[maybe_unused]] const auto written = ::write(fd, "3", 1);
-  ::close(fd);
-}
 
 double resident_mib() {
   std::ifstream status("/proc/self/statm");
@@ -158,7 +131,7 @@ class Bench {
       more = some > 0;
       if (more) cookie = part.back().cookie;
     }
-    check(seen == entries, "the big directory lists a wrong number of entries");
+    must(seen == entries, "the big directory lists a wrong number of entries");
     result["list"] = listing.summary();
     result["remove_while_reading"] = remove_while_reading(big, entries);
     volume_->forget(big, 1);
@@ -267,7 +240,7 @@ class Bench {
         seen += files.size();
       });
     });
-    check(seen == directories_ * kFilesPerDirectory, "a wrong number of files is listed");
+    must(seen == directories_ * kFilesPerDirectory, "a wrong number of files is listed");
     Json json = costs.summary();
     json["seconds"] = (now_us() - begin) / 1e6;
     return json;
@@ -364,7 +337,7 @@ class Bench {
       removed += some.size();
       cookie = some.back().cookie;
     }
-    check(removed == entries, "removal while reading misses entries");
+    must(removed == entries, "removal while reading misses entries");
     return costs.summary();
   }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "bench.h"
 #include "device/forwarding.h"
 #include "edi/create.h"
 #include "edi/image.h"
@@ -24,16 +25,8 @@
 namespace {
 
 using namespace lazyfs;
+using namespace lazyfs::bench;
 using Json = nlohmann::ordered_json;
-
-template <class T>
-T must(Result<T> result, const char* what) {
-  if (!result) {
-    std::fprintf(stderr, "seeks: %s: %s\n", what, std::string(describe(result.error())).c_str());
-    std::exit(1);
-  }
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
 
 // Counts reads, apart for the bands of the log and for others. Thread-safe.
 class WatchedDevice final : public device::ForwardingDevice {
