@@ -68,8 +68,9 @@ def near(found, wanted, what):
 
 
 def until_available(folder, wanted):
-    """What the kernel still knows of a removed file ends a moment after rm."""
-    for _ in range(50):
+    """What the kernel still knows of a removed file ends a moment after rm; a large file's blocks,
+    scattered over thousands of bands, come back bit by bit. A minute at most."""
+    for _ in range(600):
         if available(folder) >= wanted - wanted // 100:
             return
         time.sleep(0.1)
