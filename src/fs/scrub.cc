@@ -55,7 +55,10 @@ class Scrub {
     if (!extent || extent->at.band.value >= core_.bands.band_count()) {
       return report(item, 0, Errc::kItemBad);
     }
+    // Pinned, the band keeps what it has; before, the blocks may have moved and the band been
+    // reset.
     const auto pin = core_.bands.pin(extent->at.band);
+    if (!is_still_there(item)) return;
     step_.blocks += extent->blocks();
     const auto all = buffer_.span().first(std::size_t{extent->blocks()} * kBlockBytes);
     if (data::read_verified(core_.device, extent->at, extent->crcs, all)) return;
@@ -67,12 +70,15 @@ class Scrub {
     }
   }
 
-  // Unless the extent has been moved or cut since it was looked up: then its blocks may hold
-  // something else by now.
-  void report(const meta::Item& item, std::uint32_t block, Errc why) {
+  // False when the extent has been moved or cut since it was looked up: its blocks may hold
+  // something else by now, and what it has become was verified when it was written.
+  bool is_still_there(const meta::Item& item) const {
     const auto now = core_.store.get(item.key);
-    const bool same = now && *now && std::ranges::equal(bytes_of(**now), bytes_of(item.value));
-    if (!same) return;
+    return now && *now && std::ranges::equal(bytes_of(**now), bytes_of(item.value));
+  }
+
+  void report(const meta::Item& item, std::uint32_t block, Errc why) {
+    if (!is_still_there(item)) return;
     const std::uint64_t offset = (item.key.offset + block) * kBlockBytes;
     log::error("scrub: inode {}, byte {}: {}", item.key.owner, offset, describe(why));
     if (why == Errc::kDataChecksumBad) ++core_.counters.checksum_errors;
