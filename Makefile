@@ -6,10 +6,12 @@ DESTDIR ?=
 JOBS    ?= $(shell nproc)
 CTEST   := ctest
 CRASH_STATES ?= 1200000
+SOAK_SECONDS ?= 7200
+FUZZ_SECONDS ?= 600
 # Of each of 4 processes in each of 8 rounds: a million together.
 RANDOM_OPERATIONS ?= 31250
 
-.PHONY: all help demo demo-clean check check-long check-random check-crash check-asan check-tsan bench install clean
+.PHONY: all help demo demo-clean check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan bench install clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -44,6 +46,15 @@ check-crash:    ## power cuts at every moment of many workloads: CRASH_STATES of
 	@./packages.sh build test
 	@cmake --preset release --log-level=WARNING && cmake --build build -j $(JOBS) --target crash_test
 	LAZYFS_CRASH_STATES=$(CRASH_STATES) build/test/crash_test
+
+check-soak: all ## SOAK_SECONDS of overwriting, deleting and cleaning on a disk that is 95 % full
+	@./packages.sh test
+	LAZYFS_BIN=$(CURDIR)/build/bin test/system/soak.sh $(SOAK_SECONDS) 1G
+
+check-fuzz:     ## coverage-guided fuzzing of what reads a disk: FUZZ_SECONDS for each target
+	@./packages.sh build test fuzz
+	@cmake --preset fuzz --log-level=WARNING && cmake --build --preset fuzz -j $(JOBS) --target fuzzers
+	test/fuzz/run.sh build/fuzz/bin $(FUZZ_SECONDS)
 
 check-asan:     ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@./packages.sh build test

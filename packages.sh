@@ -2,8 +2,8 @@
 # The Debian packages that lazyfs needs, in one place; installs those that are missing.
 #   ./packages.sh GROUP...    installs (as root) what is missing of the groups
 #   ./packages.sh --list GROUP...    only prints their names
-# Groups: build, test, suites, suites-long, hadoop, bench. Silent, and no network, when nothing is
-# missing.
+# Groups: build, test, suites, suites-long, hadoop, bench, fuzz. Silent, and no network, when
+# nothing is missing.
 set -euo pipefail
 
 # What the suites need is newer than Debian's plain cargo.
@@ -24,7 +24,9 @@ packages_of() {
     suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 ;;
-    *) echo "packages.sh: $1: no such group (build, test, suites, suites-long, hadoop, bench)" >&2
+    fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;
+    *) echo "packages.sh: $1: no such group (build, test, suites, suites-long, hadoop, bench," \
+            "fuzz)" >&2
        exit 2 ;;
   esac
 }
