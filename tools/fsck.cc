@@ -96,6 +96,7 @@ void print_json(const Arguments& arguments, const fs::CheckReport& report,
       {"repairs", repairs},
       {"rebuilt_bands", repair.rebuilt_bands},
       {"salvaged_blocks", repair.salvaged_blocks},
+      {"copied_blocks", repair.copied_blocks},
       {"lost_blocks", repair.lost_blocks},
       {"found_inodes", repair.found_inodes},
   };
@@ -120,6 +121,7 @@ void print_summary(const Arguments& arguments, const fs::CheckReport& report,
   }
   if (repair.repairs > 0) text += ", " + number(repair.repairs) + " repairs";
   if (repair.found_inodes > 0) text += ", " + number(repair.found_inodes) + " in lost+found";
+  if (repair.copied_blocks > 0) text += ", " + number(repair.copied_blocks) + " blocks copied";
   if (repair.lost_blocks > 0) text += ", " + number(repair.lost_blocks) + " blocks of files lost";
   std::puts(text.c_str());
 }

@@ -74,6 +74,12 @@ void orphan_item(CheckContext& c, const meta::Item& item) {
   c.report.orphans += 1;
 }
 
+void lost_range_item(CheckContext& c, const meta::Item& item) {
+  if (!decode_lost_range(item.value)) return c.bad_item(item.key);
+  c.problem("A repair has not ended: of the metadata that it found to be lost, range {} is noted.",
+            item.key.offset);
+}
+
 void counters_item(CheckContext& c, const meta::Item& item) {
   const auto counters = decode_counters(item.value);
   if (!counters || item.key.offset != 0) return c.bad_item(item.key);
@@ -170,6 +176,7 @@ void check_volume_items(CheckContext& c) {
               case Kind::kCounters: return counters_item(c, item);
               case Kind::kOrphan: return orphan_item(c, item);
               case Kind::kBandSummary: return summary_item(c, item);
+              case Kind::kLostRange: return lost_range_item(c, item);
               default: return c.bad_item(item.key);
             }
           });

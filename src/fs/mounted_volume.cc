@@ -94,6 +94,7 @@ Result<> MountedVolume::start() {
   TRY(recover_bands(device_, *store_, bands_, options_.read_only));
   TRY(inodes_.get(kRootInode));
   if (!options_.read_only) {
+    TRY(forget_lost_ranges(*store_));
     TRY(finish_orphans());
     TRY(store_->commit());
   }

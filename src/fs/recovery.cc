@@ -134,6 +134,16 @@ Result<std::vector<Orphan>> read_orphans(meta::Store& store) {
   return orphans;
 }
 
+Result<> forget_lost_ranges(meta::Store& store) {
+  ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kLostRange));
+  for (const meta::Item& item : items) {
+    meta::Batch batch;
+    batch.erase(item.key);
+    TRY(store.apply(batch, meta::Reserve::kDelete));
+  }
+  return ok();
+}
+
 Result<CounterRecord> read_counters(meta::Store& store) {
   ASSIGN_OR_RETURN(const auto value, store.get(key_of(kVolumeOwner, Kind::kCounters)));
   if (!value) return fail(Errc::kItemBad);

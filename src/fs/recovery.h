@@ -27,6 +27,10 @@ struct Orphan {
 };
 Result<std::vector<Orphan>> read_orphans(meta::Store& store);
 
+// What an unfinished repair has noted to be lost; once a mount has written, files may have gone
+// whose blocks it would take for lost ones.
+Result<> forget_lost_ranges(meta::Store& store);
+
 Result<CounterRecord> read_counters(meta::Store& store);
 
 }  // namespace lazyfs::fs

@@ -50,6 +50,12 @@ void summary_item(RepairContext& c, const meta::Item& item) {
   band.summary = *summary;
 }
 
+void lost_range_item(RepairContext& c, const meta::Item& item) {
+  const auto range = decode_lost_range(item.value);
+  if (!range) return bad_item(c, item.key);
+  c.lost.push_back({range->first, range->end});
+}
+
 void counters_item(RepairContext& c, const meta::Item& item) {
   if (!decode_counters(item.value) || item.key.offset != 0) bad_item(c, item.key);
 }
@@ -188,6 +194,7 @@ void repair_volume_items(RepairContext& c) {
               case Kind::kCounters: return counters_item(c, item);
               case Kind::kOrphan: return orphan_item(c, item);
               case Kind::kBandSummary: return summary_item(c, item);
+              case Kind::kLostRange: return lost_range_item(c, item);
               default: return bad_item(c, item.key);
             }
           });
@@ -208,19 +215,44 @@ void repair_counters(RepairContext& c) {
   c.put(key, encode(counters));
 }
 
+namespace {
+
+// What is lost is known only to the run that has found the tree damaged. Should it be interrupted,
+// the next one finds it here: it is durable before, or together with, the tree without the damage.
+void note_lost_ranges(RepairContext& c, const std::vector<meta::KeyRange>& lost) {
+  std::uint64_t number = 0;
+  const auto last = c.store.last_in(key_of(kVolumeOwner, Kind::kLostRange),
+                                    key_of(kVolumeOwner, Kind::kLostRange, meta::kMaxOffset));
+  if (last && *last) number = (**last).key.offset + 1;
+  for (const meta::KeyRange& range : lost) {
+    c.put(key_of(kVolumeOwner, Kind::kLostRange, number++),
+          encode(LostRangeRecord{range.first, range.end}));
+  }
+}
+
+void forget_lost_ranges(RepairContext& c) {
+  c.visit(key_of(kVolumeOwner, Kind::kLostRange),
+          key_of(kVolumeOwner, Kind::kLostRange, meta::kMaxOffset), "",
+          [&](const meta::Item& item) { c.erase(item.key); });
+}
+
+}  // namespace
+
 Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& clock,
                             const std::vector<meta::KeyRange>& lost, const ProblemListener& told,
                             const ProgressListener& progress) {
   RepairContext c(store, device, clock, told, progress);
   c.name_seed = seed_of(store.superblock().uuid);
   TRY(learn_bands(c));
+  note_lost_ranges(c, lost);
   repair_volume_items(c);
   repair_inodes(c);
-  salvage_extents(c, lost);
+  salvage_extents(c);
   repair_names(c);
   repair_counts(c);
   repair_bands(c);
   repair_counters(c);
+  forget_lost_ranges(c);
   if (c.error()) return fail(*c.error());
   TRY(store.commit());
   return c.report;

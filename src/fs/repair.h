@@ -17,6 +17,7 @@ struct RepairReport {
   std::uint64_t repairs = 0;          // changes made, each told
   std::uint64_t rebuilt_bands = 0;    // whose append log was written anew
   std::uint64_t salvaged_blocks = 0;  // of files, found again by the append logs
+  std::uint64_t copied_blocks = 0;    // of files, which another file had too
   std::uint64_t lost_blocks = 0;      // of files: they were mapped, and read as zeros now
   std::uint64_t found_inodes = 0;     // brought into /lost+found
 };

@@ -80,7 +80,8 @@ class RepairContext {
   std::vector<OrphanFacts> orphans;
   std::vector<InodeFacts> inodes;  // ascending by inode
   std::vector<NameFacts> names;
-  std::uint64_t last_inode = 1;  // the highest number in use
+  std::vector<meta::KeyRange> lost;  // where items are lost, this time and in unfinished repairs
+  std::uint64_t last_inode = 1;      // the highest number in use
 
  private:
   static constexpr std::size_t kScanItems = 512;
@@ -105,7 +106,7 @@ std::optional<DentryRecord> find_name(RepairContext& context, InodeNo directory,
 // The steps, in the order in which they must run.
 void repair_volume_items(RepairContext& context);  // counters, orphans, summaries
 void repair_inodes(RepairContext& context);        // each inode's items by themselves
-void salvage_extents(RepairContext& context, const std::vector<meta::KeyRange>& lost);
+void salvage_extents(RepairContext& context);
 void repair_names(RepairContext& context);   // names against inodes; /lost+found
 void repair_counts(RepairContext& context);  // what inodes count
 void repair_bands(RepairContext& context);   // append and delete logs, summaries

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/buffer.h"
+#include "data/appender.h"
+
 namespace lazyfs::fs {
 
 void ExtentRepair::begin(InodeNo inode, const InodeRecord& record) {
@@ -14,12 +17,11 @@ void ExtentRepair::begin(InodeNo inode, const InodeRecord& record) {
   maps_first_block_ = false;
 }
 
-void ExtentRepair::drop(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks,
+void ExtentRepair::lost(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks,
                         std::string_view why) {
   c_.tell("Inode {}: {} blocks from block {} on {}: they are lost, and read as zeros.", inode.value,
           blocks, file_block, why);
   c_.report.lost_blocks += blocks;
-  c_.erase(key_of(inode, Kind::kExtent, file_block));
 }
 
 // The part of the extent that neither overlaps the one before nor lies behind the file's end;
@@ -57,7 +59,8 @@ void ExtentRepair::item(const meta::Item& item) {
   const std::uint64_t file_block = std::max(item.key.offset, mapped_to_);
   const std::uint64_t end = std::uint64_t{extent->at.rba} + extent->blocks();
   if (end > c_.readable_blocks(extent->at.band)) {
-    return drop(inode_, file_block, extent->blocks(), "lay where no file data can be");
+    c_.erase(key_of(inode_, Kind::kExtent, file_block));
+    return lost(inode_, file_block, extent->blocks(), "lay where no file data can be");
   }
   mapped_to_ = file_block + extent->blocks();
   maps_first_block_ |= file_block == 0;
@@ -89,6 +92,67 @@ void ExtentRepair::accept(const ExtentRecord& extent) {
   c_.band(extent.at.band)->live.add(extent.at.rba, extent.blocks());
 }
 
+// Where so many blocks can be appended: bands that are begun before others.
+std::optional<BandAddress> ExtentRepair::place_for(std::uint32_t blocks) {
+  std::optional<BandAddress> place;
+  for (std::uint32_t i = 0; i < c_.bands.size(); ++i) {
+    const BandFacts& band = c_.bands[i];
+    const bool writable = band.use == BandFacts::Use::kData &&
+                          band.device.condition != device::BandCondition::kReadOnly &&
+                          band.device.condition != device::BandCondition::kOffline &&
+                          band.device.kind == device::BandKind::kShingled;
+    const std::uint32_t end = band.device.write_pointer;
+    if (!writable || end > band.blocks || band.blocks - end < blocks) continue;
+    if (!place || (place->rba == 0 && end > 0)) place = BandAddress{BandId{i}, end};
+  }
+  return place;
+}
+
+// The band's append log is made anew later: it disagrees with the extent now.
+bool ExtentRepair::append_copy(const MappedExtent& run, std::span<const std::byte> bytes,
+                               meta::Batch& batch) {
+  const auto place = place_for(run.extent.blocks());
+  if (!place || !c_.device.append(*place, bytes)) return false;
+  BandFacts& band = *c_.band(place->band);
+  band.device.write_pointer = place->rba + run.extent.blocks();
+  band.live.add(place->rba, run.extent.blocks());
+  batch.put(key_of(inode_, Kind::kExtent, run.file_block),
+            encode(ExtentRecord{*place, place->rba, run.extent.crcs}));
+  return true;
+}
+
+// An extent of which another one has blocks: what it can read of them becomes its own copy.
+void ExtentRepair::copy(const Doubtful& doubtful, const ExtentRecord& extent) {
+  inode_ = doubtful.inode;
+  const MappedExtent whole{doubtful.file_block, extent};
+  AlignedBuffer bytes(std::size_t{extent.blocks()} * kBlockBytes);
+  const auto is_readable = [&](std::uint32_t i) {
+    return data::read_verified(c_.device, {extent.at.band, extent.at.rba + i},
+                               std::span(extent.crcs).subspan(i, 1),
+                               bytes.span().subspan(std::size_t{i} * kBlockBytes, kBlockBytes))
+        .has_value();
+  };
+  meta::Batch batch;
+  batch.erase(key_of(inode_, Kind::kExtent, whole.file_block));
+  for (std::uint32_t i = 0; i < extent.blocks();) {
+    const std::uint32_t begin = i;
+    const bool readable = is_readable(i++);
+    while (i < extent.blocks() && is_readable(i) == readable) ++i;
+    const std::span run_bytes = bytes.span().subspan(std::size_t{begin} * kBlockBytes,
+                                                     std::size_t{i - begin} * kBlockBytes);
+    if (readable && append_copy(part_of(whole, begin, i - begin), run_bytes, batch)) {
+      c_.tell("Inode {}: {} blocks from block {} on belong to another extent too: copied.",
+              inode_.value, i - begin, whole.file_block + begin);
+      c_.report.copied_blocks += i - begin;
+    } else {
+      lost(inode_, whole.file_block + begin, i - begin,
+           readable ? "belong to another extent, and there is no room to copy them"
+                    : "belong to another extent");
+    }
+  }
+  c_.apply(batch);
+}
+
 void ExtentRepair::finish() {
   for (const Doubtful& doubtful : doubtful_) {
     const auto value = c_.get(key_of(doubtful.inode, Kind::kExtent, doubtful.file_block));
@@ -97,7 +161,7 @@ void ExtentRepair::finish() {
     if (is_free(*extent)) {
       accept(*extent);
     } else {
-      drop(doubtful.inode, doubtful.file_block, extent->blocks(), "belong to another extent");
+      copy(doubtful, *extent);
     }
   }
   doubtful_.clear();

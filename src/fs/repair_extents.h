@@ -1,6 +1,7 @@
 // One inode's extents, by themselves and against the bands they lie in.
 #pragma once
 
+#include "fs/extents.h"
 #include "fs/repair_context.h"
 
 namespace lazyfs::fs {
@@ -9,7 +10,7 @@ namespace lazyfs::fs {
 // all inodes have gone by. Accepted blocks are in BandFacts::live.
 //
 // Two extents never keep the same block. An extent that its append record confirms is accepted at
-// once; others wait until finish(), and get what is left.
+// once; others wait until finish(), and get what is left, or copies of what they can read.
 class ExtentRepair {
  public:
   explicit ExtentRepair(RepairContext& context) : c_(context) {}
@@ -28,7 +29,10 @@ class ExtentRepair {
   bool is_confirmed(std::uint64_t file_block, const ExtentRecord& extent);
   bool is_free(const ExtentRecord& extent);
   void accept(const ExtentRecord& extent);
-  void drop(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks, std::string_view why);
+  void copy(const Doubtful& doubtful, const ExtentRecord& extent);
+  std::optional<BandAddress> place_for(std::uint32_t blocks);
+  bool append_copy(const MappedExtent& run, std::span<const std::byte> bytes, meta::Batch& batch);
+  void lost(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks, std::string_view why);
 
   RepairContext& c_;
   InodeNo inode_;

@@ -161,10 +161,8 @@ class Salvage {
 
 }  // namespace
 
-void salvage_extents(RepairContext& c, const Lost& lost) {
-  Lost relevant;
-  std::ranges::copy_if(lost, std::back_inserter(relevant), may_hold_extents);
-  if (!relevant.empty()) Salvage(c, lost).run();
+void salvage_extents(RepairContext& c) {
+  if (std::ranges::any_of(c.lost, may_hold_extents)) Salvage(c, c.lost).run();
 }
 
 }  // namespace lazyfs::fs

@@ -165,8 +165,8 @@ Result<InodeRecord> decode_inode(std::span<const std::byte> from) {
   record.xattrs = r.take<std::uint32_t>();
   r.take_zeros(8);
   const std::uint32_t type = record.mode >> 12;
-  const bool known = type == 1 || type == 2 || type == 4 || type == 6 || type == 8 || type == 10 ||
-                     type == 12;
+  const bool known =
+      type == 1 || type == 2 || type == 4 || type == 6 || type == 8 || type == 10 || type == 12;
   if (!r.finished() || !known || record.mode > 0xFFFF || record.size > kMaxFileBytes) {
     return fail(Errc::kItemBad);
   }
@@ -224,8 +224,7 @@ Result<ExtentRecord> decode_extent(std::span<const std::byte> from) {
   record.append_record = r.take<std::uint32_t>();
   const auto blocks = r.take<std::uint32_t>();
   if (!r.good() || blocks < 1 || blocks > kMaxExtentBlocks || r.left() != 4 * blocks ||
-      record.append_record > record.at.rba ||
-      std::uint64_t{record.at.rba} + blocks > UINT32_MAX) {
+      record.append_record > record.at.rba || std::uint64_t{record.at.rba} + blocks > UINT32_MAX) {
     return fail(Errc::kItemBad);
   }
   record.crcs.reserve(blocks);
@@ -347,6 +346,39 @@ Result<OrphanRecord> decode_orphan(std::span<const std::byte> from) {
   r.take_zeros(7);
   if (!r.finished() || work < 1 || work > 2) return fail(Errc::kItemBad);
   return OrphanRecord{static_cast<OrphanRecord::Work>(work)};
+}
+
+std::array<std::byte, kLostRangeBytes> encode(const LostRangeRecord& record) {
+  std::array<std::byte, kLostRangeBytes> bytes{};
+  const auto put = [&](std::size_t at, const meta::Key& key) {
+    store_le_at(std::span<std::byte>(bytes), at, key.owner);
+    store_le_at(std::span<std::byte>(bytes), at + 8, key.offset);
+    store_le_at(std::span<std::byte>(bytes), at + 16, key.kind);
+  };
+  put(0, record.first);
+  if (record.end) put(17, *record.end);
+  bytes[34] = record.end ? std::byte{1} : std::byte{0};
+  return bytes;
+}
+
+Result<LostRangeRecord> decode_lost_range(std::span<const std::byte> from) {
+  Reader r(from);
+  const auto take = [&] {
+    meta::Key key;
+    key.owner = r.take<std::uint64_t>();
+    key.offset = r.take<std::uint64_t>();
+    key.kind = r.take<std::uint8_t>();
+    return key;
+  };
+  LostRangeRecord record{take(), std::nullopt};
+  const meta::Key end = take();
+  const auto has_end = r.take<std::uint8_t>();
+  r.take_zeros(kLostRangeBytes - 35);
+  if (!r.finished() || has_end > 1 || (has_end == 0 && end != meta::Key{})) {
+    return fail(Errc::kItemBad);
+  }
+  if (has_end == 1) record.end = end;
+  return record;
 }
 
 std::vector<std::byte> encode(const XattrRecord& record) {

@@ -34,6 +34,7 @@ enum class Kind : std::uint8_t {
   kCounters = 16,     // offset 0: CounterRecord
   kOrphan = 17,       // offset: inode: OrphanRecord
   kBandSummary = 18,  // offset: band: four 64-bit counters, changed by Batch::add
+  kLostRange = 19,    // offset: its number: LostRangeRecord; only while a repair is unfinished
   // Items of a band (owner band_owner(band)).
   kAppendRecord = 24,  // offset: RBA: AppendRecord
   kDeleteRecord = 25,  // offset: RBA of the first block that died (each dies once): DeleteRecord
@@ -75,7 +76,7 @@ struct InodeRecord {
   std::uint64_t next_cookie = 1;  // directories: the cookie of the next entry
   std::uint64_t entries = 0;      // directories: entries but "." and ".."
   std::uint32_t generation = 1;
-  std::uint32_t xattrs = 0;       // number of extended attributes
+  std::uint32_t xattrs = 0;  // number of extended attributes
   friend bool operator==(const InodeRecord&, const InodeRecord&) = default;
 };
 std::array<std::byte, kInodeBytes> encode(const InodeRecord& record);
@@ -130,7 +131,7 @@ std::uint32_t checksum_of(std::span<const std::uint32_t> crcs);
 struct DeleteRecord {
   InodeNo inode;
   std::uint64_t file_block = 0;
-  std::uint32_t rba = 0;            // the item's offset
+  std::uint32_t rba = 0;  // the item's offset
   std::uint32_t blocks = 0;
   std::uint32_t append_record = 0;  // RBA of the append record whose blocks died
   friend bool operator==(const DeleteRecord&, const DeleteRecord&) = default;
@@ -141,8 +142,8 @@ Result<DeleteRecord> decode_delete_record(std::span<const std::byte> from);
 
 // The four counters of a band, in the order in which they stand in the item.
 struct BandSummaryRecord {
-  std::uint64_t appended = 0;        // blocks written, = where the write pointer is accounted to be
-  std::uint64_t live = 0;            // of these, blocks that extents refer to
+  std::uint64_t appended = 0;  // blocks written, = where the write pointer is accounted to be
+  std::uint64_t live = 0;      // of these, blocks that extents refer to
   std::uint64_t append_records = 0;
   std::uint64_t delete_records = 0;
   friend bool operator==(const BandSummaryRecord&, const BandSummaryRecord&) = default;
@@ -153,7 +154,7 @@ Result<BandSummaryRecord> decode_band_summary(std::span<const std::byte> from);
 // ---- The volume ---------------------------------------------------------------------------------
 
 struct CounterRecord {
-  std::uint64_t next_inode = 2;  // no inode at or above it has been given out
+  std::uint64_t next_inode = 2;   // no inode at or above it has been given out
   std::uint64_t user_blocks = 0;  // data blocks written for users since mkfs (write amplification)
   std::uint64_t collector_blocks = 0;  // data blocks written by the garbage collector
   friend bool operator==(const CounterRecord&, const CounterRecord&) = default;
@@ -170,6 +171,17 @@ struct OrphanRecord {
 };
 std::array<std::byte, 8> encode(const OrphanRecord& record);
 Result<OrphanRecord> decode_orphan(std::span<const std::byte> from);
+
+// Where a repair that has not ended found items to be lost: first <= key, and key < end unless
+// there is none.
+struct LostRangeRecord {
+  meta::Key first;
+  std::optional<meta::Key> end;
+  friend bool operator==(const LostRangeRecord&, const LostRangeRecord&) = default;
+};
+inline constexpr std::size_t kLostRangeBytes = 40;
+std::array<std::byte, kLostRangeBytes> encode(const LostRangeRecord& record);
+Result<LostRangeRecord> decode_lost_range(std::span<const std::byte> from);
 
 struct XattrRecord {
   std::uint32_t value_bytes = 0;

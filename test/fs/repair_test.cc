@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/endian.h"
+#include "device/faulty.h"
 #include "fs/readable.h"
 #include "fs/spoils.h"
 
@@ -139,6 +140,99 @@ TEST(RepairTest, LostFileIsMadeAnewFromItsBlocks) {
   repair(volume, {{key_of(InodeNo{4}, Kind::kInode), key_of(InodeNo{5}, Kind::kInode)}});
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
   EXPECT_EQ(readable(volume).at(4), before.at(4));
+}
+
+// As hardware or a fault may leave it: inode 4 has the blocks of inode 6's first extent too.
+TEST(RepairTest, BlocksThatTwoFilesCanReadAreCopied) {
+  SampleVolume volume;
+  const ExtentRecord shared = *decode_extent(volume.value_of(key_of(InodeNo{6}, Kind::kExtent)));
+  volume.put(key_of(InodeNo{4}, Kind::kExtent), encode(shared));
+  volume.commit();
+  const auto before = readable(volume);
+  ASSERT_EQ(before.at(4), before.at(6).substr(0, 3 * kBlockBytes));
+  const Repaired repaired = repair(volume);
+  EXPECT_EQ(repaired.report.copied_blocks, 3u);
+  EXPECT_EQ(repaired.report.lost_blocks, 0u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume), before);
+  EXPECT_EQ(repair(volume).told, Strings{});
+}
+
+TEST(RepairTest, OfBlocksThatTwoFilesHaveOnlyReadableOnesAreCopied) {
+  SampleVolume volume;
+  ExtentRecord shared = *decode_extent(volume.value_of(key_of(InodeNo{6}, Kind::kExtent)));
+  shared.crcs[1] ^= 1;
+  volume.put(key_of(InodeNo{4}, Kind::kExtent), encode(shared));
+  volume.commit();
+  const auto before = readable(volume);
+  ASSERT_FALSE(before.contains(4));
+  const Repaired repaired = repair(volume);
+  EXPECT_EQ(repaired.report.copied_blocks, 2u);
+  EXPECT_EQ(repaired.report.lost_blocks, 1u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  const auto after = readable(volume);
+  EXPECT_EQ(after.at(6), before.at(6));
+  EXPECT_EQ(after.at(4).substr(0, kBlockBytes), before.at(6).substr(0, kBlockBytes));
+  EXPECT_EQ(after.at(4).substr(kBlockBytes, kBlockBytes), std::string(kBlockBytes, '\0'));
+}
+
+const meta::KeyRange kLostExtents{key_of(InodeNo{6}, Kind::kExtent),
+                                  key_of(InodeNo{6}, Kind::kExtent, 5)};
+void lose_extents(SampleVolume& volume) {
+  volume.erase(key_of(InodeNo{6}, Kind::kExtent, 0));
+  volume.erase(key_of(InodeNo{6}, Kind::kExtent, 4));
+  volume.commit();
+}
+
+// Every change is made durable at once, and the power goes before the n-th write, for every n.
+TEST(RepairTest, InterruptedRepairDoesNotForgetWhatWasLost) {
+  bool interrupted = true;
+  for (std::uint64_t n = 1; interrupted; ++n) {
+    SCOPED_TRACE(n);
+    SampleVolume volume;
+    const auto before = readable(volume);
+    lose_extents(volume);
+    ASSERT_TRUE(volume.store->close());
+    volume.store.reset();
+    bool anything_durable = false;
+    {
+      device::FaultyDevice faulty(*volume.device);
+      const auto store = *meta::Store::open(faulty, {.background = false});
+      faulty.cut_power_at_change(n);
+      FixedClock clock;
+      const auto told = [&](const std::string&) {
+        anything_durable |= store->commit().has_value();
+      };
+      interrupted = !fs::repair(*store, faulty, clock, {kLostExtents}, told);
+    }
+    volume.open();
+    // With nothing durable the tree is as damaged as it was, and is found to be.
+    repair(volume, anything_durable ? std::vector<meta::KeyRange>{} : std::vector{kLostExtents});
+    EXPECT_EQ(volume.problems({.data = true}), Strings{});
+    EXPECT_EQ(readable(volume), before);
+    ASSERT_LT(n, 1000u);
+  }
+}
+
+TEST(RepairTest, UnfinishedRepairIsAProblemUntilAMountForgetsIt) {
+  SampleVolume volume;
+  lose_extents(volume);
+  volume.put(key_of(kVolumeOwner, Kind::kLostRange, 3),
+             encode(LostRangeRecord{kLostExtents.first, kLostExtents.end}));
+  volume.commit();
+  EXPECT_TRUE(std::ranges::any_of(volume.problems(), [](const std::string& problem) {
+    return problem.starts_with("A repair has not ended");
+  }));
+  ASSERT_TRUE(volume.store->close());
+  volume.store.reset();
+  FixedClock clock;
+  const auto mounted = Volume::mount(*volume.device, {.background = false}, clock);
+  ASSERT_TRUE(mounted && (*mounted)->unmount());
+  volume.open();
+  for (const std::string& problem : volume.problems()) {
+    EXPECT_FALSE(problem.starts_with("A repair has not ended")) << problem;
+  }
+  EXPECT_EQ(repair(volume).report.salvaged_blocks, 0u);
 }
 
 TEST(RepairTest, WrongContentsAreNotFoundAgain) {

@@ -114,5 +114,17 @@ TEST(SchemaTest, SmallRecordsComeBackAsTheyWere) {
   EXPECT_EQ(*decode_orphan(encode(o)), o);
 }
 
+TEST(SchemaTest, LostRangesComeBackAsTheyWere) {
+  const LostRangeRecord range{{7, 8, 9}, meta::Key{10, 1, meta::kMaxOffset}};
+  const LostRangeRecord open{{7, 8, 9}, std::nullopt};
+  EXPECT_EQ(*decode_lost_range(encode(range)), range);
+  EXPECT_EQ(*decode_lost_range(encode(open)), open);
+  auto bytes = encode(open);
+  bytes[20] = std::byte{1};  // an end, although there is none
+  EXPECT_FALSE(decode_lost_range(bytes));
+  const auto whole = encode(range);
+  EXPECT_FALSE(decode_lost_range(std::span(whole).first(39)));
+}
+
 }  // namespace
 }  // namespace lazyfs::fs
