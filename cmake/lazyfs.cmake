@@ -19,6 +19,10 @@ if(LAZYFS_SANITIZE)
   target_link_options(lazyfs_flags INTERFACE -fsanitize=${LAZYFS_SANITIZE})
 endif()
 
+if(LAZYFS_FUZZ)
+  target_compile_options(lazyfs_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # lazyfs_library(name SOURCES a.cc b.cc LINKS lib...)
 function(lazyfs_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
