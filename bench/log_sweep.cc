@@ -73,6 +73,22 @@ Json run_size(const std::string& image, std::uint64_t log_mib, double scale) {
 
 // ---- Cleaning -----------------------------------------------------------------------------------
 
+// An empty log that cannot grow.
+std::unique_ptr<device::MemoryDevice> device_with_log(double scale) {
+  constexpr std::uint32_t kBands = 32;
+  const auto blocks = static_cast<std::uint32_t>(std::max(256.0, 1024 * scale));
+  auto device = device::MemoryDevice::uniform(kBands + 2, blocks);
+  meta::Superblock superblock;
+  for (std::uint32_t i = 0; i < kBands; ++i) superblock.log_bands.push_back(BandId{2 + i});
+  must(meta::Store::format(*device, superblock), "format");
+  return device;
+}
+
+double log_blocks(const device::Device& device) {
+  const auto& geometry = device.geometry();
+  return (geometry.band_count() - 2) * static_cast<double>(geometry.blocks_of(BandId{2}));
+}
+
 void put(meta::Store& store, std::uint64_t key, char letter) {
   const std::vector<std::byte> value(1000, static_cast<std::byte>(letter));
   meta::Batch batch;
@@ -81,18 +97,13 @@ void put(meta::Store& store, std::uint64_t key, char letter) {
 }
 
 Json run_cleaning(double live_share, double hot_share, double scale) {
-  constexpr std::uint32_t kBands = 32;
-  const auto blocks = static_cast<std::uint32_t>(std::max(256.0, 1024 * scale));
-  const auto device = device::MemoryDevice::uniform(kBands + 2, blocks);
-  meta::Superblock superblock;
-  for (std::uint32_t i = 0; i < kBands; ++i) superblock.log_bands.push_back(BandId{2 + i});
-  must(meta::Store::format(*device, superblock), "format");
+  const auto device = device_with_log(scale);
   meta::StoreOptions options;
   options.background = false;
   options.cache_bytes = std::size_t{256} << 20;
   options.transaction_bytes = std::size_t{256} * kBlockBytes;
   const auto store = must(meta::Store::open(*device, options), "open");
-  const double lap = kBands * static_cast<double>(blocks);
+  const double lap = log_blocks(*device);
   std::uint64_t keys = 0;  // three to a node
   while (static_cast<double>(store->stats().jmap_entries) < live_share * lap) {
     for (int i = 0; i < 30; ++i) put(*store, keys++, 'a');
@@ -170,17 +181,12 @@ class Files {
 // In a log that cannot grow files are made until it is so live; then some are replaced, in the
 // directories that are worked in at the time: `directories` at once, others after each 10,000.
 Json run_files(double live_share, std::uint64_t directories, double scale) {
-  constexpr std::uint32_t kBands = 32;
-  const auto blocks = static_cast<std::uint32_t>(std::max(256.0, 1024 * scale));
-  const auto device = device::MemoryDevice::uniform(kBands + 2, blocks);
-  meta::Superblock superblock;
-  for (std::uint32_t i = 0; i < kBands; ++i) superblock.log_bands.push_back(BandId{2 + i});
-  must(meta::Store::format(*device, superblock), "format");
+  const auto device = device_with_log(scale);
   const auto store =
       must(meta::Store::open(
                *device, {.transaction_bytes = std::size_t{256} * kBlockBytes, .background = false}),
            "open");
-  const double lap = kBands * static_cast<double>(blocks);
+  const double lap = log_blocks(*device);
   Files files(*store);
   const auto written = [&] { return static_cast<double>(store->stats().log_blocks_written); };
   const auto changed = [&] {

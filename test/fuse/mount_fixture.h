@@ -71,10 +71,9 @@ class MountTest : public testing::Test {
     return "";
   }
   bool mounted() const { return !mount_line().empty(); }
-  // Process numbers of daemons whose command line names our mount point.
   std::vector<pid_t> daemons() const { return processes(false); }
   std::vector<pid_t> keepers() const { return processes(true); }
-  // Of this mount: the daemon, or the process that keeps its mount point.
+  // Whose command lines name our mount point: daemons, or the processes that keep it for them.
   std::vector<pid_t> processes(bool keepers) const {
     std::vector<pid_t> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
