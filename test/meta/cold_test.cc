@@ -2,9 +2,9 @@
 // small, and after any crash it is where the log says.
 #include <algorithm>
 
-#include "fixture.h"
 #include "meta/clean_policy.h"
 #include "meta/log_layout.h"
+#include "modelled_store.h"
 #include "power_device.h"
 
 namespace lazyfs::meta {
@@ -57,23 +57,10 @@ TEST(CleanPolicyTest, AnOldBandThatIsMostlyLiveIsAdoptedForTheSakeOfAYoungerOne)
   EXPECT_EQ(choose({hot(1, 80, 1000), hot(2, 30, 100)}).kind, CleanChoice::Kind::kMove);
 }
 
-class ColdTest : public ::testing::Test {
+class ColdTest : public ModelledStoreTest {
  protected:
   void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kBands))); }
-  void open(StoreOptions options = quiet_options()) {
-    store.reset();
-    auto opened = Store::open(device, options);
-    ASSERT_TRUE(opened) << describe(opened.error());
-    store = std::move(*opened);
-  }
-  void put(std::uint64_t key, char letter) {
-    Batch batch;
-    const std::string value(1000, letter);
-    batch.put({1, 1, key}, as_value(value));
-    const auto applied = store->apply(batch);
-    ASSERT_TRUE(applied) << describe(applied.error());
-    model[{1, 1, key}] = value;
-  }
+  void open(const StoreOptions& options = quiet_options()) { open_on(device, options); }
   // Items that stay as they are, so many that they are a third of the log.
   void put_cold() {
     for (std::uint64_t key = 0; key < kCold; ++key) put(key, 'c');
@@ -95,8 +82,6 @@ class ColdTest : public ::testing::Test {
   static constexpr std::uint64_t kCold = 3 * kBands * kBlocks / 3;  // three to a node
   static constexpr std::uint64_t kLap = std::uint64_t{kBands} * kBlocks;
   PowerDevice device{kBands + 2, kBlocks, test_seed()};
-  std::unique_ptr<Store> store;
-  Model model;
 };
 
 TEST_F(ColdTest, WhatDoesNotChangeIsMovedOnceAndThenNoMore) {

@@ -3,14 +3,14 @@
 #include <set>
 
 #include "device/faulty.h"
-#include "fixture.h"
+#include "modelled_store.h"
 
 namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kLogBands = 6, kBandBlocks = 24;
 
-class FailedBandTest : public ::testing::Test {
+class FailedBandTest : public ModelledStoreTest {
  protected:
   void begin() {
     store.reset();
@@ -24,17 +24,7 @@ class FailedBandTest : public ::testing::Test {
   void open() {
     store.reset();
     faulty->restore_power();  // a device that starts anew knows nothing of bands that failed
-    auto opened = Store::open(*faulty, quiet_options());
-    ASSERT_TRUE(opened) << describe(opened.error());
-    store = std::move(*opened);
-  }
-  void put(std::uint64_t key, char letter) {
-    Batch batch;
-    const std::string value(1000, letter);
-    batch.put({1, 1, key}, as_value(value));
-    const auto applied = store->apply(batch);
-    ASSERT_TRUE(applied) << describe(applied.error());
-    model[{1, 1, key}] = value;
+    open_on(*faulty);
   }
   // Transactions of one node and of many, which lie in several bands; each is committed.
   void work() {
@@ -53,8 +43,6 @@ class FailedBandTest : public ::testing::Test {
 
   std::unique_ptr<device::MemoryDevice> memory;
   std::optional<device::FaultyDevice> faulty;
-  std::unique_ptr<Store> store;
-  Model model;
 };
 
 TEST_F(FailedBandTest, AnyOneAppendMayFailAndNothingIsLost) {
