@@ -85,6 +85,7 @@ class Reader {
 
 constexpr std::size_t kDentryHeaderBytes = 18;
 constexpr std::size_t kExtentHeaderBytes = 16;
+constexpr std::uint32_t kReferenceMark = ~std::uint32_t{0};  // where an extent has its band
 
 void put_dentry(Writer& w, const DentryRecord& entry) {
   CHECK(!entry.name.empty() && entry.name.size() <= kMaxNameBytes);
@@ -165,8 +166,8 @@ Result<InodeRecord> decode_inode(std::span<const std::byte> from) {
   record.xattrs = r.take<std::uint32_t>();
   r.take_zeros(8);
   const std::uint32_t type = record.mode >> 12;
-  const bool known =
-      type == 1 || type == 2 || type == 4 || type == 6 || type == 8 || type == 10 || type == 12;
+  const bool known = record.mode == kSharedMode || type == 1 || type == 2 || type == 4 ||
+                     type == 6 || type == 8 || type == 10 || type == 12;
   if (!r.finished() || !known || record.mode > 0xFFFF || record.size > kMaxFileBytes) {
     return fail(Errc::kItemBad);
   }
@@ -224,11 +225,67 @@ Result<ExtentRecord> decode_extent(std::span<const std::byte> from) {
   record.append_record = r.take<std::uint32_t>();
   const auto blocks = r.take<std::uint32_t>();
   if (!r.good() || blocks < 1 || blocks > kMaxExtentBlocks || r.left() != 4 * blocks ||
-      record.append_record > record.at.rba || std::uint64_t{record.at.rba} + blocks > UINT32_MAX) {
+      record.at.band.value == kReferenceMark || record.append_record > record.at.rba ||
+      std::uint64_t{record.at.rba} + blocks > UINT32_MAX) {
     return fail(Errc::kItemBad);
   }
   record.crcs.reserve(blocks);
   for (std::uint32_t i = 0; i < blocks; ++i) record.crcs.push_back(r.take<std::uint32_t>());
+  return record;
+}
+
+std::vector<std::byte> encode(const ReferenceRecord& record) {
+  CHECK(record.count >= 1 && record.count <= kMaxExtentBlocks);
+  std::vector<std::byte> bytes(kReferenceBytes);
+  Writer w(bytes);
+  w.put(kReferenceMark);
+  w.put(record.count);
+  w.put(record.shared.value);
+  w.put(record.block);
+  w.finish();
+  return bytes;
+}
+
+std::vector<std::byte> encode(const MapRecord& record) {
+  return std::visit([](const auto& r) { return encode(r); }, record);
+}
+
+Result<MapRecord> decode_map_record(std::span<const std::byte> from) {
+  Reader r(from);
+  if (r.take<std::uint32_t>() != kReferenceMark) {
+    ASSIGN_OR_RETURN(ExtentRecord extent, decode_extent(from));
+    return MapRecord(std::move(extent));
+  }
+  ReferenceRecord record;
+  record.count = r.take<std::uint32_t>();
+  record.shared.value = r.take<std::uint64_t>();
+  record.block = r.take<std::uint64_t>();
+  if (!r.finished() || record.count < 1 || record.count > kMaxExtentBlocks ||
+      record.shared.value == 0 || record.shared.value > kMaxInode ||
+      record.block > blocks_for(kMaxFileBytes) - record.count) {
+    return fail(Errc::kItemBad);
+  }
+  return MapRecord(record);
+}
+
+std::array<std::byte, kShareCountBytes> encode(const ShareCountRecord& record) {
+  std::array<std::byte, kShareCountBytes> bytes{};
+  Writer w(bytes);
+  w.put(record.blocks);
+  w.put(record.references);
+  w.finish();
+  return bytes;
+}
+
+Result<ShareCountRecord> decode_share_count(std::span<const std::byte> from) {
+  Reader r(from);
+  ShareCountRecord record;
+  record.blocks = r.take<std::uint32_t>();
+  record.references = r.take<std::uint32_t>();
+  if (!r.finished() || record.blocks < 1 || record.blocks > kMaxExtentBlocks ||
+      record.references == 0) {
+    return fail(Errc::kItemBad);
+  }
   return record;
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/clock.h"
@@ -29,7 +30,8 @@ enum class Kind : std::uint8_t {
   kXattrName = 5,   // offset: id: name and length of the value
   kXattrValue = 6,  // offset: id << 8 | piece: kMaxValueBytes of the value each
   kInline = 7,      // offset 0: contents of block 0, zeros behind
-  kExtent = 8,      // offset: first file block: ExtentRecord
+  kExtent = 8,      // offset: first file block: ExtentRecord or ReferenceRecord
+  kShareCount = 9,  // of a shared inode; offset: first block: ShareCountRecord
   // Items of the volume (owner kVolumeOwner).
   kCounters = 16,     // offset 0: CounterRecord
   kOrphan = 17,       // offset: inode: OrphanRecord
@@ -64,12 +66,17 @@ std::uint64_t seed_of(std::span<const std::uint8_t, 16> uuid);
 
 inline constexpr std::size_t kInodeBytes = 128;
 
+// The mode of a *shared inode*: one without a name or a type, which holds blocks that parts of
+// several files refer to (ReferenceRecord). It has one link, so that nobody deletes it for want of
+// names, and goes with its last block.
+inline constexpr std::uint32_t kSharedMode = 0;
+
 struct InodeRecord {
   std::uint32_t mode = 0;
   std::uint32_t links = 0;
   Owner owner;
   std::uint64_t size = 0;
-  std::uint64_t blocks = 0;  // data blocks that extents map
+  std::uint64_t blocks = 0;  // data blocks that extents and references map
   std::uint64_t rdev = 0;
   Timestamp access, modification, change, birth;
   InodeNo parent;                 // directories: the directory it is in (the root's: itself)
@@ -112,7 +119,37 @@ struct ExtentRecord {
   friend bool operator==(const ExtentRecord&, const ExtentRecord&) = default;
 };
 std::vector<std::byte> encode(const ExtentRecord& record);
+// A reference is kItemBad here.
 Result<ExtentRecord> decode_extent(std::span<const std::byte> from);
+
+// `count` blocks of a file that are those of the shared inode from `block` on.
+struct ReferenceRecord {
+  InodeNo shared;
+  std::uint64_t block = 0;
+  std::uint32_t count = 0;  // 1 .. kMaxExtentBlocks
+  std::uint32_t blocks() const { return count; }
+  friend bool operator==(const ReferenceRecord&, const ReferenceRecord&) = default;
+};
+inline constexpr std::size_t kReferenceBytes = 24;
+std::vector<std::byte> encode(const ReferenceRecord& record);
+
+// What a kExtent item holds.
+using MapRecord = std::variant<ExtentRecord, ReferenceRecord>;
+std::vector<std::byte> encode(const MapRecord& record);
+Result<MapRecord> decode_map_record(std::span<const std::byte> from);
+inline std::uint32_t blocks_of(const MapRecord& record) {
+  return std::visit([](const auto& r) { return r.blocks(); }, record);
+}
+
+// How many references there are to each of `blocks` blocks of a shared inode.
+struct ShareCountRecord {
+  std::uint32_t blocks = 0;  // 1 .. kMaxExtentBlocks
+  std::uint32_t references = 0;
+  friend bool operator==(const ShareCountRecord&, const ShareCountRecord&) = default;
+};
+inline constexpr std::size_t kShareCountBytes = 8;
+std::array<std::byte, kShareCountBytes> encode(const ShareCountRecord& record);
+Result<ShareCountRecord> decode_share_count(std::span<const std::byte> from);
 
 // Inode 0: blocks that nothing refers to (lost in a crash or by a failed append); dead from the
 // start, with no delete record.

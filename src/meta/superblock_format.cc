@@ -10,8 +10,9 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x42535A4C;               // "LZSB" in memory order
-constexpr std::uint32_t kVersion = 3, kOldestVersion = 2;  // 2: a log without cold bands
+constexpr std::uint32_t kMagic = 0x42535A4C;  // "LZSB" in memory order
+// 2: a log without cold bands; 3: no blocks that files share.
+constexpr std::uint32_t kVersion = 4, kOldestVersion = 2;
 constexpr std::size_t kCrcAt = 4, kVersionAt = 8, kReservedAt = 12, kUuidAt = 16, kSequenceAt = 32;
 constexpr std::size_t kBandCountAt = 40, kSuperBandsAt = 48, kCreatedAt = 56, kSessionAt = 64;
 constexpr std::size_t kSessionStartAt = 72, kDurableAt = 80, kMinLogBandsAt = 88;

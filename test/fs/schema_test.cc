@@ -51,6 +51,8 @@ TEST(SchemaTest, InodeOfNoKnownTypeIsRefused) {
   InodeRecord r = sample_inode();
   r.mode = 0644;
   EXPECT_EQ(decode_inode(encode(r)).error(), Errc::kItemBad);
+  r.mode = kSharedMode;
+  EXPECT_EQ(*decode_inode(encode(r)), r);
 }
 
 TEST(SchemaTest, EveryItemCutShortIsRefused) {
@@ -89,6 +91,37 @@ TEST(SchemaTest, ExtentOfTheLargestSizeFitsAnItem) {
 
 TEST(SchemaTest, ExtentThatStartsBeforeItsAppendRecordIsRefused) {
   EXPECT_FALSE(decode_extent(encode(ExtentRecord{{BandId{7}, 9}, 10, {1}})));
+}
+
+TEST(SchemaTest, ReferencesAndExtentsAreToldApart) {
+  const ReferenceRecord reference{InodeNo{77}, 5, kMaxExtentBlocks};
+  const ExtentRecord extent{{BandId{7}, 100}, 50, {1, 2}};
+  EXPECT_EQ(*decode_map_record(encode(reference)), MapRecord(reference));
+  EXPECT_EQ(*decode_map_record(encode(MapRecord(extent))), MapRecord(extent));
+  EXPECT_EQ(decode_extent(encode(reference)).error(), Errc::kItemBad);
+  EXPECT_EQ(blocks_of(MapRecord(reference)), kMaxExtentBlocks);
+}
+
+TEST(SchemaTest, ImpossibleReferencesAndShareCountsAreRefused) {
+  const ReferenceRecord good{InodeNo{77}, 5, 2};
+  const auto refused = [](const ReferenceRecord& r) { return !decode_map_record(encode(r)); };
+  EXPECT_FALSE(refused(good));
+  EXPECT_TRUE(refused({InodeNo{0}, 5, 2}));
+  EXPECT_TRUE(refused({InodeNo{kMaxInode + 1}, 5, 2}));
+  EXPECT_TRUE(refused({InodeNo{77}, blocks_for(kMaxFileBytes) - 1, 2}));
+  auto bytes = encode(good);
+  bytes[4] = std::byte{0};
+  EXPECT_FALSE(decode_map_record(bytes));
+  bytes[4] = std::byte{kMaxExtentBlocks + 1};
+  EXPECT_FALSE(decode_map_record(bytes));
+  const auto whole = encode(good);
+  for (std::size_t n = 0; n < kReferenceBytes; ++n) {
+    EXPECT_FALSE(decode_map_record(std::span(whole).first(n)));
+  }
+  EXPECT_EQ(*decode_share_count(encode(ShareCountRecord{128, 3})), (ShareCountRecord{128, 3}));
+  EXPECT_FALSE(decode_share_count(encode(ShareCountRecord{0, 1})));
+  EXPECT_FALSE(decode_share_count(encode(ShareCountRecord{129, 1})));
+  EXPECT_FALSE(decode_share_count(encode(ShareCountRecord{1, 0})));
 }
 
 TEST(SchemaTest, LogRecordsComeBackAsTheyWere) {
