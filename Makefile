@@ -36,6 +36,7 @@ check:          ## everything that every change must pass
 
 check-long: all ## system tests at full size
 	@./packages.sh test suites-long hadoop
+	@cmake --build build -j $(JOBS) --target unflushed
 	$(CTEST) --preset check-long </dev/null
 
 check-random: all ## a million random operations against a model, on disks of many kinds

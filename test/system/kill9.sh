@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The daemon is killed at random moments while several processes write, or, in every third round,
-# shut down as by a power cut. Each time the filesystem is clean and mounts, and everything that was
-# fsynced is there.
+# The daemon is killed at random moments while several processes write, or shut down as by a power
+# cut; after two kills of three what the device had taken since the last flush is lost, all of it or
+# some of its sectors. Each time the filesystem is clean and mounts, and everything that was fsynced
+# is there.
 #   kill9.sh [ROUNDS [WRITERS [SIZE OF THE DISK]]]     (12 rounds, 4 writers, 512M)
 # What a round recovered must still be the same one round later.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
@@ -28,8 +29,46 @@ await_work() {
   fail "a writer has not begun within a minute"
 }
 
+# A disk that says it has flushed and has not must be found out: else nothing was dropped.
+see_a_loss() {
+  note_unflushed deaf
+  mount_fs
+  echo here >"$MNT/lost"
+  sync "$MNT/lost"
+  kill_fs
+  fsck_fs
+  drop_unflushed
+  mount_fs
+  [[ ! -e $MNT/lost ]] || fail "what was dropped is there"
+  unmount_fs
+  fsck_fs
+}
+
+# end_round ROUND PID...: in one of four ways in turn; all writers notice. Sets `how`.
+end_round() {
+  local round=$1 writer
+  shift
+  if ((round % 4 == 3)); then
+    how="shut down"
+    lazyfsctl shutdown "$MNT"
+  else
+    how="killed"
+    kill -KILL "$DAEMON"
+    wait "$DAEMON" 2>/dev/null || true
+    DAEMON=''
+  fi
+  for writer in "$@"; do wait "$writer" || fail "a writer failed in round $round"; done
+  umount "$MNT" || { [[ $how == killed ]] && umount -l "$MNT"; } || fail "umount, $how"
+  if [[ -n $DAEMON ]]; then wait "$DAEMON" || true; fi
+  DAEMON=''
+  case $((round % 4)) in
+    2) how+="; $(drop_unflushed)" ;;
+    0) how+="; $(drop_unflushed $((SEED + round)))" ;;
+  esac
+}
+
 write_and_kill() {
-  local round=$1 writer pids=() moment
+  local round=$1 writer pids=() moment how
   mkdir "$MNT/round-$round"
   sync "$MNT"  # there even if no writer gets as far as its first fsync
   for ((writer = 1; writer <= writers; writer++)); do
@@ -42,21 +81,8 @@ write_and_kill() {
   done
   moment=$((RANDOM % 3000))
   sleep "$((moment / 1000)).$(printf %03d $((moment % 1000)))"
-  if ((round % 3 == 0)); then
-    lazyfsctl shutdown "$MNT"
-    for writer in "${pids[@]}"; do wait "$writer" || fail "a writer failed in round $round"; done
-    umount "$MNT" || fail "umount after a shutdown"
-    wait "$DAEMON" || true
-    DAEMON=''
-    say "round $round: shut down after $moment ms"
-    return
-  fi
-  kill -KILL "$DAEMON"
-  wait "$DAEMON" 2>/dev/null || true
-  DAEMON=''
-  for writer in "${pids[@]}"; do wait "$writer" || fail "a writer failed in round $round"; done
-  umount "$MNT" || umount -l "$MNT" || fail "umount after kill -9"
-  say "round $round: killed after $moment ms"
+  end_round "$round" "${pids[@]}"
+  say "round $round, $moment ms: $how"
 }
 
 verify() {
@@ -68,9 +94,11 @@ verify() {
   done
 }
 
+see_a_loss
+note_unflushed
 before=''
 for ((round = 1; round <= rounds + 1; round++)); do
-  mount_fs "commit=$((1 + round % 2 * 4))"
+  mount_fs "commit=$((1 + round % 3 * 2))"
   if ((round > 1)); then verify $((round - 1)); fi
   if ((round > 2)); then
     [[ $(digest $((round - 2))) == "$before" ]] || fail "what round $((round - 2)) had has changed"

@@ -23,6 +23,7 @@ export LC_ALL=C
 
 WORK='' IMAGE='' DEVICE='' MNT='' DAEMON='' LOG=''
 LOOPS=()
+DAEMON_ENVIRONMENT=()  # NAME=VALUE...
 
 say()  { printf '%s %s: %s\n' "$(date +%T)" "$TEST" "$*"; }
 fail() { printf '%s: FAILED: %s\n' "$TEST" "$*" >&2; exit 1; }
@@ -128,7 +129,8 @@ new_edi_fs() {
 # log kept; returns when the mount is usable.
 mount_fs() {
   local options=${1:-}${1:+${LAZYFS_OPTIONS:+,}}${LAZYFS_OPTIONS:-} tries
-  lazyfs -f ${options:+-o "$options"} "$DEVICE" "$MNT" </dev/null >>"$LOG" 2>&1 &
+  env "${DAEMON_ENVIRONMENT[@]}" lazyfs -f ${options:+-o "$options"} "$DEVICE" "$MNT" \
+    </dev/null >>"$LOG" 2>&1 &
   DAEMON=$!
   for ((tries = 0; tries < 1200; tries++)); do
     if mountpoint -q "$MNT"; then return 0; fi
@@ -155,6 +157,23 @@ kill_fs() {
   wait "$DAEMON" 2>/dev/null || true
   DAEMON=''
   umount -l "$MNT" || fail "umount after kill -9"
+}
+
+# note_unflushed [deaf]: from the next mount on it is noted what the device held before each write
+# that no flush covers, with `deaf` also before those that one does. See unflushed.cc.
+note_unflushed() {
+  local library
+  library=$(readlink -f "$BIN/../test/libunflushed.so")
+  [[ -e $library ]] || fail "$library is not built; ninja -C build unflushed"
+  DAEMON_ENVIRONMENT=("LD_PRELOAD=$library" "LAZYFS_UNFLUSHED_OF=$DEVICE"
+                      "LAZYFS_UNFLUSHED_JOURNAL=$WORK/unflushed")
+  if [[ ${1:-} == deaf ]]; then DAEMON_ENVIRONMENT+=(LAZYFS_UNFLUSHED_DEAF=1); fi
+}
+
+# drop_unflushed [SEED]: what the daemon, which must have been killed, had written since the last
+# flush is lost: all of it, or some by lot.
+drop_unflushed() {
+  python3 "$HERE/unflushed.py" drop "$DEVICE" "$WORK/unflushed" "$@" || fail "unflushed.py"
 }
 
 # fsck_fs [OPTION]...: it must be clean.
