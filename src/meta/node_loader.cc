@@ -174,12 +174,10 @@ NodeLoader::Run NodeLoader::claim(std::span<const Log::LiveNode> nodes, Seq seq)
       }
     }
   }
-  const auto here = std::stable_partition(
-      claimed.begin(), claimed.end(), [](const Wanted& wanted) { return wanted.image != nullptr; });
-  useless.assign(std::make_move_iterator(here), std::make_move_iterator(claimed.end()));
-  claimed.erase(here, claimed.end());
+  Run kept;
+  for (Wanted& wanted : claimed) (wanted.image ? kept : useless).push_back(std::move(wanted));
   finish(useless);
-  return claimed;
+  return kept;
 }
 
 // Reads `blocks` blocks from `first` on at once; false when that failed. Images that could not be
