@@ -185,17 +185,14 @@ class Run {
   Result<> repair() {
     ASSIGN_OR_RETURN(const auto device, edi::open(arguments_.device, {.exclusive = exclusive_}));
     const auto tell = [&](const std::string& text) { told(text); };
-    ASSIGN_OR_RETURN(auto repaired, meta::Store::repair(*device, {.background = false},
-                                                        [&](const std::string& text) {
-                                                          tell("Metadata: " + text + ".");
-                                                        }));
-    ASSIGN_OR_RETURN(repair_, fs::repair(*repaired.store, *device, system_clock(), repaired.lost,
-                                         tell, [&](std::string_view stage, std::uint64_t done) {
+    ASSIGN_OR_RETURN(const auto store, fs::open_for_repair(*device, tell));
+    ASSIGN_OR_RETURN(repair_, fs::repair(*store, *device, system_clock(), tell,
+                                         [&](std::string_view stage, std::uint64_t done) {
                                            progress_(stage, done);
                                          }));
     problems_.clear();
-    TRY(check(*device, *repaired.store));
-    return repaired.store->close();
+    TRY(check(*device, *store));
+    return store->close();
   }
 
   void found(const std::string& text) {

@@ -217,19 +217,6 @@ void repair_counters(RepairContext& c) {
 
 namespace {
 
-// What is lost is known only to the run that has found the tree damaged. Should it be interrupted,
-// the next one finds it here: it is durable before, or together with, the tree without the damage.
-void note_lost_ranges(RepairContext& c, const std::vector<meta::KeyRange>& lost) {
-  std::uint64_t number = 0;
-  const auto last = c.store.last_in(key_of(kVolumeOwner, Kind::kLostRange),
-                                    key_of(kVolumeOwner, Kind::kLostRange, meta::kMaxOffset));
-  if (last && *last) number = (**last).key.offset + 1;
-  for (const meta::KeyRange& range : lost) {
-    c.put(key_of(kVolumeOwner, Kind::kLostRange, number++),
-          encode(LostRangeRecord{range.first, range.end}));
-  }
-}
-
 void forget_lost_ranges(RepairContext& c) {
   c.visit(key_of(kVolumeOwner, Kind::kLostRange),
           key_of(kVolumeOwner, Kind::kLostRange, meta::kMaxOffset), "",
@@ -238,13 +225,36 @@ void forget_lost_ranges(RepairContext& c) {
 
 }  // namespace
 
+// What is lost is known only to the run that has found the tree damaged. Should it be interrupted,
+// the next one finds it here: it is durable before, or together with, the tree without the damage.
+Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>& lost) {
+  std::uint64_t number = 0;
+  ASSIGN_OR_RETURN(const auto last,
+                   store.last_in(key_of(kVolumeOwner, Kind::kLostRange),
+                                 key_of(kVolumeOwner, Kind::kLostRange, meta::kMaxOffset)));
+  if (last) number = last->key.offset + 1;
+  for (const meta::KeyRange& range : lost) {
+    meta::Batch batch;
+    batch.put(key_of(kVolumeOwner, Kind::kLostRange, number++),
+              encode(LostRangeRecord{range.first, range.end}));
+    TRY(store.apply(batch, meta::Reserve::kDelete));
+  }
+  return ok();
+}
+
+Result<std::unique_ptr<meta::Store>> open_for_repair(device::Device& device,
+                                                     const ProblemListener& told,
+                                                     const meta::StoreOptions& options) {
+  return meta::Store::repair(
+      device, options, [&](const std::string& text) { told("Metadata: " + text + "."); },
+      note_lost_ranges);
+}
+
 Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& clock,
-                            const std::vector<meta::KeyRange>& lost, const ProblemListener& told,
-                            const ProgressListener& progress) {
+                            const ProblemListener& told, const ProgressListener& progress) {
   RepairContext c(store, device, clock, told, progress);
   c.name_seed = seed_of(store.superblock().uuid);
   TRY(learn_bands(c));
-  note_lost_ranges(c, lost);
   repair_volume_items(c);
   repair_inodes(c);
   salvage_extents(c);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/clock.h"
@@ -22,10 +23,20 @@ struct RepairReport {
   std::uint64_t found_inodes = 0;     // brought into /lost+found
 };
 
+// Opens the store on `device` for repair(), its tree as whole as it can be made; what was done is
+// told. What is lost is noted in it. Errors: those of meta::Store::repair().
+Result<std::unique_ptr<meta::Store>> open_for_repair(device::Device& device,
+                                                     const ProblemListener& told,
+                                                     const meta::StoreOptions& options = {
+                                                         .background = false});
+
+// Notes in the volume where items may have been lost, for this repair or, should it be interrupted,
+// the next one. Errors: those of Store::apply().
+Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>& lost);
+
 // Repairs the volume in `store`, opened for writing, which lies on `device`; nobody else may use
-// it. `lost` is where meta::Store::repair() has found items to be lost. Each change is told to
-// `told` as one sentence. Everything is durable on return, and check() finds nothing any more but
-// what is told there: damaged file contents, a device that fails.
+// it. Each change is told to `told` as one sentence. Everything is durable on return, and check()
+// finds nothing any more but what is told there: damaged file contents, a device that fails.
 //
 // What can be read before can be read afterwards, with the same contents.
 //
@@ -33,7 +44,6 @@ struct RepairReport {
 // in pieces of at most 4 million.
 // Errors: those of Store::apply() and of the device's report().
 Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& clock,
-                            const std::vector<meta::KeyRange>& lost, const ProblemListener& told,
-                            const ProgressListener& progress = {});
+                            const ProblemListener& told, const ProgressListener& progress = {});
 
 }  // namespace lazyfs::fs

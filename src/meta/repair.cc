@@ -16,10 +16,11 @@ namespace lazyfs::meta {
 // Single-threaded: nobody else uses the store meanwhile.
 class TreeRepair {
  public:
-  TreeRepair(StoreImpl& store, const std::function<void(std::string)>& told)
-      : s_(store), told_(told) {}
+  TreeRepair(StoreImpl& store, const std::function<void(std::string)>& told,
+             const Store::LostListener& lost)
+      : s_(store), told_(told), tell_lost_(lost) {}
 
-  Result<std::vector<KeyRange>> run() {
+  Result<> run() {
     live_ = s_.log_.all_live();
     learn();
     keep_numbers_apart();
@@ -27,8 +28,8 @@ class TreeRepair {
     visited_.insert(Tree::kRoot);
     ASSIGN_OR_RETURN(const bool keeps, fix(Tree::kRoot, Key{}, std::nullopt));
     if (!keeps) make_root_empty();
-    TRY(take_in_the_rest());
-    return std::move(lost_);
+    if (!lost_.empty()) TRY(tell_lost_(s_, lost_));  // before anything can have been committed
+    return take_in_the_rest();
   }
 
  private:
@@ -258,6 +259,7 @@ class TreeRepair {
 
   StoreImpl& s_;
   const std::function<void(std::string)>& told_;
+  const Store::LostListener& tell_lost_;
   std::vector<LiveImage> live_;
   std::unordered_map<NodeNo, Facts> facts_;  // of nodes whose image is sound
   std::unordered_set<NodeNo> damaged_;
@@ -265,15 +267,14 @@ class TreeRepair {
   std::vector<KeyRange> lost_;
 };
 
-Result<RepairedStore> Store::repair(device::Device& device, const StoreOptions& options,
-                                    const std::function<void(std::string)>& told) {
+Result<std::unique_ptr<Store>> Store::repair(device::Device& device, const StoreOptions& options,
+                                             const std::function<void(std::string)>& told,
+                                             const LostListener& lost) {
   if (options.read_only || device.capabilities().read_only) return fail(Errc::kDeviceReadOnly);
   TRY(restore_superblock(device, told));
   ASSIGN_OR_RETURN(auto store, StoreImpl::open(device, options, true));
-  RepairedStore repaired;
-  ASSIGN_OR_RETURN(repaired.lost, TreeRepair(*store, told).run());
-  repaired.store = std::move(store);
-  return repaired;
+  TRY(TreeRepair(*store, told, lost).run());
+  return store;
 }
 
 }  // namespace lazyfs::meta

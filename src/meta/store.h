@@ -81,12 +81,6 @@ struct KeyRange {
   friend bool operator==(const KeyRange&, const KeyRange&) = default;
 };
 
-class Store;
-struct RepairedStore {
-  std::unique_ptr<Store> store;
-  std::vector<KeyRange> lost;  // where items may have been lost
-};
-
 // Thread-safe. No lock is held over device I/O by a reader or by apply(); commits run beside both.
 class Store {
  public:
@@ -102,11 +96,15 @@ class Store {
 
   // Opens for writing a store whose tree is damaged, and repairs the tree: every node that can be
   // read and holds items of the newest state is in it again. Each change is told to `told` as one
-  // sentence. A superblock that is lost is made anew from the log first. Nothing of the log is
-  // written before the next commit(). Errors: those of open() that cannot be helped: no log, or
-  // none that can be read.
-  static Result<RepairedStore> repair(device::Device& device, const StoreOptions& options,
-                                      const std::function<void(std::string)>& told);
+  // sentence. A superblock that is lost is made anew from the log first. As soon as the store can
+  // be used `lost` is called with it and the ranges where items may have been lost; what it applies
+  // becomes durable no later than the tree without the damage that tells of them, if both fit one
+  // transaction. Errors: those of open() that cannot be helped: no log, or none that can be read;
+  // those of apply() and of `lost`.
+  using LostListener = std::function<Result<>(Store&, const std::vector<KeyRange>&)>;
+  static Result<std::unique_ptr<Store>> repair(device::Device& device, const StoreOptions& options,
+                                               const std::function<void(std::string)>& told,
+                                               const LostListener& lost);
 
   // The item's value, or nullopt.
   virtual Result<std::optional<Value>> get(Key key) = 0;

@@ -119,17 +119,14 @@ class HostileTest : public testing::Test {
   static bool repair(device::Device& device) {
     FixedClock clock;
     std::vector<std::string> told, left;
-    auto repaired =
-        meta::Store::repair(device, {.background = false},
-                            [&](const std::string& text) { told.push_back("Metadata: " + text); });
-    if (!repaired) return false;
-    const auto report = fs::repair(*repaired->store, device, clock, repaired->lost,
-                                   [&](const std::string& text) { told.push_back(text); });
-    if (!report) return false;
-    EXPECT_TRUE(fs::check(*repaired->store, device, {},
-                          [&](const std::string& text) { left.push_back(text); }));
+    const auto tell = [&](const std::string& text) { told.push_back(text); };
+    const auto store = open_for_repair(device, tell);
+    if (!store) return false;
+    if (!fs::repair(**store, device, clock, tell)) return false;
+    EXPECT_TRUE(
+        fs::check(**store, device, {}, [&](const std::string& text) { left.push_back(text); }));
     EXPECT_EQ(left, std::vector<std::string>{}) << testing::PrintToString(told);
-    EXPECT_TRUE(repaired->store->close());
+    EXPECT_TRUE((*store)->close());
     return true;
   }
 };

@@ -8,6 +8,7 @@
 #include "device/faulty.h"
 #include "fs/readable.h"
 #include "fs/spoils.h"
+#include "meta/node_page.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -22,7 +23,8 @@ struct Repaired {
 Repaired repair(SampleVolume& volume, const std::vector<meta::KeyRange>& lost = {}) {
   Repaired repaired;
   FixedClock clock;
-  const auto report = fs::repair(*volume.store, *volume.device, clock, lost,
+  EXPECT_TRUE(note_lost_ranges(*volume.store, lost));
+  const auto report = fs::repair(*volume.store, *volume.device, clock,
                                  [&](const std::string& text) { repaired.told.push_back(text); });
   EXPECT_TRUE(report) << describe(report.error());
   if (report) repaired.report = *report;
@@ -40,13 +42,12 @@ Readable::Contents readable(SampleVolume& volume) {
 // Opens the volume as fsck does, tree and all.
 Repaired repair_all(SampleVolume& volume) {
   Strings told;
-  auto repaired =
-      meta::Store::repair(*volume.device, {.background = false},
-                          [&](const std::string& text) { told.push_back("Metadata: " + text); });
-  EXPECT_TRUE(repaired) << describe(repaired.error());
-  if (!repaired) return {};
-  volume.store = std::move(repaired->store);
-  Repaired result = repair(volume, repaired->lost);
+  auto store =
+      open_for_repair(*volume.device, [&](const std::string& text) { told.push_back(text); });
+  EXPECT_TRUE(store) << describe(store.error());
+  if (!store) return {};
+  volume.store = std::move(*store);
+  Repaired result = repair(volume);
   result.told.insert(result.told.begin(), told.begin(), told.end());
   return result;
 }
@@ -203,7 +204,8 @@ TEST(RepairTest, InterruptedRepairDoesNotForgetWhatWasLost) {
       const auto told = [&](const std::string&) {
         anything_durable |= store->commit().has_value();
       };
-      interrupted = !fs::repair(*store, faulty, clock, {kLostExtents}, told);
+      interrupted =
+          !note_lost_ranges(*store, {kLostExtents}) || !fs::repair(*store, faulty, clock, told);
     }
     volume.open();
     // With nothing durable the tree is as damaged as it was, and is found to be.
@@ -300,18 +302,64 @@ class DamagedTreeTest : public testing::Test {
   Strings repair() {
     Strings told;
     const auto tell = [&](const std::string& text) { told.push_back(text); };
-    auto repaired = meta::Store::repair(*device, {.background = false}, tell);
-    EXPECT_TRUE(repaired) << describe(repaired.error());
-    if (!repaired) return told;
+    const auto store = open_for_repair(*device, tell);
+    EXPECT_TRUE(store) << describe(store.error());
+    if (!store) return told;
     FixedClock clock;
-    const auto report = fs::repair(*repaired->store, *device, clock, repaired->lost, tell);
+    const auto report = fs::repair(**store, *device, clock, tell);
     EXPECT_TRUE(report) << describe(report.error());
     Strings left;
-    EXPECT_TRUE(check(*repaired->store, *device, {.data = true},
+    EXPECT_TRUE(check(**store, *device, {.data = true},
                       [&](const std::string& text) { left.push_back(text); }));
     EXPECT_EQ(left, Strings{});
-    EXPECT_TRUE(repaired->store->close());
+    EXPECT_TRUE((*store)->close());
     return told;
+  }
+
+  // Several bands with few appends each, so that the logs of most lie within one leaf.
+  void fill_some_bands() {
+    FixedClock clock;
+    const auto volume = Volume::mount(*device, {.background = false}, clock);
+    ASSERT_TRUE(volume);
+    const auto created = (*volume)->create(kRootInode, "large", 0644, {});
+    ASSERT_TRUE(created);
+    const std::vector<std::byte> bytes(std::size_t{6} << 20, std::byte{7});
+    ASSERT_TRUE((*volume)->write(created->attributes.inode, 0, bytes));
+    (*volume)->release(created->file);
+    ASSERT_TRUE((*volume)->unmount());
+  }
+
+  // Loses the root, all inner nodes, and the leaves that tell where file blocks are: the leaves
+  // that are left do not fit a new root, and go into the tree item by item.
+  void lose_the_tree_and_extents() {
+    for (const BandAddress at : images([](auto, int level) { return level > 0; })) {
+      device->flip(at, 5000);
+    }
+    AlignedBuffer block(kBlockBytes);
+    for (const BandAddress at : images([](auto, int level) { return level == 0; })) {
+      ASSERT_TRUE(device->read(at, block.span()));
+      const meta::ConstNodePage page(block.data());
+      for (unsigned i = 0; i < page.count(); ++i) {
+        if (page.key(i).owner > kRootInode.value &&
+            page.key(i).kind == static_cast<std::uint8_t>(Kind::kExtent)) {
+          device->flip(at, 5000);
+          break;
+        }
+      }
+    }
+  }
+
+  // Repairs while every transaction is committed that changes more than a few nodes.
+  static Result<RepairReport> repair_in_pieces(device::Device& device) {
+    FixedClock clock;
+    const auto tell = [](const std::string&) {};
+    ASSIGN_OR_RETURN(
+        const auto store,
+        open_for_repair(device, tell,
+                        {.cache_bytes = std::size_t{64} * kBlockBytes, .background = false}));
+    ASSIGN_OR_RETURN(const RepairReport report, fs::repair(*store, device, clock, tell));
+    TRY(store->close());
+    return report;
   }
 
   // Each file that is left is as it was. Returns how many are not.
@@ -369,6 +417,30 @@ TEST_F(DamagedTreeTest, LostLeafCostsWhatItHeldAtMost) {
   }
 }
 
+TEST_F(DamagedTreeTest, InterruptedRepairOfTheTreeDoesNotForgetWhatWasLost) {
+  fill_some_bands();
+  lose_the_tree_and_extents();
+  const auto whole = repair_in_pieces(*device);
+  ASSERT_TRUE(whole) << describe(whole.error());
+  ASSERT_GT(whole->salvaged_blocks, 0u);
+  const auto expected = Readable::of(*device);
+  bool interrupted = true;
+  for (std::uint64_t n = 1; interrupted; ++n) {
+    SCOPED_TRACE(n);
+    SetUp();
+    fill_some_bands();
+    lose_the_tree_and_extents();
+    {
+      device::FaultyDevice faulty(*device);
+      faulty.cut_power_at_change(n);
+      interrupted = !repair_in_pieces(faulty);
+    }
+    repair();
+    EXPECT_TRUE(Readable::of(*device) == expected);
+    ASSERT_LT(n, 1000u);
+  }
+}
+
 TEST_F(DamagedTreeTest, LostSuperblockIsMadeAnew) {
   for (std::uint32_t band = 0; band < 2; ++band) {
     for (std::uint32_t rba = 0; rba < *device->write_pointer(BandId{band}); ++rba) {
@@ -400,10 +472,9 @@ TEST_F(DamagedTreeTest, SuperblocksThatAreOlderThanTheLogAreMadeAnew) {
 
 TEST_F(DamagedTreeTest, DeviceWithoutAFilesystemIsLeftAlone) {
   const auto empty = device::MemoryDevice::uniform(24, 64);
-  const auto repaired =
-      meta::Store::repair(*empty, {.background = false}, [](const std::string&) {});
-  ASSERT_FALSE(repaired);
-  EXPECT_EQ(repaired.error(), Errc::kNoFilesystem);
+  const auto store = open_for_repair(*empty, [](const std::string&) {});
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error(), Errc::kNoFilesystem);
   EXPECT_EQ(*empty->write_pointer(BandId{0}), 0u);
 }
 

@@ -197,14 +197,14 @@ void check(device::Device& device) {
 bool repair(device::Device& device) {
   fs::FixedClock clock;
   const auto hear = [](const std::string&) {};
-  auto repaired = meta::Store::repair(device, {.background = false}, hear);
-  if (!repaired) return false;
-  if (!fs::repair(*repaired->store, device, clock, repaired->lost, hear)) return false;
-  const auto left = fs::check(*repaired->store, device, {}, [](const std::string& problem) {
+  const auto store = fs::open_for_repair(device, hear);
+  if (!store) return false;
+  if (!fs::repair(**store, device, clock, hear)) return false;
+  const auto left = fs::check(**store, device, {}, [](const std::string& problem) {
     std::fprintf(stderr, "%s\n", problem.c_str());
   });
   require(left && left->problems == 0, "a repaired volume is clean");
-  require(repaired->store->close().has_value(), "and can be closed");
+  require((*store)->close().has_value(), "and can be closed");
   return true;
 }
 
