@@ -86,10 +86,14 @@ void print_json(const Arguments& arguments, const fs::CheckReport& report,
       {"items", report.items},
       {"inodes", report.inodes},
       {"directories", report.directories},
+      {"shared_inodes", report.shared_inodes},
       {"names", report.names},
       {"orphans", report.orphans},
       {"extents", report.extents},
+      {"references", report.references},
       {"live_blocks", report.live_blocks},
+      {"shared_blocks", report.shared_blocks},
+      {"reference_blocks", report.reference_blocks},
       {"dead_blocks", report.dead_blocks},
       {"unaccounted_blocks", report.unaccounted_blocks},
       {"verified_blocks", report.verified_blocks},
@@ -110,8 +114,12 @@ void print_summary(const Arguments& arguments, const fs::CheckReport& report,
   std::string text = arguments.device + ": ";
   text += report.problems == 0 ? "clean" : number(report.problems) + " problems";
   text += ", " + number(report.inodes) + " inodes (" + number(report.directories) +
-          " directories), " + number(report.live_blocks) + " live and " +
-          number(report.dead_blocks) + " dead blocks";
+          " directories), " + number(report.dead_blocks) + " dead and " +
+          number(report.live_blocks) + " live blocks";
+  if (report.shared_blocks > 0) {
+    text += ", " + number(report.shared_blocks) + " of them shared (" +
+            number(report.reference_blocks) + " of files)";
+  }
   if (report.verified_blocks > 0)
     text += ", " + number(report.verified_blocks) + " blocks verified";
   if (report.orphans > 0) text += ", " + number(report.orphans) + " orphans for the next mount";

@@ -112,6 +112,7 @@ std::uint64_t BlockSet::count() const {
 
 std::string_view type_name(std::uint8_t type) {
   switch (type) {
+    case kSharedType: return "shared inode";
     case 1: return "pipe";
     case 2: return "character device";
     case kDirectoryType: return "directory";
@@ -191,6 +192,7 @@ Result<CheckReport> check(meta::Store& store, device::Device& device, const Chec
   check_nodes(context);
   check_volume_items(context);
   check_inodes(context);
+  check_shares(context);
   check_bands(context);
   check_names(context);
   if (options.data) check_data(context);

@@ -25,10 +25,14 @@ struct CheckReport {
   std::uint64_t items = 0;
   std::uint64_t inodes = 0;  // of these ...
   std::uint64_t directories = 0;
+  std::uint64_t shared_inodes = 0;
   std::uint64_t names = 0;
   std::uint64_t orphans = 0;  // work that the next mount finishes
   std::uint64_t extents = 0;
+  std::uint64_t references = 0;  // items, each of up to 128 blocks
   std::uint64_t live_blocks = 0;
+  std::uint64_t shared_blocks = 0;     // of the live ones: those of shared inodes
+  std::uint64_t reference_blocks = 0;  // of files, which references map to shared ones
   std::uint64_t dead_blocks = 0;
   // Written but in no account: appended by a session that crashed, free again after the next mount.
   std::uint64_t unaccounted_blocks = 0;
@@ -37,14 +41,15 @@ struct CheckReport {
 
 // Told about one disagreement as one sentence.
 using ProblemListener = std::function<void(const std::string&)>;
-// Told now and then what is being read ("nodes", "inodes", "bands", "names", "data") and how much
-// of it has been: items or blocks.
+// Told now and then what is being read ("nodes", "inodes", "shares", "bands", "names", "data") and
+// how much of it has been: items or blocks.
 using ProgressListener = std::function<void(std::string_view stage, std::uint64_t done)>;
 
 // Reads the volume in `store`, which lies on `device`; nobody may change it meanwhile.
 //
-// Memory: 48 bytes for each inode and name, one bit for each block of the bands that are written,
-// and one band's append log; nothing that grows with a file.
+// Memory: 48 bytes for each inode and name, 24 for each run of references (References), one bit for
+// each block of the bands that are written, and one band's append log; nothing that grows with a
+// file.
 //
 // Disagreements and damaged metadata are reported, not errors. Error: a device that fails to answer
 // for its bands.

@@ -12,6 +12,7 @@
 
 #include "fs/check.h"
 #include "fs/schema.h"
+#include "fs/share_runs.h"
 
 namespace lazyfs::fs {
 
@@ -62,7 +63,8 @@ struct NameFacts {
   friend auto operator<=>(const NameFacts&, const NameFacts&) = default;
 };
 
-inline constexpr std::uint8_t kDirectoryType = 4, kRegularType = 8, kSymlinkType = 10;
+inline constexpr std::uint8_t kSharedType = kSharedMode >> 12, kDirectoryType = 4, kRegularType = 8,
+                              kSymlinkType = 10;
 std::string_view type_name(std::uint8_t type);
 
 inline constexpr meta::Key kFirstKey{0, 0, 0};
@@ -114,6 +116,9 @@ class CheckContext {
 
   static std::optional<meta::Key> successor(meta::Key key);
 
+  // Metadata from there on cannot be read.
+  void unreadable(const meta::Key& from, Errc error);
+
   BandFacts* band(BandId id) { return id.value < bands.size() ? &bands[id.value] : nullptr; }
   const InodeFacts* find_inode(InodeNo inode) const;
   std::optional<OrphanRecord::Work> orphan_work(InodeNo inode) const;
@@ -127,11 +132,11 @@ class CheckContext {
   std::vector<OrphanFacts> orphans;   // ascending by inode
   std::vector<InodeFacts> inodes;     // ascending by inode
   std::vector<NameFacts> names;       // sorted by check_names()
+  References references;              // of files
   bool has_stray_band_items = false;  // items of bands that do not exist, or of no known kind
 
  private:
   static constexpr std::size_t kScanItems = 512;
-  void unreadable(const meta::Key& from, Errc error);
 
   const ProblemListener& problem_;
   const ProgressListener& progress_;
@@ -141,6 +146,7 @@ class CheckContext {
 // The passes, in the order in which they must run.
 void check_volume_items(CheckContext& context);  // summaries, orphans, counters
 void check_inodes(CheckContext& context);        // everything that belongs to inodes
+void check_shares(CheckContext& context);        // share counts against extents and references
 void check_bands(CheckContext& context);  // append and delete logs against extents and device
 void check_names(CheckContext& context);  // links, parents, reachability, orphans
 void check_data(CheckContext& context);   // contents

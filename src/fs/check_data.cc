@@ -1,4 +1,5 @@
-// The contents: reads every live block and compares its checksum.
+// The contents: reads every live block and compares its checksum. Blocks that several files share
+// are read once.
 #include <algorithm>
 
 #include "base/buffer.h"
@@ -13,6 +14,7 @@ class DataPass {
   explicit DataPass(CheckContext& context)
       : c_(context), buffer_(std::size_t{kMaxExtentBlocks} * kBlockBytes) {}
 
+  void finish() { name_shared(); }
   void item(const meta::Item& item) {
     if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return;
     const auto extent = decode_extent(item.value);
@@ -58,13 +60,61 @@ class DataPass {
   }
 
   void report(InodeNo inode, std::uint64_t file_block, BandAddress at, std::string_view why) {
+    const InodeFacts* facts = c_.find_inode(inode);
+    if (facts && facts->type == kSharedType) {
+      shared_.push_back({inode, file_block, at, why, false});
+      if (shared_.size() >= kMaxHeldBlocks) name_shared();
+      return;
+    }
+    tell(inode, file_block, at, why);
+  }
+
+  void tell(InodeNo inode, std::uint64_t file_block, BandAddress at, std::string_view why) {
     const std::string path = path_of(c_, inode);
     c_.problem("Inode {} ({}), byte {}: the block (band {}, block {}) cannot be read: {}.",
                inode.value, path.empty() ? "without a name" : path, file_block * kBlockBytes,
                at.band.value, at.rba, why);
   }
 
+  // Bad blocks of shared inodes are named by each file that refers to them: one walk for many.
+  void name_shared() {
+    if (shared_.empty()) return;
+    std::ranges::sort(shared_, {}, &Shared::place);
+    c_.visit(kFirstKey, {kVolumeOwner - 1, 255, meta::kMaxOffset}, "",
+             [&](const meta::Item& item) { referring(item); });
+    for (const Shared& bad : shared_) {
+      if (!bad.is_named) tell(bad.inode, bad.block, bad.at, bad.why);
+    }
+    shared_.clear();
+  }
+
+  void referring(const meta::Item& item) {
+    if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return;
+    const auto record = decode_map_record(item.value);
+    const auto* reference = record ? std::get_if<ReferenceRecord>(&*record) : nullptr;
+    if (!reference) return;
+    const std::pair from(reference->shared, reference->block);
+    auto bad = std::ranges::lower_bound(shared_, from, {}, &Shared::place);
+    for (; bad != shared_.end() && bad->inode == reference->shared; ++bad) {
+      const std::uint64_t skip = bad->block - reference->block;
+      if (skip >= reference->count) return;
+      bad->is_named = true;
+      tell(InodeNo{item.key.owner}, item.key.offset + skip, bad->at, bad->why);
+    }
+  }
+
+  static constexpr std::size_t kMaxHeldBlocks = 65536;
+  struct Shared {
+    InodeNo inode;
+    std::uint64_t block = 0;
+    BandAddress at;
+    std::string_view why;  // lives for ever
+    bool is_named = false;
+    std::pair<InodeNo, std::uint64_t> place() const { return {inode, block}; }
+  };
+
   CheckContext& c_;
+  std::vector<Shared> shared_;
   AlignedBuffer buffer_;
 };
 
@@ -74,6 +124,7 @@ void check_data(CheckContext& c) {
   DataPass pass(c);
   c.visit(kFirstKey, {kVolumeOwner - 1, 255, meta::kMaxOffset}, "",
           [&](const meta::Item& item) { pass.item(item); });
+  pass.finish();
   c.progress("data", c.report.verified_blocks, true);
 }
 

@@ -5,24 +5,35 @@
 namespace lazyfs::fs {
 
 void ExtentPass::item(const meta::Item& item, const std::optional<InodeRecord>& record) {
-  const auto extent = decode_extent(item.value);
+  const auto decoded = decode_map_record(item.value);
   const std::uint64_t file_block = item.key.offset;
-  if (!extent || file_block > blocks_for(kMaxFileBytes) - extent->blocks()) {
+  if (!decoded || file_block > blocks_for(kMaxFileBytes) - blocks_of(*decoded)) {
     return c_.bad_item(item.key);
   }
-  c_.report.extents += 1;
-  if (record && record->mode >> 12 != kRegularType) {
-    c_.problem("Inode {} is a {}, but has an extent.", inode_.value,
-               type_name(static_cast<std::uint8_t>(record->mode >> 12)));
+  const auto* extent = std::get_if<ExtentRecord>(&*decoded);
+  const auto type = record ? static_cast<std::uint8_t>(record->mode >> 12) : kRegularType;
+  if (type != kRegularType && (type != kSharedType || !extent)) {
+    c_.problem("Inode {} is a {}, but has {}.", inode_.value, type_name(type),
+               extent ? "an extent" : "a reference");
   }
   if (file_block < totals_.end) {
-    c_.problem("Inode {}: the extent at file block {} overlaps the one before it.", inode_.value,
-               file_block);
+    c_.problem("Inode {}: the {} at file block {} overlaps the one before it.", inode_.value,
+               extent ? "extent" : "reference", file_block);
   }
-  totals_.blocks += extent->blocks();
-  totals_.end = std::max(totals_.end, file_block + extent->blocks());
+  totals_.blocks += blocks_of(*decoded);
+  totals_.end = std::max(totals_.end, file_block + blocks_of(*decoded));
   if (file_block == 0) totals_.maps_first_block = true;
+  if (!extent) return reference(std::get<ReferenceRecord>(*decoded), type);
+  c_.report.extents += 1;
   if (check_place(file_block, *extent)) check_append_record(file_block, *extent);
+  if (type == kSharedType) c_.report.shared_blocks += extent->blocks();
+}
+
+// Where it leads to is looked at when all of them are known: check_shares.cc.
+void ExtentPass::reference(const ReferenceRecord& reference, std::uint8_t type) {
+  c_.report.references += 1;
+  c_.report.reference_blocks += reference.count;
+  if (type == kRegularType) c_.references.add(reference);
 }
 
 // Whether the extent's blocks are written blocks of a data band, and nobody else's.

@@ -1,4 +1,4 @@
-// One inode's extents, against bands and append logs.
+// One inode's extents and references; extents against bands and append logs.
 #pragma once
 
 #include "fs/check_context.h"
@@ -7,11 +7,11 @@ namespace lazyfs::fs {
 
 struct ExtentTotals {
   std::uint64_t blocks = 0;
-  std::uint64_t end = 0;  // the file block behind the last extent
+  std::uint64_t end = 0;  // the file block behind the last of them
   bool maps_first_block = false;
 };
 
-// begin(), then the inode's extents in the order of their file blocks, then end().
+// begin(), then the inode's extents and references in the order of their file blocks, then end().
 class ExtentPass {
  public:
   explicit ExtentPass(CheckContext& context) : c_(context) {}
@@ -24,6 +24,7 @@ class ExtentPass {
   ExtentTotals end() const { return totals_; }
 
  private:
+  void reference(const ReferenceRecord& reference, std::uint8_t type);
   bool check_place(std::uint64_t file_block, const ExtentRecord& extent);
   void check_append_record(std::uint64_t file_block, const ExtentRecord& extent);
   const std::optional<AppendRecord>& append_record(BandAddress at);

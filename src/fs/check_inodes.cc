@@ -47,6 +47,7 @@ class InodePass {
     std::set<std::string> xattr_names;
     std::uint64_t xattr_count = 0;
     std::optional<std::uint64_t> inline_bytes;
+    std::uint64_t counted_to = 0;  // the block behind the last share count
   };
 
   void begin(InodeNo inode) {
@@ -70,6 +71,7 @@ class InodePass {
       case Kind::kXattrValue: return xattr_value_item(item);
       case Kind::kInline: return inline_item(item);
       case Kind::kExtent: return extents_.item(item, now_.record);
+      case Kind::kShareCount: return share_count_item(item);
       default: return c_.bad_item(item.key);
     }
   }
@@ -93,6 +95,7 @@ class InodePass {
     const auto type = static_cast<std::uint8_t>(record->mode >> 12);
     c_.report.inodes += 1;
     if (type == kDirectoryType) c_.report.directories += 1;
+    if (type == kSharedType) c_.report.shared_inodes += 1;
     c_.inodes.push_back({now_.no, record->parent, record->links, type});
     if (c_.counters && now_.no.value >= c_.counters->next_inode) {
       c_.problem("Inode {} exists, but the next number to be given out is {}.", now_.no.value,
@@ -199,6 +202,20 @@ class InodePass {
     now_.inline_bytes = item.value.size();
   }
 
+  void share_count_item(const meta::Item& item) {
+    const auto record = decode_share_count(item.value);
+    const std::uint64_t block = item.key.offset;
+    if (!record || block > blocks_for(kMaxFileBytes) - record->blocks) {
+      return c_.bad_item(item.key);
+    }
+    must_be(kSharedType, "share counts");
+    if (block < now_.counted_to) {
+      c_.problem("Inode {}: the share count at block {} overlaps the one before it.", now_.no.value,
+                 block);
+    }
+    now_.counted_to = std::max(now_.counted_to, block + record->blocks);
+  }
+
   // ---- when all items of an inode have gone by ----
 
   void end() {
@@ -210,6 +227,7 @@ class InodePass {
     if (type == kSymlinkType && !is_being_deleted()) end_symlink(record);
     if (!is_being_deleted()) end_xattrs(record);
     end_contents(record, extents);
+    if (type == kSharedType) end_shared(record, extents);
   }
 
   // Large inodes go in several batches, their own item with the last: a crash in between leaves it
@@ -267,7 +285,7 @@ class InodePass {
       c_.problem("Inode {} has both inline data and an extent for its first block.", now_.no.value);
     }
     const auto work = c_.orphan_work(now_.no);
-    if (work) return;  // what lies behind the end is to be freed
+    if (work || record.mode == kSharedMode) return;  // what lies behind the end is to be freed
     if (now_.inline_bytes && *now_.inline_bytes > record.size) {
       c_.problem("Inode {} has {} bytes, but {} bytes of inline data.", now_.no.value, record.size,
                  *now_.inline_bytes);
@@ -275,6 +293,17 @@ class InodePass {
     if (extents.end > blocks_for(record.size)) {
       c_.problem("Inode {} has {} bytes, but an extent reaches to block {}.", now_.no.value,
                  record.size, extents.end);
+    }
+  }
+
+  void end_shared(const InodeRecord& record, const ExtentTotals& extents) {
+    if (now_.xattr_count > 0) {
+      c_.problem("Inode {} is a shared inode, but has attributes.", now_.no.value);
+    }
+    if (extents.blocks == 0) c_.problem("Shared inode {} has no blocks.", now_.no.value);
+    if (record.size != extents.end * kBlockBytes) {
+      c_.problem("Shared inode {} has {} bytes, but its last block ends at {}.", now_.no.value,
+                 record.size, extents.end * kBlockBytes);
     }
   }
 

@@ -69,8 +69,23 @@ void check_directory_names(CheckContext& c, const InodeFacts& inode,
   }
 }
 
+// Files find it by its number alone.
+void check_shared(CheckContext& c, const InodeFacts& inode, std::span<const NameFacts> names) {
+  if (inode.links != 1) {
+    c.problem("Shared inode {} has link count {} where 1 is due.", inode.inode.value, inode.links);
+  }
+  for (const NameFacts& name : names) {
+    c.problem("Directory {} has a name for shared inode {}.", name.directory.value,
+              inode.inode.value);
+  }
+  if (c.orphan_work(inode.inode)) {
+    c.problem("Shared inode {} is on the list of orphans.", inode.inode.value);
+  }
+}
+
 void check_links(CheckContext& c, const InodeFacts& inode) {
   const auto names = names_of(c, inode.inode);
+  if (inode.type == kSharedType) return check_shared(c, inode, names);
   const auto work = c.orphan_work(inode.inode);
   const bool to_be_deleted = work == OrphanRecord::Work::kDelete;
   if (work == OrphanRecord::Work::kTruncate && inode.type != kRegularType) {
@@ -148,7 +163,9 @@ void check_names(CheckContext& c) {
   c.progress("names", c.names.size(), true);
   std::ranges::sort(c.names);
   if (!c.report.complete) {
-    return c.problem("Link counts and names were not compared, for not all metadata can be read.");
+    return c.problem(
+        "Link counts, names and shared blocks were not compared, for not all metadata can be "
+        "read.");
   }
   check_root(c);
   check_targets(c);

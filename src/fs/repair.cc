@@ -104,6 +104,11 @@ std::optional<InodeRecord> RepairContext::inode(InodeNo no) {
   return record ? std::optional(*record) : std::nullopt;
 }
 
+InodeFacts* RepairContext::find_inode(InodeNo inode) {
+  const auto at = std::ranges::lower_bound(inodes, inode, {}, &InodeFacts::inode);
+  return at != inodes.end() && at->inode == inode ? &*at : nullptr;
+}
+
 void RepairContext::put_inode(InodeNo no, const InodeRecord& record) {
   put(key_of(no, Kind::kInode), encode(record));
 }
@@ -171,15 +176,19 @@ std::optional<DentryRecord> find_name(RepairContext& c, InodeNo directory, std::
   return std::nullopt;
 }
 
+std::uint64_t free_cookie(RepairContext& c, InodeNo directory, std::uint64_t next) {
+  const auto last = c.store.last_in(key_of(directory, Kind::kDentrySeq),
+                                    key_of(directory, Kind::kDentrySeq, kMaxCookie));
+  if (!last) c.fail_with(last.error());
+  const std::uint64_t behind = last && *last ? (**last).key.offset + 1 : 1;
+  return next <= kMaxCookie ? std::max(next, behind) : behind;
+}
+
 void add_name(RepairContext& c, InodeNo directory, std::string name, InodeNo inode,
               std::uint8_t type) {
   auto record = c.inode(directory);
   if (!record) return;
-  const auto last = c.store.last_in(key_of(directory, Kind::kDentrySeq),
-                                    key_of(directory, Kind::kDentrySeq, meta::kMaxOffset));
-  if (!last) return c.fail_with(last.error());
-  const std::uint64_t behind = *last ? (**last).key.offset + 1 : 1;
-  const std::uint64_t cookie = std::max(record->next_cookie, behind);
+  const std::uint64_t cookie = free_cookie(c, directory, record->next_cookie);
   record->next_cookie = cookie + 1;
   c.put_inode(directory, *record);
   put_entry(c, directory, {inode, cookie, type, std::move(name)});
@@ -256,8 +265,10 @@ Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& c
   c.name_seed = seed_of(store.superblock().uuid);
   TRY(learn_bands(c));
   repair_volume_items(c);
+  find_targets(c);
   repair_inodes(c);
   salvage_extents(c);
+  repair_shares(c);
   repair_names(c);
   repair_counts(c);
   repair_bands(c);

@@ -18,7 +18,7 @@ struct RepairReport {
   std::uint64_t repairs = 0;          // changes made, each told
   std::uint64_t rebuilt_bands = 0;    // whose append log was written anew
   std::uint64_t salvaged_blocks = 0;  // of files, found again by the append logs
-  std::uint64_t copied_blocks = 0;    // of files, which another file had too
+  std::uint64_t copied_blocks = 0;    // of files, which another file had as its own
   std::uint64_t lost_blocks = 0;      // of files: they were mapped, and read as zeros now
   std::uint64_t found_inodes = 0;     // brought into /lost+found
 };
@@ -40,8 +40,8 @@ Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>&
 //
 // What can be read before can be read afterwards, with the same contents.
 //
-// Memory: as check(), and 24 bytes for each extent of bands whose append log is written anew,
-// in pieces of at most 4 million.
+// Memory: as check(), 8 bytes for each shared inode, what one shared inode has, and 24 bytes for
+// each extent of bands whose append log is written anew, in pieces of at most 4 million.
 // Errors: those of Store::apply() and of the device's report().
 Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& clock,
                             const ProblemListener& told, const ProgressListener& progress = {});

@@ -3,6 +3,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -67,6 +68,9 @@ class RepairContext {
   bool good() const { return !error_; }
   std::optional<Errc> error() const { return error_; }
 
+  InodeFacts* find_inode(InodeNo inode);
+  bool is_target(InodeNo inode) const { return std::ranges::binary_search(targets, inode); }
+
   BandFacts* band(BandId id) { return id.value < bands.size() ? &bands[id.value] : nullptr; }
   // How many blocks from its start can be read of a data band; 0 of any other.
   std::uint32_t readable_blocks(BandId id) const;
@@ -80,6 +84,8 @@ class RepairContext {
   std::vector<OrphanFacts> orphans;
   std::vector<InodeFacts> inodes;  // ascending by inode
   std::vector<NameFacts> names;
+  std::vector<InodeNo> targets;      // ascending: inodes that references were found to lead to
+  std::vector<InodeNo> counted;      // ascending: inodes with share counts
   std::vector<meta::KeyRange> lost;  // where items are lost, this time and in unfinished repairs
   std::uint64_t last_inode = 1;      // the highest number in use
 
@@ -93,6 +99,11 @@ class RepairContext {
   std::optional<Errc> error_;
 };
 
+// No directory lives to give out a cookie above it; one more can always be added to it.
+inline constexpr std::uint64_t kMaxCookie = std::uint64_t{1} << 62;
+// A cookie that no entry of the directory has. `next`: what the directory says.
+std::uint64_t free_cookie(RepairContext& context, InodeNo directory, std::uint64_t next);
+
 // Directory entries, in both their places. Counters of directories are put right at the end.
 void put_entry(RepairContext& context, InodeNo directory, const DentryRecord& entry);
 void erase_entry(RepairContext& context, InodeNo directory, const DentryRecord& entry);
@@ -105,8 +116,10 @@ std::optional<DentryRecord> find_name(RepairContext& context, InodeNo directory,
 
 // The steps, in the order in which they must run.
 void repair_volume_items(RepairContext& context);  // counters, orphans, summaries
+void find_targets(RepairContext& context);         // RepairContext::targets
 void repair_inodes(RepairContext& context);        // each inode's items by themselves
 void salvage_extents(RepairContext& context);
+void repair_shares(RepairContext& context);  // shared inodes against references
 void repair_names(RepairContext& context);   // names against inodes; /lost+found
 void repair_counts(RepairContext& context);  // what inodes count
 void repair_bands(RepairContext& context);   // append and delete logs, summaries

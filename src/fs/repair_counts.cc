@@ -30,7 +30,7 @@ class CountRepair {
   void begin(InodeNo no) {
     finish();
     no_ = no;
-    names_ = subdirectories_ = last_cookie_ = blocks_ = 0;
+    names_ = subdirectories_ = last_cookie_ = blocks_ = end_ = 0;
     xattrs_ = 0;
   }
 
@@ -41,8 +41,10 @@ class CountRepair {
     for (const DentryRecord& entry : *entries) subdirectories_ += entry.type == kDirectoryType;
   }
   void count_blocks(const meta::Item& item) {
-    const auto extent = decode_extent(item.value);
-    if (extent) blocks_ += extent->blocks();
+    const auto record = decode_map_record(item.value);
+    if (!record) return;
+    blocks_ += blocks_of(*record);
+    end_ = item.key.offset + blocks_of(*record);
   }
 
   void end() {
@@ -59,23 +61,29 @@ class CountRepair {
       right.links = static_cast<std::uint32_t>(2 + subdirectories_);
       right.entries = names_;
       right.size = 0;
-      right.next_cookie = std::max(record->next_cookie, last_cookie_ + 1);
+      const bool is_sane = record->next_cookie <= kMaxCookie;
+      right.next_cookie = std::max(is_sane ? record->next_cookie : 0, last_cookie_ + 1);
     }
     if (deleted) right.links = 0;
+    if (record->mode == kSharedMode) {
+      right.links = 1;
+      right.size = end_ * kBlockBytes;
+    }
     right.blocks = blocks_;
     right.xattrs = xattrs_;
     if (right == *record) return;
     c_.tell(
         "Inode {}: set right what it counts: {} links ({} were said), {} entries ({}), {} blocks "
-        "({}), {} attributes ({}).",
+        "({}), {} bytes ({}), {} attributes ({}).",
         no_.value, right.links, record->links, right.entries, record->entries, right.blocks,
-        record->blocks, right.xattrs, record->xattrs);
+        record->blocks, right.size, record->size, right.xattrs, record->xattrs);
     c_.put_inode(no_, right);
   }
 
   RepairContext& c_;
   InodeNo no_;
   std::uint64_t names_ = 0, subdirectories_ = 0, last_cookie_ = 0, blocks_ = 0;
+  std::uint64_t end_ = 0;  // the block behind the last one that is mapped
   std::uint32_t xattrs_ = 0;
 };
 

@@ -6,12 +6,25 @@
 #include "data/appender.h"
 
 namespace lazyfs::fs {
+namespace {
 
+MapRecord part_of(const MapRecord& record, std::uint32_t skip, std::uint32_t blocks) {
+  if (const auto* reference = std::get_if<ReferenceRecord>(&record)) {
+    return ReferenceRecord{reference->shared, reference->block + skip, blocks};
+  }
+  return part_of(MappedExtent{0, std::get<ExtentRecord>(record)}, skip, blocks).extent;
+}
+
+}  // namespace
+
+// What a shared inode has ends where it ends, whatever its size says: files read it there.
 void ExtentRepair::begin(InodeNo inode, const InodeRecord& record) {
   inode_ = inode;
   const auto orphan = std::ranges::lower_bound(c_.orphans, inode, {}, &OrphanFacts::inode);
   const bool is_orphan = orphan != c_.orphans.end() && orphan->inode == inode;
-  limit_ = blocks_for(is_orphan ? kMaxFileBytes : record.size);
+  is_shared_ = record.mode == kSharedMode;
+  const bool has_limit = !is_orphan && !is_shared_ && !c_.is_target(inode);
+  limit_ = blocks_for(has_limit ? record.size : kMaxFileBytes);
   mapped_to_ = 0;
   cut_at_ = ~std::uint64_t{0};
   maps_first_block_ = false;
@@ -24,51 +37,60 @@ void ExtentRepair::lost(InodeNo inode, std::uint64_t file_block, std::uint32_t b
   c_.report.lost_blocks += blocks;
 }
 
-// The part of the extent that neither overlaps the one before nor lies behind the file's end;
-// nullopt when that is nothing. The item is changed accordingly.
-std::optional<ExtentRecord> ExtentRepair::cut(std::uint64_t file_block,
-                                              const ExtentRecord& extent) {
+// The part of the extent or reference that neither overlaps the one before nor lies behind the
+// file's end; nullopt when that is nothing. The item is changed accordingly.
+std::optional<MapRecord> ExtentRepair::cut(std::uint64_t file_block, const MapRecord& record) {
   const std::uint64_t begin = std::max(file_block, mapped_to_);
-  const std::uint64_t end = std::min(file_block + extent.blocks(), limit_);
-  if (begin == file_block && end == file_block + extent.blocks()) return extent;
-  c_.tell("Inode {}: the extent at file block {} overlapped another or lay behind the end: cut.",
-          inode_.value, file_block);
+  const std::uint64_t end = std::min(file_block + blocks_of(record), limit_);
+  if (begin == file_block && end == file_block + blocks_of(record)) return record;
+  c_.tell("Inode {}: the {} at file block {} overlapped another or lay behind the end: cut.",
+          inode_.value, std::holds_alternative<ExtentRecord>(record) ? "extent" : "reference",
+          file_block);
   c_.erase(key_of(inode_, Kind::kExtent, file_block));
   const meta::Key key = key_of(inode_, Kind::kExtent, begin);
   if (begin >= end || (begin != file_block && c_.get(key))) return std::nullopt;
   cut_at_ = begin;
-  const auto skip = static_cast<std::uint32_t>(begin - file_block);
-  ExtentRecord rest = extent;
-  rest.at.rba += skip;
-  rest.crcs.assign(extent.crcs.begin() + skip,
-                   extent.crcs.begin() + static_cast<std::ptrdiff_t>(end - file_block));
+  MapRecord rest = part_of(record, static_cast<std::uint32_t>(begin - file_block),
+                           static_cast<std::uint32_t>(end - begin));
   c_.put(key, encode(rest));
   return rest;
 }
 
 void ExtentRepair::item(const meta::Item& item) {
   if (item.key.offset == cut_at_) return;  // this is what cut() has left of the one before
-  const auto decoded = decode_extent(item.value);
-  if (!decoded || item.key.offset > blocks_for(kMaxFileBytes) - decoded->blocks()) {
+  const auto decoded = decode_map_record(item.value);
+  if (!decoded || item.key.offset > blocks_for(kMaxFileBytes) - blocks_of(*decoded)) {
     c_.tell("Inode {}: the extent at file block {} held impossible values: removed.", inode_.value,
             item.key.offset);
     return c_.erase(item.key);
   }
-  const auto extent = cut(item.key.offset, *decoded);
-  if (!extent) return;
+  const auto left = cut(item.key.offset, *decoded);
+  if (!left) return;
   const std::uint64_t file_block = std::max(item.key.offset, mapped_to_);
-  const std::uint64_t end = std::uint64_t{extent->at.rba} + extent->blocks();
-  if (end > c_.readable_blocks(extent->at.band)) {
-    c_.erase(key_of(inode_, Kind::kExtent, file_block));
-    return lost(inode_, file_block, extent->blocks(), "lay where no file data can be");
-  }
-  mapped_to_ = file_block + extent->blocks();
+  const auto* extent = std::get_if<ExtentRecord>(&*left);
+  if (extent && !is_readable(file_block, *extent)) return;
+  mapped_to_ = file_block + blocks_of(*left);
   maps_first_block_ |= file_block == 0;
+  if (!extent) return;
   if (is_confirmed(file_block, *extent) && is_free(*extent)) {
     accept(*extent);
   } else {
     doubtful_.push_back({inode_, file_block});
   }
+}
+
+// Removes it when not. What that means for files that refer to it is told of them.
+bool ExtentRepair::is_readable(std::uint64_t file_block, const ExtentRecord& extent) {
+  const std::uint64_t end = std::uint64_t{extent.at.rba} + extent.blocks();
+  if (end <= c_.readable_blocks(extent.at.band)) return true;
+  c_.erase(key_of(inode_, Kind::kExtent, file_block));
+  if (is_shared_) {
+    c_.tell("Shared inode {}: the extent at block {} lay where no file data can be: removed.",
+            inode_.value, file_block);
+  } else {
+    lost(inode_, file_block, extent.blocks(), "lay where no file data can be");
+  }
+  return false;
 }
 
 bool ExtentRepair::is_confirmed(std::uint64_t file_block, const ExtentRecord& extent) {
@@ -121,10 +143,9 @@ bool ExtentRepair::append_copy(const MappedExtent& run, std::span<const std::byt
   return true;
 }
 
-// An extent of which another one has blocks: what it can read of them becomes its own copy.
-void ExtentRepair::copy(const Doubtful& doubtful, const ExtentRecord& extent) {
-  inode_ = doubtful.inode;
-  const MappedExtent whole{doubtful.file_block, extent};
+void ExtentRepair::copy(InodeNo inode, const MappedExtent& whole, meta::Batch& batch) {
+  inode_ = inode;
+  const ExtentRecord& extent = whole.extent;
   AlignedBuffer bytes(std::size_t{extent.blocks()} * kBlockBytes);
   const auto is_readable = [&](std::uint32_t i) {
     return data::read_verified(c_.device, {extent.at.band, extent.at.rba + i},
@@ -132,15 +153,13 @@ void ExtentRepair::copy(const Doubtful& doubtful, const ExtentRecord& extent) {
                                bytes.span().subspan(std::size_t{i} * kBlockBytes, kBlockBytes))
         .has_value();
   };
-  meta::Batch batch;
-  batch.erase(key_of(inode_, Kind::kExtent, whole.file_block));
   for (std::uint32_t i = 0; i < extent.blocks();) {
     const std::uint32_t begin = i;
     const bool readable = is_readable(i++);
     while (i < extent.blocks() && is_readable(i) == readable) ++i;
     const std::span run_bytes = bytes.span().subspan(std::size_t{begin} * kBlockBytes,
                                                      std::size_t{i - begin} * kBlockBytes);
-    if (readable && append_copy(part_of(whole, begin, i - begin), run_bytes, batch)) {
+    if (readable && append_copy(fs::part_of(whole, begin, i - begin), run_bytes, batch)) {
       c_.tell("Inode {}: {} blocks from block {} on belong to another extent too: copied.",
               inode_.value, i - begin, whole.file_block + begin);
       c_.report.copied_blocks += i - begin;
@@ -150,9 +169,9 @@ void ExtentRepair::copy(const Doubtful& doubtful, const ExtentRecord& extent) {
                     : "belong to another extent");
     }
   }
-  c_.apply(batch);
 }
 
+// An extent of which another one has blocks gets copies.
 void ExtentRepair::finish() {
   for (const Doubtful& doubtful : doubtful_) {
     const auto value = c_.get(key_of(doubtful.inode, Kind::kExtent, doubtful.file_block));
@@ -161,7 +180,10 @@ void ExtentRepair::finish() {
     if (is_free(*extent)) {
       accept(*extent);
     } else {
-      copy(doubtful, *extent);
+      meta::Batch batch;
+      batch.erase(key_of(doubtful.inode, Kind::kExtent, doubtful.file_block));
+      copy(doubtful.inode, {doubtful.file_block, *extent}, batch);
+      c_.apply(batch);
     }
   }
   doubtful_.clear();

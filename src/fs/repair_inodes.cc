@@ -50,6 +50,7 @@ class InodeRepair {
     std::set<std::string> xattr_names;
     std::uint64_t inline_bytes = 0;
     std::set<std::string> moved;  // names that stood under wrong hashes
+    bool has_share_counts = false;
   };
 
   std::uint8_t type() const { return static_cast<std::uint8_t>(now_.record.mode >> 12); }
@@ -63,6 +64,7 @@ class InodeRepair {
     const auto record = is_record ? decode_inode(first.value) : fail(Errc::kItemBad);
     if (record && first.key.offset == 0) {
       now_.record = *record;
+      settle_type();
     } else {
       make_record();
     }
@@ -80,23 +82,43 @@ class InodeRepair {
   // What the inode was shows in what it has.
   void make_record() {
     InodeRecord& r = now_.record;
-    r.mode = S_IFREG | 0600;
-    if (has_items(Kind::kDentryName, Kind::kDentrySeq)) r.mode = S_IFDIR | 0700;
-    if (has_items(Kind::kSymlink, Kind::kSymlink)) r.mode = S_IFLNK | 0777;
+    r.mode = mode_by_items();
     r.links = 1;
     r.access = r.modification = r.change = r.birth = c_.now;
-    if (S_ISREG(r.mode)) r.size = size_by_items();
+    if (S_ISREG(r.mode) || r.mode == kSharedMode) r.size = size_by_items();
     now_.changed = true;
     c_.tell("Inode {}: its record was lost, and is made anew: a {} of {} bytes.", now_.no.value,
             type_name(type()), r.size);
+  }
+
+  std::uint32_t mode_by_items() {
+    if (has_items(Kind::kDentryName, Kind::kDentrySeq)) return S_IFDIR | 0700;
+    if (has_items(Kind::kSymlink, Kind::kSymlink)) return S_IFLNK | 0777;
+    const bool is_shared = c_.is_target(now_.no) || has_items(Kind::kShareCount, Kind::kShareCount);
+    return is_shared ? kSharedMode : S_IFREG | 0600;
+  }
+
+  // One that calls itself shared and shows that it is a directory or a link, or the other way
+  // round. Of what has blocks repair_shares() says whether it is shared or a file.
+  void settle_type() {
+    InodeRecord& r = now_.record;
+    if (type() == kRegularType || now_.no == kRootInode) return;
+    if (r.mode != kSharedMode && !has_items(Kind::kExtent, Kind::kExtent)) return;
+    const std::uint32_t mode = mode_by_items();
+    const bool has_blocks = S_ISREG(mode) || mode == kSharedMode;
+    if (r.mode == kSharedMode ? has_blocks : mode != kSharedMode) return;
+    c_.tell("Inode {} called itself a {}, but is a {}: set right.", now_.no.value,
+            type_name(type()), type_name(static_cast<std::uint8_t>(mode >> 12)));
+    r.mode = mode;
+    now_.changed = true;
   }
 
   std::uint64_t size_by_items() {
     const auto last = c_.store.last_in(key_of(now_.no, Kind::kExtent),
                                        key_of(now_.no, Kind::kExtent, blocks_for(kMaxFileBytes)));
     if (last && *last) {
-      const auto extent = decode_extent((**last).value);
-      if (extent) return ((**last).key.offset + extent->blocks()) * kBlockBytes;
+      const auto record = decode_map_record((**last).value);
+      if (record) return ((**last).key.offset + blocks_of(*record)) * kBlockBytes;
     }
     const auto inline_data = c_.get(key_of(now_.no, Kind::kInline));
     return inline_data ? inline_data->size() : 0;
@@ -143,6 +165,8 @@ class InodeRepair {
       case Kind::kXattrValue: return xattr_value_item(item);
       case Kind::kInline: return may_have(kRegularType, item.key) ? inline_item(item) : void();
       case Kind::kExtent: return may_have(kRegularType, item.key) ? extents_.item(item) : void();
+      case Kind::kShareCount:
+        return may_have(kRegularType, item.key) ? share_count_item(item) : void();
       default: return bad_item(item.key);
     }
   }
@@ -153,9 +177,10 @@ class InodeRepair {
     c_.erase(key);
   }
 
-  // Only inodes of that type have such items; others lose it.
+  // Only inodes of that type have such items; others lose it. Files and shared inodes are told
+  // apart later.
   bool may_have(std::uint8_t wanted, const meta::Key& key) {
-    if (type() == wanted) return true;
+    if (type() == wanted || (type() == kSharedType && wanted == kRegularType)) return true;
     c_.tell("Inode {} is a {}, but had an item of a {} (kind {}, offset {}): removed.",
             now_.no.value, type_name(type()), type_name(wanted), key.kind, key.offset);
     c_.erase(key);
@@ -213,17 +238,14 @@ class InodeRepair {
     const meta::Key twin_key = key_of(now_.no, Kind::kDentrySeq, entry.cookie);
     const auto value = c_.get(twin_key);
     const auto twin = value ? decode_dentry(*value) : fail(Errc::kItemBad);
-    if (twin && *twin == entry) return;
+    if (twin && *twin == entry && entry.cookie <= kMaxCookie) return;
     const auto other =
         twin && twin->name != entry.name ? find_name(c_, now_.no, twin->name) : std::nullopt;
     const bool taken = other && other->cookie == entry.cookie;
     c_.tell("Directory {}: the name '{}' had no equal entry under cookie {}: set right.",
             now_.no.value, entry.name, entry.cookie);
-    if (taken) {
-      const auto last = c_.store.last_in(key_of(now_.no, Kind::kDentrySeq),
-                                         key_of(now_.no, Kind::kDentrySeq, meta::kMaxOffset));
-      if (!last || !*last) return c_.fail_with(last ? Errc::kItemBad : last.error());
-      entry.cookie = std::max((**last).key.offset + 1, now_.record.next_cookie);
+    if (taken || entry.cookie > kMaxCookie) {
+      entry.cookie = free_cookie(c_, now_.no, now_.record.next_cookie);
     }
     put_entry(c_, now_.no, entry);
   }
@@ -241,6 +263,10 @@ class InodeRepair {
     c_.tell("Directory {}: the entry '{}' under cookie {} had no name: set right.", now_.no.value,
             entry->name, item.key.offset);
     entry->cookie = item.key.offset;
+    if (entry->cookie > kMaxCookie) {
+      c_.erase(item.key);
+      entry->cookie = free_cookie(c_, now_.no, now_.record.next_cookie);
+    }
     put_entry(c_, now_.no, *entry);
     c_.names.push_back({entry->inode, now_.no, entry->type});
   }
@@ -293,6 +319,14 @@ class InodeRepair {
     now_.inline_bytes = item.value.size();
   }
 
+  void share_count_item(const meta::Item& item) {
+    const auto record = decode_share_count(item.value);
+    now_.has_share_counts = true;
+    if (!record || item.key.offset > blocks_for(kMaxFileBytes) - record->blocks) {
+      bad_item(item.key);
+    }
+  }
+
   // ---- when all items of an inode have gone by ----
 
   void end() {
@@ -301,6 +335,7 @@ class InodeRepair {
     end_contents();
     if (now_.changed) c_.put_inode(now_.no, now_.record);
     c_.inodes.push_back({now_.no, now_.record.parent, now_.record.links, type()});
+    if (now_.has_share_counts) c_.counted.push_back(now_.no);
   }
 
   // False: the link is gone, for nothing of its target is left.

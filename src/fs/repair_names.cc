@@ -39,10 +39,7 @@ class NameRepair {
     const auto range = std::ranges::equal_range(c_.names, inode, {}, &NameFacts::inode);
     return {range.begin(), range.end()};
   }
-  InodeFacts* find(InodeNo inode) {
-    const auto at = std::ranges::lower_bound(c_.inodes, inode, {}, &InodeFacts::inode);
-    return at != c_.inodes.end() && at->inode == inode ? &*at : nullptr;
-  }
+  InodeFacts* find(InodeNo inode) { return c_.find_inode(inode); }
   bool is_to_be_deleted(InodeNo inode) const {
     const auto at = std::ranges::lower_bound(c_.orphans, inode, {}, &OrphanFacts::inode);
     return at != c_.orphans.end() && at->inode == inode && at->work == OrphanRecord::Work::kDelete;
@@ -77,6 +74,7 @@ class NameRepair {
       if (!inode) why = "does not exist";
       if (inode && deleted && !names_of(orphan.inode).empty()) why = "has a name";
       if (inode && !deleted && inode->type != kRegularType) why = "is no file";
+      if (inode && inode->type == kSharedType) why = "is shared";
       if (why.empty()) {
         keep.push_back(orphan);
         continue;
@@ -200,7 +198,7 @@ class NameRepair {
   void adopt_nameless() {
     std::vector<InodeFacts> nameless;
     for (const InodeFacts& inode : c_.inodes) {
-      if (inode.inode != kRootInode && names_of(inode.inode).empty() &&
+      if (inode.inode != kRootInode && inode.type != kSharedType && names_of(inode.inode).empty() &&
           !is_to_be_deleted(inode.inode)) {
         nameless.push_back(inode);
       }

@@ -107,9 +107,9 @@ class Salvage {
     if (!is_unmapped(append.inode, file_block, end - begin)) return;
     auto record = c_.inode(append.inode);
     const bool is_new = !record;
-    if (is_new) record = make_record();
+    if (is_new) record = make_record(append.inode);
     const std::uint64_t reaches = (file_block + end - begin) * kBlockBytes;
-    if (!S_ISREG(record->mode)) return;
+    if (!S_ISREG(record->mode) && record->mode != kSharedMode) return;
     if (is_new || is_made_here(append.inode)) {
       record->size = std::max(record->size, reaches);
     } else if (reaches > blocks_for(record->size) * kBlockBytes) {
@@ -125,7 +125,8 @@ class Salvage {
     c_.report.salvaged_blocks += end - begin;
     if (is_new) {
       made_.push_back(append.inode);
-      c_.inodes.push_back({append.inode, InodeNo{}, 1, kRegularType});
+      c_.inodes.push_back(
+          {append.inode, InodeNo{}, 1, static_cast<std::uint8_t>(record->mode >> 12)});
       c_.last_inode = std::max(c_.last_inode, append.inode.value);
     }
     c_.tell("Inode {}: {} blocks from block {} on were found again by the append log of band {}.",
@@ -134,9 +135,9 @@ class Salvage {
 
   bool is_made_here(InodeNo inode) const { return std::ranges::find(made_, inode) != made_.end(); }
 
-  InodeRecord make_record() const {
+  InodeRecord make_record(InodeNo inode) const {
     InodeRecord r;
-    r.mode = S_IFREG | 0600;
+    r.mode = c_.is_target(inode) ? kSharedMode : S_IFREG | 0600;
     r.links = 1;
     r.access = r.modification = r.change = r.birth = c_.now;
     return r;
@@ -148,8 +149,8 @@ class Salvage {
     c_.visit(key_of(inode, Kind::kExtent, from),
              key_of(inode, Kind::kExtent, file_block + blocks - 1), "",
              [&](const meta::Item& item) {
-               const auto extent = decode_extent(item.value);
-               free &= extent && item.key.offset + extent->blocks() <= file_block;
+               const auto record = decode_map_record(item.value);
+               free &= record && item.key.offset + blocks_of(*record) <= file_block;
              });
     return free;
   }

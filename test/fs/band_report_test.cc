@@ -58,16 +58,16 @@ TEST(BandReportTest, AddsUpTheBandsOfFileData) {
   const auto report = report_bands(*volume.store, *volume.device);
   ASSERT_TRUE(report);
   const BandTotals& totals = report->totals;
-  EXPECT_EQ(totals.live, 13u);
-  EXPECT_EQ(totals.dead, 5u);
-  EXPECT_DOUBLE_EQ(totals.overhead(), 18.0 / 13.0);
+  EXPECT_EQ(totals.live, 17u);
+  EXPECT_EQ(totals.dead, 6u);
+  EXPECT_DOUBLE_EQ(totals.overhead(), 23.0 / 17.0);
   std::uint64_t blocks = 0, free_bands = 0;
   for (const BandLine& line : report->bands) {
     if (line.state == BandState::kLog || line.state == BandState::kSuper) continue;
     blocks += line.blocks;
     free_bands += line.state == BandState::kFree;
   }
-  EXPECT_EQ(totals.free, blocks - 18);
+  EXPECT_EQ(totals.free, blocks - 23);
   EXPECT_EQ(totals.free_bands, free_bands);
 }
 

@@ -29,21 +29,26 @@ TEST_P(CheckSpoilTest, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(Names, CheckSpoilTest, testing::ValuesIn(kNames), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Inodes, CheckSpoilTest, testing::ValuesIn(kInodes), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Extents, CheckSpoilTest, testing::ValuesIn(kExtents), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Shares, CheckSpoilTest, testing::ValuesIn(kShares), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Bands, CheckSpoilTest, testing::ValuesIn(kBands), name_of_case);
 
 TEST(CheckTest, SoundVolumeHasNoProblems) {
   SampleVolume volume;
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
   EXPECT_TRUE(volume.report.complete);
-  EXPECT_EQ(volume.report.inodes, 7u);
+  EXPECT_EQ(volume.report.inodes, 10u);
   EXPECT_EQ(volume.report.directories, 2u);
-  EXPECT_EQ(volume.report.names, 6u);
+  EXPECT_EQ(volume.report.shared_inodes, 1u);
+  EXPECT_EQ(volume.report.names, 8u);
   EXPECT_EQ(volume.report.orphans, 1u);
-  EXPECT_EQ(volume.report.extents, 5u);
-  EXPECT_EQ(volume.report.live_blocks, 13u);
-  EXPECT_EQ(volume.report.dead_blocks, 5u);
+  EXPECT_EQ(volume.report.extents, 6u);
+  EXPECT_EQ(volume.report.references, 2u);
+  EXPECT_EQ(volume.report.live_blocks, 17u);
+  EXPECT_EQ(volume.report.shared_blocks, 4u);
+  EXPECT_EQ(volume.report.reference_blocks, 6u);
+  EXPECT_EQ(volume.report.dead_blocks, 6u);
   EXPECT_EQ(volume.report.unaccounted_blocks, 0u);
-  EXPECT_EQ(volume.report.verified_blocks, 13u);
+  EXPECT_EQ(volume.report.verified_blocks, 17u);
 }
 
 TEST(CheckTest, DataIsReadOnlyWhenAsked) {
@@ -123,10 +128,10 @@ TEST(CheckTest, RemovedDirectoryThatIsStillOpenIsNoProblem) {
   SampleVolume volume;
   volume.erase_entry(3, "inner", 1);
   volume.erase_entry(1, "dir", 2);
-  volume.put_entry(1, {InodeNo{4}, 7, 8, "inner"});
+  volume.put_entry(1, {InodeNo{4}, 9, 8, "inner"});
   volume.change_inode(1, [](InodeRecord& r) {
     r.links = 2;
-    r.next_cookie = 8;
+    r.next_cookie = 10;
   });
   volume.change_inode(3, [](InodeRecord& r) { r.links = r.entries = 0; });
   volume.put(key_of(kVolumeOwner, Kind::kOrphan, 3),
@@ -138,7 +143,7 @@ TEST(CheckTest, RemovedDirectoryThatIsStillOpenIsNoProblem) {
 TEST(CheckTest, InodeThatIsDeletedInPartIsNoProblem) {
   SampleVolume volume;
   volume.erase_entry(1, "big", 5);
-  volume.change_inode(1, [](InodeRecord& r) { r.entries = 4; });
+  volume.change_inode(1, [](InodeRecord& r) { r.entries = 6; });
   volume.put(key_of(kVolumeOwner, Kind::kOrphan, 6),
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
   volume.erase(key_of(InodeNo{6}, Kind::kXattrName, 1));
@@ -157,6 +162,60 @@ TEST(CheckTest, InodeThatIsDeletedMapsNoMoreBlocksThanItCounts) {
   EXPECT_EQ(volume.problems(), Strings{"Inode 7 counts 1 blocks, but its extents map 2."});
 }
 
+TEST(CheckTest, BadSharedBlockIsNamedByEachFileThatRefersToIt) {
+  SampleVolume volume;
+  volume.device->flip({kB3, 1}, 77);
+  EXPECT_EQ(volume.problems({.data = true}),
+            (Strings{"Inode 8 (/left), byte 4096: the block (band 5, block 1) cannot be read: file "
+                     "data fails its checksum.",
+                     "Inode 9 (/right), byte 8192: the block (band 5, block 1) cannot be read: "
+                     "file data fails its checksum."}));
+  EXPECT_EQ(volume.report.verified_blocks, 17u);
+}
+
+TEST(CheckTest, FileThatIsDeletedInPartStillHoldsWhatItRefersTo) {
+  SampleVolume volume;
+  volume.erase_entry(1, "right", 8);
+  volume.change_inode(1, [](InodeRecord& r) { r.entries = 6; });
+  volume.change_inode(9, [](InodeRecord& r) { r.links = 0; });
+  volume.put(key_of(kVolumeOwner, Kind::kOrphan, 9),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{});
+  volume.erase(key_of(InodeNo{9}, Kind::kExtent, 1));
+  volume.put_share_count(10, 0, 2, 1);
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
+// One file may refer to a block twice, and references need not begin where share counts do.
+TEST(CheckTest, ReferencesThatOverlapAreCountedBlockByBlock) {
+  SampleVolume volume;
+  volume.change_inode(9, [](InodeRecord& r) {
+    r.size = 10 * kBlockBytes;
+    r.blocks = 6;
+  });
+  volume.put_reference(9, 3, 10, 1, 3);
+  volume.put_reference(9, 6, 10, 1, 1);
+  volume.put_share_count(10, 0, 1, 2);
+  volume.put_share_count(10, 1, 1, 4);
+  volume.put_share_count(10, 2, 2, 2);
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{});
+  volume.put_share_count(10, 0, 2, 4);
+  volume.erase(key_of(InodeNo{10}, Kind::kShareCount, 1));
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{"Shared inode 10: 4 references to its blocks from 0 to 0 "
+                                       "are counted, but there are 2."});
+}
+
+TEST(CheckTest, OneWrongShareCountIsOneProblem) {
+  SampleVolume volume;
+  volume.put_share_count(10, 0, 2, 1);
+  volume.commit();
+  EXPECT_EQ(volume.problems().size(), 1u);
+}
+
 TEST(CheckTest, OneWrongLinkCountIsOneProblem) {
   SampleVolume volume;
   volume.change_inode(2, [](InodeRecord& r) { r.links = 3; });
@@ -172,16 +231,16 @@ TEST(CheckTest, CycleAboveADirectoryIsNamedOnce) {
   directory.links = 3;
   directory.entries = 1;
   directory.next_cookie = 2;
-  directory.parent = InodeNo{9};
-  volume.put(key_of(InodeNo{8}, Kind::kInode), encode(directory));
-  directory.parent = InodeNo{8};
-  volume.put(key_of(InodeNo{9}, Kind::kInode), encode(directory));
-  volume.put_entry(8, {InodeNo{9}, 1, 4, "a"});
-  volume.put_entry(9, {InodeNo{8}, 1, 4, "b"});
-  volume.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{10, 0, 0}));
+  directory.parent = InodeNo{19};
+  volume.put(key_of(InodeNo{18}, Kind::kInode), encode(directory));
+  directory.parent = InodeNo{18};
+  volume.put(key_of(InodeNo{19}, Kind::kInode), encode(directory));
+  volume.put_entry(18, {InodeNo{19}, 1, 4, "a"});
+  volume.put_entry(19, {InodeNo{18}, 1, 4, "b"});
+  volume.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{20, 0, 0}));
   volume.commit();
   EXPECT_EQ(volume.problems(),
-            Strings{"Directory 8 lies in itself: its names never lead to the root."});
+            Strings{"Directory 18 lies in itself: its names never lead to the root."});
 }
 
 TEST(CheckTest, ManyItemsAreReadInPieces) {
@@ -202,7 +261,7 @@ TEST(CheckTest, ManyItemsAreReadInPieces) {
   volume.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{100 + kFiles, 0, 0}));
   volume.commit();
   EXPECT_EQ(volume.problems(), Strings{});
-  EXPECT_EQ(volume.report.inodes, 7 + kFiles);
+  EXPECT_EQ(volume.report.inodes, 10 + kFiles);
 }
 
 TEST(CheckTest, EveryStageTellsItsProgress) {
@@ -213,7 +272,7 @@ TEST(CheckTest, EveryStageTellsItsProgress) {
       [&](std::string_view stage, std::uint64_t) {
         if (stages.empty() || stages.back() != stage) stages.emplace_back(stage);
       }));
-  EXPECT_EQ(stages, (Strings{"nodes", "volume", "inodes", "bands", "names", "data"}));
+  EXPECT_EQ(stages, (Strings{"nodes", "volume", "inodes", "shares", "bands", "names", "data"}));
 }
 
 // The log is cut off under an opened store, whose cache has no room for what lies around its root.

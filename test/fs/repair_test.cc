@@ -75,6 +75,7 @@ std::string name_of(const testing::TestParamInfo<Spoil>& info) { return name_of_
 INSTANTIATE_TEST_SUITE_P(Names, RepairSpoilTest, testing::ValuesIn(kNames), name_of);
 INSTANTIATE_TEST_SUITE_P(Inodes, RepairSpoilTest, testing::ValuesIn(kInodes), name_of);
 INSTANTIATE_TEST_SUITE_P(Extents, RepairSpoilTest, testing::ValuesIn(kExtents), name_of);
+INSTANTIATE_TEST_SUITE_P(Shares, RepairSpoilTest, testing::ValuesIn(kShares), name_of);
 INSTANTIATE_TEST_SUITE_P(Bands, RepairSpoilTest, testing::ValuesIn(kBands), name_of);
 
 TEST(RepairTest, SoundVolumeStaysAsItIs) {

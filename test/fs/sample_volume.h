@@ -9,10 +9,14 @@
 //   /big               inode 6: 9 blocks of which one is a hole, band B1; attributes "user.long"
 //                      (1500 bytes) and "user.empty"
 //   no name            inode 7: 2 blocks, band B2; to be deleted
+//   /left              inode 8: 4 blocks, all of them of inode 10, blocks 0 to 3
+//   /right             inode 9: 3 blocks: a hole, and blocks 0 and 1 of inode 10
+//   shared             inode 10: 4 blocks, band B3
 //
 //   B1 = band 2: append record 0 (8 blocks of inode 6 from block 0; block 3 of them died), append
 //        record 8 (1 block of inode 6, block 8), append record 9 (4 lost blocks)
 //   B2 = band 3: append record 0 (3 blocks of inode 4), append record 3 (2 blocks of inode 7)
+//   B3 = band 5: append record 0 (5 blocks of inode 10; block 4 of them died)
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,7 +50,7 @@ inline meta::Uuid sample_uuid() {
 
 class SampleVolume {
  public:
-  static constexpr BandId kB1{2}, kB2{3}, kUnused{4};
+  static constexpr BandId kB1{2}, kB2{3}, kUnused{4}, kB3{5};
 
   SampleVolume() {
     FixedClock clock;
@@ -92,6 +96,23 @@ class SampleVolume {
     ExtentRecord record = *decode_extent(value_of(key));
     change(record);
     put(key, encode(record));
+  }
+  template <class Change>
+  void change_reference(std::uint64_t inode, std::uint64_t file_block, Change change) {
+    const meta::Key key = key_of(InodeNo{inode}, Kind::kExtent, file_block);
+    ReferenceRecord record = std::get<ReferenceRecord>(*decode_map_record(value_of(key)));
+    change(record);
+    put(key, encode(record));
+  }
+  void put_reference(std::uint64_t inode, std::uint64_t file_block, std::uint64_t shared,
+                     std::uint64_t block, std::uint32_t count) {
+    put(key_of(InodeNo{inode}, Kind::kExtent, file_block),
+        encode(ReferenceRecord{InodeNo{shared}, block, count}));
+  }
+  void put_share_count(std::uint64_t shared, std::uint64_t block, std::uint32_t blocks,
+                       std::uint32_t references) {
+    put(key_of(InodeNo{shared}, Kind::kShareCount, block),
+        encode(ShareCountRecord{blocks, references}));
   }
   template <class Change>
   void change_append(BandId band, std::uint32_t rba, Change change) {
@@ -170,11 +191,13 @@ class SampleVolume {
     put_entry(1, {InodeNo{5}, 4, 10, "sym"});  // cookie 3 was removed
     put_entry(1, {InodeNo{6}, 5, 8, "big"});
     put_entry(1, {InodeNo{2}, 6, 8, "again"});
+    put_entry(1, {InodeNo{8}, 7, 8, "left"});
+    put_entry(1, {InodeNo{9}, 8, 8, "right"});
     put_entry(3, {InodeNo{4}, 1, 8, "inner"});
     change_inode(1, [](InodeRecord& root) {
       root.links = 3;
-      root.entries = 5;
-      root.next_cookie = 7;
+      root.entries = 7;
+      root.next_cookie = 9;
     });
     InodeRecord directory = inode(S_IFDIR | 0755, 2, 0);
     directory.parent = kRootInode;
@@ -182,7 +205,7 @@ class SampleVolume {
     directory.next_cookie = 2;
     put(key_of(InodeNo{3}, Kind::kInode), encode(directory));
     put(key_of(kVolumeOwner, Kind::kCounters),
-        encode(CounterRecord{.next_inode = 8, .user_blocks = 14, .collector_blocks = 7}));
+        encode(CounterRecord{.next_inode = 11, .user_blocks = 19, .collector_blocks = 7}));
   }
 
   void put_extent(std::uint64_t owner, std::uint64_t file_block, BandAddress at,
@@ -208,6 +231,7 @@ class SampleVolume {
     put_text(key_of(InodeNo{5}, Kind::kSymlink, 1), std::string(476, 's'));
     add_big();
     add_second_band();
+    add_shared();
   }
 
   void add_big() {
@@ -247,6 +271,27 @@ class SampleVolume {
     put_append({kB2, 3}, 7, 0, more);
     put_extent(7, 0, {kB2, 3}, 3, more);
     put_summary(kB2, {.appended = 5, .live = 5, .append_records = 2, .delete_records = 0});
+  }
+
+  void add_shared() {
+    InodeRecord left = inode(S_IFREG | 0644, 1, 4 * kBlockBytes - 7);
+    left.blocks = 4;
+    put(key_of(InodeNo{8}, Kind::kInode), encode(left));
+    put_reference(8, 0, 10, 0, 4);
+    InodeRecord right = inode(S_IFREG | 0644, 1, 3 * kBlockBytes);
+    right.blocks = 2;
+    put(key_of(InodeNo{9}, Kind::kInode), encode(right));
+    put_reference(9, 1, 10, 0, 2);
+    InodeRecord shared = inode(kSharedMode, 1, 4 * kBlockBytes);
+    shared.blocks = 4;
+    put(key_of(InodeNo{10}, Kind::kInode), encode(shared));
+    const auto crcs = append(kB3, 5);
+    put_append({kB3, 0}, 10, 0, crcs);
+    put_extent(10, 0, {kB3, 0}, 0, {crcs.begin(), crcs.begin() + 4});
+    put_share_count(10, 0, 2, 2);
+    put_share_count(10, 2, 2, 1);
+    put(key_of(kB3, Kind::kDeleteRecord, 4), encode(DeleteRecord{InodeNo{10}, 4, 4, 1, 0}));
+    put_summary(kB3, {.appended = 5, .live = 4, .append_records = 1, .delete_records = 1});
   }
 
   meta::Batch batch_;

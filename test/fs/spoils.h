@@ -10,7 +10,7 @@
 
 namespace lazyfs::fs {
 
-inline constexpr BandId kB1 = SampleVolume::kB1, kB2 = SampleVolume::kB2;
+inline constexpr BandId kB1 = SampleVolume::kB1, kB2 = SampleVolume::kB2, kB3 = SampleVolume::kB3;
 
 // One thing to spoil, and words of the sentence that must name it.
 struct Spoil {
@@ -41,13 +41,26 @@ inline const Spoil kNames[] = {
     {"CookieNotBelowTheNext",
      [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.next_cookie = 6; }); },
      "the name 'again' has cookie 6, but the next one is 6."},
-    {"EntriesCountedWrong", [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.entries = 6; }); },
-     "Directory 1 counts 6 entries, but has 5 names."},
+    {"CookieBehindWhichThereIsNone",
+     [](V& v) {
+       v.erase(key_of(kRoot, Kind::kDentrySeq, 4));
+       v.put_entry(1, {InodeNo{5}, meta::kMaxOffset, 10, "sym"});
+     },
+     "the name 'sym' has cookie 18446744073709551615, but the next one is 9."},
+    {"EntryByCookieAloneBehindWhichThereIsNone",
+     [](V& v) {
+       v.erase_entry(1, "sym", 4);
+       v.put(key_of(kRoot, Kind::kDentrySeq, meta::kMaxOffset),
+             encode(DentryRecord{InodeNo{5}, meta::kMaxOffset, 10, "sym"}));
+     },
+     "the entry 'sym' under cookie 18446744073709551615 has no equal one under its name."},
+    {"EntriesCountedWrong", [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.entries = 8; }); },
+     "Directory 1 counts 8 entries, but has 7 names."},
     {"MoreEntriesByCookieThanNames",
      [](V& v) {
        v.put(key_of(kRoot, Kind::kDentrySeq, 3), encode(DentryRecord{InodeNo{2}, 3, 8, "third"}));
      },
-     "Directory 1 has 5 names, but 6 entries by cookie."},
+     "Directory 1 has 7 names, but 8 entries by cookie."},
     {"NameUnderAWrongHash",
      [](V& v) {
        v.put(v.name_key(1, "elsewhere"), encode(DentryRecord{InodeNo{5}, 4, 10, "sym"}));
@@ -143,8 +156,8 @@ inline const Spoil kInodes[] = {
      "Item (owner 0x5, kind 1, offset 0) holds impossible values."},
     {"ItemsWithoutInode", [](V& v) { v.erase(key_of(InodeNo{5}, Kind::kInode)); },
      "Inode 5 does not exist, but has items (the first is of kind 4)."},
-    {"ItemOfAnUnknownKind", [](V& v) { v.put_text(key_of(InodeNo{5}, Kind{9}), "?"); },
-     "Item (owner 0x5, kind 9, offset 0) holds impossible values."},
+    {"ItemOfAnUnknownKind", [](V& v) { v.put_text(key_of(InodeNo{5}, Kind{10}), "?"); },
+     "Item (owner 0x5, kind 10, offset 0) holds impossible values."},
     {"ItemOfTheVolumeOfAnUnknownKind", [](V& v) { v.put_text(key_of(kVolumeOwner, Kind{1}), "?"); },
      "Item (owner 0x8000000000000000, kind 1, offset 0) holds impossible values."},
     {"ItemOfNobody",
@@ -262,6 +275,198 @@ inline const Spoil kExtents[] = {
     {"ContentsOfAnUnnamedFileThatFailTheirChecksum",
      [](V& v) { v.change_extent(7, 0, [](ExtentRecord& e) { e.crcs[1] ^= 1; }); },
      "Inode 7 (without a name), byte 4096"},
+};
+
+inline const Spoil kShares[] = {
+    {"ReferenceToNoInode",
+     [](V& v) { v.change_reference(9, 1, [](ReferenceRecord& r) { r.shared = InodeNo{99}; }); },
+     "Inode 9: the reference at file block 1 leads to blocks 0 to 1 of inode 99, which does not "
+     "exist."},
+    {"ReferenceToAFile",
+     [](V& v) { v.change_reference(9, 1, [](ReferenceRecord& r) { r.shared = InodeNo{6}; }); },
+     "Inode 9: the reference at file block 1 leads to blocks 0 to 1 of inode 6, which is a file."},
+    {"ReferenceToAHoleAndBlocksOfAFile",
+     [](V& v) { v.change_reference(9, 1, [](ReferenceRecord& r) {
+                  r = {InodeNo{6}, 3, 2};
+                }); },
+     "Inode 9: the reference at file block 1 leads to blocks 3 to 4 of inode 6, which is a file."},
+    {"ReferenceToItsOwnFile",
+     [](V& v) { v.change_reference(8, 0, [](ReferenceRecord& r) { r.shared = InodeNo{8}; }); },
+     "Inode 8: the reference at file block 0 leads to blocks 0 to 3 of inode 8, which is a file."},
+    {"ReferenceToADirectory",
+     [](V& v) { v.change_reference(9, 1, [](ReferenceRecord& r) { r.shared = InodeNo{3}; }); },
+     "Inode 9: the reference at file block 1 leads to blocks 0 to 1 of inode 3, which is a "
+     "directory."},
+    {"ReferenceToBlocksThatAreNotThere",
+     [](V& v) { v.change_reference(9, 1, [](ReferenceRecord& r) { r.block = 3; }); },
+     "Inode 9: the reference at file block 1 leads to blocks 3 to 4 of inode 10, which does not "
+     "have them all."},
+    {"ReferenceBehindTheEnd",
+     [](V& v) { v.change_inode(9, [](InodeRecord& r) { r.size = 2 * kBlockBytes; }); },
+     "Inode 9 has 8192 bytes, but an extent reaches to block 3."},
+    {"ReferenceOverAnExtent",
+     [](V& v) {
+       v.put_reference(6, 2, 10, 0, 2);
+       v.put_share_count(10, 0, 2, 3);
+     },
+     "Inode 6: the reference at file block 2 overlaps the one before it."},
+    {"ExtentOverAReference",
+     [](V& v) {
+       v.put_reference(6, 3, 10, 0, 2);
+       v.put_share_count(10, 0, 2, 3);
+     },
+     "Inode 6: the extent at file block 4 overlaps the one before it."},
+    {"ReferencesAreCountedAmongAFilesBlocks",
+     [](V& v) { v.change_inode(8, [](InodeRecord& r) { r.blocks = 0; }); },
+     "Inode 8 counts 0 blocks, but its extents map 4."},
+    {"ReferenceOfADirectory", [](V& v) { v.put_reference(3, 0, 10, 0, 1); },
+     "Inode 3 is a directory, but has a reference."},
+    {"ReferenceInASharedInode", [](V& v) { v.put_reference(10, 5, 10, 0, 1); },
+     "Inode 10 is a shared inode, but has a reference."},
+    {"DamagedReference",
+     [](V& v) {
+       auto bytes = encode(ReferenceRecord{InodeNo{10}, 0, 4});
+       bytes[4] = std::byte{200};
+       v.put(key_of(InodeNo{8}, Kind::kExtent), bytes);
+     },
+     "Item (owner 0x8, kind 8, offset 0) holds impossible values."},
+    {"ReferenceIsMissing", [](V& v) { v.erase(key_of(InodeNo{9}, Kind::kExtent, 1)); },
+     "Shared inode 10: 2 references to its blocks from 0 to 1 are counted, but there are 1."},
+    {"BlocksNoFileRefersTo",
+     [](V& v) { v.change_reference(8, 0, [](ReferenceRecord& r) { r.count = 3; }); },
+     "Shared inode 10: no file refers to its blocks from 3 to 3."},
+    {"BlocksInTheMiddleNoFileRefersTo",
+     [](V& v) {
+       v.change_reference(8, 0, [](ReferenceRecord& r) { r.count = 1; });
+       v.put_reference(8, 3, 10, 3, 1);
+       v.erase(key_of(InodeNo{9}, Kind::kExtent, 1));
+     },
+     "Shared inode 10: no file refers to its blocks from 1 to 1."},
+    {"NoFileRefersToIt",
+     [](V& v) {
+       v.erase(key_of(InodeNo{8}, Kind::kExtent, 0));
+       v.erase(key_of(InodeNo{9}, Kind::kExtent, 1));
+     },
+     "Shared inode 10: no file refers to its blocks from 0 to 1."},
+    {"ShareCountTooLow", [](V& v) { v.put_share_count(10, 0, 2, 1); },
+     "Shared inode 10: 1 references to its blocks from 0 to 1 are counted, but there are 2."},
+    {"ShareCountTooHigh", [](V& v) { v.put_share_count(10, 2, 2, 7); },
+     "Shared inode 10: 7 references to its blocks from 2 to 3 are counted, but there are 1."},
+    {"ShareCountIsMissing", [](V& v) { v.erase(key_of(InodeNo{10}, Kind::kShareCount, 2)); },
+     "Shared inode 10: no share count covers its blocks from 2 to 3."},
+    {"ShareCountsAreMissing",
+     [](V& v) {
+       v.erase(key_of(InodeNo{10}, Kind::kShareCount, 0));
+       v.erase(key_of(InodeNo{10}, Kind::kShareCount, 2));
+     },
+     "Shared inode 10: no share count covers its blocks from 0 to 1."},
+    {"ShareCountTooLong", [](V& v) { v.put_share_count(10, 2, 3, 1); },
+     "Shared inode 10: a share count covers the blocks from 4 to 4, which no extent maps."},
+    {"ShareCountsOverlap", [](V& v) { v.put_share_count(10, 0, 3, 2); },
+     "Inode 10: the share count at block 2 overlaps the one before it."},
+    {"DamagedShareCount",
+     [](V& v) { v.put_text(key_of(InodeNo{10}, Kind::kShareCount, 2), "12345678"); },
+     "Item (owner 0xa, kind 9, offset 2) holds impossible values."},
+    {"ShareCountWhereNoBlockCanBe", [](V& v) { v.put_share_count(10, ~std::uint64_t{0}, 1, 1); },
+     "Item (owner 0xa, kind 9, offset 18446744073709551615) holds impossible values."},
+    {"ShareCountOfAFile", [](V& v) { v.put_share_count(6, 0, 3, 1); },
+     "Inode 6 is a file, but has share counts."},
+    {"ShareCountOfADirectory", [](V& v) { v.put_share_count(3, 0, 3, 1); },
+     "Inode 3 is a directory, but has share counts."},
+    {"SharedInodeThatCallsItselfAFile",
+     [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.mode = S_IFREG | 0644; }); },
+     "Inode 8: the reference at file block 0 leads to blocks 0 to 3 of inode 10, which is a file."},
+    {"SharedInodeThatCallsItselfADirectory",
+     [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.mode = S_IFDIR | 0755; }); },
+     "Inode 10 is a directory, but has an extent."},
+    {"FileThatCallsItselfShared",
+     [](V& v) { v.change_inode(6, [](InodeRecord& r) { r.mode = kSharedMode; }); },
+     "Directory 1 has a name for shared inode 6."},
+    {"SmallFileThatCallsItselfShared",
+     [](V& v) { v.change_inode(2, [](InodeRecord& r) { r.mode = kSharedMode; }); },
+     "Inode 2 is a shared inode, but has inline data."},
+    {"FileOfReferencesThatCallsItselfShared",
+     [](V& v) { v.change_inode(8, [](InodeRecord& r) { r.mode = kSharedMode; }); },
+     "Inode 8 is a shared inode, but has a reference."},
+    {"DirectoryThatCallsItselfShared",
+     [](V& v) { v.change_inode(3, [](InodeRecord& r) { r.mode = kSharedMode; }); },
+     "Inode 3 is a shared inode, but has names."},
+    {"LinkThatCallsItselfShared",
+     [](V& v) { v.change_inode(5, [](InodeRecord& r) { r.mode = kSharedMode; }); },
+     "Inode 5 is a shared inode, but has a target."},
+    {"SharedInodeWithAName",
+     [](V& v) {
+       v.put_entry(3, {InodeNo{10}, 2, 0, "shared"});
+     },
+     "Directory 3 has a name for shared inode 10."},
+    {"SharedInodeWithTheNameOfAFile",
+     [](V& v) {
+       v.put_entry(3, {InodeNo{10}, 2, 8, "shared"});
+     },
+     "the name 'shared' says that inode 10 is a file, but it is a shared inode."},
+    {"SharedInodeToBeDeleted",
+     [](V& v) {
+       v.put(key_of(kVolumeOwner, Kind::kOrphan, 10),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+     },
+     "Shared inode 10 is on the list of orphans."},
+    {"SharedInodeToBeTruncated",
+     [](V& v) {
+       v.put(key_of(kVolumeOwner, Kind::kOrphan, 10),
+             encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+     },
+     "Shared inode 10 is on the list of orphans."},
+    {"SharedInodeWithoutALink",
+     [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.links = 0; }); },
+     "Shared inode 10 has link count 0 where 1 is due."},
+    {"SharedInodeOfAnotherSize",
+     [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.size = 2 * kBlockBytes; }); },
+     "Shared inode 10 has 8192 bytes, but its last block ends at 16384."},
+    {"SharedInodeWithBlocksCountedWrong",
+     [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.blocks = 3; }); },
+     "Inode 10 counts 3 blocks, but its extents map 4."},
+    {"SharedInodeWithoutBlocks",
+     [](V& v) {
+       InodeRecord shared;
+       shared.mode = kSharedMode;
+       shared.links = 1;
+       v.put(key_of(InodeNo{7}, Kind::kInode), encode(shared));
+       v.erase(key_of(InodeNo{7}, Kind::kExtent));
+       v.erase(key_of(kVolumeOwner, Kind::kOrphan, 7));
+     },
+     "Shared inode 7 has no blocks."},
+    {"SharedInodeWithInlineData", [](V& v) { v.put_text(key_of(InodeNo{10}, Kind::kInline), "x"); },
+     "Inode 10 is a shared inode, but has inline data."},
+    {"SharedInodeWithAnAttribute",
+     [](V& v) {
+       v.put(key_of(InodeNo{10}, Kind::kXattrName, 1), encode(XattrRecord{0, "user.x"}));
+       v.change_inode(10, [](InodeRecord& r) { r.xattrs = 1; });
+     },
+     "Inode 10 is a shared inode, but has attributes."},
+    {"RecordOfASharedInodeIsMissing", [](V& v) { v.erase(key_of(InodeNo{10}, Kind::kInode)); },
+     "Inode 10 does not exist, but has items (the first is of kind 8)."},
+    {"RecordAndShareCountsAreMissing",
+     [](V& v) {
+       v.erase(key_of(InodeNo{10}, Kind::kInode));
+       v.erase(key_of(InodeNo{10}, Kind::kShareCount, 0));
+       v.erase(key_of(InodeNo{10}, Kind::kShareCount, 2));
+     },
+     "Inode 10 does not exist, but has items (the first is of kind 8)."},
+    {"ExtentOfASharedInodeIsMissing", [](V& v) { v.erase(key_of(InodeNo{10}, Kind::kExtent)); },
+     "Inode 8: the reference at file block 0 leads to blocks 0 to 3 of inode 10, which does not "
+     "have them all."},
+    {"AppendRecordNamesTheFileThatWroteIt",
+     [](V& v) { v.change_append(kB3, 0, [](AppendRecord& a) { a.inode = InodeNo{8}; }); },
+     "Inode 10: the extent at file block 0 is not part of append record 0 of band 5"},
+    {"SharedBlocksThatAFileHasToo",
+     [](V& v) {
+       v.put(key_of(InodeNo{4}, Kind::kExtent), v.value_of(key_of(InodeNo{10}, Kind::kExtent)));
+     },
+     "block 0 of band 5, in the extent at file block 0, belongs to another extent too."},
+    {"SharedContentsThatFailTheirChecksum",
+     [](V& v) { v.change_extent(10, 0, [](ExtentRecord& e) { e.crcs[1] ^= 1; }); },
+     "Inode 9 (/right), byte 8192: the block (band 5, block 1) cannot be read: file data fails its "
+     "checksum."},
 };
 
 inline const Spoil kBands[] = {
