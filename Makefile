@@ -57,14 +57,14 @@ check-fuzz:     ## coverage-guided fuzzing of what reads a disk: FUZZ_SECONDS fo
 	@cmake --preset fuzz --log-level=WARNING && cmake --build --preset fuzz -j $(JOBS) --target fuzzers
 	test/fuzz/run.sh build/fuzz/bin $(FUZZ_SECONDS)
 
-check-asan:     ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@./packages.sh build test
-	@cmake --preset asan --log-level=WARNING && cmake --build --preset asan -j $(JOBS) --target tests
+check-asan:     ## unit and system tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@./packages.sh build test suites
+	@cmake --preset asan --log-level=WARNING && cmake --build --preset asan -j $(JOBS) --target all tests
 	$(CTEST) --preset asan -j $(JOBS) </dev/null
 
-check-tsan:     ## unit tests under ThreadSanitizer
-	@./packages.sh build test
-	@cmake --preset tsan --log-level=WARNING && cmake --build --preset tsan -j $(JOBS) --target tests
+check-tsan:     ## unit and system tests under ThreadSanitizer
+	@./packages.sh build test suites
+	@cmake --preset tsan --log-level=WARNING && cmake --build --preset tsan -j $(JOBS) --target all tests
 	$(CTEST) --preset tsan -j $(JOBS) </dev/null
 
 bench: all      ## comparisons with ext4 and with what FUSE alone costs

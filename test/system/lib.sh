@@ -38,10 +38,28 @@ start_test() {
   MNT=$WORK/mnt
   LOG=$WORK/lazyfs.log
   mkdir "$MNT"
+  keep_reports
   trap 'end_test $?' EXIT
   trap 'exit 129' HUP
   trap 'exit 130' INT
   trap 'exit 143' TERM
+}
+
+# Programs that were built with sanitizers report into files of the folder, of which a single one
+# makes the test fail: a daemon's exit status does not always get through to somebody.
+keep_reports() {
+  local options
+  for options in ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS; do
+    export "$options=${!options:-}${!options:+:}log_path=$WORK/report"
+  done
+  ASAN_OPTIONS+=:verify_asan_link_order=0  # for note_unflushed
+}
+
+show_reports() {
+  local reports=("$WORK"/report.*)
+  [[ -e ${reports[0]} ]] || return 1
+  printf '%s: FAILED: %s\n' "$TEST" "${#reports[@]} reports of sanitizers" >&2
+  head -n 100 "${reports[@]:0:5}" >&2
 }
 
 # Called at the end, however it comes.
@@ -63,6 +81,7 @@ end_test() {
     blockdev --setrw "$loop" 2>/dev/null
     losetup -d "$loop" 2>/dev/null
   done
+  if show_reports; then status=1; fi
   if [[ -n ${LAZYFS_KEEP:-} ]]; then say "kept: $WORK"; else rm -rf --one-file-system "$WORK"; fi
   ((status != 0)) || say "passed"
   exit "$status"
