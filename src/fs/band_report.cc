@@ -55,8 +55,7 @@ void count(const BandLine& line, BandTotals& totals) {
       totals.log_bands += 1;
       return;
     case BandState::kSuper:
-    case BandState::kOffline:
-      return;
+    case BandState::kOffline: return;
   }
 }
 

@@ -301,7 +301,7 @@ class InodePass {
       c_.problem("Inode {} is a shared inode, but has attributes.", now_.no.value);
     }
     if (extents.blocks == 0) c_.problem("Shared inode {} has no blocks.", now_.no.value);
-    if (record.size != extents.end * kBlockBytes) {
+    if (record.size < extents.end * kBlockBytes) {
       c_.problem("Shared inode {} has {} bytes, but its last block ends at {}.", now_.no.value,
                  record.size, extents.end * kBlockBytes);
     }

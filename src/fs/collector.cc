@@ -242,7 +242,7 @@ Result<> Collector::move(std::vector<Copy>& copies) {
 Result<> Collector::record(std::span<Copy> copies, data::Lease& lease) {
   for (Copy& copy : copies) {
     const std::uint32_t blocks = copy.from.extent.blocks();
-    MapChange change(core_.store, copy.inode);
+    MapChange change(core_.store, copy.inode, nullptr);  // only extents are replaced
     meta::Batch batch;
     const std::int64_t moved[] = {0, 0, blocks};
     batch.add(key_of(kVolumeOwner, Kind::kCounters), moved);

@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "fs/dirty_list.h"
 #include "fs/inode.h"
+#include "fs/shared.h"
 #include "fs/stall_times.h"
 #include "fs/volume.h"
 #include "meta/store.h"
@@ -22,6 +23,7 @@ struct Counters {
   std::atomic<std::uint64_t> user_blocks{0};       // data blocks appended for users
   std::atomic<std::uint64_t> collector_blocks{0};  // data blocks appended by the collector
   std::atomic<std::uint64_t> inline_files{0};      // files written into the tree
+  std::atomic<std::uint64_t> shared_blocks{0};     // that copies refer to instead of being written
   std::atomic<std::uint64_t> bands_reset{0};
   std::atomic<std::uint64_t> bands_cleaned{0};  // whole
   std::atomic<std::uint64_t> tails_cleaned{0};
@@ -41,6 +43,7 @@ struct Core {
   data::Appender& appender;
   data::PagePool& pages;
   InodeTable& inodes;
+  SharedInodes& shared;
   DirtyList& dirty;
   Counters& counters;
 };

@@ -4,16 +4,17 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "fs/shared.h"
 
 namespace lazyfs::fs {
 namespace {
 
 constexpr std::size_t kScanItems = 1024;
 
-MappedExtent clip_to(MappedExtent extent, std::uint64_t first, std::uint64_t end) {
-  const std::uint64_t from = std::max(first, extent.file_block);
-  const std::uint64_t to = std::min(end, extent.end());
-  return part_of(extent, static_cast<std::uint32_t>(from - extent.file_block),
+MapEntry clip_to(const MapEntry& entry, std::uint64_t first, std::uint64_t end) {
+  const std::uint64_t from = std::max(first, entry.file_block);
+  const std::uint64_t to = std::min(end, entry.end());
+  return part_of(entry, static_cast<std::uint32_t>(from - entry.file_block),
                  static_cast<std::uint32_t>(to - from));
 }
 
@@ -29,21 +30,38 @@ MappedExtent part_of(const MappedExtent& e, std::uint32_t skip, std::uint32_t bl
   return part;
 }
 
-Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode,
-                                               std::uint64_t first, std::uint64_t count,
-                                               bool clip) {
-  std::vector<MappedExtent> extents;
-  if (count == 0) return extents;
+MapEntry part_of(const MapEntry& entry, std::uint32_t skip, std::uint32_t blocks) {
+  if (const auto* extent = std::get_if<ExtentRecord>(&entry.record)) {
+    MappedExtent part = part_of(MappedExtent{entry.file_block, *extent}, skip, blocks);
+    return {part.file_block, std::move(part.extent)};
+  }
+  const auto& reference = std::get<ReferenceRecord>(entry.record);
+  CHECK(skip + blocks <= reference.count);
+  return {entry.file_block + skip,
+          ReferenceRecord{reference.shared, reference.block + skip, blocks}};
+}
+
+Result<std::vector<MapEntry>> read_map(meta::Store& store, InodeNo inode, std::uint64_t first,
+                                       std::uint64_t count, bool clip) {
+  std::vector<MapEntry> entries;
+  if (count == 0) return entries;
   const std::uint64_t end = first + std::min(count, meta::kMaxOffset - first);
+  std::uint64_t mapped_until = 0;
   const auto take = [&](const meta::Item& item) -> Result<> {
-    auto record = decode_extent(item.value);
+    auto record = decode_map_record(item.value);
     if (!record) {
       log::error("inode {}: extent at block {} is damaged", inode.value, item.key.offset);
       return fail(record.error());
     }
-    MappedExtent extent{item.key.offset, std::move(*record)};
-    if (extent.end() <= first) return ok();
-    extents.push_back(clip ? clip_to(std::move(extent), first, end) : std::move(extent));
+    MapEntry entry{item.key.offset, std::move(*record)};
+    if (entry.end() <= first) return ok();
+    if (entry.file_block < mapped_until) {
+      log::error("inode {}: extents overlap at block {}", inode.value, entry.file_block);
+      return fail(Errc::kItemBad);
+    }
+    mapped_until = entry.end();
+    const bool cut = clip && (entry.file_block < first || entry.end() > end);
+    entries.push_back(cut ? clip_to(entry, first, end) : std::move(entry));
     return ok();
   };
   // The extent that overlaps `first`, if any, is the last one that starts before it.
@@ -61,14 +79,26 @@ Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode
     if (items.size() < kScanItems) break;
     from = items.back().key.offset + 1;
   }
+  return entries;
+}
+
+Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode,
+                                               std::uint64_t first, std::uint64_t count) {
+  ASSIGN_OR_RETURN(auto entries, read_map(store, inode, first, count));
+  std::vector<MappedExtent> extents;
+  extents.reserve(entries.size());
+  for (MapEntry& entry : entries) {
+    auto* extent = std::get_if<ExtentRecord>(&entry.record);
+    if (extent) extents.push_back({entry.file_block, std::move(*extent)});
+  }
   return extents;
 }
 
 Result<std::uint64_t> count_mapped(meta::Store& store, InodeNo inode, std::uint64_t first,
                                    std::uint64_t count) {
-  ASSIGN_OR_RETURN(const auto extents, read_extents(store, inode, first, count));
+  ASSIGN_OR_RETURN(const auto entries, read_map(store, inode, first, count));
   std::uint64_t blocks = 0;
-  for (const MappedExtent& extent : extents) blocks += extent.extent.blocks();
+  for (const MapEntry& entry : entries) blocks += entry.blocks();
   return blocks;
 }
 
@@ -107,20 +137,31 @@ void BandChanges::account(data::BandTable& bands) const {
 
 // Brings what the tree has in the range into before_ and after_, unless it is there already.
 Result<> MapChange::load(std::uint64_t first, std::uint64_t count) {
-  ASSIGN_OR_RETURN(auto extents, read_extents(store_, inode_, first, count, false));
-  for (MappedExtent& extent : extents) {
-    const auto [at, is_new] = before_.emplace(extent.file_block, std::move(extent.extent));
+  ASSIGN_OR_RETURN(auto entries, read_map(store_, inode_, first, count, false));
+  for (MapEntry& entry : entries) {
+    const auto [at, is_new] = before_.emplace(entry.file_block, std::move(entry.record));
     if (is_new) after_.insert(*at);
   }
   return ok();
 }
 
-void MapChange::die(const MappedExtent& piece) {
-  const ExtentRecord& e = piece.extent;
+// What nobody maps any more.
+Result<> MapChange::die(const MapEntry& piece) {
+  blocks_delta_ -= piece.blocks();
+  if (const auto* reference = std::get_if<ReferenceRecord>(&piece.record)) {
+    if (!shared_) return fail(Errc::kItemBad);
+    return shared_->remove(*reference);
+  }
+  const auto& e = std::get<ExtentRecord>(piece.record);
   deaths_.emplace_back(
       e.at.band, DeleteRecord{inode_, piece.file_block, e.at.rba, e.blocks(), e.append_record});
   band_changes_.died(e.at.band, e.blocks(), 1);
-  blocks_delta_ -= e.blocks();
+  return ok();
+}
+
+void MapChange::put(MapEntry entry) {
+  blocks_delta_ += entry.blocks();
+  after_.emplace(entry.file_block, std::move(entry.record));
 }
 
 Result<> MapChange::unmap(std::uint64_t first, std::uint64_t count) {
@@ -130,19 +171,19 @@ Result<> MapChange::unmap(std::uint64_t first, std::uint64_t count) {
   auto at = after_.lower_bound(first);
   if (at != after_.begin()) {
     const auto before = std::prev(at);
-    if (before->first + before->second.blocks() > first) at = before;
+    if (before->first + blocks_of(before->second) > first) at = before;
   }
   while (at != after_.end() && at->first < end) {
-    const MappedExtent whole{at->first, std::move(at->second)};
+    const MapEntry whole{at->first, std::move(at->second)};
     at = after_.erase(at);
-    die(clip_to(whole, first, end));
+    TRY(die(clip_to(whole, first, end)));
     if (whole.file_block < first) {
-      MappedExtent head = clip_to(whole, whole.file_block, first);
-      after_.emplace(head.file_block, std::move(head.extent));
+      MapEntry head = clip_to(whole, whole.file_block, first);
+      after_.emplace(head.file_block, std::move(head.record));
     }
     if (whole.end() > end) {
-      MappedExtent rest = clip_to(whole, end, whole.end());
-      after_.emplace(rest.file_block, std::move(rest.extent));
+      MapEntry rest = clip_to(whole, end, whole.end());
+      after_.emplace(rest.file_block, std::move(rest.record));
     }
   }
   return ok();
@@ -151,13 +192,29 @@ Result<> MapChange::unmap(std::uint64_t first, std::uint64_t count) {
 Result<> MapChange::map(std::uint64_t file_block, const ExtentRecord& extent) {
   CHECK(extent.blocks() <= kMaxExtentBlocks);
   TRY(unmap(file_block, extent.blocks()));
-  after_.emplace(file_block, extent);
+  put({file_block, extent});
   appends_.emplace_back(
       extent.at, AppendRecord{inode_, file_block, extent.blocks(), checksum_of(extent.crcs)});
   band_changes_.appended(extent.at.band, extent.blocks(), extent.blocks(), 1);
-  blocks_delta_ += extent.blocks();
   return ok();
 }
+
+Result<> MapChange::refer(std::uint64_t file_block, const ReferenceRecord& reference) {
+  TRY(unmap(file_block, reference.count));
+  put({file_block, reference});
+  return ok();
+}
+
+Result<> MapChange::give_away(const MappedExtent& extent) {
+  TRY(load(extent.file_block, extent.extent.blocks()));
+  const auto at = after_.find(extent.file_block);
+  CHECK(at != after_.end() && at->second == MapRecord(extent.extent));
+  after_.erase(at);
+  blocks_delta_ -= extent.extent.blocks();
+  return ok();
+}
+
+void MapChange::take_over(const MappedExtent& extent) { put({extent.file_block, extent.extent}); }
 
 void MapChange::lost(BandAddress at, std::uint32_t blocks) {
   appends_.emplace_back(at, AppendRecord{InodeNo{0}, 0, blocks, 0});
@@ -165,13 +222,13 @@ void MapChange::lost(BandAddress at, std::uint32_t blocks) {
 }
 
 void MapChange::put_into(meta::Batch& batch) const {
-  for (const auto& [block, extent] : before_) {
+  for (const auto& [block, record] : before_) {
     if (!after_.contains(block)) batch.erase(key_of(inode_, Kind::kExtent, block));
   }
-  for (const auto& [block, extent] : after_) {
+  for (const auto& [block, record] : after_) {
     const auto was = before_.find(block);
-    if (was == before_.end() || was->second != extent) {
-      batch.put(key_of(inode_, Kind::kExtent, block), encode(extent));
+    if (was == before_.end() || was->second != record) {
+      batch.put(key_of(inode_, Kind::kExtent, block), encode(record));
     }
   }
   for (const auto& [at, record] : appends_) {

@@ -19,14 +19,25 @@ struct MappedExtent {
   std::uint64_t end() const { return file_block + extent.blocks(); }
 };
 
+// An extent or a reference.
+struct MapEntry {
+  std::uint64_t file_block = 0;
+  MapRecord record;
+  std::uint32_t blocks() const { return blocks_of(record); }
+  std::uint64_t end() const { return file_block + blocks(); }
+};
+
 // The part of `extent` from `skip` blocks on, `blocks` long.
 MappedExtent part_of(const MappedExtent& extent, std::uint32_t skip, std::uint32_t blocks);
+MapEntry part_of(const MapEntry& entry, std::uint32_t skip, std::uint32_t blocks);
 
-// The extents that overlap [first, first + count), in order, clipped to it when `clip`.
-// Errors: kItemBad, and what reading the tree can give.
+// What maps blocks of [first, first + count), in order, clipped to it when `clip`.
+// Errors: kItemBad, also when extents overlap, and what reading the tree can give.
+Result<std::vector<MapEntry>> read_map(meta::Store& store, InodeNo inode, std::uint64_t first,
+                                       std::uint64_t count, bool clip = true);
+// The extents among it: what is the inode's own. (What references lead to: fs/shared.h.)
 Result<std::vector<MappedExtent>> read_extents(meta::Store& store, InodeNo inode,
-                                               std::uint64_t first, std::uint64_t count,
-                                               bool clip = true);
+                                               std::uint64_t first, std::uint64_t count);
 
 // How many blocks of [first, first + count) are mapped. Errors as above.
 Result<std::uint64_t> count_mapped(meta::Store& store, InodeNo inode, std::uint64_t first,
@@ -50,16 +61,26 @@ class BandChanges {
   std::map<BandId, Change> changes_;
 };
 
+class SharedChange;
+
 // Changes of one inode's map. The inode's exclusive lock is held from the first call until the
 // batch has been applied, so that nobody else changes the map meanwhile.
 class MapChange {
  public:
-  MapChange(meta::Store& store, InodeNo inode) : store_(store), inode_(inode) {}
+  // `shared`: of the same batch, told of references that end; null for an inode that has none.
+  MapChange(meta::Store& store, InodeNo inode, SharedChange* shared)
+      : store_(store), inode_(inode), shared_(shared) {}
 
   // Takes [first, first + count) out of the map; its blocks die.
   Result<> unmap(std::uint64_t first, std::uint64_t count);
   // Maps newly appended blocks in the place of what was there before. At most kMaxExtentBlocks.
   Result<> map(std::uint64_t file_block, const ExtentRecord& extent);
+  // The same for blocks of a shared inode; the caller counts the reference.
+  Result<> refer(std::uint64_t file_block, const ReferenceRecord& reference);
+  // Takes a whole extent out of the map, or puts one in where nothing is: its blocks become
+  // another inode's, with their append record.
+  Result<> give_away(const MappedExtent& extent);
+  void take_over(const MappedExtent& extent);
   // Newly appended blocks that nothing refers to: dead from the start.
   void lost(BandAddress at, std::uint32_t blocks);
 
@@ -72,12 +93,14 @@ class MapChange {
 
  private:
   Result<> load(std::uint64_t first, std::uint64_t count);
-  void die(const MappedExtent& piece);
+  Result<> die(const MapEntry& piece);
+  void put(MapEntry entry);
 
   meta::Store& store_;
   const InodeNo inode_;
-  std::map<std::uint64_t, ExtentRecord> before_;  // as in the tree, of what was looked at
-  std::map<std::uint64_t, ExtentRecord> after_;   // as it shall be
+  SharedChange* const shared_;
+  std::map<std::uint64_t, MapRecord> before_;  // as in the tree, of what was looked at
+  std::map<std::uint64_t, MapRecord> after_;   // as it shall be
   std::vector<std::pair<BandAddress, AppendRecord>> appends_;
   std::vector<std::pair<BandId, DeleteRecord>> deaths_;
   BandChanges band_changes_;

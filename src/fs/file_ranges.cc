@@ -129,15 +129,17 @@ Result<> FileRanges::unmap(Inode& inode, std::uint64_t first, std::uint64_t end)
                                       key_of(inode.no, Kind::kExtent, end - 1), at_most));
     std::uint64_t until = end;
     if (items.size() == at_most) {
-      ASSIGN_OR_RETURN(const auto last, decode_extent(items.back().value));
-      until = std::min(end, items.back().key.offset + last.blocks());
+      ASSIGN_OR_RETURN(const auto last, decode_map_record(items.back().value));
+      until = std::min(end, items.back().key.offset + blocks_of(last));
     }
-    MapChange change(core_.store, inode.no);
+    SharedChange shared(core_.shared);
+    MapChange change(core_.store, inode.no, &shared);
     TRY(change.unmap(first, until - first));
     InodeRecord record = inode.record;
     record.blocks += static_cast<std::uint64_t>(change.blocks_delta());
     meta::Batch batch;
     change.put_into(batch);
+    shared.put_into(batch);
     batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
     const auto applied = core_.store.apply(batch, meta::Reserve::kDelete);
     if (!applied) {
@@ -146,6 +148,7 @@ Result<> FileRanges::unmap(Inode& inode, std::uint64_t first, std::uint64_t end)
       continue;
     }
     change.account(core_.bands);
+    shared.account(core_.bands);
     ++inode.map_version;
     inode.record.blocks = record.blocks;
     first = until;
@@ -168,7 +171,7 @@ Result<> FileRanges::touch(const InodeRef& inode, RangeFlags flags) {
 Result<bool> FileRanges::has_inline(Inode& inode) {
   if (inode.inline_known) return inode.inline_bytes > 0;
   if (inode.record.size > 0 && inode.record.blocks > 0) {
-    ASSIGN_OR_RETURN(const auto mapped, read_extents(core_.store, inode.no, 0, 1));
+    ASSIGN_OR_RETURN(const auto mapped, read_map(core_.store, inode.no, 0, 1));
     if (!mapped.empty()) return false;
   }
   ASSIGN_OR_RETURN(const auto value, core_.store.get(key_of(inode.no, Kind::kInline)));
@@ -180,10 +183,9 @@ Result<std::uint64_t> FileRanges::end_of_data(Inode& inode, std::uint64_t block)
   for (;;) {
     const std::uint64_t before = block;
     while (inode.buffer && inode.buffer->has(block)) ++block;
-    ASSIGN_OR_RETURN(const auto extents,
-                     read_extents(core_.store, inode.no, block, kMaxExtentBlocks));
-    for (const MappedExtent& extent : extents) {
-      if (extent.file_block == block) block = extent.end();
+    ASSIGN_OR_RETURN(const auto entries, read_map(core_.store, inode.no, block, kMaxExtentBlocks));
+    for (const MapEntry& entry : entries) {
+      if (entry.file_block == block) block = entry.end();
     }
     if (block == 0) {
       ASSIGN_OR_RETURN(const bool is_inline, has_inline(inode));

@@ -27,26 +27,40 @@ bool follows(const MappedExtent& a, const MappedExtent& b) {
 
 // What a read needs from below the write buffer.
 struct FileReader::Plan {
-  std::vector<Pinned> extents;
+  std::vector<Piece> extents;
+
+  // A run that goes on where the last one ended becomes one read.
+  void add(Piece piece) {
+    if (extents.empty() || !follows(extents.back().extent, piece.extent)) {
+      extents.push_back(std::move(piece));
+      return;
+    }
+    auto& crcs = extents.back().extent.extent.crcs;
+    const auto& more = piece.extent.extent.crcs;
+    crcs.insert(crcs.end(), more.begin(), more.end());
+  }
   meta::Value inline_bytes;  // contents of block 0, when it is inline
   bool has_inline = false;
 };
 
+Result<> FileReader::plan_entry(MapEntry& entry, Plan& plan) {
+  if (const auto* reference = std::get_if<ReferenceRecord>(&entry.record)) {
+    ASSIGN_OR_RETURN(auto pieces, core_.shared.resolve(entry.file_block, *reference, core_.bands));
+    for (Piece& piece : pieces) plan.add(std::move(piece));
+    return ok();
+  }
+  auto& extent = std::get<ExtentRecord>(entry.record);
+  const BandId band = extent.at.band;
+  if (band.value >= core_.bands.band_count()) return fail(Errc::kItemBad);
+  plan.add({{entry.file_block, std::move(extent)}, core_.bands.pin(band)});
+  return ok();
+}
+
 Result<> FileReader::plan_range(Inode& inode, std::uint64_t first, std::uint64_t count,
                                 Plan& plan) {
-  ASSIGN_OR_RETURN(auto extents, read_extents(core_.store, inode.no, first, count));
-  for (MappedExtent& extent : extents) {
-    const BandId band = extent.extent.at.band;
-    if (band.value >= core_.bands.band_count()) return fail(Errc::kItemBad);
-    // A run that goes on where the last one ended becomes one read.
-    if (!plan.extents.empty() && follows(plan.extents.back().extent, extent)) {
-      auto& crcs = plan.extents.back().extent.extent.crcs;
-      crcs.insert(crcs.end(), extent.extent.crcs.begin(), extent.extent.crcs.end());
-      continue;
-    }
-    plan.extents.push_back({std::move(extent), core_.bands.pin(band)});
-  }
-  const bool block_0_mapped = !extents.empty() && extents.front().file_block == 0;
+  ASSIGN_OR_RETURN(auto entries, read_map(core_.store, inode.no, first, count));
+  for (MapEntry& entry : entries) TRY(plan_entry(entry, plan));
+  const bool block_0_mapped = !entries.empty() && entries.front().file_block == 0;
   if (first == 0 && !block_0_mapped && !(inode.inline_known && inode.inline_bytes == 0)) {
     ASSIGN_OR_RETURN(auto value, core_.store.get(key_of(inode.no, Kind::kInline)));
     plan.has_inline = value.has_value();
@@ -73,13 +87,13 @@ Result<> FileReader::read_run(const MappedExtent& run, std::uint64_t offset,
 
 Result<> FileReader::read_planned(const Plan& plan, std::uint64_t offset, std::span<std::byte> to) {
   if (plan.has_inline) copy_overlap(0, plan.inline_bytes, offset, to);
-  for (const Pinned& pinned : plan.extents) {
-    const auto done = read_run(pinned.extent, offset, to);
+  for (const Piece& piece : plan.extents) {
+    const auto done = read_run(piece.extent, offset, to);
     if (done) continue;
     if (done.error() == Errc::kDataChecksumBad) ++core_.counters.checksum_errors;
     if (done.error() == Errc::kDeviceRead) {
       ++core_.counters.read_errors;
-      core_.bands.note_unreadable(pinned.extent.extent.at.band);
+      core_.bands.note_unreadable(piece.extent.extent.at.band);
     }
     return fail(done.error());
   }
@@ -112,7 +126,7 @@ Result<std::size_t> FileReader::read(Inode& inode, std::uint64_t offset, std::sp
     if (missing < end) TRY(plan_range(inode, missing, end - missing, plan));
   }
   std::uint64_t covered = 0;
-  for (const Pinned& p : plan.extents) covered += p.extent.extent.blocks();
+  for (const Piece& p : plan.extents) covered += p.extent.extent.blocks();
   if (covered * kBlockBytes < length || offset % kBlockBytes != 0) {
     std::memset(to.data(), 0, length);  // holes
   }

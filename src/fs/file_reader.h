@@ -32,12 +32,10 @@ class FileReader {
   Result<Block> stored_block(Inode& inode, std::uint64_t block);
 
  private:
-  struct Pinned {
-    MappedExtent extent;
-    data::BandPin pin;
-  };
+  using Piece = SharedInodes::Piece;
   struct Plan;
 
+  Result<> plan_entry(MapEntry& entry, Plan& plan);
   Result<> plan_range(Inode& inode, std::uint64_t first, std::uint64_t count, Plan& plan)
       REQUIRES_SHARED(inode.mu);
   Result<> read_planned(const Plan& plan, std::uint64_t offset, std::span<std::byte> to);

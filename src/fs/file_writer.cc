@@ -80,10 +80,15 @@ Result<std::uint64_t> FileWriter::count_overwritten(const Inode& inode, const Wr
   const std::uint64_t first = w.offset / kBlockBytes;
   const std::uint64_t end = blocks_for(w.offset + w.bytes.size());
   std::vector<bool> has_room(end - first);
-  ASSIGN_OR_RETURN(const auto extents, read_extents(core_.store, inode.no, first, end - first));
-  for (const MappedExtent& extent : extents) {
-    std::fill_n(has_room.begin() + static_cast<std::ptrdiff_t>(extent.file_block - first),
-                extent.extent.blocks(), true);
+  ASSIGN_OR_RETURN(const auto entries, read_map(core_.store, inode.no, first, end - first));
+  for (const MapEntry& entry : entries) {
+    if (const auto* reference = std::get_if<ReferenceRecord>(&entry.record)) {
+      // What others refer to stays when it is overwritten here.
+      ASSIGN_OR_RETURN(const auto exclusive, core_.shared.count_exclusive(*reference));
+      if (exclusive < entry.blocks()) continue;
+    }
+    std::fill_n(has_room.begin() + static_cast<std::ptrdiff_t>(entry.file_block - first),
+                entry.blocks(), true);
   }
   std::uint64_t count = 0;
   for (std::uint64_t block = first; block < end; ++block) {
@@ -131,7 +136,7 @@ Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
                      std::uint64_t from_block) {
   for (std::size_t at_most = kExtentsABatch;;) {
     // From the end, so that a crash in between leaves a shorter tail to free.
-    std::vector<MappedExtent> last;
+    std::vector<MapEntry> last;
     std::uint64_t end = meta::kMaxOffset;
     while (last.size() < at_most) {
       const std::uint64_t lowest =
@@ -141,19 +146,21 @@ Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
                        core.store.last_in(key_of(inode.no, Kind::kExtent, lowest),
                                           key_of(inode.no, Kind::kExtent, end - 1)));
       if (!item) break;
-      ASSIGN_OR_RETURN(auto extent, decode_extent(item->value));
-      MappedExtent mapped{item->key.offset, std::move(extent)};
+      ASSIGN_OR_RETURN(auto record_there, decode_map_record(item->value));
+      MapEntry mapped{item->key.offset, std::move(record_there)};
       end = mapped.file_block;
       if (mapped.end() <= from_block) break;
       last.push_back(std::move(mapped));
     }
     if (last.empty()) return ok();
     const std::uint64_t first = std::max(from_block, last.back().file_block);
-    MapChange change(core.store, inode.no);
+    SharedChange shared(core.shared);
+    MapChange change(core.store, inode.no, &shared);
     TRY(change.unmap(first, last.front().end() - first));
     record.blocks += static_cast<std::uint64_t>(change.blocks_delta());
     meta::Batch batch;
     change.put_into(batch);
+    shared.put_into(batch);
     batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
     const auto applied = core.store.apply(batch, meta::Reserve::kDelete);
     if (!applied) {
@@ -163,6 +170,7 @@ Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
       continue;
     }
     change.account(core.bands);
+    shared.account(core.bands);
     ++inode.map_version;
     inode.record.blocks = record.blocks;
     if (last.size() < at_most) return ok();

@@ -50,10 +50,10 @@ struct Inode {
   mutable SharedMutex mu;
   InodeRecord record GUARDED_BY(mu);
   bool record_dirty GUARDED_BY(mu) = false;
-  std::uint64_t tree_size GUARDED_BY(mu) = 0;        // the size that the tree may show, see I5
+  std::uint64_t tree_size GUARDED_BY(mu) = 0;  // the size that the tree may show, see I5
   bool gone GUARDED_BY(mu) = false;
   bool on_dirty_list GUARDED_BY(mu) = false;
-  std::uint64_t inline_bytes GUARDED_BY(mu) = 0;     // length of the inline item, when inline_known
+  std::uint64_t inline_bytes GUARDED_BY(mu) = 0;  // length of the inline item, when inline_known
   bool inline_known GUARDED_BY(mu) = false;
   std::uint64_t map_version GUARDED_BY(mu) = 0;  // +1 whenever blocks get another place or content
   std::unique_ptr<data::WriteBuffer> buffer GUARDED_BY(mu);  // made at the first write

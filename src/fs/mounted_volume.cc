@@ -48,8 +48,9 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
                 [this] { return next_random(random_state_); }),
       reaper_([this] { wake(); }),
       inodes_(*store_, [this](InodeRef inode) { reaper_.add(std::move(inode)); }),
-      core_{device_,   *store_, clock_,  options_, bands_,
-            appender_, pages_,  inodes_, dirty_,   counters_},
+      shared_(*store_, inodes_),
+      core_{device_, *store_, clock_,  options_, bands_,   appender_,
+            pages_,  inodes_, shared_, dirty_,   counters_},
       numbers_(*store_, at_mount_.next_inode),
       directories_(*store_, inodes_, numbers_, clock_, seed_),
       xattrs_(*store_, inodes_, clock_),
@@ -66,6 +67,7 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
           core_, reader_, [this] { return make_space(); },
           [this](std::size_t bytes) { throttle(bytes); }),
       ranges_(core_, writer_, [this] { return make_space(); }),
+      copier_(core_, reader_, writer_, write_back_, numbers_),
       pacer_(bands_, options_, clock_) {}
 
 MountedVolume::~MountedVolume() {
@@ -326,7 +328,8 @@ Result<Attributes> MountedVolume::lookup_inode(InodeNo number) {
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   {
     ReaderLock lock(inode->mu);
-    if (inode->record.links == 0) return fail(Errc::kStale);  // it waits to be deleted
+    const bool waits_to_be_deleted = inode->record.links == 0;
+    if (waits_to_be_deleted || inode->record.mode == kSharedMode) return fail(Errc::kStale);
   }
   return attributes_with_lookup(inode);
 }

@@ -13,6 +13,7 @@
 #include "fs/collector.h"
 #include "fs/core.h"
 #include "fs/directory.h"
+#include "fs/file_copier.h"
 #include "fs/file_ranges.h"
 #include "fs/file_reader.h"
 #include "fs/file_writer.h"
@@ -77,6 +78,9 @@ class MountedVolume final : public Volume {
                  RangeFlags flags) override;
   Result<> zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                 RangeFlags flags) override;
+  Result<std::uint64_t> copy_range(InodeNo from, std::uint64_t from_offset, InodeNo to,
+                                   std::uint64_t to_offset, std::uint64_t length,
+                                   bool clear_set_id) override;
   Result<std::uint64_t> find_data(InodeNo inode, std::uint64_t offset) override;
   Result<std::uint64_t> find_hole(InodeNo inode, std::uint64_t offset) override;
   Result<> flush(OpenFile* file) override;
@@ -134,6 +138,7 @@ class MountedVolume final : public Volume {
   data::Appender appender_;
   Reaper reaper_;
   InodeTable inodes_;
+  SharedInodes shared_;
   DirtyList dirty_;
   const Core core_;
   InodeNumbers numbers_;
@@ -144,6 +149,7 @@ class MountedVolume final : public Volume {
   WriteBack write_back_;
   FileWriter writer_;
   FileRanges ranges_;
+  FileCopier copier_;
   Pacer pacer_;
 
   std::atomic<bool> shut_down_{false};

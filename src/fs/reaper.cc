@@ -69,20 +69,24 @@ bool condemn(const Core& core, const InodeRef& ref) {
 struct Gathered {
   std::size_t items = 0;
   bool complete = false;
+  bool postponed = false;  // it refers to shared blocks, and is not the first of its batch
 };
 Result<Gathered> gather(const Core& core, InodeNo inode, std::size_t max_items, meta::Batch& batch,
-                        std::vector<MapChange>& changes) {
+                        std::vector<MapChange>& changes, SharedChange& shared) {
   ASSIGN_OR_RETURN(const auto items,
                    core.store.scan(meta::Key{inode.value, 0, 0},
                                    meta::Key{inode.value, 0xFF, meta::kMaxOffset}, max_items));
   const bool complete = items.size() < max_items;
-  MapChange change(core.store, inode);
+  MapChange change(core.store, inode, &shared);
   std::uint64_t first = meta::kMaxOffset, end = 0;
   for (const meta::Item& item : items) {
     if (!is_extent(item)) continue;
-    ASSIGN_OR_RETURN(const auto extent, decode_extent(item.value));
+    ASSIGN_OR_RETURN(const auto record, decode_map_record(item.value));
+    if (std::holds_alternative<ReferenceRecord>(record) && !changes.empty()) {
+      return Gathered{.postponed = true};
+    }
     first = std::min(first, item.key.offset);
-    end = std::max(end, item.key.offset + extent.blocks());
+    end = std::max(end, item.key.offset + blocks_of(record));
   }
   if (first < end) TRY(change.unmap(first, end - first));
   for (const meta::Item& item : items) {
@@ -107,17 +111,25 @@ std::vector<InodeNo> delete_inodes(const Core& core, std::span<const InodeNo> in
   for (std::size_t at = 0; at < inodes.size();) {
     meta::Batch batch;
     std::vector<MapChange> changes;
+    SharedChange shared(core.shared);
     std::size_t next = at, items = 0;
     while (next < inodes.size() && items < max_items) {
-      const auto gathered = gather(core, inodes[next], max_items, batch, changes);
+      const auto gathered = gather(core, inodes[next], max_items, batch, changes, shared);
       if (!gathered) give_up(inodes[next], gathered.error());
-      if (gathered && !gathered->complete) break;
+      if (!gathered && changes.empty() && !shared.empty()) break;  // references, by halves
+      if (gathered && (!gathered->complete || gathered->postponed)) break;
       if (gathered) items += gathered->items;
       ++next;
     }
+    if (changes.empty() && !shared.empty()) {  // given up
+      ++at;
+      continue;
+    }
+    shared.put_into(batch);
     const auto applied = core.store.apply(batch, meta::Reserve::kDelete);
     if (applied) {
       for (const MapChange& change : changes) change.account(core.bands);
+      shared.account(core.bands);
       at = next;
     } else if (max_items > 2 &&
                (applied.error() == Errc::kBatchTooLarge || applied.error() == Errc::kLogFull)) {

@@ -76,7 +76,7 @@ class BandRecovery {
     if (read_only_) return ok();
     log::info("band {}: {} blocks from {} on were appended but not recorded before the crash",
               band.value, blocks, rba);
-    MapChange change(store_, InodeNo{0});
+    MapChange change(store_, InodeNo{0}, nullptr);
     change.lost({band, rba}, blocks);
     meta::Batch batch;
     change.put_into(batch);

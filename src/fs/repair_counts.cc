@@ -67,7 +67,7 @@ class CountRepair {
     if (deleted) right.links = 0;
     if (record->mode == kSharedMode) {
       right.links = 1;
-      right.size = end_ * kBlockBytes;
+      right.size = std::max(right.size, end_ * kBlockBytes);
     }
     right.blocks = blocks_;
     right.xattrs = xattrs_;

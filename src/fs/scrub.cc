@@ -29,7 +29,7 @@ class Scrub {
       for (const meta::Item& item : items) {
         if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) continue;
         if (is_enough()) return stop_at(item.key.owner, item.key.offset);
-        extent(item);
+        TRY(entry(item));
       }
       if (items.size() < kItemsAScan) return std::move(step_);
       next = items.back().key;
@@ -50,23 +50,76 @@ class Scrub {
     return std::move(step_);
   }
 
-  void extent(const meta::Item& item) {
-    const auto extent = decode_extent(item.value);
-    if (!extent || extent->at.band.value >= core_.bands.band_count()) {
-      return report(item, 0, Errc::kItemBad);
+  Result<> entry(const meta::Item& item) {
+    const auto record = decode_map_record(item.value);
+    if (!record) {
+      report(item, 0, Errc::kItemBad);
+    } else if (const auto* extent = std::get_if<ExtentRecord>(&*record)) {
+      TRY(own(item, *extent));
+    } else {
+      return reference(item, std::get<ReferenceRecord>(*record));
+    }
+    return ok();
+  }
+
+  // A shared inode's extents are read for each file that refers to them, to be named with it.
+  Result<bool> is_shared(InodeNo inode) {
+    if (inode != looked_up_) {
+      const auto value = core_.store.get(key_of(inode, Kind::kInode));
+      if (!value) return fail(value.error());
+      const auto record = *value ? decode_inode(**value) : fail(Errc::kItemBad);
+      looked_up_ = inode;
+      looked_up_is_shared_ = record && record->mode == kSharedMode;
+    }
+    return looked_up_is_shared_;
+  }
+
+  Result<> own(const meta::Item& item, const ExtentRecord& extent) {
+    ASSIGN_OR_RETURN(const bool shared, is_shared(InodeNo{item.key.owner}));
+    if (shared) return ok();
+    if (extent.at.band.value >= core_.bands.band_count()) {
+      report(item, 0, Errc::kItemBad);
+      return ok();
     }
     // Pinned, the band keeps what it has; before, the blocks may have moved and the band been
     // reset.
-    const auto pin = core_.bands.pin(extent->at.band);
-    if (!is_still_there(item)) return;
-    step_.blocks += extent->blocks();
-    const auto all = buffer_.span().first(std::size_t{extent->blocks()} * kBlockBytes);
-    if (data::read_verified(core_.device, extent->at, extent->crcs, all)) return;
-    for (std::uint32_t i = 0; i < extent->blocks(); ++i) {
-      const auto one = data::read_verified(core_.device, {extent->at.band, extent->at.rba + i},
-                                           std::span(extent->crcs).subspan(i, 1),
+    const auto pin = core_.bands.pin(extent.at.band);
+    if (is_still_there(item)) verify(item, 0, extent);
+    return ok();
+  }
+
+  Result<> reference(const meta::Item& item, const ReferenceRecord& record) {
+    const auto inode = core_.inodes.get(InodeNo{item.key.owner});
+    if (!inode) return inode.error() == Errc::kStale ? ok() : fail(inode.error());
+    Result<std::vector<SharedInodes::Piece>> pieces;
+    {
+      ReaderLock lock((*inode)->mu);
+      if (!is_still_there(item)) return ok();
+      pieces = core_.shared.resolve(0, record, core_.bands);
+    }
+    if (!pieces) report(item, 0, pieces.error());
+    if (!pieces) return ok();
+    for (const SharedInodes::Piece& piece : *pieces) {
+      verify(item, static_cast<std::uint32_t>(piece.extent.file_block), piece.extent.extent);
+    }
+    return ok();
+  }
+
+  // The extent holds what the item maps from its block `skip` on.
+  void verify(const meta::Item& item, std::uint32_t skip, const ExtentRecord& extent) {
+    step_.blocks += extent.blocks();
+    const auto all = buffer_.span().first(std::size_t{extent.blocks()} * kBlockBytes);
+    if (data::read_verified(core_.device, extent.at, extent.crcs, all)) return;
+    for (std::uint32_t i = 0; i < extent.blocks(); ++i) {
+      const auto one = data::read_verified(core_.device, {extent.at.band, extent.at.rba + i},
+                                           std::span(extent.crcs).subspan(i, 1),
                                            buffer_.span().first(kBlockBytes));
-      if (!one) report(item, i, one.error());
+      if (one) continue;
+      if (one.error() == Errc::kDeviceRead) {
+        ++core_.counters.read_errors;
+        core_.bands.note_unreadable(extent.at.band);
+      }
+      report(item, skip + i, one.error());
     }
   }
 
@@ -82,21 +135,15 @@ class Scrub {
     const std::uint64_t offset = (item.key.offset + block) * kBlockBytes;
     log::error("scrub: inode {}, byte {}: {}", item.key.owner, offset, describe(why));
     if (why == Errc::kDataChecksumBad) ++core_.counters.checksum_errors;
-    if (why == Errc::kDeviceRead) note_unreadable(item);
     step_.damaged.push_back({InodeNo{item.key.owner}, offset, why});
-  }
-
-  void note_unreadable(const meta::Item& item) {
-    ++core_.counters.read_errors;
-    if (const auto extent = decode_extent(item.value)) {
-      core_.bands.note_unreadable(extent->at.band);
-    }
   }
 
   const Core& core_;
   const std::size_t max_damaged_;
   AlignedBuffer buffer_;
   ScrubStep step_;
+  InodeNo looked_up_;
+  bool looked_up_is_shared_ = false;
 };
 
 }  // namespace

@@ -44,6 +44,7 @@ std::string MountedVolume::stats_json() {
        user == 0 ? 1.0 : static_cast<double>(user + collector) / static_cast<double>(user)},
       {"placement", data::name_of(appender_.policy())},
       {"inline_files_written", counters_.inline_files.load()},
+      {"shared_blocks", counters_.shared_blocks.load()},
       {"dirty_bytes", pages_.used() * kBlockBytes},
       {"dirty_inodes", dirty_.size()},
       {"bands_reset", counters_.bands_reset.load()},

@@ -130,13 +130,20 @@ class Volume {
   // Ranges of files. allocate: the file grows to hold the range, unless there is no space for it
   // now (kNoSpace); none is set aside. punch: the range reads as zeros, and its whole blocks are
   // free; the size stays. zero: as punch, but the file grows to hold the range.
-  // A volume may do without these three and the next two: kNotSupported.
+  // A volume may do without these three and the next three: kNotSupported.
   virtual Result<> allocate(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                             RangeFlags flags);
   virtual Result<> punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                          RangeFlags flags);
   virtual Result<> zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                         RangeFlags flags);
+  // Copies up to `length` bytes from one file, or place, to another; returns how many: fewer at the
+  // end of the source, and of long ranges (at least 1 MiB). Whole blocks that lie alike in their
+  // blocks at both places are not copied but shared, and cost no space until one of the two is
+  // overwritten. Requires that the ranges do not overlap (kInvalid).
+  virtual Result<std::uint64_t> copy_range(InodeNo from, std::uint64_t from_offset, InodeNo to,
+                                           std::uint64_t to_offset, std::uint64_t length,
+                                           bool clear_set_id);
   // Where data, or a hole, begins at `offset` or behind it; the end of the file counts as a hole.
   // kNoSuchRange: there is none, or `offset` is not inside the file.
   virtual Result<std::uint64_t> find_data(InodeNo inode, std::uint64_t offset);
@@ -190,6 +197,10 @@ inline Result<> Volume::punch(InodeNo, std::uint64_t, std::uint64_t, RangeFlags)
   return fail(Errc::kNotSupported);
 }
 inline Result<> Volume::zero(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<std::uint64_t> Volume::copy_range(InodeNo, std::uint64_t, InodeNo, std::uint64_t,
+                                                std::uint64_t, bool) {
   return fail(Errc::kNotSupported);
 }
 inline Result<std::uint64_t> Volume::find_data(InodeNo, std::uint64_t) {

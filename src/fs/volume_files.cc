@@ -149,6 +149,18 @@ Result<> MountedVolume::zero(InodeNo number, std::uint64_t offset, std::uint64_t
   return ranges_.zero(inode, offset, length, flags);
 }
 
+Result<std::uint64_t> MountedVolume::copy_range(InodeNo from_number, std::uint64_t from_offset,
+                                                InodeNo to_number, std::uint64_t to_offset,
+                                                std::uint64_t length, bool clear_set_id) {
+  TRY(check_usable(true));
+  ASSIGN_OR_RETURN(const InodeRef from, inodes_.get(from_number));
+  ASSIGN_OR_RETURN(const InodeRef to, inodes_.get(to_number));
+  ASSIGN_OR_RETURN(const std::uint64_t copied,
+                   copier_.copy({from, from_offset}, {to, to_offset}, length, clear_set_id));
+  if (copied > 0) note_access(from);
+  return copied;
+}
+
 Result<std::uint64_t> MountedVolume::find_data(InodeNo number, std::uint64_t offset) {
   TRY(check_usable(false));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));

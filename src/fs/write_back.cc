@@ -209,7 +209,8 @@ std::uint64_t WriteBack::safe_size(const Member& member, const Part& part, std::
 Result<> WriteBack::record_at_once(Member& member, Part& part, std::span<const Segment> segments) {
   Inode& inode = *member.inode;
   WriterLock lock(inode.mu);
-  MapChange change(core_.store, inode.no);
+  SharedChange shared(core_.shared);
+  MapChange change(core_.store, inode.no, &shared);
   meta::Batch batch;
   std::size_t blocks = 0;
   bool covers_block_0 = false;
@@ -229,11 +230,13 @@ Result<> WriteBack::record_at_once(Member& member, Part& part, std::span<const S
     batch.erase(key_of(inode.no, Kind::kInline));
   }
   change.put_into(batch);
+  shared.put_into(batch);
   const std::int64_t written[] = {0, static_cast<std::int64_t>(blocks), 0};
   batch.add(key_of(kVolumeOwner, Kind::kCounters), written);
   TRY(core_.store.apply(batch));
 
   change.account(core_.bands);
+  shared.account(core_.bands);
   inode.record.blocks = item.blocks;
   inode.tree_size = item.size;
   inode.record_dirty = item.size != inode.record.size;

@@ -25,7 +25,7 @@ namespace lazyfs::fuse {
   X(readlink) X(mknod) X(mkdir) X(unlink) X(rmdir) X(symlink) X(rename) X(link) X(create) X(open) \
       X(read) X(write) X(flush) X(release) X(fsync) X(opendir) X(readdir) X(readdirplus)          \
           X(releasedir) X(fsyncdir) X(statfs) X(setxattr) X(getxattr) X(listxattr) X(removexattr) \
-              X(ioctl) X(syncfs) X(statx) X(tmpfile) X(fallocate) X(lseek)
+              X(ioctl) X(syncfs) X(statx) X(tmpfile) X(fallocate) X(lseek) X(copy_file_range)
 
 enum class Operation : std::uint8_t {
 #define X(name) name,

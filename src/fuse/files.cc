@@ -152,6 +152,18 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
   reply_done(req, done);
 }
 
+// The kernel has written its pages of both ranges before, and drops those of the target behind.
+void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info*,
+                     fuse_ino_t to, off_t to_offset, fuse_file_info*, std::size_t length, int) {
+  const bool clear_set_id = fuse_req_ctx(req)->uid != 0;
+  const auto copied = call(req, Operation::copy_file_range, [&](fs::Volume& volume) {
+    return volume.copy_range(inode_of(from), static_cast<std::uint64_t>(from_offset), inode_of(to),
+                             static_cast<std::uint64_t>(to_offset), length, clear_set_id);
+  });
+  if (!copied) return reply_error(req, copied.error());
+  fuse_reply_write(req, *copied);
+}
+
 void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
   const auto found = call(req, Operation::lseek, [&](fs::Volume& volume) -> Result<std::uint64_t> {
     const auto from = static_cast<std::uint64_t>(offset);

@@ -97,6 +97,9 @@ void release(fuse_req_t req, fuse_ino_t ino, fuse_file_info* file);
 void fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* file);
 void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
                fuse_file_info* file);
+void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info* from_file,
+                     fuse_ino_t to, off_t to_offset, fuse_file_info* to_file, std::size_t length,
+                     int flags);
 void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_info* file);
 
 // directories.cc

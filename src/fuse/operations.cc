@@ -64,6 +64,7 @@ fuse_lowlevel_ops make_operations() {
   ops.ioctl = handlers::ioctl;
   ops.fallocate = handlers::fallocate;
   ops.lseek = handlers::lseek;
+  ops.copy_file_range = handlers::copy_file_range;
   return ops;
 }
 

@@ -164,14 +164,23 @@ class Ranges(MountTest):
         os.ftruncate(file, 10)
         self.assertEqual(self.blocks(file), 0)
 
-    def test_copies_within_the_mount(self):
-        data = os.urandom(300000)
+    def test_copies_within_the_mount_share_their_blocks(self):
+        data = os.urandom(30_000_000)
         file = self.file(data)
+        os.fsync(file)
+        free = os.statvfs(".").f_bfree
         with open("g", "w+b") as copy:
             done = 0
             while done < len(data):
                 done += os.copy_file_range(file, copy.fileno(), len(data) - done, done, done)
-        self.assertEqual(get("g"), data)
+            os.fsync(copy.fileno())
+            self.assertGreater(os.statvfs(".").f_bfree, free - len(data) // BLOCK // 2)
+            os.pwrite(copy.fileno(), b"own", 1_000_000)
+            os.fsync(copy.fileno())
+        self.assertEqual(get("f"), data)
+        self.assertEqual(get("g"), data[:1_000_000] + b"own" + data[1_000_003:])
+        os.unlink("f")
+        self.assertEqual(get("g")[:1_000_000], data[:1_000_000])
 
 
 class Names(MountTest):
