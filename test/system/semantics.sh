@@ -18,6 +18,15 @@ for options in "" writeback; do
   unmount_fs
   fsck_fs
 done
+mount_fs
+lazyfsctl stats --json "$MNT" | python3 -c '
+import json, sys
+known = open(sys.argv[1], encoding="utf-8").read()
+for group, figures in json.load(sys.stdin).items():
+    for key in figures if isinstance(figures, dict) and group != "operations" else [group]:
+        assert f"`{key}`" in known, f"{group}: {key} is not in {sys.argv[1]}"
+' "$TOP/docs/stats.md" || fail "see above"
+unmount_fs
 for option in noatime strictatime lazytime; do
   say "mount options: $option"
   mount_fs "$option"
