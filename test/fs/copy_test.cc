@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "test/fs/volume_fixture.h"
 #include "test/support/seed.h"
@@ -291,6 +292,55 @@ TEST_F(CopyTest, ADamagedSharedBlockIsNamedInEachFile) {
   ASSERT_TRUE(whole);
   EXPECT_TRUE(whole->damaged.empty());
   EXPECT_EQ(whole->blocks, 9u + 3u);
+}
+
+// Files of whole blocks, each of one letter, so that any block that is read must be of one.
+TEST_F(CopyTest, ManyAtOnceSeeWholeBlocksOnly) {
+  ASSERT_TRUE(volume_->unmount());
+  volume_.reset();
+  options_.background = true;
+  options_.gc_low_percent = 99;
+  options_.gc_high_percent = 98;
+  mount();
+  constexpr std::uint64_t kFiles = 4, kBlocks = 48;
+  constexpr int kThreads = 4, kSteps = 400;
+  std::vector<InodeNo> files;
+  for (std::uint64_t i = 0; i < kFiles; ++i) {
+    files.push_back(file_of("f" + std::to_string(i), std::string(kBlocks * kB, 'a')));
+  }
+  const auto work = [&](unsigned thread) {
+    std::mt19937 random(test_seed() + thread);
+    const auto block = [&] { return random() % kBlocks * kB; };
+    std::string text(kBlocks * kB, '\0');
+    for (int step = 0; step < kSteps; ++step) {
+      const InodeNo file = files[random() % kFiles];
+      const unsigned what = random() % 10;
+      if (what < 5) {
+        const auto copied = volume_->copy_range(files[random() % kFiles], block(), file, block(),
+                                                (1 + random() % 16) * kB, false);
+        EXPECT_TRUE(copied || copied.error() == Errc::kInvalid) << describe(copied.error());
+      } else if (what < 7) {
+        const std::string letter((1 + random() % 8) * kB, static_cast<char>('a' + random() % 26));
+        EXPECT_TRUE(volume_->write(file, block(), bytes_of(letter)));
+      } else if (what == 7) {
+        EXPECT_TRUE(volume_->punch(file, block(), (1 + random() % 8) * kB, {}));
+      } else if (what == 8 && step % 10 == 0) {
+        EXPECT_TRUE(volume_->collect_garbage());
+      } else {
+        const auto got = volume_->read(file, 0, std::as_writable_bytes(std::span(text)));
+        ASSERT_TRUE(got) << describe(got.error());
+        for (std::size_t at = 0; at + kB <= *got; at += kB) {
+          const auto one = std::string_view(text).substr(at, kB);
+          EXPECT_EQ(one.find_first_not_of(one[0]), std::string_view::npos) << at;
+        }
+      }
+    }
+  };
+  SCOPED_TRACE(seed_trace());
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
+  threads.clear();
+  ASSERT_TRUE(volume_->sync());
 }
 
 // Against a model, with everything that changes maps.
