@@ -9,10 +9,11 @@ namespace lazyfs::fs {
 namespace {
 
 MapRecord part_of(const MapRecord& record, std::uint32_t skip, std::uint32_t blocks) {
-  if (const auto* reference = std::get_if<ReferenceRecord>(&record)) {
-    return ReferenceRecord{reference->shared, reference->block + skip, blocks};
-  }
-  return part_of(MappedExtent{0, std::get<ExtentRecord>(record)}, skip, blocks).extent;
+  return fs::part_of(MapEntry{0, record}, skip, blocks).record;
+}
+
+std::string_view kind_of(const MapRecord& record) {
+  return std::holds_alternative<ExtentRecord>(record) ? "extent" : "reference";
 }
 
 }  // namespace
@@ -26,7 +27,6 @@ void ExtentRepair::begin(InodeNo inode, const InodeRecord& record) {
   const bool has_limit = !is_orphan && !is_shared_ && !c_.is_target(inode);
   limit_ = blocks_for(has_limit ? record.size : kMaxFileBytes);
   mapped_to_ = 0;
-  cut_at_ = ~std::uint64_t{0};
   maps_first_block_ = false;
 }
 
@@ -37,40 +37,45 @@ void ExtentRepair::lost(InodeNo inode, std::uint64_t file_block, std::uint32_t b
   c_.report.lost_blocks += blocks;
 }
 
-// The part of the extent or reference that neither overlaps the one before nor lies behind the
-// file's end; nullopt when that is nothing. The item is changed accordingly.
+// The part of an extent or a reference that does not lie behind the file's end; nullopt when that
+// is nothing. Of two that overlap the one that begins later is what is read: the other ends there.
 std::optional<MapRecord> ExtentRepair::cut(std::uint64_t file_block, const MapRecord& record) {
-  const std::uint64_t begin = std::max(file_block, mapped_to_);
-  const std::uint64_t end = std::min(file_block + blocks_of(record), limit_);
-  if (begin == file_block && end == file_block + blocks_of(record)) return record;
-  c_.tell("Inode {}: the {} at file block {} overlapped another or lay behind the end: cut.",
-          inode_.value, std::holds_alternative<ExtentRecord>(record) ? "extent" : "reference",
-          file_block);
-  c_.erase(key_of(inode_, Kind::kExtent, file_block));
-  const meta::Key key = key_of(inode_, Kind::kExtent, begin);
-  if (begin >= end || (begin != file_block && c_.get(key))) return std::nullopt;
-  cut_at_ = begin;
-  MapRecord rest = part_of(record, static_cast<std::uint32_t>(begin - file_block),
-                           static_cast<std::uint32_t>(end - begin));
+  if (file_block < mapped_to_) {
+    c_.tell("Inode {}: the {} at file block {} overlapped the next one: cut.", inode_.value,
+            kind_of(last_), last_block_);
+    c_.put(key_of(inode_, Kind::kExtent, last_block_),
+           encode(part_of(last_, 0, static_cast<std::uint32_t>(file_block - last_block_))));
+  }
+  if (file_block + blocks_of(record) <= limit_) return record;
+  c_.tell("Inode {}: the {} at file block {} lay behind the end: cut.", inode_.value,
+          kind_of(record), file_block);
+  const meta::Key key = key_of(inode_, Kind::kExtent, file_block);
+  if (file_block >= limit_) {
+    c_.erase(key);
+    return std::nullopt;
+  }
+  MapRecord rest = part_of(record, 0, static_cast<std::uint32_t>(limit_ - file_block));
   c_.put(key, encode(rest));
   return rest;
 }
 
 void ExtentRepair::item(const meta::Item& item) {
-  if (item.key.offset == cut_at_) return;  // this is what cut() has left of the one before
+  const std::uint64_t file_block = item.key.offset;
   const auto decoded = decode_map_record(item.value);
-  if (!decoded || item.key.offset > blocks_for(kMaxFileBytes) - blocks_of(*decoded)) {
+  if (!decoded || file_block > blocks_for(kMaxFileBytes) - blocks_of(*decoded)) {
     c_.tell("Inode {}: the extent at file block {} held impossible values: removed.", inode_.value,
-            item.key.offset);
+            file_block);
     return c_.erase(item.key);
   }
-  const auto left = cut(item.key.offset, *decoded);
-  if (!left) return;
-  const std::uint64_t file_block = std::max(item.key.offset, mapped_to_);
-  const auto* extent = std::get_if<ExtentRecord>(&*left);
+  const auto* extent = std::get_if<ExtentRecord>(&*decoded);
   if (extent && !is_readable(file_block, *extent)) return;
+  auto left = cut(file_block, *decoded);
+  if (!left) return;
   mapped_to_ = file_block + blocks_of(*left);
   maps_first_block_ |= file_block == 0;
+  last_block_ = file_block;
+  last_ = std::move(*left);
+  extent = std::get_if<ExtentRecord>(&last_);
   if (!extent) return;
   if (is_confirmed(file_block, *extent) && is_free(*extent)) {
     accept(*extent);

@@ -40,9 +40,10 @@ class ExtentRepair {
   RepairContext& c_;
   InodeNo inode_;
   bool is_shared_ = false;
-  std::uint64_t limit_ = 0;  // file blocks that the inode may map
-  std::uint64_t mapped_to_ = 0;
-  std::uint64_t cut_at_ = 0;  // the file block at which cut() has put an extent
+  std::uint64_t limit_ = 0;      // file blocks that the inode may map
+  std::uint64_t mapped_to_ = 0;  // the file block behind the last one that stays ...
+  std::uint64_t last_block_ = 0;
+  MapRecord last_;  // ... of this, which lies at last_block_
   bool maps_first_block_ = false;
   std::vector<Doubtful> doubtful_;
 };
