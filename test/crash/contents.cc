@@ -93,6 +93,12 @@ void Contents::make_durable() {
   clean_ = true;
 }
 
+std::string Contents::now() const {
+  std::string text;
+  for (const std::vector<Version>& versions : blocks_) text += *versions.back();
+  return text;
+}
+
 bool Contents::may_have_size(std::uint64_t size) const {
   if (sizes_.contains(size)) return true;
   return size % kBlockBytes == 0 && size > *sizes_.begin() && size < *sizes_.rbegin();

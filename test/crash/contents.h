@@ -27,6 +27,7 @@ class Contents {
   void truncate(std::uint64_t size);
   void make_durable();
   std::uint64_t size() const { return size_; }
+  std::string now() const;  // what it holds when there is no crash
 
   // What is wrong with `found` after a crash; empty when nothing is.
   std::string difference(std::string_view found) const;

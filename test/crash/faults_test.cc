@@ -101,6 +101,13 @@ class FaultRun {
         maybe_->apply(operation, 0);
         return;
       }
+      // A copy first makes the destination reach to where it is to go.
+      if (act == Act::kCopy && models_.back().is_file(operation.other) &&
+          models_.back().size_of(operation.other) < operation.to) {
+        maybe_ = models_.back();
+        maybe_->apply({.act = Act::kTruncate, .path = operation.other, .offset = operation.to}, 0);
+        return;
+      }
     }
   }
 

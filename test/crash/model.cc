@@ -193,6 +193,22 @@ void Model::change_range(const Operation& o) {
   if (o.offset < until) contents.write(o.offset, std::string(until - o.offset, '\0'));
 }
 
+// As a write of what the source holds.
+void Model::copy(const Operation& o, std::uint64_t copied) {
+  if (copied == 0) return;  // the source has nothing there
+  const std::string source = node(at(o.path)).contents.now();
+  CHECK(copied <= o.length && o.offset + copied <= source.size());
+  change(o.other).contents.write(o.to, std::string_view(source).substr(o.offset, copied));
+}
+
+// Both files' maps say it all in one transaction, and say by then all that was written before. So
+// whatever shows this transaction, or one behind it, shows nothing older of the two.
+void Model::share(const Operation& o) {
+  copy(o, o.length);
+  change(o.path).contents.make_durable();
+  change(o.other).contents.make_durable();
+}
+
 void Model::apply(const Operation& o, std::uint64_t made) {
   switch (o.act) {
     case Act::kCreate: return make(o, made, S_IFREG | 0644);
@@ -205,6 +221,8 @@ void Model::apply(const Operation& o, std::uint64_t made) {
     case Act::kPunch:
     case Act::kZero:
     case Act::kAllocate: return change_range(o);
+    case Act::kCopy: return copy(o, made);
+    case Act::kShare: return share(o);
     case Act::kLink:
       add_name(o.other, at(o.path));
       ++change(o.path).links;

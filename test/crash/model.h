@@ -27,7 +27,8 @@ class Model {
   Model();  // an empty root directory
   explicit Model(const Observation& durable);
 
-  // `operation` succeeded; it made `made`, if anything. Requires that it can succeed in this state.
+  // `operation` succeeded; it made `made`, if anything; of a copy that is how many bytes were
+  // copied. Requires that it can succeed in this state.
   void apply(const Operation& operation, std::uint64_t made);
   // The inode that a path leads to; nullopt when there is none.
   std::optional<std::uint64_t> find(std::string_view path) const;
@@ -71,6 +72,8 @@ class Model {
   void exchange(std::string_view from, std::string_view to);
   void write(const Operation& operation, std::uint64_t inode);
   void change_range(const Operation& operation);
+  void copy(const Operation& operation, std::uint64_t copied);
+  void share(const Operation& operation);
   void sync();
   void compare(std::uint64_t inode, const Observation& found, bool crashed,
                std::vector<std::string>& differences) const;

@@ -15,6 +15,10 @@ std::string range_text(const std::string& verb, const Operation& o) {
          " bytes";
 }
 
+std::string copy_text(const std::string& verb, const Operation& o) {
+  return range_text(verb, o) + " to " + o.other + " at " + std::to_string(o.to);
+}
+
 }  // namespace
 
 std::string to_string(const Operation& o) {
@@ -25,6 +29,8 @@ std::string to_string(const Operation& o) {
     case Act::kPunch: return range_text("punch", o);
     case Act::kZero: return range_text("zero", o);
     case Act::kAllocate: return range_text("allocate", o);
+    case Act::kCopy: return copy_text("copy", o);
+    case Act::kShare: return copy_text("share", o);
     case Act::kLink: return "link " + o.path + " to " + o.other;
     case Act::kUnlink: return "unlink " + o.path;
     case Act::kRename: return "rename " + o.path + " to " + o.other;

@@ -14,6 +14,8 @@ enum class Act : std::uint8_t {
   kPunch,     // zeros over what the file has of a range
   kZero,      // zeros over all of it
   kAllocate,  // the file grows to hold it
+  kCopy,      // copy_file_range
+  kShare,     // a part of a copy that came to be shared blocks (crash/copying.h)
   kLink,
   kUnlink,
   kRename,
@@ -41,10 +43,13 @@ inline constexpr std::uint64_t kAtEnd = ~std::uint64_t{0};
 // Paths begin with "/".
 struct Operation {
   Act act = Act::kSync;
-  std::string path;          // what it is done to; of kLink, kRename, kExchange the old name
-  std::string other;         // the new name; the target of kSymlink; the attribute's name
+  // What it is done to; of kLink, kRename, kExchange the old name; of kCopy the source.
+  std::string path;
+  // The new name; the target of kSymlink; the attribute's name; of kCopy the destination.
+  std::string other;
   std::uint64_t offset = 0;  // kWrite: kAtEnd appends; kTruncate: the new size; kChangeMode: mode
   std::uint64_t length = 0;  // kWrite and ranges: bytes; kSetXattr: of the value
+  std::uint64_t to = 0;      // kCopy: where in the destination
   std::uint32_t tag = 0;     // of what is written: text_of()
 };
 using Workload = std::vector<Operation>;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "crash/copying.h"
 #include "crash/medium.h"
 #include "device/memory.h"
 #include "fs/format.h"
@@ -127,6 +128,13 @@ Result<> change(Volume& volume, const Operation& o, const Model& model) {
   }
 }
 
+Result<std::uint64_t> copy(Volume& volume, const Operation& o, const Model& model) {
+  if (!model.is_file(o.path) || !model.is_file(o.other)) return fail(Errc::kInvalid);
+  ASSIGN_OR_RETURN(const Held from, Held::walk(volume, o.path));
+  ASSIGN_OR_RETURN(const Held to, Held::walk(volume, o.other));
+  return volume.copy_range(from.no(), o.offset, to.no(), o.to, o.length, false);
+}
+
 // The lookup is not given back before the mount ends.
 Result<> hold(Volume& volume, const Operation& o, const Model& model) {
   if (!model.is_file(o.path)) return fail(Errc::kInvalid);
@@ -163,6 +171,7 @@ Result<std::uint64_t> perform(Volume& volume, const Operation& o, const Model& m
     case Act::kRemoveDirectory: TRY(remove(volume, o)); return 0;
     case Act::kRename:
     case Act::kExchange: TRY(rename(volume, o)); return 0;
+    case Act::kCopy: return copy(volume, o, model);
     case Act::kSync: TRY(volume.sync()); return 0;
     case Act::kCollect: TRY(volume.collect_garbage()); return 0;
     case Act::kTick: volume.tick(); return 0;
@@ -231,6 +240,7 @@ class Run {
     const std::size_t begin = recorded_.op_count();
     if (operation.act == Act::kRemount) return unmount(begin, true);
     if (operation.act == Act::kKill) return kill(begin);
+    if (operation.act == Act::kCopy) return copy(operation, begin);
     const auto made = perform(*volume_, operation, trace_.models.back());
     if (made) return note(operation, begin, *made);
     if (!promises(operation.act) || !trace_.models.back().find(operation.path)) return;
@@ -267,6 +277,27 @@ class Run {
     volume_.reset();
     note({.act = Act::kRemount}, begin, 0);
     if (again) mount();
+  }
+
+  void copy(const Operation& operation, std::size_t begin) {
+    const std::uint64_t shared = shared_blocks(*volume_);
+    const auto copied = perform(*volume_, operation, trace_.models.back());
+    if (!copied) return grown_at_most(operation, begin);
+    const bool has_shared = shared_blocks(*volume_) > shared;
+    for (const Operation& part :
+         parts_of(operation, *copied, has_shared, trace_.models.back())) {
+      note(part, begin, part.length);
+    }
+  }
+
+  // A copy that fails may have made the destination reach to where it was to go.
+  void grown_at_most(const Operation& copy, std::size_t begin) {
+    const Model& model = trace_.models.back();
+    if (!model.is_file(copy.path) || !model.is_file(copy.other)) return;
+    const auto now = Held::walk(*volume_, copy.other);
+    const auto attributes = now ? volume_->get_attributes(now->no()) : fail(Errc::kStale);
+    if (!attributes || attributes->size != copy.to || model.size_of(copy.other) >= copy.to) return;
+    note({.act = Act::kTruncate, .path = copy.other, .offset = copy.to}, begin, 0);
   }
 
   // What is found then is one of the things that a power cut may lead to, but it promises nothing:

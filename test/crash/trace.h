@@ -45,6 +45,7 @@ Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload&
 
 struct Trace {
   // An operation had reached the device with nothing at op `begin`, with everything at op `end`.
+  // A copy may be several steps (crash/copying.h).
   struct Step {
     std::size_t begin = 0, end = 0;
     bool promises = false;  // at `end` all names so far are durable
@@ -76,7 +77,7 @@ std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count,
                                    device::Choice& choice);
 
 // Carries one operation out on a volume that is as `model` says. Returns the inode that it made,
-// or 0.
+// the bytes that it copied, or 0.
 Result<std::uint64_t> perform(fs::Volume& volume, const Operation& operation, const Model& model);
 
 }  // namespace lazyfs::crash

@@ -23,6 +23,11 @@ Operation truncate(std::string path, std::uint64_t size) {
 Operation range(Act act, std::string path, std::uint64_t offset, std::uint64_t length) {
   return {.act = act, .path = std::move(path), .offset = offset, .length = length};
 }
+Operation copy(std::string from, std::uint64_t offset, std::string to, std::uint64_t to_offset,
+               std::uint64_t length) {
+  return {.act = Act::kCopy, .path = std::move(from), .other = std::move(to), .offset = offset,
+          .length = length, .to = to_offset};
+}
 Operation named(Act act, std::string path, std::string other = "") {
   return {.act = act, .path = std::move(path), .other = std::move(other)};
 }
@@ -163,6 +168,15 @@ std::vector<Operation> alphabet() {
       range(Act::kZero, "/b", 200, 600),
       range(Act::kAllocate, "/a", 9000, 9000),
       range(Act::kAllocate, "/b", 0, 2 * kB),
+      copy("/a", 0, "/n", 0, 20'000),           // all of it, to a file that a create has made
+      copy("/d/c", 0, "/a", 0, 3 * kB),         // all of it, over a shorter file
+      copy("/a", 0, "/d/c", 0, 20'000),         // over the beginning of a longer one
+      copy("/d/c", kB, "/a", 5 * kB, 2 * kB),   // a part of it, behind the end
+      copy("/a", 100, "/d/c", kB + 100, 9900),  // from within a block to within the last one
+      copy("/d/c", 10, "/a", 4000, 6000),       // to another place in its block
+      copy("/d/c", 0, "/d/c", 4 * kB, 2 * kB),  // within one file
+      copy("/a", 0, "/b", 0, kB),               // over one that is in the tree
+      copy("/b", 0, "/a", kB, 300),             // of one that is in the tree
       named(Act::kLink, "/a", "/n"),
       named(Act::kLink, "/b", "/d/n"),
       named(Act::kUnlink, "/a"),
@@ -223,12 +237,26 @@ const std::vector<std::string> kFolders{"/d", "/e", "/d/x", "/n", "/e/n"};
 const std::vector<std::uint64_t> kSizes{0, 1, 100, 1000, 1024, 1025, 4095, 4096, 4097,
                                         8192, 10'000, 12'288, 20'000};
 
+// Of blocks more often than of bytes.
+Operation random_copy(std::mt19937_64& random, const std::vector<std::string>& files,
+                      std::uint64_t blocks) {
+  const std::uint64_t skip = random() % 4 == 0 ? random() % kB : 0;
+  const std::uint64_t to_skip = random() % 4 == 0 ? random() % kB : skip;
+  const std::uint64_t length = (1 + random() % blocks) * kB - (random() % 3 == 0 ? 700 : 0);
+  return copy(one_of(random, files), random() % blocks * kB + skip, one_of(random, files),
+              random() % blocks * kB + to_skip, length);
+}
+
 Operation random_change(std::mt19937_64& random) {
   const std::string& file = one_of(random, kFiles);
   const std::string& other = one_of(random, kFiles);
   const std::string& folder = one_of(random, kFolders);
   const bool appends = random() % 4 == 0;
-  switch (random() % 24) {
+  switch (random() % 28) {
+    case 24:
+    case 25:
+    case 26: return random_copy(random, kFiles, 4);
+    case 27: return copy(file, 0, other, 0, 100'000);
     case 22:
     case 23: {
       constexpr Act kRanges[] = {Act::kPunch, Act::kZero, Act::kAllocate};
@@ -299,7 +327,10 @@ Workload wearing_workload(std::mt19937_64& random, std::size_t length) {
   Workload workload;
   while (workload.size() < length) {
     const std::string& file = one_of(random, files);
-    switch (random() % 13) {
+    switch (random() % 16) {
+      case 13:
+      case 14: workload.push_back(random_copy(random, files, 14)); break;
+      case 15: workload.push_back(copy(file, 0, one_of(random, files), 0, 100 * kB)); break;
       case 0: workload.push_back(named(Act::kCollect, "")); break;
       case 1:
       case 2: workload.push_back(random_sync(random, files)); break;
@@ -322,7 +353,8 @@ Workload crowding_workload(std::mt19937_64& random, std::size_t length) {
   Workload workload;
   while (workload.size() < length) {
     const std::string& file = one_of(random, files);
-    switch (random() % 10) {
+    switch (random() % 11) {
+      case 10: workload.push_back(random_copy(random, files, 2)); break;
       case 0:
       case 1: workload.push_back(random_sync(random, files)); break;
       case 2: workload.push_back(named(Act::kRename, file, one_of(random, files))); break;
@@ -343,7 +375,9 @@ Workload filling_workload(std::mt19937_64& random, std::size_t length) {
   Workload workload;
   while (workload.size() < length) {
     const std::string& file = one_of(random, files);
-    switch (random() % 10) {
+    switch (random() % 12) {
+      case 10:
+      case 11: workload.push_back(random_copy(random, files, 100)); break;
       case 0:
       case 1: workload.push_back(random_sync(random, files)); break;
       case 2: workload.push_back(create(file)); break;
@@ -362,7 +396,9 @@ Workload cutting_workload(std::mt19937_64& random, std::size_t length) {
   Workload workload;
   while (workload.size() < length) {
     const std::string& file = one_of(random, files);
-    switch (random() % 8) {
+    switch (random() % 10) {
+      case 8: workload.push_back(random_copy(random, files, 150)); break;
+      case 9: workload.push_back(copy(file, 0, one_of(random, files), 0, 400 * kB)); break;
       case 0: workload.push_back(random_sync(random, files)); break;
       case 1: workload.push_back(named(Act::kUnlink, file)); break;
       case 2: workload.push_back(named(Act::kRename, file, one_of(random, files))); break;
