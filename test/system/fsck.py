@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Many files for fsck.sh.
+
+    fsck.py make FOLDER FILES            files in folders of a thousand; one in fifty has blocks
+    fsck.py damage IMAGE ONE_IN SEED     flips a bit in one of so many images of metadata nodes
+    fsck.py digest IMAGE                 of all that is no hole
+    fsck.py verify FOLDER FILES LOST     all but LOST files are there at most, none in another form
+"""
+import hashlib
+import os
+import random
+import sys
+
+FOLDER_FILES = 1000
+BLOCK = 4096
+
+
+def contents(number):
+    line = b"file %d\n" % number
+    return line * (5000 // len(line)) if number % 50 == 0 else line
+
+
+def path_of(root, number):
+    return os.path.join(root, f"{number // FOLDER_FILES:04}", f"{number:07}")
+
+
+def make(root, files):
+    for number in range(files):
+        if number % FOLDER_FILES == 0:
+            os.mkdir(os.path.dirname(path_of(root, number)))
+        with open(path_of(root, number), "wb") as file:
+            file.write(contents(number))
+
+
+def written(file):
+    """(where, block) of all blocks that are no hole."""
+    end = os.fstat(file).st_size
+    at = 0
+    while True:
+        try:
+            at = os.lseek(file, at, os.SEEK_DATA)
+            hole = os.lseek(file, at, os.SEEK_HOLE)
+        except OSError:  # nothing but a hole is left
+            return
+        for at in range(at // BLOCK * BLOCK, min(hole, end), BLOCK):
+            yield at, os.pread(file, BLOCK, at)
+        at = hole
+
+
+def damage(image, one_in, seed):
+    lots = random.Random(seed)
+    file = os.open(image, os.O_RDWR)
+    nodes = [at for at, block in written(file) if block[:4] == b"LZND"]
+    for at in lots.sample(nodes, max(1, len(nodes) // one_in)):
+        bit = lots.randrange(BLOCK * 8)
+        byte = os.pread(file, 1, at + bit // 8)[0] ^ 1 << bit % 8
+        os.pwrite(file, bytes([byte]), at + bit // 8)
+    os.fsync(file)
+    print(f"a bit was flipped in {max(1, len(nodes) // one_in)} of {len(nodes)} images of nodes")
+
+
+def digest(image):
+    """Of the places, too."""
+    told = hashlib.sha256()
+    file = os.open(image, os.O_RDONLY)
+    for at, block in written(file):
+        if any(block):
+            told.update(b"%d" % at + block)
+    print(told.hexdigest())
+
+
+def verify(root, files, lost_at_most):
+    wrong, lost = [], 0
+    for number in range(files):
+        try:
+            with open(path_of(root, number), "rb") as file:
+                found = file.read()
+        except FileNotFoundError:
+            lost += 1
+            continue
+        # Where an inode's record was lost its size is that of its blocks.
+        if found != contents(number) and found.rstrip(b"\0") != contents(number):
+            wrong.append(f"{path_of(root, number)}: {found[:40]}")
+    print(f"{lost} files are not in their place")
+    if lost > lost_at_most:
+        wrong.append(f"{lost} files are lost, more than {lost_at_most}")
+    print("\n".join(wrong[:20]), end="")
+    return bool(wrong)
+
+
+def main(arguments):
+    if len(arguments) == 3 and arguments[0] == "make":
+        return make(arguments[1], int(arguments[2]))
+    if len(arguments) == 4 and arguments[0] == "damage":
+        return damage(arguments[1], int(arguments[2]), int(arguments[3]))
+    if len(arguments) == 2 and arguments[0] == "digest":
+        return digest(arguments[1])
+    if len(arguments) == 4 and arguments[0] == "verify":
+        return verify(arguments[1], int(arguments[2]), int(arguments[3]))
+    sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
