@@ -350,6 +350,18 @@ class DamagedTreeTest : public testing::Test {
     }
   }
 
+  static std::unique_ptr<device::MemoryDevice> copy_of(device::MemoryDevice& from) {
+    auto copy = std::make_unique<device::MemoryDevice>(from.geometry(), from.capabilities());
+    for (std::uint32_t band = 0; band < from.geometry().band_count(); ++band) {
+      const std::uint32_t end = *from.write_pointer(BandId{band});
+      std::vector<std::byte> bytes(std::size_t{end} * kBlockBytes);
+      from.peek({BandId{band}, 0}, bytes);
+      copy->poke({BandId{band}, 0}, bytes);
+      copy->place_write_pointer(BandId{band}, end);
+    }
+    return copy;
+  }
+
   // Repairs while every transaction is committed that changes more than a few nodes.
   static Result<RepairReport> repair_in_pieces(device::Device& device) {
     FixedClock clock;
@@ -421,6 +433,7 @@ TEST_F(DamagedTreeTest, LostLeafCostsWhatItHeldAtMost) {
 TEST_F(DamagedTreeTest, InterruptedRepairOfTheTreeDoesNotForgetWhatWasLost) {
   fill_some_bands();
   lose_the_tree_and_extents();
+  const auto damaged = copy_of(*device);
   const auto whole = repair_in_pieces(*device);
   ASSERT_TRUE(whole) << describe(whole.error());
   ASSERT_GT(whole->salvaged_blocks, 0u);
@@ -428,9 +441,7 @@ TEST_F(DamagedTreeTest, InterruptedRepairOfTheTreeDoesNotForgetWhatWasLost) {
   bool interrupted = true;
   for (std::uint64_t n = 1; interrupted; ++n) {
     SCOPED_TRACE(n);
-    SetUp();
-    fill_some_bands();
-    lose_the_tree_and_extents();
+    device = copy_of(*damaged);
     {
       device::FaultyDevice faulty(*device);
       faulty.cut_power_at_change(n);
