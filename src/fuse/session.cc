@@ -70,6 +70,7 @@ bool may_block(const Request& request) {
     case FUSE_FSYNC:
     case FUSE_FSYNCDIR:
     case FUSE_SYNCFS:
+    case FUSE_COPY_FILE_RANGE:
     case FUSE_IOCTL: return true;
     case FUSE_WRITE: return request.bytes.size() >= kLargeWriteBytes;
     default: return false;
