@@ -1,125 +1,26 @@
 // What one way of placing and cleaning costs under one load, on a volume over a device in memory:
-// cleaning [--load NAME] [--placement P] [--clean C] [--trigger T] [--bands N] [--band-blocks N]
-// [--full PERCENT] [--scale N] [--seed N]. One line of JSON.
+// cleaning [--load NAME | --trace FILE] [--placement P] [--clean C] [--trigger T] [--bands N]
+// [--band-blocks N] [--full PERCENT] [--scale N] [--seed N]. One line of JSON.
 //
-// Nothing depends on the machine: work is counted in blocks, and time is the bench's own. A write
-// of n blocks takes n / 25,000 s (100 MB/s); between phases users are idle for 10 s. The volume has
-// no threads: what is due is done after each write, and when a writer finds no room it cleans
-// itself. How many blocks are moved within one write is what that write waits for.
+// Nothing depends on the machine: work is counted in blocks, and time is the bench's own; between
+// phases of a load users are idle for 10 s, in a trace as long as they were. A trace (trace.h) gets
+// a disk of such bands that the most that it ever has is --full percent of what statfs calls
+// available at first. The volume has no threads: what is due is done after each write, and when a
+// writer finds no room it cleans itself. How many blocks are moved within one write, or one fsync,
+// is what that waits for.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <random>
+#include <fstream>
 
-#include "bench.h"
+#include "cleaning_bench.h"
 #include "device/memory.h"
-#include "fs/format.h"
-#include "fs/volume.h"
+#include "fs/schema.h"
+#include "trace.h"
 
 namespace {
 
 using namespace lazyfs;
 using namespace lazyfs::bench;
-
-constexpr std::uint64_t kWriteBlocks = 32;  // at most, of one write: 128 KiB
-
-class BenchClock final : public Clock {
- public:
-  Timestamp now() override { return {1'700'000'000 + ns_.count() / 1'000'000'000, 0}; }
-  std::chrono::nanoseconds monotonic() override { return ns_; }
-  void pass(std::chrono::nanoseconds time) { ns_ += time; }
-
- private:
-  std::chrono::nanoseconds ns_{1};
-};
-
-struct Plan {
-  std::string load = "uniform", placement = "first", clean = "auto", trigger = "idle+space";
-  std::uint32_t bands = 128, band_blocks = 64;
-  double full_percent = 85, scale = 1;
-  std::uint64_t seed = 1;
-};
-
-// Writes, deletes, waits; and notes what each write had to wait for.
-class Bench {
- public:
-  Bench(const Plan& plan, device::Device& device) : random(plan.seed) {
-    fs::MountOptions options;
-    options.background = false;
-    options.dirty_bytes = kWriteBlocks * kBlockBytes;  // so that a write waits for its own work
-    const std::map<std::string, fs::PlacementChoice> placements{
-        {"first", fs::PlacementChoice::kFirst},
-        {"best", fs::PlacementChoice::kBest},
-        {"age", fs::PlacementChoice::kAge},
-        {"random", fs::PlacementChoice::kRandom}};
-    const std::map<std::string, fs::CleanChoice> cleans{{"whole", fs::CleanChoice::kWhole},
-                                                        {"tail", fs::CleanChoice::kTail},
-                                                        {"auto", fs::CleanChoice::kAuto}};
-    options.placement = placements.at(plan.placement);
-    options.clean = cleans.at(plan.clean);
-    options.gc_idle = plan.trigger.find("idle") != std::string::npos;
-    options.gc_space = plan.trigger.find("space") != std::string::npos;
-    must(fs::format(device, fs::FormatOptions{}, clock_).has_value(), "format");
-    auto mounted = fs::Volume::mount(device, options, clock_);
-    must(mounted.has_value(), "mount");
-    volume_ = std::move(*mounted);
-    capacity = volume_->space()->available_blocks;
-  }
-  ~Bench() { must(volume_->unmount().has_value(), "unmount"); }
-
-  nlohmann::json stats(const char* group) {
-    return nlohmann::json::parse(volume_->stats_json())[group];
-  }
-  InodeNo create(const std::string& name) {
-    const auto made = volume_->create(fs::kRootInode, name, 0644, {});
-    must(made.has_value(), "create");
-    volume_->release(made->file);
-    return made->attributes.inode;
-  }
-  void write(InodeNo file, std::uint64_t block, std::uint64_t blocks) {
-    static const std::vector<std::byte> bytes(kWriteBlocks * kBlockBytes, std::byte{42});
-    while (blocks > 0) {
-      const std::uint64_t count = std::min(blocks, kWriteBlocks);
-      const std::uint64_t before = stats("data")["collector_blocks_written"];
-      must(volume_->write(file, block * kBlockBytes, std::span(bytes).first(count * kBlockBytes))
-               .has_value(),
-           "write");
-      const auto data = stats("data");
-      waits.push_back(data["collector_blocks_written"].get<std::uint64_t>() - before);
-      clock_.pass(std::chrono::microseconds(40 * count));
-      written += count;
-      if (written / 128 != (written - count) / 128) {
-        volume_->tick();
-        least_free = std::min(least_free, stats("space")["free_bands"].get<std::uint64_t>());
-      }
-      block += count;
-      blocks -= count;
-    }
-  }
-  void remove(const std::string& name, InodeNo file) {
-    must(volume_->unlink(fs::kRootInode, name).has_value(), "unlink");
-    volume_->forget(file, 1);
-  }
-  void sync() { must(volume_->sync().has_value(), "sync"); }
-  void rest() {
-    sync();
-    for (int i = 0; i < 20; ++i) {
-      clock_.pass(std::chrono::milliseconds(500));
-      volume_->tick();
-    }
-  }
-  std::uint64_t below(std::uint64_t end) { return random() % end; }
-
-  std::mt19937_64 random;
-  std::uint64_t capacity = 0, written = 0, least_free = UINT64_MAX;
-  std::vector<std::uint64_t> waits;
-
- private:
-  BenchClock clock_;
-  std::unique_ptr<fs::Volume> volume_;
-};
 
 // 4 KiB at random in a file; `hot` percent of the blocks get the other percent of the writes.
 void overwrite(Bench& b, std::uint64_t blocks, std::uint64_t writes, unsigned hot) {
@@ -216,6 +117,90 @@ void sort(Bench& b, std::uint64_t blocks, std::uint64_t writes) {
   }
 }
 
+void run_load(Bench& b, const Plan& plan) {
+  const auto capacity = static_cast<double>(b.capacity);
+  const auto blocks = static_cast<std::uint64_t>(capacity * plan.full_percent / 100);
+  const auto writes = static_cast<std::uint64_t>(capacity * plan.scale);
+  if (plan.load == "uniform") overwrite(b, blocks, writes, 0);
+  if (plan.load == "hot") overwrite(b, blocks, writes, 10);
+  if (plan.load == "untar") untar(b, blocks, writes);
+  if (plan.load == "postmark") postmark(b, blocks, writes);
+  if (plan.load == "sort") sort(b, blocks, writes);
+}
+
+std::vector<TraceRecord> read_trace(const std::string& path) {
+  std::ifstream from(path);
+  std::vector<TraceRecord> records;
+  for (TraceRecord record; read(from, record);) records.push_back(record);
+  must(from.eof() && !records.empty(),
+       path + " is no trace, record " + std::to_string(records.size() + 1));
+  return records;
+}
+
+// The most blocks that hold data at any time. What fits into an inode takes none.
+std::uint64_t most_blocks(const std::vector<TraceRecord>& records) {
+  std::map<std::uint64_t, std::vector<bool>> files;
+  std::uint64_t live = 0, most = 0;
+  for (const TraceRecord& record : records) {
+    if (record.kind == TraceKind::kWrite && record.length > 0) {
+      std::vector<bool>& blocks = files[record.file];
+      if (blocks.empty() && record.value + record.length <= fs::kMaxInlineBytes) continue;
+      const std::uint64_t end = (record.value + record.length - 1) / kBlockBytes + 1;
+      if (blocks.size() < end) blocks.resize(end);
+      for (std::uint64_t block = record.value / kBlockBytes; block < end; ++block) {
+        live += blocks[block] ? 0 : 1;
+        blocks[block] = true;
+      }
+      most = std::max(most, live);
+    } else if (record.kind == TraceKind::kTruncate || record.kind == TraceKind::kDelete) {
+      std::vector<bool>& blocks = files[record.file];
+      const std::uint64_t end = (record.value + kBlockBytes - 1) / kBlockBytes;
+      if (end >= blocks.size()) continue;
+      live -= static_cast<std::uint64_t>(
+          std::count(blocks.begin() + static_cast<std::ptrdiff_t>(end), blocks.end(), true));
+      blocks.resize(end);
+    }
+  }
+  return most;
+}
+
+void replay(Bench& b, const std::vector<TraceRecord>& records) {
+  std::map<std::uint64_t, InodeNo> inodes;
+  const auto inode_of = [&](std::uint64_t file) {
+    must(inodes.contains(file), "the trace's file " + std::to_string(file));
+    return inodes.at(file);
+  };
+  for (const TraceRecord& record : records) {
+    switch (record.kind) {
+      case TraceKind::kCreate: inodes[record.file] = b.create(std::to_string(record.file)); break;
+      case TraceKind::kWrite:
+        b.write_bytes(inode_of(record.file), record.value, record.length);
+        break;
+      case TraceKind::kTruncate: b.cut(inode_of(record.file), record.value); break;
+      case TraceKind::kDelete:
+        b.remove(std::to_string(record.file), inode_of(record.file));
+        inodes.erase(record.file);
+        break;
+      case TraceKind::kFsync: b.fsync(inode_of(record.file)); break;
+      case TraceKind::kSync: b.sync(); break;
+      case TraceKind::kPause: b.pass(std::chrono::milliseconds(record.value)); break;
+    }
+  }
+}
+
+// Bands of what size make a disk of which so many blocks are as much as is asked.
+std::uint32_t fitting_band_blocks(Plan plan, std::uint64_t blocks) {
+  const auto wanted =
+      static_cast<std::uint64_t>(static_cast<double>(blocks) * 100 / plan.full_percent);
+  plan.band_blocks = static_cast<std::uint32_t>(wanted / plan.bands) + 8;
+  for (;;) {
+    auto device = device::MemoryDevice::uniform(plan.bands, plan.band_blocks);
+    const std::uint64_t room = Bench(plan, *device).capacity;
+    if (room >= wanted) return plan.band_blocks;
+    plan.band_blocks += static_cast<std::uint32_t>((wanted - room) / plan.bands) + 1;
+  }
+}
+
 std::uint64_t percentile(std::vector<std::uint64_t>& values, double share) {
   if (values.empty()) return 0;
   const auto at = static_cast<std::size_t>(share * static_cast<double>(values.size() - 1));
@@ -231,6 +216,7 @@ int main(int argc, char** argv) {
   app.add_option("--load", plan.load)
       ->check(CLI::IsMember({"uniform", "hot", "untar", "postmark", "sort"}))
       ->capture_default_str();
+  app.add_option("--trace", plan.trace, "a recorded load instead")->check(CLI::ExistingFile);
   app.add_option("--placement", plan.placement)
       ->check(CLI::IsMember({"first", "best", "age", "random"}))
       ->capture_default_str();
@@ -248,16 +234,20 @@ int main(int argc, char** argv) {
   app.add_option("--seed", plan.seed)->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
+  std::vector<TraceRecord> trace;
+  if (!plan.trace.empty()) {
+    trace = read_trace(plan.trace);
+    plan.band_blocks = fitting_band_blocks(plan, most_blocks(trace));
+    plan.load = plan.trace.substr(plan.trace.rfind('/') + 1);
+    plan.load.resize(std::min(plan.load.find('.'), plan.load.size()));
+  }
   auto device = device::MemoryDevice::uniform(plan.bands, plan.band_blocks);
   Bench bench(plan, *device);
-  const auto capacity = static_cast<double>(bench.capacity);
-  const auto blocks = static_cast<std::uint64_t>(capacity * plan.full_percent / 100);
-  const auto writes = static_cast<std::uint64_t>(capacity * plan.scale);
-  if (plan.load == "uniform") overwrite(bench, blocks, writes, 0);
-  if (plan.load == "hot") overwrite(bench, blocks, writes, 10);
-  if (plan.load == "untar") untar(bench, blocks, writes);
-  if (plan.load == "postmark") postmark(bench, blocks, writes);
-  if (plan.load == "sort") sort(bench, blocks, writes);
+  if (trace.empty()) {
+    run_load(bench, plan);
+  } else {
+    replay(bench, trace);
+  }
   bench.sync();
 
   const auto data = bench.stats("data");

@@ -103,14 +103,20 @@ void MemoryVolume::drop_link(Node& node, std::uint32_t links) {
 
 void MemoryVolume::drop_if_unused(const NodePointer& node) {  // M1
   InodeNo inode;
+  std::uint32_t mode = 0;
   {
     MutexLock lock(node->mu);
     if (node->lookups > 0 || node->attributes.links > 0) return;
     inode = node->attributes.inode;
+    mode = node->attributes.mode;
   }
-  Shard& shard = shard_of(inode);
-  MutexLock lock(shard.mu);
-  if (shard.nodes.erase(inode) == 1) --files_;
+  {
+    Shard& shard = shard_of(inode);
+    MutexLock lock(shard.mu);
+    if (shard.nodes.erase(inode) == 0) return;
+    --files_;
+  }
+  dropped(inode, mode);
 }
 
 Result<fs::Attributes> MemoryVolume::lookup(InodeNo parent, std::string_view name) {

@@ -1,5 +1,5 @@
-// A volume in memory, with nothing behind it: what FUSE alone costs, and a volume for tests of
-// src/fuse.
+// A volume in memory, with nothing behind it: what FUSE alone costs, and where traces of programs
+// are recorded.
 //
 // Files keep their contents or only their sizes (reads then give zeros). Nothing is written
 // anywhere; sync and fsync do nothing.
@@ -24,7 +24,7 @@
 
 namespace lazyfs::bench {
 
-class MemoryVolume final : public fs::Volume {
+class MemoryVolume : public fs::Volume {
  public:
   explicit MemoryVolume(bool keep_contents, Clock& clock = system_clock());
   ~MemoryVolume() override;
@@ -72,6 +72,10 @@ class MemoryVolume final : public fs::Volume {
   std::string stats_json() override;
   void tick() override {}
   void shut_down() override { dead_ = true; }
+
+ protected:
+  // A node has vanished, with its last name and its last lookup. No lock of a node is held.
+  virtual void dropped(InodeNo, std::uint32_t /*mode*/) {}
 
  private:
   struct Node;

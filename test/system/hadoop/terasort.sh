@@ -10,7 +10,8 @@
 # Exit status 0 only if each phase succeeded, TeraValidate found nothing wrong, and its checksum is
 # that of the rows that TeraGen generated. Logs are kept, and named, if anything fails.
 #
-# HADOOP_CACHE  where Maven's jars are kept between runs (~/.cache/lazyfs-hadoop)
+# HADOOP_CACHE   where Maven's jars are kept between runs (~/.cache/lazyfs-hadoop)
+# TERASORT_KEEP  yes: the rows and the sorted rows stay in FOLDER
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
@@ -82,7 +83,9 @@ finish() {
   trap '' INT TERM HUP
   set +e
   stop_daemons
-  rm -rf "$run" || log "could not remove $run"
+  if ((status != 0)) || [[ ${TERASORT_KEEP:-} != yes ]]; then
+    rm -rf "$run" || log "could not remove $run"
+  fi
   if ((status == 0)); then rm -rf "$work"; else log "logs are in $logs"; fi
   exit "$status"
 }
@@ -128,7 +131,8 @@ site hdfs-site.xml dfs.replication 1 dfs.blocksize 67108864 dfs.permissions.enab
   dfs.datanode.address 127.0.0.1:0 \
   dfs.datanode.ipc.address 127.0.0.1:0 \
   dfs.datanode.http.address 127.0.0.1:0 \
-  dfs.datanode.du.reserved 0
+  dfs.datanode.du.reserved 0 \
+  dfs.datanode.round-robin-volume-choosing-policy.additional-available-space 0
 site mapred-site.xml mapreduce.framework.name local \
   mapreduce.cluster.local.dir "$run/mapred" \
   mapreduce.local.map.tasks.maximum 1 \
