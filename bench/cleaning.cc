@@ -260,6 +260,7 @@ int main(int argc, char** argv) {
                                       {"write_amplification", data["write_amplification"]},
                                       {"bands_cleaned", data["bands_cleaned"]},
                                       {"tails_cleaned", data["tails_cleaned"]},
+                                      {"bands_waited_for", data["bands_waited_for"]},
                                       {"least_free_bands", bench.least_free},
                                       {"moved_in_a_write_p99", percentile(bench.waits, 0.99)},
                                       {"moved_in_a_write_p999", percentile(bench.waits, 0.999)},

@@ -344,7 +344,9 @@ bool Collector::make_room() {
     if (revived && *revived > 0) return true;
   }
   const auto cleaned = clean_one(true);
-  return cleaned && *cleaned;
+  if (!cleaned || !*cleaned) return false;
+  ++bands_waited_for_;
+  return true;
 }
 
 // 0: writers have room enough; 1: just so; 2: none.

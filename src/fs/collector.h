@@ -2,6 +2,7 @@
 // nothing. What to clean and when is src/gc's business.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -61,6 +62,8 @@ class Collector {
   void keep_up(std::uint64_t blocks) EXCLUDES(work_mu_);
   // A band is cleaned in part.
   bool is_cleaning() EXCLUDES(work_mu_);
+  // Bands, or ends of bands, that make_room() has cleaned: that somebody waited for.
+  std::uint64_t bands_waited_for() const { return bands_waited_for_; }
 
  private:
   struct Copy;  // a live run and where it was copied to
@@ -103,6 +106,7 @@ class Collector {
 
   const Core& core_;
   const std::size_t unit_blocks_;
+  std::atomic<std::uint64_t> bands_waited_for_{0};
   Mutex work_mu_;
   std::optional<Job> job_ GUARDED_BY(work_mu_);    // its band is kFull; reset_locked() ends it
   double writers_share_ GUARDED_BY(work_mu_) = 0;  // of it, in blocks, that they have not done yet

@@ -50,6 +50,7 @@ std::string MountedVolume::stats_json() {
       {"bands_reset", counters_.bands_reset.load()},
       {"bands_cleaned", counters_.bands_cleaned.load()},
       {"tails_cleaned", counters_.tails_cleaned.load()},
+      {"bands_waited_for", collector_.bands_waited_for()},
       {"checksum_errors", counters_.checksum_errors.load()},
       {"read_errors", counters_.read_errors.load()},
       {"write_back_errors", counters_.write_back_errors.load()},

@@ -47,9 +47,10 @@ class CleaningTest : public testing::Test {
     const std::vector<std::byte> bytes(blocks * kBlockBytes, static_cast<std::byte>(++version_));
     return volume_->write(file, block * kBlockBytes, bytes, false);
   }
-  std::uint64_t moved_blocks() {
-    return nlohmann::json::parse(volume_->stats_json())["data"]["collector_blocks_written"];
+  std::uint64_t data_stat(const char* name) {
+    return nlohmann::json::parse(volume_->stats_json())["data"][name];
   }
+  std::uint64_t moved_blocks() { return data_stat("collector_blocks_written"); }
   // From scratch, of what the store says now, durable or not.
   void expect_agreement() {
     const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
@@ -126,6 +127,7 @@ TEST_F(CleaningTest, NoWriteWaitsForAWholeBand) {
   }
   EXPECT_GT(moved_before, blocks / 4);  // it was cleaned indeed
   EXPECT_LT(longest, kBandBlocks / 2);
+  EXPECT_EQ(data_stat("bands_waited_for"), 0u);
 }
 
 }  // namespace
