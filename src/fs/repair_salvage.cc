@@ -1,7 +1,7 @@
 // Extents that were lost with their metadata node are found again by the append logs: a block that
 // was appended for an inode, has not died, and belongs to no extent is one that the inode has lost.
-// That is believed only where it cannot be the other way round: the extent's key lies in a lost
-// range, and the delete record that would say that the block has died does not.
+// That is believed only where it cannot be the other way round: the extent's key may lie in a lost
+// range, and the key of a delete record that would say that the block has died does not.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -15,10 +15,17 @@ namespace {
 
 using Lost = std::vector<meta::KeyRange>;
 
-bool is_lost(const Lost& lost, meta::Key key) {
+// Whether any key from `first` to `last` is in what is lost.
+bool is_lost(const Lost& lost, meta::Key first, meta::Key last) {
   return std::ranges::any_of(lost, [&](const meta::KeyRange& range) {
-    return range.first <= key && (!range.end || key < *range.end);
+    return range.first <= last && (!range.end || first < *range.end);
   });
+}
+// Whether the extent may be lost that maps block `i` of the append: it begins there, or at any
+// block of the append before it.
+bool is_extent_lost(const Lost& lost, const AppendRecord& append, std::uint32_t i) {
+  return is_lost(lost, key_of(append.inode, Kind::kExtent, append.file_block),
+                 key_of(append.inode, Kind::kExtent, append.file_block + i));
 }
 
 // Whether extents of any inode are among what is lost.
@@ -47,7 +54,7 @@ class Salvage {
                    record->blocks == 0 || end > c_.readable_blocks(id)) {
                  return;
                }
-               if (is_lost(lost_, key_of(record->inode, Kind::kExtent, record->file_block))) {
+               if (is_extent_lost(lost_, *record, record->blocks - 1)) {
                  records.emplace_back(static_cast<std::uint32_t>(item.key.offset), *record);
                }
              });
@@ -69,8 +76,10 @@ class Salvage {
     bool any = false;
     for (std::uint32_t i = 0; i < record.blocks; ++i) {
       const std::uint32_t rba = at.rba + i;
+      const meta::Key first_death = key_of(at.band, Kind::kDeleteRecord, at.rba);
+      const meta::Key last_death = key_of(at.band, Kind::kDeleteRecord, rba);
       wanted[i] = !dead.has(rba) && !c_.band(at.band)->live.has(rba) &&
-                  !is_lost(lost_, key_of(at.band, Kind::kDeleteRecord, rba));
+                  is_extent_lost(lost_, record, i) && !is_lost(lost_, first_death, last_death);
       any |= wanted[i];
     }
     if (!any || record.file_block + record.blocks > blocks_for(kMaxFileBytes)) return;
@@ -110,7 +119,8 @@ class Salvage {
     if (is_new) record = make_record(append.inode);
     const std::uint64_t reaches = (file_block + end - begin) * kBlockBytes;
     if (!S_ISREG(record->mode) && record->mode != kSharedMode) return;
-    if (is_new || is_made_here(append.inode)) {
+    // What a shared inode has is not bounded by its size: only what files refer to counts.
+    if (is_new || is_made_here(append.inode) || record->mode == kSharedMode) {
       record->size = std::max(record->size, reaches);
     } else if (reaches > blocks_for(record->size) * kBlockBytes) {
       return;  // cut off since

@@ -14,7 +14,7 @@ using Problems = std::vector<std::string>;
 
 class Judge {
   struct Made {
-    std::uint64_t folder = 0, file = 0;
+    std::uint64_t folder = 0, file = 0, copy = 0;
     bool is_complete = false;
   };
 
@@ -76,8 +76,9 @@ class Judge {
     return seen;
   }
 
-  // A recovered volume takes files, keeps them, lets files grow with zeros, and cleans its bands;
-  // everything else stays as it was. One that is full says so, and lets go of what was begun.
+  // A recovered volume takes files, copies and keeps them, lets files grow with zeros, and cleans
+  // its bands; everything else stays as it was. One that is full says so, and lets go of what was
+  // begun.
   void use(const Observation& before) {
     Made made;
     Observation expected = before;
@@ -102,10 +103,12 @@ class Judge {
   }
 
   void take_out(Observation& from, const Made& made, const Observation& before) {
-    const auto found = from.inodes.find(made.file);
-    const bool is_kept = found != from.inodes.end() && found->second.contents == text();
-    if (!is_kept) add("used on", {"the file that was made is not as it was written"});
-    from.inodes.erase(made.file);
+    for (const std::uint64_t inode : {made.file, made.copy}) {
+      const auto found = from.inodes.find(inode);
+      const bool is_kept = found != from.inodes.end() && found->second.contents == text();
+      if (!is_kept) add("used on", {"a file that was made is not as it was written"});
+      from.inodes.erase(inode);
+    }
     from.inodes.erase(made.folder);
     Observed& root = from.inodes[fs::kRootInode.value];
     root.entries.erase("after");
@@ -125,8 +128,13 @@ class Judge {
     const std::string bytes = text();
     TRY(volume.write(file, 0, std::as_bytes(std::span(bytes))));
     TRY(volume.fsync(file, nullptr, false));
-    made.is_complete = true;
-    return ok();
+    ASSIGN_OR_RETURN(const fs::Created copy, volume.create(folder.inode, "copy", 0644, {}));
+    volume.release(copy.file);
+    made.copy = copy.attributes.inode.value;
+    ASSIGN_OR_RETURN(const std::uint64_t copied, volume.copy_range(file, 0, copy.attributes.inode,
+                                                                   0, bytes.size(), false));
+    made.is_complete = copied == bytes.size();
+    return made.is_complete ? ok() : fail(Errc::kNoSpace);
   }
 
   // Every file becomes longer, half of them by a byte behind a hole.
@@ -154,6 +162,7 @@ class Judge {
 
   static Result<> remove_things(fs::Volume& volume, const Made& made) {
     if (made.file != 0) TRY(volume.unlink(InodeNo{made.folder}, "f"));
+    if (made.copy != 0) TRY(volume.unlink(InodeNo{made.folder}, "copy"));
     return made.folder != 0 ? volume.remove_directory(fs::kRootInode, "after") : ok();
   }
 

@@ -6,38 +6,12 @@
 
 #include "base/endian.h"
 #include "device/faulty.h"
-#include "fs/readable.h"
+#include "fs/repaired.h"
 #include "fs/spoils.h"
 #include "meta/node_page.h"
 
 namespace lazyfs::fs {
 namespace {
-
-using Strings = std::vector<std::string>;
-
-struct Repaired {
-  RepairReport report;
-  Strings told;
-};
-
-Repaired repair(SampleVolume& volume, const std::vector<meta::KeyRange>& lost = {}) {
-  Repaired repaired;
-  FixedClock clock;
-  EXPECT_TRUE(note_lost_ranges(*volume.store, lost));
-  const auto report = fs::repair(*volume.store, *volume.device, clock,
-                                 [&](const std::string& text) { repaired.told.push_back(text); });
-  EXPECT_TRUE(report) << describe(report.error());
-  if (report) repaired.report = *report;
-  EXPECT_EQ(repaired.report.repairs, repaired.told.size());
-  return repaired;
-}
-
-Readable::Contents readable(SampleVolume& volume) {
-  EXPECT_TRUE(volume.store->close());
-  Readable::Contents contents = Readable::of(*volume.device);
-  volume.open();
-  return contents;
-}
 
 // Opens the volume as fsck does, tree and all.
 Repaired repair_all(SampleVolume& volume) {
@@ -122,6 +96,33 @@ TEST(RepairTest, LostExtentsAreFoundByTheAppendLog) {
   EXPECT_EQ(repaired.report.lost_blocks, 0u);
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
   EXPECT_TRUE(readable(volume) == before);
+}
+
+// The leaf is lost from the second extent of an append on.
+TEST(RepairTest, LaterExtentsOfAnAppendAreFoundByTheAppendLog) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.erase(key_of(InodeNo{6}, Kind::kExtent, 4));
+  volume.commit();
+  const Repaired repaired = repair(
+      volume, {{key_of(InodeNo{6}, Kind::kExtent, 1), key_of(InodeNo{6}, Kind::kExtent, 5)}});
+  EXPECT_EQ(repaired.report.salvaged_blocks, 4u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_TRUE(readable(volume) == before);
+}
+
+// Block 3 died with block 2, whose delete record is lost with the extents.
+TEST(RepairTest, BlocksWhoseDeleteRecordMayBeLostDoNotComeBack) {
+  SampleVolume volume;
+  volume.erase(key_of(InodeNo{6}, Kind::kExtent, 0));
+  volume.erase(key_of(InodeNo{6}, Kind::kExtent, 4));
+  volume.erase(key_of(kB1, Kind::kDeleteRecord, 3));
+  volume.commit();
+  const Repaired repaired =
+      repair(volume, {{key_of(InodeNo{6}, Kind::kExtent), key_of(InodeNo{6}, Kind::kExtent, 5)},
+                      {key_of(kB1, Kind::kDeleteRecord, 2), key_of(kB1, Kind::kDeleteRecord, 3)}});
+  EXPECT_EQ(repaired.report.salvaged_blocks, 2u);
+  EXPECT_EQ(volume.problems(), Strings{});
 }
 
 TEST(RepairTest, BlocksThatDiedDoNotComeBack) {

@@ -66,6 +66,7 @@ Base used() {
   fs::Volume& volume = **mounted;
   const auto folder = volume.make_directory(fs::kRootInode, "folder", 0755, {});
   require(folder.has_value(), "it takes a directory");
+  InodeNo before{};
   for (int i = 0; i < 60; ++i) {
     const auto file = volume.create(i % 3 ? folder->inode : fs::kRootInode,
                                     "file " + std::to_string(i), 0644, {});
@@ -82,6 +83,10 @@ Base used() {
       ignore_error(volume.unlink(fs::kRootInode, "file " + std::to_string(i - 4)),
                    "it may be in the other directory");
     }
+    if (i > 10 && i % 3 == 0) {
+      require(volume.copy_range(inode, 0, before, 0, text.size(), false).has_value(), "and copies");
+    }
+    before = inode;
     if (i % 4 == 0) require(volume.sync().has_value(), "and syncs");
   }
   volume.shut_down();

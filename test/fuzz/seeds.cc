@@ -65,9 +65,11 @@ void put_block(Seeds& seeds, Bytes block) {
 void volume(Seeds& seeds) {
   fs::SampleVolume sample;
   const auto items = sample.store->scan({}, {~std::uint64_t{0}, 255, meta::kMaxOffset}, 1000);
-  std::map<std::uint8_t, int> kinds;
+  std::map<std::pair<std::uint8_t, bool>, int> kinds;
   for (const meta::Item& item : *items) {
-    if (++kinds[item.key.kind] > 3) continue;
+    const auto record = fs::decode_map_record(item.value);
+    const bool is_reference = record && std::holds_alternative<fs::ReferenceRecord>(*record);
+    if (++kinds[{item.key.kind, is_reference}] > 3) continue;
     seeds.put("items", byte(item.key.kind) + text_of(meta::bytes_of(item.value)));
   }
   ignore_error(sample.store->close(), "what was committed is enough");

@@ -307,13 +307,29 @@ class Worker:
                 expect(at > begin, True, f"{what}: no data at {begin}")
 
     def copy_range(self, descriptor, file, _):
-        """From one place of a file to another of it."""
+        """From another file or another place of the same, often so that blocks can be shared."""
+        path = self.any_file()
+        if not path:
+            return
+        source = self.files[path]
         offset, length = self.draw_range(file)
-        source = self.lots.randint(0, len(file.data))
-        length = min(length, len(file.data) - source, abs(source - offset))
-        if length > 0:
-            done = os.copy_file_range(descriptor, descriptor, length, source, offset)
-            self.put(file, offset, file.data[source:source + done])
+        start = self.lots.randint(0, len(source.data))
+        if self.lots.random() < 0.6:
+            start, offset = start - start % PAGE, offset - offset % PAGE
+        if self.lots.random() < 0.3 and source is not file:
+            start, offset, length = 0, 0, len(source.data)
+        if source is file:
+            length = min(length, abs(start - offset))
+        length = min(length, len(source.data) - start, FILE_BYTES_MAX - offset)
+        if length <= 0:
+            return
+        data = source.data[start:start + length]
+        from_descriptor = os.open(self.full_path(path), os.O_RDONLY)
+        try:
+            done = os.copy_file_range(from_descriptor, descriptor, length, start, offset)
+            self.put(file, offset, data[:done])
+        finally:
+            os.close(from_descriptor)
 
     def read(self, descriptor, file, what):
         offset, length = self.draw_range(file)
@@ -356,7 +372,7 @@ class Worker:
                  symlink: 2, list_folder: 4, close_orphan: 2, exchange: 2, create_unnamed: 2}
     FILE_WORK = {write: 20, append: 12, truncate: 6, read: 10, read_all: 3, read_uncached: 2,
                  fsync: 3, xattr: 3, write_mapped: 3, write_direct: 2, clear: 5,
-                 find_data: 2, copy_range: 2}
+                 find_data: 2, copy_range: 6}
 
     def step(self):
         work = self.NAME_WORK | self.FILE_WORK

@@ -1,0 +1,356 @@
+// Repairs of blocks that several files share (fs/repair_shares.cc). Each way in which single items
+// can disagree is in spoils.h; here is what becomes of what was lost.
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "base/endian.h"
+#include "device/faulty.h"
+#include "fs/repaired.h"
+#include "fs/volume.h"
+#include "test/support/seed.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr std::uint64_t kB = kBlockBytes;
+constexpr InodeNo kLeft{8}, kRight{9}, kShared{10};
+
+// Everything that one inode has.
+meta::KeyRange all_of(InodeNo inode) {
+  return {key_of(inode, Kind::kInode), key_of(InodeNo{inode.value + 1}, Kind::kInode)};
+}
+void lose_shared(SampleVolume& volume) {
+  for (const meta::Key key :
+       {key_of(kShared, Kind::kInode), key_of(kShared, Kind::kExtent),
+        key_of(kShared, Kind::kShareCount, 0), key_of(kShared, Kind::kShareCount, 2)}) {
+    volume.erase(key);
+  }
+  volume.commit();
+}
+void lose_left(SampleVolume& volume) {
+  volume.erase(key_of(kLeft, Kind::kInode));
+  volume.erase(key_of(kLeft, Kind::kExtent));
+  volume.commit();
+}
+bool is_part_of_any(const Readable::Contents& contents, std::string_view bytes) {
+  return std::ranges::any_of(
+      contents, [&](const auto& file) { return file.second.find(bytes) != std::string::npos; });
+}
+
+TEST(RepairSharesTest, ShareCountsAreWhatIsReferredTo) {
+  SampleVolume volume;
+  volume.change_inode(9, [](InodeRecord& r) {
+    r.size = 10 * kB;
+    r.blocks = 5;
+  });
+  volume.put_reference(9, 7, 10, 1, 3);
+  volume.commit();
+  const auto before = readable(volume);
+  ASSERT_EQ(before.at(9).substr(7 * kB),
+            before.at(8).substr(kB, 2 * kB) + before.at(9).substr(9 * kB));
+  repair(volume);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  const auto count = [&](std::uint64_t block) {
+    return *decode_share_count(volume.value_of(key_of(kShared, Kind::kShareCount, block)));
+  };
+  EXPECT_EQ(count(0), (ShareCountRecord{1, 2}));
+  EXPECT_EQ(count(1), (ShareCountRecord{1, 3}));
+  EXPECT_EQ(count(2), (ShareCountRecord{2, 2}));
+  EXPECT_EQ(readable(volume), before);
+}
+
+TEST(RepairSharesTest, BlocksThatNoFileRefersToAreFreed) {
+  SampleVolume volume;
+  volume.change_reference(8, 0, [](ReferenceRecord& r) { r.count = 3; });
+  volume.commit();
+  const Repaired repaired = repair(volume);
+  EXPECT_EQ(repaired.report.lost_blocks, 0u);
+  EXPECT_EQ(repaired.report.found_inodes, 0u);
+  EXPECT_EQ(volume.problems(), Strings{});
+  EXPECT_EQ(volume.report.shared_blocks, 3u);
+}
+
+TEST(RepairSharesTest, SharedInodeThatNoFileRefersToIsAFileInLostAndFound) {
+  SampleVolume volume;
+  const std::string text = readable(volume).at(8);
+  volume.erase(key_of(kLeft, Kind::kExtent, 0));
+  volume.erase(key_of(kRight, Kind::kExtent, 1));
+  volume.commit();
+  EXPECT_EQ(repair(volume).report.found_inodes, 1u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  const auto after = readable(volume);
+  EXPECT_EQ(after.at(kShared.value).substr(0, text.size()), text);
+  EXPECT_EQ(decode_inode(volume.value_of(key_of(kShared, Kind::kInode)))->mode, S_IFREG | 0600u);
+}
+
+TEST(RepairSharesTest, WhatAReferenceHasLostIsTold) {
+  SampleVolume volume;
+  volume.change_reference(9, 1, [](ReferenceRecord& r) { r.block = 3; });
+  volume.commit();
+  const Repaired repaired = repair(volume);
+  EXPECT_EQ(repaired.report.lost_blocks, 1u);
+  EXPECT_TRUE(std::ranges::any_of(repaired.told, [](const std::string& text) {
+    return text.starts_with(
+        "Inode 9: 1 blocks from block 2 on were those of inode 10 that are not "
+        "there: they are lost");
+  })) << testing::PrintToString(repaired.told);
+  const auto after = readable(volume);
+  EXPECT_EQ(after.at(9).substr(kB, kB),
+            after.at(8).substr(3 * kB) + after.at(9).substr(2 * kB - 7, 7));
+  EXPECT_EQ(after.at(9).substr(2 * kB), std::string(kB, '\0'));
+}
+
+TEST(RepairSharesTest, ReferencesToBlocksOfAFileGetCopies) {
+  SampleVolume volume;
+  volume.change_reference(9, 1, [](ReferenceRecord& r) { r = {InodeNo{6}, 2, 2}; });
+  volume.commit();
+  const auto before = readable(volume);
+  const Repaired repaired = repair(volume);
+  EXPECT_EQ(repaired.report.copied_blocks, 1u);
+  EXPECT_EQ(repaired.report.lost_blocks, 1u);  // the file has a hole there
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  const auto after = readable(volume);
+  EXPECT_EQ(after.at(6), before.at(6));
+  EXPECT_EQ(after.at(9), std::string(kB, '\0') + before.at(6).substr(2 * kB, 2 * kB));
+}
+
+// ---- Lost leaves --------------------------------------------------------------------------------
+
+TEST(RepairSharesTest, LostSharedInodeIsFoundByTheAppendLog) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  lose_shared(volume);
+  const Repaired repaired = repair(volume, {all_of(kShared)});
+  EXPECT_EQ(repaired.report.salvaged_blocks, 4u);
+  EXPECT_EQ(repaired.report.lost_blocks, 0u);
+  EXPECT_EQ(repaired.report.found_inodes, 0u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume), before);
+}
+
+// The leaf behind it is left, with share counts that tell nothing of its size.
+TEST(RepairSharesTest, SharedInodeOfWhichOnlyShareCountsAreLeftIsFoundByTheAppendLog) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.erase(key_of(kShared, Kind::kInode));
+  volume.erase(key_of(kShared, Kind::kExtent));
+  volume.commit();
+  const Repaired repaired =
+      repair(volume, {{key_of(kShared, Kind::kInode), key_of(kShared, Kind::kShareCount)}});
+  EXPECT_EQ(repaired.report.salvaged_blocks, 4u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume), before);
+}
+
+TEST(RepairSharesTest, BlocksOfALostFileAreAFileOfTheirOwn) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  lose_left(volume);
+  const Repaired repaired = repair(volume, {all_of(kLeft)});
+  EXPECT_EQ(repaired.report.found_inodes, 1u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  const auto after = readable(volume);
+  EXPECT_EQ(after.at(9), before.at(9));
+  // Blocks 0 and 1 are in the other file, too; the last block has more than the file had.
+  const std::string tail = before.at(8).substr(2 * kB);
+  EXPECT_EQ(after.at(11).substr(2 * kB, tail.size()), tail);
+}
+
+TEST(RepairSharesTest, SharedInodeWhoseFilesAreAllLostIsAFile) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  lose_left(volume);
+  volume.erase(key_of(kRight, Kind::kInode));
+  volume.erase(key_of(kRight, Kind::kExtent, 1));
+  volume.commit();
+  repair(volume, {{key_of(kLeft, Kind::kInode), key_of(kShared, Kind::kInode)}});
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume).at(10).substr(0, before.at(8).size()), before.at(8));
+}
+
+// Every change is made durable at once, and the power goes before the n-th write, for every n.
+template <class Lose, class See>
+void interrupt_everywhere(Lose lose, const meta::KeyRange& lost, See see) {
+  bool interrupted = true;
+  for (std::uint64_t n = 1; interrupted; ++n) {
+    SCOPED_TRACE(n);
+    SampleVolume volume;
+    const auto before = readable(volume);
+    lose(volume);
+    ASSERT_TRUE(volume.store->close());
+    volume.store.reset();
+    bool anything_durable = false;
+    {
+      device::FaultyDevice faulty(*volume.device);
+      const auto store = *meta::Store::open(faulty, {.background = false});
+      faulty.cut_power_at_change(n);
+      FixedClock clock;
+      const auto told = [&](const std::string&) {
+        anything_durable |= store->commit().has_value();
+      };
+      interrupted = !note_lost_ranges(*store, {lost}) || !fs::repair(*store, faulty, clock, told);
+    }
+    volume.open();
+    // With nothing durable the tree is as damaged as it was, and is found to be.
+    repair(volume, anything_durable ? std::vector<meta::KeyRange>{} : std::vector{lost});
+    EXPECT_EQ(volume.problems({.data = true}), Strings{});
+    see(before, readable(volume));
+    EXPECT_EQ(repair(volume).told, Strings{});
+    ASSERT_LT(n, 1000u);
+  }
+}
+
+TEST(RepairSharesTest, InterruptedRepairStillFindsALostSharedInode) {
+  interrupt_everywhere(lose_shared, all_of(kShared),
+                       [](const Readable::Contents& before, const Readable::Contents& after) {
+                         EXPECT_EQ(after, before);
+                       });
+}
+
+TEST(RepairSharesTest, InterruptedRepairStillFindsTheBlocksOfALostFile) {
+  interrupt_everywhere(lose_left, all_of(kLeft),
+                       [](const Readable::Contents& before, const Readable::Contents& after) {
+                         EXPECT_EQ(after.at(9), before.at(9));
+                         EXPECT_TRUE(is_part_of_any(after, before.at(8).substr(2 * kB)));
+                       });
+}
+
+// ---- Any leaf -----------------------------------------------------------------------------------
+
+// Files that are copied, in whole and in part, and overwritten, at random.
+class DamagedSharesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    device = device::MemoryDevice::uniform(64, 256);
+    FixedClock clock;
+    ASSERT_TRUE(format(*device, {.uuid = sample_uuid()}, clock));
+    const auto volume = Volume::mount(*device, {.background = false}, clock);
+    ASSERT_TRUE(volume);
+    std::mt19937_64 random(test_seed());
+    for (std::uint64_t i = 0; i < 60; ++i) make_file(**volume, i, random);
+    for (int i = 0; i < 150; ++i) copy_or_overwrite(**volume, random);
+    ASSERT_TRUE((*volume)->unmount());
+    all = Readable::of(*device);
+    ASSERT_EQ(all.size(), 60u);
+  }
+
+  void make_file(Volume& volume, std::uint64_t number, std::mt19937_64& random) {
+    const auto created = volume.create(kRootInode, "f" + std::to_string(number), 0644, {});
+    ASSERT_TRUE(created);
+    volume.release(created->file);
+    files.push_back(created->attributes.inode);
+    overwrite(volume, files.back(), 0, 1 + random() % 30);
+  }
+  void overwrite(Volume& volume, InodeNo file, std::uint64_t block, std::uint64_t blocks) {
+    std::string bytes;
+    for (std::uint64_t i = 0; i < blocks; ++i) {
+      const std::string number = std::to_string(++written);
+      while (bytes.size() < (i + 1) * kB) bytes += number + " ";
+      bytes.resize((i + 1) * kB);
+    }
+    ASSERT_TRUE(volume.write(file, block * kB, std::as_bytes(std::span(bytes))));
+  }
+  void copy_or_overwrite(Volume& volume, std::mt19937_64& random) {
+    const InodeNo from = files[random() % files.size()], to = files[random() % files.size()];
+    const std::uint64_t block = random() % 20, to_block = random() % 20;
+    if (random() % 4 == 0) return overwrite(volume, to, to_block, 1 + random() % 4);
+    const auto copied =
+        volume.copy_range(from, block * kB, to, to_block * kB, (1 + random() % 40) * kB, false);
+    ASSERT_TRUE(copied || from == to) << describe(copied.error());
+  }
+
+  // The newest image of each node.
+  std::vector<BandAddress> leaves() {
+    std::map<std::uint64_t, std::pair<std::uint64_t, BandAddress>> newest;
+    std::set<std::uint64_t> inner;
+    AlignedBuffer block(kBlockBytes);
+    for (std::uint32_t band = 2; band < device->geometry().band_count(); ++band) {
+      for (std::uint32_t rba = 0; rba < *device->write_pointer(BandId{band}); ++rba) {
+        device->peek({BandId{band}, rba}, block.span());
+        if (std::memcmp(block.data(), "LZND", 4) != 0) continue;
+        const auto seq = load_le_at<std::uint64_t>(block.span(), 8);
+        const auto node = load_le_at<std::uint64_t>(block.span(), 16);
+        if (load_le_at<std::uint8_t>(block.span(), 24) > 0) inner.insert(node);
+        if (newest[node].first <= seq) newest[node] = {seq, {BandId{band}, rba}};
+      }
+    }
+    std::vector<BandAddress> found;
+    for (const auto& [node, place] : newest) {
+      if (!inner.contains(node)) found.push_back(place.second);
+    }
+    return found;
+  }
+
+  void repair() {
+    Strings told, left;
+    const auto tell = [&](const std::string& text) { told.push_back(text); };
+    const auto store = open_for_repair(*device, tell);
+    ASSERT_TRUE(store) << describe(store.error());
+    see_what_is_lost(**store);
+    FixedClock clock;
+    const auto report = fs::repair(**store, *device, clock, tell);
+    ASSERT_TRUE(report) << describe(report.error());
+    EXPECT_TRUE(check(**store, *device, {.data = true},
+                      [&](const std::string& text) { left.push_back(text); }));
+    EXPECT_EQ(left, Strings{}) << testing::PrintToString(told);
+    EXPECT_TRUE((*store)->close());
+  }
+
+  void see_what_is_lost(meta::Store& store) {
+    lost_both = false;
+    const auto ranges = store.scan(key_of(kVolumeOwner, Kind::kLostRange),
+                                   key_of(kVolumeOwner, Kind::kLostRange, meta::kMaxOffset), 100);
+    ASSERT_TRUE(ranges);
+    for (const meta::Item& item : *ranges) {
+      const auto range = decode_lost_range(item.value);
+      ASSERT_TRUE(range);
+      const bool to_bands = !range->end || range->end->owner > kVolumeOwner;
+      lost_both |= range->first.owner <= kMaxInode && to_bands;
+    }
+  }
+
+  std::unique_ptr<device::MemoryDevice> device;
+  bool lost_both = false;  // extents, and logs of bands: the one cannot be made of the other
+  std::vector<InodeNo> files;
+  Readable::Contents all;
+  std::uint64_t written = 0;
+};
+
+// Each block of a file that is left is what it was, or lost, and any that one file showed is shown
+// by one still: by the one that had it, or in /lost+found.
+TEST_F(DamagedSharesTest, LostLeafCostsNoBlockAndLeavesNothingForeign) {
+  const std::size_t count = leaves().size();
+  ASSERT_GT(count, 4u);
+  const std::string zeros(kB, '\0');
+  std::size_t judged = 0;
+  for (std::size_t leaf = 0; leaf < count; ++leaf) {
+    SCOPED_TRACE("leaf " + std::to_string(leaf) + " of LAZYFS_SEED=" + std::to_string(test_seed()));
+    written = 0;
+    files.clear();
+    SetUp();
+    device->flip(leaves()[leaf], 5000);
+    repair();
+    const auto now = Readable::of(*device);
+    std::set<std::string> shown;
+    if (!lost_both) ++judged;
+    for (const auto& [inode, bytes] : now) {
+      for (std::size_t at = 0; at < bytes.size(); at += kB) {
+        const std::string block = bytes.substr(at, kB);
+        shown.insert(block);
+        if (!all.contains(inode) || block == zeros || at >= all.at(inode).size()) continue;
+        ASSERT_EQ(block, all.at(inode).substr(at, kB)) << "inode " << inode << " at " << at;
+      }
+    }
+    if (lost_both) continue;
+    for (const auto& [inode, bytes] : all) {
+      for (std::size_t at = 0; at < bytes.size(); at += kB) {
+        ASSERT_TRUE(shown.contains(bytes.substr(at, kB))) << "inode " << inode << " at " << at;
+      }
+    }
+  }
+  EXPECT_GE(judged + 2, count);
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
