@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 600
 # Of each of 4 processes in each of 8 rounds: a million together.
 RANDOM_OPERATIONS ?= 31250
 
-.PHONY: all help demo demo-clean check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan bench install clean
+.PHONY: all help demo demo-clean check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan check-tidy bench install clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -66,6 +66,11 @@ check-tsan:     ## unit and system tests under ThreadSanitizer
 	@./packages.sh build test suites
 	@cmake --preset tsan --log-level=WARNING && cmake --build --preset tsan -j $(JOBS) --target all tests
 	$(CTEST) --preset tsan -j $(JOBS) </dev/null
+
+check-tidy:     ## clang-tidy over src/ and tools/, with the checks of .clang-tidy
+	@./packages.sh build tidy
+	@cmake --preset release --log-level=WARNING
+	run-clang-tidy-19 -quiet -p build -j $(JOBS) '^$(CURDIR)/(src|tools)/'
 
 bench: all      ## comparisons with ext4 and with what FUSE alone costs
 	@./packages.sh bench

@@ -2,7 +2,7 @@
 # The Debian packages that lazyfs needs, in one place; installs those that are missing.
 #   ./packages.sh GROUP...    installs (as root) what is missing of the groups
 #   ./packages.sh --list GROUP...    only prints their names
-# Groups: build, test, suites, suites-long, hadoop, bench, fuzz. Silent, and no network, when
+# Groups: build, test, suites, suites-long, hadoop, bench, fuzz, tidy. Silent, and no network, when
 # nothing is missing.
 set -euo pipefail
 
@@ -25,8 +25,9 @@ packages_of() {
     hadoop) echo default-jdk-headless maven iproute2 ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark ;;
     fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;
+    tidy) echo clang-tidy-19 ;;
     *) echo "packages.sh: $1: no such group (build, test, suites, suites-long, hadoop, bench," \
-            "fuzz)" >&2
+            "fuzz, tidy)" >&2
        exit 2 ;;
   esac
 }

@@ -70,6 +70,7 @@ Appender::Appender(device::Device& device, BandTable& bands, Placement policy,
 std::optional<BandId> Appender::pick(const BandTable::OpenChoice& choice,
                                      std::uint64_t want_blocks) const {
   std::vector<Candidate> candidates;
+  candidates.reserve(choice.open.size());
   std::uint64_t newest = 0;
   for (const BandView& band : choice.open) newest = std::max(newest, band.last_append);
   for (const BandView& band : choice.open) {

@@ -379,6 +379,7 @@ std::vector<BandId> BandTable::take_unreadable() {
 std::vector<BandView> BandTable::bad_bands() const {
   MutexLock lock(mu_);
   std::vector<BandView> views;
+  views.reserve(bad_.size());
   for (const std::uint32_t i : bad_) views.push_back(view_locked(i));
   return views;
 }
@@ -468,6 +469,7 @@ BandView BandTable::view(BandId band) const {
 std::vector<BandView> BandTable::all() const {
   MutexLock lock(mu_);
   std::vector<BandView> views;
+  views.reserve(bands_.size());
   for (std::uint32_t i = 0; i < bands_.size(); ++i) views.push_back(view_locked(i));
   return views;
 }

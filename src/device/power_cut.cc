@@ -48,7 +48,7 @@ class Builder {
     if (op.kind == Op::Kind::kAppend) {
       band.segments.back().high = std::max(band.segments.back().high, end_of(op));
       for (std::uint32_t i = 0; i < blocks_of(op); ++i) {
-        const auto from = op.bytes.begin() + static_cast<std::ptrdiff_t>(i * block_bytes_);
+        const auto from = op.bytes.begin() + std::ptrdiff_t{i} * block_bytes_;
         band.versions[op.at.rba + i].emplace_back(from, from + block_bytes_);
       }
     } else {

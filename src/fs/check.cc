@@ -120,8 +120,8 @@ std::string_view type_name(std::uint8_t type) {
     case kRegularType: return "file";
     case kSymlinkType: return "symbolic link";
     case 12: return "socket";
+    default: return "thing of no known type";
   }
-  return "thing of no known type";
 }
 
 void CheckContext::bad_item(const meta::Key& key) {

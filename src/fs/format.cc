@@ -37,6 +37,7 @@ std::vector<BandId> log_candidates(const device::Geometry& geometry) {
     return a.distance != b.distance ? a.distance < b.distance : a.band < b.band;
   });
   std::vector<BandId> bands;
+  bands.reserve(candidates.size());
   for (const Candidate& candidate : candidates) bands.push_back(candidate.band);
   return bands;
 }

@@ -224,7 +224,7 @@ Result<ExtentRecord> decode_extent(std::span<const std::byte> from) {
   record.at.rba = r.take<std::uint32_t>();
   record.append_record = r.take<std::uint32_t>();
   const auto blocks = r.take<std::uint32_t>();
-  if (!r.good() || blocks < 1 || blocks > kMaxExtentBlocks || r.left() != 4 * blocks ||
+  if (!r.good() || blocks < 1 || blocks > kMaxExtentBlocks || r.left() != std::size_t{4} * blocks ||
       record.at.band.value == kReferenceMark || record.append_record > record.at.rba ||
       std::uint64_t{record.at.rba} + blocks > UINT32_MAX) {
     return fail(Errc::kItemBad);

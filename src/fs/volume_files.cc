@@ -4,6 +4,11 @@
 #include "fs/mounted_volume.h"
 
 namespace lazyfs::fs {
+namespace {
+
+constexpr std::int64_t kDaySeconds = 24 * 60 * 60;
+
+}  // namespace
 
 // ---- Attributes ---------------------------------------------------------------------------------
 
@@ -98,7 +103,7 @@ void MountedVolume::note_access(const InodeRef& inode) {
   const auto is_due = [&](const InodeRecord& r) REQUIRES_SHARED(inode->mu) {
     if (options_.access_time == AccessTime::kStrict) return r.access != now;
     return r.access <= r.modification || r.access <= r.change ||
-           now.seconds - r.access.seconds >= 24 * 3600;
+           now.seconds - r.access.seconds >= kDaySeconds;
   };
   {
     ReaderLock lock(inode->mu);

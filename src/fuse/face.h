@@ -33,11 +33,12 @@ enum class Operation : std::uint8_t {
 #undef X
 };
 
-inline constexpr std::size_t kOperationCount = 0
-#define X(name) +1
+inline constexpr Operation kOperations[] = {
+#define X(name) Operation::name,
     LAZYFS_OPERATIONS(X)
 #undef X
-    ;
+};
+inline constexpr std::size_t kOperationCount = std::size(kOperations);
 
 std::string_view name_of(Operation operation);
 

@@ -22,7 +22,7 @@ constexpr int kIdleTicksBeforeSleep = 40;  // longer than Awake holds on
 constexpr std::size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 constexpr std::size_t kRequestAt = kBlockBytes - kWriteHeaderBytes;  // the payload is then aligned
 // What other requests need beside their payload: names, extended attributes (64 KiB), batches.
-constexpr std::size_t kRoomBytes = 2 * kBlockBytes;
+constexpr std::size_t kRoomBytes = std::size_t{2} * kBlockBytes;
 constexpr int kSpinWorthIt = 96;  // of 256
 // A yield that takes so long gave the CPU to somebody who computes.
 constexpr auto kCpuWanted = std::chrono::microseconds(20);

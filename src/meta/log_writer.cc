@@ -110,7 +110,7 @@ Result<> LogWriter::write_cold(const ColdRoom& room, std::span<const LogImage> i
 }
 
 Result<> LogWriter::append_part(const PartPlan& part, std::span<const LogImage> images) {
-  const std::size_t behind = part.descriptors * kBlockBytes;
+  const std::size_t behind = std::size_t{part.descriptors} * kBlockBytes;
   const std::size_t front = own_used_ * kBlockBytes - behind;
   at_ = {part.room.band, part.room.rba == 1 ? 0 : part.room.rba};
   pieces_.assign(1, own_.span().first(front));

@@ -83,7 +83,7 @@ Result<Node*> NodeLoader::read(NodeNo number) {
     }
     if (cache_.is_freed(number)) return fail(Errc::kNodeMissing);
     image = cache_.take_image();
-    has_room = cache_.cached() + 2 * Readahead::kMaxRoomyBlocks <= cache_.limit();
+    has_room = cache_.cached() + std::size_t{2} * Readahead::kMaxRoomyBlocks <= cache_.limit();
   }
   Result<> trouble = fail(Errc::kNodeMissing);
   Run run;

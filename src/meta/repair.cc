@@ -85,6 +85,7 @@ class TreeRepair {
       }
     }
     std::vector<Child> children;
+    children.reserve(found.size());
     for (const auto& [key, node] : found) children.push_back({key, node});
     return children;
   }

@@ -193,6 +193,7 @@ std::vector<Store::LogBandUse> StoreImpl::log_band_use() const {
   for (const BandId band : log_.bands()) live[band] = 0;
   for (const auto& [node, place] : log_.all_live()) live[place.address.band] += 1;
   std::vector<LogBandUse> use;
+  use.reserve(live.size());
   for (const auto& [band, blocks] : live) use.push_back({band, blocks});
   return use;
 }

@@ -8,8 +8,9 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint64_t kNotesOfBlock = 3;      // that a block of a band that is adopted may need
-constexpr std::size_t kNotesAtOnce = 64 * 247;  // that are listed anew in one transaction
+constexpr std::uint64_t kNotesOfBlock = 3;  // that a block of a band that is adopted may need
+// That are listed anew in one transaction.
+constexpr std::size_t kNotesAtOnce = std::size_t{64} * 247;
 
 }  // namespace
 

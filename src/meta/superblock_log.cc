@@ -108,7 +108,7 @@ SuperblockLog::SuperblockLog(device::Device& device, Superblock newest)
   }
 }
 
-Result<> SuperblockLog::format(device::Device& device, Superblock first) {
+Result<> SuperblockLog::format(device::Device& device, const Superblock& first) {
   for (const BandId band : first.super_bands) TRY(device.reset(band));
   TRY(device.flush());
   SuperblockLog log(device, first);

@@ -18,7 +18,7 @@ class SuperblockLog {
   // Goes on behind what is there. `newest` is what read_superblock() returned.
   SuperblockLog(device::Device& device, Superblock newest);
   // Resets both bands and writes the first record. Durable on return.
-  static Result<> format(device::Device& device, Superblock first);
+  static Result<> format(device::Device& device, const Superblock& first);
 
   const Superblock& current() const { return current_; }
   // Makes `next`, with the next sequence number, the newest record. Durable on return. Fails only
