@@ -6,7 +6,7 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr std::int64_t kDaySeconds = 24 * 60 * 60;
+constexpr std::int64_t kDaySeconds = 86'400;
 
 }  // namespace
 

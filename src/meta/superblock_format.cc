@@ -69,7 +69,7 @@ Result<Superblock> decode_superblock(std::span<const std::byte, kBlockBytes> fro
   if (log_bands > kMaxLogBands || label_bytes > kMaxLabelBytes ||
       load_le_at<std::uint32_t>(from, kReservedAt) != 0 ||
       !all_zero(from.subspan(kLabelAt + label_bytes, kMaxLabelBytes - label_bytes)) ||
-      !all_zero(from.subspan(kLogBandsAt + 4 * log_bands))) {
+      !all_zero(from.subspan(kLogBandsAt + std::size_t{4} * log_bands))) {
     return fail(Errc::kSuperblockBad);
   }
   Superblock s;
