@@ -84,6 +84,7 @@ Result<> FileCopier::copy_range(Place from, Place to, std::uint64_t length, bool
                       blocks,      to.offset + done + bytes,
                       clear_set_id};
     ASSIGN_OR_RETURN(const std::uint64_t shared, share(range));
+    ++core_.counters.copy_steps;
     if (shared == 0) {
       TRY(write_through({from.inode, from.offset + done}, {to.inode, to.offset + done}, bytes,
                         clear_set_id, done));

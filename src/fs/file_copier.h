@@ -16,7 +16,8 @@ namespace lazyfs::fs {
 // How blocks come to be shared: what is dirty in the two files is written back; then, under both
 // files' locks and in one batch, the source's extents go to a new shared inode, by whole append
 // records, and both files refer to it (fs/shared.h). Parts that already are references get one
-// more. A crash shows each such batch done or not done.
+// more. A crash shows each such batch done or not done; where the log is too small for one batch
+// there are several.
 //
 // Thread-safe. Towards writers of the same ranges nothing here is atomic but a batch: the kernel
 // keeps those away.

@@ -45,6 +45,7 @@ std::string MountedVolume::stats_json() {
       {"placement", data::name_of(appender_.policy())},
       {"inline_files_written", counters_.inline_files.load()},
       {"shared_blocks", counters_.shared_blocks.load()},
+      {"copy_steps", counters_.copy_steps.load()},
       {"dirty_bytes", pages_.used() * kBlockBytes},
       {"dirty_inodes", dirty_.size()},
       {"bands_reset", counters_.bands_reset.load()},

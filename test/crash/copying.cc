@@ -6,22 +6,16 @@
 #include "base/types.h"
 
 namespace lazyfs::crash {
-namespace {
 
-// Longer ones may take several transactions; they are judged as if their bytes were written.
-constexpr std::uint64_t kAtOnce = 64 * kBlockBytes;
-
-}  // namespace
-
-std::uint64_t shared_blocks(fs::Volume& volume) {
-  return nlohmann::json::parse(volume.stats_json())["data"]["shared_blocks"];
+Copied copied_in(fs::Volume& volume) {
+  const auto data = nlohmann::json::parse(volume.stats_json())["data"];
+  return {data["shared_blocks"], data["copy_steps"]};
 }
 
-Workload parts_of(const Operation& copy, std::uint64_t copied, bool has_shared,
-                  const Model& before) {
+Workload parts_of(const Operation& copy, std::uint64_t copied, bool at_once, const Model& before) {
   Operation whole = copy;
   whole.length = copied;
-  if (!has_shared || copied > kAtOnce) return {whole};
+  if (!at_once) return {whole};
   const auto part = [&](Act act, std::uint64_t from, std::uint64_t to) {
     Operation o = whole;
     o.act = act;
@@ -33,8 +27,7 @@ Workload parts_of(const Operation& copy, std::uint64_t copied, bool has_shared,
   const std::uint64_t first = std::min(copied, (0 - copy.offset) % kBlockBytes);
   const bool to_both_ends = copy.offset + copied >= before.size_of(copy.path) &&
                             copy.to + copied >= before.size_of(copy.other);
-  const std::uint64_t last =
-      to_both_ends ? copied : copied - (copy.offset + copied) % kBlockBytes;
+  const std::uint64_t last = to_both_ends ? copied : copied - (copy.offset + copied) % kBlockBytes;
   Workload parts;
   if (first > 0) parts.push_back(part(Act::kCopy, 0, first));
   if (copy.to + first > before.size_of(copy.other)) {

@@ -9,13 +9,17 @@
 
 namespace lazyfs::crash {
 
-// How many blocks of the volume have come to be shared since it was mounted.
-std::uint64_t shared_blocks(fs::Volume& volume);
+// What copies have done in the volume since it was mounted.
+struct Copied {
+  std::uint64_t shared_blocks = 0;  // that came to be shared
+  std::uint64_t steps = 0;          // in which they did, or whole blocks were written
+};
+Copied copied_in(fs::Volume& volume);
 
-// `copy` has copied so many bytes in a volume that was as `before`, and blocks came to be shared by
-// it, or not. Shared blocks change hands at once: in front of that the destination grows up to
-// them, and what is no whole block at both ends is written like any other bytes.
-Workload parts_of(const Operation& copy, std::uint64_t copied, bool has_shared,
-                  const Model& before);
+// `copy` has copied so many bytes in a volume that was as `before`; `at_once`: all whole blocks of
+// it came to be shared in one step. Then they change hands at once: in front of that the
+// destination grows up to them, and what is no whole block at both ends is written like any other
+// bytes.
+Workload parts_of(const Operation& copy, std::uint64_t copied, bool at_once, const Model& before);
 
 }  // namespace lazyfs::crash

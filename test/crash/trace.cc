@@ -280,12 +280,13 @@ class Run {
   }
 
   void copy(const Operation& operation, std::size_t begin) {
-    const std::uint64_t shared = shared_blocks(*volume_);
+    const Copied earlier = copied_in(*volume_);
     const auto copied = perform(*volume_, operation, trace_.models.back());
     if (!copied) return grown_at_most(operation, begin);
-    const bool has_shared = shared_blocks(*volume_) > shared;
-    for (const Operation& part :
-         parts_of(operation, *copied, has_shared, trace_.models.back())) {
+    const Copied now = copied_in(*volume_);
+    const bool at_once =
+        now.shared_blocks > earlier.shared_blocks && now.steps == earlier.steps + 1;
+    for (const Operation& part : parts_of(operation, *copied, at_once, trace_.models.back())) {
       note(part, begin, part.length);
     }
   }
