@@ -130,9 +130,22 @@ Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place
   return d;
 }
 
+// A power cut may leave at the front what an earlier session had written there and lost, under the
+// same seq; once a later session has begun only what stands at the end tells that from this part:
+// of the two the younger session's counts.
+bool LogReader::is_outdated(const FoundBand& band, const PartPlace& place,
+                            const Descriptor& front) {
+  const std::uint32_t rba = place.address.rba + place.blocks - 1;
+  const auto bytes = blocks_.block({band.band, rba});
+  if (!bytes) return false;
+  auto last = decode_descriptor(DescriptorRole::kCopy, *bytes);
+  if (!last) last = decode_descriptor(DescriptorRole::kCommit, *bytes);
+  return last && fits(*last, band, place, rba) && last->stamp.session > front.stamp.session;
+}
+
 Result<Descriptor> LogReader::first_descriptor(const FoundBand& band, const FoundPart& part) {
   const PartPlace& place = part.part.place;
-  if (auto d = front(band, place, 0); d) return d;
+  if (auto d = front(band, place, 0); d && !is_outdated(band, place, *d)) return d;
   ASSIGN_OR_RETURN(const Descriptor last, copy(band, place, 0));
   return last.block == 0 ? last : copy(band, place, last.block);
 }
@@ -142,7 +155,9 @@ Result<Descriptor> LogReader::descriptor(const FoundBand& band, const FoundPart&
                                          std::uint32_t block) {
   const PartPlace& place = part.part.place;
   auto d = front(band, place, block);
-  if (!d) d = copy(band, place, part.part.descriptors - 1 - block);
+  if (!d || d->stamp.session != part.session) {
+    d = copy(band, place, part.part.descriptors - 1 - block);
+  }
   if (!d) return d;
   const bool same = d->descriptors == part.part.descriptors && d->part == part.index &&
                     d->images == part.images && d->stamp.session == part.session &&

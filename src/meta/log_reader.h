@@ -87,6 +87,7 @@ class LogReader {
  private:
   std::uint64_t slot_of(BandId band);
   Result<Descriptor> descriptor(const FoundBand& band, const FoundPart& part, std::uint32_t block);
+  bool is_outdated(const FoundBand& band, const PartPlace& place, const Descriptor& front);
   Result<Descriptor> first_descriptor(const FoundBand& band, const FoundPart& part);
   Result<Descriptor> front(const FoundBand& band, const PartPlace& place, std::uint32_t block);
   Result<Descriptor> copy(const FoundBand& band, const PartPlace& place, std::uint32_t from_end);

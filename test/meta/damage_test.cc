@@ -3,6 +3,7 @@
 
 #include "base/crc32c.h"
 #include "base/endian.h"
+#include "device/memory.h"
 #include "fixture.h"
 #include "meta/node_page.h"
 #include "power_device.h"
@@ -56,6 +57,61 @@ class DamageTest : public ::testing::Test {
 
   PowerDevice device;
 };
+
+// A session writes a transaction and loses it: the write pointer is where it was. The next one
+// writes another with the same number to the same place, and the power is cut: of its first block
+// the medium shows what the lost one was. It is told from it as long as it is the newest, and
+// later.
+TEST(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt) {
+  const auto device = device::MemoryDevice::uniform(kLogBands + 2, kBandBlocks);
+  ASSERT_TRUE(Store::format(*device, small_superblock(kLogBands)));
+  const auto write_pointers = [&] {
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t band = 2; band < kLogBands + 2; ++band) {
+      all.push_back(*device->write_pointer(BandId{band}));
+    }
+    return all;
+  };
+  constexpr std::uint64_t kItems = 60;  // in several leaves
+  // Opens, changes items, commits, and is killed. Returns where the log ended before.
+  const auto change = [&](std::uint64_t first, std::uint64_t end, std::uint64_t value) {
+    auto store = Store::open(*device, quiet_options());
+    EXPECT_TRUE(store);
+    const auto before = write_pointers();
+    for (std::uint64_t i = first; i < end; ++i) {
+      Batch batch;
+      batch.put(key_of(i), as_value(value_of(value)));
+      EXPECT_TRUE((*store)->apply(batch));
+    }
+    EXPECT_TRUE((*store)->commit());
+    return before;
+  };
+  change(0, kItems, 0);
+  const auto before = change(0, 1, 1);
+  const auto lost = write_pointers();
+  const auto band =
+      static_cast<std::size_t>(std::ranges::mismatch(before, lost).in1 - before.begin());
+  ASSERT_LT(band, before.size());
+  const BandAddress front{BandId{static_cast<std::uint32_t>(band) + 2}, before[band]};
+  AlignedBuffer outdated(kBlockBytes), now(kBlockBytes);
+  device->peek(front, outdated.span());
+  device->place_write_pointer(front.band, front.rba);
+  ASSERT_EQ(change(kItems - 1, kItems, 2), before);
+  ASSERT_EQ(write_pointers(), lost);
+  device->peek(front, now.span());
+  ASSERT_FALSE(std::ranges::equal(now.span(), outdated.span()));
+  device->poke(front, outdated.span());
+  for (int mount = 0; mount < 3; ++mount) {
+    SCOPED_TRACE(mount);
+    auto store = Store::open(*device, quiet_options());
+    ASSERT_TRUE(store) << describe(store.error());
+    for (std::uint64_t i = 0; i < kItems; ++i) {
+      const auto value = (*store)->get(key_of(i));
+      ASSERT_TRUE(value && *value) << i;
+      EXPECT_TRUE(std::ranges::equal(**value, as_value(value_of(i == kItems - 1 ? 2 : 0)))) << i;
+    }
+  }
+}
 
 // The device fails once, at each of its changes in turn: the store says so, stays readable, takes
 // no more changes, and the next opening finds everything that was committed.
