@@ -1,7 +1,5 @@
 #include "fs/file_copier.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,13 +13,6 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;  // a call: other
 constexpr std::uint64_t kBlocksABatch = 8192;
 constexpr std::size_t kEntriesABatch = 128;
 constexpr std::size_t kBytesAWrite = std::size_t{1} << 20;
-
-Result<std::uint64_t> size_of(Inode& inode) {
-  ReaderLock lock(inode.mu);
-  if (inode.gone) return fail(Errc::kStale);
-  if (!S_ISREG(inode.record.mode)) return fail(Errc::kInvalid);
-  return inode.record.size;
-}
 
 }  // namespace
 
@@ -39,8 +30,8 @@ struct FileCopier::Share {
 
 Result<std::uint64_t> FileCopier::copy(Place from, Place to, std::uint64_t length,
                                        bool clear_set_id) {
-  ASSIGN_OR_RETURN(const std::uint64_t size, size_of(*from.inode));
-  TRY(size_of(*to.inode));
+  ASSIGN_OR_RETURN(const std::uint64_t size, file_size(*from.inode));
+  TRY(file_size(*to.inode));
   if (core_.options.read_only) return fail(Errc::kReadOnly);
   if (from.offset >= size) return 0;
   length = std::min({length, size - from.offset, kMostBytes});
@@ -65,8 +56,8 @@ Result<> FileCopier::copy_range(Place from, Place to, std::uint64_t length, bool
     const std::uint64_t head = std::min(length, kBlockBytes - skip);
     TRY(write_through(from, to, head, clear_set_id, done));
   }
-  ASSIGN_OR_RETURN(const std::uint64_t size, size_of(*from.inode));
-  ASSIGN_OR_RETURN(std::uint64_t to_size, size_of(*to.inode));
+  ASSIGN_OR_RETURN(const std::uint64_t size, file_size(*from.inode));
+  ASSIGN_OR_RETURN(std::uint64_t to_size, file_size(*to.inode));
   // Whole blocks; the source's last one with what lies behind its end, where that is the end of the
   // target too.
   const bool to_the_end = from.offset + length >= size && to.offset + length >= to_size;
@@ -90,7 +81,7 @@ Result<> FileCopier::copy_range(Place from, Place to, std::uint64_t length, bool
                         clear_set_id, done));
     }
     done = std::min(end, done + shared * kBlockBytes);
-    ASSIGN_OR_RETURN(to_size, size_of(*to.inode));
+    ASSIGN_OR_RETURN(to_size, file_size(*to.inode));
   }
   if (done >= length) return ok();
   return write_through({from.inode, from.offset + done}, {to.inode, to.offset + done},

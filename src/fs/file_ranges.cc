@@ -1,7 +1,5 @@
 #include "fs/file_ranges.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 
@@ -19,19 +17,12 @@ Result<> check_range(std::uint64_t offset, std::uint64_t length) {
   return ok();
 }
 
-Result<std::uint64_t> size_of(Inode& inode) {
-  ReaderLock lock(inode.mu);
-  if (inode.gone) return fail(Errc::kStale);
-  if (!S_ISREG(inode.record.mode)) return fail(Errc::kInvalid);
-  return inode.record.size;
-}
-
 }  // namespace
 
 // ---- Changing -----------------------------------------------------------------------------------
 
 Result<> FileRanges::grow(const InodeRef& inode, std::uint64_t size) {
-  ASSIGN_OR_RETURN(const std::uint64_t now, size_of(*inode));
+  ASSIGN_OR_RETURN(const std::uint64_t now, file_size(*inode));
   return size > now ? writer_.truncate(inode, size) : ok();
 }
 
@@ -40,7 +31,7 @@ Result<> FileRanges::grow(const InodeRef& inode, std::uint64_t size) {
 Result<> FileRanges::allocate(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,
                               RangeFlags flags) {
   TRY(check_range(offset, length));
-  ASSIGN_OR_RETURN(const std::uint64_t size, size_of(*inode));
+  ASSIGN_OR_RETURN(const std::uint64_t size, file_size(*inode));
   std::uint64_t wanted = blocks_for(offset + length) - offset / kBlockBytes;
   {
     ReaderLock lock(inode->mu);
@@ -57,7 +48,7 @@ Result<> FileRanges::allocate(const InodeRef& inode, std::uint64_t offset, std::
 Result<> FileRanges::punch(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,
                            RangeFlags flags) {
   TRY(check_range(offset, length));
-  ASSIGN_OR_RETURN(const std::uint64_t size, size_of(*inode));
+  ASSIGN_OR_RETURN(const std::uint64_t size, file_size(*inode));
   if (offset < size) TRY(clear(inode, offset, offset + std::min(length, size - offset)));
   return touch(inode, flags);
 }
@@ -71,7 +62,7 @@ Result<> FileRanges::zero(const InodeRef& inode, std::uint64_t offset, std::uint
 // Requires that `end` is not behind the end of the file. The block there goes whole when the range
 // reaches the end.
 Result<> FileRanges::clear(const InodeRef& inode, std::uint64_t offset, std::uint64_t end) {
-  ASSIGN_OR_RETURN(const std::uint64_t size, size_of(*inode));
+  ASSIGN_OR_RETURN(const std::uint64_t size, file_size(*inode));
   const std::uint64_t first = blocks_for(offset);
   const std::uint64_t last = end >= size ? blocks_for(end) : end / kBlockBytes;
   if (offset % kBlockBytes != 0) {

@@ -20,6 +20,13 @@ void drop_set_id(InodeRecord& record) {
   if (record.mode & S_IXGRP) record.mode &= ~static_cast<std::uint32_t>(S_ISGID);
 }
 
+Result<std::uint64_t> file_size(Inode& inode) {
+  ReaderLock lock(inode.mu);
+  if (inode.gone) return fail(Errc::kStale);
+  if (!S_ISREG(inode.record.mode)) return fail(Errc::kInvalid);
+  return inode.record.size;
+}
+
 struct FileWriter::Write {
   std::uint64_t offset = 0;
   std::span<const std::byte> bytes;

@@ -48,6 +48,9 @@ class FileWriter {
   const std::function<void(std::size_t)> throttle_;
 };
 
+// The size of a regular file; kInvalid: it is none, kStale: it is gone. Takes the inode's lock.
+Result<std::uint64_t> file_size(Inode& inode);
+
 // A program that may not keep set-ID bits loses them: set-user-ID always, set-group-ID when the
 // group may execute (else the bit means something else).
 void drop_set_id(InodeRecord& record);
