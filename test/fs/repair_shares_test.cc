@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/endian.h"
-#include "device/faulty.h"
 #include "fs/repaired.h"
 #include "fs/volume.h"
 #include "test/support/seed.h"
@@ -167,38 +166,6 @@ TEST(RepairSharesTest, SharedInodeWhoseFilesAreAllLostIsAFile) {
   repair(volume, {{key_of(kLeft, Kind::kInode), key_of(kShared, Kind::kInode)}});
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
   EXPECT_EQ(readable(volume).at(10).substr(0, before.at(8).size()), before.at(8));
-}
-
-// Every change is made durable at once, and the power goes before the n-th write, for every n.
-template <class Lose, class See>
-void interrupt_everywhere(Lose lose, const meta::KeyRange& lost, See see) {
-  bool interrupted = true;
-  for (std::uint64_t n = 1; interrupted; ++n) {
-    SCOPED_TRACE(n);
-    SampleVolume volume;
-    const auto before = readable(volume);
-    lose(volume);
-    ASSERT_TRUE(volume.store->close());
-    volume.store.reset();
-    bool anything_durable = false;
-    {
-      device::FaultyDevice faulty(*volume.device);
-      const auto store = *meta::Store::open(faulty, {.background = false});
-      faulty.cut_power_at_change(n);
-      FixedClock clock;
-      const auto told = [&](const std::string&) {
-        anything_durable |= store->commit().has_value();
-      };
-      interrupted = !note_lost_ranges(*store, {lost}) || !fs::repair(*store, faulty, clock, told);
-    }
-    volume.open();
-    // With nothing durable the tree is as damaged as it was, and is found to be.
-    repair(volume, anything_durable ? std::vector<meta::KeyRange>{} : std::vector{lost});
-    EXPECT_EQ(volume.problems({.data = true}), Strings{});
-    see(before, readable(volume));
-    EXPECT_EQ(repair(volume).told, Strings{});
-    ASSERT_LT(n, 1000u);
-  }
 }
 
 TEST(RepairSharesTest, InterruptedRepairStillFindsALostSharedInode) {

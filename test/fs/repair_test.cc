@@ -187,35 +187,11 @@ void lose_extents(SampleVolume& volume) {
   volume.commit();
 }
 
-// Every change is made durable at once, and the power goes before the n-th write, for every n.
 TEST(RepairTest, InterruptedRepairDoesNotForgetWhatWasLost) {
-  bool interrupted = true;
-  for (std::uint64_t n = 1; interrupted; ++n) {
-    SCOPED_TRACE(n);
-    SampleVolume volume;
-    const auto before = readable(volume);
-    lose_extents(volume);
-    ASSERT_TRUE(volume.store->close());
-    volume.store.reset();
-    bool anything_durable = false;
-    {
-      device::FaultyDevice faulty(*volume.device);
-      const auto store = *meta::Store::open(faulty, {.background = false});
-      faulty.cut_power_at_change(n);
-      FixedClock clock;
-      const auto told = [&](const std::string&) {
-        anything_durable |= store->commit().has_value();
-      };
-      interrupted =
-          !note_lost_ranges(*store, {kLostExtents}) || !fs::repair(*store, faulty, clock, told);
-    }
-    volume.open();
-    // With nothing durable the tree is as damaged as it was, and is found to be.
-    repair(volume, anything_durable ? std::vector<meta::KeyRange>{} : std::vector{kLostExtents});
-    EXPECT_EQ(volume.problems({.data = true}), Strings{});
-    EXPECT_EQ(readable(volume), before);
-    ASSERT_LT(n, 1000u);
-  }
+  interrupt_everywhere(lose_extents, kLostExtents,
+                       [](const Readable::Contents& before, const Readable::Contents& after) {
+                         EXPECT_EQ(after, before);
+                       });
 }
 
 TEST(RepairTest, UnfinishedRepairIsAProblemUntilAMountForgetsIt) {

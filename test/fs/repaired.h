@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "device/faulty.h"
 #include "fs/readable.h"
 #include "fs/repair.h"
 
@@ -33,6 +34,40 @@ inline Readable::Contents readable(SampleVolume& volume) {
   Readable::Contents contents = Readable::of(*volume.device);
   volume.open();
   return contents;
+}
+
+// Repairs what `lose` has made of a volume, every change being made durable at once, with the power
+// going before the n-th write, for every n; the next repair ends it. `see` gets what can be read
+// before the damage and afterwards.
+template <class Lose, class See>
+void interrupt_everywhere(Lose lose, const meta::KeyRange& lost, See see) {
+  bool interrupted = true;
+  for (std::uint64_t n = 1; interrupted; ++n) {
+    SCOPED_TRACE(n);
+    SampleVolume volume;
+    const auto before = readable(volume);
+    lose(volume);
+    ASSERT_TRUE(volume.store->close());
+    volume.store.reset();
+    bool anything_durable = false;
+    {
+      device::FaultyDevice faulty(*volume.device);
+      const auto store = *meta::Store::open(faulty, {.background = false});
+      faulty.cut_power_at_change(n);
+      FixedClock clock;
+      const auto told = [&](const std::string&) {
+        anything_durable |= store->commit().has_value();
+      };
+      interrupted = !note_lost_ranges(*store, {lost}) || !fs::repair(*store, faulty, clock, told);
+    }
+    volume.open();
+    // With nothing durable the tree is as damaged as it was, and is found to be.
+    repair(volume, anything_durable ? std::vector<meta::KeyRange>{} : std::vector{lost});
+    EXPECT_EQ(volume.problems({.data = true}), Strings{});
+    see(before, readable(volume));
+    EXPECT_EQ(repair(volume).told, Strings{});
+    ASSERT_LT(n, 1000u);
+  }
 }
 
 }  // namespace lazyfs::fs
