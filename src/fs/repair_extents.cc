@@ -38,7 +38,8 @@ void ExtentRepair::lost(InodeNo inode, std::uint64_t file_block, std::uint32_t b
 }
 
 // The part of an extent or a reference that does not lie behind the file's end; nullopt when that
-// is nothing. Of two that overlap the one that begins later is what is read: the other ends there.
+// is nothing. Of two that overlap, which no read can take together, the one that begins later
+// stays; the other ends there.
 std::optional<MapRecord> ExtentRepair::cut(std::uint64_t file_block, const MapRecord& record) {
   if (file_block < mapped_to_) {
     c_.tell("Inode {}: the {} at file block {} overlapped the next one: cut.", inode_.value,
