@@ -43,10 +43,10 @@ check-random: all ## a million random operations against a model, on disks of ma
 	@./packages.sh test
 	LAZYFS_BIN=$(CURDIR)/build/bin test/system/stress.sh $(RANDOM_OPERATIONS) 4
 
-check-crash:    ## power cuts at every moment of many workloads: CRASH_STATES of them
+check-crash:    ## power cuts in CRASH_STATES states, and in all pairs of operations
 	@./packages.sh build test
 	@cmake --preset release --log-level=WARNING && cmake --build build -j $(JOBS) --target crash_test
-	LAZYFS_CRASH_STATES=$(CRASH_STATES) build/test/crash_test
+	LAZYFS_CRASH_STATES=$(CRASH_STATES) LAZYFS_CRASH_PAIRS=all build/test/crash_test
 
 check-soak: all ## SOAK_SECONDS of overwriting, deleting and cleaning on a disk that is 95 % full
 	@./packages.sh test

@@ -1,11 +1,13 @@
 // Power cuts at every moment of many workloads. LAZYFS_CRASH_STATES says how many states to try:
-// 20,000 unless it is set; `make check-crash` asks for many more.
+// 20,000 unless it is set; `make check-crash` asks for many more, and with LAZYFS_CRASH_PAIRS=all
+// for each pair of operations, however many states these are.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "base/types.h"
 #include "crash/crew.h"
@@ -24,10 +26,16 @@ std::uint64_t states_wanted() {
   return wanted;
 }
 
+bool all_pairs_wanted() {
+  const char* given = std::getenv("LAZYFS_CRASH_PAIRS");
+  return given && std::string_view(given) == "all";
+}
+
 class CrashTest : public testing::Test {
  protected:
   // `percent`: of all states that are wanted, what this test may try.
   void allow(std::uint64_t percent) { left_ = states_wanted() * percent / 100; }
+  void allow_all() { left_ = ~std::uint64_t{0}; }
 
   void SetUp() override {
     if (!std::getenv("LAZYFS_CRASH_LOG")) spdlog::set_level(spdlog::level::off);
@@ -85,13 +93,14 @@ TEST_F(CrashTest, EachOperationAloneIsThereOrNot) {
   options_.choices = 6;
   const Image image = small_image();
   for (const Operation& operation : alphabet()) {
-    left_ = ~std::uint64_t{0};
+    allow_all();
     explore_one(image, sequence(operation));
   }
 }
 
 TEST_F(CrashTest, TwoOperationsInARowAreThereInTheirOrder) {
   allow(20);
+  if (all_pairs_wanted()) allow_all();
   const Image image = small_image();
   const std::vector<Operation> operations = alphabet();
   struct Pair {
