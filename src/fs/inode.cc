@@ -169,6 +169,21 @@ std::uint64_t blocks_of(const Inode& inode, meta::Store& store) {
   return std::min(stored + (runs.empty() ? waiting : fresh), at_most);
 }
 
+// In units of 512 bytes. What lies in the tree counts by its bytes: of a file that has data and
+// occupies nothing, programs that look for holes (tar -S) believe that it is one hole.
+std::uint64_t sectors_of(const Inode& inode, meta::Store& store) {
+  constexpr std::uint64_t kSectorBytes = 512;
+  const std::uint64_t blocks = blocks_of(inode, store);
+  const bool may_be_inline = S_ISREG(inode.record.mode) && inode.record.size > 0;
+  if (blocks > 0 || !may_be_inline) return blocks * (kBlockBytes / kSectorBytes);
+  std::uint64_t bytes = inode.inline_bytes;
+  if (!inode.inline_known) {
+    const auto value = store.get(key_of(inode.no, Kind::kInline));
+    bytes = value && *value ? (*value)->size() : 0;
+  }
+  return (bytes + kSectorBytes - 1) / kSectorBytes;
+}
+
 }  // namespace
 
 Attributes attributes_of(const Inode& inode, meta::Store& store) {
@@ -180,7 +195,7 @@ Attributes attributes_of(const Inode& inode, meta::Store& store) {
   a.owner = r.owner;
   a.rdev = r.rdev;
   a.size = S_ISDIR(r.mode) ? r.entries * 32 : r.size;
-  a.blocks_512 = blocks_of(inode, store) * (kBlockBytes / 512);
+  a.blocks_512 = sectors_of(inode, store);
   a.access = r.access;
   a.modification = r.modification;
   a.change = r.change;
