@@ -197,9 +197,13 @@ Result<> FileWriter::cut_map(Inode& inode, InodeRecord& record, std::uint64_t fr
     batch.put(key_of(inode.no, Kind::kInline),
               std::span<const std::byte>(*inline_value).first(record.size));
   }
-  // Freeing blocks may take several batches: a crash in between is finished at the next mount.
+  // Freeing blocks may take several batches: a crash in between is finished at the next mount. Of
+  // a file without a name a record says already that all of it is to go.
   const meta::Key orphan = key_of(kVolumeOwner, Kind::kOrphan, inode.no.value);
-  if (has_blocks) batch.put(orphan, encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+  const bool has_record = record.links == 0;
+  if (has_blocks && !has_record) {
+    batch.put(orphan, encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+  }
   TRY(core_.store.apply(batch, meta::Reserve::kDelete));
   inode.inline_known = true;
   inode.inline_bytes =
@@ -207,7 +211,7 @@ Result<> FileWriter::cut_map(Inode& inode, InodeRecord& record, std::uint64_t fr
   ++inode.map_version;
   if (!has_blocks) return ok();
   TRY(free_blocks(core_, inode, record, from_block));
-  if (record.links == 0) return ok();  // its orphan record says kDelete by now
+  if (has_record) return ok();
   meta::Batch last;
   last.erase(orphan);
   TRY(core_.store.apply(last, meta::Reserve::kDelete));
