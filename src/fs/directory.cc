@@ -114,6 +114,22 @@ Result<> EntryChanges::repoint(InodeNo directory, std::string_view name, InodeNo
   return ok();
 }
 
+Result<> EntryChanges::rename(InodeNo directory, std::string_view from, std::string_view to) {
+  ASSIGN_OR_RETURN(Bucket * source, bucket_of(directory, from));
+  ASSIGN_OR_RETURN(Bucket * target, bucket_of(directory, to));
+  const auto found = std::ranges::find(source->entries, from, &DentryRecord::name);
+  if (found == source->entries.end()) return fail(Errc::kNotFound);
+  DentryRecord entry = std::move(*found);
+  source->entries.erase(found);
+  entry.name = to;
+  seq_puts_.emplace_back(key_of(directory, Kind::kDentrySeq, entry.cookie), encode(entry));
+  target->entries.push_back(std::move(entry));
+  if (encode(std::span(target->entries)).size() > meta::kMaxValueBytes) {
+    return fail(Errc::kNoSpace);  // as in add()
+  }
+  return ok();
+}
+
 void EntryChanges::put_into(meta::Batch& batch) const {
   for (const Bucket& bucket : buckets_) {
     const meta::Key key = key_of(bucket.directory, Kind::kDentryName, bucket.hash);
@@ -418,6 +434,19 @@ Result<bool> Directories::try_rename(Move& move, Volume::RenameFlags flags) {
   return true;
 }
 
+// A name that is replaced keeps its place, and so does an entry that stays in its directory: who
+// renames what he reads must not meet it again, or he would never come to the end.
+Result<> Directories::move_entry(Move& move, EntryChanges& changes) {
+  if (!move.victim && move.from == move.to) {
+    return changes.rename(move.from->no, move.from_name, move.to_name);
+  }
+  TRY(changes.remove(move.from->no, move.from_record, move.from_name));
+  if (move.victim) {
+    return changes.repoint(move.to->no, move.to_name, move.child->no, move.moved.type);
+  }
+  return changes.add(move.to->no, move.to_record, move.to_name, move.child->no, move.moved.type);
+}
+
 Result<> Directories::rename_locked(Move& move, EntryChanges& changes) {
   InodeRecord& to_record = move.to_record_ref();
   const bool directory = is_directory(move.child_record);
@@ -431,12 +460,10 @@ Result<> Directories::rename_locked(Move& move, EntryChanges& changes) {
     move.victim_record.links = over_directory ? 0 : move.victim_record.links - 1;
     move.victim_record.change = now;
     if (over_directory) --to_record.links;
-    TRY(changes.remove(move.to->no, to_record, move.to_name));
     put_inode(batch, move.victim->no, for_tree(*move.victim, move.victim_record));
     if (move.victim_record.links == 0) put_orphan(batch, move.victim->no);
   }
-  TRY(changes.remove(move.from->no, move.from_record, move.from_name));
-  TRY(changes.add(move.to->no, to_record, move.to_name, move.child->no, move.moved.type));
+  TRY(move_entry(move, changes));
   if (directory && !(move.from == move.to)) {
     if (to_record.links >= kMaxLinks) return fail(Errc::kTooManyLinks);
     --move.from_record.links;

@@ -33,6 +33,8 @@ class EntryChanges {
   Result<> remove(InodeNo directory, InodeRecord& record, std::string_view name);
   // The entry stays (place and cookie) and names another inode.
   Result<> repoint(InodeNo directory, std::string_view name, InodeNo inode, std::uint8_t type);
+  // The entry stays (place and cookie) and has another name, which must be free.
+  Result<> rename(InodeNo directory, std::string_view from, std::string_view to);
   void put_into(meta::Batch& batch) const;
 
  private:
@@ -85,6 +87,7 @@ class Directories {
                          EntryChanges& changes);
   Result<> check_no_loop(InodeNo moved, InodeNo new_parent);
   Result<bool> try_rename(Move& move, Volume::RenameFlags flags);
+  static Result<> move_entry(Move& move, EntryChanges& changes);
   Result<> rename_locked(Move& move, EntryChanges& changes);
   Result<> exchange_locked(Move& move, EntryChanges& changes);
 

@@ -98,8 +98,8 @@ class Volume {
   virtual Result<std::string> read_link(InodeNo inode) = 0;
 
   // Entries behind `cookie` (0: from the start) in the order of their insertion, "." and ".." not
-  // among them, at most `max_entries`. Entries that exist all the while are returned exactly once.
-  // No lookups.
+  // among them, at most `max_entries`. Entries that exist all the while are returned exactly once,
+  // also those that are replaced, exchanged, or renamed within the directory. No lookups.
   virtual Result<std::vector<DirectoryEntry>> read_directory(InodeNo directory,
                                                              std::uint64_t cookie,
                                                              std::size_t max_entries) = 0;

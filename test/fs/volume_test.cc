@@ -92,6 +92,38 @@ TEST_F(VolumeTest, OrphanOfACrashIsDeletedAtTheNextMount) {
   EXPECT_EQ(volume_->space()->free_blocks, free_blocks);
 }
 
+TEST_F(VolumeTest, UnnamedFileThatIsCutIsStillDeletedAfterACrash) {
+  const auto free_blocks = volume_->space()->free_blocks;
+  const InodeNo file = create("a");
+  write(file, 0, std::string(50'000, 'y'));
+  ASSERT_TRUE(volume_->sync());
+  ASSERT_TRUE(volume_->unlink(kRootInode, "a"));
+  ASSERT_TRUE(volume_->set_attributes(file, {.size = 20'000}));
+  ASSERT_TRUE(volume_->sync());
+  lose_power();
+  EXPECT_EQ(volume_->get_attributes(file).error(), Errc::kStale);
+  EXPECT_EQ(volume_->space()->free_blocks, free_blocks);
+}
+
+TEST_F(VolumeTest, FileOfTheTreeOccupiesSomethingAndAHoleNothing) {
+  const auto sectors = [&](std::string_view name) {
+    return volume_->get_attributes(lookup(name))->blocks_512;
+  };
+  write(create("small"), 0, std::string(900, 's'));
+  write(create("grown"), 0, "g");
+  create("empty");
+  ASSERT_TRUE(volume_->set_attributes(create("hole"), {.size = 900}));
+  ASSERT_TRUE(volume_->sync());
+  ASSERT_TRUE(volume_->set_attributes(lookup("grown"), {.size = 100'000}));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(sectors("small"), 2u);
+    EXPECT_EQ(sectors("grown"), 1u);
+    EXPECT_EQ(sectors("empty"), 0u);
+    EXPECT_EQ(sectors("hole"), 0u);
+    remount();
+  }
+}
+
 TEST_F(VolumeTest, RenameReplacesItsTarget) {
   write(create("a"), 0, "new");
   create("b");
@@ -123,6 +155,42 @@ TEST_F(VolumeTest, DirectoryIsReadInTheOrderOfInsertion) {
   ASSERT_EQ(names.size(), 99u);
   EXPECT_EQ(names[4], "f4");
   EXPECT_EQ(names[5], "f6");
+}
+
+TEST_F(VolumeTest, ReaderOfADirectoryMeetsEachEntryOnceThoughHeRenamesIt) {
+  const auto read_all = [&](const auto& change) {
+    std::vector<std::string> names;
+    std::uint64_t cookie = 0;
+    while (names.size() < 200) {
+      const auto entries = volume_->read_directory(kRootInode, cookie, 7);
+      if (!entries || entries->empty()) break;
+      for (const auto& e : *entries) {
+        names.push_back(e.name);
+        change(e.name);
+      }
+      cookie = entries->back().cookie;
+    }
+    return names;
+  };
+  std::vector<std::string> files;
+  for (int i = 0; i < 40; ++i) create(files.emplace_back("f" + std::to_string(i)));
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    ASSERT_TRUE(volume_->rename(kRootInode, from, kRootInode, to, {}));
+  };
+  EXPECT_EQ(read_all([&](const std::string& name) {  // there and back
+              rename(name, "other");
+              rename("other", name);
+            }),
+            files);
+  EXPECT_EQ(read_all([&](const std::string& name) {  // replaced, as an editor does it
+              create("new");
+              rename("new", name);
+            }),
+            files);
+  EXPECT_EQ(read_all([&](const std::string& name) { rename(name, name + ".old"); }), files);
+  EXPECT_EQ(read_all([](const std::string&) {}).size(), 40u);
+  EXPECT_EQ(volume_->lookup(kRootInode, "f7").error(), Errc::kNotFound);
+  EXPECT_TRUE(volume_->lookup(kRootInode, "f7.old"));
 }
 
 TEST_F(VolumeTest, LongSymlinkAndXattrSurviveARemount) {
