@@ -156,11 +156,14 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
 void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info*,
                      fuse_ino_t to, off_t to_offset, fuse_file_info*, std::size_t length, int) {
   const bool clear_set_id = fuse_req_ctx(req)->uid != 0;
+  bool mode_changes = false;
   const auto copied = call(req, Operation::copy_file_range, [&](fs::Volume& volume) {
+    mode_changes = clear_set_id && has_set_id(volume, inode_of(to));
     return volume.copy_range(inode_of(from), static_cast<std::uint64_t>(from_offset), inode_of(to),
                              static_cast<std::uint64_t>(to_offset), length, clear_set_id);
   });
   if (!copied) return reply_error(req, copied.error());
+  if (mode_changes) fuse_lowlevel_notify_inval_inode(face_of(req).session, to, -1, 0);
   fuse_reply_write(req, *copied);
 }
 
