@@ -186,7 +186,8 @@ const std::map<std::string_view, Setting>& settings() {
   return table;
 }
 
-// What mount(8) and other filesystems know and what changes nothing here.
+// What mount(8) and other filesystems know, and what /proc/mounts says of any mount by FUSE (which
+// mount(8) brings back to remount it), and what changes nothing here.
 bool harmless(std::string_view name) {
   static const std::set<std::string_view> names = {"defaults",      "auto",
                                                    "noauto",        "nofail",
@@ -200,7 +201,9 @@ bool harmless(std::string_view name) {
                                                    "loud",          "nomand",
                                                    "nonempty",      "default_permissions",
                                                    "comment",       "uhelper",
-                                                   "helper"};
+                                                   "helper",        "user_id",
+                                                   "group_id",      "blksize",
+                                                   "max_read"};
   return names.contains(name) || name.starts_with("x-") || name.starts_with("X-");
 }
 

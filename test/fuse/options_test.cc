@@ -106,6 +106,14 @@ TEST(Options, CpusAreKeptAwakeAsChosen) {
   EXPECT_EQ(parsed("awake=off").session.awake, AwakeChoice::kOff);
 }
 
+TEST(Options, WhatProcMountsSaysOfAMountRemountsIt) {
+  const Options options = parsed(
+      "rw,nosuid,relatime,user_id=0,group_id=0,default_permissions,allow_other,blksize=4096,"
+      "max_read=131072,remount,ro");
+  EXPECT_TRUE(options.remount);
+  EXPECT_EQ(options.session.kernel, (std::vector<std::string>{"ro", "dev", "nosuid"}));
+}
+
 TEST(Options, RemountIsSeen) {
   EXPECT_TRUE(parsed("remount,ro").remount);
   EXPECT_FALSE(parsed("ro").remount);
