@@ -157,7 +157,7 @@ Result<> MountedVolume::unmount() {
 }
 
 void MountedVolume::shut_down() {
-  shut_down_ = true;
+  if (shut_down_.exchange(true)) return;  // two at once: who comes first ends the threads
   stop_threads();
 }
 
