@@ -150,7 +150,10 @@ Result<> Xattrs::remove(InodeNo number, std::string_view name) {
   if (inode->gone) return fail(Errc::kStale);
   InodeRecord record = inode->record;
   meta::Batch batch;
-  TRY(remove_in(batch, number, record, name));
+  const auto removed = remove_in(batch, number, record, name);
+  const bool is_acl = name == kAccessAcl || name == kDefaultAcl;
+  if (!removed && removed.error() == Errc::kNoAttribute && is_acl) return ok();
+  TRY(removed);
   batch.put(key_of(number, Kind::kInode), encode(for_tree(*inode, record)));
   TRY(store_.apply(batch, meta::Reserve::kDelete));
   inode->record = record;

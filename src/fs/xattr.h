@@ -25,6 +25,7 @@ class Xattrs {
   // An access control list changes the mode with it, and is not kept when the mode says it all.
   Result<> set(InodeNo inode, std::string_view name, std::string_view value,
                Volume::XattrMode mode);
+  // An access control list that is not there can be removed, for the mode is one, too.
   Result<> remove(InodeNo inode, std::string_view name);
   Result<std::vector<std::string>> list(InodeNo inode);
 

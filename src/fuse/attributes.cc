@@ -113,12 +113,17 @@ void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size
               size);
 }
 
+// Only root sees the names of the attributes that only root may read; the kernel keeps nobody from
+// listing them.
 void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
+  const bool sees_all = fuse_req_ctx(req)->uid == 0;
   const auto joined =
       call(req, Operation::listxattr, [&](fs::Volume& volume) -> Result<std::string> {
         ASSIGN_OR_RETURN(const auto names, volume.list_xattrs(inode_of(ino)));
         std::string text;
-        for (const std::string& name : names) text.append(name).push_back('\0');
+        for (const std::string& name : names) {
+          if (sees_all || !name.starts_with("trusted.")) text.append(name).push_back('\0');
+        }
         return text;
       });
   reply_sized(req, joined, size);

@@ -3,6 +3,7 @@
 
 Each test has a folder of its own below FOLDER. Runs as root; acts as other users in children.
 """
+import ctypes
 import errno
 import fcntl
 import os
@@ -16,6 +17,16 @@ from semantics import MountTest, get, put
 
 ALICE, BOB, TEAM = 5001, 5002, 6001  # numbers are enough: nobody looks up names
 COLLECT_GARBAGE, SHUT_DOWN = 0xED02, 0x8004587D
+LIBC = ctypes.CDLL(None, use_errno=True)
+AT_FDCWD, STATX_MODE = -100, 2
+
+
+def mode_alone(path):
+    """The permissions of a file as the kernel checks them: no other attribute is asked for."""
+    answer = ctypes.create_string_buffer(256)
+    if LIBC.statx(AT_FDCWD, path.encode(), 0, STATX_MODE, answer) != 0:
+        raise OSError(ctypes.get_errno(), path)
+    return stat.S_IMODE(int.from_bytes(answer.raw[28:30], sys.byteorder))
 
 
 def as_user(user, action, groups=()):
@@ -96,6 +107,23 @@ class Users(UserTest):
         self.succeeds(BOB, lambda: put("f", b"y", "r+b"))
         self.assertEqual(stat.S_IMODE(os.stat("f").st_mode), 0o777)
 
+    def test_whatever_another_user_writes_by_the_kernel_knows_of_the_bits(self):
+        def copy():
+            with open("source", "rb") as source, open("f", "r+b") as target:
+                os.copy_file_range(source.fileno(), target.fileno(), 5000)
+
+        def allocate():
+            with open("f", "r+b") as target:
+                os.posix_fallocate(target.fileno(), 0, 20000)
+
+        put("source", b"s" * 5000)
+        put("f", b"x" * 10000)
+        for action in (copy, allocate, lambda: put("f", b"y", "r+b")):
+            os.chmod("f", 0o6777)
+            self.assertEqual(mode_alone("f"), 0o6777)
+            self.succeeds(BOB, action)
+            self.assertEqual(mode_alone("f"), 0o777)
+
     def test_the_umask_narrows_modes(self):
         self.folder_of(ALICE, 0o777)
 
@@ -119,6 +147,12 @@ class Users(UserTest):
         os.setxattr("d/f", "trusted.a", b"v")
         self.refused(errno.ENODATA, ALICE, lambda: os.getxattr("d/f", "trusted.a"))
         self.assertEqual(sorted(os.listxattr("d/f")), ["trusted.a", "user.a"])
+
+        def list_own():
+            if os.listxattr("d/f") != ["user.a"]:
+                raise OSError(errno.EBADMSG, "another list")
+
+        self.succeeds(ALICE, list_own)
 
     def test_the_control_door_is_closed_to_users(self):
         def control(command):
@@ -187,6 +221,12 @@ class Lists(UserTest):
         self.fails_with(errno.EACCES, os.setxattr, "f", "system.posix_acl_default", value)
         self.refused(errno.EPERM, BOB,
                      lambda: os.setxattr("d", "system.posix_acl_default", value))
+
+    def test_a_list_that_is_not_there_can_be_removed(self):
+        os.mkdir("d")
+        for kind in "access", "default":
+            os.removexattr("d", f"system.posix_acl_{kind}")
+        self.fails_with(errno.ENODATA, os.removexattr, "d", "user.a")
 
     def test_other_names_of_the_system_are_refused(self):
         put("f")
