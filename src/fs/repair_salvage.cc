@@ -49,13 +49,14 @@ class Salvage {
     c_.visit(key_of(id, Kind::kAppendRecord), key_of(id, Kind::kAppendRecord, meta::kMaxOffset), "",
              [&](const meta::Item& item) {
                const auto record = decode_append_record(item.value);
-               const std::uint64_t end = record ? item.key.offset + record->blocks : 0;
+               const std::uint64_t rba = item.key.offset, readable = c_.readable_blocks(id);
                if (!record || record->inode.value == 0 || record->inode.value > kMaxInode ||
-                   record->blocks == 0 || end > c_.readable_blocks(id)) {
+                   rba > readable || record->blocks > readable - rba ||
+                   record->file_block > blocks_for(kMaxFileBytes) - record->blocks) {
                  return;
                }
                if (is_extent_lost(lost_, *record, record->blocks - 1)) {
-                 records.emplace_back(static_cast<std::uint32_t>(item.key.offset), *record);
+                 records.emplace_back(static_cast<std::uint32_t>(rba), *record);
                }
              });
     if (records.empty()) return;
@@ -82,7 +83,7 @@ class Salvage {
                   is_extent_lost(lost_, record, i) && !is_lost(lost_, first_death, last_death);
       any |= wanted[i];
     }
-    if (!any || record.file_block + record.blocks > blocks_for(kMaxFileBytes)) return;
+    if (!any) return;
     const auto crcs = read(at, record);
     if (!crcs) return;
     for (std::uint32_t i = 0; i < record.blocks;) {
@@ -120,7 +121,7 @@ class Salvage {
     const std::uint64_t reaches = (file_block + end - begin) * kBlockBytes;
     if (!S_ISREG(record->mode) && record->mode != kSharedMode) return;
     // What a shared inode has is not bounded by its size: only what files refer to counts.
-    if (is_new || is_made_here(append.inode) || record->mode == kSharedMode) {
+    if (is_new || is_made_anew(append.inode) || record->mode == kSharedMode) {
       record->size = std::max(record->size, reaches);
     } else if (reaches > blocks_for(record->size) * kBlockBytes) {
       return;  // cut off since
@@ -134,7 +135,6 @@ class Salvage {
     c_.band(at.band)->live.add(extent.at.rba, extent.blocks());
     c_.report.salvaged_blocks += end - begin;
     if (is_new) {
-      made_.push_back(append.inode);
       c_.inodes.push_back(
           {append.inode, InodeNo{}, 1, static_cast<std::uint8_t>(record->mode >> 12)});
       c_.last_inode = std::max(c_.last_inode, append.inode.value);
@@ -143,7 +143,13 @@ class Salvage {
             append.inode.value, end - begin, file_block, at.band.value);
   }
 
-  bool is_made_here(InodeNo inode) const { return std::ranges::find(made_, inode) != made_.end(); }
+  // Whether the inode's record, which is there, says no more of its size than what a repair, this
+  // one or one that was interrupted, had found of it.
+  bool is_made_anew(InodeNo inode) const {
+    const meta::Key record = key_of(inode, Kind::kInode);
+    return is_lost(lost_, record, record) &&
+           !std::ranges::binary_search(c_.orphans, inode, {}, &OrphanFacts::inode);
+  }
 
   InodeRecord make_record(InodeNo inode) const {
     InodeRecord r;
@@ -167,7 +173,6 @@ class Salvage {
 
   RepairContext& c_;
   const Lost& lost_;
-  std::vector<InodeNo> made_;
 };
 
 }  // namespace

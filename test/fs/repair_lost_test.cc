@@ -1,0 +1,94 @@
+// What a repair finds again of an inode whose own record is lost, and what it must not give it.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "fs/repaired.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr std::uint64_t kB = kBlockBytes;
+constexpr InodeNo kBig{6};
+
+meta::KeyRange all_of(InodeNo inode) {
+  return {key_of(inode, Kind::kInode), key_of(InodeNo{inode.value + 1}, Kind::kInode)};
+}
+
+void erase_record_and_extents(SampleVolume& volume) {
+  volume.erase(key_of(kBig, Kind::kInode));
+  for (const std::uint64_t block : {0, 4, 8}) volume.erase(key_of(kBig, Kind::kExtent, block));
+}
+void lose_big(SampleVolume& volume) {
+  erase_record_and_extents(volume);
+  for (const std::uint64_t id : {1, 2}) volume.erase(key_of(kBig, Kind::kXattrName, id));
+  for (const std::uint64_t piece : {0, 1}) {
+    volume.erase(key_of(kBig, Kind::kXattrValue, 1 << 8 | piece));
+  }
+  volume.commit();
+}
+
+// One whose size was lost ends where its last block does.
+void expect_big_is_back(const Readable::Contents& before, const Readable::Contents& after) {
+  ASSERT_TRUE(after.contains(kBig.value));
+  EXPECT_EQ(after.at(kBig.value).size(), 9 * kB);
+  EXPECT_TRUE(after.at(kBig.value).starts_with(before.at(kBig.value)));
+}
+
+TEST(RepairLostTest, FileOfSeveralAppendsIsMadeAnew) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  lose_big(volume);
+  EXPECT_EQ(repair(volume, {all_of(kBig)}).report.salvaged_blocks, 8u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  expect_big_is_back(before, readable(volume));
+}
+
+// The run that goes on meets a record that the one before has made, which says no more of the
+// file's size than what was found again by then.
+TEST(RepairLostTest, InterruptedRepairStillFindsAllOfALostFile) {
+  interrupt_everywhere(lose_big, all_of(kBig), expect_big_is_back);
+}
+
+// Two leaves are lost, and what lies between them is not: of the file its attributes are left.
+TEST(RepairLostTest, FileOfWhichOnlyAttributesAreLeftIsMadeAnew) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  erase_record_and_extents(volume);
+  volume.commit();
+  const Repaired repaired =
+      repair(volume, {{key_of(kBig, Kind::kInode), key_of(kBig, Kind::kXattrName, 1)},
+                      {key_of(kBig, Kind::kExtent), key_of(InodeNo{7}, Kind::kInode)}});
+  EXPECT_EQ(repaired.report.salvaged_blocks, 8u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  expect_big_is_back(before, readable(volume));
+}
+
+// What lies behind the end of a file that was being cut off is not made part of it again.
+TEST(RepairLostTest, FileThatIsBeingCutOffDoesNotGrow) {
+  SampleVolume volume;
+  volume.erase(key_of(kBig, Kind::kExtent, 8));
+  volume.change_inode(6, [](InodeRecord& r) { r.size = 5 * kB; });
+  volume.put(key_of(kVolumeOwner, Kind::kOrphan, 6),
+             encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+  volume.commit();
+  const auto before = readable(volume);
+  repair(volume, {all_of(kBig)});
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume), before);
+}
+
+TEST(RepairLostTest, AppendRecordOfBlocksBehindTheLastThatCanBeIsNotBelieved) {
+  SampleVolume volume;
+  volume.erase(key_of(InodeNo{4}, Kind::kExtent));
+  volume.change_append(SampleVolume::kB2, 0,
+                       [](AppendRecord& a) { a.file_block = meta::kMaxOffset - 1; });
+  volume.commit();
+  const Repaired repaired =
+      repair(volume, {{key_of(InodeNo{4}, Kind::kExtent), key_of(InodeNo{5}, Kind::kInode)}});
+  EXPECT_EQ(repaired.report.salvaged_blocks, 0u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
