@@ -57,7 +57,9 @@ void lost_range_item(RepairContext& c, const meta::Item& item) {
 }
 
 void counters_item(RepairContext& c, const meta::Item& item) {
-  if (!decode_counters(item.value) || item.key.offset != 0) bad_item(c, item.key);
+  const auto counters = decode_counters(item.value);
+  if (!counters || item.key.offset != 0) return bad_item(c, item.key);
+  c.last_inode = std::max(c.last_inode, counters->next_inode - 1);
 }
 
 }  // namespace
@@ -107,6 +109,19 @@ std::optional<InodeRecord> RepairContext::inode(InodeNo no) {
 InodeFacts* RepairContext::find_inode(InodeNo inode) {
   const auto at = std::ranges::lower_bound(inodes, inode, {}, &InodeFacts::inode);
   return at != inodes.end() && at->inode == inode ? &*at : nullptr;
+}
+
+InodeNo RepairContext::new_inode() {
+  const auto is_taken = [&](InodeNo no) {
+    return find_inode(no) != nullptr || is_target(no) ||
+           std::ranges::binary_search(names, no, {}, &NameFacts::inode) ||
+           std::ranges::binary_search(orphans, no, {}, &OrphanFacts::inode);
+  };
+  InodeNo no;
+  do {  // only a damaged volume has the highest number in use
+    no = InodeNo{last_inode < kMaxInode ? ++last_inode : lowest_free_++};
+  } while (is_taken(no));
+  return no;
 }
 
 void RepairContext::put_inode(InodeNo no, const InodeRecord& record) {

@@ -69,6 +69,9 @@ class RepairContext {
   std::optional<Errc> error() const { return error_; }
 
   InodeFacts* find_inode(InodeNo inode);
+  // A number for an inode that the repair makes. Nothing has it, or speaks of it: a name of an
+  // inode that is lost must not come to lead to something else. Requires that `names` is sorted.
+  InodeNo new_inode();
   bool is_target(InodeNo inode) const { return std::ranges::binary_search(targets, inode); }
 
   BandFacts* band(BandId id) { return id.value < bands.size() ? &bands[id.value] : nullptr; }
@@ -87,7 +90,7 @@ class RepairContext {
   std::vector<InodeNo> targets;      // ascending: inodes that references were found to lead to
   std::vector<InodeNo> counted;      // ascending: inodes with share counts
   std::vector<meta::KeyRange> lost;  // where items are lost, this time and in unfinished repairs
-  std::uint64_t last_inode = 1;      // the highest number in use
+  std::uint64_t last_inode = 1;      // the highest number that is in use, or has been given out
 
  private:
   static constexpr std::size_t kScanItems = 512;
@@ -96,6 +99,7 @@ class RepairContext {
   const ProgressListener& progress_;
   std::uint64_t next_progress_ = 0;
   std::uint64_t edits_ = 0;
+  std::uint64_t lowest_free_ = 2;
   std::optional<Errc> error_;
 };
 

@@ -242,7 +242,7 @@ class NameRepair {
               type_name(other.type), other.name);
       put_entry(c_, kRootInode, other);
     }
-    const InodeNo home{++c_.last_inode};
+    const InodeNo home = c_.new_inode();
     InodeRecord record;
     record.mode = S_IFDIR | 0700;
     record.links = 2;

@@ -210,7 +210,7 @@ class ShareRepair {
     if (may_be_missed) {
       if (found_.empty() || found_of_ != inode) {
         found_of_ = inode;
-        found_.push_back({InodeNo{++c_.last_inode}, InodeNo{}, 1, kRegularType});
+        found_.push_back({c_.new_inode(), InodeNo{}, 1, kRegularType});
       }
       heir = found_.back().inode;
       c_.tell(

@@ -385,7 +385,7 @@ Result<CounterRecord> decode_counters(std::span<const std::byte> from) {
   record.next_inode = r.take<std::uint64_t>();
   record.user_blocks = r.take<std::uint64_t>();
   record.collector_blocks = r.take<std::uint64_t>();
-  if (!r.finished() || record.next_inode < 2 || record.next_inode > kMaxInode) {
+  if (!r.finished() || record.next_inode < 2 || record.next_inode > kMaxInode + 1) {
     return fail(Errc::kItemBad);
   }
   return record;

@@ -90,5 +90,38 @@ TEST(RepairLostTest, AppendRecordOfBlocksBehindTheLastThatCanBeIsNotBelieved) {
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
 }
 
+// A file is lost, and its number was the highest. The name is left, and leads nowhere: not to what
+// the repair makes of blocks that another lost file had shared.
+TEST(RepairLostTest, NumberOfALostFileIsNotGivenOutAgain) {
+  SampleVolume volume;
+  volume.put_entry(1, {InodeNo{11}, 9, 8, "newest"});
+  volume.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{12, 0, 0}));
+  volume.erase(key_of(InodeNo{8}, Kind::kInode));
+  volume.erase(key_of(InodeNo{8}, Kind::kExtent));
+  volume.commit();
+  const Repaired repaired = repair(volume, {all_of(InodeNo{8}), all_of(InodeNo{11})});
+  EXPECT_EQ(repaired.report.found_inodes, 1u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  const auto name = volume.store->get(volume.name_key(1, "newest"));
+  ASSERT_TRUE(name);
+  EXPECT_FALSE(*name);
+  const auto after = readable(volume);
+  EXPECT_FALSE(after.contains(11));
+  EXPECT_TRUE(after.contains(12));
+}
+
+// Even where the counters that would tell are lost too.
+TEST(RepairLostTest, NumberThatANameLeadsToIsNotGivenOutAgain) {
+  SampleVolume volume;
+  volume.put_entry(1, {InodeNo{11}, 9, 8, "newest"});
+  volume.erase(key_of(kVolumeOwner, Kind::kCounters));
+  volume.erase(key_of(InodeNo{8}, Kind::kInode));
+  volume.erase(key_of(InodeNo{8}, Kind::kExtent));
+  volume.commit();
+  repair(volume, {all_of(InodeNo{8}), all_of(InodeNo{11})});
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_FALSE(readable(volume).contains(11));
+}
+
 }  // namespace
 }  // namespace lazyfs::fs

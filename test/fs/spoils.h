@@ -175,6 +175,22 @@ inline const Spoil kInodes[] = {
        v.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{7, 0, 0}));
      },
      "Inode 7 exists, but the next number to be given out is 7."},
+    {"HighestInodeThatCanBe",
+     [](V& v) {
+       InodeRecord record;
+       record.mode = S_IFREG | 0644;
+       record.links = 1;
+       v.put(key_of(InodeNo{kMaxInode}, Kind::kInode), encode(record));
+       v.put_entry(3, {InodeNo{kMaxInode}, 2, 8, "last"});
+     },
+     "Inode 4611686018427387903 exists, but the next number to be given out is 11."},
+    {"HighestInodeThatCanBeWithoutAName",
+     [](V& v) {
+       InodeRecord record;
+       record.mode = S_IFREG | 0644;
+       v.put(key_of(InodeNo{kMaxInode}, Kind::kInode), encode(record));
+     },
+     "Inode 4611686018427387903 (a file) has no name, and is not to be deleted."},
     {"CountersAreMissing", [](V& v) { v.erase(key_of(kVolumeOwner, Kind::kCounters)); },
      "The volume's counters are missing."},
     {"SymlinkWithoutATarget",
