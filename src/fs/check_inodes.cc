@@ -167,7 +167,7 @@ class InodePass {
   void xattr_name_item(const meta::Item& item) {
     now_.xattr_count += 1;
     const auto record = decode_xattr(item.value);
-    if (!record) return c_.bad_item(item.key);
+    if (!record || item.key.offset >= kXattrIdEnd) return c_.bad_item(item.key);
     if (now_.xattrs.size() >= kMaxHeldXattrs) {
       return c_.problem("Inode {} has more attributes than can be.", now_.no.value);
     }

@@ -287,7 +287,7 @@ class InodeRepair {
 
   void xattr_name_item(const meta::Item& item) {
     const auto record = decode_xattr(item.value);
-    if (!record) return bad_item(item.key);
+    if (!record || item.key.offset >= kXattrIdEnd) return bad_item(item.key);
     if (!now_.xattr_names.insert(record->name).second) {
       c_.tell("Inode {} had the attribute '{}' twice: one is left.", now_.no.value, record->name);
       return c_.erase(item.key);
@@ -307,7 +307,12 @@ class InodeRepair {
     const std::uint64_t due =
         std::min<std::uint64_t>(x.value_bytes - x.found_bytes, meta::kMaxValueBytes);
     const bool fits = x.found_bytes == piece * meta::kMaxValueBytes && item.value.size() == due;
-    if (!fits || due == 0) {
+    if (due == 0) {
+      c_.tell(
+          "Inode {} had piece {} of the value of attribute '{}', which ends before it: removed.",
+          now_.no.value, piece, x.name);
+      c_.erase(item.key);
+    } else if (!fits) {
       x.broken = true;
     } else {
       x.found_bytes += static_cast<std::uint32_t>(due);

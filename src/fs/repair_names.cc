@@ -75,14 +75,54 @@ class NameRepair {
       if (inode && deleted && !names_of(orphan.inode).empty()) why = "has a name";
       if (inode && !deleted && inode->type != kRegularType) why = "is no file";
       if (inode && inode->type == kSharedType) why = "is shared";
+      if (inode && deleted && inode->type == kDirectoryType && has_names(orphan.inode)) {
+        why = "is a directory that is not empty";
+      }
       if (why.empty()) {
         keep.push_back(orphan);
         continue;
       }
-      c_.tell("Inode {} was on the list of orphans, but {}: taken off.", orphan.inode.value, why);
-      c_.erase(key_of(kVolumeOwner, Kind::kOrphan, orphan.inode.value));
+      take_off(orphan, why, keep);
     }
     c_.orphans = std::move(keep);
+  }
+
+  // A file stays on the list where it maps blocks behind its end, which nobody cares for otherwise.
+  void take_off(const OrphanFacts& orphan, std::string_view why, std::vector<OrphanFacts>& keep) {
+    const meta::Key key = key_of(kVolumeOwner, Kind::kOrphan, orphan.inode.value);
+    if (orphan.work == OrphanRecord::Work::kDelete && reaches_behind_end(orphan.inode)) {
+      c_.tell("Inode {} was to be deleted, but {}: it is to be cut off at its end.",
+              orphan.inode.value, why);
+      keep.push_back({orphan.inode, OrphanRecord::Work::kTruncate});
+      return c_.put(key, encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+    }
+    c_.tell("Inode {} was on the list of orphans, but {}: taken off.", orphan.inode.value, why);
+    c_.erase(key);
+  }
+
+  bool reaches_behind_end(InodeNo no) {
+    const InodeFacts* inode = find(no);
+    if (!inode || inode->type != kRegularType) return false;
+    const auto record = c_.inode(no);
+    const auto last =
+        c_.store.last_in(key_of(no, Kind::kExtent), key_of(no, Kind::kExtent, meta::kMaxOffset));
+    if (!last) c_.fail_with(last.error());
+    if (!record || !last || !*last) return false;
+    const auto map = decode_map_record((**last).value);
+    return map && (**last).key.offset + blocks_of(*map) > blocks_for(record->size);
+  }
+
+  // Of directories only, which are few among the orphans.
+  bool has_names(InodeNo directory) {
+    if (directories_.empty()) {
+      for (const NameFacts& name : c_.names) {
+        if (directories_.empty() || directories_.back() != name.directory) {
+          directories_.push_back(name.directory);
+        }
+      }
+      std::ranges::sort(directories_);
+    }
+    return std::ranges::binary_search(directories_, directory);
   }
 
   // One name each, in the parent.
@@ -214,7 +254,9 @@ class NameRepair {
 
   void adopt(InodeNo home, const InodeFacts& inode) {
     std::string name = fmt::format("#{}", inode.inode.value);
-    while (find_name(c_, home, name)) name += "~";
+    for (std::size_t n = 1; find_name(c_, home, name); ++n) {
+      name = fmt::format("#{}.{}", inode.inode.value, n);
+    }
     c_.tell("Inode {} (a {}) had no name: it is /{}/{} now.", inode.inode.value,
             type_name(inode.type), kLostAndFound, name);
     add_name(c_, home, name, inode.inode, inode.type);
@@ -257,6 +299,7 @@ class NameRepair {
 
   RepairContext& c_;
   std::vector<Edit> edits_;
+  std::vector<InodeNo> directories_;  // that names are in, for has_names()
 };
 
 }  // namespace

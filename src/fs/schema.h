@@ -220,6 +220,8 @@ inline constexpr std::size_t kLostRangeBytes = 40;
 std::array<std::byte, kLostRangeBytes> encode(const LostRangeRecord& record);
 Result<LostRangeRecord> decode_lost_range(std::span<const std::byte> from);
 
+// An id of an attribute is below it: the offsets of its value are id << 8 and those behind.
+inline constexpr std::uint64_t kXattrIdEnd = std::uint64_t{1} << 56;
 struct XattrRecord {
   std::uint32_t value_bytes = 0;
   std::string name;

@@ -123,5 +123,38 @@ TEST(RepairLostTest, NumberThatANameLeadsToIsNotGivenOutAgain) {
   EXPECT_FALSE(readable(volume).contains(11));
 }
 
+TEST(RepairLostTest, ValueOfAnAttributeStaysWhenAPieceTooManyIsRemoved) {
+  SampleVolume volume;
+  volume.put_text(key_of(kBig, Kind::kXattrValue, 1 << 8 | 2), "more");
+  volume.commit();
+  repair(volume);
+  EXPECT_EQ(volume.problems(), Strings{});
+  EXPECT_EQ(volume.value_of(key_of(kBig, Kind::kXattrValue, 1 << 8 | 1)).size(), 476u);
+}
+
+// Names that a repair would give, of every length that there can be.
+TEST(RepairLostTest, LostAndFoundThatHasAllTheNamesAlreadyTakesOneMore) {
+  SampleVolume volume;
+  InodeRecord home;
+  home.mode = S_IFDIR | 0700;
+  home.links = 2;
+  home.parent = kRootInode;
+  volume.put(key_of(InodeNo{11}, Kind::kInode), encode(home));
+  volume.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{12, 0, 0}));
+  volume.put_entry(1, {InodeNo{11}, 9, 4, "lost+found"});
+  std::uint64_t cookie = 0;
+  for (std::string name = "#5"; name.size() <= kMaxNameBytes; name += "~") {
+    volume.put_entry(11, {InodeNo{2}, ++cookie, 8, name});
+    if (cookie % 8 == 0) volume.commit();
+  }
+  for (int i = 1; i < 20; ++i) {
+    volume.put_entry(11, {InodeNo{2}, ++cookie, 8, "#5." + std::to_string(i)});
+  }
+  volume.erase_entry(1, "sym", 4);
+  volume.commit();
+  EXPECT_EQ(repair(volume).report.found_inodes, 1u);
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
 }  // namespace
 }  // namespace lazyfs::fs

@@ -138,6 +138,20 @@ inline const Spoil kInodes[] = {
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
      },
      "Inode 5 is to be deleted, but has link count 1 and 1 names."},
+    {"NamedFileToBeDeletedHasAnExtentBehindItsEnd",
+     [](V& v) {
+       v.change_inode(6, [](InodeRecord& r) { r.size = 8 * kBlockBytes; });
+       v.put(key_of(kVolumeOwner, Kind::kOrphan, 6),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+     },
+     "Inode 6 is to be deleted, but has link count 1 and 1 names."},
+    {"DirectoryToBeDeletedHasNames",
+     [](V& v) {
+       v.erase_entry(1, "dir", 2);
+       v.put(key_of(kVolumeOwner, Kind::kOrphan, 3),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+     },
+     "Inode 3 is to be deleted, but has link count 2 and 0 names."},
     {"OrphanDoesNotExist",
      [](V& v) {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 99),
@@ -220,6 +234,15 @@ inline const Spoil kInodes[] = {
     {"AttributeWithAPieceOfTheWrongLength",
      [](V& v) { v.put_text(key_of(InodeNo{6}, Kind::kXattrValue, 1 << 8 | 1), "short"); },
      "Inode 6: piece 1 of the value of attribute 1 is of the wrong length or place."},
+    {"AttributeWithAPieceBehindItsEnd",
+     [](V& v) { v.put_text(key_of(InodeNo{6}, Kind::kXattrValue, 1 << 8 | 2), "more"); },
+     "Inode 6: piece 2 of the value of attribute 1 is of the wrong length or place."},
+    {"AttributeOfANumberThatCannotBe",
+     [](V& v) {
+       v.put(key_of(InodeNo{6}, Kind::kXattrName, (std::uint64_t{1} << 56) + 1),
+             encode(XattrRecord{5, "user.far"}));
+     },
+     "Item (owner 0x6, kind 5, offset 72057594037927937) holds impossible values."},
     {"ValueWithoutAnAttribute",
      [](V& v) { v.put_text(key_of(InodeNo{6}, Kind::kXattrValue, 3 << 8), "value"); },
      "Inode 6 has piece 0 of the value of attribute 3, which has no name."},
