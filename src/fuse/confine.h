@@ -12,8 +12,9 @@ void drop_capabilities();
 
 // From now on all threads of the process get no new privileges, and the kernel refuses them what
 // the daemon never does: starting programs, opening files for writing, making, renaming or removing
-// names, changing owners or modes, network sockets, listening, mounting, tracing, loading code
-// into the kernel, changing identity or namespaces. For root's daemons: others need fusermount3.
+// names, changing owners, modes or extended attributes, network sockets, listening, mounting,
+// tracing, signals to others, loading code into the kernel, changing identity or namespaces. For
+// root's daemons: others need fusermount3.
 // Says in the log when the kernel cannot do that.
 void confine();
 
