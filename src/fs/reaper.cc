@@ -38,9 +38,11 @@ std::size_t Reaper::waiting() const {
 
 void Reaper::drop_all() {
   std::deque<InodeRef> queue;
+  std::vector<InodeRef> left;
   {
     MutexLock lock(mu_);
     queue.swap(queue_);
+    left.swap(left_);
   }
   for (InodeRef& inode : queue) {
     WriterLock lock(inode->mu);
@@ -101,11 +103,11 @@ Result<Gathered> gather(const Core& core, InodeNo inode, std::size_t max_items, 
 }
 
 // Deletes inodes with everything they have. Returns those for which the log had no room.
-std::vector<InodeNo> delete_inodes(const Core& core, std::span<const InodeNo> inodes) {
-  std::vector<InodeNo> left;
-  const auto give_up = [&](InodeNo inode, Errc error) {
+std::vector<InodeRef> delete_inodes(const Core& core, std::span<const InodeRef> inodes) {
+  std::vector<InodeRef> left;
+  const auto give_up = [&](const InodeRef& inode, Errc error) {
     if (error == Errc::kLogFull) return left.push_back(inode);
-    log::error("inode {}: cannot be deleted: {}", inode.value, describe(error));
+    log::error("inode {}: cannot be deleted: {}", inode->no.value, describe(error));
   };
   std::size_t max_items = kItemsABatch;
   for (std::size_t at = 0; at < inodes.size();) {
@@ -114,7 +116,7 @@ std::vector<InodeNo> delete_inodes(const Core& core, std::span<const InodeNo> in
     SharedChange shared(core.shared);
     std::size_t next = at, items = 0;
     while (next < inodes.size() && items < max_items) {
-      const auto gathered = gather(core, inodes[next], max_items, batch, changes, shared);
+      const auto gathered = gather(core, inodes[next]->no, max_items, batch, changes, shared);
       if (!gathered) give_up(inodes[next], gathered.error());
       if (!gathered && changes.empty() && !shared.empty()) break;  // references, by halves
       if (gathered && (!gathered->complete || gathered->postponed)) break;
@@ -145,7 +147,7 @@ std::vector<InodeNo> delete_inodes(const Core& core, std::span<const InodeNo> in
 }  // namespace
 
 void Reaper::run(const Core& core) {
-  std::vector<InodeNo> again;
+  std::vector<InodeRef> again;
   {
     MutexLock lock(mu_);
     again.swap(left_);
@@ -160,11 +162,11 @@ void Reaper::run(const Core& core) {
       }
       more = !queue_.empty();
     }
-    std::vector<InodeNo> condemned = std::exchange(again, {});
-    for (const InodeRef& inode : inodes) {
-      if (condemn(core, inode)) condemned.push_back(inode->no);
+    std::vector<InodeRef> condemned = std::exchange(again, {});
+    for (InodeRef& inode : inodes) {
+      if (condemn(core, inode)) condemned.push_back(std::move(inode));
     }
-    const std::vector<InodeNo> left = delete_inodes(core, condemned);
+    const std::vector<InodeRef> left = delete_inodes(core, condemned);
     MutexLock lock(mu_);
     left_.insert(left_.end(), left.begin(), left.end());
   }

@@ -36,7 +36,9 @@ class Reaper {
   const std::function<void()> wake_;
   mutable Mutex mu_;
   std::deque<InodeRef> queue_ GUARDED_BY(mu_);
-  std::vector<InodeNo> left_ GUARDED_BY(mu_);  // for whose deletion the log had no room
+  // For whose deletion the log had no room. The references keep them in the inode table, where
+  // everybody sees that they are gone: the collector must not move what is being deleted.
+  std::vector<InodeRef> left_ GUARDED_BY(mu_);
 };
 
 }  // namespace lazyfs::fs
