@@ -44,6 +44,7 @@ Result<FileWriter::Step> FileWriter::try_write(const InodeRef& inode, Write& w) 
   data::WriteBuffer& buffer = *inode->buffer;
 
   const std::uint64_t size = inode->record.size, last_block = size / kBlockBytes;
+  if (inode->uncut && w.offset + w.bytes.size() > size) return Step::kNeedsCut;
   const auto loaded = [&](std::uint64_t block) -> const FileReader::Block* {
     const auto found = std::ranges::find(w.loaded, block, [](const auto& l) { return l.first; });
     const bool good = found != w.loaded.end() && found->second.map_version == inode->map_version;
@@ -129,6 +130,7 @@ Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
     switch (step) {
       case Step::kDone: return ok();
       case Step::kNeedsBlocks: TRY(load_missing(*inode, w)); break;
+      case Step::kNeedsCut: TRY(finish_cut(inode)); break;
       case Step::kNeedsSpace:
         if (!make_room_()) return fail(Errc::kNoSpace);
         break;
@@ -139,8 +141,12 @@ Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
 
 // ---- Truncating ---------------------------------------------------------------------------------
 
-Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
-                     std::uint64_t from_block) {
+namespace {
+
+// Frees the blocks of the file from `from_block` on, in as many batches as it takes, and keeps
+// record.blocks and the inode's item in step. What a crash leaves undone is found by the orphan
+// record.
+Result<> free_blocks(const Core& core, Inode& inode, std::uint64_t from_block) REQUIRES(inode.mu) {
   for (std::size_t at_most = kExtentsABatch;;) {
     // From the end, so that a crash in between leaves a shorter tail to free.
     std::vector<MapEntry> last;
@@ -164,6 +170,7 @@ Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
     SharedChange shared(core.shared);
     MapChange change(core.store, inode.no, &shared);
     TRY(change.unmap(first, last.front().end() - first));
+    InodeRecord record = inode.record;
     record.blocks += static_cast<std::uint64_t>(change.blocks_delta());
     meta::Batch batch;
     change.put_into(batch);
@@ -171,7 +178,6 @@ Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
     batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
     const auto applied = core.store.apply(batch, meta::Reserve::kDelete);
     if (!applied) {
-      record.blocks = inode.record.blocks;
       if (applied.error() != Errc::kBatchTooLarge || last.size() == 1) return fail(applied.error());
       at_most = last.size() / 2;  // the extents' bands are many
       continue;
@@ -184,11 +190,23 @@ Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record,
   }
 }
 
-// Cuts the stored part of the file: inline bytes and extents behind the new end, which `record`
-// has.
-Result<> FileWriter::cut_map(Inode& inode, InodeRecord& record, std::uint64_t from_block) {
+}  // namespace
+
+Result<> free_behind_end(const Core& core, Inode& inode) {
+  TRY(free_blocks(core, inode, blocks_for(inode.record.size)));
+  if (inode.record.links > 0) {  // else the orphan record says kDelete
+    meta::Batch last;
+    last.erase(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value));
+    TRY(core.store.apply(last, meta::Reserve::kDelete));
+  }
+  inode.uncut = false;
+  return ok();
+}
+
+// Gives the stored file the size that `record` has: inline bytes behind it are cut off, extents
+// wait for free_behind_end().
+Result<> FileWriter::put_size(Inode& inode, const InodeRecord& record) {
   meta::Batch batch;
-  const bool has_blocks = record.blocks > 0;
   batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
   ASSIGN_OR_RETURN(const auto inline_value, core_.store.get(key_of(inode.no, Kind::kInline)));
   if (inline_value && record.size == 0) {
@@ -197,25 +215,27 @@ Result<> FileWriter::cut_map(Inode& inode, InodeRecord& record, std::uint64_t fr
     batch.put(key_of(inode.no, Kind::kInline),
               std::span<const std::byte>(*inline_value).first(record.size));
   }
-  // Freeing blocks may take several batches: a crash in between is finished at the next mount. Of
-  // a file without a name a record says already that all of it is to go.
-  const meta::Key orphan = key_of(kVolumeOwner, Kind::kOrphan, inode.no.value);
-  const bool has_record = record.links == 0;
-  if (has_blocks && !has_record) {
-    batch.put(orphan, encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+  // Freeing blocks may take several batches: a crash in between is finished at the next mount. What
+  // has no name has an orphan record that says kDelete, and keeps it.
+  if (record.blocks > 0 && record.links > 0) {
+    batch.put(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value),
+              encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
   }
   TRY(core_.store.apply(batch, meta::Reserve::kDelete));
   inode.inline_known = true;
   inode.inline_bytes =
       inline_value ? std::min<std::uint64_t>(inline_value->size(), record.size) : 0;
+  inode.uncut = record.blocks > 0;
   ++inode.map_version;
-  if (!has_blocks) return ok();
-  TRY(free_blocks(core_, inode, record, from_block));
-  if (has_record) return ok();
-  meta::Batch last;
-  last.erase(orphan);
-  TRY(core_.store.apply(last, meta::Reserve::kDelete));
   return ok();
+}
+
+// Before the file grows over what a truncation that failed has left.
+Result<> FileWriter::finish_cut(const InodeRef& inode) {
+  const WriteBackToken token(inode);
+  WriterLock lock(inode->mu);
+  if (inode->gone) return fail(Errc::kStale);
+  return inode->uncut ? free_behind_end(core_, *inode) : ok();
 }
 
 // `last` is the last block of the file as it is stored, when the file was `last_size` long.
@@ -227,13 +247,8 @@ Result<> FileWriter::truncate_locked(const InodeRef& ref, std::uint64_t size,
   if (!S_ISREG(inode.record.mode)) return fail(Errc::kInvalid);
   const std::uint64_t old_size = inode.record.size;
   const std::uint64_t end_block = blocks_for(size);
-  if (size < old_size) {
-    if (inode.buffer) core_.bands.release(inode.buffer->drop_from(end_block));
-    const std::uint64_t last_block = size / kBlockBytes;
-    if (inode.buffer && inode.buffer->has_dirty(last_block)) {
-      inode.buffer->zero_tail(last_block, size % kBlockBytes);
-    }
-  } else if (last.had_rest && size > old_size && old_size == last_size) {  // I6
+  if (inode.uncut && size > old_size) TRY(free_behind_end(core_, inode));
+  if (last.had_rest && size > old_size && old_size == last_size) {  // I6
     if (!inode.buffer) inode.buffer = std::make_unique<data::WriteBuffer>(core_.pages);
     const std::uint64_t last_block = old_size / kBlockBytes;
     if (!inode.buffer->has_dirty(last_block)) {
@@ -241,21 +256,31 @@ Result<> FileWriter::truncate_locked(const InodeRef& ref, std::uint64_t size,
       inode.buffer->provide(last_block, last.bytes.span());
     }
   }
-  const bool clean = !inode.buffer || inode.buffer->clean();
+  const auto first_dirty = inode.buffer ? inode.buffer->first_dirty() : std::nullopt;
+  const bool clean = !first_dirty || *first_dirty >= end_block;  // when what is cut off is dropped
   const std::uint64_t tree_size = clean ? size : std::min(inode.tree_size, size);
   InodeRecord record = inode.record;
   record.size = size;
   record.modification = record.change = core_.clock.now();
   const std::uint64_t old_tree_size = std::exchange(inode.tree_size, tree_size);
-  const auto cut = cut_map(inode, record, end_block);
-  if (!cut && size > old_size) {
+  const auto put = put_size(inode, record);
+  if (!put) {  // nothing has changed
     inode.tree_size = old_tree_size;
-    return fail(cut.error());
+    if (first_dirty) core_.dirty.add(ref, core_.clock.monotonic());
+    return fail(put.error());
+  }
+  if (size < old_size && inode.buffer) {
+    core_.bands.release(inode.buffer->drop_from(end_block));
+    const std::uint64_t last_block = size / kBlockBytes;
+    if (inode.buffer->has_dirty(last_block)) {
+      inode.buffer->zero_tail(last_block, size % kBlockBytes);
+    }
   }
   inode.record = record;
   inode.record_dirty = !clean;
-  if (!clean) core_.dirty.add(ref, core_.clock.monotonic());
-  return cut;
+  const auto freed = inode.uncut ? free_behind_end(core_, inode) : ok();
+  if (!clean || inode.uncut) core_.dirty.add(ref, core_.clock.monotonic());
+  return freed;
 }
 
 Result<> FileWriter::truncate(const InodeRef& inode, std::uint64_t size) {

@@ -27,11 +27,12 @@ class FileWriter {
   // Space is reserved here, so that writing back later cannot fail for it. All or nothing.
   Result<> write(const InodeRef& inode, std::uint64_t offset, std::span<const std::byte> from,
                  bool clear_set_id);
-  // Sets the size; what is cut off is freed, what is added reads as zeros.
+  // Sets the size; what is cut off is freed, what is added reads as zeros. After an error either
+  // nothing has changed, or the size has and some of what was cut off is freed later (I7).
   Result<> truncate(const InodeRef& inode, std::uint64_t size);
 
  private:
-  enum class Step : std::uint8_t { kDone, kNeedsSpace, kNeedsBlocks };
+  enum class Step : std::uint8_t { kDone, kNeedsSpace, kNeedsBlocks, kNeedsCut };
   struct Write;
 
   Result<Step> try_write(const InodeRef& inode, Write& write);
@@ -40,7 +41,8 @@ class FileWriter {
   Result<> load_missing(Inode& inode, Write& write);
   Result<> truncate_locked(const InodeRef& inode, std::uint64_t size, std::uint64_t last_size,
                            const FileReader::Block& last);
-  Result<> cut_map(Inode& inode, InodeRecord& record, std::uint64_t from_block) REQUIRES(inode.mu);
+  Result<> put_size(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu);
+  Result<> finish_cut(const InodeRef& inode);
 
   const Core& core_;
   FileReader& reader_;
@@ -55,10 +57,8 @@ Result<std::uint64_t> file_size(Inode& inode);
 // group may execute (else the bit means something else).
 void drop_set_id(InodeRecord& record);
 
-// Frees the blocks of the file from `from_block` on, in as many batches as it takes, and keeps
-// record.blocks and the inode's item in step. What a crash leaves undone is found by the orphan
-// record, which the caller has put before.
-Result<> free_blocks(const Core& core, Inode& inode, InodeRecord& record, std::uint64_t from_block)
-    REQUIRES(inode.mu);
+// Frees what an inode that is uncut has behind its end, and ends its orphan record. Requires its
+// token.
+Result<> free_behind_end(const Core& core, Inode& inode) REQUIRES(inode.mu);
 
 }  // namespace lazyfs::fs

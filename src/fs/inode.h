@@ -31,11 +31,14 @@ class InodeTable;
 //   I3  gone  =>  the tree has no item of this inode and never will again
 //   I5  tree_size <= record.size, and all data below tree_size is in the tree, if perhaps as it was
 //       before an overwrite: a crash shows no file longer than what was written of it. No extent
-//       reaches behind tree_size's block. Items of this inode are encoded by for_tree()
+//       reaches behind tree_size's block (but see I7). Items of this inode are encoded by
+//       for_tree()
 //   I6  the rest of the last block, behind the end of the file, is zeros in the buffer, but in a
 //       band it may be what was there before the file was cut; whoever grows the file beyond that
 //       block brings it into the buffer first
 //   I4  at most one thread writes this inode back at a time (writing_back)
+//   I7  uncut: a truncation that failed has left extents behind the end. The inode is on the dirty
+//       list until they are freed, and does not grow before; a crash leaves its orphan record
 //
 // mu may be held while the tree reads a metadata node from the device; it then keeps only those
 // waiting who want this very inode. It is never held over I/O on data bands or over a commit.
@@ -53,6 +56,7 @@ struct Inode {
   std::uint64_t tree_size GUARDED_BY(mu) = 0;  // the size that the tree may show, see I5
   bool gone GUARDED_BY(mu) = false;
   bool on_dirty_list GUARDED_BY(mu) = false;
+  bool uncut GUARDED_BY(mu) = false;
   std::uint64_t inline_bytes GUARDED_BY(mu) = 0;  // length of the inline item, when inline_known
   bool inline_known GUARDED_BY(mu) = false;
   std::uint64_t map_version GUARDED_BY(mu) = 0;  // +1 whenever blocks get another place or content

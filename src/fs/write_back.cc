@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "fs/file_writer.h"
 
 namespace lazyfs::fs {
 
@@ -119,6 +120,7 @@ Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_bl
   WriteBackToken token(inode);
   WriterLock lock(inode->mu);
   if (inode->gone) return 0;
+  if (inode->uncut) TRY(free_behind_end(core_, *inode));
   if (!inode->buffer || inode->buffer->clean()) {
     if (inode->record_dirty) TRY(put_record(*inode));
     return 0;
