@@ -31,7 +31,7 @@ struct FileCopier::Share {
 Result<std::uint64_t> FileCopier::copy(Place from, Place to, std::uint64_t length,
                                        bool clear_set_id) {
   ASSIGN_OR_RETURN(const std::uint64_t size, file_size(*from.inode));
-  TRY(file_size(*to.inode));
+  ASSIGN_OR_RETURN(const std::uint64_t to_size, file_size(*to.inode));
   if (core_.options.read_only) return fail(Errc::kReadOnly);
   if (from.offset >= size) return 0;
   length = std::min({length, size - from.offset, kMostBytes});
@@ -43,8 +43,12 @@ Result<std::uint64_t> FileCopier::copy(Place from, Place to, std::uint64_t lengt
   if (overlap) return fail(Errc::kInvalid);
   std::uint64_t done = 0;
   const auto copied = copy_range(from, to, length, clear_set_id, done);
-  if (!copied && done == 0) return fail(copied.error());
-  return done;  // an error behind it is met by who goes on
+  if (copied || done > 0) return done;  // an error behind it is met by who goes on
+  const std::uint64_t grown = file_size(*to.inode).value_or(0);
+  if (grown > to_size) {
+    ignore_error(writer_.truncate(to.inode, to_size), "the copy has failed for another reason");
+  }
+  return fail(copied.error());
 }
 
 // Requires that the source is at least that long.
@@ -122,6 +126,7 @@ Result<std::uint64_t> FileCopier::share(const Share& share) {
 // map, and the target's map can say all that there is of it afterwards (I5).
 bool FileCopier::can_share(const Share& share) const {
   const Inode &from = *share.from, &to = *share.to;
+  if (to.uncut) return false;
   const bool sizes_fit = share.first + share.blocks <= blocks_for(from.record.size) &&
                          share.target * kBlockBytes <= to.record.size &&
                          (share.end % kBlockBytes == 0 || to.record.size <= share.end);
@@ -156,6 +161,7 @@ Result<std::optional<std::uint64_t>> FileCopier::share_once(const Share& share, 
     entries.resize(at_most);
   }
   const bool all = blocks == share.blocks;
+  if (!all && to.buffer && !to.buffer->clean()) return std::nullopt;  // what waits may be behind
   const std::uint64_t end = all ? share.end : (share.target + blocks) * kBlockBytes;
 
   SharedChange shared(core_.shared);

@@ -1,4 +1,5 @@
-// Deleting on a volume whose metadata log has little room, or none for a while.
+// Deleting, cutting and copying on a volume whose metadata log has little room, or none for a
+// while.
 #include "fs/reaper.h"
 
 #include <gtest/gtest.h>
@@ -14,11 +15,12 @@
 namespace lazyfs::fs {
 namespace {
 
-// Another store, but for batches that delete and are larger than it takes just now.
+// Another store, but for batches that are larger than it takes just now.
 class CrowdedStore : public meta::Store {
  public:
   explicit CrowdedStore(std::unique_ptr<meta::Store> below) : below_(std::move(below)) {}
-  std::size_t room = SIZE_MAX;  // entries of a batch
+  std::size_t room = SIZE_MAX;           // entries of a batch that deletes
+  std::size_t ordinary_room = SIZE_MAX;  // of any other
 
   Result<std::optional<meta::Value>> get(meta::Key key) override { return below_->get(key); }
   Result<std::optional<meta::Item>> last_in(meta::Key first, meta::Key last) override {
@@ -29,7 +31,8 @@ class CrowdedStore : public meta::Store {
     return below_->scan(first, last, max_items);
   }
   Result<Seq> apply(const meta::Batch& batch, meta::Reserve reserve) override {
-    if (reserve == meta::Reserve::kDelete && batch.size() > room) return fail(Errc::kLogFull);
+    const bool deletes = reserve == meta::Reserve::kDelete;
+    if (batch.size() > (deletes ? room : ordinary_room)) return fail(Errc::kLogFull);
     return below_->apply(batch, reserve);
   }
   Result<> commit() override { return below_->commit(); }
@@ -78,7 +81,7 @@ class ReaperTest : public testing::Test {
     for (std::uint64_t i = 0; i < pieces; ++i) {
       EXPECT_TRUE(static_cast<Volume&>(*volume_).write(inode, 2 * i * kBlockBytes, block));
     }
-    EXPECT_TRUE(volume_->fsync(inode, nullptr, false));
+    EXPECT_TRUE(volume_->sync());  // the dirty list lets go of it
     volume_->release(made->file);
     return inode;
   }
@@ -92,6 +95,28 @@ class ReaperTest : public testing::Test {
   }
   std::uint64_t to_delete() {
     return nlohmann::json::parse(volume_->stats_json())["inodes_to_delete"];
+  }
+  Volume& volume() { return *volume_; }
+  void write(InodeNo inode, std::uint64_t block, char letter) {
+    const std::string text(kBlockBytes, letter);
+    EXPECT_TRUE(volume().write(inode, block * kBlockBytes, std::as_bytes(std::span(text))));
+  }
+  Result<> cut(InodeNo inode, std::uint64_t blocks) {
+    const auto cut = volume_->set_attributes(inode, {.size = blocks * kBlockBytes});
+    return cut ? ok() : fail(cut.error());
+  }
+  // A letter for each block, that of its first byte; '0' for a zero.
+  std::string letters(InodeNo inode) {
+    std::string text(std::size_t{64} * kBlockBytes, '?'), found;
+    const auto length = volume_->read(inode, 0, std::as_writable_bytes(std::span(text)));
+    EXPECT_TRUE(length);
+    for (std::size_t at = 0; at < length.value_or(0); at += kBlockBytes) {
+      found += text[at] == 0 ? '0' : text[at];
+    }
+    return found;
+  }
+  std::uint64_t blocks_reserved() {
+    return nlohmann::json::parse(volume_->stats_json())["space"]["reserved_blocks"];
   }
   bool has_item(InodeNo inode) { return store_->get(key_of(inode, Kind::kInode))->has_value(); }
 
@@ -122,6 +147,84 @@ TEST_F(ReaperTest, DeletesInSmallStepsWhileThereIsLittleRoom) {
   remove("pieces", inode, 64);
   EXPECT_EQ(to_delete(), 0u);
   EXPECT_FALSE(has_item(inode));
+}
+
+// Else the collector, who looks for the inodes of what it moves, would change what is being
+// deleted.
+TEST_F(ReaperTest, WhatWaitsToBeDeletedIsGoneForEverybody) {
+  const InodeNo inode = make("f", 10);
+  remove("f", inode, 0);
+  EXPECT_EQ(volume_->get_attributes(inode).error(), Errc::kStale);
+  EXPECT_EQ(to_delete(), 1u);
+  store_->room = SIZE_MAX;
+  EXPECT_TRUE(volume_->space());
+  EXPECT_FALSE(has_item(inode));
+}
+
+TEST_F(ReaperTest, WhatStillWaitsToBeDeletedAtTheEndIsLeftToTheNextMount) {
+  const InodeNo inode = make("f", 10);
+  remove("f", inode, 0);
+  EXPECT_TRUE(has_item(inode));
+}
+
+// ---- Cutting ------------------------------------------------------------------------------------
+
+TEST_F(ReaperTest, ATruncationThatTheLogHasNoRoomForChangesNothing) {
+  const InodeNo inode = make("f", 2);  // blocks 0 and 2
+  write(inode, 2, 'b');
+  write(inode, 3, 'c');
+  store_->room = 0;
+  EXPECT_EQ(cut(inode, 1).error(), Errc::kLogFull);
+  EXPECT_EQ(letters(inode), "\a0bc");
+  store_->room = SIZE_MAX;
+  EXPECT_TRUE(volume_->fsync(inode, nullptr, false));
+  EXPECT_EQ(letters(inode), "\a0bc");
+  EXPECT_EQ(blocks_reserved(), 0u);
+}
+
+TEST_F(ReaperTest, AGrowthThatTheLogHasNoRoomForReservesNothingForEver) {
+  const InodeNo inode = make("f", 1);
+  ASSERT_TRUE(volume_->set_attributes(inode, {.size = 100}));
+  store_->room = 0;
+  EXPECT_EQ(cut(inode, 2).error(), Errc::kLogFull);
+  store_->room = SIZE_MAX;
+  EXPECT_TRUE(volume_->sync());
+  EXPECT_EQ(blocks_reserved(), 0u);
+  EXPECT_EQ(letters(inode), "\a");
+}
+
+// Only the new size fits into the log; the blocks behind it are freed later.
+TEST_F(ReaperTest, WhatATruncationCouldNotFreeIsNeverSeenAgain) {
+  const InodeNo grown = make("grown", 8), written = make("written", 8), synced = make("synced", 8);
+  const InodeNo source = make("source", 1), target = make("target", 8);
+  store_->room = 2;
+  for (const InodeNo inode : {grown, written, synced, target}) {
+    EXPECT_EQ(cut(inode, 1).error(), Errc::kLogFull);
+    EXPECT_EQ(letters(inode), "\a");
+  }
+  store_->room = SIZE_MAX;
+  EXPECT_TRUE(cut(grown, 6));
+  EXPECT_EQ(letters(grown), "\a00000");
+  write(written, 6, 'w');
+  EXPECT_EQ(letters(written), "\a00000w");
+  EXPECT_TRUE(volume_->copy_range(source, 0, target, 5 * kBlockBytes, kBlockBytes, false));
+  EXPECT_EQ(letters(target), "\a0000\a");
+  EXPECT_TRUE(volume_->fsync(synced, nullptr, false));
+  EXPECT_EQ(volume_->get_attributes(synced)->blocks_512, kBlockBytes / 512);
+}
+
+// ---- Copying ------------------------------------------------------------------------------------
+
+TEST_F(ReaperTest, ACopyThatFailsLeavesItsTargetAsLongAsItWas) {
+  const InodeNo source = make("source", 1), target = make("target", 1);
+  ASSERT_TRUE(volume_->set_attributes(target, {.size = 100}));
+  store_->ordinary_room = 4;
+  EXPECT_EQ(volume_->copy_range(source, 0, target, 5 * kBlockBytes, kBlockBytes, false).error(),
+            Errc::kLogFull);
+  EXPECT_EQ(volume_->get_attributes(target)->size, 100u);
+  store_->ordinary_room = SIZE_MAX;
+  EXPECT_TRUE(volume_->copy_range(source, 0, target, 5 * kBlockBytes, kBlockBytes, false));
+  EXPECT_EQ(letters(target), "\a0000\a");
 }
 
 }  // namespace
