@@ -175,8 +175,12 @@ Result<> StoreImpl::close() {
 
 // Names the newest durable transaction in it. The committing thread calls it.
 Result<> StoreImpl::write_superblock(Superblock next) {
+  if (failed()) return fail(Errc::kLogFailed);  // nobody knows whether the newest is durable
   note_durable(next, log_.newest());
-  TRY(superblock_log_->write(std::move(next)));
+  if (auto written = superblock_log_->write(std::move(next)); !written) {
+    if (superblock_log_->is_in_doubt()) fail_for_ever(written.error(), "the superblock");
+    return written;
+  }
   MutexLock lock(commit_mu_);
   superblock_ = superblock_log_->current();
   return ok();

@@ -128,10 +128,13 @@ Result<> SuperblockLog::write(Superblock next) {
     } else {
       log::error("superblock {} not written to band {}: {}", next.sequence,
                  next.super_bands[i].value, describe(r.error()));
+      // No later flush makes up for it.
+      if (r.error() == Errc::kDeviceFlush) return r;
       trouble = r;
     }
   }
   if (!written[0] && !written[1]) return trouble;
+  is_in_doubt_ = false;
   intact_ = written;
   current_ = std::move(next);
   return ok();
@@ -148,8 +151,14 @@ Result<> SuperblockLog::write_to(std::size_t index, const Superblock& record) {
   }
   AlignedBuffer block(kBlockBytes);
   encode(record, block.span().first<kBlockBytes>());
-  TRY(device_.append({band, at}, block.span()));
-  return device_.flush();
+  if (auto appended = device_.append({band, at}, block.span()); !appended) {
+    const auto now = device_.write_pointer(band);
+    is_in_doubt_ |= !now || *now != at;
+    return appended;
+  }
+  auto flushed = device_.flush();
+  is_in_doubt_ |= !flushed;
+  return flushed;
 }
 
 }  // namespace lazyfs::meta

@@ -21,9 +21,12 @@ class SuperblockLog {
   static Result<> format(device::Device& device, const Superblock& first);
 
   const Superblock& current() const { return current_; }
-  // Makes `next`, with the next sequence number, the newest record. Durable on return. Fails only
-  // when neither band takes it; current() is then still the newest that is certain.
+  // Makes `next`, with the next sequence number, the newest record. Durable on return. Fails when
+  // neither band takes it, or with kDeviceFlush; current() is then the newest that is certain.
   Result<> write(Superblock next);
+  // A write has failed so that its record may be there all the same, now or after a crash: what
+  // only one of the two records allows must not be done any more.
+  bool is_in_doubt() const { return is_in_doubt_; }
 
  private:
   Result<> write_to(std::size_t index, const Superblock& record);
@@ -31,6 +34,7 @@ class SuperblockLog {
   device::Device& device_;
   Superblock current_;
   std::array<bool, 2> intact_{};
+  bool is_in_doubt_ = false;
 };
 
 }  // namespace lazyfs::meta

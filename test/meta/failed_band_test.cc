@@ -165,5 +165,55 @@ TEST_F(FailedBandTest, AFlushThatFailsIsTheEnd) {
   expect_all_there();
 }
 
+// Those of the superblocks too, which are written when the log grows and shrinks: what such a
+// record says of the log's bands may be believed after a crash, or not.
+TEST_F(FailedBandTest, NothingIsWrittenBehindAFlushThatFails) {
+  bool grew = false, shrank = false, was_hit = true;
+  for (std::uint64_t n = 1; was_hit && !HasFatalFailure(); ++n) {
+    SCOPED_TRACE(n);
+    begin();
+    std::vector<BandId> pool{BandId{kLogBands + 2}, BandId{kLogBands + 3}};
+    store->set_band_source({[&]() -> Result<BandId> {
+                              if (pool.empty()) return fail(Errc::kNoSpace);
+                              const BandId band = pool.back();
+                              pool.pop_back();
+                              grew = true;
+                              return band;
+                            },
+                            [&](BandId band) {
+                              pool.push_back(band);
+                              shrank = true;
+                            }});
+    faulty->fail_nth(device::Call::kFlush, n, {Errc::kDeviceFlush});
+    Model committed;
+    bool goes_on = true;
+    for (std::uint64_t i = 0; i < 120 && goes_on; ++i) {
+      Batch batch;
+      for (std::uint64_t key = i % 60 * 5; key < i % 60 * 5 + 5; ++key) {
+        const std::string value(1000, 'v');
+        if (i < 60) batch.put({1, 1, key}, as_value(value));
+        if (i >= 60) batch.erase({1, 1, key});
+        if (i < 60) model[{1, 1, key}] = value;
+        if (i >= 60) model.erase({1, 1, key});
+      }
+      goes_on = store->apply(batch, Reserve::kDelete) && store->commit();
+      if (goes_on) committed = model;
+    }
+    was_hit = faulty->faults() > 0;
+    if (!was_hit) break;
+    EXPECT_FALSE(goes_on);
+    EXPECT_TRUE(store->failed());
+    const std::uint64_t changes = faulty->changes();
+    EXPECT_FALSE(store->commit());
+    EXPECT_TRUE(store->close());  // it has told
+    EXPECT_EQ(faulty->changes(), changes);
+    open();
+    const Model found = contents_of(*store);
+    EXPECT_TRUE(found == committed || found == model);
+    EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+  }
+  EXPECT_TRUE(grew && shrank);
+}
+
 }  // namespace
 }  // namespace lazyfs::meta
