@@ -30,13 +30,17 @@ std::vector<const JmapEntry*> Jmap::find_run(NodeNo node, const Part& part, std:
   const JmapEntry& anchor = *tree_.find(node);
   const std::uint64_t end = anchor.packed_address + behind;
   std::vector<const JmapEntry*> run;
-  // A transaction's images are assigned in the order of their addresses.
+  // A transaction's images are assigned in the order of their addresses; where a hostile listing
+  // breaks that order, the run ends.
   auto entry = part.live.iterator_to(anchor);
   while (entry != part.live.begin() &&
          anchor.packed_address - std::prev(entry)->packed_address <= before) {
     --entry;
   }
-  for (; entry != part.live.end() && entry->packed_address < end; ++entry) run.push_back(&*entry);
+  for (; entry != part.live.end() && entry->packed_address < end; ++entry) {
+    if (!run.empty() && entry->packed_address <= run.back()->packed_address) break;
+    run.push_back(&*entry);
+  }
   return run;
 }
 

@@ -39,6 +39,7 @@ Log::Log(device::Device& device, Identity identity, const RecoveredLog& found)
   }
   if (!found.parts.empty()) last_part_ = found.parts.back().place;
   restore_cold_locked();
+  check_places_locked();
   trim_locked();
 }
 

@@ -90,7 +90,8 @@ class Log {
   };
   Log(device::Device& device, Identity identity, const RecoveredLog& found);
 
-  // Whether what was found can be: every cold band belongs to the log, and is none of the chain.
+  // Whether what was found can be: every cold band belongs to the log, and is none of the chain;
+  // parts do not overlap.
   bool is_sound() const EXCLUDES(mu_);
   // Empties the spare bands: the first thing to do when the log is opened for writing.
   void reset_spares() EXCLUDES(mu_);
@@ -183,6 +184,7 @@ class Log {
   void restore_locked(std::span<const RecoveredPart> transaction) REQUIRES(mu_);
   void restore_locked(const RecoveredPart& from) REQUIRES(mu_);
   void restore_cold_locked() REQUIRES(mu_);
+  void check_places_locked() REQUIRES(mu_);
   void add_cold(MapSnapshot& snapshot) const EXCLUDES(mu_);
   BandId band_of_locked(std::uint64_t slot) const REQUIRES(mu_);
   const Part* part_at_locked(BandAddress address) const REQUIRES(mu_);

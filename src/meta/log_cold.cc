@@ -10,6 +10,7 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::size_t kPartsPerLock = 64;
+constexpr std::uint64_t kMaxSlot = std::uint64_t{1} << 62;  // and so many sessions by far
 
 DescriptorEntry band_note(std::uint64_t slot, BandId band) {
   return {slot, band.value, EntryKind::kColdBand};
@@ -86,6 +87,7 @@ void Log::note_locked(const DescriptorEntry& note, LogPlace at, ListingCursor& c
       const auto hot = std::ranges::lower_bound(
           parts_, place_of(address), {}, [](const Part& part) { return place_of(part.address); });
       if (hot != parts_.end() && hot->address == address) {
+        is_sound_ &= hot->band == cold.part.band;
         cold.part.blocks = hot->blocks;
         cold.part.live.splice(cold.part.live.end(), hot->live);
       }
@@ -203,6 +205,27 @@ void Log::restore_cold_locked() {
       listings_[cold.listed_at].push_back({slot, rba});
     }
   }
+}
+
+// What no honest log says: parts that overlap, or lie where a part is still to be begun.
+void Log::check_places_locked() {
+  const auto is_behind = [](const Part& part, const Part& before) {
+    const PartAddress &at = part.address, &end = before.address;
+    return at.slot > end.slot ||
+           (at.slot == end.slot && at.rba > end.rba && at.rba - end.rba >= before.blocks);
+  };
+  for (std::size_t i = 1; i < parts_.size(); ++i) is_sound_ &= is_behind(parts_[i], parts_[i - 1]);
+  for (const auto& [slot, band] : cold_) {
+    const Part* before = nullptr;
+    for (const auto& [rba, cold] : band.parts) {
+      is_sound_ &= before == nullptr || is_behind(cold.part, *before);
+      before = &cold.part;
+    }
+  }
+  std::uint64_t highest = cold_.empty() ? 0 : cold_.rbegin()->first;
+  if (!chain_.empty()) highest = std::max(highest, chain_.back().slot);
+  next_slot_ = std::max(next_slot_, highest + 1);
+  is_sound_ &= highest < kMaxSlot;
 }
 
 void Log::add_cold(MapSnapshot& snapshot) const {

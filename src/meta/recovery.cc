@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/broken.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "meta/log_reader.h"
 #include "meta/snapshot_format.h"
@@ -12,6 +13,8 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kFirstSearchBlocks = 16, kSearchBlocks = 256;
+// Transactions, nodes: no honest log comes near, and from there on counting up is safe.
+constexpr std::uint64_t kMostEver = std::uint64_t{1} << 62;
 
 class Recovery {
  public:
@@ -229,6 +232,13 @@ Result<MapSnapshot> Recovery::read_snapshot(std::span<const FoundPart> transacti
     if (count > pieces - done) return fail(Errc::kLogSnapshotBad);
     const auto to = bytes.span().subspan(done * kBlockBytes, count * kBlockBytes);
     TRY(log_.images(part, before, to));
+    // A piece that another transaction of the same seq wrote there, and lost, has another checksum.
+    for (std::size_t n = 0; n < count; ++n) {
+      const auto piece = to.subspan(n * kBlockBytes, kBlockBytes);
+      if (crc32c(piece.subspan(8)) != first[static_cast<std::ptrdiff_t>(n)].crc) {
+        return fail(Errc::kLogSnapshotBad);
+      }
+    }
     done += count;
   }
   if (done != pieces) return fail(Errc::kLogSnapshotBad);
@@ -269,7 +279,8 @@ bool Recovery::fit(MapSnapshot& snapshot, const PartAddress& tail, const FoundPa
 RecoveredLog Recovery::assemble(Parts parts) {
   RecoveredLog found;
   found.seq = parts.front().seq();
-  found.next_node = parts.front().next_node;
+  // The newest says the highest, if it does not lie.
+  for (const FoundPart& part : parts) found.next_node = std::max(found.next_node, part.next_node);
   std::ranges::reverse(parts);
   found.snapshot = std::move(snapshot_);
   if (found.snapshot) found.chain = found.snapshot->chain;
@@ -312,7 +323,10 @@ Result<RecoveredLog> Recovery::run() {
 }  // namespace
 
 Result<RecoveredLog> recover_log(device::Device& device, const Superblock& superblock) {
-  return Recovery(device, superblock).run();
+  ASSIGN_OR_RETURN(RecoveredLog found, Recovery(device, superblock).run());
+  const bool can_go_on = found.seq.value < kMostEver && found.next_node.value < kMostEver;
+  if (!can_go_on) return fail(Errc::kLogTailLost);
+  return found;
 }
 
 }  // namespace lazyfs::meta

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/log.h"
+#include "meta/log_layout.h"
 #include "meta/superblock_format.h"
 
 namespace lazyfs::meta {
@@ -80,7 +81,11 @@ Result<> check_against_device(const Superblock& s, const device::Device& device)
   std::ranges::sort(bands);
   const bool distinct = std::ranges::adjacent_find(bands) == bands.end();
   if (!distinct || !geometry.has(bands.back())) return fail(Errc::kSuperblockBad);
-  return ok();
+  const bool usable = std::ranges::all_of(s.log_bands, [&](BandId band) {
+    return geometry.band_kinds[band.value] == device::BandKind::kShingled &&
+           geometry.blocks_of(band) >= kMinLogBandBlocks;
+  });
+  return usable ? ok() : fail(Errc::kSuperblockBad);
 }
 
 }  // namespace
