@@ -412,7 +412,7 @@ std::vector<BandId> Log::bands() const {
 std::vector<std::uint32_t> Log::band_sizes() const {
   std::vector<std::uint32_t> sizes;
   for (const BandId band : bands()) {
-    if (!has_failed(band)) sizes.push_back(blocks_of(band));
+    if (!has_failed(band) && !is_held(band)) sizes.push_back(blocks_of(band));
   }
   return sizes;
 }

@@ -150,8 +150,13 @@ class Log {
   // The newest transaction's last part.
   PartPlace newest() const EXCLUDES(mu_);
 
-  // The band that the cleaner empties next, if there is one.
-  std::optional<CleanChoice> choose_victim(bool may_adopt) const EXCLUDES(mu_);
+  // The band that the cleaner empties next, if there is one. `has_cold`: the log is large enough
+  // for cold bands at all.
+  std::optional<CleanChoice> choose_victim(bool may_adopt, bool has_cold) const EXCLUDES(mu_);
+  // What is live in the band of this slot cannot be read now. In this session it is not chosen
+  // again; if it is the hot log's oldest it is to be adopted, so that the tail can pass it. What is
+  // dead in it is not to be counted on.
+  void hold(std::uint64_t slot) EXCLUDES(mu_);
   // Live nodes of the band, at most `max`, in the order of their addresses.
   std::vector<NodeNo> live_of(std::uint64_t slot, std::size_t max) const EXCLUDES(mu_);
   // Every live node, with its place, in the order of the log, the cold ones last.
@@ -175,7 +180,7 @@ class Log {
   LogSpace space() const EXCLUDES(mu_);
   std::uint64_t available() const EXCLUDES(mu_) { return space().available; }
   std::vector<BandId> bands() const EXCLUDES(mu_);
-  std::vector<std::uint32_t> band_sizes() const EXCLUDES(mu_);  // of those that can be written
+  std::vector<std::uint32_t> band_sizes() const EXCLUDES(mu_);  // of those to be counted on
 
  private:
   std::uint32_t blocks_of(BandId band) const { return device_.geometry().blocks_of(band); }
@@ -196,6 +201,7 @@ class Log {
   const ChainBand* head_locked() const REQUIRES(mu_);  // nullptr: nothing was written yet
   void make_head_locked(std::size_t index, std::uint32_t rba) REQUIRES(mu_);
   bool has_failed(BandId band) const EXCLUDES(mu_);
+  bool is_held(BandId band) const EXCLUDES(mu_);
   void close_failed(BandId band, Errc why) EXCLUDES(mu_);
   void free_locked(std::span<const BandId> bands) REQUIRES(mu_);
   void assign_locked(NodeNo node, BandAddress address, Part& part) REQUIRES(mu_);
@@ -240,6 +246,7 @@ class Log {
   std::vector<BandId> free_ GUARDED_BY(mu_);
   std::vector<BandId> retired_ GUARDED_BY(mu_);  // could not be reset; not used in this session
   std::set<BandId> failed_ GUARDED_BY(mu_);  // while they were written; not reset in this session
+  std::map<std::uint64_t, BandId> held_ GUARDED_BY(mu_);  // by slot: see hold()
   std::set<std::uint64_t> void_slots_ GUARDED_BY(mu_);  // of those that failed at their first part
   std::size_t unbegun_ GUARDED_BY(mu_) = 0;  // bands of the chain behind the head: see L1
   std::uint32_t head_rba_ GUARDED_BY(mu_) = 0;

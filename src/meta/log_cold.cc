@@ -10,6 +10,8 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::size_t kPartsPerLock = 64;
+// When more bands than that cannot be read it may be the device, for a while: they are tried again.
+constexpr std::size_t kMaxHeld = 8;
 constexpr std::uint64_t kMaxSlot = std::uint64_t{1} << 62;  // and so many sessions by far
 
 DescriptorEntry band_note(std::uint64_t slot, BandId band) {
@@ -322,7 +324,26 @@ void Log::release_cold() {
 
 // ---- What to clean --------------------------------------------------------------------------
 
-std::optional<CleanChoice> Log::choose_victim(bool may_adopt) const {
+void Log::hold(std::uint64_t slot) {
+  MutexLock lock(mu_);
+  const auto hot = std::ranges::find(chain_, slot, &ChainBand::slot);
+  const auto cold = cold_.find(slot);
+  if (hot == chain_.end() && cold == cold_.end()) return;
+  const BandId band = hot != chain_.end() ? hot->band : cold->second.band;
+  if (held_.size() == kMaxHeld) held_.clear();
+  if (!held_.try_emplace(slot, band).second) return;
+  log::error("log band {}: a metadata node in it cannot be read: cleaning leaves it out",
+             band.value);
+}
+
+// Until all of it has died.
+bool Log::is_held(BandId band) const {
+  MutexLock lock(mu_);
+  return live_in_[band.value] > 0 &&
+         std::ranges::any_of(held_, [band](const auto& held) { return held.second == band; });
+}
+
+std::optional<CleanChoice> Log::choose_victim(bool may_adopt, bool has_cold) const {
   MutexLock lock(mu_);
   const auto age = [&](BandId band) { return assigned_ - written_at_[band.value]; };
   std::vector<BandLive> bands;
@@ -332,11 +353,14 @@ std::optional<CleanChoice> Log::choose_victim(bool may_adopt) const {
   }
   for (const auto& [slot, band] : cold_) {
     const bool is_filled = !cold_room_ || cold_room_->slot != slot || cold_room_->blocks == 0;
-    if (!is_filled) continue;
+    if (!is_filled || held_.contains(slot)) continue;
     bands.push_back(
         {slot, live_in_[band.band.value], blocks_of(band.band) - 1, age(band.band), true});
   }
-  return meta::choose_victim(bands, may_adopt);
+  auto choice = meta::choose_victim(bands, may_adopt);
+  const bool is_held = choice && choice->is_oldest_hot && held_.contains(choice->slot);
+  if (is_held && has_cold) choice->kind = CleanChoice::Kind::kAdopt;
+  return choice;
 }
 
 std::vector<NodeNo> Log::live_of(std::uint64_t slot, std::size_t max) const {

@@ -47,31 +47,37 @@ bool StoreImpl::is_large() const {
 // Live nodes of the band that is to be emptied, in memory and pinned.
 StoreImpl::Additions StoreImpl::gather() {
   std::size_t batch = 0;
-  bool may_adopt = false;
+  bool may_adopt = false, has_cold = false;
   {
     ReaderLock lock(tree_mu_);
     batch = limits_.clean_batch;
     const Changes& running = cache_.running();
     const std::uint64_t notes = running.freed.size() + kNotesOfBlock * limits_.band;
-    may_adopt =
-        limits_.has_cold && limits_.admits(limits_.cost(running.dirty.size(), notes), log_.space());
+    has_cold = limits_.has_cold;
+    may_adopt = has_cold && limits_.admits(limits_.cost(running.dirty.size(), notes), log_.space());
   }
   Additions gathered;
-  gathered.victim = log_.choose_victim(may_adopt);
+  gathered.victim = log_.choose_victim(may_adopt, has_cold);
   if (!gathered.victim || gathered.victim->kind == CleanChoice::Kind::kAdopt) return gathered;
+  bool all_read = true;
   for (const NodeNo node : log_.live_of(gathered.victim->slot, batch)) {
     if (auto pin = loader_.load(node); pin) {
       gathered.nodes.push_back(std::move(*pin));
     } else {
-      gather_damaged(node, gathered);
+      all_read &= gather_damaged(node, gathered);
     }
   }
+  gathered.is_stuck = !all_read && gathered.nodes.empty() && gathered.damaged.empty();
   return gathered;
 }
 
 // The same, with the listings that must not be passed, or that make the band a cold one. The
 // committing thread calls it: listings tell of the map as it is.
 StoreImpl::Additions StoreImpl::with_listings(Additions gathered) {
+  if (gathered.is_stuck) {
+    log_.hold(gathered.victim->slot);
+    note_failed_bands();
+  }
   if (!gathered.victim || !gathered.victim->is_oldest_hot) return gathered;
   const std::uint64_t slot = gathered.victim->slot;
   const bool adopts = gathered.victim->kind == CleanChoice::Kind::kAdopt;
@@ -87,23 +93,25 @@ StoreImpl::Additions StoreImpl::with_listings(Additions gathered) {
 
 // A node that is no good must not hold the tail for ever: its bytes move as they are. They stay no
 // good (the seq in them is not that of the transaction they are in now), and what can be learnt
-// from them is still there. A block that the device does not read may be readable tomorrow, and
-// holds the tail.
-void StoreImpl::gather_damaged(NodeNo node, Additions& to) {
+// from them is still there. False: the device does not read the block. It may tomorrow, so the node
+// stays.
+bool StoreImpl::gather_damaged(NodeNo node, Additions& to) {
   const auto place = log_.find(node);
-  if (!place) return;
+  if (!place) return true;
   AlignedBuffer bytes(kBlockBytes);
-  if (auto read = device_.read(place->address, bytes.span()); !read) return;
+  if (auto read = device_.read(place->address, bytes.span()); !read) return false;
   const auto image = bytes.span().first<kBlockBytes>();
-  if (validate_node(image, node, place->seq, cache_.fs_tag())) return;  // it was the reading
+  if (validate_node(image, node, place->seq, cache_.fs_tag())) return true;  // it was the reading
   to.damaged.push_back({node.value, bytes.data(), crc32c(image.subspan(8))});
   to.bytes.push_back(std::move(bytes));
+  return true;
 }
 
 // For stores without a thread of their own; the committing thread calls it.
 void StoreImpl::clean_while_due() {
   for (auto cycles = clean_cycles_at_most(); cycles > 0 && cleaning_is_due(); --cycles) {
     Additions gathered = with_listings(gather());
+    if (gathered.is_stuck && gathered.empty()) continue;  // there may be another band
     if (gathered.empty() || !write_transaction(std::move(gathered))) return;
   }
 }

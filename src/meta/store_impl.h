@@ -70,6 +70,7 @@ class StoreImpl final : public Store {
     std::optional<CleanChoice> victim;
     std::vector<DescriptorEntry> listings;  // of cold nodes
     std::optional<ColdRoom> cold;           // where seal() has put the nodes
+    bool is_stuck = false;                  // of the victim's nodes none can be read
     bool empty() const {
       return nodes.empty() && damaged.empty() && listings.empty() && snapshot.size() == 0;
     }
@@ -98,7 +99,7 @@ class StoreImpl final : public Store {
   // Cleaning and growing (store_clean.cc).
   Additions gather();
   Additions with_listings(Additions gathered);
-  void gather_damaged(NodeNo node, Additions& to);
+  bool gather_damaged(NodeNo node, Additions& to);
   void clean_while_due();
   bool cleaning_is_due() const;
   bool could_shrink() const;

@@ -2,8 +2,12 @@
 // small, and after any crash it is where the log says.
 #include <algorithm>
 
+#include "device/faulty.h"
 #include "meta/clean_policy.h"
+#include "meta/log.h"
 #include "meta/log_layout.h"
+#include "meta/node_page.h"
+#include "meta/recovery.h"
 #include "modelled_store.h"
 #include "power_device.h"
 
@@ -138,6 +142,48 @@ TEST_F(ColdTest, ColdBandsThatDieAreUsedAgain) {
   EXPECT_LE(store->stats().log_cold_live_blocks, store->stats().log_live_blocks);
   EXPECT_LE(store->stats().log_cold_bands, 2u);
   expect_all_there();
+}
+
+// Neither a hot nor a cold one: the tail passes it, and cleaning goes on with other bands.
+TEST_F(ColdTest, ABlockThatCannotBeReadDoesNotHoldTheLog) {
+  for (const bool is_cold : {false, true}) {
+    SCOPED_TRACE(is_cold);
+    store.reset();
+    model.clear();
+    SetUp();
+    open();
+    put_cold();
+    if (is_cold) rewrite(6 * kLap);
+    ASSERT_TRUE(store->close());
+    store.reset();
+    const auto superblock = read_superblock(device);
+    const auto found = recover_log(device, *superblock);
+    ASSERT_TRUE(found);
+    std::optional<BandAddress> bad;
+    const auto live = Log(device, {superblock->uuid, superblock->session}, *found).all_live();
+    AlignedBuffer image(kBlockBytes);
+    for (const auto& [node, place] : live) {  // the cold ones come last
+      ASSERT_TRUE(device.read(place.address, image.span()));
+      const ConstNodePage page(image.data());
+      const bool holds_it = page.is_leaf() && page.count() > 0 && page.key(0).offset < kCold;
+      if (holds_it && (is_cold || !bad)) bad = place.address;
+    }
+    ASSERT_TRUE(bad);
+    device::FaultyDevice faulty(device);
+    faulty.fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
+      const bool meets = info.call == device::Call::kRead && info.at.band == bad->band &&
+                         info.at.rba <= bad->rba && bad->rba < info.at.rba + info.blocks;
+      return meets ? std::optional(device::Fault{Errc::kDeviceRead}) : std::nullopt;
+    });
+    open_on(faulty);
+    rewrite(40 * kLap);
+    EXPECT_GT(faulty.faults(), 0u);
+    faulty.mend();
+    expect_all_there();
+    open_on(device);
+    expect_all_there();
+    store.reset();
+  }
 }
 
 // Blocks written for each node that changes, in a log that is 60 % live, when so many of ten
