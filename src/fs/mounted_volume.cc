@@ -269,16 +269,20 @@ Result<Attributes> MountedVolume::make_symlink(InodeNo parent, std::string_view 
 Result<std::string> MountedVolume::read_link(InodeNo number) {
   TRY(check_usable(false));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
-  ReaderLock lock(inode->mu);
-  if (!S_ISLNK(inode->record.mode)) return fail(Errc::kInvalid);
-  ASSIGN_OR_RETURN(const auto items, store_->scan(key_of(number, Kind::kSymlink),
-                                                  key_of(number, Kind::kSymlink, meta::kMaxOffset),
-                                                  kMaxSymlinkBytes));
   std::string target;
-  for (const meta::Item& item : items) {
-    target.append(reinterpret_cast<const char*>(item.value.data()), item.value.size());
+  {
+    ReaderLock lock(inode->mu);
+    if (!S_ISLNK(inode->record.mode)) return fail(Errc::kInvalid);
+    ASSIGN_OR_RETURN(
+        const auto items,
+        store_->scan(key_of(number, Kind::kSymlink),
+                     key_of(number, Kind::kSymlink, meta::kMaxOffset), kMaxSymlinkBytes));
+    for (const meta::Item& item : items) {
+      target.append(reinterpret_cast<const char*>(item.value.data()), item.value.size());
+    }
+    if (target.size() != inode->record.size) return fail(Errc::kItemBad);
   }
-  if (target.size() != inode->record.size) return fail(Errc::kItemBad);
+  note_access(inode);
   return target;
 }
 
@@ -312,7 +316,12 @@ Result<std::vector<DirectoryEntry>> MountedVolume::read_directory(InodeNo direct
                                                                   std::uint64_t cookie,
                                                                   std::size_t max_entries) {
   TRY(check_usable(false));
-  return directories_.read(directory, cookie, max_entries);
+  ASSIGN_OR_RETURN(auto entries, directories_.read(directory, cookie, max_entries));
+  if (cookie == 0 && options_.directory_access_time) {
+    ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(directory));
+    note_access(inode);
+  }
+  return entries;
 }
 
 Result<InodeNo> MountedVolume::parent_of(InodeNo number) {

@@ -27,6 +27,7 @@ enum class CleanChoice : std::uint8_t { kWhole, kTail, kAuto };
 struct MountOptions {
   bool read_only = false;
   AccessTime access_time = AccessTime::kRelative;
+  bool directory_access_time = true;                 // false: reading a directory is not noted
   std::chrono::milliseconds commit_interval{5000};   // oldest change that may not be durable
   std::size_t cache_bytes = std::size_t{128} << 20;  // metadata nodes
   std::size_t dirty_bytes = std::size_t{256} << 20;  // file data waiting to be written

@@ -98,6 +98,8 @@ const std::map<std::string_view, Flag>& flags() {
       {"atime", [](Parser& p) { p.options.volume.access_time = AccessTime::kRelative; }},
       {"relatime", [](Parser& p) { p.options.volume.access_time = AccessTime::kRelative; }},
       {"strictatime", [](Parser& p) { p.options.volume.access_time = AccessTime::kStrict; }},
+      {"diratime", [](Parser& p) { p.options.volume.directory_access_time = true; }},
+      {"nodiratime", [](Parser& p) { p.options.volume.directory_access_time = false; }},
       {"remount", [](Parser& p) { p.options.remount = true; }},
       {"allow_other", [](Parser& p) { p.entire_world = true; }},
       {"noallow_other", [](Parser& p) { p.entire_world = false; }},
@@ -189,21 +191,13 @@ const std::map<std::string_view, Setting>& settings() {
 // What mount(8) and other filesystems know, and what /proc/mounts says of any mount by FUSE (which
 // mount(8) brings back to remount it), and what changes nothing here.
 bool harmless(std::string_view name) {
-  static const std::set<std::string_view> names = {"defaults",      "auto",
-                                                   "noauto",        "nofail",
-                                                   "_netdev",       "nouser",
-                                                   "nousers",       "noowner",
-                                                   "nogroup",       "norelatime",
-                                                   "lazytime",      "nolazytime",
-                                                   "diratime",      "nodiratime",
-                                                   "nostrictatime", "iversion",
-                                                   "noiversion",    "silent",
-                                                   "loud",          "nomand",
-                                                   "nonempty",      "default_permissions",
-                                                   "comment",       "uhelper",
-                                                   "helper",        "user_id",
-                                                   "group_id",      "blksize",
-                                                   "max_read"};
+  static const std::set<std::string_view> names = {
+      "defaults", "auto",       "noauto",        "nofail",   "_netdev",
+      "nouser",   "nousers",    "noowner",       "nogroup",  "norelatime",
+      "lazytime", "nolazytime", "nostrictatime", "iversion", "noiversion",
+      "silent",   "loud",       "nomand",        "nonempty", "default_permissions",
+      "comment",  "uhelper",    "helper",        "user_id",  "group_id",
+      "blksize",  "max_read"};
   return names.contains(name) || name.starts_with("x-") || name.starts_with("X-");
 }
 

@@ -94,6 +94,12 @@ TEST(Options, WhatMountKnowsAndLibfuseDoesNotIsTakenOut) {
   EXPECT_EQ(options.session.kernel, (std::vector<std::string>{"rw", "dev", "suid"}));
 }
 
+TEST(Options, NodiratimeReachesTheVolume) {
+  EXPECT_TRUE(parsed("").volume.directory_access_time);
+  EXPECT_FALSE(parsed("nodiratime").volume.directory_access_time);
+  EXPECT_TRUE(parsed("nodiratime,diratime").volume.directory_access_time);
+}
+
 TEST(Options, SyncAndDirsyncReachTheKernel) {
   const Options options = parsed("sync,dirsync");
   EXPECT_TRUE(passes(options, "sync") && passes(options, "dirsync"));

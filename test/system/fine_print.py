@@ -86,6 +86,21 @@ class Times(MountTest):
         else:
             self.assertEqual(found, later)
 
+    def test_reading_a_folder_or_a_link_moves_its_access_time_as_the_mount_says(self):
+        os.mkdir("d")
+        put("d/f")
+        os.symlink("f", "l")
+        now = time.time_ns()
+        for path, read in ("d", os.listdir), ("l", os.readlink):
+            os.utime(path, ns=(10**18, 10**18), follow_symlinks=False)
+            drop_caches()
+            read(path)
+            found = os.lstat(path).st_atime_ns
+            if ATIME == "noatime":
+                self.assertEqual(found, 10**18)
+            else:
+                self.assertGreaterEqual(found, now - 10**9)
+
     def test_what_the_kernel_has_in_its_cache_is_read_without_being_noted(self):
         put("f", b"x")
         get("f")
