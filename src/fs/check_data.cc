@@ -70,9 +70,10 @@ class DataPass {
   }
 
   void tell(InodeNo inode, std::uint64_t file_block, BandAddress at, std::string_view why) {
-    const std::string path = path_of(c_, inode);
+    if (inode != told_) path_ = path_of(c_, inode);
+    told_ = inode;
     c_.problem("Inode {} ({}), byte {}: the block (band {}, block {}) cannot be read: {}.",
-               inode.value, path.empty() ? "without a name" : path, file_block * kBlockBytes,
+               inode.value, path_.empty() ? "without a name" : path_, file_block * kBlockBytes,
                at.band.value, at.rba, why);
   }
 
@@ -115,6 +116,8 @@ class DataPass {
 
   CheckContext& c_;
   std::vector<Shared> shared_;
+  InodeNo told_;      // the one that was named last ...
+  std::string path_;  // ... and its path: to find one may take reading large directories
   AlignedBuffer buffer_;
 };
 
