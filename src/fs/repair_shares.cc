@@ -82,6 +82,7 @@ class ShareRepair {
     auto record = c_.inode(inode.inode);
     if (!record) return;
     const std::uint64_t end = end_of(inode.inode);
+    const bool has_size = record->mode != kSharedMode;
     if (record->mode == kSharedMode) {
       if (!has_name && end == 0 && !c_.get(key_of(inode.inode, Kind::kInline))) {
         return remove(inode);
@@ -92,9 +93,32 @@ class ShareRepair {
     }
     const auto orphan = std::ranges::lower_bound(c_.orphans, inode.inode, {}, &OrphanFacts::inode);
     const bool is_orphan = orphan != c_.orphans.end() && orphan->inode == inode.inode;
-    if (!is_orphan && end > blocks_for(record->size)) record->size = end * kBlockBytes;
+    if (!is_orphan && end > blocks_for(record->size)) {
+      if (has_size) {
+        cut_off(inode.inode, blocks_for(record->size));
+      } else {
+        record->size = end * kBlockBytes;
+      }
+    }
     c_.put_inode(inode.inode, *record);
     inode.type = kRegularType;
+  }
+
+  // A file whose size is known keeps nothing behind its end, whoever refers to it.
+  void cut_off(InodeNo inode, std::uint64_t limit) {
+    const std::uint64_t from = limit - std::min<std::uint64_t>(limit, kMaxExtentBlocks - 1);
+    c_.visit(key_of(inode, Kind::kExtent, from), key_of(inode, Kind::kExtent, kAnywhere), "",
+             [&](const meta::Item& item) {
+               auto record = decode_map_record(item.value);
+               const std::uint64_t first = item.key.offset;
+               if (!record || first + blocks_of(*record) <= limit) return;
+               c_.tell("Inode {}: what it had at file block {} lay behind the end: cut.",
+                       inode.value, first);
+               if (first >= limit) return c_.erase(item.key);
+               c_.put(item.key, encode(part_of(MapEntry{first, std::move(*record)}, 0,
+                                               static_cast<std::uint32_t>(limit - first))
+                                           .record));
+             });
   }
 
   void remove(const InodeFacts& inode) {

@@ -114,6 +114,19 @@ TEST(RepairSharesTest, ReferencesToBlocksOfAFileGetCopies) {
   EXPECT_EQ(after.at(9), std::string(kB, '\0') + before.at(6).substr(2 * kB, 2 * kB));
 }
 
+// It would show what it never had, else.
+TEST(RepairSharesTest, FileThatIsReferredToDoesNotGrow) {
+  SampleVolume volume;
+  volume.change_reference(9, 1, [](ReferenceRecord& r) { r.shared = InodeNo{6}; });
+  volume.change_inode(6, [](InodeRecord& r) { r.size = 8 * kB; });
+  volume.commit();
+  const auto before = readable(volume);
+  ASSERT_EQ(before.at(6).size(), 8 * kB);
+  repair(volume);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume).at(6), before.at(6));
+}
+
 // ---- Lost leaves --------------------------------------------------------------------------------
 
 TEST(RepairSharesTest, LostSharedInodeIsFoundByTheAppendLog) {
@@ -264,6 +277,29 @@ class DamagedSharesTest : public testing::Test {
     EXPECT_TRUE((*store)->close());
   }
 
+  // Every transaction is made durable that changes more than a few nodes; the power goes before the
+  // n-th write.
+  bool repair_until(std::uint64_t n) {
+    device::FaultyDevice faulty(*device);
+    faulty.cut_power_at_change(n);
+    FixedClock clock;
+    const auto tell = [](const std::string&) {};
+    const auto store = open_for_repair(
+        faulty, tell, {.cache_bytes = std::size_t{16} * kBlockBytes, .background = false});
+    return store && fs::repair(**store, faulty, clock, tell) && (*store)->close();
+  }
+
+  void expect_nothing_foreign() {
+    const std::string zeros(kB, '\0');
+    for (const auto& [inode, bytes] : Readable::of(*device)) {
+      for (std::size_t at = 0; all.contains(inode) && at < bytes.size(); at += kB) {
+        const std::string block = bytes.substr(at, kB);
+        if (block == zeros || at >= all.at(inode).size()) continue;
+        ASSERT_EQ(block, all.at(inode).substr(at, kB)) << "inode " << inode << " at " << at;
+      }
+    }
+  }
+
   void see_what_is_lost(meta::Store& store) {
     lost_both = false;
     const auto ranges = store.scan(key_of(kVolumeOwner, Kind::kLostRange),
@@ -317,6 +353,26 @@ TEST_F(DamagedSharesTest, LostLeafCostsNoBlockAndLeavesNothingForeign) {
     }
   }
   EXPECT_GE(judged + 2, count);
+}
+
+// Several leaves at once, and a repair that is cut off, twice.
+TEST_F(DamagedSharesTest, SeveralLostLeavesLeaveNothingForeign) {
+  std::mt19937_64 random(test_seed() + 1);
+  for (int round = 0; round < 6; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round) +
+                 " of LAZYFS_SEED=" + std::to_string(test_seed()));
+    written = 0;
+    files.clear();
+    SetUp();
+    const auto all_leaves = leaves();
+    for (std::uint64_t n = 2 + random() % 4; n > 0; --n) {
+      device->flip(all_leaves[random() % all_leaves.size()], 5000);
+    }
+    repair_until(1 + random() % 60);
+    repair_until(1 + random() % 60);
+    repair();
+    expect_nothing_foreign();
+  }
 }
 
 }  // namespace

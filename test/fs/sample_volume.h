@@ -83,26 +83,23 @@ class SampleVolume {
     return **value;
   }
 
+  // Items as they are in the tree; one that is not there, or not of that kind, stays as it is.
   template <class Change>
   void change_inode(std::uint64_t inode, Change change) {
-    const meta::Key key = key_of(InodeNo{inode}, Kind::kInode);
-    InodeRecord record = *decode_inode(value_of(key));
-    change(record);
-    put(key, encode(record));
+    change_item(key_of(InodeNo{inode}, Kind::kInode), decode_inode, change);
   }
   template <class Change>
   void change_extent(std::uint64_t inode, std::uint64_t file_block, Change change) {
-    const meta::Key key = key_of(InodeNo{inode}, Kind::kExtent, file_block);
-    ExtentRecord record = *decode_extent(value_of(key));
-    change(record);
-    put(key, encode(record));
+    change_item(key_of(InodeNo{inode}, Kind::kExtent, file_block), decode_extent, change);
   }
   template <class Change>
   void change_reference(std::uint64_t inode, std::uint64_t file_block, Change change) {
-    const meta::Key key = key_of(InodeNo{inode}, Kind::kExtent, file_block);
-    ReferenceRecord record = std::get<ReferenceRecord>(*decode_map_record(value_of(key)));
-    change(record);
-    put(key, encode(record));
+    const auto decode = [](std::span<const std::byte> bytes) -> Result<ReferenceRecord> {
+      ASSIGN_OR_RETURN(const MapRecord record, decode_map_record(bytes));
+      const auto* reference = std::get_if<ReferenceRecord>(&record);
+      return reference ? Result<ReferenceRecord>(*reference) : fail(Errc::kItemBad);
+    };
+    change_item(key_of(InodeNo{inode}, Kind::kExtent, file_block), decode, change);
   }
   void put_reference(std::uint64_t inode, std::uint64_t file_block, std::uint64_t shared,
                      std::uint64_t block, std::uint32_t count) {
@@ -116,24 +113,15 @@ class SampleVolume {
   }
   template <class Change>
   void change_append(BandId band, std::uint32_t rba, Change change) {
-    const meta::Key key = key_of(band, Kind::kAppendRecord, rba);
-    AppendRecord record = *decode_append_record(value_of(key));
-    change(record);
-    put(key, encode(record));
+    change_item(key_of(band, Kind::kAppendRecord, rba), decode_append_record, change);
   }
   template <class Change>
   void change_delete(BandId band, std::uint32_t rba, Change change) {
-    const meta::Key key = key_of(band, Kind::kDeleteRecord, rba);
-    DeleteRecord record = *decode_delete_record(value_of(key));
-    change(record);
-    put(key, encode(record));
+    change_item(key_of(band, Kind::kDeleteRecord, rba), decode_delete_record, change);
   }
   template <class Change>
   void change_summary(BandId band, Change change) {
-    const meta::Key key = key_of(kVolumeOwner, Kind::kBandSummary, band.value);
-    BandSummaryRecord record = *decode_band_summary(value_of(key));
-    change(record);
-    put(key, encode(record));
+    change_item(key_of(kVolumeOwner, Kind::kBandSummary, band.value), decode_band_summary, change);
   }
   // An entry in both its places. The directory's counters stay.
   void put_entry(std::uint64_t directory, const DentryRecord& entry) {
@@ -177,6 +165,16 @@ class SampleVolume {
   CheckReport report;  // of the last problems()
 
  private:
+  template <class Decode, class Change>
+  void change_item(meta::Key key, Decode decode, Change change) {
+    const auto value = store->get(key);
+    ASSERT_TRUE(value);
+    if (!*value) return;
+    auto record = decode(meta::bytes_of(**value));
+    if (!record) return;
+    change(*record);
+    put(key, encode(*record));
+  }
   static InodeRecord inode(std::uint32_t mode, std::uint32_t links, std::uint64_t size) {
     InodeRecord record;
     record.mode = mode;

@@ -499,7 +499,9 @@ inline const Spoil kShares[] = {
      "Inode 10: the extent at file block 0 is not part of append record 0 of band 5"},
     {"SharedBlocksThatAFileHasToo",
      [](V& v) {
-       v.put(key_of(InodeNo{4}, Kind::kExtent), v.value_of(key_of(InodeNo{10}, Kind::kExtent)));
+       v.change_extent(10, 0, [&](const ExtentRecord& e) {
+         v.put(key_of(InodeNo{4}, Kind::kExtent), encode(e));
+       });
      },
      "block 0 of band 5, in the extent at file block 0, belongs to another extent too."},
     {"SharedContentsThatFailTheirChecksum",

@@ -1,0 +1,70 @@
+// Two to four things at once that disagree: what a repair makes of one must not be in the way of
+// the others.
+//
+// LAZYFS_SEVERAL says how many volumes to try (400 unless it is set), LAZYFS_SEED which ones.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+#include <vector>
+
+#include "fs/repaired.h"
+#include "fs/spoils.h"
+#include "support/seed.h"
+
+namespace lazyfs::fs {
+namespace {
+
+std::uint64_t volumes_wanted() {
+  const char* given = std::getenv("LAZYFS_SEVERAL");
+  return given ? std::strtoull(given, nullptr, 0) : 400;
+}
+
+std::vector<Spoil> all_spoils() {
+  std::vector<Spoil> all;
+  const auto add = [&](const auto& spoils) {
+    all.insert(all.end(), std::begin(spoils), std::end(spoils));
+  };
+  add(kNames);
+  add(kInodes);
+  add(kExtents);
+  add(kShares);
+  add(kBands);
+  return all;
+}
+
+void spoil_and_repair(const std::vector<Spoil>& spoils) {
+  SampleVolume volume;
+  for (const Spoil& spoil : spoils) {
+    spoil.spoil(volume);
+    volume.commit();
+  }
+  const auto before = readable(volume);
+  const Repaired first = repair(volume);
+  const std::string told = testing::PrintToString(first.told);
+  EXPECT_EQ(volume.problems(), Strings{}) << told;
+  EXPECT_EQ(repair(volume).told, Strings{}) << told;
+  const auto after = readable(volume);
+  for (const auto& [inode, contents] : before) {
+    ASSERT_TRUE(after.contains(inode)) << inode << told;
+    EXPECT_TRUE(after.at(inode) == contents) << inode << told;
+  }
+}
+
+TEST(RepairSeveralTest, AreRepairedInOneRunAndNothingIsLost) {
+  const std::vector<Spoil> all = all_spoils();
+  std::mt19937_64 random(test_seed());
+  for (std::uint64_t n = volumes_wanted(); n > 0; --n) {
+    std::vector<Spoil> spoils;
+    std::string names = seed_trace();
+    for (std::uint64_t i = 2 + random() % 3; i > 0; --i) {
+      spoils.push_back(all[random() % all.size()]);
+      names += std::string(", ") + spoils.back().name;
+    }
+    SCOPED_TRACE(names);
+    spoil_and_repair(spoils);
+  }
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
