@@ -16,7 +16,7 @@ constexpr std::uint32_t kPieceBlocks = 64;
 // must be: behind the newest one may lie what a crash has left of an append, and that may be a
 // whole record of an earlier life of the band.
 constexpr std::uint32_t kMaxRecords = 256;
-constexpr std::uint32_t kSearchBlocks = 4096;  // bands once went on to their end
+constexpr std::uint32_t kSearchBlocks = 4096;  // while the other band takes none, and once always
 
 struct Search {
   std::optional<Superblock> newest;
@@ -148,8 +148,12 @@ Result<> SuperblockLog::write(Superblock next) {
 Result<> SuperblockLog::write_to(std::size_t index, const Superblock& record) {
   const BandId band = record.super_bands[index];
   ASSIGN_OR_RETURN(std::uint32_t at, device_.write_pointer(band));
-  if (at >= std::min(device_.geometry().blocks_of(band), kMaxRecords)) {
-    if (!intact_[1 - index]) return fail(Errc::kSuperblockBad);  // S2
+  // While the other one takes nothing, this one goes on as far as it is looked through.
+  const bool other = intact_[1 - index];
+  const std::uint32_t room =
+      std::min(device_.geometry().blocks_of(band), other ? kMaxRecords : kSearchBlocks);
+  if (at >= room || (has_refused_[index] && other)) {
+    if (!other) return fail(Errc::kSuperblockBad);  // S2
     intact_[index] = false;
     TRY(device_.reset(band));
     at = 0;
@@ -159,8 +163,10 @@ Result<> SuperblockLog::write_to(std::size_t index, const Superblock& record) {
   if (auto appended = device_.append({band, at}, block.span()); !appended) {
     const auto now = device_.write_pointer(band);
     is_in_doubt_ |= !now || *now != at;
+    has_refused_[index] = true;
     return appended;
   }
+  has_refused_[index] = false;
   auto flushed = device_.flush();
   is_in_doubt_ |= !flushed;
   return flushed;

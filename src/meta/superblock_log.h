@@ -34,6 +34,7 @@ class SuperblockLog {
   device::Device& device_;
   Superblock current_;
   std::array<bool, 2> intact_{};
+  std::array<bool, 2> has_refused_{};  // an append failed: it takes the next one behind a reset
   bool is_in_doubt_ = false;
 };
 

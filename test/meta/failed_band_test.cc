@@ -3,6 +3,7 @@
 #include <set>
 
 #include "device/faulty.h"
+#include "meta/superblock_log.h"
 #include "modelled_store.h"
 
 namespace lazyfs::meta {
@@ -213,6 +214,46 @@ TEST_F(FailedBandTest, NothingIsWrittenBehindAFlushThatFails) {
     EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
   }
   EXPECT_TRUE(grew && shrank);
+}
+
+class SuperBandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Store::format(*memory, small_superblock(kLogBands)));
+    log.emplace(faulty, *read_superblock(faulty));
+  }
+  void write(int times) {
+    for (int i = 0; i < times; ++i) {
+      const auto written = log->write(log->current());
+      ASSERT_TRUE(written) << i << ": " << describe(written.error());
+    }
+  }
+  // What is found when the other super band cannot be read.
+  std::uint64_t newest_in(std::uint32_t band) {
+    faulty.break_band(BandId{1 - band});
+    const auto found = read_superblock(faulty);
+    faulty.mend();
+    return found ? found->sequence : 0;
+  }
+
+  std::unique_ptr<device::MemoryDevice> memory = device::MemoryDevice::uniform(kLogBands + 2, 600);
+  device::FaultyDevice faulty{*memory};
+  std::optional<SuperblockLog> log;
+};
+
+// In the same session, and not only until the other one is full.
+TEST_F(SuperBandTest, OneThatFailedOnceIsUsedAgain) {
+  for (const std::uint64_t n : {1, 2}) {
+    faulty.fail_nth(device::Call::kAppend, n, {Errc::kDeviceWrite});
+    write(700);
+    for (const std::uint32_t band : {0u, 1u}) EXPECT_EQ(newest_in(band), log->current().sequence);
+  }
+}
+
+TEST_F(SuperBandTest, OneThatFailsForEverLeavesAllOfTheOther) {
+  faulty.break_band(BandId{1});
+  write(590);
+  EXPECT_EQ(newest_in(0), log->current().sequence);
 }
 
 }  // namespace
