@@ -73,6 +73,7 @@ Result<> Collector::reset_band(BandId band) {
   const Result<> erased = reset ? erase_band_logs(core_.store, band) : reset;
   if (!erased) log::error("band {}: cannot be reset: {}", band.value, describe(erased.error()));
   core_.bands.finish_reset(band, erased.has_value());
+  unmovable_.erase(band);
   ++core_.counters.bands_reset;
   return erased;
 }

@@ -184,6 +184,12 @@ TEST_F(ErrorsTest, WhatCanBeReadIsMovedOutOfABandThatCannotBeReadEverywhere) {
   faulty_.mend();
   volume_->tick();
   EXPECT_EQ(bad_bands(), 0u);
+  // It is a band like any other again: what dies in it is cleaned away.
+  const InodeNo other = stored_file("g", 600);
+  for (std::uint64_t i = 0; i < 600; i += 2) write(other, i * kBlockBytes, block(i));
+  ASSERT_TRUE(volume_->sync());
+  ASSERT_TRUE(volume_->collect_garbage());
+  EXPECT_EQ(stats()["space"]["dead_blocks"], 0u);
 }
 
 TEST_F(ErrorsTest, AReadErrorThatPassesCostsNoBand) {
