@@ -10,6 +10,7 @@ namespace lazyfs::fs {
 namespace {
 
 constexpr std::size_t kExtentsABatch = 128;
+constexpr int kMaxRooms = 64;  // others may take what is freed, again and again
 
 Result<> check_range(std::uint64_t offset, std::uint64_t length) {
   if (length == 0) return fail(Errc::kInvalid);
@@ -37,8 +38,9 @@ Result<> FileRanges::allocate(const InodeRef& inode, std::uint64_t offset, std::
     ReaderLock lock(inode->mu);
     wanted -= std::min(wanted, inode->record.blocks);
   }
-  while (!core_.bands.reserve(wanted)) {
-    if (!make_room_()) return fail(Errc::kNoSpace);
+  for (int rooms = 0; !core_.bands.reserve(wanted); ++rooms) {
+    const bool is_in_vain = wanted > core_.bands.space().total || rooms == kMaxRooms;
+    if (is_in_vain || !make_room_()) return fail(Errc::kNoSpace);
   }
   core_.bands.release(wanted);
   if (!flags.keep_size && offset + length > size) TRY(grow(inode, offset + length));

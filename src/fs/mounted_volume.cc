@@ -147,7 +147,7 @@ void MountedVolume::stop_threads() {
 Result<> MountedVolume::unmount() {
   stop_threads();
   if (shut_down_ || options_.read_only) return options_.read_only ? store_->close() : ok();
-  const Result<> written = write_back_.write_dirty(kEver);
+  const Result<> written = write_back_.write_dirty(kEver, true);
   reaper_.run(core_);
   const Result<> committed = store_->commit();
   ignore_error(collector_.reset_empty_bands(), "the next mount resets what is empty");

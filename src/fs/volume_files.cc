@@ -212,7 +212,7 @@ Result<> MountedVolume::fsync_directory(InodeNo) {
 Result<> MountedVolume::sync() {
   TRY(check_usable(false));
   if (options_.read_only) return ok();
-  const Result<> written = write_back_.write_dirty(kEver);
+  const Result<> written = write_back_.write_dirty(kEver, true);
   TRY(store_->commit());
   return written;
 }

@@ -43,6 +43,7 @@ struct WriteBack::Member {
   InodeRef inode;
   WriteBackToken token;
   std::uint64_t size = 0;                      // of the file when its pages were frozen
+  std::uint64_t next_dirty = 0;                // the first block that was dirty and not frozen then
   std::array<Part, data::kUserStreams> parts;  // by stream
 
   Part& part(data::Stream stream) { return parts[static_cast<std::size_t>(stream)]; }
@@ -114,9 +115,32 @@ Result<bool> WriteBack::write_inline(Inode& inode) {
   return true;
 }
 
-// Takes what is dirty in the inode, at most `max_blocks`, into the group. Returns how many blocks.
+// How many of the inode's dirty blocks, lowest first, bring it to the goal: 0 when it is there.
+// Others may dirty as many as are written, for ever, so after as many blocks as were dirty at first
+// all are taken at once.
+std::size_t WriteBack::blocks_to_take(const Inode& inode, std::size_t max_blocks, Goal& goal) {
+  if (!goal.is_set) {
+    goal.is_set = true;
+    goal.blocks = inode.buffer->dirty_blocks();
+    goal.size = inode.record.size;
+    goal.end = blocks_for(goal.size);
+  }
+  const bool is_behind = inode.buffer->first_dirty().value_or(meta::kMaxOffset) >= goal.end &&
+                         inode.tree_size >= std::min(goal.size, inode.record.size);
+  if (goal.is_reached || is_behind) return 0;
+  if (goal.blocks > 0) {
+    const std::size_t blocks = std::min<std::size_t>(max_blocks, inode.buffer->dirty_blocks());
+    goal.blocks -= std::min<std::uint64_t>(goal.blocks, blocks);
+    return blocks;
+  }
+  goal.is_reached = true;
+  return goal.all ? inode.buffer->dirty_blocks() : 0;
+}
+
+// Takes what is dirty in the inode, at most `max_blocks` unless the goal needs more, into the
+// group. Returns how many blocks.
 Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_blocks,
-                                       std::vector<Member>& group) {
+                                       std::vector<Member>& group, Goal& goal) {
   WriteBackToken token(inode);
   WriterLock lock(inode->mu);
   if (inode->gone) return 0;
@@ -127,8 +151,15 @@ Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_bl
   }
   ASSIGN_OR_RETURN(const bool done, write_inline(*inode));
   if (done) return 0;
-  Member member{inode, std::move(token), inode->record.size, {}};
-  for (const data::DirtyRun& run : inode->buffer->begin_writing(max_blocks)) {
+  const std::size_t to_take = blocks_to_take(*inode, max_blocks, goal);
+  if (to_take == 0) return 0;
+  const auto frozen = inode->buffer->begin_writing(to_take);
+  Member member{.inode = inode,
+                .token = std::move(token),
+                .size = inode->record.size,
+                .next_dirty = inode->buffer->first_dirty().value_or(meta::kMaxOffset),
+                .parts = {}};
+  for (const data::DirtyRun& run : frozen) {
     const auto sorted = sort_by_stream(*inode, run, member);
     if (sorted) continue;
     inode->buffer->abort_writing();  // nothing was overwritten meanwhile: no page was given back
@@ -198,9 +229,13 @@ std::uint64_t WriteBack::safe_size(const Member& member, const Part& part, std::
     next = std::min(next, p.next_block(p.recorded + (&p == &part ? blocks : 0)));
   }
   // Frozen blocks were the lowest dirty ones: all data up to the last recorded one is in the tree
-  // as it was then, whatever was written since, unless a frozen one before it is not.
+  // as it was then, whatever was written since, unless a frozen one before it is not; and all up to
+  // the next dirty one, once every frozen one is.
+  const std::uint64_t frozen_end = next == meta::kMaxOffset
+                                       ? std::max(recorded_end, member.next_dirty)
+                                       : std::min(next, recorded_end);
   const std::uint64_t frozen =
-      std::min(member.size, std::min(next, recorded_end) * std::uint64_t{kBlockBytes});
+      frozen_end >= blocks_for(member.size) ? member.size : frozen_end * std::uint64_t{kBlockBytes};
   if (const auto dirty = inode.buffer->first_dirty()) next = std::min(next, *dirty);
   const std::uint64_t size = inode.record.size;
   const std::uint64_t safe =
@@ -304,7 +339,8 @@ Result<> WriteBack::append_stream(std::vector<Member>& group, data::Stream strea
     std::vector<device::Piece> pages;
     for (Member& member : group) {
       const Part& part = member.part(stream);
-      for (std::size_t i = part.recorded; i < part.pages.size(); ++i) {
+      for (std::size_t i = part.recorded; i < part.pages.size() && pages.size() < kGroupBlocks;
+           ++i) {
         pages.push_back(part.pages[i].bytes);
       }
     }
@@ -368,15 +404,16 @@ Result<> WriteBack::flush_group(std::vector<Member>& group) {
 // ---- From outside -------------------------------------------------------------------------------
 
 Result<> WriteBack::write_inode(const InodeRef& inode) {
+  Goal goal{.all = true};
   for (;;) {
     std::vector<Member> group;
-    ASSIGN_OR_RETURN(const std::size_t blocks, collect(inode, kGroupBlocks, group));
+    ASSIGN_OR_RETURN(const std::size_t blocks, collect(inode, kGroupBlocks, group, goal));
     if (blocks == 0) return ok();
     TRY(flush_group(group));
   }
 }
 
-Result<> WriteBack::write_dirty(std::chrono::nanoseconds before) {
+Result<> WriteBack::write_dirty(std::chrono::nanoseconds before, bool all) {
   MutexLock one_pass(pass_mu_);
   Result<> first_error = ok();
   const auto note = [&](const Result<>& result) {
@@ -392,15 +429,16 @@ Result<> WriteBack::write_dirty(std::chrono::nanoseconds before) {
       WriterLock lock((*inode)->mu);
       (*inode)->on_dirty_list = false;
     }
+    Goal goal{.all = all};
     for (;;) {
-      const auto blocks = collect(*inode, room, group);
+      const auto blocks = collect(*inode, room, group, goal);
       if (!blocks) {
         note(fail(blocks.error()));
         WriterLock lock((*inode)->mu);
         core_.dirty.add(*inode, core_.clock.monotonic());
         break;
       }
-      room -= *blocks;
+      room -= std::min(room, *blocks);
       if (room > 0) break;
       const auto flushed = flush_group(group);
       note(flushed);

@@ -41,11 +41,13 @@ class WriteBack {
         keep_up_(std::move(keep_up)),
         progress_(std::move(progress)) {}
 
-  // Writes everything of one inode that is dirty now.
+  // Writes everything of one inode that is dirty now, and ends however fast others write to it.
   Result<> write_inode(const InodeRef& inode);
   // Writes back inodes that have been dirty since `before`; small ones share appends. Goes on after
-  // an error, which the inodes keep for their open files; returns the first.
-  Result<> write_dirty(std::chrono::nanoseconds before);
+  // an error, which the inodes keep for their open files; returns the first. Of an inode that
+  // others write to meanwhile it writes as many blocks as were dirty, then leaves it for the next
+  // pass and goes on to the others; with `all` it writes whatever was dirty before.
+  Result<> write_dirty(std::chrono::nanoseconds before, bool all = false);
 
  private:
   static constexpr std::size_t kGroupBlocks = 2048;  // 8 MiB an append
@@ -53,9 +55,20 @@ class WriteBack {
   struct Part;
   struct Member;  // one inode of a group
   struct Segment;
+  // What one writing back of an inode is to reach.
+  struct Goal {
+    bool all = false;          // else `blocks` will do
+    bool is_set = false;       // by the first collect()
+    std::uint64_t blocks = 0;  // still to be written of as many as were dirty
+    std::uint64_t end = 0;     // no block from here on was dirty
+    std::uint64_t size = 0;    // of the file
+    bool is_reached = false;
+  };
 
   Result<std::size_t> collect(const InodeRef& inode, std::size_t max_blocks,
-                              std::vector<Member>& group);
+                              std::vector<Member>& group, Goal& goal);
+  static std::size_t blocks_to_take(const Inode& inode, std::size_t max_blocks, Goal& goal)
+      REQUIRES_SHARED(inode.mu);
   Result<> put_record(Inode& inode) REQUIRES(inode.mu);
   Result<bool> write_inline(Inode& inode) REQUIRES(inode.mu);
   Result<> sort_by_stream(Inode& inode, const data::DirtyRun& run, Member& member)

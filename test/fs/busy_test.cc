@@ -1,0 +1,134 @@
+// Work that ends although others go on writing meanwhile: here whenever a block of a file reaches
+// the device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "device/forwarding.h"
+#include "meta/store.h"
+#include "volume_fixture.h"
+
+namespace lazyfs::fs {
+namespace {
+
+class BusyDevice final : public device::ForwardingDevice {
+ public:
+  using ForwardingDevice::append;
+  using ForwardingDevice::ForwardingDevice;
+  std::function<void(BandId)> before_append;
+
+  Result<> append(BandAddress to, std::span<const device::Piece> pieces) override {
+    if (before_append) before_append(to.band);
+    return ForwardingDevice::append(to, pieces);
+  }
+};
+
+class BusyTest : public VolumeTest {
+ protected:
+  static constexpr int kMost = 300;  // then the others rest, so that each test ends
+
+  void SetUp() override {
+    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    options_.commit_interval = std::chrono::milliseconds(0);
+    auto volume = Volume::mount(busy_, options_);
+    ASSERT_TRUE(volume) << describe(volume.error());
+    volume_ = std::move(*volume);
+  }
+  void TearDown() override {
+    busy_.before_append = nullptr;
+    VolumeTest::TearDown();
+  }
+  void at_each_append_of_data(std::function<void(int)> others) {
+    const auto store = meta::Store::open(*device_, {.background = false, .read_only = true});
+    busy_.before_append = [this, logs = (*store)->log_bands(), others](BandId band) {
+      const bool is_data = band.value > 1 && !std::ranges::count(logs, band);
+      if (!is_data || is_busy_ || appends_ == kMost) return;
+      is_busy_ = true;  // what the others wait for is no work of this kind
+      others(++appends_);
+      is_busy_ = false;
+    };
+  }
+  // `blocks` blocks of a letter.
+  void write_letter(InodeNo file, std::uint64_t block, std::uint64_t blocks, char letter) {
+    write(file, block * kBlockBytes, std::string(blocks * kBlockBytes, letter));
+  }
+
+  BusyDevice busy_{*device_};
+  int appends_ = 0;
+  bool is_busy_ = false;
+};
+
+TEST_F(BusyTest, FsyncEndsAlthoughABlockIsWrittenAgainAndAgain) {
+  const InodeNo file = create("f");
+  write_letter(file, 0, 2, 'a');
+  at_each_append_of_data([&](int) { write_letter(file, 0, 1, 'b'); });
+  ASSERT_TRUE(volume_->fsync(file, nullptr, false));
+  EXPECT_LT(appends_, 10);
+  lose_power();
+  EXPECT_EQ(read(lookup("f")).substr(kBlockBytes), std::string(kBlockBytes, 'a'));
+}
+
+TEST_F(BusyTest, FsyncEndsAlthoughTheFileGrows) {
+  const InodeNo file = create("f");
+  write_letter(file, 0, 2, 'a');
+  at_each_append_of_data([&](int n) { write_letter(file, 1 + static_cast<unsigned>(n), 1, 'b'); });
+  ASSERT_TRUE(volume_->fsync(file, nullptr, false));
+  EXPECT_LT(appends_, 10);
+  lose_power();
+  EXPECT_EQ(read(lookup("f")).substr(0, 2 * kBlockBytes), std::string(2 * kBlockBytes, 'a'));
+}
+
+// The size lies behind all data.
+TEST_F(BusyTest, FsyncKeepsTheSizeOfAFileThatIsWrittenToMeanwhile) {
+  const InodeNo file = create("f");
+  write_letter(file, 0, 1, 'a');
+  ASSERT_TRUE(volume_->set_attributes(file, {.size = 100 * kBlockBytes}));
+  at_each_append_of_data([&](int) { write_letter(file, 0, 1, 'b'); });
+  ASSERT_TRUE(volume_->fsync(file, nullptr, false));
+  EXPECT_LT(appends_, 10);
+  lose_power();
+  EXPECT_EQ(volume_->get_attributes(lookup("f"))->size, 100 * kBlockBytes);
+}
+
+// As many blocks as a pass takes at once.
+TEST_F(BusyTest, SyncEndsAlthoughALargeFileIsRewritten) {
+  const InodeNo file = create("large"), other = create("other");
+  write_letter(file, 0, 3000, 'a');
+  write_letter(other, 0, 1, 'o');
+  at_each_append_of_data([&](int) { write_letter(file, 0, 2048, 'b'); });
+  ASSERT_TRUE(volume_->sync());
+  EXPECT_LT(appends_, 100);
+  busy_.before_append = nullptr;
+  lose_power();
+  EXPECT_EQ(read(lookup("other")), std::string(kBlockBytes, 'o'));
+  EXPECT_EQ(read(lookup("large"), 2999 * kBlockBytes), std::string(kBlockBytes, 'a'));
+}
+
+TEST_F(BusyTest, ALargeFileThatIsRewrittenKeepsNoOtherFromBeingWrittenBack) {
+  const InodeNo file = create("large"), other = create("other");
+  write_letter(file, 0, 2048, 'a');
+  write_letter(other, 0, 1, 'o');
+  at_each_append_of_data([&](int) { write_letter(file, 0, 2048, 'b'); });
+  volume_->tick();
+  EXPECT_LT(appends_, 100);
+  busy_.before_append = nullptr;
+  ASSERT_TRUE(volume_->fsync_directory(kRootInode));  // a commit
+  lose_power();
+  EXPECT_EQ(read(lookup("other")), std::string(kBlockBytes, 'o'));
+}
+
+TEST_F(BusyTest, AllocationThatFindsNoSpaceEndsAlthoughOthersFreeSome) {
+  const InodeNo file = create("f"), other = create("other");
+  write_letter(other, 0, 1, 'o');
+  ASSERT_TRUE(volume_->sync());
+  write_letter(other, 0, 1, 'p');
+  at_each_append_of_data([&](int) { write_letter(other, 0, 1, 'q'); });
+  const std::uint64_t wanted = volume_->space()->free_blocks + 1000;
+  EXPECT_EQ(volume_->allocate(file, 0, wanted * kBlockBytes, {}).error(), Errc::kNoSpace);
+  EXPECT_LT(appends_, kMost);
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
