@@ -32,11 +32,16 @@ void reply_sized(fuse_req_t req, const Result<std::string>& value, std::size_t s
   }
 }
 
-// Of the kernel's own names, those that somebody heeds.
+// Names that somebody heeds: those of the three namespaces that keep what they are given, and of
+// the kernel's own the access control lists.
 Result<> check_namespace(std::string_view name) {
-  const bool refused =
-      name.starts_with("system.") && name != fs::kAccessAcl && name != fs::kDefaultAcl;
-  return refused ? fail(Errc::kNotSupported) : ok();
+  if (name == fs::kAccessAcl || name == fs::kDefaultAcl) return ok();
+  for (const std::string_view space : {"user.", "trusted.", "security."}) {
+    if (!name.starts_with(space)) continue;
+    if (name == space) return fail(Errc::kInvalid);
+    return ok();
+  }
+  return fail(Errc::kNotSupported);
 }
 
 bool is_in_group(fuse_req_t req, std::uint32_t group) {
@@ -130,7 +135,8 @@ void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
 }
 
 void removexattr(fuse_req_t req, fuse_ino_t ino, const char* name) {
-  reply_done(req, call(req, Operation::removexattr, [&](fs::Volume& volume) {
+  reply_done(req, call(req, Operation::removexattr, [&](fs::Volume& volume) -> Result<> {
+               TRY(check_namespace(name));
                return volume.remove_xattr(inode_of(ino), name);
              }));
 }

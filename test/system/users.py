@@ -228,9 +228,13 @@ class Lists(UserTest):
             os.removexattr("d", f"system.posix_acl_{kind}")
         self.fails_with(errno.ENODATA, os.removexattr, "d", "user.a")
 
-    def test_other_names_of_the_system_are_refused(self):
+    def test_names_that_nobody_heeds_are_refused(self):
         put("f")
-        self.fails_with(errno.EOPNOTSUPP, os.setxattr, "f", "system.something", b"v")
+        for name in "system.something", "other.something", "something":
+            self.fails_with(errno.EOPNOTSUPP, os.setxattr, "f", name, b"v")
+            self.fails_with(errno.EOPNOTSUPP, os.getxattr, "f", name)
+            self.fails_with(errno.EOPNOTSUPP, os.removexattr, "f", name)
+        self.fails_with(errno.EINVAL, os.setxattr, "f", "user.", b"v")
 
 
 if __name__ == "__main__":
