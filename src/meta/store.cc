@@ -12,6 +12,9 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::size_t kMinCachedNodes = 16;
+// A filesystem made anew under the same UUID begins as the one before did, at the same places. So
+// sessions are not counted from 1: those of the one before, one a second at most, are other ones.
+constexpr std::uint64_t kFirstSessions = std::uint64_t{1} << 28;  // slots keep within 62 bits
 
 // The first transaction: an empty root. Returns where it lies.
 Result<PartPlace> write_first_transaction(device::Device& device, const Superblock& superblock) {
@@ -68,7 +71,7 @@ Result<> Store::format(device::Device& device, const Superblock& superblock) {
   first.sequence = 1;
   first.band_count = device.geometry().band_count();
   first.min_log_bands = static_cast<std::uint32_t>(first.log_bands.size());
-  first.session = 1;
+  first.session = 1 + superblock.created_seconds % kFirstSessions;
   first.session_start_seq = 0;
   for (const BandId band : first.super_bands) TRY(device.reset(band));
   for (const BandId band : first.log_bands) TRY(device.reset(band));

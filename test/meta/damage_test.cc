@@ -113,6 +113,42 @@ TEST(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt
   }
 }
 
+// A store is made anew under the same UUID: what a power cut shows of the one before, at the very
+// places where the new one began alike, is not of this one.
+TEST(FormatAgainTest, WhatWasThereBeforeUnderTheSameUuidDoesNotComeBack) {
+  const auto device = device::MemoryDevice::uniform(kLogBands + 2, kBandBlocks);
+  std::vector<AlignedBuffer> earlier;  // each log band as the first one left it
+  for (const std::uint64_t life : {0, 1}) {
+    Superblock first = small_superblock(kLogBands);
+    first.created_seconds += 3600 * life;
+    ASSERT_TRUE(Store::format(*device, first));
+    auto store = Store::open(*device, quiet_options());
+    ASSERT_TRUE(store);
+    std::vector<std::uint32_t> before;
+    for (std::uint32_t band = 0; band < kLogBands; ++band) {
+      before.push_back(*device->write_pointer(BandId{band + 2}));
+    }
+    Batch batch;
+    batch.put(key_of(life), as_value(value_of(0)));
+    ASSERT_TRUE((*store)->apply(batch));
+    ASSERT_TRUE((*store)->commit());
+    for (std::uint32_t band = 0; band < kLogBands; ++band) {
+      if (life == 0) {
+        earlier.push_back(AlignedBuffer::zeroed(std::size_t{kBandBlocks} * kBlockBytes));
+        device->peek({BandId{band + 2}, 0}, earlier.back().span());
+      }
+      for (std::uint32_t rba = before[band]; rba < *device->write_pointer(BandId{band + 2});
+           ++rba) {
+        const auto lost = earlier[band].span().subspan(std::size_t{rba} * kBlockBytes, kBlockBytes);
+        if (life == 1) device->poke({BandId{band + 2}, rba}, lost);
+      }
+    }
+  }
+  auto store = Store::open(*device, quiet_options());
+  ASSERT_TRUE(store) << describe(store.error());
+  EXPECT_EQ(contents_of(**store), Model{});
+}
+
 // The device fails once, at each of its changes in turn: the store says so, stays readable, takes
 // no more changes, and the next opening finds everything that was committed.
 TEST_F(DamageTest, AFailureAtAnyChangeLosesNothingThatWasCommitted) {
