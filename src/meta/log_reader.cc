@@ -147,7 +147,11 @@ Result<Descriptor> LogReader::first_descriptor(const FoundBand& band, const Foun
   const PartPlace& place = part.part.place;
   if (auto d = front(band, place, 0); d && !is_outdated(band, place, *d)) return d;
   ASSIGN_OR_RETURN(const Descriptor last, copy(band, place, 0));
-  return last.block == 0 ? last : copy(band, place, last.block);
+  if (last.block == 0) return last;
+  auto first = copy(band, place, last.block);
+  // It may be outdated as well as a front.
+  if (first && first->stamp.session != last.stamp.session) return fail(Errc::kLogDescriptorBad);
+  return first;
 }
 
 // One that is not the first, which `part` knows.
