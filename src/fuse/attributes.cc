@@ -81,9 +81,12 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fu
   const bool new_owner =
       (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 && (to_set & FUSE_SET_ATTR_MODE) == 0;
   const auto change = to_change(*values, to_set, new_owner || kernel_clears_set_id());
-  reply_attributes(req, call(req, Operation::setattr, [&](fs::Volume& volume) {
-                     return volume.set_attributes(inode_of(ino), change);
-                   }));
+  const auto changed = call(req, Operation::setattr, [&](fs::Volume& volume) {
+    return volume.set_attributes(inode_of(ino), change);
+  });
+  // Some of it may have changed, and the kernel would go by what it knew before.
+  if (!changed) fuse_lowlevel_notify_inval_inode(face_of(req).session, ino, -1, 0);
+  reply_attributes(req, changed);
 }
 
 void statfs(fuse_req_t req, fuse_ino_t) {
