@@ -20,9 +20,9 @@ void put_inode(meta::Batch& batch, InodeNo inode, const InodeRecord& record) {
   batch.put(key_of(inode, Kind::kInode), encode(record));
 }
 
-void put_orphan(meta::Batch& batch, InodeNo inode) {
-  batch.put(key_of(kVolumeOwner, Kind::kOrphan, inode.value),
-            encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+void put_orphan(meta::Batch& batch, InodeNo inode,
+                OrphanRecord::Work work = OrphanRecord::Work::kDelete) {
+  batch.put(key_of(kVolumeOwner, Kind::kOrphan, inode.value), encode(OrphanRecord{work}));
 }
 
 void touch_content(InodeRecord& record, Timestamp now) {
@@ -281,7 +281,11 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
   meta::Batch batch;
   put_inode(batch, number, for_tree(*inode, record));
   put_inode(batch, parent, directory_record);
-  if (record.links == 1) batch.erase(key_of(kVolumeOwner, Kind::kOrphan, number.value));
+  if (record.links == 1 && inode->uncut) {  // I7
+    put_orphan(batch, number, OrphanRecord::Work::kTruncate);
+  } else if (record.links == 1) {
+    batch.erase(key_of(kVolumeOwner, Kind::kOrphan, number.value));
+  }
   changes.put_into(batch);
   TRY(store_.apply(batch));
   adopt(*directory, directory_record);

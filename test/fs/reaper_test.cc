@@ -213,6 +213,21 @@ TEST_F(ReaperTest, WhatATruncationCouldNotFreeIsNeverSeenAgain) {
   EXPECT_EQ(volume_->get_attributes(synced)->blocks_512, kBlockBytes / 512);
 }
 
+// Until then an unnamed file is to be deleted, and from then on its end is to be freed.
+TEST_F(ReaperTest, AnUnnamedFileGetsANameWhileWhatWasCutOffIsNotFreed) {
+  const auto made = volume_->create_unnamed(kRootInode, 0644, {});
+  ASSERT_TRUE(made);
+  const InodeNo inode = made->attributes.inode;
+  for (std::uint64_t i = 0; i < 8; ++i) write(inode, 2 * i, 'a');
+  ASSERT_TRUE(volume_->sync());
+  store_->room = 2;
+  EXPECT_EQ(cut(inode, 1).error(), Errc::kLogFull);
+  ASSERT_TRUE(volume_->link(inode, kRootInode, "name"));
+  ASSERT_TRUE(volume_->fsync_directory(kRootInode));
+  volume_->release(made->file);
+  volume_->shut_down();
+}
+
 // ---- Copying ------------------------------------------------------------------------------------
 
 TEST_F(ReaperTest, ACopyThatFailsLeavesItsTargetAsLongAsItWas) {
