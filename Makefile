@@ -46,7 +46,9 @@ check-random: all ## a million random operations against a model, on disks of ma
 check-crash:    ## power cuts in CRASH_STATES states, and in all pairs of operations
 	@./packages.sh build test
 	@cmake --preset release --log-level=WARNING && cmake --build build -j $(JOBS) --target crash_test
-	LAZYFS_CRASH_STATES=$(CRASH_STATES) LAZYFS_CRASH_PAIRS=all build/test/crash_test
+	printf '%s\n' '*TwoOperations*' '-*TwoOperations*' | \
+	  LAZYFS_CRASH_STATES=$(CRASH_STATES) LAZYFS_CRASH_PAIRS=all \
+	  xargs -P 2 -I '{}' build/test/crash_test '--gtest_filter={}'
 
 check-soak: all ## SOAK_SECONDS of overwriting, deleting and cleaning on a disk that is 95 % full
 	@./packages.sh test
