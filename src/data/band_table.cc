@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <utility>
 
 #include "base/broken.h"
 #include "base/check.h"
+#include "base/log.h"
 
 namespace lazyfs::data {
 
@@ -157,11 +159,19 @@ Stream BandTable::stream_for_moved(BandId id) const {
 
 void BandTable::account_death(BandId id, std::uint32_t blocks, std::uint32_t records) {
   MutexLock lock(mu_);
+  if (id.value >= bands_.size()) return;  // a damaged volume's files may claim anything
   change_locked(id, [&](Band& band) {
-    // A band that was set aside at the mount may account for less than its extents claim.
-    CHECK(band.counters.live >= blocks || band.state == BandState::kBad);
-    band.counters.live -= std::min<std::uint64_t>(blocks, band.counters.live);
-    band.counters.delete_records += records;
+    BandCounters& c = band.counters;
+    // A band may account for less than its extents claim, if it was set aside at the mount or the
+    // volume is damaged. It then keeps a block for ever, so that it is not reset with what is left.
+    const bool is_bad = band.state == BandState::kBad;
+    if (c.live < blocks && !is_bad && std::exchange(band.strikes, kMaxStrikes) < kMaxStrikes) {
+      log::error("band {}: more of it dies than it counts as live", id.value);
+    }
+    c.live -= std::min<std::uint64_t>(blocks, c.live);
+    const bool is_doubtful = !is_bad && band.strikes >= kMaxStrikes;
+    if (is_doubtful && c.live == 0) c.live = std::min<std::uint64_t>(1, c.appended);
+    c.delete_records += records;
   });
   deaths_ += blocks;
 }
@@ -409,7 +419,10 @@ void BandTable::finish_cut(BandId id, const Cut& cut, bool good) {
   change_locked(id, [&](Band& band) {
     CHECK(band.state == BandState::kCutting);
     BandCounters& c = band.counters;
-    CHECK(c.live + cut.blocks <= c.appended);
+    if (c.live + cut.blocks > c.appended) {  // a damaged volume: its records contradict its summary
+      band.state = BandState::kBad;
+      return;
+    }
     const std::uint64_t born = band.birth_sum / c.appended;
     c.appended -= cut.blocks;
     c.append_records -= cut.append_records;

@@ -126,6 +126,7 @@ Result<std::vector<MappedExtent>> Collector::live_of(BandId band, const meta::It
 // Moves a unit of what is live in the band, from job.next_rba on. True when that was all.
 Result<bool> Collector::evacuate_unit(Job& job) {
   const data::BandPin pin = core_.bands.pin(job.band);
+  const std::uint32_t last_rba = core_.bands.view(job.band).blocks - 1;
   std::vector<Copy> copies;
   std::size_t blocks = 0;
   bool done = false;
@@ -133,7 +134,7 @@ Result<bool> Collector::evacuate_unit(Job& job) {
     ASSIGN_OR_RETURN(
         const auto records,
         core_.store.scan(key_of(job.band, Kind::kAppendRecord, job.next_rba),
-                         key_of(job.band, Kind::kAppendRecord, meta::kMaxOffset), kRecordsAScan));
+                         key_of(job.band, Kind::kAppendRecord, last_rba), kRecordsAScan));
     done = records.size() < kRecordsAScan;
     for (const meta::Item& item : records) {
       if (blocks >= unit_blocks_) {

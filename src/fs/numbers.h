@@ -12,7 +12,8 @@ namespace lazyfs::fs {
 
 // Invariant: every number below next_ has been given out or skipped; limit_, which the tree's
 // counter record holds, is at or above next_. So a crash skips at most kChunk numbers and repeats
-// none. Thread-safe; mu_ is held while the counter record is changed, once in kChunk numbers.
+// none. What the counter record says is not believed: numbers that have items are skipped.
+// Thread-safe; mu_ is held while the counter record is changed, once in kChunk numbers.
 class InodeNumbers {
  public:
   static constexpr std::uint64_t kChunk = 4096;
@@ -22,6 +23,8 @@ class InodeNumbers {
   Result<InodeNo> take() EXCLUDES(mu_);
 
  private:
+  Result<> take_chunk() REQUIRES(mu_);
+
   meta::Store& store_;
   Mutex mu_;
   std::uint64_t next_ GUARDED_BY(mu_);

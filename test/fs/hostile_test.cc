@@ -1,7 +1,7 @@
 // Images made to break their reader: blocks of metadata with bytes changed at random and their
 // checksums made right again, so that what lies behind the checksums is reached. Whatever they
-// hold: nobody crashes or goes on for ever, a check ends, and a repair leaves what a check finds
-// clean.
+// hold: nobody crashes or goes on for ever, neither who reads nor who changes what is there; a
+// check ends, and a repair leaves what a check finds clean.
 //
 // LAZYFS_HOSTILE says how many images to try (2,000 unless it is set), LAZYFS_SEED which ones
 // (always the same unless it is set).
@@ -102,6 +102,86 @@ class Mutator {
   std::vector<BandAddress> blocks_;
 };
 
+// Changes all that a volume's root directory leads to, as programs might on a mount that nobody has
+// checked before. What comes of it is not looked at.
+class User {
+ public:
+  explicit User(Volume& volume) : volume_(volume) {}
+
+  void run() {
+    const auto entries = volume_.read_directory(kRootInode, 0, 1000);
+    make("before");
+    if (entries) {
+      for (const DirectoryEntry& entry : *entries) change(entry);
+    }
+    sync();
+    if (entries) {
+      for (const DirectoryEntry& entry : *entries) remove(entry.name);
+    }
+    make("after");
+    sync();
+    ScrubPlace place;
+    for (int step = 0; step < 100; ++step) {
+      const auto scrubbed = volume_.scrub(place, 1000);
+      if (!scrubbed || !scrubbed->next) break;
+      place = *scrubbed->next;
+    }
+    volume_.stats_json();
+  }
+
+ private:
+  static constexpr std::string_view kWhy = "the volume is damaged";
+
+  void sync() {
+    ignore_error(volume_.sync(), kWhy);
+    volume_.tick();
+    ignore_error(volume_.collect_garbage(), kWhy);
+  }
+  void write(InodeNo inode, std::uint64_t offset, std::size_t length) {
+    const std::string text(length, 'w');
+    ignore_error(volume_.write(inode, offset, std::as_bytes(std::span(text))), kWhy);
+  }
+  void make(const std::string& name) {
+    const auto made = volume_.create(kRootInode, name, 0644, {});
+    if (made) {
+      write(made->attributes.inode, 0, 30'000);
+      ignore_error(volume_.fsync(made->attributes.inode, made->file, false), kWhy);
+      volume_.release(made->file);
+      volume_.forget(made->attributes.inode, 1);
+    }
+    const auto directory = volume_.make_directory(kRootInode, name + " directory", 0755, {});
+    if (directory) volume_.forget(directory->inode, 1);
+    const auto link = volume_.make_symlink(kRootInode, name + " link", std::string(2000, 't'), {});
+    if (link) volume_.forget(link->inode, 1);
+  }
+  void change(const DirectoryEntry& entry) {
+    const auto found = volume_.lookup(kRootInode, entry.name);
+    if (!found) return;
+    const InodeNo inode = found->inode;
+    ignore_error(volume_.set_xattr(inode, "user.x", "value", Volume::XattrMode::kAny), kWhy);
+    ignore_error(volume_.remove_xattr(inode, "user.long"), kWhy);
+    const auto linked = volume_.link(inode, kRootInode, entry.name + " too");
+    if (linked) volume_.forget(inode, 1);
+    ignore_error(volume_.rename(kRootInode, entry.name, kRootInode, entry.name + " moved", {}),
+                 kWhy);
+    if (S_ISREG(found->mode)) {
+      write(inode, 5000, 10'000);
+      const auto copied = volume_.copy_range(inode, 0, inode, 1 << 20, 4 * kBlockBytes, false);
+      ignore_error(copied ? ok() : fail(copied.error()), kWhy);
+      ignore_error(volume_.punch(inode, kBlockBytes, kBlockBytes, {.keep_size = true}), kWhy);
+    }
+    volume_.forget(inode, 1);
+  }
+  void remove(const std::string& name) {
+    for (const char* suffix : {"", " too", " moved"}) {
+      ignore_error(volume_.unlink(kRootInode, name + suffix), kWhy);
+      ignore_error(volume_.remove_directory(kRootInode, name + suffix), kWhy);
+    }
+  }
+
+  Volume& volume_;
+};
+
 class HostileTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -113,6 +193,14 @@ class HostileTest : public testing::Test {
     if (!store) return;
     ignore_error(fs::check(**store, device, {.data = true}, [](const std::string&) {}),
                  "what it finds is its business");
+  }
+
+  static void use(device::Device& device) {
+    FixedClock clock;
+    const auto volume = Volume::mount(device, {.background = false}, clock);
+    if (!volume) return;
+    User(**volume).run();
+    ignore_error((*volume)->unmount(), "what could not be written is its business");
   }
 
   // Returns whether it was repaired; some have nothing left that could be.
@@ -130,6 +218,19 @@ class HostileTest : public testing::Test {
     return true;
   }
 };
+
+TEST_F(HostileTest, WhateverTheyHoldTheyAreUsedAndRepairedAfterwards) {
+  const std::uint64_t images = images_wanted() / 4;  // a mount for writing costs more than a check
+  for (std::uint64_t i = 0; i < images && !HasFailure(); ++i) {
+    SCOPED_TRACE("image " + std::to_string(i) + " of LAZYFS_SEED=" + std::to_string(seed()));
+    SampleVolume volume;
+    ASSERT_TRUE(volume.store->close());
+    volume.store.reset();
+    Mutator(*volume.device, seed() * 1'000'003 + i).run();
+    use(*volume.device);
+    repair(*volume.device);
+  }
+}
 
 TEST_F(HostileTest, WhateverTheyHoldTheyAreReadCheckedAndRepaired) {
   std::uint64_t repaired = 0;

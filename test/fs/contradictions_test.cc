@@ -1,0 +1,114 @@
+// Volumes whose items contradict each other, as a defect or a hand may leave them, mounted for
+// writing by somebody who has not checked them: what is asked for fails or is done, and nobody ends
+// the process.
+#include <gtest/gtest.h>
+
+#include "fs/sample_volume.h"
+#include "fs/volume.h"
+
+namespace lazyfs::fs {
+namespace {
+
+class ContradictionsTest : public testing::Test {
+ protected:
+  void mount() {
+    sample_.commit();
+    ASSERT_TRUE(sample_.store->close());
+    sample_.store.reset();
+    auto volume = Volume::mount(*sample_.device, {.background = false}, clock_);
+    ASSERT_TRUE(volume) << describe(volume.error());
+    volume_ = std::move(*volume);
+  }
+  Result<InodeNo> create(std::string_view name) {
+    const auto made = volume_->create(kRootInode, name, 0644, {});
+    if (!made) return fail(made.error());
+    volume_->release(made->file);
+    return made->attributes.inode;
+  }
+  InodeNo lookup(std::string_view name) {
+    const auto found = volume_->lookup(kRootInode, name);
+    EXPECT_TRUE(found) << name << ": " << describe(found.error());
+    return found ? found->inode : InodeNo{};
+  }
+  // Removes a file, and all that waits for that.
+  void remove(std::string_view name) {
+    const InodeNo inode = lookup(name);
+    ASSERT_TRUE(volume_->unlink(kRootInode, name));
+    volume_->forget(inode, 1);
+    volume_->tick();
+    ignore_error(volume_->sync(), "the volume is damaged");
+  }
+
+  FixedClock clock_;
+  SampleVolume sample_;
+  std::unique_ptr<Volume> volume_;
+};
+
+TEST_F(ContradictionsTest, InodeNumbersInUseAreNotGivenOutAgain) {
+  CounterRecord counters;
+  counters.next_inode = 2;
+  sample_.put(key_of(kVolumeOwner, Kind::kCounters), encode(counters));
+  InodeRecord far = *decode_inode(sample_.value_of(key_of(InodeNo{2}, Kind::kInode)));
+  sample_.put(key_of(InodeNo{4000}, Kind::kInode), encode(far));
+  mount();
+  ASSERT_EQ(lookup("file"), InodeNo{2});
+  const auto made = create("new");
+  ASSERT_TRUE(made) << describe(made.error());
+  EXPECT_GT(*made, InodeNo{4000});
+  char byte = '?';
+  EXPECT_TRUE(volume_->read(InodeNo{2}, 0, std::as_writable_bytes(std::span(&byte, 1))));
+  EXPECT_TRUE(volume_->unmount());
+}
+
+TEST_F(ContradictionsTest, TheLastInodeNumberInUseLeavesNoneToGiveOut) {
+  CounterRecord counters;
+  counters.next_inode = kMaxInode - 10;
+  sample_.put(key_of(kVolumeOwner, Kind::kCounters), encode(counters));
+  mount();
+  const auto made = create("new");
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error(), Errc::kNoSpace);
+  EXPECT_TRUE(volume_->unmount());
+}
+
+// The summary counts fewer live blocks than files have in the band.
+TEST_F(ContradictionsTest, MoreBlocksDieThanABandCounts) {
+  sample_.change_summary(SampleVolume::kB1, [](BandSummaryRecord& band) { band.live = 1; });
+  mount();
+  remove("big");
+  EXPECT_TRUE(create("new"));
+  ignore_error(volume_->unmount(), "the volume is damaged");
+}
+
+TEST_F(ContradictionsTest, BlocksOfABandThatTheDeviceDoesNotHaveDie) {
+  sample_.change_extent(6, 0, [](ExtentRecord& extent) { extent.at.band.value = 99'999; });
+  mount();
+  remove("big");
+  EXPECT_TRUE(create("new"));
+  ignore_error(volume_->unmount(), "the volume is damaged");
+}
+
+// Whole scans of records (with the four of the band itself), the last of them where the next scan
+// would begin again at 0.
+TEST_F(ContradictionsTest, CleaningABandEndsThatHasAppendRecordsBehindItsEnd) {
+  const std::uint32_t rest = 64 - 13;  // the band is to be full, and nearly all of it dead
+  sample_.append(SampleVolume::kB1, rest);
+  sample_.put(key_of(SampleVolume::kB1, Kind::kAppendRecord, 13),
+              encode(AppendRecord{InodeNo{0}, 0, rest, 0}));
+  sample_.change_summary(SampleVolume::kB1, [&](BandSummaryRecord& band) {
+    band.appended += rest;
+    ++band.append_records;
+  });
+  for (std::uint32_t i = 0; i < 1024 - 4; ++i) {
+    sample_.put(key_of(SampleVolume::kB1, Kind::kAppendRecord, 0xFFFFFFFF - i),
+                encode(AppendRecord{InodeNo{0}, 0, 1, 0}));
+    if (i % 200 == 0) sample_.commit();
+  }
+  mount();
+  ignore_error(volume_->collect_garbage(), "the volume is damaged");
+  EXPECT_TRUE(create("new"));
+  ignore_error(volume_->unmount(), "the volume is damaged");
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
