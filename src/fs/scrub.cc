@@ -63,11 +63,11 @@ class Scrub {
   }
 
   // A shared inode's extents are read for each file that refers to them, to be named with it.
-  Result<bool> is_shared(InodeNo inode) {
+  // One whose record cannot be read is taken for a file's.
+  bool is_shared(InodeNo inode) {
     if (inode != looked_up_) {
       const auto value = core_.store.get(key_of(inode, Kind::kInode));
-      if (!value) return fail(value.error());
-      const auto record = *value ? decode_inode(**value) : fail(Errc::kItemBad);
+      const auto record = value && *value ? decode_inode(**value) : fail(Errc::kItemBad);
       looked_up_ = inode;
       looked_up_is_shared_ = record && record->mode == kSharedMode;
     }
@@ -75,8 +75,7 @@ class Scrub {
   }
 
   Result<> own(const meta::Item& item, const ExtentRecord& extent) {
-    ASSIGN_OR_RETURN(const bool shared, is_shared(InodeNo{item.key.owner}));
-    if (shared) return ok();
+    if (is_shared(InodeNo{item.key.owner})) return ok();
     if (extent.at.band.value >= core_.bands.band_count()) {
       report(item, 0, Errc::kItemBad);
       return ok();
@@ -90,7 +89,8 @@ class Scrub {
 
   Result<> reference(const meta::Item& item, const ReferenceRecord& record) {
     const auto inode = core_.inodes.get(InodeNo{item.key.owner});
-    if (!inode) return inode.error() == Errc::kStale ? ok() : fail(inode.error());
+    if (!inode && inode.error() != Errc::kStale) report(item, 0, inode.error());
+    if (!inode) return ok();
     Result<std::vector<SharedInodes::Piece>> pieces;
     {
       ReaderLock lock((*inode)->mu);

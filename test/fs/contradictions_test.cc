@@ -110,5 +110,19 @@ TEST_F(ContradictionsTest, CleaningABandEndsThatHasAppendRecordsBehindItsEnd) {
   ignore_error(volume_->unmount(), "the volume is damaged");
 }
 
+// The file's own record is damaged, so that what it refers to cannot be looked up.
+TEST_F(ContradictionsTest, ScrubbingNamesAFileWithADamagedRecordAndGoesOn) {
+  sample_.put_text(key_of(InodeNo{8}, Kind::kInode), "no record");
+  mount();
+  const auto step = volume_->scrub({}, 1000);
+  ASSERT_TRUE(step) << describe(step.error());
+  EXPECT_FALSE(step->next);
+  ASSERT_EQ(step->damaged.size(), 1u);
+  EXPECT_EQ(step->damaged.front().inode, InodeNo{8});
+  EXPECT_EQ(step->damaged.front().why, Errc::kItemBad);
+  EXPECT_EQ(step->blocks, 3u + 8 + 2);  // of inodes 4, 6 and 9; 7 is gone
+  EXPECT_TRUE(volume_->unmount());
+}
+
 }  // namespace
 }  // namespace lazyfs::fs
