@@ -124,5 +124,16 @@ TEST_F(ContradictionsTest, ScrubbingNamesAFileWithADamagedRecordAndGoesOn) {
   EXPECT_TRUE(volume_->unmount());
 }
 
+TEST_F(ContradictionsTest, ASymbolicLinkWhosePiecesAreMisnumberedIsNotRead) {
+  const meta::Key second = key_of(InodeNo{5}, Kind::kSymlink, 1);
+  sample_.put(key_of(InodeNo{5}, Kind::kSymlink, 2), sample_.value_of(second));
+  sample_.erase(second);
+  mount();
+  const auto target = volume_->read_link(lookup("sym"));
+  ASSERT_FALSE(target);
+  EXPECT_EQ(target.error(), Errc::kItemBad);
+  EXPECT_TRUE(volume_->unmount());
+}
+
 }  // namespace
 }  // namespace lazyfs::fs
