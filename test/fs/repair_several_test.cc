@@ -1,5 +1,5 @@
 // Two to four things at once that disagree: what a repair makes of one must not be in the way of
-// the others.
+// the others, nor what one that was cut off has left.
 //
 // LAZYFS_SEVERAL says how many volumes to try (400 unless it is set), LAZYFS_SEED which ones.
 #include <gtest/gtest.h>
@@ -33,13 +33,33 @@ std::vector<Spoil> all_spoils() {
   return all;
 }
 
-void spoil_and_repair(const std::vector<Spoil>& spoils) {
+// Every change is made durable at once, until the power goes.
+void repair_until(SampleVolume& volume, std::uint64_t change) {
+  ASSERT_TRUE(volume.store->close());
+  volume.store.reset();
+  {
+    device::FaultyDevice faulty(*volume.device);
+    const auto store = meta::Store::open(faulty, {.background = false});
+    ASSERT_TRUE(store);
+    faulty.cut_power_at_change(change);
+    FixedClock clock;
+    ignore_error(fs::repair(**store, faulty, clock,
+                            [&](const std::string&) {
+                              ignore_error((*store)->commit(), "it may be cut off anywhere");
+                            }),
+                 "likewise");
+  }
+  volume.open();
+}
+
+void spoil_and_repair(const std::vector<Spoil>& spoils, std::uint64_t interrupted_at) {
   SampleVolume volume;
   for (const Spoil& spoil : spoils) {
     spoil.spoil(volume);
     volume.commit();
   }
   const auto before = readable(volume);
+  if (interrupted_at > 0) repair_until(volume, interrupted_at);
   const Repaired first = repair(volume);
   const std::string told = testing::PrintToString(first.told);
   EXPECT_EQ(volume.problems(), Strings{}) << told;
@@ -62,7 +82,8 @@ TEST(RepairSeveralTest, AreRepairedInOneRunAndNothingIsLost) {
       names += std::string(", ") + spoils.back().name;
     }
     SCOPED_TRACE(names);
-    spoil_and_repair(spoils);
+    const std::uint64_t interrupted_at = random() % 2 == 0 ? 0 : 1 + random() % 60;
+    spoil_and_repair(spoils, interrupted_at);
   }
 }
 
