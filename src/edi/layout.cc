@@ -42,6 +42,18 @@ bool is_possible(const Header& header, std::uint32_t bands) {
   return header.table_before <= bands && entries_of(header) <= kMaxHeaderEntries;
 }
 
+// The band count, if the values are possible on their own.
+Result<std::uint32_t> checked_bands(const Header& header) {
+  if (header.version > 1) return fail(Errc::kEdiBadVersion);
+  if (!std::has_single_bit(header.block_bytes) || header.block_bytes < kMinBlockBytes ||
+      header.block_bytes > kMaxBlockBytes) {
+    return fail(Errc::kBadGeometry);
+  }
+  const std::uint32_t bands = bands_of(header);
+  if (bands == 0 || !is_possible(header, bands)) return fail(Errc::kBadGeometry);
+  return bands;
+}
+
 Result<> join_links(const Header& header, device::Geometry& geometry) {
   for (const auto& [first, last] : header.links) {
     if (first < header.table_before && header.table_before <= last) {  // L2
@@ -84,15 +96,19 @@ std::uint32_t central_band(const Header& header) {
   return band;
 }
 
-Result<Layout> lay_out(Header header) {
-  if (header.version > 1) return fail(Errc::kEdiBadVersion);
-  if (!std::has_single_bit(header.block_bytes) || header.block_bytes < kMinBlockBytes ||
-      header.block_bytes > kMaxBlockBytes) {
-    return fail(Errc::kBadGeometry);
+Result<std::uint64_t> least_image_bytes(const Header& header) {
+  ASSIGN_OR_RETURN(const std::uint32_t bands, checked_bands(header));
+  std::uint64_t bytes = header.version == 0
+                            ? kHeader0Bytes + std::uint64_t{4} * bands
+                            : std::uint64_t{kHeaderCopies} * kHeaderAreaBytes + table_bytes(bands);
+  for (const Zone& zone : header.zones) {
+    bytes += std::uint64_t{zone.count} * zone.band_blocks * header.block_bytes;
   }
-  const std::uint32_t bands = bands_of(header);
-  if (bands == 0 || !is_possible(header, bands)) return fail(Errc::kBadGeometry);
+  return bytes;
+}
 
+Result<Layout> lay_out(Header header) {
+  ASSIGN_OR_RETURN(const std::uint32_t bands, checked_bands(header));
   Layout layout;
   layout.geometry.block_bytes = header.block_bytes;
   for (const Zone& zone : header.zones) {

@@ -57,7 +57,11 @@ struct Layout {
   bool is_linked_away(BandId band) const { return geometry.band_blocks[band.value] == 0; }
 };
 
-// Errors: kBadGeometry for values that no image can have.
+// The bytes of an image with this header, or a few less; without the memory that its layout takes:
+// a small file may claim millions of bands. Errors: as lay_out().
+Result<std::uint64_t> least_image_bytes(const Header& header);
+
+// Takes memory for every band. Errors: kBadGeometry for values that no image can have.
 Result<Layout> lay_out(Header header);
 
 // Chooses where the table goes: before the band that holds the middle of the data, or before the

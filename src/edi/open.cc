@@ -49,9 +49,12 @@ Result<std::unique_ptr<Image>> open_image(const std::string& path, OpenOptions o
   const auto claim = options.exclusive ? Backing::Claim::kExclusive : Backing::Claim::kNone;
   ASSIGN_OR_RETURN(Backing backing, Backing::open(path, options.read_only, claim));
   ASSIGN_OR_RETURN(Header header, read_header(backing));
+  ASSIGN_OR_RETURN(const std::uint64_t size, backing.size_bytes());
+  const auto least = least_image_bytes(header);
+  if (!least) return fail(Errc::kEdiBadHeader);
+  if (size < *least) return fail(Errc::kDeviceTruncated);  // before its bands take memory
   auto layout = lay_out(std::move(header));
   if (!layout) return fail(Errc::kEdiBadHeader);
-  ASSIGN_OR_RETURN(const std::uint64_t size, backing.size_bytes());
   if (size < layout->image_bytes) return fail(Errc::kDeviceTruncated);
   if (layout->geometry.block_bytes % kBlockBytes == 0) backing.prefer_direct();
   auto table = make_pointer_table(*layout);

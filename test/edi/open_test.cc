@@ -1,4 +1,6 @@
 // What is refused, and with which error: options, paths, damaged and shortened images.
+#include <sys/resource.h>
+
 #include <limits>
 
 #include "edi/format1.h"
@@ -127,6 +129,34 @@ TEST_F(ImageTest, OpenRefusesAnImageThatWasCutShort) {
       EXPECT_EQ(open_error(), Errc::kDeviceTruncated) << format << " " << length;
     }
   }
+}
+
+// The process's largest memory so far.
+long peak_kib() {
+  struct rusage usage;
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// In a process of its own, which begins with what this one has now.
+TEST_F(ImageTest, BandsThatOnlyTheHeaderClaimsTakeNoMemory) {
+  constexpr long kEnoughKib = 32 << 10;
+  auto head = AlignedBuffer::zeroed(std::size_t{kHeaderCopies} * kHeaderAreaBytes);
+  const Header header{.zones = {{kMaxBands, 1}}};
+  encode_header1(header, head.span().first<kHeaderAreaBytes>());
+  encode_header1(header, head.span().last<kHeaderAreaBytes>());
+  std::ofstream(path(), std::ios::binary)
+      .write(reinterpret_cast<const char*>(head.data()),
+             static_cast<std::streamsize>(head.span().size()));
+  EXPECT_EXIT(
+      {
+        const long before = peak_kib();
+        const Errc error = open_error();
+        const long taken = peak_kib() - before;
+        std::fprintf(stderr, "%s, %ld KiB\n", name_of(error).data(), taken);
+        std::_Exit(error == Errc::kDeviceTruncated && taken < kEnoughKib ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
