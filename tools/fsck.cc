@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "edi/copies.h"
 #include "edi/image.h"
 #include "fs/check.h"
 #include "fs/repair.h"
+#include "meta/restore_superblock.h"
 #include "meta/store.h"
 
 namespace {
@@ -165,8 +167,9 @@ class Run {
  private:
   // Reads, and changes nothing. A volume that cannot be opened is a problem that -y may help.
   Result<int> check_only(bool may_change) {
-    ASSIGN_OR_RETURN(const auto device,
-                     edi::open(arguments_.device, {.read_only = true, .exclusive = exclusive_}));
+    ASSIGN_OR_RETURN(
+        const auto device,
+        edi::open_image(arguments_.device, {.read_only = true, .exclusive = exclusive_}));
     const auto store = meta::Store::open(*device, {.background = false, .read_only = true});
     if (!store) {
       const bool hopeless = store.error() == Errc::kNoFilesystem && !arguments_.yes;
@@ -179,25 +182,41 @@ class Run {
     return static_cast<int>(report_.problems == 0 ? kClean : kLeftUncorrected);
   }
 
-  Result<> check(device::Device& device, meta::Store& store) {
+  Result<> check(edi::Image& device, meta::Store& store) {
     const auto report = fs::check(
         store, device, {.data = arguments_.data}, [&](const std::string& text) { found(text); },
         [&](std::string_view stage, std::uint64_t done) { progress_(stage, done); });
     progress_.clear();
     if (!report) return fail(report.error());
     report_ = *report;
+    ASSIGN_OR_RETURN(const auto damaged, edi::damaged_copies(device));
+    for (const std::string& text : damaged) found(text);
+    ASSIGN_OR_RETURN(const auto bands, meta::damaged_superblocks(device));
+    for (const BandId band : bands) {
+      found("The newest superblock in band " + std::to_string(band.value) + " cannot be used.");
+    }
+    report_.problems += damaged.size() + bands.size();
     return ok();
   }
 
   // Repairs, and looks whether all is well now.
   Result<> repair() {
-    ASSIGN_OR_RETURN(const auto device, edi::open(arguments_.device, {.exclusive = exclusive_}));
+    ASSIGN_OR_RETURN(const auto device,
+                     edi::open_image(arguments_.device, {.exclusive = exclusive_}));
     const auto tell = [&](const std::string& text) { told(text); };
+    ASSIGN_OR_RETURN(const auto mended, edi::mend_copies(*device));
+    for (const std::string& text : mended) told(text);
+    const auto bands = meta::damaged_superblocks(*device);
     ASSIGN_OR_RETURN(const auto store, fs::open_for_repair(*device, tell));
     ASSIGN_OR_RETURN(repair_, fs::repair(*store, *device, system_clock(), tell,
                                          [&](std::string_view stage, std::uint64_t done) {
                                            progress_(stage, done);
                                          }));
+    repair_.repairs += mended.size();
+    for (const BandId band : bands.value_or(std::vector<BandId>{})) {
+      told("the superblock in band " + std::to_string(band.value) + " is written anew");
+      ++repair_.repairs;
+    }
     problems_.clear();
     TRY(check(*device, *store));
     return store->close();

@@ -10,6 +10,7 @@
 #include "meta/log_format.h"
 #include "meta/log_layout.h"
 #include "meta/recovery.h"
+#include "meta/superblock_format.h"
 #include "meta/superblock_log.h"
 
 namespace lazyfs::meta {
@@ -142,6 +143,19 @@ Result<> restore_superblock(device::Device& device, const std::function<void(std
                   "{}; the label is lost",
                   restored.log_bands.size(), restored.session));
   return ok();
+}
+
+Result<std::vector<BandId>> damaged_superblocks(device::Device& device) {
+  ASSIGN_OR_RETURN(const Superblock newest, read_superblock(device));
+  std::vector<BandId> damaged;
+  AlignedBuffer block(kBlockBytes);
+  for (const BandId band : newest.super_bands) {
+    ASSIGN_OR_RETURN(const std::uint32_t end, device.write_pointer(band));
+    if (end == 0) continue;  // a crash may come before the first record
+    const auto read = device.read({band, end - 1}, block.span());
+    if (!read || !decode_superblock(block.span().first<kBlockBytes>())) damaged.push_back(band);
+  }
+  return damaged;
 }
 
 }  // namespace lazyfs::meta

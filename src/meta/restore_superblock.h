@@ -1,8 +1,9 @@
-// A superblock that is lost, from what the log says of itself.
+// A superblock that is lost, from what the log says of itself; and one of two that is damaged.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "device/device.h"
@@ -13,5 +14,10 @@ namespace lazyfs::meta {
 // nothing otherwise. The label and the time of mkfs are lost with it. Reads every block of the log.
 // Errors: kNoFilesystem when there is no log either, kSuperblockVersion, what the device returns.
 Result<> restore_superblock(device::Device& device, const std::function<void(std::string)>& told);
+
+// Bands of superblocks whose last block is no record: it has rotted, or a power cut has torn it.
+// Each opening for writing puts a new record into both bands. Requires a filesystem that can be
+// opened.
+Result<std::vector<BandId>> damaged_superblocks(device::Device& device);
 
 }  // namespace lazyfs::meta

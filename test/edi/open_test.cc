@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "edi/copies.h"
 #include "edi/format1.h"
 #include "fixture.h"
 
@@ -157,6 +158,64 @@ TEST_F(ImageTest, BandsThatOnlyTheHeaderClaimsTakeNoMemory) {
         std::_Exit(error == Errc::kDeviceTruncated && taken < kEnoughKib ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
+}
+
+using Strings = std::vector<std::string>;
+
+TEST_F(ImageTest, EachDamagedCopyIsNamedAndWrittenAnew) {
+  make({.zones = {{600, 8}}, .conventional = {0}, .linked = {{1, 2}}});
+  {
+    auto image = open_or_die();
+    for (const std::uint32_t band : {3u, 599u}) {
+      ASSERT_TRUE(image->append({BandId{band}, 0}, blocks_of(1, 'x').span()));
+      ASSERT_TRUE(image->flush());
+    }
+    EXPECT_EQ(*damaged_copies(*image), Strings{});
+  }
+  const std::uint64_t table = open_or_die()->layout().table_start;
+  struct {
+    std::uint64_t at;
+    std::string_view name;
+  } const copies[] = {
+      {100 * 8, "Copy 1 of the image's header"},
+      {kHeaderAreaBytes + 9, "Copy 2 of the image's header"},
+      {table + 40, "Slot 1 of block 0 of"},
+      {table + kTableBlockBytes + 40, "Slot 2 of block 0 of"},
+      {table + 2 * kTableBlockBytes + 40, "Slot 1 of block 1 of"},
+      {table + 3 * kTableBlockBytes + 40, "Slot 2 of block 1 of"},
+  };
+  for (const auto& copy : copies) {
+    SCOPED_TRACE(copy.name);
+    flip(copy.at);
+    auto image = open_or_die();
+    ASSERT_TRUE(image);
+    const auto found = damaged_copies(*image);
+    ASSERT_EQ(found->size(), 1u);
+    EXPECT_TRUE(found->front().starts_with(copy.name)) << found->front();
+    EXPECT_EQ(mend_copies(*image)->size(), 1u);
+    EXPECT_EQ(*damaged_copies(*image), Strings{});
+    image.reset();
+    EXPECT_EQ(*damaged_copies(*open_or_die({.read_only = true})), Strings{});
+    EXPECT_EQ(*mend_copies(*open_or_die()), Strings{});
+  }
+}
+
+TEST_F(ImageTest, AHeaderThatIsNotTheNewestIsNamedAndWrittenAnew) {
+  make({.zones = {{8, 8}}});
+  Header newer = open_or_die()->layout().header;
+  ++newer.sequence;
+  AlignedBuffer bytes(kHeaderAreaBytes);
+  encode_header1(newer, bytes.span().first<kHeaderAreaBytes>());
+  {
+    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(kHeaderAreaBytes);
+    file.write(reinterpret_cast<const char*>(bytes.data()), kHeaderAreaBytes);
+  }
+  EXPECT_EQ(*damaged_copies(*open_or_die()),
+            Strings{"Copy 1 of the image's header is not the newest."});
+  EXPECT_EQ(mend_copies(*open_or_die())->size(), 1u);
+  EXPECT_EQ(*damaged_copies(*open_or_die()), Strings{});
+  EXPECT_EQ(open_or_die()->layout().header, newer);
 }
 
 }  // namespace

@@ -1,0 +1,25 @@
+// One of the two bands of superblocks is damaged: the volume opens by the other one, but somebody
+// is to be told, and the next opening for writing mends it.
+#include <gtest/gtest.h>
+
+#include "fs/sample_volume.h"
+#include "meta/restore_superblock.h"
+
+namespace lazyfs::fs {
+namespace {
+
+TEST(SuperblockCopiesTest, ADamagedOneIsNamedUntilTheNextOpeningForWriting) {
+  for (const BandId band : {BandId{0}, BandId{1}}) {
+    SampleVolume volume;
+    ASSERT_TRUE(volume.store->close());
+    volume.store.reset();
+    EXPECT_EQ(*meta::damaged_superblocks(*volume.device), std::vector<BandId>{});
+    volume.device->flip({band, *volume.device->write_pointer(band) - 1}, 4711);
+    EXPECT_EQ(*meta::damaged_superblocks(*volume.device), std::vector{band});
+    volume.open();
+    EXPECT_EQ(*meta::damaged_superblocks(*volume.device), std::vector<BandId>{});
+  }
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
