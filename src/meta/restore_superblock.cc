@@ -150,9 +150,9 @@ Result<std::vector<BandId>> damaged_superblocks(device::Device& device) {
   std::vector<BandId> damaged;
   AlignedBuffer block(kBlockBytes);
   for (const BandId band : newest.super_bands) {
-    ASSIGN_OR_RETURN(const std::uint32_t end, device.write_pointer(band));
-    if (end == 0) continue;  // a crash may come before the first record
-    const auto read = device.read({band, end - 1}, block.span());
+    const auto end = device.write_pointer(band);
+    if (end && *end == 0) continue;  // a crash may come before the first record
+    const auto read = end ? device.read({band, *end - 1}, block.span()) : fail(end.error());
     if (!read || !decode_superblock(block.span().first<kBlockBytes>())) damaged.push_back(band);
   }
   return damaged;
