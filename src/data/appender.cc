@@ -33,7 +33,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
 }
 
 Lease::~Lease() {
-  if (appender_) appender_->end(band_, next_ == blocks_, failed_ || unrecorded_ > 0);
+  if (appender_) appender_->end(band_, next_ == blocks_, failed_ || unrecorded_ > 0, failed_);
 }
 
 Result<Placed> Lease::append(std::span<const device::Piece> pages) {
@@ -101,9 +101,9 @@ Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks, bool any
   }
 }
 
-void Appender::end(BandId band, bool sealed, bool bad) {
+void Appender::end(BandId band, bool sealed, bool bad, bool is_its_fault) {
   MutexLock lock(mu_);
-  bands_.end_lease(band, sealed, bad);
+  bands_.end_lease(band, sealed, bad, is_its_fault);
   lease_ended_.notify_all();
 }
 

@@ -42,8 +42,10 @@ class Lease {
   // Appends as many of `pages` (kBlockBytes each) as the band has room for, at least one; requires
   // room() > 0. After an error the lease is of no more use: end it and try another band.
   Result<Placed> append(std::span<const device::Piece> pages);
-  // `blocks` of what was appended are in the tree and in the table now.
+  // The next `blocks` of what was appended are in the tree and in the table now.
   void recorded(std::uint32_t blocks) { unrecorded_ -= blocks; }
+  std::uint32_t unrecorded() const { return unrecorded_; }
+  BandAddress first_unrecorded() const { return {band_, next_ - unrecorded_}; }
 
  private:
   Appender* appender_ = nullptr;
@@ -76,7 +78,7 @@ class Appender {
 
  private:
   friend class Lease;
-  void end(BandId band, bool sealed, bool bad) EXCLUDES(mu_);
+  void end(BandId band, bool sealed, bool bad, bool is_its_fault) EXCLUDES(mu_);
   // Where the policy wants the data; nullopt when there is no choice.
   std::optional<BandId> pick(const BandTable::OpenChoice& choice, std::uint64_t want_blocks) const;
 

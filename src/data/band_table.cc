@@ -295,14 +295,14 @@ bool BandTable::lease(BandId id, Stream stream) {
   return true;
 }
 
-void BandTable::end_lease(BandId id, bool sealed, bool bad) {
+void BandTable::end_lease(BandId id, bool sealed, bool bad, bool is_its_fault) {
   MutexLock lock(mu_);
   change_locked(id, [&](Band& band) {
     CHECK(band.leased && band.state == BandState::kOpen);
     band.leased = false;
     if (bad) {
       band.state = BandState::kBad;
-      ++band.strikes;
+      if (is_its_fault) ++band.strikes;
     } else if (sealed || band.counters.appended == band.blocks) {
       band.state = BandState::kFull;
     } else if (band.counters.appended == 0) {

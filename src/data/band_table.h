@@ -160,8 +160,9 @@ class BandTable {
   // Takes the band for one appender; false when somebody was faster. A free band becomes open; one
   // of another stream becomes this stream's.
   bool lease(BandId band, Stream stream);
-  // `sealed`: no more appends though there may be room. `bad`: an append failed: a strike.
-  void end_lease(BandId band, bool sealed, bool bad);
+  // `sealed`: no more appends though there may be room. `bad`: it is set aside; `is_its_fault`: an
+  // append failed: a strike.
+  void end_lease(BandId band, bool sealed, bool bad, bool is_its_fault = true);
 
   // Lets no more be appended to the band; false while it is leased or not written.
   bool seal(BandId band);

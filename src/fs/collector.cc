@@ -234,7 +234,9 @@ Result<> Collector::move(std::vector<Copy>& copies) {
       copies[i].to = {placed.at.band, rba};
       rba += copies[i].from.extent.blocks();
     }
-    TRY(record(std::span(copies).subspan(at, end - at), lease));
+    const auto in_map = record(std::span(copies).subspan(at, end - at), lease);
+    if (!in_map) lose_unrecorded(core_.store, core_.bands, lease);
+    TRY(in_map);
     at = end;
   }
   return ok();

@@ -240,4 +240,16 @@ void MapChange::put_into(meta::Batch& batch) const {
   band_changes_.put_into(batch);
 }
 
+void lose_unrecorded(meta::Store& store, data::BandTable& bands, data::Lease& lease) {
+  const std::uint32_t blocks = lease.unrecorded();
+  if (blocks == 0) return;
+  MapChange change(store, InodeNo{0}, nullptr);
+  change.lost(lease.first_unrecorded(), blocks);
+  meta::Batch batch;
+  change.put_into(batch);
+  if (!store.apply(batch, meta::Reserve::kDelete)) return;
+  change.account(bands);
+  lease.recorded(blocks);
+}
+
 }  // namespace lazyfs::fs

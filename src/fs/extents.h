@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/appender.h"
 #include "data/band_table.h"
 #include "fs/schema.h"
 #include "meta/store.h"
@@ -106,5 +107,9 @@ class MapChange {
   BandChanges band_changes_;
   std::int64_t blocks_delta_ = 0;
 };
+
+// Of a lease whose blocks the tree would not take: those that are not recorded are lost, so that
+// the band goes on behind them. When not even that can be recorded, the lease sets the band aside.
+void lose_unrecorded(meta::Store& store, data::BandTable& bands, data::Lease& lease);
 
 }  // namespace lazyfs::fs

@@ -311,20 +311,30 @@ std::vector<WriteBack::Segment> WriteBack::segments_of(const Part& part, std::si
 }
 
 // Appends pages, the first ones of the group's parts that are not recorded, to one band, and
-// records them.
+// records them. `band_failed`: of an error whether another band may do.
 Result<> WriteBack::append_once(std::vector<Member>& group, data::Stream stream,
-                                std::span<const device::Piece> pages, bool anywhere) {
+                                std::span<const device::Piece> pages, bool anywhere,
+                                bool& band_failed) {
+  band_failed = false;
   ASSIGN_OR_RETURN(data::Lease lease, core_.appender.lease(stream, pages.size(), anywhere));
   if (lease.room() == 0) return ok();
-  ASSIGN_OR_RETURN(const data::Placed placed, lease.append(pages));
+  const auto appended = lease.append(pages);
+  band_failed = !appended;
+  if (!appended) return fail(appended.error());
+  const data::Placed& placed = *appended;
   core_.counters.user_blocks += placed.blocks();
   std::size_t done = 0;
   for (Member& member : group) {
     Part& part = member.part(stream);
     const std::size_t count = std::min(part.pages.size() - part.recorded, placed.blocks() - done);
     if (count == 0) continue;
-    TRY(record(member, part, segments_of(part, count, placed, done)));
-    lease.recorded(static_cast<std::uint32_t>(count));
+    const std::size_t before = part.recorded;
+    const auto in_map = record(member, part, segments_of(part, count, placed, done));
+    lease.recorded(static_cast<std::uint32_t>(part.recorded - before));
+    if (!in_map) {
+      lose_unrecorded(core_.store, core_.bands, lease);
+      return in_map;
+    }
     done += count;
   }
   CHECK(done == placed.blocks());
@@ -335,6 +345,7 @@ Result<> WriteBack::append_stream(std::vector<Member>& group, data::Stream strea
   int failures = 0, rooms = 0;
   bool anywhere = false;  // in any band: cleaning has found nothing
   bool mixing = false;    // for once in another stream's: cleaning is under way
+  bool band_failed = false;
   for (;;) {
     std::vector<device::Piece> pages;
     for (Member& member : group) {
@@ -346,7 +357,7 @@ Result<> WriteBack::append_stream(std::vector<Member>& group, data::Stream strea
     }
     if (pages.empty()) return ok();
     keep_up_(std::min<std::size_t>(pages.size(), core_.bands.largest_band_blocks()));
-    const auto done = append_once(group, stream, pages, anywhere || mixing);
+    const auto done = append_once(group, stream, pages, anywhere || mixing, band_failed);
     if (done) {
       rooms = 0;
       mixing = false;
@@ -362,9 +373,9 @@ Result<> WriteBack::append_stream(std::vector<Member>& group, data::Stream strea
       rooms = 0;
       continue;
     }
-    // A band that fails is set aside by the lease; another one may do.
+    // A band that fails is set aside by the lease.
     constexpr int kMaxFailures = 8;
-    if (no_band || core_.store.failed() || ++failures >= kMaxFailures) return fail(done.error());
+    if (!band_failed || core_.store.failed() || ++failures >= kMaxFailures) return done;
   }
 }
 

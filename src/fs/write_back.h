@@ -80,7 +80,7 @@ class WriteBack {
   static std::vector<Segment> segments_of(const Part& part, std::size_t count,
                                           const data::Placed& placed, std::size_t first);
   Result<> append_once(std::vector<Member>& group, data::Stream stream,
-                       std::span<const device::Piece> pages, bool anywhere);
+                       std::span<const device::Piece> pages, bool anywhere, bool& band_failed);
   Result<> append_stream(std::vector<Member>& group, data::Stream stream);
   void finish(Member& member, Errc error);
   Result<> flush_group(std::vector<Member>& group);

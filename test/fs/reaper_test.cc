@@ -118,6 +118,9 @@ class ReaperTest : public testing::Test {
   std::uint64_t blocks_reserved() {
     return nlohmann::json::parse(volume_->stats_json())["space"]["reserved_blocks"];
   }
+  std::uint64_t bands(const char* which) {
+    return nlohmann::json::parse(volume_->stats_json())["data"][which];
+  }
   bool has_item(InodeNo inode) { return store_->get(key_of(inode, Kind::kInode))->has_value(); }
 
   const MountOptions options_{.background = false};
@@ -226,6 +229,38 @@ TEST_F(ReaperTest, AnUnnamedFileGetsANameWhileWhatWasCutOffIsNotFreed) {
   ASSERT_TRUE(volume_->fsync_directory(kRootInode));
   volume_->release(made->file);
   volume_->shut_down();
+}
+
+// ---- Writing back -------------------------------------------------------------------------------
+
+// It is not the bands' fault: none is set aside, nor given up after a few failures.
+TEST_F(ReaperTest, ALogWithoutRoomForWhatIsWrittenCostsNoBand) {
+  const InodeNo inode = make("f", 2);
+  store_->ordinary_room = 0;
+  for (int i = 0; i < 5; ++i) {
+    write(inode, 0, 'a');
+    write(inode, 5, 'b');
+    EXPECT_EQ(volume_->sync().error(), Errc::kLogFull);
+    EXPECT_EQ(bands("bad_bands"), 0u);
+  }
+  store_->ordinary_room = SIZE_MAX;
+  EXPECT_TRUE(volume_->sync());
+  EXPECT_EQ(letters(inode), "a0\a00b");
+}
+
+TEST_F(ReaperTest, ALogWithoutAnyRoomCostsNoBandForLong) {
+  const InodeNo inode = make("f", 2);
+  for (int i = 0; i < 5; ++i) {
+    store_->room = store_->ordinary_room = 0;
+    write(inode, 0, 'a');
+    EXPECT_EQ(volume_->sync().error(), Errc::kLogFull);
+    EXPECT_EQ(bands("bad_bands"), 1u);
+    store_->room = store_->ordinary_room = SIZE_MAX;
+    volume_->tick();
+    EXPECT_EQ(bands("bad_bands"), 0u);
+  }
+  EXPECT_TRUE(volume_->sync());
+  EXPECT_EQ(letters(inode), "a0\a");
 }
 
 // ---- Copying ------------------------------------------------------------------------------------
