@@ -76,14 +76,15 @@ int refuse(const std::string& device, std::string_view why) {
 }
 
 void print_json(const Arguments& arguments, const fs::CheckReport& report,
-                const std::vector<std::string>& problems, const std::vector<std::string>& repairs,
-                const fs::RepairReport& repair) {
+                const std::vector<std::string>& problems, const std::vector<std::string>& notes,
+                const std::vector<std::string>& repairs, const fs::RepairReport& repair) {
   const nlohmann::ordered_json json = {
       {"device", arguments.device},
       {"clean", report.problems == 0},
       {"complete", report.complete},
       {"problem_count", report.problems},
       {"problems", problems},
+      {"notes", notes},
       {"nodes", report.nodes},
       {"items", report.items},
       {"inodes", report.inodes},
@@ -148,7 +149,7 @@ class Run {
     exclusive_ = !claim.is_held();
     const bool may_change = arguments_.preen || arguments_.yes;
     const auto status = check_only(may_change);
-    if (!status || *status != kLeftUncorrected || !may_change) {
+    if (!status || !may_change || (*status != kLeftUncorrected && notes_.empty())) {
       if (!status) return refuse(arguments_.device, describe(status.error()));
       print();
       return *status;
@@ -189,13 +190,21 @@ class Run {
     progress_.clear();
     if (!report) return fail(report.error());
     report_ = *report;
-    ASSIGN_OR_RETURN(const auto damaged, edi::damaged_copies(device));
-    for (const std::string& text : damaged) found(text);
+    return check_copies(device);
+  }
+
+  // What is kept twice. A power cut may tear a copy while it is written, so that only one which is
+  // never written is a problem.
+  Result<> check_copies(edi::Image& device) {
+    ASSIGN_OR_RETURN(const auto headers, edi::damaged_headers(device));
+    for (const std::string& text : headers) found(text);
+    report_.problems += headers.size();
+    ASSIGN_OR_RETURN(const auto slots, edi::damaged_slots(device));
+    for (const std::string& text : slots) noted(text);
     ASSIGN_OR_RETURN(const auto bands, meta::damaged_superblocks(device));
     for (const BandId band : bands) {
-      found("The newest superblock in band " + std::to_string(band.value) + " cannot be used.");
+      noted("The newest superblock in band " + std::to_string(band.value) + " cannot be used.");
     }
-    report_.problems += damaged.size() + bands.size();
     return ok();
   }
 
@@ -218,6 +227,7 @@ class Run {
       ++repair_.repairs;
     }
     problems_.clear();
+    notes_.clear();
     TRY(check(*device, *store));
     return store->close();
   }
@@ -230,6 +240,12 @@ class Run {
       std::puts((arguments_.device + ": " + text).c_str());
     }
   }
+  void noted(const std::string& text) {
+    notes_.push_back(text);
+    if (arguments_.json) return;
+    progress_.clear();
+    std::puts((arguments_.device + ": " + text + " Its other copy is good.").c_str());
+  }
   void told(const std::string& text) {
     progress_.clear();
     if (arguments_.json) {
@@ -240,7 +256,7 @@ class Run {
   }
   void print() const {
     if (arguments_.json) {
-      print_json(arguments_, report_, problems_, repairs_, repair_);
+      print_json(arguments_, report_, problems_, notes_, repairs_, repair_);
     } else {
       print_summary(arguments_, report_, repair_);
     }
@@ -249,7 +265,7 @@ class Run {
   const Arguments& arguments_;
   Progress progress_;
   bool exclusive_ = false;
-  std::vector<std::string> problems_, repairs_;
+  std::vector<std::string> problems_, notes_, repairs_;
   fs::CheckReport report_;
   fs::RepairReport repair_;
 };

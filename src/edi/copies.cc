@@ -42,32 +42,21 @@ std::string slot_text(std::uint32_t block, std::uint32_t slot, Errc error) {
                      slot + 1, block, describe(error));
 }
 
-// Has the block written by the next flush: into the slot that is not in use.
-Result<bool> touch(Image& image, std::uint32_t block) {
-  const std::uint32_t first = block * kPointersPerBlock;
-  const std::uint32_t end = std::min(first + kPointersPerBlock, image.geometry().band_count());
-  for (std::uint32_t i = first; i < end; ++i) {
-    const BandId band{i};
-    if (image.layout().is_linked_away(band) ||
-        image.geometry().band_kinds[i] == device::BandKind::kConventional) {
-      continue;
-    }
-    ASSIGN_OR_RETURN(const std::uint32_t pointer, image.write_pointer(band));
-    TRY(image.set_write_pointer(band, pointer));
-    return true;
-  }
-  return false;
-}
-
 }  // namespace
 
-Result<std::vector<std::string>> damaged_copies(const Image& image) {
+Result<std::vector<std::string>> damaged_headers(const Image& image) {
   std::vector<std::string> found;
   if (image.layout().header.version == 0) return found;
   for (std::uint32_t copy = 0; copy < kHeaderCopies; ++copy) {
     ASSIGN_OR_RETURN(auto wrong, wrong_with_header(image, copy));
     if (wrong) found.push_back(*std::move(wrong));
   }
+  return found;
+}
+
+Result<std::vector<std::string>> damaged_slots(const Image& image) {
+  std::vector<std::string> found;
+  if (image.layout().header.version == 0) return found;
   const std::uint32_t blocks = table_blocks(image.layout().geometry.band_count());
   for (std::uint32_t block = 0; block < blocks; ++block) {
     for (std::uint32_t slot = 0; slot < kTableSlots; ++slot) {
@@ -88,20 +77,17 @@ Result<std::vector<std::string>> mend_copies(Image& image) {
     encode_header1(image.layout().header, bytes.span().first<kHeaderAreaBytes>());
     TRY(image.backing().write(std::uint64_t{copy} * kHeaderAreaBytes, bytes.span()));
     TRY(image.backing().sync());
-    told.push_back(fmt::format("copy {} of the image's header is written anew", copy + 1));
+    told.push_back(fmt::format("Copy {} of the image's header is written anew.", copy + 1));
   }
-  const std::uint32_t blocks = table_blocks(image.layout().geometry.band_count());
-  for (std::uint32_t block = 0; block < blocks; ++block) {
-    for (std::uint32_t slot = 0; slot < kTableSlots; ++slot) {
-      if (wrong_with_slot(image, block, slot)) continue;
-      ASSIGN_OR_RETURN(const bool touched, touch(image, block));
-      if (!touched) continue;
-      told.push_back(
-          fmt::format("slot {} of block {} of the image's write pointer table is written anew",
-                      slot + 1, block));
-    }
-  }
+  ASSIGN_OR_RETURN(const auto slots, damaged_slots(image));
   TRY(image.flush());
+  ASSIGN_OR_RETURN(const auto left, damaged_slots(image));
+  if (left.size() < slots.size()) {
+    told.push_back(
+        fmt::format("{} of {} damaged slots of the image's write pointer table are "
+                    "written anew.",
+                    slots.size() - left.size(), slots.size()));
+  }
   return told;
 }
 

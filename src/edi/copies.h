@@ -10,12 +10,17 @@
 
 namespace lazyfs::edi {
 
-// A sentence for each copy that cannot be used, or of a header that says something else. Requires
-// that nobody writes to the image meanwhile. A power cut may leave one slot of a table's block.
-Result<std::vector<std::string>> damaged_copies(const Image& image);
+// A sentence for each copy of the header that cannot be used, or says something else. Nothing but
+// damage leaves such a one, or the end of a program that was linking bands.
+Result<std::vector<std::string>> damaged_headers(const Image& image);
 
-// Writes them anew from the others, and returns a sentence for each. Requires that nobody else uses
-// the image. A table's block without a shingled band stays as it is: its pointers mean nothing.
+// A sentence for each slot of the table that cannot be used. Damage, or a power cut while it was
+// written; an image that is opened for writing writes it anew with its next flush. Requires that
+// nobody writes to the image meanwhile.
+Result<std::vector<std::string>> damaged_slots(const Image& image);
+
+// Writes all of them anew from the others, and returns a sentence for each. Requires that nobody
+// else uses the image, which was opened for writing.
 Result<std::vector<std::string>> mend_copies(Image& image);
 
 }  // namespace lazyfs::edi

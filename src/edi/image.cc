@@ -20,6 +20,9 @@ Image::Image(Layout layout, Backing backing, std::unique_ptr<PointerTable> table
     bands_[i].write_pointer =
         is_conventional(BandId{i}) ? layout_.geometry.band_blocks[i] : pointers[i];
   }
+  if (read_only_) return;
+  for (const std::uint32_t block : table_->damaged())
+    is_dirty_ = dirty_blocks_[block] = true;  // E6
 }
 
 Result<> Image::check_band(BandId band) const {

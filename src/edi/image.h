@@ -19,10 +19,11 @@ namespace lazyfs::edi {
 //       of that flush
 //   E3  a band whose append failed takes no other until it is reset or its write pointer is set
 //   E4  after a barrier that failed nothing counts as flushed any more: what the kernel dropped
-//   then
-//       cannot be told, so every later flush fails too until the image is opened anew
+//       then cannot be told, so every later flush fails too until the image is opened anew
 //   E5  the room of a reset band goes back to the file below only after a good flush of the reset,
 //       and never while the band is written
+//   E6  a copy of a table's block that was found damaged, as a power cut may leave it, is written
+//       anew by the next flush
 //
 // Thread-safe as device.h asks. mu_ is a leaf lock; it is never held over I/O. `table_` belongs to
 // the flush that runs.

@@ -13,8 +13,7 @@ namespace {
 // the header in front.
 class PlainTable final : public PointerTable {
  public:
-  explicit PlainTable(const Header& header)
-      : header_(header), bands_(header.zones.front().count) {}
+  explicit PlainTable(const Header& header) : header_(header), bands_(header.zones.front().count) {}
 
   Result<std::vector<std::uint32_t>> load(const Backing& backing) override {
     AlignedBuffer bytes(std::size_t{block_count()} * kTableBlockBytes);
@@ -80,6 +79,7 @@ class SlottedTable final : public PointerTable {
                               .subspan(place(block, slot) - start_)
                               .first<kTableBlockBytes>();
         const auto sequence = decode_table_block(from, block, image_, wanted);
+        if (!sequence) damaged_.push_back(block);
         if (!sequence || (is_found && *sequence < blocks_[block].sequence)) continue;
         is_found = true;
         blocks_[block] = {.sequence = *sequence, .slot = slot};
@@ -106,6 +106,8 @@ class SlottedTable final : public PointerTable {
     return backing.write(place(block, 1 - state.slot), bytes.span());
   }
 
+  std::vector<std::uint32_t> damaged() const override { return damaged_; }
+
   void settle() override {
     for (Block& block : blocks_) {
       if (std::exchange(block.is_written, false)) block.slot = 1 - block.slot;
@@ -127,6 +129,7 @@ class SlottedTable final : public PointerTable {
   const std::uint64_t image_;
   const std::uint32_t bands_;
   std::vector<Block> blocks_;
+  std::vector<std::uint32_t> damaged_;
 };
 
 }  // namespace

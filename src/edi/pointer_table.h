@@ -30,6 +30,8 @@ class PointerTable {
                          std::span<const std::uint32_t> pointers) = 0;
   // What was written is durable now.
   virtual void settle() = 0;
+  // Blocks of which load() found one copy damaged: the next write of each makes it anew.
+  virtual std::vector<std::uint32_t> damaged() const { return {}; }
 };
 
 std::unique_ptr<PointerTable> make_pointer_table(const Layout& layout);

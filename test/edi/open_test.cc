@@ -1,6 +1,8 @@
 // What is refused, and with which error: options, paths, damaged and shortened images.
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "edi/copies.h"
@@ -162,6 +164,12 @@ TEST_F(ImageTest, BandsThatOnlyTheHeaderClaimsTakeNoMemory) {
 
 using Strings = std::vector<std::string>;
 
+Strings damaged_copies(const Image& image) {
+  Strings all = *damaged_headers(image);
+  std::ranges::move(*damaged_slots(image), std::back_inserter(all));
+  return all;
+}
+
 TEST_F(ImageTest, EachDamagedCopyIsNamedAndWrittenAnew) {
   make({.zones = {{600, 8}}, .conventional = {0}, .linked = {{1, 2}}});
   {
@@ -170,7 +178,7 @@ TEST_F(ImageTest, EachDamagedCopyIsNamedAndWrittenAnew) {
       ASSERT_TRUE(image->append({BandId{band}, 0}, blocks_of(1, 'x').span()));
       ASSERT_TRUE(image->flush());
     }
-    EXPECT_EQ(*damaged_copies(*image), Strings{});
+    EXPECT_EQ(damaged_copies(*image), Strings{});
   }
   const std::uint64_t table = open_or_die()->layout().table_start;
   struct {
@@ -190,14 +198,28 @@ TEST_F(ImageTest, EachDamagedCopyIsNamedAndWrittenAnew) {
     auto image = open_or_die();
     ASSERT_TRUE(image);
     const auto found = damaged_copies(*image);
-    ASSERT_EQ(found->size(), 1u);
-    EXPECT_TRUE(found->front().starts_with(copy.name)) << found->front();
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_TRUE(found.front().starts_with(copy.name)) << found.front();
     EXPECT_EQ(mend_copies(*image)->size(), 1u);
-    EXPECT_EQ(*damaged_copies(*image), Strings{});
+    EXPECT_EQ(damaged_copies(*image), Strings{});
     image.reset();
-    EXPECT_EQ(*damaged_copies(*open_or_die({.read_only = true})), Strings{});
+    EXPECT_EQ(damaged_copies(*open_or_die({.read_only = true})), Strings{});
     EXPECT_EQ(*mend_copies(*open_or_die()), Strings{});
   }
+}
+
+TEST_F(ImageTest, ASlotThatAPowerCutToreIsWrittenAnewByTheNextFlush) {
+  make({.zones = {{600, 8}}});
+  const std::uint64_t table = open_or_die()->layout().table_start;
+  flip(table + 2 * kTableBlockBytes + 40);
+  ASSERT_TRUE(open_or_die({.read_only = true})->flush());
+  EXPECT_EQ(damaged_slots(*open_or_die({.read_only = true}))->size(), 1u);
+  {
+    auto image = open_or_die();
+    ASSERT_TRUE(image->append({BandId{0}, 0}, blocks_of(1, 'x').span()));  // of another block
+    ASSERT_TRUE(image->flush());
+  }
+  EXPECT_EQ(*damaged_slots(*open_or_die({.read_only = true})), Strings{});
 }
 
 TEST_F(ImageTest, AHeaderThatIsNotTheNewestIsNamedAndWrittenAnew) {
@@ -211,10 +233,10 @@ TEST_F(ImageTest, AHeaderThatIsNotTheNewestIsNamedAndWrittenAnew) {
     file.seekp(kHeaderAreaBytes);
     file.write(reinterpret_cast<const char*>(bytes.data()), kHeaderAreaBytes);
   }
-  EXPECT_EQ(*damaged_copies(*open_or_die()),
+  EXPECT_EQ(damaged_copies(*open_or_die()),
             Strings{"Copy 1 of the image's header is not the newest."});
   EXPECT_EQ(mend_copies(*open_or_die())->size(), 1u);
-  EXPECT_EQ(*damaged_copies(*open_or_die()), Strings{});
+  EXPECT_EQ(damaged_copies(*open_or_die()), Strings{});
   EXPECT_EQ(open_or_die()->layout().header, newer);
 }
 
