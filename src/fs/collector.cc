@@ -113,6 +113,10 @@ Result<std::vector<MappedExtent>> Collector::live_of(BandId band, const meta::It
   *inode = record.inode;
   std::vector<MappedExtent> live;
   if (record.inode.value == 0) return live;
+  // Reading takes several steps: a map that changed between them would look damaged.
+  const auto owner = core_.inodes.get(record.inode);
+  std::optional<ReaderLock> lock;
+  if (owner) lock.emplace((*owner)->mu);
   ASSIGN_OR_RETURN(auto extents,
                    read_extents(core_.store, record.inode, record.file_block, record.blocks));
   for (MappedExtent& extent : extents) {
