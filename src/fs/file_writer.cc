@@ -123,7 +123,7 @@ Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
   }
   if (core_.options.read_only) return fail(Errc::kReadOnly);
   if (core_.store.failed()) return fail(Errc::kLogFailed);
-  throttle_(from.size());
+  TRY(throttle_(from.size()));
   Write w{.offset = offset, .bytes = from, .clear_set_id = clear_set_id};
   for (int i = 0; i < kMaxTries; ++i) {
     ASSIGN_OR_RETURN(const Step step, try_write(inode, w));

@@ -16,9 +16,9 @@ class FileWriter {
  public:
   // `make_room` is called without locks when no space can be reserved; false: nothing helped.
   // `throttle` is called without locks before each write, with its bytes, and may wait for memory
-  // and for the collector.
+  // and for the collector; it fails when memory is full of what cannot be written.
   FileWriter(const Core& core, FileReader& reader, std::function<bool()> make_room,
-             std::function<void(std::size_t)> throttle)
+             std::function<Result<>(std::size_t)> throttle)
       : core_(core),
         reader_(reader),
         make_room_(std::move(make_room)),
@@ -47,7 +47,7 @@ class FileWriter {
   const Core& core_;
   FileReader& reader_;
   const std::function<bool()> make_room_;
-  const std::function<void(std::size_t)> throttle_;
+  const std::function<Result<>(std::size_t)> throttle_;
 };
 
 // The size of a regular file; kInvalid: it is none, kStale: it is gone. Takes the inode's lock.

@@ -65,7 +65,7 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
           }),
       writer_(
           core_, reader_, [this] { return make_space(); },
-          [this](std::size_t bytes) { throttle(bytes); }),
+          [this](std::size_t bytes) { return throttle(bytes); }),
       ranges_(core_, writer_, [this] { return make_space(); }),
       copier_(core_, reader_, writer_, write_back_, numbers_),
       pacer_(bands_, options_, clock_) {}

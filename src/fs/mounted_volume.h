@@ -112,8 +112,8 @@ class MountedVolume final : public Volume {
   Result<> report_errors(OpenFile* file);
   Result<> finish_orphans();
 
-  void throttle(std::size_t bytes);
-  void wait_for_memory();
+  Result<> throttle(std::size_t bytes);
+  Result<> wait_for_memory();
   void note_stall(std::chrono::nanoseconds start);
   bool make_space();
   void write_old(bool everything);
@@ -159,6 +159,8 @@ class MountedVolume final : public Volume {
   CondVar wake_writer_, wake_housekeeper_, pages_freed_, slowed_;
   bool stopping_ GUARDED_BY(wake_mu_) = false;
   bool work_waiting_ GUARDED_BY(wake_mu_) = false;
+  std::uint64_t passes_ GUARDED_BY(wake_mu_) = 0;  // of writing back that have ended
+  Result<> last_pass_ GUARDED_BY(wake_mu_) = ok();
   std::thread writer_thread_, housekeeper_thread_;
 };
 

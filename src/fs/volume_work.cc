@@ -9,6 +9,8 @@
 namespace lazyfs::fs {
 namespace {
 
+// So many passes of writing back fail, without a page leaving memory, before a writer hears of it.
+constexpr std::uint64_t kFailedPasses = 3;
 constexpr auto kWriterPeriod = std::chrono::milliseconds(200);
 constexpr auto kHousePeriod = std::chrono::milliseconds(500);
 constexpr std::chrono::nanoseconds kUnlinkIsRecent = std::chrono::seconds(1);
@@ -70,14 +72,13 @@ Result<> MountedVolume::collect_garbage() {
 // Before a write: what it brings must have room in memory, and on the device. Where the collector
 // has to make the room, writers are slowed more the less is left, so that none ever waits for a
 // whole band.
-void MountedVolume::throttle(std::size_t bytes) {
+Result<> MountedVolume::throttle(std::size_t bytes) {
   pacer_.note_request();
   if (!options_.background) {
-    const bool is_full = pages_.used() >= options_.dirty_bytes / kBlockBytes;
-    if (is_full && !is_broken(Rule::kMemoryIsBounded)) {
-      ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
-    }
-    return;
+    const auto is_full = [&] { return pages_.used() >= options_.dirty_bytes / kBlockBytes; };
+    if (!is_full() || is_broken(Rule::kMemoryIsBounded)) return ok();
+    const auto written = write_back_.write_dirty(kEver);
+    return is_full() ? written : ok();
   }
   const auto delay = pacer_.delay(blocks_for(bytes));
   if (delay.count() > 0) {
@@ -89,24 +90,38 @@ void MountedVolume::throttle(std::size_t bytes) {
     }
     note_stall(start);
   }
-  wait_for_memory();
+  return wait_for_memory();
 }
 
-void MountedVolume::wait_for_memory() {
+// Fails when memory is full of what cannot be written: passes have ended, and failed, and nothing
+// has left memory meanwhile.
+Result<> MountedVolume::wait_for_memory() {
   const std::size_t limit = options_.dirty_bytes / kBlockBytes;
   if (pages_.used() < limit) {
     if (pages_.used() > limit / 8) wake_writer_.notify_one();
-    return;
+    return ok();
   }
   const auto start = clock_.monotonic();
+  Result<> waited = ok();
   {
     MutexLock lock(wake_mu_);
+    std::size_t least = pages_.used();
+    std::uint64_t seen = passes_;
     while (pages_.used() >= limit && !stopping_ && !store_->failed()) {
       wake_writer_.notify_one();
       pages_freed_.wait_for(wake_mu_, std::chrono::milliseconds(20));
+      if (pages_.used() < least) {
+        least = pages_.used();
+        seen = passes_;
+      }
+      if (!last_pass_ && passes_ - seen >= kFailedPasses) {
+        waited = last_pass_;
+        break;
+      }
     }
   }
   note_stall(start);
+  return waited;
 }
 
 void MountedVolume::note_stall(std::chrono::nanoseconds start) {
@@ -123,7 +138,10 @@ void MountedVolume::wake() {
 
 void MountedVolume::write_old(bool everything) {
   const auto before = everything ? kEver : clock_.monotonic() - options_.commit_interval;
-  ignore_error(write_back_.write_dirty(before), "each inode keeps its error");
+  const auto written = write_back_.write_dirty(before);  // each inode keeps its error
+  MutexLock lock(wake_mu_);
+  ++passes_;
+  last_pass_ = written;
 }
 
 // The metadata log has failed.

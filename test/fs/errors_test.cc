@@ -136,6 +136,28 @@ TEST_F(ErrorsTest, AsLongAsDataCannotBeWrittenEveryFsyncFailsAndNothingIsForgott
   EXPECT_EQ(read(lookup("f")), block(0));
 }
 
+// Memory is full then: who went on waiting for it would do so for ever.
+TEST_F(ErrorsTest, WhoWritesMoreThanMemoryHoldsHearsThatDataCannotBeWritten) {
+  for (const bool background : {false, true}) {
+    SCOPED_TRACE(background);
+    options_.background = background;
+    options_.dirty_bytes = 32 * kBlockBytes;
+    remount();
+    const InodeNo file = create(background ? "f" : "g");
+    break_data_appends();
+    Result<> written = ok();
+    std::uint64_t blocks = 0;
+    for (; blocks < 200 && written; ++blocks) {
+      const std::string text = block(blocks);
+      written = volume_->write(file, blocks * kBlockBytes, std::as_bytes(std::span(text)), false);
+    }
+    EXPECT_EQ(written.error(), Errc::kDeviceWrite);
+    faulty_.mend();
+    EXPECT_TRUE(volume_->sync());
+    for (std::uint64_t i = 0; i + 1 < blocks; ++i) EXPECT_TRUE(read_block(file, i));
+  }
+}
+
 TEST_F(ErrorsTest, ClosingTellsOfAnErrorThatFsyncHasNotReported) {
   const InodeNo file = create("f");
   OpenFile* one = open(file);
