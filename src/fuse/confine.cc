@@ -96,13 +96,13 @@ class Filter {
       add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1);
       answer(SECCOMP_RET_ERRNO | ENOSYS);
     }
-    allow_only_if(__NR_clone, 0, CLONE_THREAD);  // threads, not processes
+    allow_only(__NR_clone, 0, BPF_JSET, CLONE_THREAD);  // threads, not processes
     refuse_if(__NR_openat, 2, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, EACCES);
 #ifdef __NR_open
     refuse_if(__NR_open, 1, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, EACCES);
 #endif
-    allow_only_value(__NR_socket, 0, AF_UNIX);                               // the log's
-    allow_only_value(__NR_tgkill, 0, static_cast<std::uint32_t>(getpid()));  // abort()
+    allow_only(__NR_socket, 0, BPF_JEQ, AF_UNIX);                               // the log's
+    allow_only(__NR_tgkill, 0, BPF_JEQ, static_cast<std::uint32_t>(getpid()));  // abort()
     answer(SECCOMP_RET_ALLOW);
   }
 
@@ -128,17 +128,11 @@ class Filter {
   }
   void answer(std::uint32_t what) { add(BPF_RET | BPF_K, what); }
 
-  void allow_only_if(std::uint32_t call, std::size_t argument, std::uint32_t bits) {
+  // `test`: BPF_JSET for any of the bits, BPF_JEQ for the value.
+  void allow_only(std::uint32_t call, std::size_t argument, unsigned test, std::uint32_t value) {
     add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
     load_argument(argument);
-    add(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0);
-    answer(kRefuse);
-    answer(SECCOMP_RET_ALLOW);
-  }
-  void allow_only_value(std::uint32_t call, std::size_t argument, std::uint32_t value) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
-    load_argument(argument);
-    add(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0);
+    add(BPF_JMP | test | BPF_K, value, 1, 0);
     answer(kRefuse);
     answer(SECCOMP_RET_ALLOW);
   }

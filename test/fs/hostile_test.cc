@@ -203,6 +203,13 @@ class HostileTest : public testing::Test {
     ignore_error((*volume)->unmount(), "what could not be written is its business");
   }
 
+  // Closes the volume and changes it, as the number says.
+  static void spoil(SampleVolume& volume, std::uint64_t image) {
+    EXPECT_TRUE(volume.store->close());
+    volume.store.reset();
+    Mutator(*volume.device, seed() * 1'000'003 + image).run();
+  }
+
   // Returns whether it was repaired; some have nothing left that could be.
   static bool repair(device::Device& device) {
     FixedClock clock;
@@ -224,9 +231,7 @@ TEST_F(HostileTest, WhateverTheyHoldTheyAreUsedAndRepairedAfterwards) {
   for (std::uint64_t i = 0; i < images && !HasFailure(); ++i) {
     SCOPED_TRACE("image " + std::to_string(i) + " of LAZYFS_SEED=" + std::to_string(seed()));
     SampleVolume volume;
-    ASSERT_TRUE(volume.store->close());
-    volume.store.reset();
-    Mutator(*volume.device, seed() * 1'000'003 + i).run();
+    spoil(volume, i);
     use(*volume.device);
     repair(*volume.device);
   }
@@ -238,9 +243,7 @@ TEST_F(HostileTest, WhateverTheyHoldTheyAreReadCheckedAndRepaired) {
   for (std::uint64_t i = 0; i < images && !HasFailure(); ++i) {
     SCOPED_TRACE("image " + std::to_string(i) + " of LAZYFS_SEED=" + std::to_string(seed()));
     SampleVolume volume;
-    ASSERT_TRUE(volume.store->close());
-    volume.store.reset();
-    Mutator(*volume.device, seed() * 1'000'003 + i).run();
+    spoil(volume, i);
     check(*volume.device);
     Readable::of(*volume.device);
     if (!repair(*volume.device)) continue;
