@@ -203,6 +203,16 @@ Result<> free_behind_end(const Core& core, Inode& inode) {
   return ok();
 }
 
+Result<> resume_cut(const Core& core, const InodeRef& inode) {
+  const WriteBackToken token(inode);
+  WriterLock lock(inode->mu);
+  if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
+  inode->uncut = true;
+  const auto freed = free_behind_end(core, *inode);
+  if (!freed) core.dirty.add(inode, core.clock.monotonic());
+  return freed;
+}
+
 // Gives the stored file the size that `record` has: inline bytes behind it are cut off, extents
 // wait for free_behind_end().
 Result<> FileWriter::put_size(Inode& inode, const InodeRecord& record) {

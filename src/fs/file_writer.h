@@ -60,5 +60,8 @@ void drop_set_id(InodeRecord& record);
 // Frees what an inode that is uncut has behind its end, and ends its orphan record. Requires its
 // token.
 Result<> free_behind_end(const Core& core, Inode& inode) REQUIRES(inode.mu);
+// Goes on with a truncation of a file that a crash has interrupted. If that fails the inode stays
+// uncut (I7), and its end is freed when it is written back.
+Result<> resume_cut(const Core& core, const InodeRef& inode);
 
 }  // namespace lazyfs::fs

@@ -107,7 +107,8 @@ Result<> MountedVolume::start() {
   return ok();
 }
 
-// Ends what a crash has interrupted. An inode that cannot be read is left for fsck.
+// Ends what a crash has interrupted. What cannot be ended now does not keep anybody from mounting:
+// an inode that cannot be read is left for fsck, and a file's end is freed later (I7).
 Result<> MountedVolume::finish_orphans() {
   ASSIGN_OR_RETURN(const auto orphans, read_orphans(*store_));
   for (const Orphan& orphan : orphans) {
@@ -118,12 +119,11 @@ Result<> MountedVolume::finish_orphans() {
     }
     // Its last reference ends here.
     if (orphan.record.work == OrphanRecord::Work::kDelete) continue;
-    std::uint64_t size = 0;
-    {
-      ReaderLock lock((*inode)->mu);
-      size = (*inode)->record.size;
+    const auto cut = resume_cut(core_, *inode);
+    if (!cut) {
+      log::warn("inode {}: what was cut off is not freed yet: {}", orphan.inode.value,
+                describe(cut.error()));
     }
-    TRY(writer_.truncate(*inode, size));
   }
   reaper_.run(core_);
   return ok();

@@ -49,8 +49,13 @@ class BandRecovery {
       return set_aside(band, "blocks of files are missing");
     }
     if (pointer > summary.appended) {
-      TRY(record_lost(band, static_cast<std::uint32_t>(summary.appended),
-                      static_cast<std::uint32_t>(pointer - summary.appended)));
+      const auto recorded = record_lost(band, static_cast<std::uint32_t>(summary.appended),
+                                        static_cast<std::uint32_t>(pointer - summary.appended));
+      if (!recorded && recorded.error() == Errc::kLogFull) {
+        bands_.restore(band, counters);
+        return set_aside(band, "the metadata log has no room for a record of it", false);
+      }
+      TRY(recorded);
       counters.appended = pointer;
       ++counters.append_records;
     }
@@ -59,9 +64,9 @@ class BandRecovery {
   }
 
  private:
-  Result<> set_aside(BandId band, std::string_view why) {
+  Result<> set_aside(BandId band, std::string_view why, bool for_good = true) {
     log::error("band {}: set aside: {}", band.value, why);
-    bands_.set_bad(band);
+    bands_.set_bad(band, for_good);
     return ok();
   }
 
@@ -69,7 +74,9 @@ class BandRecovery {
     if (read_only_) return ok();
     const Result<> reset = conventional || pointer == 0 ? ok() : device_.reset(band);
     if (!reset) return set_aside(band, describe(reset.error()));
-    return erase_band_logs(store_, band);
+    const auto erased = erase_band_logs(store_, band);
+    if (erased || erased.error() != Errc::kLogFull) return erased;
+    return set_aside(band, "the metadata log has no room to end its logs", false);
   }
 
   Result<> record_lost(BandId band, std::uint32_t rba, std::uint32_t blocks) {

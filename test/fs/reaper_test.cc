@@ -59,14 +59,29 @@ class ReaperTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(format(*device_, FormatOptions{}));
+    mount(SIZE_MAX);
+  }
+  // With room in the log for batches of so many entries that delete, and none for others unless
+  // it is SIZE_MAX.
+  void mount(std::size_t room) {
     auto store = meta::Store::open(*device_, {.background = false});
     ASSERT_TRUE(store);
     auto crowded = std::make_unique<CrowdedStore>(std::move(*store));
     store_ = crowded.get();
+    store_->room = room;
+    if (room < SIZE_MAX) store_->ordinary_room = 0;
     volume_ =
         std::make_unique<MountedVolume>(*device_, options_, system_clock(), std::move(crowded));
     ASSERT_TRUE(volume_->start());
   }
+  // As the power cut leaves it.
+  void mount_again(std::size_t room) {
+    volume_->shut_down();
+    ASSERT_TRUE(volume_->unmount());
+    volume_.reset();
+    mount(room);
+  }
+  void give_room() { store_->room = store_->ordinary_room = SIZE_MAX; }
   void TearDown() override {
     EXPECT_TRUE(volume_->unmount());
     volume_.reset();
@@ -214,6 +229,67 @@ TEST_F(ReaperTest, WhatATruncationCouldNotFreeIsNeverSeenAgain) {
   EXPECT_EQ(letters(target), "\a0000\a");
   EXPECT_TRUE(volume_->fsync(synced, nullptr, false));
   EXPECT_EQ(volume_->get_attributes(synced)->blocks_512, kBlockBytes / 512);
+}
+
+TEST_F(ReaperTest, AMountFinishesLaterATruncationThatTheLogHasNoRoomFor) {
+  const InodeNo grown = make("grown", 8), synced = make("synced", 8);
+  store_->room = 2;
+  for (const InodeNo inode : {grown, synced}) EXPECT_EQ(cut(inode, 1).error(), Errc::kLogFull);
+  store_->room = 0;
+  ASSERT_TRUE(store_->commit());
+  mount_again(0);
+  EXPECT_EQ(letters(grown), "\a");
+  EXPECT_EQ(cut(grown, 6).error(), Errc::kLogFull) << "what was cut off would be seen";
+  give_room();
+  EXPECT_TRUE(cut(grown, 6));
+  EXPECT_EQ(letters(grown), "\a00000");
+  EXPECT_TRUE(volume_->sync());
+  EXPECT_EQ(volume_->get_attributes(synced)->blocks_512, kBlockBytes / 512);
+}
+
+TEST_F(ReaperTest, FinishingATruncationChangesNoTimes) {
+  const InodeNo inode = make("f", 8);
+  store_->room = 2;
+  EXPECT_EQ(cut(inode, 1).error(), Errc::kLogFull);
+  ASSERT_TRUE(store_->commit());
+  const auto before = volume_->get_attributes(inode);
+  mount_again(SIZE_MAX);
+  const auto after = volume_->get_attributes(inode);
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(after->blocks_512, kBlockBytes / 512);
+  EXPECT_EQ(after->modification, before->modification);
+  EXPECT_EQ(after->change, before->change);
+}
+
+// A band that has blocks which no record tells of is left alone until there is room for one.
+TEST_F(ReaperTest, AMountWorksWhileTheLogHasNoRoomForWhatWasLost) {
+  const InodeNo kept = make("kept", 2);
+  const std::uint64_t bad = bands("bad_bands");
+  const InodeNo lost = make("lost", 0);
+  write(lost, 0, 'l');
+  store_->room = store_->ordinary_room = 0;
+  EXPECT_FALSE(volume_->fsync(lost, nullptr, false));  // appended, and not recorded
+  mount_again(0);
+  EXPECT_EQ(letters(kept), "\a0\a");
+  EXPECT_GT(bands("bad_bands"), bad);
+  give_room();
+  volume_->tick();
+  EXPECT_EQ(bands("bad_bands"), bad) << "emptied and reset";
+  EXPECT_EQ(letters(kept), "\a0\a");
+}
+
+// A band that has nothing live is reset by the mount, its logs end when there is room for that.
+TEST_F(ReaperTest, AMountWorksWhileTheLogHasNoRoomToEndABandsLogs) {
+  const InodeNo inode = make("f", 100);
+  ASSERT_TRUE(volume_->unlink(kRootInode, "f"));
+  volume_->forget(inode, 1);
+  ASSERT_TRUE(volume_->space());
+  ASSERT_TRUE(store_->commit());
+  mount_again(0);
+  EXPECT_GT(bands("bad_bands"), 0u);
+  give_room();
+  volume_->tick();
+  EXPECT_EQ(bands("bad_bands"), 0u);
 }
 
 // Until then an unnamed file is to be deleted, and from then on its end is to be freed.
