@@ -88,6 +88,10 @@ Result<bool> Collector::clean_tail(const Tail& tail) {
   if (!core_.bands.seal(band)) return false;
   if (core_.bands.view(band).counters.appended != tail.end) return false;
   if (tail.use.tail_blocks > 0) TRY(evacuate(band, tail.start));
+  if (unmovable_.erase(band) > 0) {  // whoever tends failed bands looks at all of it
+    core_.bands.note_unreadable(band);
+    return false;
+  }
   ASSIGN_OR_RETURN(const bool done, cut(tail));
   if (done) ++core_.counters.tails_cleaned;
   return done;

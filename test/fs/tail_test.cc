@@ -143,6 +143,32 @@ TEST_F(TailTest, BandThatIsNotCutIsOnlySetAside) {
   EXPECT_EQ(letters(lookup("c")), std::string(5, 'c'));
 }
 
+// As the device was for a moment: the band's data is moved, and the band is used again.
+TEST_F(TailTest, BandThatCouldNotBeReadOnceIsNotSetAside) {
+  const InodeNo first = create("x", 10, 'x');
+  create("y", 54, 'y');
+  create("a", 10, 'a');
+  const InodeNo goes = create("b", 20, 'b');
+  create("c", 5, 'c');
+  remove("x", first);  // a whole band to be cleaned, besides the other one's tail
+  remove("b", goes);
+  faulty_->fail_when(
+      [times = 2](const device::CallInfo& call) mutable -> std::optional<device::Fault> {
+        if (call.call != device::Call::kRead || times == 0) return std::nullopt;
+        --times;
+        return device::Fault{.error = Errc::kDeviceRead};
+      });
+  ASSERT_TRUE(volume_->collect_garbage());
+  faulty_->mend();
+  volume_->tick();
+  ASSERT_TRUE(volume_->collect_garbage());
+  EXPECT_EQ(stat("space", "dead_blocks"), 0u);
+  EXPECT_EQ(stat("data", "bad_bands"), 0u);
+  lose_power();
+  EXPECT_EQ(letters(lookup("a")), std::string(10, 'a'));
+  EXPECT_EQ(letters(lookup("c")), std::string(5, 'c'));
+}
+
 // Everything is durable before each cleaning, which then ends at any call of the device.
 TEST_F(TailTest, CleaningThatEndsAnywhereChangesNoFile) {
   SCOPED_TRACE(seed_trace());
