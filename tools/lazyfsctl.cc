@@ -26,6 +26,7 @@
 
 namespace {
 
+using lazyfs::fuse::ScrubPiece;
 using lazyfs::fuse::StatsPiece;
 using Json = nlohmann::ordered_json;
 
@@ -144,18 +145,18 @@ std::map<std::uint64_t, std::string> names_of(const std::string& mount_point,
 
 struct ScrubFindings {
   std::uint64_t blocks = 0;
-  std::vector<lazyfs::fuse::ScrubPiece::Found> damaged;
+  std::vector<ScrubPiece::Found> damaged;
 };
 
 ScrubFindings scrub_all(const std::string& mount_point) {
   MountPoint mount(mount_point);
-  lazyfs::fuse::ScrubPiece piece;
+  ScrubPiece piece;
   ScrubFindings findings;
   const bool shown = isatty(STDERR_FILENO) != 0;
   while (piece.inode != 0) {
     mount.request(lazyfs::fuse::kScrubRequest, &piece);
     findings.blocks += piece.blocks;
-    const std::size_t count = std::min(piece.damaged, lazyfs::fuse::ScrubPiece::kMaxFound);
+    const std::size_t count = std::min(piece.damaged, ScrubPiece::kMaxFound);
     findings.damaged.insert(findings.damaged.end(), piece.found, piece.found + count);
     if (shown) {
       std::fprintf(stderr, "\r%llu blocks read, %zu damaged\033[K",
@@ -170,16 +171,27 @@ ScrubFindings scrub_all(const std::string& mount_point) {
 bool scrub(const std::string& mount_point, bool json) {
   const ScrubFindings findings = scrub_all(mount_point);
   std::set<std::uint64_t> inodes;
-  for (const auto& found : findings.damaged) inodes.insert(found.inode);
+  for (const auto& found : findings.damaged) {
+    if (found.what != ScrubPiece::kLostMetadata) inodes.insert(found.inode);
+  }
   const auto names = names_of(mount_point, inodes);
   Json list = Json::array();
   for (const auto& found : findings.damaged) {
     const auto name = names.find(found.inode);
     const std::string path = name == names.end() ? "(without a name)" : name->second;
-    const char* why = found.is_checksum ? "fails its checksum" : "cannot be read";
-    if (json) {
+    const char* why =
+        found.what == ScrubPiece::kBadChecksum ? "fails its checksum" : "cannot be read";
+    if (found.what == ScrubPiece::kLostMetadata) {
+      list.push_back({{"inode", found.inode}, {"last_inode", found.offset}, {"why", "metadata"}});
+    } else {
       list.push_back(
           {{"path", path}, {"inode", found.inode}, {"offset", found.offset}, {"why", why}});
+    }
+    if (json) continue;
+    if (found.what == ScrubPiece::kLostMetadata) {
+      std::printf("%s: metadata of inodes %llu to %llu cannot be read: run fsck.lazyfs\n",
+                  mount_point.c_str(), static_cast<unsigned long long>(found.inode),
+                  static_cast<unsigned long long>(found.offset));
     } else {
       std::printf("%s: inode %llu, byte %llu: the block %s\n", path.c_str(),
                   static_cast<unsigned long long>(found.inode),

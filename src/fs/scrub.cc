@@ -23,17 +23,22 @@ class Scrub {
 
   Result<ScrubStep> run(ScrubPlace from) {
     meta::Key next = key_of(InodeNo{from.inode}, Kind::kExtent, from.file_block);
-    const meta::Key last{kMaxInode, 255, meta::kMaxOffset};
     for (std::uint64_t items_read = 0; items_read < kItemsAStep; items_read += kItemsAScan) {
-      ASSIGN_OR_RETURN(const auto items, core_.store.scan(next, last, kItemsAScan));
-      for (const meta::Item& item : items) {
+      auto items = core_.store.scan(next, kLast, kItemsAScan);
+      std::optional<meta::Key> behind = items ? end_of(*items) : core_.store.end_of_part(next);
+      if (behind && (*behind <= next || *behind > kLast)) behind.reset();
+      if (!items) {  // perhaps only of the part that `next` lies in
+        items = core_.store.scan(next, behind ? before(*behind) : kLast, SIZE_MAX);
+        if (!items) report_part(next, behind, items.error());
+      }
+      for (const meta::Item& item : items ? *items : std::vector<meta::Item>()) {
         if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) continue;
         if (is_enough()) return stop_at(item.key.owner, item.key.offset);
         TRY(entry(item));
       }
-      if (items.size() < kItemsAScan) return std::move(step_);
-      next = items.back().key;
-      if (++next.offset == 0) next = key_of(InodeNo{next.owner + 1}, Kind::kInode);
+      if (!behind) return std::move(step_);
+      next = *behind;
+      if (is_enough()) break;
     }
     // Only extents are of interest: what lies before those of the next inode is passed over.
     const bool behind = next.kind > static_cast<std::uint8_t>(Kind::kExtent);
@@ -42,6 +47,30 @@ class Scrub {
   }
 
  private:
+  static constexpr meta::Key kLast{kMaxInode, 255, meta::kMaxOffset};
+
+  // Where a scan goes on that has found these; nullopt: it has come to its end.
+  static std::optional<meta::Key> end_of(const std::vector<meta::Item>& items) {
+    if (items.size() < kItemsAScan) return std::nullopt;
+    meta::Key next = items.back().key;
+    if (++next.offset == 0) next = key_of(InodeNo{next.owner + 1}, Kind::kInode);
+    return next;
+  }
+  // The last key that may be below.
+  static meta::Key before(meta::Key key) {
+    if (key.offset-- > 0) return key;
+    if (key.kind-- > 0) return key;
+    --key.owner;
+    return key;
+  }
+  // Of what the metadata has between the keys nothing can be read.
+  void report_part(meta::Key first, std::optional<meta::Key> behind, Errc why) {
+    const InodeNo last{before(behind.value_or(kLast)).owner};
+    log::error("scrub: metadata of inodes {} to {} cannot be read: {}", first.owner, last.value,
+               describe(why));
+    step_.damaged.push_back({InodeNo{first.owner}, 0, why, last});
+  }
+
   bool is_enough() const {
     return step_.blocks >= kBlocksAStep || step_.damaged.size() + kMaxExtentBlocks > max_damaged_;
   }
@@ -135,7 +164,7 @@ class Scrub {
     const std::uint64_t offset = (item.key.offset + block) * kBlockBytes;
     log::error("scrub: inode {}, byte {}: {}", item.key.owner, offset, describe(why));
     if (why == Errc::kDataChecksumBad) ++core_.counters.checksum_errors;
-    step_.damaged.push_back({InodeNo{item.key.owner}, offset, why});
+    step_.damaged.push_back({InodeNo{item.key.owner}, offset, why, std::nullopt});
   }
 
   const Core& core_;

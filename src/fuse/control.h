@@ -45,10 +45,13 @@ inline constexpr unsigned long kSyncRequest = _IO(0xED, 3);
 struct ScrubPiece {
   struct Found {
     std::uint64_t inode = 0;
-    std::uint64_t offset = 0;       // in the file, of the damaged block
-    std::uint32_t is_checksum = 0;  // 1: it was read, but is not what was written; 0: not read
+    std::uint64_t offset = 0;  // in the file, of the damaged block
+    std::uint32_t what = kUnread;
     std::uint32_t reserved = 0;
   };
+  static constexpr std::uint32_t kUnread = 0;        // the block cannot be read
+  static constexpr std::uint32_t kBadChecksum = 1;   // it is not what was written
+  static constexpr std::uint32_t kLostMetadata = 2;  // metadata, of all inodes to `offset`
   static constexpr std::uint32_t kMaxFound = 256;
   std::uint64_t inode = 1;
   std::uint64_t file_block = 0;

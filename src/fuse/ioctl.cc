@@ -66,6 +66,13 @@ void collect_garbage(fuse_req_t req) {
   fuse_reply_ioctl(req, 0, nullptr, 0);
 }
 
+ScrubPiece::Found found_of(const fs::Damage& damage) {
+  if (damage.last) return {damage.inode.value, damage.last->value, ScrubPiece::kLostMetadata, 0};
+  const bool is_checksum = damage.why == Errc::kDataChecksumBad;
+  return {damage.inode.value, damage.offset,
+          is_checksum ? ScrubPiece::kBadChecksum : ScrubPiece::kUnread, 0};
+}
+
 void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
   if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
   ScrubPiece piece;
@@ -81,8 +88,7 @@ void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_
   piece.damaged = 0;
   for (const fs::Damage& damage : step->damaged) {
     if (piece.damaged == ScrubPiece::kMaxFound) break;
-    piece.found[piece.damaged++] = {damage.inode.value, damage.offset,
-                                    damage.why == Errc::kDataChecksumBad ? 1u : 0u, 0};
+    piece.found[piece.damaged++] = found_of(damage);
   }
   fuse_reply_ioctl(req, 0, &piece, sizeof piece);
 }

@@ -295,4 +295,18 @@ Result<std::vector<Item>> StoreImpl::scan(Key first, Key last, std::size_t max_i
   return items;
 }
 
+std::optional<Key> StoreImpl::end_of_part(Key key) {
+  std::vector<NodePin> pins;
+  NodeNo missing{};
+  for (;;) {
+    Tree::Part part;
+    {
+      ReaderLock lock(tree_mu_);
+      part = tree_.part_of(key);
+    }
+    if (!part.missing) return part.end;
+    if (!load_missing(Miss{.node = *part.missing}, missing, pins)) return part.end;
+  }
+}
+
 }  // namespace lazyfs::meta

@@ -113,6 +113,10 @@ class Store {
   // The items with first <= key <= last in order, at most `max_items` of them. One call sees one
   // state of each node it visits; items that are there during the whole call are all returned.
   virtual Result<std::vector<Item>> scan(Key first, Key last, std::size_t max_items) = 0;
+  // The first key behind the part of the tree that holds `key`: behind its leaf, or behind what
+  // would lead to its leaf if that could be read. So a scan that fails at `key` can go on there.
+  // nullopt: nothing lies behind.
+  virtual std::optional<Key> end_of_part(Key key) = 0;
 
   // Makes all changes of `batch` at once. Returns the transaction they belong to.
   // Errors (nothing is changed then): kLogFull, kBatchTooLarge, kValueTooLarge, kItemBad,

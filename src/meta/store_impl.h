@@ -34,6 +34,7 @@ class StoreImpl final : public Store {
   Result<std::optional<Value>> get(Key key) override;
   Result<std::optional<Item>> last_in(Key first, Key last) override;
   Result<std::vector<Item>> scan(Key first, Key last, std::size_t max_items) override;
+  std::optional<Key> end_of_part(Key key) override;
   Result<Seq> apply(const Batch& batch, Reserve reserve) override;
   Result<> commit() override;
   Seq durable_seq() const override { return Seq{durable_seq_.load(std::memory_order_acquire)}; }

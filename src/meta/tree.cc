@@ -103,6 +103,21 @@ Found<std::optional<Key>> Tree::scan_leaf(Key first, Key last, std::size_t max_i
   return next;
 }
 
+Tree::Part Tree::part_of(Key key) const {
+  Part part;
+  for (Node* node = &root(); !node->page().is_leaf();) {
+    const ConstNodePage page = node->page();
+    unsigned i = page.lower_bound(key);
+    if (i > 0 && !page.has(i, key)) --i;
+    if (i + 1 < page.count() && page.key(i + 1) > key) part.end = page.key(i + 1);
+    const NodeNo child = page.child(i);
+    node = cache_.find(child);
+    if (node == nullptr) part.missing = child;
+    if (node == nullptr || node->page().level() + 1 != page.level()) break;  // T2
+  }
+  return part;
+}
+
 bool Tree::apply(std::span<const Change> changes) {
   std::size_t i = 0;
   for (Group& group : groups_) {

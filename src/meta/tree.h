@@ -68,6 +68,13 @@ class Tree {
   // Returns where to go on, or nullopt when all is said.
   Found<std::optional<Key>> scan_leaf(Key first, Key last, std::size_t max_items,
                                       std::vector<Item>& items) const;
+  // On the way to the key's leaf: the node that is not in memory, if there is one, and where its
+  // range, or else the leaf's, ends.
+  struct Part {
+    std::optional<NodeNo> missing;
+    std::optional<Key> end;  // nullopt: nothing lies behind
+  };
+  Part part_of(Key key) const;
 
   // Makes sure that apply(changes) can be done, and works out what additions come to.
   Found<Estimate> plan(std::span<Change> changes);

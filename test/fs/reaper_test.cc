@@ -30,6 +30,7 @@ class CrowdedStore : public meta::Store {
                                        std::size_t max_items) override {
     return below_->scan(first, last, max_items);
   }
+  std::optional<meta::Key> end_of_part(meta::Key key) override { return below_->end_of_part(key); }
   Result<Seq> apply(const meta::Batch& batch, meta::Reserve reserve) override {
     const bool deletes = reserve == meta::Reserve::kDelete;
     if (batch.size() > (deletes ? room : ordinary_room)) return fail(Errc::kLogFull);

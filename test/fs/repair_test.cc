@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/endian.h"
 #include "device/faulty.h"
+#include "fs/node_images.h"
 #include "fs/repaired.h"
 #include "fs/spoils.h"
 #include "meta/node_page.h"
@@ -257,22 +257,8 @@ class DamagedTreeTest : public testing::Test {
   template <class Wanted>
   std::vector<BandAddress> images(Wanted wanted) {
     std::vector<BandAddress> found;
-    std::map<std::uint64_t, std::pair<std::uint64_t, BandAddress>> newest;
-    for (std::uint32_t band = 2; band < device->geometry().band_count(); ++band) {
-      AlignedBuffer block(kBlockBytes);
-      for (std::uint32_t rba = 0; rba < *device->write_pointer(BandId{band}); ++rba) {
-        if (!device->read({BandId{band}, rba}, block.span())) continue;
-        if (std::memcmp(block.data(), "LZND", 4) != 0) continue;
-        const auto seq = load_le_at<std::uint64_t>(block.span(), 8);
-        const auto node = load_le_at<std::uint64_t>(block.span(), 16);
-        const auto level = load_le_at<std::uint8_t>(block.span(), 24);
-        if (newest[node].first > seq) continue;
-        newest[node] = {seq, {BandId{band}, rba}};
-        levels[node] = level;
-      }
-    }
-    for (const auto& [node, place] : newest) {
-      if (wanted(node, levels[node])) found.push_back(place.second);
+    for (const NodeImage& image : newest_images(*device)) {
+      if (wanted(image.node, image.level)) found.push_back(image.at);
     }
     return found;
   }
@@ -367,7 +353,6 @@ class DamagedTreeTest : public testing::Test {
 
   std::unique_ptr<device::MemoryDevice> device;
   Readable::Contents all;
-  std::map<std::uint64_t, int> levels;
 };
 
 TEST_F(DamagedTreeTest, SoundTreeStaysAsItIs) { EXPECT_EQ(repair(), Strings{}); }

@@ -1,6 +1,7 @@
 // Finding what has rotted, on a mounted volume.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "fs/schema.h"
 #include "fs/volume.h"
 #include "meta/store.h"
+#include "node_images.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -48,6 +50,7 @@ class ScrubTest : public testing::Test {
   // All steps: the damage found, as inode -> offsets, and the blocks read.
   struct Found {
     std::multimap<std::uint64_t, std::uint64_t> damaged;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> lost;  // inodes whose metadata is
     std::uint64_t blocks = 0, steps = 0;
   };
   Found scrub(std::size_t max_damaged = 1000) {
@@ -57,7 +60,10 @@ class ScrubTest : public testing::Test {
       const auto step = volume_->scrub(*place, max_damaged);
       EXPECT_TRUE(step);
       if (!step) break;
-      for (const Damage& d : step->damaged) found.damaged.emplace(d.inode.value, d.offset);
+      for (const Damage& d : step->damaged) {
+        if (!d.last) found.damaged.emplace(d.inode.value, d.offset);
+        if (d.last) found.lost.emplace_back(d.inode.value, d.last->value);
+      }
       found.blocks += step->blocks;
       found.steps += 1;
       place = step->next;
@@ -103,6 +109,36 @@ TEST_F(ScrubTest, StepsEndAndGoOnWhereTheyEnded) {
   EXPECT_EQ(found.damaged.size(), 489u);
   EXPECT_EQ(found.blocks, 19532u);
   EXPECT_GE(found.steps, 3u);
+}
+
+// Each node is lost in turn: files that are not named with it are still read.
+TEST_F(ScrubTest, MetadataThatCannotBeReadIsNamedAndPassedOver) {
+  std::vector<InodeNo> files;
+  for (int i = 0; i < 300; ++i) files.push_back(make("file" + std::to_string(i), 2 * kBlockBytes));
+  for (const InodeNo file : files) rot(file, 1);
+  ASSERT_TRUE(volume_->unmount());
+  std::size_t nodes_named = 0, files_read = 0;
+  for (const NodeImage& image : newest_images(*device_)) {
+    if (image.node == 1) continue;  // the root: nothing could be mounted
+    SCOPED_TRACE(image.node);
+    device_->flip(image.at, 999);
+    auto volume = Volume::mount(*device_, {.read_only = true, .background = false});
+    if (volume) volume_ = std::move(*volume);
+    const Found found = volume ? scrub() : Found{};
+    device_->flip(image.at, 999);
+    if (!volume) continue;  // the mount itself needs it: the node of the volume's own items
+    nodes_named += found.lost.empty() ? 0 : 1;
+    for (const InodeNo file : files) {
+      const bool is_in_lost = std::ranges::any_of(found.lost, [&](const auto& lost) {
+        return lost.first <= file.value && file.value <= lost.second;
+      });
+      const bool is_named = found.damaged.contains(file.value);
+      EXPECT_TRUE(is_named || is_in_lost) << "inode " << file.value;
+      files_read += is_named ? 1 : 0;
+    }
+  }
+  EXPECT_GT(nodes_named, 10u);
+  EXPECT_GT(files_read, nodes_named * files.size() / 2);
 }
 
 TEST_F(ScrubTest, BlocksThatDiedAreNotRead) {
