@@ -176,9 +176,9 @@ class Volume {
   // Cleans until nothing is left that pays.
   virtual Result<> collect_garbage() = 0;
   // Reads some megabytes of file contents from the device, and verifies their checksums: from
-  // `from` on, in the order of inode numbers. What cannot be read is named, and is no error: blocks,
-  // and parts of the metadata that it comes upon. A step ends when it has read enough, or found
-  // `max_damaged` bad blocks. Files may change meanwhile.
+  // `from` on, in the order of inode numbers. What cannot be read is named, and is no error:
+  // blocks, and parts of the metadata that it comes upon. A step ends when it has read enough, or
+  // found `max_damaged` bad blocks. Files may change meanwhile.
   virtual Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) = 0;
   // Every counter and state, as a JSON object (the keys are INTERFACE: see docs/stats.md).
   virtual std::string stats_json() = 0;
