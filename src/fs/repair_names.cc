@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 
 #include "fs/repair_context.h"
@@ -148,7 +149,16 @@ class NameRepair {
       }
       set_parent(inode, keep);
     }
-    for (const NameFacts& name : gone) c_.names.erase(std::ranges::lower_bound(c_.names, name));
+    take_away(std::move(gone));
+  }
+
+  // Each once, if a name is there several times.
+  void take_away(std::vector<NameFacts> gone) {
+    std::ranges::sort(gone);
+    std::vector<NameFacts> left;
+    left.reserve(c_.names.size());
+    std::ranges::set_difference(c_.names, gone, std::back_inserter(left));
+    c_.names = std::move(left);
   }
 
   void set_parent(InodeFacts& inode, InodeNo parent) {
@@ -164,6 +174,7 @@ class NameRepair {
   // A directory that is met twice on the way up loses its name, and is adopted below.
   void break_cycles() {
     enum class State : std::uint8_t { kUnknown, kOnThisWalk, kDone };
+    std::vector<NameFacts> gone;
     std::vector<State> states(c_.inodes.size());
     const auto state_of = [&](const InodeFacts* inode) -> State& {
       return states[static_cast<std::size_t>(inode - c_.inodes.data())];
@@ -181,10 +192,11 @@ class NameRepair {
       if (at && state_of(at) == State::kOnThisWalk) {
         const NameFacts name = names_of(at->inode).front();
         edits_.push_back({name.directory, at->inode});
-        c_.names.erase(std::ranges::lower_bound(c_.names, name));
+        gone.push_back(name);
       }
       for (const InodeFacts* inode : walk) state_of(inode) = State::kDone;
     }
+    take_away(std::move(gone));
   }
 
   // One walk through each directory that has wrong names.
@@ -207,8 +219,8 @@ class NameRepair {
                const auto entries = decode_dentries(item.value);
                if (!entries) return;
                for (const DentryRecord& entry : *entries) {
-                 for (Edit& edit : edits) {
-                   if (edit.inode == entry.inode && !edit_entry(edit, entry)) break;
+                 for (Edit& edit : std::ranges::equal_range(edits, entry.inode, {}, &Edit::inode)) {
+                   if (!edit_entry(edit, entry)) break;
                  }
                }
              });
