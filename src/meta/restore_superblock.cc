@@ -124,6 +124,19 @@ class Restorer {
 
 }  // namespace
 
+namespace {
+
+std::vector<BandId> offline_bands(device::Device& device, const Superblock& superblock) {
+  std::vector<BandId> offline;
+  for (const BandId band : superblock.log_bands) {
+    const auto report = device.report(band);
+    if (report && report->condition == device::BandCondition::kOffline) offline.push_back(band);
+  }
+  return offline;
+}
+
+}  // namespace
+
 Result<> restore_superblock(device::Device& device, const std::function<void(std::string)>& told) {
   const auto newest = read_superblock(device);
   Result<> usable = newest ? ok() : fail(newest.error());
@@ -131,17 +144,24 @@ Result<> restore_superblock(device::Device& device, const std::function<void(std
     const auto log = recover_log(device, *newest);
     if (!log) usable = fail(log.error());
   }
-  const bool can_help = !usable && (usable.error() == Errc::kSuperblockBad ||
+  const auto offline = newest ? offline_bands(device, *newest) : std::vector<BandId>();
+  const bool can_help = !usable && (usable.error() == Errc::kSuperblockBad || !offline.empty() ||
                                     (!newest && usable.error() == Errc::kNoFilesystem));
   if (!can_help) return ok();  // opening says why it cannot be done, if it cannot
   ASSIGN_OR_RETURN(const Superblock restored,
                    Restorer(device).run(newest ? std::optional(*newest) : std::nullopt));
   TRY(recover_log(device, restored));
   TRY(SuperblockLog::format(device, restored));
-  told(
-      fmt::format("the superblock was lost, and is made anew from the log: {} log bands, session "
-                  "{}; the label is lost",
-                  restored.log_bands.size(), restored.session));
+  for (const BandId band : offline) {
+    told(fmt::format("log band {} is offline: what it held is lost, and it is taken out of the log",
+                     band.value));
+  }
+  if (offline.empty()) {
+    told(fmt::format(
+        "the superblock was lost, and is made anew from the log: {} log bands, "
+        "session {}{}",
+        restored.log_bands.size(), restored.session, newest ? "" : "; the label is lost"));
+  }
   return ok();
 }
 

@@ -11,7 +11,9 @@
 namespace lazyfs::meta {
 
 // Writes a new superblock when none is there that the log can be opened with, and says so; does
-// nothing otherwise. The label and the time of mkfs are lost with it. Reads every block of the log.
+// nothing otherwise. Where none at all is left, the label and the time of mkfs are lost with it.
+// Bands of the log that the device has taken offline are left out of the new one: the log goes on
+// from the newest transaction that the others hold. Reads every block of the log.
 // Errors: kNoFilesystem when there is no log either, kSuperblockVersion, what the device returns.
 Result<> restore_superblock(device::Device& device, const std::function<void(std::string)>& told);
 

@@ -9,6 +9,7 @@
 #include "fs/repaired.h"
 #include "fs/spoils.h"
 #include "meta/node_page.h"
+#include "meta/superblock.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -390,6 +391,26 @@ TEST_F(DamagedTreeTest, LostLeafCostsWhatItHeldAtMost) {
     repair();
     EXPECT_LE(lost_files(), 80u);
   }
+}
+
+// Whatever the band held: a spare one costs nothing, others what was in them.
+TEST_F(DamagedTreeTest, ALogBandThatIsOfflineIsTakenOutOfTheLog) {
+  const auto superblock = meta::read_superblock(*device);
+  ASSERT_TRUE(superblock);
+  std::size_t without_loss = 0, repaired = 0;
+  for (const BandId band : superblock->log_bands) {
+    SCOPED_TRACE(band.value);
+    SetUp();
+    device->retire(band, device::BandCondition::kOffline);
+    EXPECT_EQ(meta::Store::open(*device, {.background = false}).error(), Errc::kBandOffline);
+    if (!open_for_repair(*device, [](const std::string&) {})) continue;  // the log's end was there
+    repair();
+    ++repaired;
+    without_loss += lost_files() == 0 ? 1 : 0;
+    EXPECT_TRUE(Volume::mount(*device, {.background = false}));
+  }
+  EXPECT_GT(without_loss, 0u);
+  EXPECT_GT(repaired, superblock->log_bands.size() / 2);
 }
 
 TEST_F(DamagedTreeTest, InterruptedRepairOfTheTreeDoesNotForgetWhatWasLost) {
