@@ -60,8 +60,9 @@ void summary_item(CheckContext& c, const meta::Item& item) {
               band.use == BandFacts::Use::kLog ? "metadata" : "superblocks");
   }
   if (summary->appended > band.blocks) {
-    c.problem("Band {} has {} blocks, but its summary counts {} appended ones.", item.key.offset,
-              band.blocks, summary->appended);
+    c.band_problem(BandId{static_cast<std::uint32_t>(item.key.offset)},
+                   "Band {} has {} blocks, but its summary counts {} appended ones.",
+                   item.key.offset, band.blocks, summary->appended);
   }
   band.has_summary = true;
   band.summary = *summary;

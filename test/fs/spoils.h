@@ -563,6 +563,19 @@ inline const Spoil kBands[] = {
     {"MoreAppendedThanTheBandHolds",
      [](V& v) { v.change_summary(kB1, [](BandSummaryRecord& s) { s.appended = 65; }); },
      "Band 2 has 64 blocks, but its summary counts 65 appended ones."},
+    {"MoreAppendedThanTheBandHoldsWithoutAnythingLive",  // as if a crash had interrupted its end
+     [](V& v) {
+       v.put(key_of(kVolumeOwner, Kind::kBandSummary, 4), encode(BandSummaryRecord{65, 0, 1, 0}));
+       v.put(key_of(BandId{4}, Kind::kAppendRecord), encode(AppendRecord{InodeNo{0}, 0, 1, 0}));
+     },
+     "Band 4 has 64 blocks, but its summary counts 65 appended ones."},
+    {"ExtentsInABandWithoutALog",
+     [](V& v) {
+       v.erase(key_of(kVolumeOwner, Kind::kBandSummary, 3));
+       v.erase(key_of(kB2, Kind::kAppendRecord, 0));
+       v.erase(key_of(kB2, Kind::kAppendRecord, 3));
+     },
+     "reaches block 3 of band 3, of which 0 are appended."},
     {"SummaryOfNoBand",
      [](V& v) { v.put(key_of(kVolumeOwner, Kind::kBandSummary, 24), encode(BandSummaryRecord{})); },
      "Band 24 has a summary, but the device has no such band."},
