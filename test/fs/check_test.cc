@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "fs/band_spoils.h"
 #include "fs/spoils.h"
 
 namespace lazyfs::fs {

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "fs/band_spoils.h"
 #include "fs/repaired.h"
 #include "fs/spoils.h"
 #include "support/seed.h"

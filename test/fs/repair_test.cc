@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "device/faulty.h"
+#include "fs/band_spoils.h"
 #include "fs/node_images.h"
 #include "fs/repaired.h"
 #include "fs/spoils.h"
