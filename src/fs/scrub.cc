@@ -28,7 +28,7 @@ class Scrub {
       std::optional<meta::Key> behind = items ? end_of(*items) : core_.store.end_of_part(next);
       if (behind && (*behind <= next || *behind > kLast)) behind.reset();
       if (!items) {  // perhaps only of the part that `next` lies in
-        items = core_.store.scan(next, behind ? before(*behind) : kLast, SIZE_MAX);
+        items = core_.store.scan(next, behind ? last_below(*behind) : kLast, SIZE_MAX);
         if (!items) report_part(next, behind, items.error());
       }
       for (const meta::Item& item : items ? *items : std::vector<meta::Item>()) {
@@ -56,8 +56,7 @@ class Scrub {
     if (++next.offset == 0) next = key_of(InodeNo{next.owner + 1}, Kind::kInode);
     return next;
   }
-  // The last key that may be below.
-  static meta::Key before(meta::Key key) {
+  static meta::Key last_below(meta::Key key) {
     if (key.offset-- > 0) return key;
     if (key.kind-- > 0) return key;
     --key.owner;
@@ -65,7 +64,7 @@ class Scrub {
   }
   // Of what the metadata has between the keys nothing can be read.
   void report_part(meta::Key first, std::optional<meta::Key> behind, Errc why) {
-    const InodeNo last{before(behind.value_or(kLast)).owner};
+    const InodeNo last{last_below(behind.value_or(kLast)).owner};
     log::error("scrub: metadata of inodes {} to {} cannot be read: {}", first.owner, last.value,
                describe(why));
     step_.damaged.push_back({InodeNo{first.owner}, 0, why, last});

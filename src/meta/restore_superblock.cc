@@ -122,10 +122,6 @@ class Restorer {
   std::map<std::uint64_t, std::uint64_t> first_seq_;  // by session
 };
 
-}  // namespace
-
-namespace {
-
 std::vector<BandId> offline_bands(device::Device& device, const Superblock& superblock) {
   std::vector<BandId> offline;
   for (const BandId band : superblock.log_bands) {
