@@ -73,8 +73,9 @@ std::uint32_t band_blocks_of(const std::string& band_size) {
     throw Trouble("--band-size " + band_size, "not a multiple of 4096 bytes");
   }
   if (bytes / kBlockBytes < fs::kMinBandBlocks) {
-    throw Trouble("--band-size " + band_size,
-                  "a band has at least " + size_text(fs::kMinBandBlocks * kBlockBytes));
+    throw Trouble(
+        "--band-size " + band_size,
+        "a band has at least " + size_text(std::uint64_t{fs::kMinBandBlocks} * kBlockBytes));
   }
   if (bytes / kBlockBytes > UINT32_MAX) throw Trouble("--band-size " + band_size, "too large");
   return static_cast<std::uint32_t>(bytes / kBlockBytes);
@@ -125,10 +126,8 @@ void require_plan(const std::string& what, const device::Geometry& geometry,
                               std::to_string(fs::kMinBands) + " of " +
                               std::to_string(fs::kMinBandBlocks) +
                               " blocks are needed (give more room or a smaller --band-size)");
-    case Errc::kFormatLogTooLarge:
-      throw Trouble(what, why + " (give a smaller --log-size)");
-    default:
-      throw Trouble(what, why);
+    case Errc::kFormatLogTooLarge: throw Trouble(what, why + " (give a smaller --log-size)");
+    default: throw Trouble(what, why);
   }
 }
 
@@ -198,9 +197,7 @@ Plan plan_for(const Arguments& arguments) {
     return plan;
   }
   switch (image.error()) {
-    case Errc::kEdiBadMagic:
-      plan_for_plain(arguments, plan);
-      return plan;
+    case Errc::kEdiBadMagic: plan_for_plain(arguments, plan); return plan;
     case Errc::kEdiBadVersion:
     case Errc::kEdiBadChecksum:
     case Errc::kEdiBadHeader:
@@ -214,8 +211,7 @@ Plan plan_for(const Arguments& arguments) {
     case Errc::kDeviceMissing:
       throw Trouble(arguments.device,
                     std::string(describe(image.error())) + " (give SIZE to make an image file)");
-    default:
-      throw Trouble(arguments.device, image.error());
+    default: throw Trouble(arguments.device, image.error());
   }
 }
 

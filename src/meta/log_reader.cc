@@ -146,7 +146,7 @@ bool LogReader::is_outdated(const FoundBand& band, const PartPlace& place,
 Result<Descriptor> LogReader::first_descriptor(const FoundBand& band, const FoundPart& part) {
   const PartPlace& place = part.part.place;
   if (auto d = front(band, place, 0); d && !is_outdated(band, place, *d)) return d;
-  ASSIGN_OR_RETURN(const Descriptor last, copy(band, place, 0));
+  ASSIGN_OR_RETURN(Descriptor last, copy(band, place, 0));
   if (last.block == 0) return last;
   auto first = copy(band, place, last.block);
   // It may be outdated as well as a front.
