@@ -47,16 +47,24 @@ Errc missing(const ReferenceRecord& reference, std::string_view what) {
 
 }  // namespace
 
+Result<InodeRef> SharedInodes::find(InodeNo number) {
+  ASSIGN_OR_RETURN(const auto value, store_.get(key_of(number, Kind::kInode)));
+  const auto record = value ? decode_inode(*value) : fail(Errc::kItemBad);
+  if (!record || record->mode != kSharedMode) return fail(Errc::kItemBad);
+  auto inode = inodes_.get(number);
+  if (!inode && inode.error() == Errc::kStale) return fail(Errc::kItemBad);
+  return inode;
+}
+
 // ---- Reading ------------------------------------------------------------------------------------
 
 Result<std::vector<SharedInodes::Piece>> SharedInodes::resolve(std::uint64_t file_block,
                                                                const ReferenceRecord& reference,
                                                                data::BandTable& bands) {
-  const auto inode = inodes_.get(reference.shared);
-  if (!inode && inode.error() != Errc::kStale) return fail(inode.error());
-  if (!inode) return fail(missing(reference, "it does not exist"));
+  const auto inode = find(reference.shared);
+  if (!inode && inode.error() != Errc::kItemBad) return fail(inode.error());
+  if (!inode) return fail(missing(reference, "it is no shared inode"));
   ReaderLock lock((*inode)->mu);
-  if ((*inode)->record.mode != kSharedMode) return fail(missing(reference, "it is not shared"));
   ASSIGN_OR_RETURN(auto extents,
                    read_extents(store_, reference.shared, reference.block, reference.count));
   std::vector<Piece> pieces;
@@ -116,14 +124,11 @@ Result<SharedChange::Change*> SharedChange::change_of(InodeNo number) {
   lock_all();
   const auto found = changes_.find(number);
   if (found != changes_.end()) return found->second.get();
-  auto inode = shared_.inodes_.get(number);
-  if (!inode) return fail(inode.error() == Errc::kStale ? Errc::kItemBad : inode.error());
+  ASSIGN_OR_RETURN(InodeRef inode, shared_.find(number));
   auto change = std::make_unique<Change>(shared_.store_, number);
-  change->inode = std::move(*inode);
+  change->inode = std::move(inode);
   change->lock.emplace(change->inode->mu);
-  if (change->inode->gone || change->inode->record.mode != kSharedMode) {
-    return fail(Errc::kItemBad);
-  }
+  if (change->inode->gone) return fail(Errc::kItemBad);
   change->record = change->inode->record;
   return changes_.emplace(number, std::move(change)).first->second.get();
 }

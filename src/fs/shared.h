@@ -42,6 +42,11 @@ class SharedInodes {
  private:
   friend class SharedChange;
 
+  // The shared inode, which is not locked. Of any other one the lock may not be waited for here,
+  // and so is not touched: a damaged reference may name the very file that refers. kItemBad: it is
+  // none.
+  Result<InodeRef> find(InodeNo number);
+
   meta::Store& store_;
   InodeTable& inodes_;
   Mutex change_mu_;  // counts of any shared inode change only with it

@@ -124,6 +124,26 @@ TEST_F(ContradictionsTest, ScrubbingNamesAFileWithADamagedRecordAndGoesOn) {
   EXPECT_TRUE(volume_->unmount());
 }
 
+// /left refers to itself: who waits for a lock that he holds waits for ever.
+TEST_F(ContradictionsTest, AFileThatSharesItsOwnBlocksIsAnErrorForWhoeverUsesThem) {
+  sample_.change_reference(8, 0, [](ReferenceRecord& r) { r.shared = InodeNo{8}; });
+  mount();
+  const InodeNo left = lookup("left");
+  ASSERT_EQ(left, InodeNo{8});
+  std::vector<std::byte> bytes(4 * kBlockBytes);
+  EXPECT_FALSE(volume_->read(left, 0, bytes));
+  EXPECT_FALSE(volume_->punch(left, kBlockBytes, kBlockBytes, {.keep_size = true}));
+  EXPECT_FALSE(volume_->copy_range(left, 0, left, 1 << 20, 4 * kBlockBytes, false));
+  EXPECT_FALSE(volume_->set_attributes(left, {.size = 0}));
+  EXPECT_FALSE(volume_->write(left, kBlockBytes, std::span(bytes).first(kBlockBytes), false));
+  EXPECT_FALSE(volume_->sync());
+  const auto step = volume_->scrub({}, 1000);
+  ASSERT_TRUE(step);
+  EXPECT_FALSE(step->damaged.empty());
+  remove("left");
+  ignore_error(volume_->unmount(), "the volume is damaged");
+}
+
 TEST_F(ContradictionsTest, ASymbolicLinkWhosePiecesAreMisnumberedIsNotRead) {
   const meta::Key second = key_of(InodeNo{5}, Kind::kSymlink, 1);
   sample_.put(key_of(InodeNo{5}, Kind::kSymlink, 2), sample_.value_of(second));
