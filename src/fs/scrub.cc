@@ -29,9 +29,12 @@ class Scrub {
       if (behind && (*behind <= next || *behind > kLast)) behind.reset();
       if (!items) {  // perhaps only of the part that `next` lies in
         items = core_.store.scan(next, behind ? last_below(*behind) : kLast, SIZE_MAX);
-        if (!items) report_part(next, behind, items.error());
+        if (!items) {
+          report_part(next, behind, items.error());
+          items = std::vector<meta::Item>();
+        }
       }
-      for (const meta::Item& item : items ? *items : std::vector<meta::Item>()) {
+      for (const meta::Item& item : *items) {
         if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) continue;
         if (is_enough()) return stop_at(item.key.owner, item.key.offset);
         TRY(entry(item));

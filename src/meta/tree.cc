@@ -5,6 +5,15 @@
 #include "base/check.h"
 
 namespace lazyfs::meta {
+namespace {
+
+// The child of an inner node that holds `key`; with `below`, the last key before it.
+unsigned child_for(const ConstNodePage& page, Key key, bool below) {
+  const unsigned i = page.lower_bound(key);
+  return i > 0 && (below || !page.has(i, key)) ? i - 1 : i;
+}
+
+}  // namespace
 
 Node& Tree::root() const {
   Node* node = cache_.find(kRoot);
@@ -23,8 +32,7 @@ Found<Tree::Path> Tree::descend(Key key, bool below) const {
       path.leaf = depth;
       return path;
     }
-    unsigned i = page.lower_bound(key);
-    if (i > 0 && (below || !page.has(i, key))) --i;
+    const unsigned i = child_for(page, key, below);
     path.steps[depth] = {node, i};
     const NodeNo child = page.child(i);
     node = cache_.find(child);
@@ -107,8 +115,7 @@ Tree::Part Tree::part_of(Key key) const {
   Part part;
   for (Node* node = &root(); !node->page().is_leaf();) {
     const ConstNodePage page = node->page();
-    unsigned i = page.lower_bound(key);
-    if (i > 0 && !page.has(i, key)) --i;
+    const unsigned i = child_for(page, key, false);
     if (i + 1 < page.count() && page.key(i + 1) > key) part.end = page.key(i + 1);
     const NodeNo child = page.child(i);
     node = cache_.find(child);
