@@ -147,7 +147,9 @@ Result<> restore_superblock(device::Device& device, const std::function<void(std
   ASSIGN_OR_RETURN(const Superblock restored,
                    Restorer(device).run(newest ? std::optional(*newest) : std::nullopt));
   TRY(recover_log(device, restored));
-  TRY(SuperblockLog::format(device, restored));
+  // The one that is there stays until the new one is durable.
+  TRY(newest ? SuperblockLog(device, *newest).write(restored)
+             : SuperblockLog::format(device, restored));
   for (const BandId band : offline) {
     told(fmt::format("log band {} is offline: what it held is lost, and it is taken out of the log",
                      band.value));

@@ -404,7 +404,7 @@ TEST_F(DamagedTreeTest, ALogBandThatIsOfflineIsTakenOutOfTheLog) {
     SetUp();
     device->retire(band, device::BandCondition::kOffline);
     EXPECT_EQ(meta::Store::open(*device, {.background = false}).error(), Errc::kBandOffline);
-    if (!open_for_repair(*device, [](const std::string&) {})) continue;  // the log's end was there
+    if (!open_for_repair(*device, [](const std::string&) {})) continue;  // the map needs it
     repair();
     ++repaired;
     without_loss += lost_files() == 0 ? 1 : 0;
@@ -412,6 +412,29 @@ TEST_F(DamagedTreeTest, ALogBandThatIsOfflineIsTakenOutOfTheLog) {
   }
   EXPECT_GT(without_loss, 0u);
   EXPECT_GT(repaired, superblock->log_bands.size() / 2);
+}
+
+TEST_F(DamagedTreeTest, APowerCutWhileALogBandIsTakenOutLeavesASuperblock) {
+  constexpr std::uint64_t kChanges = 6;  // more than the two records take
+  std::uint64_t interrupted = 0;
+  for (std::uint64_t n = 1; n <= kChanges; ++n) {
+    SCOPED_TRACE(n);
+    SetUp();
+    const auto superblock = meta::read_superblock(*device);
+    ASSERT_TRUE(superblock);
+    device->retire(superblock->log_bands.back(), device::BandCondition::kOffline);
+    {
+      device::FaultyDevice faulty(*device);
+      faulty.cut_power_at_change(n);
+      const auto store = open_for_repair(faulty, [](const std::string&) {});
+      interrupted += store ? 0 : 1;
+    }
+    const auto now = meta::read_superblock(*device);
+    ASSERT_TRUE(now) << describe(now.error());
+    EXPECT_EQ(now->uuid, superblock->uuid);
+    repair();
+  }
+  EXPECT_GT(interrupted, 0u);
 }
 
 TEST_F(DamagedTreeTest, InterruptedRepairOfTheTreeDoesNotForgetWhatWasLost) {
