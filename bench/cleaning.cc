@@ -14,7 +14,7 @@
 
 #include "cleaning_bench.h"
 #include "device/memory.h"
-#include "fs/schema.h"
+#include "fs/item/schema.h"
 #include "trace.h"
 
 namespace {

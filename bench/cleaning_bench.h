@@ -14,8 +14,8 @@
 
 #include "bench.h"
 #include "device/forwarding.h"
-#include "fs/format.h"
-#include "fs/volume.h"
+#include "mkfs/mkfs.h"
+#include "fs/volume/volume.h"
 
 namespace lazyfs::bench {
 

@@ -2,7 +2,7 @@
 // this transport and these settings can be faster; what is above it is lazyfs' own.
 #include <CLI/CLI.hpp>
 
-#include "fuse/daemon.h"
+#include "fuse/session/daemon.h"
 #include "bench/memory_volume.h"
 
 int main(int argc, char** argv) {

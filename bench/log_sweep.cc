@@ -24,9 +24,9 @@
 #include "device/memory.h"
 #include "edi/create.h"
 #include "edi/image.h"
-#include "fs/format.h"
-#include "fs/volume.h"
-#include "meta/store.h"
+#include "mkfs/mkfs.h"
+#include "fs/volume/volume.h"
+#include "meta/store/store.h"
 
 namespace {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "fs/volume.h"
+#include "fs/volume/volume.h"
 
 namespace lazyfs::bench {
 

@@ -13,7 +13,7 @@
 #include "bench.h"
 #include "device/forwarding.h"
 #include "device/memory.h"
-#include "meta/store.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::meta {
 namespace {

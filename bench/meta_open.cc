@@ -16,7 +16,7 @@
 #include "device/forwarding.h"
 #include "edi/create.h"
 #include "edi/image.h"
-#include "meta/store.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::meta {
 namespace {

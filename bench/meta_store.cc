@@ -12,8 +12,8 @@
 
 #include "bench.h"
 #include "device/memory.h"
-#include "meta/jmap.h"
-#include "meta/store.h"
+#include "meta/log/jmap.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::meta {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "bench.h"
 #include "device/memory.h"
-#include "fs/format.h"
-#include "fs/volume.h"
+#include "mkfs/mkfs.h"
+#include "fs/volume/volume.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include "bench.h"
 #include "bench/memory_volume.h"
-#include "fuse/daemon.h"
+#include "fuse/session/daemon.h"
 #include "trace.h"
 
 namespace {

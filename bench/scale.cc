@@ -24,8 +24,8 @@
 #include "bench.h"
 #include "edi/create.h"
 #include "edi/image.h"
-#include "fs/format.h"
-#include "fs/volume.h"
+#include "mkfs/mkfs.h"
+#include "fs/volume/volume.h"
 
 namespace {
 

@@ -19,8 +19,8 @@
 #include "device/forwarding.h"
 #include "edi/create.h"
 #include "edi/image.h"
-#include "fs/format.h"
-#include "fs/volume.h"
+#include "mkfs/mkfs.h"
+#include "fs/volume/volume.h"
 
 namespace {
 

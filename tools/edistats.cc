@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "edi/image.h"
-#include "fs/band_report.h"
+#include "fs/space/band_report.h"
 #include "tools/edistats_picture.h"
 
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "fs/band_report.h"
+#include "fs/space/band_report.h"
 
 namespace lazyfs::tools {
 

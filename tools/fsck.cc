@@ -12,10 +12,10 @@
 
 #include "edi/copies.h"
 #include "edi/image.h"
-#include "fs/check.h"
-#include "fs/repair.h"
-#include "meta/restore_superblock.h"
-#include "meta/store.h"
+#include "fsck/check.h"
+#include "fsck/repair.h"
+#include "meta/log/restore_superblock.h"
+#include "meta/store/store.h"
 
 namespace {
 

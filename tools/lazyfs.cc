@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include "edi/image.h"
-#include "fs/volume.h"
-#include "fuse/daemon.h"
+#include "fs/volume/volume.h"
+#include "fuse/session/daemon.h"
 
 namespace {
 

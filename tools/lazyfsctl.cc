@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "fuse/control.h"
+#include "fuse/requests/control.h"
 
 namespace {
 

@@ -11,7 +11,8 @@
 #include "base/size.h"
 #include "edi/create.h"
 #include "edi/image.h"
-#include "fs/format.h"
+#include "meta/log/log_layout.h"
+#include "mkfs/mkfs.h"
 #include "tools/contents.h"
 #include "tools/uuid.h"
 
@@ -72,10 +73,11 @@ std::uint32_t band_blocks_of(const std::string& band_size) {
   if (bytes % kBlockBytes != 0) {
     throw Trouble("--band-size " + band_size, "not a multiple of 4096 bytes");
   }
-  if (bytes / kBlockBytes < fs::kMinBandBlocks) {
+  if (bytes / kBlockBytes < meta::kMinLogBandBlocks) {
     throw Trouble(
         "--band-size " + band_size,
-        "a band has at least " + size_text(std::uint64_t{fs::kMinBandBlocks} * kBlockBytes));
+        "a band has at least " +
+            size_text(std::uint64_t{meta::kMinLogBandBlocks} * kBlockBytes));
   }
   if (bytes / kBlockBytes > UINT32_MAX) throw Trouble("--band-size " + band_size, "too large");
   return static_cast<std::uint32_t>(bytes / kBlockBytes);
@@ -84,7 +86,7 @@ std::uint32_t band_blocks_of(const std::string& band_size) {
 // Bands of 256 MiB, smaller where there would be fewer than 128.
 std::uint32_t choose_band_blocks(std::uint64_t bytes) {
   std::uint32_t blocks = kDefaultBandBlocks;
-  for (; blocks > fs::kMinBandBlocks; blocks /= 2) {
+  for (; blocks > meta::kMinLogBandBlocks; blocks /= 2) {
     const auto filled = edi::fill(bytes, blocks);
     if (filled && filled->zones.front().count >= kBandsWanted) break;
   }
@@ -124,7 +126,7 @@ void require_plan(const std::string& what, const device::Geometry& geometry,
     case Errc::kFormatTooFewBands:
       throw Trouble(what, why + ": " + std::to_string(geometry.band_count()) + ", but at least " +
                               std::to_string(fs::kMinBands) + " of " +
-                              std::to_string(fs::kMinBandBlocks) +
+                              std::to_string(meta::kMinLogBandBlocks) +
                               " blocks are needed (give more room or a smaller --band-size)");
     case Errc::kFormatLogTooLarge: throw Trouble(what, why + " (give a smaller --log-size)");
     default: throw Trouble(what, why);

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "meta/superblock.h"
+#include "meta/log/superblock.h"
 
 namespace lazyfs {
 

@@ -17,8 +17,8 @@ namespace lazyfs::crash {
 //   C3  size_ is in sizes_
 // A version of a block is what it held at some moment since the file was last made durable, as long
 // as the file then was. A file that shows `size` bytes after a crash shows of each block a version
-// that is at least as long: no file becomes longer than what was written of it (fs/inode.h, I5),
-// and what was cut off never comes back.
+// that is at least as long: no file becomes longer than what was written of it (fs/inode/inode.h,
+// I5), and what was cut off never comes back.
 class Contents {
  public:
   Contents() = default;

@@ -5,7 +5,7 @@
 
 #include "crash/model.h"
 #include "crash/operation.h"
-#include "fs/volume.h"
+#include "fs/volume/volume.h"
 
 namespace lazyfs::crash {
 

@@ -4,8 +4,8 @@
 
 #include "crash/observation.h"
 #include "crash/trace.h"
-#include "fs/check.h"
-#include "meta/store.h"
+#include "fsck/check.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::crash {
 namespace {

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/check.h"
-#include "fs/attributes.h"
+#include "fs/item/attributes.h"
 
 namespace lazyfs::crash {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "fs/volume.h"
+#include "fs/volume/volume.h"
 
 namespace lazyfs::crash {
 

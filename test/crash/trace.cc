@@ -8,7 +8,7 @@
 #include "crash/copying.h"
 #include "crash/medium.h"
 #include "device/memory.h"
-#include "fs/format.h"
+#include "mkfs/mkfs.h"
 
 namespace lazyfs::crash {
 namespace {

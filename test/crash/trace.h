@@ -13,7 +13,7 @@
 #include "device/memory.h"
 #include "device/power_cut.h"
 #include "device/recording.h"
-#include "fs/volume.h"
+#include "fs/volume/volume.h"
 
 namespace lazyfs::crash {
 

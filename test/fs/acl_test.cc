@@ -1,5 +1,5 @@
 // Access control lists: their form, and how they and modes follow one another.
-#include "fs/acl.h"
+#include "fs/namespace/acl.h"
 
 #include "test/fs/volume_fixture.h"
 

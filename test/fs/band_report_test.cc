@@ -1,4 +1,4 @@
-#include "fs/band_report.h"
+#include "fs/space/band_report.h"
 
 #include "fs/sample_volume.h"
 

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "device/forwarding.h"
-#include "meta/store.h"
+#include "meta/store/store.h"
 #include "volume_fixture.h"
 
 namespace lazyfs::fs {

@@ -1,4 +1,4 @@
-#include "fs/check.h"
+#include "fsck/check.h"
 
 #include <gtest/gtest.h>
 

@@ -8,9 +8,9 @@
 #include <random>
 
 #include "device/memory.h"
-#include "fs/check.h"
-#include "fs/format.h"
-#include "fs/mounted_volume.h"
+#include "fsck/check.h"
+#include "mkfs/mkfs.h"
+#include "fs/volume/mounted_volume.h"
 #include "test/support/result_printer.h"
 #include "test/support/seed.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fs/sample_volume.h"
-#include "fs/volume.h"
+#include "fs/volume/volume.h"
 
 namespace lazyfs::fs {
 namespace {

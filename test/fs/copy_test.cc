@@ -1,4 +1,4 @@
-// Copies that share blocks (fs/file_copier.h, fs/shared.h).
+// Copies that share blocks (fs/file/file_copier.h, fs/file/shared_extents.h).
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
-#include "fs/format.h"
+#include "meta/log/log_layout.h"
+#include "mkfs/mkfs.h"
 
 #include <gtest/gtest.h>
 
@@ -48,13 +49,13 @@ TEST(FormatTest, LogMayTakeAllButTheBandsThatFilesNeed) {
 TEST(FormatTest, LogAvoidsConventionalAndTinyBands) {
   device::Geometry geometry = uniform(30, 64);
   geometry.band_kinds[15] = device::BandKind::kConventional;
-  geometry.band_blocks[14] = kMinBandBlocks - 1;
+  geometry.band_blocks[14] = meta::kMinLogBandBlocks - 1;
   const auto plan = plan_format(geometry, {});
   EXPECT_EQ(plan->log_bands, (std::vector{BandId{12}, BandId{13}, BandId{16}, BandId{17}}));
 }
 
 TEST(FormatTest, SmallestDeviceIsAccepted) {
-  EXPECT_TRUE(plan_format(uniform(kMinBands, kMinBandBlocks), {}));
+  EXPECT_TRUE(plan_format(uniform(kMinBands, meta::kMinLogBandBlocks), {}));
 }
 
 TEST(FormatTest, DeviceWithOneBandLessIsRefused) {
@@ -62,8 +63,8 @@ TEST(FormatTest, DeviceWithOneBandLessIsRefused) {
 }
 
 TEST(FormatTest, DeviceWithBandsTooSmallForALogIsRefused) {
-  device::Geometry geometry = uniform(50, kMinBandBlocks - 1);
-  geometry.band_blocks[0] = geometry.band_blocks[1] = kMinBandBlocks;
+  device::Geometry geometry = uniform(50, meta::kMinLogBandBlocks - 1);
+  geometry.band_blocks[0] = geometry.band_blocks[1] = meta::kMinLogBandBlocks;
   EXPECT_EQ(plan_format(geometry, {}).error(), Errc::kFormatTooFewBands);
 }
 
@@ -87,7 +88,7 @@ TEST(FormatTest, ConventionalSuperBandIsRefused) {
 
 TEST(FormatTest, TinySuperBandIsRefused) {
   device::Geometry geometry = uniform(50, 64);
-  geometry.band_blocks[0] = kMinBandBlocks - 1;
+  geometry.band_blocks[0] = meta::kMinLogBandBlocks - 1;
   EXPECT_EQ(plan_format(geometry, {}).error(), Errc::kFormatSuperBands);
 }
 

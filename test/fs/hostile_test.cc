@@ -15,7 +15,7 @@
 
 #include "base/endian.h"
 #include "fs/readable.h"
-#include "fs/repair.h"
+#include "fsck/repair.h"
 #include "fs/sample_volume.h"
 #include "support/seed.h"
 

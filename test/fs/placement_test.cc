@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "device/memory.h"
-#include "fs/format.h"
-#include "fs/volume.h"
+#include "mkfs/mkfs.h"
+#include "fs/volume/volume.h"
 
 namespace lazyfs::fs {
 namespace {

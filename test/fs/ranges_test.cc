@@ -1,4 +1,4 @@
-// Ranges of files, and files without names (fs/file_ranges.h).
+// Ranges of files, and files without names (fs/file/file_ranges.h).
 #include <sys/stat.h>
 
 #include "test/fs/volume_fixture.h"

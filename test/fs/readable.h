@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fs/sample_volume.h"
-#include "fs/volume.h"
+#include "fs/volume/volume.h"
 
 namespace lazyfs::fs {
 

@@ -1,15 +1,15 @@
 // Deleting, cutting and copying on a volume whose metadata log has little room, or none for a
 // while.
-#include "fs/reaper.h"
+#include "fs/file/reaper.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "device/memory.h"
-#include "fs/format.h"
-#include "fs/mounted_volume.h"
-#include "fs/schema.h"
+#include "mkfs/mkfs.h"
+#include "fs/volume/mounted_volume.h"
+#include "fs/item/schema.h"
 #include "sound.h"
 
 namespace lazyfs::fs {

@@ -1,12 +1,12 @@
-// Repairs of blocks that several files share (fs/repair_shares.cc). Each way in which single items
-// can disagree is in spoils.h; here is what becomes of what was lost.
+// Repairs of blocks that several files share (fsck/repair_shares.cc). Each way in which single
+// items can disagree is in spoils.h; here is what becomes of what was lost.
 #include <algorithm>
 #include <random>
 #include <set>
 
 #include "base/endian.h"
 #include "fs/repaired.h"
-#include "fs/volume.h"
+#include "fs/volume/volume.h"
 #include "test/support/seed.h"
 
 namespace lazyfs::fs {

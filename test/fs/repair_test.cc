@@ -1,4 +1,4 @@
-#include "fs/repair.h"
+#include "fsck/repair.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include "fs/node_images.h"
 #include "fs/repaired.h"
 #include "fs/spoils.h"
-#include "meta/node_page.h"
-#include "meta/superblock.h"
+#include "meta/tree/node_page.h"
+#include "meta/log/superblock.h"
 
 namespace lazyfs::fs {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "device/faulty.h"
 #include "fs/readable.h"
-#include "fs/repair.h"
+#include "fsck/repair.h"
 
 namespace lazyfs::fs {
 

@@ -29,10 +29,10 @@
 #include "base/buffer.h"
 #include "base/crc32c.h"
 #include "device/memory.h"
-#include "fs/check.h"
-#include "fs/format.h"
-#include "fs/schema.h"
-#include "meta/store.h"
+#include "fsck/check.h"
+#include "mkfs/mkfs.h"
+#include "fs/item/schema.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::fs {
 

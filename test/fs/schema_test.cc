@@ -1,4 +1,4 @@
-#include "fs/schema.h"
+#include "fs/item/schema.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "device/memory.h"
-#include "fs/format.h"
-#include "fs/schema.h"
-#include "fs/volume.h"
-#include "meta/store.h"
+#include "mkfs/mkfs.h"
+#include "fs/item/schema.h"
+#include "fs/volume/volume.h"
+#include "meta/store/store.h"
 #include "node_images.h"
 
 namespace lazyfs::fs {

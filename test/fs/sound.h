@@ -6,8 +6,8 @@
 #include <string>
 
 #include "device/device.h"
-#include "fs/check.h"
-#include "meta/store.h"
+#include "fsck/check.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::fs {
 

@@ -10,8 +10,8 @@
 
 #include "base/endian.h"
 #include "device/memory.h"
-#include "fs/format.h"
-#include "fs/volume.h"
+#include "mkfs/mkfs.h"
+#include "fs/volume/volume.h"
 #include "sound.h"
 
 namespace lazyfs::fs {

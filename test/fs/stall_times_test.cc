@@ -1,4 +1,4 @@
-#include "fs/stall_times.h"
+#include "fs/space/stall_times.h"
 
 #include <gtest/gtest.h>
 

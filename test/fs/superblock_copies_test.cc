@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "fs/sample_volume.h"
-#include "meta/restore_superblock.h"
+#include "meta/log/restore_superblock.h"
 
 namespace lazyfs::fs {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "device/faulty.h"
 #include "device/memory.h"
-#include "fs/format.h"
-#include "fs/volume.h"
+#include "mkfs/mkfs.h"
+#include "fs/volume/volume.h"
 #include "sound.h"
 #include "test/support/seed.h"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <random>
 
-#include "fs/schema.h"
+#include "fs/item/schema.h"
 #include "test/fs/volume_fixture.h"
 
 namespace lazyfs::fs {

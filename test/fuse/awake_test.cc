@@ -1,4 +1,4 @@
-#include "fuse/awake.h"
+#include "fuse/transport/awake.h"
 
 #include <gtest/gtest.h>
 

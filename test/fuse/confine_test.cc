@@ -1,4 +1,4 @@
-#include "fuse/confine.h"
+#include "fuse/session/confine.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
-#include "fuse/convert.h"
+#include "fuse/requests/convert.h"
 
 #include <gtest/gtest.h>
 
-#include "fuse/cookie.h"
-#include "fuse/face.h"
+#include "fuse/requests/cookie.h"
+#include "fuse/requests/face.h"
 
 namespace lazyfs::fuse {
 namespace {

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "fuse/control.h"
+#include "fuse/requests/control.h"
 #include "mount_fixture.h"
 
 namespace lazyfs::fuse {

@@ -1,4 +1,4 @@
-#include "fuse/options.h"
+#include "fuse/session/options.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The transport over a socket pair, which keeps messages apart as /dev/fuse does.
-#include "fuse/transport.h"
+#include "fuse/transport/transport.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

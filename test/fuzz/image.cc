@@ -11,10 +11,10 @@
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "fs/readable.h"
-#include "fs/repair.h"
+#include "fsck/repair.h"
 #include "fs/sample_volume.h"
 #include "fuzz/input.h"
-#include "meta/log_format.h"
+#include "meta/log/log_format.h"
 
 namespace lazyfs::fuzz {
 namespace {

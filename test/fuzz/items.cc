@@ -1,5 +1,5 @@
 // The fuzz target for the values of items (fuzz/targets.h).
-#include "fs/schema.h"
+#include "fs/item/schema.h"
 #include "fuzz/input.h"
 
 namespace lazyfs::fuzz {

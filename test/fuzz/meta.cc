@@ -2,10 +2,10 @@
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "fuzz/input.h"
-#include "meta/log_format.h"
-#include "meta/node_page.h"
-#include "meta/snapshot_format.h"
-#include "meta/superblock_format.h"
+#include "meta/log/log_format.h"
+#include "meta/tree/node_page.h"
+#include "meta/log/snapshot_format.h"
+#include "meta/log/superblock_format.h"
 
 namespace lazyfs::fuzz {
 namespace {

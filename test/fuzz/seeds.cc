@@ -10,8 +10,8 @@
 #include "edi/format1.h"
 #include "fs/sample_volume.h"
 #include "fuzz/targets.h"
-#include "meta/log_format.h"
-#include "meta/node_page.h"
+#include "meta/log/log_format.h"
+#include "meta/tree/node_page.h"
 
 namespace lazyfs::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 // The log is small and written for ever: the tail follows, whatever is live is kept, and what does
 // not fit is refused with nothing lost.
 #include "fixture.h"
-#include "meta/log_layout.h"
+#include "meta/log/log_layout.h"
 #include "power_device.h"
 
 namespace lazyfs::meta {

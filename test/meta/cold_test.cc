@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "device/faulty.h"
-#include "meta/clean_policy.h"
-#include "meta/log.h"
-#include "meta/log_layout.h"
-#include "meta/node_page.h"
-#include "meta/recovery.h"
+#include "meta/log/clean_policy.h"
+#include "meta/log/log.h"
+#include "meta/log/log_layout.h"
+#include "meta/tree/node_page.h"
+#include "meta/log/recovery.h"
 #include "modelled_store.h"
 #include "power_device.h"
 

@@ -5,7 +5,7 @@
 #include "base/endian.h"
 #include "device/memory.h"
 #include "fixture.h"
-#include "meta/node_page.h"
+#include "meta/tree/node_page.h"
 #include "power_device.h"
 
 namespace lazyfs::meta {

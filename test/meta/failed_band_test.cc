@@ -3,7 +3,7 @@
 #include <set>
 
 #include "device/faulty.h"
-#include "meta/superblock_log.h"
+#include "meta/log/superblock_log.h"
 #include "modelled_store.h"
 
 namespace lazyfs::meta {

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "device/memory.h"
-#include "meta/store.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::meta {
 

@@ -1,12 +1,12 @@
 // What small transactions say of those before them, and what recovery makes of it.
-#include "meta/history.h"
+#include "meta/log/history.h"
 
 #include <algorithm>
 
 #include "base/endian.h"
 #include "device/forwarding.h"
 #include "fixture.h"
-#include "meta/log_reader.h"
+#include "meta/log/log_reader.h"
 #include "power_device.h"
 
 namespace lazyfs::meta {

@@ -5,11 +5,11 @@
 #include "base/buffer.h"
 #include "device/memory.h"
 #include "fixture.h"
-#include "meta/log.h"
-#include "meta/node_page.h"
-#include "meta/recovery.h"
-#include "meta/superblock_format.h"
-#include "meta/tree.h"
+#include "meta/log/log.h"
+#include "meta/tree/node_page.h"
+#include "meta/log/recovery.h"
+#include "meta/log/superblock_format.h"
+#include "meta/tree/tree.h"
 
 namespace lazyfs::meta {
 namespace {

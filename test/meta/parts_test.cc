@@ -5,9 +5,9 @@
 
 #include "base/endian.h"
 #include "fixture.h"
-#include "meta/jmap.h"
-#include "meta/log_layout.h"
-#include "meta/tree.h"
+#include "meta/log/jmap.h"
+#include "meta/log/log_layout.h"
+#include "meta/tree/tree.h"
 
 namespace lazyfs::meta {
 namespace {

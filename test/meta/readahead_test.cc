@@ -1,4 +1,4 @@
-#include "meta/readahead.h"
+#include "meta/store/readahead.h"
 
 #include <gtest/gtest.h>
 

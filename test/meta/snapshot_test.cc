@@ -4,7 +4,7 @@
 
 #include "base/endian.h"
 #include "fixture.h"
-#include "meta/log_layout.h"
+#include "meta/log/log_layout.h"
 #include "power_device.h"
 
 namespace lazyfs::meta {

@@ -1,4 +1,4 @@
-#include "meta/store.h"
+#include "meta/store/store.h"
 
 #include "base/endian.h"
 #include "fixture.h"

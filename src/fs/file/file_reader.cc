@@ -1,0 +1,161 @@
+#include "fs/file/file_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace lazyfs::fs {
+namespace {
+
+// Copies the part of [block_offset, block_offset + bytes.size()) that [offset, offset + to.size())
+// covers.
+void copy_overlap(std::uint64_t bytes_offset, std::span<const std::byte> bytes,
+                  std::uint64_t offset, std::span<std::byte> to) {
+  const std::uint64_t from = std::max(bytes_offset, offset);
+  const std::uint64_t end = std::min(bytes_offset + bytes.size(), offset + to.size());
+  if (from >= end) return;
+  std::memcpy(to.data() + (from - offset), bytes.data() + (from - bytes_offset), end - from);
+}
+
+bool follows(const MappedExtent& a, const MappedExtent& b) {
+  return a.end() == b.file_block && a.extent.at.band == b.extent.at.band &&
+         a.extent.at.rba + a.extent.blocks() == b.extent.at.rba;
+}
+
+}  // namespace
+
+// What a read needs from below the write buffer.
+struct FileReader::Plan {
+  std::vector<Piece> extents;
+
+  // A run that goes on where the last one ended becomes one read.
+  void add(Piece piece) {
+    if (extents.empty() || !follows(extents.back().extent, piece.extent)) {
+      extents.push_back(std::move(piece));
+      return;
+    }
+    auto& crcs = extents.back().extent.extent.crcs;
+    const auto& more = piece.extent.extent.crcs;
+    crcs.insert(crcs.end(), more.begin(), more.end());
+  }
+  meta::Value inline_bytes;  // contents of block 0, when it is inline
+  bool has_inline = false;
+};
+
+Result<> FileReader::plan_entry(MapEntry& entry, Plan& plan) {
+  if (const auto* reference = std::get_if<ReferenceRecord>(&entry.record)) {
+    ASSIGN_OR_RETURN(auto pieces, core_.shared.resolve(entry.file_block, *reference, core_.bands));
+    for (Piece& piece : pieces) plan.add(std::move(piece));
+    return ok();
+  }
+  auto& extent = std::get<ExtentRecord>(entry.record);
+  const BandId band = extent.at.band;
+  if (band.value >= core_.bands.band_count()) return fail(Errc::kItemBad);
+  plan.add({{entry.file_block, std::move(extent)}, core_.bands.pin(band)});
+  return ok();
+}
+
+Result<> FileReader::plan_range(Inode& inode, std::uint64_t first, std::uint64_t count,
+                                Plan& plan) {
+  ASSIGN_OR_RETURN(auto entries, read_map(core_.store, inode.no, first, count));
+  for (MapEntry& entry : entries) TRY(plan_entry(entry, plan));
+  const bool block_0_mapped = !entries.empty() && entries.front().file_block == 0;
+  if (first == 0 && !block_0_mapped && !(inode.inline_known && inode.inline_bytes == 0)) {
+    ASSIGN_OR_RETURN(auto value, core_.store.get(key_of(inode.no, Kind::kInline)));
+    plan.has_inline = value.has_value();
+    if (value) plan.inline_bytes = std::move(*value);
+  }
+  return ok();
+}
+
+Result<> FileReader::read_run(const MappedExtent& run, std::uint64_t offset,
+                              std::span<std::byte> to) {
+  const std::uint64_t run_offset = run.file_block * kBlockBytes;
+  const std::size_t run_bytes = std::size_t{run.extent.blocks()} * kBlockBytes;
+  const bool inside = run_offset >= offset && run_offset + run_bytes <= offset + to.size();
+  std::byte* direct = to.data() + (run_offset - offset);
+  if (inside && reinterpret_cast<std::uintptr_t>(direct) % kBlockBytes == 0) {
+    return data::read_verified(core_.device, run.extent.at, run.extent.crcs,
+                               std::span(direct, run_bytes));
+  }
+  AlignedBuffer bounce(run_bytes);
+  TRY(data::read_verified(core_.device, run.extent.at, run.extent.crcs, bounce.span()));
+  copy_overlap(run_offset, bounce.span(), offset, to);
+  return ok();
+}
+
+Result<> FileReader::read_planned(const Plan& plan, std::uint64_t offset, std::span<std::byte> to) {
+  if (plan.has_inline) copy_overlap(0, plan.inline_bytes, offset, to);
+  for (const Piece& piece : plan.extents) {
+    const auto done = read_run(piece.extent, offset, to);
+    if (done) continue;
+    if (done.error() == Errc::kDataChecksumBad) ++core_.counters.checksum_errors;
+    if (done.error() == Errc::kDeviceRead) {
+      ++core_.counters.read_errors;
+      core_.bands.note_unreadable(piece.extent.extent.at.band);
+    }
+    return fail(done.error());
+  }
+  return ok();
+}
+
+Result<std::size_t> FileReader::read(Inode& inode, std::uint64_t offset, std::span<std::byte> to) {
+  Plan plan;
+  std::size_t length = 0;
+  std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> buffered;
+  {
+    ReaderLock lock(inode.mu);
+    if (offset >= inode.record.size || to.empty()) return 0;
+    length =
+        static_cast<std::size_t>(std::min<std::uint64_t>(to.size(), inode.record.size - offset));
+    const std::uint64_t first = offset / kBlockBytes;
+    const std::uint64_t end = (offset + length - 1) / kBlockBytes + 1;
+    // Blocks in the buffer are copied at once; the ranges between them come from below.
+    std::uint64_t missing = first;
+    const bool clean = !inode.buffer || inode.buffer->clean();
+    if (!clean) {
+      for (std::uint64_t block = first; block < end; ++block) {
+        const auto contents = inode.buffer->contents(block);
+        if (contents.empty()) continue;
+        if (missing < block) TRY(plan_range(inode, missing, block - missing, plan));
+        buffered.emplace_back(block, std::vector(contents.begin(), contents.end()));
+        missing = block + 1;
+      }
+    }
+    if (missing < end) TRY(plan_range(inode, missing, end - missing, plan));
+  }
+  std::uint64_t covered = 0;
+  for (const Piece& p : plan.extents) covered += p.extent.extent.blocks();
+  if (covered * kBlockBytes < length || offset % kBlockBytes != 0) {
+    std::memset(to.data(), 0, length);  // holes
+  }
+  // `to` may be longer than the file: whole blocks can then be read in place.
+  const std::size_t whole = blocks_for(length) * kBlockBytes;
+  TRY(read_planned(plan, offset, to.first(std::min(to.size(), std::max(length, whole)))));
+  for (const auto& [block, contents] : buffered) {
+    copy_overlap(block * kBlockBytes, contents, offset, to.first(length));
+  }
+  return length;
+}
+
+Result<FileReader::Block> FileReader::stored_block(Inode& inode, std::uint64_t block) {
+  Plan plan;
+  Block stored{AlignedBuffer::zeroed(kBlockBytes)};
+  std::uint64_t size = 0;
+  {
+    ReaderLock lock(inode.mu);
+    stored.map_version = inode.map_version;
+    size = inode.record.size;
+    TRY(plan_range(inode, block, 1, plan));
+  }
+  const std::uint64_t offset = block * kBlockBytes;
+  TRY(read_planned(plan, offset, stored.bytes.span()));
+  const std::uint64_t in_file = std::clamp(size, offset, offset + kBlockBytes) - offset;
+  const auto rest = stored.bytes.span().subspan(in_file);
+  stored.had_rest = std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{0}; });
+  std::ranges::fill(rest, std::byte{0});
+  return stored;
+}
+
+}  // namespace lazyfs::fs

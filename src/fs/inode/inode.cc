@@ -1,0 +1,212 @@
+#include "fs/inode/inode.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "fs/file/extent_map.h"
+
+namespace lazyfs::fs {
+
+InodeRef::~InodeRef() {
+  if (inode_) table_->drop(inode_, 1);
+}
+
+InodeTable::~InodeTable() = default;
+
+InodeRef InodeTable::find_or_add(InodeNo inode) {
+  Shard& shard = shard_of(inode);
+  MutexLock lock(shard.mu);
+  std::unique_ptr<Inode>& slot = shard.inodes[inode];
+  if (!slot) slot = std::make_unique<Inode>(inode);
+  slot->references.fetch_add(1, std::memory_order_relaxed);
+  return InodeRef(this, slot.get());
+}
+
+Result<> InodeTable::load(Inode& inode) {
+  ASSIGN_OR_RETURN(const auto value, store_.get(key_of(inode.no, Kind::kInode)));
+  if (!value) return fail(Errc::kStale);
+  const auto record = decode_inode(*value);
+  if (!record) {
+    log::error("inode {}: item is damaged", inode.no.value);
+    return fail(record.error());
+  }
+  inode.record = *record;
+  inode.tree_size = record->size;
+  return ok();
+}
+
+Result<InodeRef> InodeTable::get(InodeNo number) {
+  if (number.value == 0 || number.value > kMaxInode) return fail(Errc::kStale);
+  InodeRef inode = find_or_add(number);
+  if (inode->loaded.load(std::memory_order_acquire)) {
+    ReaderLock lock(inode->mu);
+    if (inode->gone) return fail(Errc::kStale);
+    return inode;
+  }
+  WriterLock lock(inode->mu);
+  if (inode->gone) return fail(Errc::kStale);
+  if (!inode->loaded.load(std::memory_order_relaxed)) {
+    TRY(load(*inode));
+    inode->loaded.store(true, std::memory_order_release);
+  }
+  return inode;
+}
+
+InodeRef InodeTable::insert(InodeNo number, const InodeRecord& record) {
+  InodeRef inode = find_or_add(number);
+  WriterLock lock(inode->mu);
+  CHECK(!inode->loaded.load());
+  inode->record = record;
+  inode->tree_size = record.size;
+  inode->inline_known = true;  // a new inode has no inline item
+  inode->loaded.store(true, std::memory_order_release);
+  return inode;
+}
+
+void InodeTable::give_back_lookups(InodeNo number, std::uint64_t count) {
+  InodeRef inode;
+  {
+    Shard& shard = shard_of(number);
+    MutexLock lock(shard.mu);
+    const auto found = shard.inodes.find(number);
+    if (found == shard.inodes.end()) return;
+    // The kernel may give back only what it was given; a wrong count must not free what is in use.
+    count = std::min<std::uint64_t>(count, found->second->references.load());
+    inode = InodeRef(this, found->second.get());
+    inode->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (count > 0) drop(inode.get(), count);
+  // Without a name, what waits to be written back will never be read.
+  if (inode->references.load() != 2) return;  // `inode` and the dirty list
+  bool useless = false;
+  {
+    ReaderLock lock(inode->mu);
+    useless = inode->on_dirty_list && inode->record.links == 0 && !inode->gone;
+  }
+  if (useless && unnamed_) unnamed_(std::move(inode));
+}
+
+// `inode` may be freed by another thread as soon as the count has been lowered.
+void InodeTable::drop(Inode* inode, std::uint64_t count) {
+  const InodeNo number = inode->no;
+  if (inode->references.fetch_sub(count, std::memory_order_acq_rel) == count) {
+    last_reference_dropped(number);
+  }
+}
+
+void InodeTable::last_reference_dropped(InodeNo number) {
+  InodeRef unnamed;
+  {
+    Shard& shard = shard_of(number);
+    MutexLock lock(shard.mu);
+    const auto found = shard.inodes.find(number);
+    if (found == shard.inodes.end()) return;
+    Inode& inode = *found->second;
+    if (inode.references.load(std::memory_order_acquire) != 0) return;  // somebody took it again
+    // Nobody else can reach the inode now: its fields are ours without its lock.
+    if (!inode.loaded.load() || inode.gone || inode.record.links > 0 || !unnamed_) {
+      shard.inodes.erase(found);
+      return;
+    }
+    inode.references.store(1, std::memory_order_relaxed);
+    unnamed = InodeRef(this, &inode);
+  }
+  unnamed_(std::move(unnamed));
+}
+
+std::size_t InodeTable::size() const {
+  std::size_t count = 0;
+  for (const Shard& shard : shards_) {
+    MutexLock lock(shard.mu);
+    count += shard.inodes.size();
+  }
+  return count;
+}
+
+InodeLocks::InodeLocks(std::initializer_list<Inode*> inodes) {
+  CHECK(inodes.size() <= inodes_.size());
+  std::copy(inodes.begin(), inodes.end(), inodes_.begin());
+  // Null pointers go to the end and are not locked.
+  std::sort(inodes_.begin(), inodes_.end(), [](const Inode* a, const Inode* b) {
+    if (!a || !b) return a != nullptr && b == nullptr;
+    return a->no < b->no;
+  });
+  const auto end = std::unique(inodes_.begin(), inodes_.end());
+  std::fill(end, inodes_.end(), nullptr);
+  for (Inode* inode : inodes_) {
+    if (inode) inode->mu.lock();
+  }
+}
+
+InodeLocks::~InodeLocks() {
+  for (Inode* inode : inodes_) {
+    if (inode) inode->mu.unlock();
+  }
+}
+
+namespace {
+
+// The blocks that the file will have once all is written back.
+std::uint64_t blocks_of(const Inode& inode, meta::Store& store) {
+  constexpr std::size_t kRunsLookedUp = 64;
+  const std::uint64_t stored = inode.record.blocks;
+  const std::uint64_t waiting = inode.buffer ? inode.buffer->dirty_blocks() : 0;
+  if (waiting == 0 || stored == 0) return stored + waiting;
+  // No extent lies behind this one (I5): what is appended replaces nothing.
+  const std::uint64_t stored_end = blocks_for(inode.tree_size);
+  std::uint64_t fresh = 0;
+  const auto runs = inode.buffer->runs(kRunsLookedUp);
+  for (const data::WriteBuffer::Run& run : runs) {
+    fresh += run.blocks;
+    if (run.first_block >= stored_end) continue;
+    fresh -= count_mapped(store, inode.no, run.first_block, run.blocks).value_or(0);
+  }
+  // Of a file without holes this is exact too.
+  const std::uint64_t at_most = std::max(stored, blocks_for(inode.record.size));
+  return std::min(stored + (runs.empty() ? waiting : fresh), at_most);
+}
+
+// In units of 512 bytes. What lies in the tree counts by its bytes: of a file that has data and
+// occupies nothing, programs that look for holes (tar -S) believe that it is one hole.
+std::uint64_t sectors_of(const Inode& inode, meta::Store& store) {
+  constexpr std::uint64_t kSectorBytes = 512;
+  const std::uint64_t blocks = blocks_of(inode, store);
+  const bool may_be_inline = S_ISREG(inode.record.mode) && inode.record.size > 0;
+  if (blocks > 0 || !may_be_inline) return blocks * (kBlockBytes / kSectorBytes);
+  std::uint64_t bytes = inode.inline_bytes;
+  if (!inode.inline_known) {
+    const auto value = store.get(key_of(inode.no, Kind::kInline));
+    bytes = value && *value ? (*value)->size() : 0;
+  }
+  return (bytes + kSectorBytes - 1) / kSectorBytes;
+}
+
+}  // namespace
+
+Attributes attributes_of(const Inode& inode, meta::Store& store) {
+  const InodeRecord& r = inode.record;
+  Attributes a;
+  a.inode = inode.no;
+  a.mode = r.mode;
+  a.links = r.links;
+  a.owner = r.owner;
+  a.rdev = r.rdev;
+  a.size = S_ISDIR(r.mode) ? r.entries * 32 : r.size;
+  a.blocks_512 = sectors_of(inode, store);
+  a.access = r.access;
+  a.modification = r.modification;
+  a.change = r.change;
+  a.birth = r.birth;
+  a.generation = r.generation;
+  return a;
+}
+
+InodeRecord for_tree(const Inode& inode, InodeRecord record) {
+  record.size = inode.tree_size;
+  return record;
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,35 @@
+#include "fs/namespace/inode_numbers.h"
+
+#include "base/log.h"
+#include "fs/item/schema.h"
+
+namespace lazyfs::fs {
+
+// So that the next kChunk numbers are free. In a volume that contradicts itself some may be in use.
+Result<> InodeNumbers::take_chunk() {
+  std::uint64_t first = limit_;
+  for (;;) {
+    if (first > kMaxInode - kChunk) return fail(Errc::kNoSpace);
+    ASSIGN_OR_RETURN(const auto used,
+                     store_.last_in(key_of(InodeNo{first}, Kind{}),
+                                    {first + kChunk - 1, UINT8_MAX, meta::kMaxOffset}));
+    if (!used) break;
+    log::error("inode {}: in use, though its number is still to be given out", used->key.owner);
+    first = used->key.owner + 1;
+  }
+  meta::Batch batch;
+  const std::int64_t deltas[] = {static_cast<std::int64_t>(first + kChunk - limit_), 0, 0};
+  batch.add(key_of(kVolumeOwner, Kind::kCounters), deltas);
+  TRY(store_.apply(batch));
+  next_ = first;
+  limit_ = first + kChunk;
+  return ok();
+}
+
+Result<InodeNo> InodeNumbers::take() {
+  MutexLock lock(mu_);
+  if (next_ == limit_) TRY(take_chunk());
+  return InodeNo{next_++};
+}
+
+}  // namespace lazyfs::fs

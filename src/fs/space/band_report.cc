@@ -1,0 +1,141 @@
+#include "fs/space/band_report.h"
+
+#include <algorithm>
+
+#include "fs/item/schema.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr std::size_t kItemsAtOnce = 1024;
+
+double share(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 1.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// Of every band, by its number; all 0 where nothing was ever written.
+Result<std::vector<BandSummaryRecord>> read_summaries(meta::Store& store, std::uint32_t bands) {
+  std::vector<BandSummaryRecord> summaries(bands);
+  meta::Key next = key_of(kVolumeOwner, Kind::kBandSummary);
+  const meta::Key last = key_of(kVolumeOwner, Kind::kBandSummary, meta::kMaxOffset);
+  while (true) {
+    ASSIGN_OR_RETURN(const std::vector<meta::Item> items, store.scan(next, last, kItemsAtOnce));
+    if (items.empty()) return summaries;
+    for (const meta::Item& item : items) {
+      ASSIGN_OR_RETURN(const BandSummaryRecord record, decode_band_summary(item.value));
+      if (item.key.offset >= bands || record.live > record.appended) return fail(Errc::kItemBad);
+      summaries[item.key.offset] = record;
+    }
+    if (items.size() < kItemsAtOnce) return summaries;
+    next.offset = items.back().key.offset + 1;
+  }
+}
+
+BandState state_of_data(const device::BandReport& on_device, const BandSummaryRecord& summary) {
+  if (on_device.condition == device::BandCondition::kOffline) return BandState::kOffline;
+  if (on_device.kind == device::BandKind::kConventional) return BandState::kConventional;
+  if (on_device.write_pointer == 0 && summary.appended == 0) return BandState::kFree;
+  return on_device.write_pointer < on_device.blocks ? BandState::kOpen : BandState::kUsed;
+}
+
+void count(const BandLine& line, BandTotals& totals) {
+  switch (line.state) {
+    case BandState::kUsed:
+    case BandState::kFree:
+    case BandState::kOpen:
+    case BandState::kConventional:
+      totals.live += line.live;
+      totals.dead += line.dead;
+      totals.free += line.blocks - std::min(line.blocks, line.live + line.dead);
+      totals.free_bands += line.state == BandState::kFree;
+      return;
+    case BandState::kLog:
+      totals.log_live += line.live;
+      totals.log_dead += line.dead;
+      totals.log_bands += 1;
+      return;
+    case BandState::kSuper:
+    case BandState::kOffline: return;
+  }
+}
+
+// Lines as the device and the summaries have them; superblocks and log are still to be told apart.
+Result<std::vector<BandLine>> list_bands(meta::Store& store, device::Device& device) {
+  const std::uint32_t bands = device.geometry().band_count();
+  ASSIGN_OR_RETURN(const auto summaries, read_summaries(store, bands));
+  std::vector<BandLine> lines(bands);
+  for (std::uint32_t i = 0; i < bands; ++i) {
+    ASSIGN_OR_RETURN(const device::BandReport on_device, device.report(BandId{i}));
+    lines[i] = {.band = BandId{i},
+                .state = state_of_data(on_device, summaries[i]),
+                .blocks = on_device.blocks,
+                .write_pointer = on_device.write_pointer,
+                .live = summaries[i].live,
+                .dead = summaries[i].appended - summaries[i].live};
+  }
+  return lines;
+}
+
+Result<> mark_metadata(meta::Store& store, std::vector<BandLine>& lines) {
+  const auto mark = [&](BandId band, BandState state, std::uint64_t live) -> Result<> {
+    if (band.value >= lines.size()) return fail(Errc::kSuperblockBad);
+    BandLine& line = lines[band.value];
+    line.state = state;
+    line.live = std::min(live, line.write_pointer);
+    line.dead = line.write_pointer - line.live;
+    return ok();
+  };
+  // Of superblocks the newest counts.
+  const meta::Superblock superblock = store.superblock();
+  for (const BandId band : superblock.super_bands) TRY(mark(band, BandState::kSuper, 1));
+  for (const auto& [band, live] : store.log_band_use()) TRY(mark(band, BandState::kLog, live));
+  return ok();
+}
+
+}  // namespace
+
+std::string_view title_of(BandState state) {
+  switch (state) {
+    case BandState::kUsed: return "Used";
+    case BandState::kFree: return "Free";
+    case BandState::kOpen: return "Open";
+    case BandState::kLog: return "Log";
+    case BandState::kSuper: return "Super";
+    case BandState::kConventional: return "Conventional";
+    case BandState::kOffline: return "Offline";
+  }
+  return "?";
+}
+
+std::string_view name_of(BandState state) {
+  switch (state) {
+    case BandState::kUsed: return "used";
+    case BandState::kFree: return "free";
+    case BandState::kOpen: return "open";
+    case BandState::kLog: return "log";
+    case BandState::kSuper: return "super";
+    case BandState::kConventional: return "conventional";
+    case BandState::kOffline: return "offline";
+  }
+  return "?";
+}
+
+double BandTotals::overhead() const { return share(live + dead, live); }
+double BandTotals::write_amplification() const { return share(device_blocks, host_blocks); }
+
+Result<BandReport> report_bands(meta::Store& store, device::Device& device) {
+  BandReport report;
+  ASSIGN_OR_RETURN(report.bands, list_bands(store, device));
+  TRY(mark_metadata(store, report.bands));
+  std::erase_if(report.bands, [](const BandLine& line) { return line.blocks == 0; });
+  for (const BandLine& line : report.bands) count(line, report.totals);
+
+  ASSIGN_OR_RETURN(const auto item, store.get(key_of(kVolumeOwner, Kind::kCounters)));
+  if (!item) return fail(Errc::kItemBad);
+  ASSIGN_OR_RETURN(const CounterRecord counters, decode_counters(*item));
+  report.totals.host_blocks = counters.user_blocks;
+  report.totals.device_blocks = counters.user_blocks + counters.collector_blocks;
+  return report;
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,160 @@
+#include "fs/volume/recovery.h"
+
+#include <map>
+
+#include "base/log.h"
+#include "fs/space/collector.h"
+#include "fs/file/extent_map.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr std::size_t kItemsAScan = 1024;
+
+Result<std::vector<meta::Item>> scan_all(meta::Store& store, std::uint64_t owner, Kind kind) {
+  std::vector<meta::Item> all;
+  std::uint64_t from = 0;
+  for (;;) {
+    ASSIGN_OR_RETURN(auto items, store.scan(key_of(owner, kind, from),
+                                            key_of(owner, kind, meta::kMaxOffset), kItemsAScan));
+    const bool last = items.size() < kItemsAScan;
+    if (!items.empty()) from = items.back().key.offset + 1;
+    std::move(items.begin(), items.end(), std::back_inserter(all));
+    if (last) return all;
+  }
+}
+
+// One band at a time.
+class BandRecovery {
+ public:
+  BandRecovery(device::Device& device, meta::Store& store, data::BandTable& bands, bool read_only)
+      : device_(device), store_(store), bands_(bands), read_only_(read_only) {}
+
+  Result<> recover(BandId band, const BandSummaryRecord& summary) {
+    const auto report = device_.report(band);
+    if (!report || report->condition == device::BandCondition::kOffline ||
+        summary.appended > report->blocks) {
+      return set_aside(band, "it cannot be used");
+    }
+    const bool conventional = report->kind == device::BandKind::kConventional;
+    const std::uint64_t pointer = conventional ? summary.appended : report->write_pointer;
+    if (summary.live == 0 && (pointer > 0 || summary.appended > 0)) {
+      return reset(band, conventional, pointer);
+    }
+    data::BandCounters counters{summary.appended, summary.live, summary.append_records,
+                                summary.delete_records};
+    if (pointer < summary.appended) {
+      // What is left can be moved out.
+      if (counters.live <= counters.appended) bands_.restore(band, counters);
+      return set_aside(band, "blocks of files are missing");
+    }
+    if (pointer > summary.appended) {
+      const auto recorded = record_lost(band, static_cast<std::uint32_t>(summary.appended),
+                                        static_cast<std::uint32_t>(pointer - summary.appended));
+      if (!recorded && recorded.error() == Errc::kLogFull) {
+        bands_.restore(band, counters);
+        return set_aside(band, "the metadata log has no room for a record of it", false);
+      }
+      TRY(recorded);
+      counters.appended = pointer;
+      ++counters.append_records;
+    }
+    bands_.restore(band, counters);
+    return ok();
+  }
+
+ private:
+  Result<> set_aside(BandId band, std::string_view why, bool for_good = true) {
+    log::error("band {}: set aside: {}", band.value, why);
+    bands_.set_bad(band, for_good);
+    return ok();
+  }
+
+  Result<> reset(BandId band, bool conventional, std::uint64_t pointer) {
+    if (read_only_) return ok();
+    const Result<> reset = conventional || pointer == 0 ? ok() : device_.reset(band);
+    if (!reset) return set_aside(band, describe(reset.error()));
+    const auto erased = erase_band_logs(store_, band);
+    if (erased || erased.error() != Errc::kLogFull) return erased;
+    return set_aside(band, "the metadata log has no room to end its logs", false);
+  }
+
+  Result<> record_lost(BandId band, std::uint32_t rba, std::uint32_t blocks) {
+    if (read_only_) return ok();
+    log::info("band {}: {} blocks from {} on were appended but not recorded before the crash",
+              band.value, blocks, rba);
+    MapChange change(store_, InodeNo{0}, nullptr);
+    change.lost({band, rba}, blocks);
+    meta::Batch batch;
+    change.put_into(batch);
+    TRY(store_.apply(batch, meta::Reserve::kDelete));
+    return ok();
+  }
+
+  device::Device& device_;
+  meta::Store& store_;
+  data::BandTable& bands_;
+  const bool read_only_;
+};
+
+}  // namespace
+
+Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTable& bands,
+                       bool read_only) {
+  ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kBandSummary));
+  std::map<BandId, BandSummaryRecord> summaries;
+  for (const meta::Item& item : items) {
+    const BandId band{static_cast<std::uint32_t>(item.key.offset)};
+    const auto summary = decode_band_summary(item.value);
+    if (summary && summary->live == 0 && !read_only && band.value < bands.band_count() &&
+        !bands.is_data(band)) {
+      TRY(erase_band_logs(store, band));  // it became a log band before its logs' end was durable
+      continue;
+    }
+    if (!summary || !bands.is_data(band)) {
+      log::error("band {}: its summary is damaged or it is no data band", item.key.offset);
+      if (bands.is_data(band)) bands.set_bad(band);
+      continue;
+    }
+    summaries[band] = *summary;
+  }
+  BandRecovery recovery(device, store, bands, read_only);
+  for (std::uint32_t i = 0; i < bands.band_count(); ++i) {
+    const BandId band{i};
+    if (!bands.is_data(band) || bands.view(band).state == data::BandState::kBad) continue;
+    TRY(recovery.recover(band, summaries[band]));
+  }
+  return ok();
+}
+
+Result<std::vector<Orphan>> read_orphans(meta::Store& store) {
+  ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kOrphan));
+  std::vector<Orphan> orphans;
+  for (const meta::Item& item : items) {
+    const auto record = decode_orphan(item.value);
+    if (record) {
+      orphans.push_back({InodeNo{item.key.offset}, *record});
+    } else {
+      log::error("inode {}: its orphan record is damaged", item.key.offset);
+    }
+  }
+  return orphans;
+}
+
+Result<> forget_lost_ranges(meta::Store& store) {
+  ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kLostRange));
+  for (const meta::Item& item : items) {
+    meta::Batch batch;
+    batch.erase(item.key);
+    TRY(store.apply(batch, meta::Reserve::kDelete));
+  }
+  return ok();
+}
+
+Result<CounterRecord> read_counters(meta::Store& store) {
+  ASSIGN_OR_RETURN(const auto value, store.get(key_of(kVolumeOwner, Kind::kCounters)));
+  if (!value) return fail(Errc::kItemBad);
+  return decode_counters(*value);
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,217 @@
+// A mounted volume: every operation on files, in terms of inode numbers. This is what src/fuse
+// calls and what tests without a kernel call.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "device/device.h"
+#include "fs/item/attributes.h"
+
+namespace lazyfs::fs {
+
+enum class AccessTime : std::uint8_t { kNone, kRelative, kStrict };
+enum class PlacementChoice : std::uint8_t { kFirst, kBest, kAge, kRandom };
+enum class CleanChoice : std::uint8_t { kWhole, kTail, kAuto };
+
+struct MountOptions {
+  bool read_only = false;
+  AccessTime access_time = AccessTime::kRelative;
+  bool directory_access_time = true;                 // false: reading a directory is not noted
+  std::chrono::milliseconds commit_interval{5000};   // oldest change that may not be durable
+  std::size_t cache_bytes = std::size_t{128} << 20;  // metadata nodes
+  std::size_t dirty_bytes = std::size_t{256} << 20;  // file data waiting to be written
+  PlacementChoice placement = PlacementChoice::kFirst;
+  CleanChoice clean = CleanChoice::kAuto;
+  bool gc_idle = true, gc_space = true;
+  unsigned gc_low_percent = 30, gc_high_percent = 10;
+  std::function<void()> on_read_only;  // called once when nothing can be written any more
+  bool background = true;  // own threads for writing back, committing and cleaning; without them
+                           // work is done inside sync() and tick(), so that tests replay exactly
+};
+
+// One open file. Made by open() and create(), ended by release().
+struct OpenFile;
+
+struct Created {
+  Attributes attributes;
+  OpenFile* file = nullptr;
+};
+
+// Where a scrub goes on: an inode, and a block of its file.
+struct ScrubPlace {
+  std::uint64_t inode = 1;
+  std::uint64_t file_block = 0;
+};
+struct Damage {
+  InodeNo inode;
+  std::uint64_t offset = 0;  // in the file, of the damaged block
+  Errc why = Errc::kDataChecksumBad;
+  // When it is metadata that cannot be read: it may be of all inodes from `inode` to this one.
+  std::optional<InodeNo> last;
+};
+struct ScrubStep {
+  std::optional<ScrubPlace> next;  // nothing: all has been read
+  std::uint64_t blocks = 0;        // that were read
+  std::vector<Damage> damaged;
+};
+
+// Thread-safe. Every call that names an inode requires that the caller holds a lookup on it
+// (lookup(), create(), link() and the like give one each; forget() gives them back), except the
+// root's. All functions can fail with the errors of the layers below (I/O, checksums, no space).
+class Volume {
+ public:
+  virtual ~Volume() = default;
+
+  // Recovers and mounts what is on `device`, which must outlive the volume, as must `clock`.
+  static Result<std::unique_ptr<Volume>> mount(device::Device& device, const MountOptions& options,
+                                               Clock& clock = system_clock());
+  // Writes everything, ends the threads. Afterwards only the destructor may be called. Error: what
+  // could not be made durable.
+  virtual Result<> unmount() = 0;
+
+  // Names. Each of these that returns Attributes takes a lookup on the inode.
+  virtual Result<Attributes> lookup(InodeNo parent, std::string_view name) = 0;
+  virtual void forget(InodeNo inode, std::uint64_t lookups) = 0;
+  virtual Result<Attributes> make_node(InodeNo parent, std::string_view name, std::uint32_t mode,
+                                       std::uint64_t rdev, Owner owner) = 0;  // no directory
+  virtual Result<Attributes> make_directory(InodeNo parent, std::string_view name,
+                                            std::uint32_t mode, Owner owner) = 0;
+  virtual Result<Attributes> make_symlink(InodeNo parent, std::string_view name,
+                                          std::string_view target, Owner owner) = 0;
+  virtual Result<Attributes> link(InodeNo inode, InodeNo parent, std::string_view name) = 0;
+  virtual Result<> unlink(InodeNo parent, std::string_view name) = 0;
+  virtual Result<> remove_directory(InodeNo parent, std::string_view name) = 0;
+  struct RenameFlags {
+    bool no_replace = false;
+    bool exchange = false;
+  };
+  virtual Result<> rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
+                          std::string_view to_name, RenameFlags flags) = 0;
+  virtual Result<std::string> read_link(InodeNo inode) = 0;
+
+  // Entries behind `cookie` (0: from the start) in the order of their insertion, "." and ".." not
+  // among them, at most `max_entries`. Entries that exist all the while are returned exactly once,
+  // also those that are replaced, exchanged, or renamed within the directory. No lookups.
+  virtual Result<std::vector<DirectoryEntry>> read_directory(InodeNo directory,
+                                                             std::uint64_t cookie,
+                                                             std::size_t max_entries) = 0;
+  // The directory's parent, for "..".
+  virtual Result<InodeNo> parent_of(InodeNo directory) = 0;
+  // As lookup() but by number, for readdirplus and file handles: takes a lookup. kStale when there
+  // is no such inode, or it has no name any more.
+  virtual Result<Attributes> lookup_inode(InodeNo inode) = 0;
+
+  virtual Result<Attributes> get_attributes(InodeNo inode) = 0;
+  virtual Result<Attributes> set_attributes(InodeNo inode, const AttributeChange& change) = 0;
+
+  // Files.
+  virtual Result<Created> create(InodeNo parent, std::string_view name, std::uint32_t mode,
+                                 Owner owner) = 0;
+  // A file without a name, as in `directory`; link() may give it one. kNotSupported: not here.
+  virtual Result<Created> create_unnamed(InodeNo directory, std::uint32_t mode, Owner owner);
+  virtual Result<OpenFile*> open(InodeNo inode) = 0;  // regular files
+  virtual void release(OpenFile* file) = 0;
+  // Reads up to to.size() bytes; fewer only at the end of the file. Holes read as zeros.
+  virtual Result<std::size_t> read(InodeNo inode, std::uint64_t offset,
+                                   std::span<std::byte> to) = 0;
+  // Writes all of `from` or fails. `append`: at the end of the file, atomically.
+  // `clear_set_id`: drop set-user-ID and set-group-ID bits (the writer has no right to keep them).
+  virtual Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
+                         bool clear_set_id = false) = 0;
+
+  // Ranges of files. allocate: the file grows to hold the range, unless there is no space for it
+  // now (kNoSpace); none is set aside. punch: the range reads as zeros, and its whole blocks are
+  // free; the size stays. zero: as punch, but the file grows to hold the range.
+  // A volume may do without these three and the next three: kNotSupported.
+  virtual Result<> allocate(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                            RangeFlags flags);
+  virtual Result<> punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                         RangeFlags flags);
+  virtual Result<> zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                        RangeFlags flags);
+  // Copies up to `length` bytes from one file, or place, to another; returns how many: fewer at the
+  // end of the source, and of long ranges (at least 1 MiB). Whole blocks that lie alike in their
+  // blocks at both places are not copied but shared, and cost no space until one of the two is
+  // overwritten. Requires that the ranges do not overlap (kInvalid).
+  virtual Result<std::uint64_t> copy_range(InodeNo from, std::uint64_t from_offset, InodeNo to,
+                                           std::uint64_t to_offset, std::uint64_t length,
+                                           bool clear_set_id);
+  // Where data, or a hole, begins at `offset` or behind it; the end of the file counts as a hole.
+  // kNoSuchRange: there is none, or `offset` is not inside the file.
+  virtual Result<std::uint64_t> find_data(InodeNo inode, std::uint64_t offset);
+  virtual Result<std::uint64_t> find_hole(InodeNo inode, std::uint64_t offset);
+
+  // Reports an error of writing back that `file` has not seen yet (at close).
+  virtual Result<> flush(OpenFile* file) = 0;
+  // Makes the file's data and metadata, and the directory entries made before, durable.
+  virtual Result<> fsync(InodeNo inode, OpenFile* file, bool data_only) = 0;
+  virtual Result<> fsync_directory(InodeNo directory) = 0;
+  virtual Result<> sync() = 0;  // everything
+
+  // Extended attributes, names as the kernel gives them ("user.x").
+  enum class XattrMode : std::uint8_t { kAny, kCreate, kReplace };
+  virtual Result<std::string> get_xattr(InodeNo inode, std::string_view name) = 0;
+  virtual Result<> set_xattr(InodeNo inode, std::string_view name, std::string_view value,
+                             XattrMode mode) = 0;
+  virtual Result<> remove_xattr(InodeNo inode, std::string_view name) = 0;
+  // Files made in the directory inherit an access control list: their mode is then to be given
+  // without the caller's umask applied.
+  virtual Result<bool> has_default_acl(InodeNo) { return false; }
+  virtual Result<std::vector<std::string>> list_xattrs(InodeNo inode) = 0;
+
+  virtual Result<SpaceReport> space() = 0;
+  // Where data goes from now on, as MountOptions::placement. kNotSupported: it has no places.
+  virtual Result<> set_placement(PlacementChoice choice);
+  // Cleans until nothing is left that pays.
+  virtual Result<> collect_garbage() = 0;
+  // Reads some megabytes of file contents from the device, and verifies their checksums: from
+  // `from` on, in the order of inode numbers. What cannot be read is named, and is no error:
+  // blocks, and parts of the metadata that it comes upon. A step ends when it has read enough, or
+  // found `max_damaged` bad blocks. Files may change meanwhile.
+  virtual Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) = 0;
+  // Every counter and state, as a JSON object (the keys are INTERFACE: see docs/stats.md).
+  virtual std::string stats_json() = 0;
+  // Does the background's due work now, on the caller's thread (for mounts without threads).
+  virtual void tick() = 0;
+
+  // Drops what is not durable and refuses every further change and read, as a power cut would.
+  virtual void shut_down() = 0;
+};
+
+// What not every volume has.
+inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<> Volume::set_placement(PlacementChoice) { return fail(Errc::kNotSupported); }
+inline Result<> Volume::allocate(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<> Volume::punch(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<> Volume::zero(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<std::uint64_t> Volume::copy_range(InodeNo, std::uint64_t, InodeNo, std::uint64_t,
+                                                std::uint64_t, bool) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<std::uint64_t> Volume::find_data(InodeNo, std::uint64_t) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<std::uint64_t> Volume::find_hole(InodeNo, std::uint64_t) {
+  return fail(Errc::kNotSupported);
+}
+
+}  // namespace lazyfs::fs

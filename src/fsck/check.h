@@ -1,0 +1,59 @@
+// Checking a filesystem: reads everything and reports every disagreement. It changes nothing.
+// docs/checking.md lists what must agree.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "device/device.h"
+#include "meta/store/store.h"
+
+namespace lazyfs::fs {
+
+struct CheckOptions {
+  bool data = false;  // read every live block and verify its checksum
+};
+
+struct CheckReport {
+  std::uint64_t problems = 0;
+  bool complete = true;  // all metadata could be read; if not, what needs all of it was not checked
+
+  std::uint64_t nodes = 0;  // of the metadata tree
+  std::uint64_t items = 0;
+  std::uint64_t inodes = 0;  // of these ...
+  std::uint64_t directories = 0;
+  std::uint64_t shared_inodes = 0;
+  std::uint64_t names = 0;
+  std::uint64_t orphans = 0;  // work that the next mount finishes
+  std::uint64_t extents = 0;
+  std::uint64_t references = 0;  // items, each of up to 128 blocks
+  std::uint64_t live_blocks = 0;
+  std::uint64_t shared_blocks = 0;     // of the live ones: those of shared inodes
+  std::uint64_t reference_blocks = 0;  // of files, which references map to shared ones
+  std::uint64_t dead_blocks = 0;
+  // Written but in no account: appended by a session that crashed, free again after the next mount.
+  std::uint64_t unaccounted_blocks = 0;
+  std::uint64_t verified_blocks = 0;  // data blocks read, with `data`
+};
+
+// Told about one disagreement as one sentence.
+using ProblemListener = std::function<void(const std::string&)>;
+// Told now and then what is being read ("nodes", "inodes", "shares", "bands", "names", "data") and
+// how much of it has been: items or blocks.
+using ProgressListener = std::function<void(std::string_view stage, std::uint64_t done)>;
+
+// Reads the volume in `store`, which lies on `device`; nobody may change it meanwhile.
+//
+// Memory: 48 bytes for each inode and name, 24 for each run of references (References), one bit for
+// each block of the bands that are written, and one band's append log; nothing that grows with a
+// file.
+//
+// Disagreements and damaged metadata are reported, not errors. Error: a device that fails to answer
+// for its bands.
+Result<CheckReport> check(meta::Store& store, device::Device& device, const CheckOptions& options,
+                          const ProblemListener& problem, const ProgressListener& progress = {});
+
+}  // namespace lazyfs::fs

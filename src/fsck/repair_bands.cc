@@ -1,0 +1,177 @@
+// Append and delete logs, and the summaries. The extents are right by now. A band that disagrees
+// with them in anything gets a new append log: one record for each extent, and records without an
+// inode for the blocks between, which are dead. Who they had belonged to is forgotten.
+#include <algorithm>
+
+#include "fsck/repair_context.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr std::size_t kExtentsAtOnce = std::size_t{4} << 20;
+constexpr std::size_t kBatchItems = 16;
+
+struct Mapped {
+  BandAddress at;
+  InodeNo inode;
+  std::uint64_t file_block = 0;
+};
+
+class BandRepair {
+ public:
+  explicit BandRepair(RepairContext& context) : c_(context) {}
+
+  void run() {
+    find_wrong();
+    // As many bands at a time as memory is for; at least one.
+    while (!wrong_.empty() && c_.good()) {
+      std::vector<Mapped> extents = collect();
+      std::size_t from = 0;
+      for (const BandId band : now_) {
+        std::size_t end = from;
+        while (end < extents.size() && extents[end].at.band == band) ++end;
+        rebuild(band, std::span(extents).subspan(from, end - from));
+        from = end;
+      }
+    }
+  }
+
+ private:
+  // The check knows; what it says is told when it is repaired.
+  void find_wrong() {
+    c_.inodes = {};  // the check needs as much memory again
+    c_.names = {};
+    const ProblemListener quiet = [](const std::string&) {};
+    const ProgressListener progress = [&](std::string_view stage, std::uint64_t done) {
+      c_.progress(stage, done);
+    };
+    CheckContext check(c_.store, c_.device, quiet, progress);
+    check.name_seed = c_.name_seed;
+    check.bands = c_.bands;
+    for (BandFacts& band : check.bands) {
+      band.live.clear();
+      band.has_summary = band.has_log_items = band.disagrees = false;
+      band.summary = {};
+    }
+    check_volume_items(check);
+    check_inodes(check);
+    check_bands(check);
+    stray_ = check.has_stray_band_items;
+    for (std::uint32_t i = 0; i < check.bands.size(); ++i) {
+      const bool offline = check.bands[i].device.condition == device::BandCondition::kOffline;
+      if (check.bands[i].disagrees && !offline) wrong_.push_back(BandId{i});
+    }
+    if (stray_) erase_stray();
+  }
+
+  // Items of bands that the device does not have.
+  void erase_stray() {
+    const auto erase = [&](const meta::Item& item) {
+      const bool known =
+          item.key.owner >= kBandOwnerBase && item.key.owner - kBandOwnerBase < c_.bands.size();
+      const auto kind = static_cast<Kind>(item.key.kind);
+      if (known && (kind == Kind::kAppendRecord || kind == Kind::kDeleteRecord)) return;
+      c_.tell("Item (owner {:#x}, kind {}, offset {}) belonged to nothing: removed.",
+              item.key.owner, item.key.kind, item.key.offset);
+      c_.erase(item.key);
+    };
+    c_.visit({kVolumeOwner + 1, 0, 0}, kLastKey, "", erase);
+  }
+
+  // The extents of the next wrong bands (now_), by address. Takes these off wrong_.
+  std::vector<Mapped> collect() {
+    std::uint64_t expected = 0;
+    now_.clear();
+    while (!wrong_.empty()) {
+      const std::uint64_t blocks = c_.readable_blocks(wrong_.back());
+      if (!now_.empty() && expected + blocks > kExtentsAtOnce) break;
+      expected += blocks;
+      now_.push_back(wrong_.back());
+      wrong_.pop_back();
+    }
+    std::ranges::sort(now_);
+    std::vector<Mapped> extents;
+    c_.visit(kFirstKey, {kVolumeOwner - 1, 255, meta::kMaxOffset}, "extents",
+             [&](const meta::Item& item) {
+               if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return;
+               const auto extent = decode_extent(item.value);
+               if (!extent || !std::ranges::binary_search(now_, extent->at.band)) return;
+               extents.push_back({extent->at, InodeNo{item.key.owner}, item.key.offset});
+             });
+    std::ranges::sort(extents, {}, &Mapped::at);
+    return extents;
+  }
+
+  void flush_at(std::size_t items) {
+    if (batch_.size() < items || batch_.empty()) return;
+    c_.apply(batch_);
+    batch_.clear();
+  }
+
+  void erase_logs(BandId band) {
+    const meta::Key last = key_of(band, Kind{255}, meta::kMaxOffset);
+    for (;;) {
+      const auto items = c_.store.scan(key_of(band, Kind{0}), last, kBatchItems);
+      if (!items) return c_.fail_with(items.error());
+      if (items->empty() || !c_.good()) return;
+      for (const meta::Item& item : *items) batch_.erase(item.key);
+      flush_at(1);
+    }
+  }
+
+  void put_append(BandId band, std::uint32_t rba, const AppendRecord& record) {
+    batch_.put(key_of(band, Kind::kAppendRecord, rba), encode(record));
+    summary_.append_records += 1;
+    flush_at(kBatchItems);
+  }
+
+  void rebuild(BandId band, std::span<const Mapped> extents) {
+    erase_logs(band);
+    const meta::Key summary_key = key_of(kVolumeOwner, Kind::kBandSummary, band.value);
+    summary_ = {};
+    std::uint32_t at = 0;
+    for (const Mapped& mapped : extents) at = add(band, at, mapped);
+    const BandFacts& facts = c_.bands[band.value];
+    const bool conventional = facts.device.kind == device::BandKind::kConventional;
+    const std::uint32_t end = conventional ? at : c_.readable_blocks(band);
+    if (end > at) put_append(band, at, {InodeNo{0}, 0, end - at, 0});
+    summary_.appended = std::max(at, end);
+    if (summary_.append_records == 0) {
+      batch_.erase(summary_key);
+    } else {
+      batch_.put(summary_key, encode(summary_));
+    }
+    flush_at(1);
+    c_.report.rebuilt_bands += 1;
+    c_.tell("Band {}: its append log is made anew: {} blocks, {} of them live, in {} records.",
+            band.value, summary_.appended, summary_.live, summary_.append_records);
+  }
+
+  // One extent, and what is dead in front of it. Returns where the next one may begin.
+  std::uint32_t add(BandId band, std::uint32_t at, const Mapped& mapped) {
+    const meta::Key key = key_of(mapped.inode, Kind::kExtent, mapped.file_block);
+    const auto value = c_.get(key);
+    const auto found = value ? decode_extent(*value) : fail(Errc::kItemBad);
+    if (!found || found->at.rba < at) return at;
+    ExtentRecord extent = *found;
+    if (extent.at.rba > at) put_append(band, at, {InodeNo{0}, 0, extent.at.rba - at, 0});
+    extent.append_record = extent.at.rba;
+    batch_.put(key, encode(extent));
+    summary_.live += extent.blocks();
+    put_append(band, extent.at.rba,
+               {mapped.inode, mapped.file_block, extent.blocks(), checksum_of(extent.crcs)});
+    return extent.at.rba + extent.blocks();
+  }
+
+  RepairContext& c_;
+  std::vector<BandId> wrong_, now_;
+  bool stray_ = false;
+  BandSummaryRecord summary_;
+  meta::Batch batch_;
+};
+
+}  // namespace
+
+void repair_bands(RepairContext& c) { BandRepair(c).run(); }
+
+}  // namespace lazyfs::fs

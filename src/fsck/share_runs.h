@@ -1,0 +1,71 @@
+// The blocks of a shared inode as its three witnesses tell of them: its extents, its share counts,
+// and the references of files. A check compares what they say, a repair believes the references.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "fs/item/schema.h"
+#include "meta/store/store.h"
+
+namespace lazyfs::fs {
+
+// References that lead to blocks of one shared inode, one behind the other.
+struct ReferenceRun {
+  InodeNo shared;
+  std::uint64_t block = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t end() const { return block + blocks; }
+  static ReferenceRun of(const ReferenceRecord& r) { return {r.shared, r.block, r.count}; }
+  friend auto operator<=>(const ReferenceRun&, const ReferenceRun&) = default;
+};
+static_assert(sizeof(ReferenceRun) == 24);  // what a check says of its memory
+
+// All references of a volume. References of a file that go on where the one before ended are one
+// run, so the copy of a large file takes as much memory as that of a block.
+class References {
+ public:
+  void add(const ReferenceRecord& reference);
+  // Behind the last add().
+  void sort();
+  const std::vector<ReferenceRun>& runs() const { return runs_; }
+  // Those to one inode, ascending.
+  std::span<const ReferenceRun> to(InodeNo shared) const;
+
+ private:
+  std::vector<ReferenceRun> runs_;
+};
+
+// Blocks of some inodes. Filled, frozen, then asked.
+class RunSet {
+ public:
+  void add(const ReferenceRun& run);
+  void freeze();
+  bool empty() const { return runs_.empty(); }
+  // What of the set has blocks of `run`; ascending, and no two parts overlap.
+  std::span<const ReferenceRun> overlapping(const ReferenceRun& run) const;
+
+ private:
+  std::vector<ReferenceRun> runs_;
+};
+
+// Blocks of which every witness says one thing.
+struct ShareSegment {
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+  bool is_mapped = false;        // an extent maps them
+  std::uint64_t counted = 0;     // what their share count says; 0: none covers them
+  std::uint64_t references = 0;  // that lead to them
+  bool is_right() const { return counted == references && is_mapped == (references > 0); }
+};
+
+// Visits what any witness says something about, in order. `references` are those to the inode.
+// Items that cannot be decoded say nothing; where two overlap the first one counts.
+// Memory: 8 bytes for each reference to one block. Errors: those of reading the tree.
+Result<> visit_shares(meta::Store& store, InodeNo shared, std::span<const ReferenceRun> references,
+                      const std::function<void(const ShareSegment&)>& visit);
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,147 @@
+// Requests about attributes, ordinary and extended, and about the whole filesystem's space.
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "fs/namespace/acl.h"
+#include "fuse/requests/handlers.h"
+#include "fuse/transport/transport.h"
+
+namespace lazyfs::fuse::handlers {
+namespace {
+
+// Set when the one who truncates may not keep set-user-ID and set-group-ID bits. libfuse 3.14 hides
+// this bit, so the request itself is asked.
+bool kernel_clears_set_id() {
+  const Request* request = current_request();
+  const auto* body = request ? request->body<fuse_setattr_in>() : nullptr;
+  return body && (body->valid & FATTR_KILL_SUIDGID) != 0;
+}
+
+// Answers a request whose `size` is 0 with the length alone, as getxattr(2) wants it.
+void reply_sized(fuse_req_t req, const Result<std::string>& value, std::size_t size) {
+  if (!value) return reply_error(req, value.error());
+  if (size == 0) {
+    fuse_reply_xattr(req, value->size());
+  } else if (value->size() > size) {
+    reply_error(req, Errc::kBufferTooSmall);
+  } else {
+    fuse_reply_buf(req, value->data(), value->size());
+  }
+}
+
+// Names that somebody heeds: those of the three namespaces that keep what they are given, and of
+// the kernel's own the access control lists.
+Result<> check_namespace(std::string_view name) {
+  if (name == fs::kAccessAcl || name == fs::kDefaultAcl) return ok();
+  for (const std::string_view space : {"user.", "trusted.", "security."}) {
+    if (!name.starts_with(space)) continue;
+    if (name == space) return fail(Errc::kInvalid);
+    return ok();
+  }
+  return fail(Errc::kNotSupported);
+}
+
+bool is_in_group(fuse_req_t req, std::uint32_t group) {
+  if (fuse_req_ctx(req)->gid == group) return true;
+  std::vector<gid_t> groups(64);
+  for (;;) {
+    const int count = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
+    if (count < 0) return false;
+    const bool all = static_cast<std::size_t>(count) <= groups.size();
+    groups.resize(static_cast<std::size_t>(count));
+    if (all) return std::ranges::find(groups, group) != groups.end();
+  }
+}
+
+// As chmod(2) does: who is not in the file's group cannot give it that group's set-group-ID bit by
+// an access control list, nor keep it.
+Result<> drop_foreign_set_group_id(fuse_req_t req, fs::Volume& volume, InodeNo inode) {
+  if (fuse_req_ctx(req)->uid == 0) return ok();
+  ASSIGN_OR_RETURN(const fs::Attributes now, volume.get_attributes(inode));
+  if ((now.mode & S_ISGID) == 0 || is_in_group(req, now.owner.gid)) return ok();
+  fs::AttributeChange change;
+  change.mode = now.mode & 07777 & ~static_cast<std::uint32_t>(S_ISGID);
+  TRY(volume.set_attributes(inode, change));
+  return ok();
+}
+
+}  // namespace
+
+void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
+  reply_attributes(req, call(req, Operation::getattr, [&](fs::Volume& volume) {
+                     return volume.get_attributes(inode_of(ino));
+                   }));
+}
+
+void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
+  // A change of owner always drops the bits, whoever makes it, unless it brings a mode of its own.
+  const bool new_owner =
+      (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 && (to_set & FUSE_SET_ATTR_MODE) == 0;
+  const auto change = to_change(*values, to_set, new_owner || kernel_clears_set_id());
+  const auto changed = call(req, Operation::setattr, [&](fs::Volume& volume) {
+    return volume.set_attributes(inode_of(ino), change);
+  });
+  // Some of it may have changed, and the kernel would go by what it knew before.
+  if (!changed) fuse_lowlevel_notify_inval_inode(face_of(req).session, ino, -1, 0);
+  reply_attributes(req, changed);
+}
+
+void statfs(fuse_req_t req, fuse_ino_t) {
+  const auto space =
+      call(req, Operation::statfs, [](fs::Volume& volume) { return volume.space(); });
+  if (!space) return reply_error(req, space.error());
+  const struct statvfs values = to_statvfs(*space);
+  fuse_reply_statfs(req, &values);
+}
+
+void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* value, std::size_t size,
+              int flags) {
+  using Mode = fs::Volume::XattrMode;
+  const Mode mode = (flags & XATTR_CREATE) != 0    ? Mode::kCreate
+                    : (flags & XATTR_REPLACE) != 0 ? Mode::kReplace
+                                                   : Mode::kAny;
+  reply_done(req, call(req, Operation::setxattr, [&](fs::Volume& volume) -> Result<> {
+               TRY(check_namespace(name));
+               TRY(volume.set_xattr(inode_of(ino), name, std::string_view(value, size), mode));
+               return name == fs::kAccessAcl ? drop_foreign_set_group_id(req, volume, inode_of(ino))
+                                             : ok();
+             }));
+}
+
+void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size) {
+  reply_sized(req,
+              call(req, Operation::getxattr,
+                   [&](fs::Volume& volume) -> Result<std::string> {
+                     TRY(check_namespace(name));
+                     return volume.get_xattr(inode_of(ino), name);
+                   }),
+              size);
+}
+
+// Only root sees the names of the attributes that only root may read; the kernel keeps nobody from
+// listing them.
+void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
+  const bool sees_all = fuse_req_ctx(req)->uid == 0;
+  const auto joined =
+      call(req, Operation::listxattr, [&](fs::Volume& volume) -> Result<std::string> {
+        ASSIGN_OR_RETURN(const auto names, volume.list_xattrs(inode_of(ino)));
+        std::string text;
+        for (const std::string& name : names) {
+          if (sees_all || !name.starts_with("trusted.")) text.append(name).push_back('\0');
+        }
+        return text;
+      });
+  reply_sized(req, joined, size);
+}
+
+void removexattr(fuse_req_t req, fuse_ino_t ino, const char* name) {
+  reply_done(req, call(req, Operation::removexattr, [&](fs::Volume& volume) -> Result<> {
+               TRY(check_namespace(name));
+               return volume.remove_xattr(inode_of(ino), name);
+             }));
+}
+
+}  // namespace lazyfs::fuse::handlers

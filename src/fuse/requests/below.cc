@@ -1,0 +1,161 @@
+#include "fuse/requests/below.h"
+
+#include <linux/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <exception>
+
+#include "base/log.h"
+#include "fuse/requests/handlers.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+// The head of an answer to STATX; a struct statx follows.
+struct StatxOut {
+  std::uint64_t attr_valid = 0;
+  std::uint32_t attr_valid_nsec = 0;
+  std::uint32_t flags = 0;
+  std::uint64_t spare[2] = {};
+  struct statx stat {};
+};
+static_assert(sizeof(StatxOut) == 32 + 256);
+
+constexpr auto kForever = static_cast<std::uint64_t>(kForeverSeconds);
+
+// False: nobody waits for the answer any more.
+template <class... Parts>
+bool answer(int fd, std::uint64_t unique, const Parts&... parts) {
+  fuse_out_header header{};
+  header.len = static_cast<std::uint32_t>(sizeof header + (sizeof parts + ... + 0));
+  header.unique = unique;
+  const std::array pieces{iovec{&header, sizeof header},
+                          iovec{const_cast<Parts*>(&parts), sizeof parts}...};
+  if (writev(fd, pieces.data(), pieces.size()) >= 0) return true;
+  log::debug("fuse: nobody waits for request {}", unique);
+  return false;
+}
+
+// As call() of handlers.h, for requests without a fuse_req_t.
+template <class F>
+auto guarded(Face& face, Operation operation, F&& body) noexcept -> decltype(body(face.volume)) {
+  face.counts.add(operation);
+  try {
+    return body(face.volume);
+  } catch (const std::exception& e) {
+    log::error("fuse: {} ended with an exception: {}", name_of(operation), e.what());
+    return fail(Errc::kInternal);
+  }
+}
+
+fuse_attr to_fuse_attr(const fs::Attributes& a) {
+  const struct stat st = to_stat(a);
+  fuse_attr to{};
+  to.ino = st.st_ino;
+  to.size = static_cast<std::uint64_t>(st.st_size);
+  to.blocks = static_cast<std::uint64_t>(st.st_blocks);
+  to.atime = static_cast<std::uint64_t>(st.st_atim.tv_sec);
+  to.mtime = static_cast<std::uint64_t>(st.st_mtim.tv_sec);
+  to.ctime = static_cast<std::uint64_t>(st.st_ctim.tv_sec);
+  to.atimensec = static_cast<std::uint32_t>(st.st_atim.tv_nsec);
+  to.mtimensec = static_cast<std::uint32_t>(st.st_mtim.tv_nsec);
+  to.ctimensec = static_cast<std::uint32_t>(st.st_ctim.tv_nsec);
+  to.mode = st.st_mode;
+  to.nlink = static_cast<std::uint32_t>(st.st_nlink);
+  to.uid = st.st_uid;
+  to.gid = st.st_gid;
+  to.rdev = static_cast<std::uint32_t>(st.st_rdev);
+  to.blksize = static_cast<std::uint32_t>(st.st_blksize);
+  return to;
+}
+
+statx_timestamp to_statx_time(Timestamp t) {
+  return {.tv_sec = t.seconds, .tv_nsec = t.nanoseconds, .__reserved = 0};
+}
+
+struct statx to_statx(const fs::Attributes& a) {
+  const struct stat st = to_stat(a);
+  struct statx to {};
+  to.stx_mask = STATX_BASIC_STATS | STATX_BTIME;
+  to.stx_blksize = static_cast<std::uint32_t>(st.st_blksize);
+  to.stx_nlink = static_cast<std::uint32_t>(st.st_nlink);
+  to.stx_uid = st.st_uid;
+  to.stx_gid = st.st_gid;
+  to.stx_mode = static_cast<std::uint16_t>(st.st_mode);
+  to.stx_ino = st.st_ino;
+  to.stx_size = static_cast<std::uint64_t>(st.st_size);
+  to.stx_blocks = static_cast<std::uint64_t>(st.st_blocks);
+  to.stx_atime = to_statx_time(a.access);
+  to.stx_btime = to_statx_time(a.birth);
+  to.stx_ctime = to_statx_time(a.change);
+  to.stx_mtime = to_statx_time(a.modification);
+  to.stx_rdev_major = major(st.st_rdev);
+  to.stx_rdev_minor = minor(st.st_rdev);
+  return to;
+}
+
+void statx_inode(Face& face, int fd, const Request& request) {
+  const fuse_in_header& header = request.header();
+  const auto attributes = guarded(face, Operation::statx, [&](fs::Volume& volume) {
+    return volume.get_attributes(InodeNo{header.nodeid});
+  });
+  if (!attributes) return answer_error(fd, header.unique, to_errno(attributes.error()));
+  StatxOut out;
+  out.attr_valid = kForever;
+  out.stat = to_statx(*attributes);
+  answer(fd, header.unique, out);
+}
+
+// A file for O_TMPFILE. It is opened by the way, as by CREATE.
+void make_unnamed(Face& face, int fd, const Request& request) {
+  const fuse_in_header& header = request.header();
+  const auto* asked = request.body<fuse_create_in>();
+  if (!asked) return answer_error(fd, header.unique, EINVAL);
+  const InodeNo parent{header.nodeid};
+  const auto make = [&](fs::Volume& volume) -> Result<fs::Created> {
+    ASSIGN_OR_RETURN(const std::uint32_t mode, masked(volume, parent, asked->mode, asked->umask));
+    return volume.create_unnamed(parent, mode, {header.uid, header.gid});
+  };
+  const auto made = guarded(face, Operation::tmpfile, make);
+  if (!made) return answer_error(fd, header.unique, to_errno(made.error()));
+  fuse_entry_out entry{};
+  entry.nodeid = made->attributes.inode.value;
+  entry.generation = made->attributes.generation;
+  entry.entry_valid = entry.attr_valid = kForever;
+  entry.attr = to_fuse_attr(made->attributes);
+  fuse_open_out open{};
+  open.open_flags = FOPEN_KEEP_CACHE;
+  const bool keeps_file = face.options.announce_opens;
+  if (keeps_file) open.fh = reinterpret_cast<std::uint64_t>(made->file);
+  const bool taken = answer(fd, header.unique, entry, open);
+  if (!taken || !keeps_file) face.volume.release(made->file);
+  if (!taken) face.volume.forget(made->attributes.inode, 1);
+}
+
+void sync_all(Face& face, int fd, const Request& request) {
+  const auto synced =
+      guarded(face, Operation::syncfs, [](fs::Volume& volume) { return volume.sync(); });
+  answer_error(fd, request.header().unique, synced ? 0 : to_errno(synced.error()));
+}
+
+}  // namespace
+
+void answer_error(int fd, std::uint64_t unique, int error) {
+  const fuse_out_header header{.len = sizeof(fuse_out_header), .error = -error, .unique = unique};
+  if (write(fd, &header, sizeof header) < 0)
+    log::debug("fuse: nobody waits for request {}", unique);
+}
+
+bool answer_below(Face& face, int fd, const Request& request) {
+  switch (request.header().opcode) {
+    case FUSE_SYNCFS: sync_all(face, fd, request); return true;
+    case FUSE_TMPFILE: make_unnamed(face, fd, request); return true;
+    case kStatxOpcode: statx_inode(face, fd, request); return true;
+    default: return false;
+  }
+}
+
+}  // namespace lazyfs::fuse

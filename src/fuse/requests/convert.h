@@ -1,0 +1,18 @@
+// The filesystem's words <-> the kernel's structures.
+#pragma once
+
+#include <fuse_lowlevel.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "fs/item/attributes.h"
+
+namespace lazyfs::fuse {
+
+struct stat to_stat(const fs::Attributes& attributes);
+struct statvfs to_statvfs(const fs::SpaceReport& space);
+
+// `to_set` is libfuse's FUSE_SET_ATTR_* mask; `clear_set_id` what the kernel said beside it.
+fs::AttributeChange to_change(const struct stat& values, int to_set, bool clear_set_id);
+
+}  // namespace lazyfs::fuse

@@ -1,0 +1,145 @@
+// Requests that read directories. Nothing is kept between them: an offset says it all (cookie.h),
+// so that telldir, seekdir and removing while reading come out right.
+#include <algorithm>
+#include <vector>
+
+#include "fuse/requests/cookie.h"
+#include "fuse/requests/handlers.h"
+
+namespace lazyfs::fuse::handlers {
+namespace {
+
+// The reply to one readdir or readdirplus, filled entry by entry. With `plus` each entry that was
+// put in has taken a lookup.
+class EntryBuffer {
+ public:
+  EntryBuffer(fuse_req_t req, std::size_t size, bool plus)
+      : req_(req), bytes_(std::make_unique_for_overwrite<char[]>(size)), size_(size), plus_(plus) {}
+
+  // False when the entry does not fit, or when reading its inode failed as error() then says.
+  bool put(fs::Volume& volume, const std::string& name, InodeNo inode, mode_t type,
+           std::uint64_t offset, bool take_lookup) {
+    if (needed(name) > size_ - used_) return false;
+    fuse_entry_param entry{};
+    entry.attr.st_ino = inode.value;
+    entry.attr.st_mode = type;
+    if (plus_ && take_lookup) {
+      const auto attributes = volume.lookup_inode(inode);
+      if (attributes) {
+        entry = to_entry(*attributes);
+        looked_up_.push_back(inode);
+      } else if (attributes.error() == Errc::kStale || attributes.error() == Errc::kNotFound) {
+        return true;  // removed meanwhile: it is no entry any more
+      }               // else the name is shown, and looking it up gives the error
+    }
+    add(name, entry, offset);
+    return true;
+  }
+
+  // About as many entries as may fit, with short names.
+  std::size_t room() const { return (size_ - used_) / needed("a-short-name") + 1; }
+  bool empty() const { return used_ == 0; }
+
+  void reply() {
+    Face& face = face_of(req_);
+    if (fuse_reply_buf(req_, bytes_.get(), used_) == 0) return;
+    for (const InodeNo inode : looked_up_) face.volume.forget(inode, 1);
+  }
+  void give_up(Errc error) {
+    for (const InodeNo inode : looked_up_) face_of(req_).volume.forget(inode, 1);
+    reply_error(req_, error);
+  }
+
+ private:
+  std::size_t needed(const std::string& name) const {
+    return plus_ ? fuse_add_direntry_plus(req_, nullptr, 0, name.c_str(), nullptr, 0)
+                 : fuse_add_direntry(req_, nullptr, 0, name.c_str(), nullptr, 0);
+  }
+  void add(const std::string& name, const fuse_entry_param& entry, std::uint64_t offset) {
+    char* const to = bytes_.get() + used_;
+    const std::size_t room = size_ - used_;
+    const auto next = static_cast<off_t>(offset);
+    used_ += plus_ ? fuse_add_direntry_plus(req_, to, room, name.c_str(), &entry, next)
+                   : fuse_add_direntry(req_, to, room, name.c_str(), &entry.attr, next);
+  }
+
+  const fuse_req_t req_;
+  const std::unique_ptr<char[]> bytes_;
+  const std::size_t size_;
+  std::size_t used_ = 0;
+  const bool plus_;
+  std::vector<InodeNo> looked_up_;
+};
+
+// "." and "..", as far as they lie at `offset` or behind it. False: the buffer is full.
+Result<bool> put_dots(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory,
+                      std::uint64_t offset) {
+  if (offset < kBehindDot && !buffer.put(volume, ".", directory, S_IFDIR, kBehindDot, false)) {
+    return false;
+  }
+  if (offset >= kBehindDotDot) return true;
+  ASSIGN_OR_RETURN(const InodeNo parent, volume.parent_of(directory));
+  return buffer.put(volume, "..", parent, S_IFDIR, kBehindDotDot, false);
+}
+
+Result<> fill(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory, std::uint64_t offset) {
+  ASSIGN_OR_RETURN(const bool goes_on, put_dots(volume, buffer, directory, offset));
+  if (!goes_on) return ok();
+  std::uint64_t cookie = cookie_of_offset(std::max(offset, kBehindDotDot));
+  while (true) {
+    const std::size_t asked = buffer.room();
+    ASSIGN_OR_RETURN(const auto entries, volume.read_directory(directory, cookie, asked));
+    for (const fs::DirectoryEntry& entry : entries) {
+      if (!buffer.put(volume, entry.name, entry.inode, entry.mode, offset_of_cookie(entry.cookie),
+                      true)) {
+        return ok();
+      }
+      cookie = entry.cookie;
+    }
+    if (entries.size() < asked) return ok();
+  }
+}
+
+void read_entries(fuse_req_t req, Operation operation, fuse_ino_t ino, std::size_t size,
+                  off_t offset, bool plus) {
+  EntryBuffer buffer(req, size, plus);
+  const auto done = call(req, operation, [&](fs::Volume& volume) {
+    return fill(volume, buffer, inode_of(ino), static_cast<std::uint64_t>(offset));
+  });
+  if (!done && buffer.empty()) return buffer.give_up(done.error());
+  buffer.reply();  // what was read before the error; the next request meets it again
+}
+
+}  // namespace
+
+void opendir(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
+  if (!face_of(req).options.announce_opens) {
+    fuse_reply_err(req, ENOSYS);
+    return;
+  }
+  face_of(req).counts.add(Operation::opendir);
+  info->fh = 0;
+  info->keep_cache = 1;
+  info->cache_readdir = 1;  // the kernel drops it when the directory changes
+  fuse_reply_open(req, info);
+}
+
+void releasedir(fuse_req_t req, fuse_ino_t, fuse_file_info*) {
+  face_of(req).counts.add(Operation::releasedir);
+  fuse_reply_err(req, 0);
+}
+
+void readdir(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info*) {
+  read_entries(req, Operation::readdir, ino, size, offset, false);
+}
+
+void readdirplus(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info*) {
+  read_entries(req, Operation::readdirplus, ino, size, offset, true);
+}
+
+void fsyncdir(fuse_req_t req, fuse_ino_t ino, int, fuse_file_info*) {
+  reply_done(req, call(req, Operation::fsyncdir,
+                       [&](fs::Volume& volume) { return volume.fsync_directory(inode_of(ino)); }));
+}
+
+}  // namespace lazyfs::fuse::handlers

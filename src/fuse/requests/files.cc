@@ -1,0 +1,186 @@
+// Requests about the contents of files.
+//
+// Unless the kernel is to announce opens, it is told once that open, opendir and flush are not
+// known (ENOSYS). It then opens and closes without us, keeps its cached pages, and saves three
+// requests a file; errors of writing back are then reported by fsync, as other disk filesystems do.
+// The volume does not miss the opens: an inode lives as long as the kernel's lookups.
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "fuse/requests/handlers.h"
+#include "fuse/transport/transport.h"
+
+namespace lazyfs::fuse::handlers {
+namespace {
+
+fs::OpenFile* file_of(const fuse_file_info* info) {
+  return info ? reinterpret_cast<fs::OpenFile*>(info->fh) : nullptr;
+}
+
+void describe_open(fuse_file_info& info, fs::OpenFile* file) {
+  info.fh = reinterpret_cast<std::uint64_t>(file);
+  info.keep_cache = 1;
+}
+
+// Set when the writer may not keep set-user-ID and set-group-ID bits. libfuse 3.14 hides this bit.
+bool kernel_clears_set_id() {
+  const Request* request = current_request();
+  const auto* body = request ? request->body<fuse_write_in>() : nullptr;
+  return body && (body->write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+}
+
+std::span<std::byte> read_buffer(std::size_t size) {
+  thread_local AlignedBuffer buffer;
+  if (buffer.size() < size) buffer = AlignedBuffer(size);
+  return buffer.span().first(size);
+}
+
+bool has_set_id(fs::Volume& volume, InodeNo inode) {
+  const auto attributes = volume.get_attributes(inode);
+  return attributes && (attributes->mode & (S_ISUID | S_ISGID)) != 0;
+}
+
+}  // namespace
+
+void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
+            fuse_file_info* info) {
+  Face& face = face_of(req);
+  const std::uint32_t umask = fuse_req_ctx(req)->umask;
+  const auto made = call(req, Operation::create, [&](fs::Volume& volume) -> Result<fs::Created> {
+    ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
+    return volume.create(inode_of(parent), name, rest, owner_of(req));
+  });
+  if (!made) return reply_error(req, made.error());
+  const fuse_entry_param entry = to_entry(made->attributes);
+  if (face.options.announce_opens) {
+    describe_open(*info, made->file);
+  } else {
+    describe_open(*info, nullptr);
+    face.volume.release(made->file);
+  }
+  if (fuse_reply_create(req, &entry, info) == 0) return;
+  if (face.options.announce_opens) face.volume.release(made->file);
+  face.volume.forget(made->attributes.inode, 1);
+}
+
+void open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {
+  Face& face = face_of(req);
+  if (!face.options.announce_opens) {
+    fuse_reply_err(req, ENOSYS);
+    return;
+  }
+  const auto file =
+      call(req, Operation::open, [&](fs::Volume& volume) { return volume.open(inode_of(ino)); });
+  if (!file) return reply_error(req, file.error());
+  describe_open(*info, *file);
+  if (fuse_reply_open(req, info) != 0) face.volume.release(*file);
+}
+
+void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info*) {
+  std::span<std::byte> to;
+  const auto got = call(req, Operation::read, [&](fs::Volume& volume) {
+    to = read_buffer(size);
+    return volume.read(inode_of(ino), static_cast<std::uint64_t>(offset), to);
+  });
+  if (!got) return reply_error(req, got.error());
+  fuse_reply_buf(req, reinterpret_cast<const char*>(to.data()), *got);
+}
+
+void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, off_t offset,
+           fuse_file_info*) {
+  Face& face = face_of(req);
+  const bool clear_set_id = kernel_clears_set_id();
+  bool mode_changes = false;
+  const auto done = call(req, Operation::write, [&](fs::Volume& volume) {
+    mode_changes = clear_set_id && has_set_id(volume, inode_of(ino));
+    return volume.write(inode_of(ino), static_cast<std::uint64_t>(offset),
+                        std::as_bytes(std::span(bytes, size)), clear_set_id);
+  });
+  if (!done) return reply_error(req, done.error());
+  // The kernel does not expect its cached mode to change by a write. Only the attributes are
+  // dropped, so the request that we are about to answer does not stand in the way.
+  if (mode_changes) fuse_lowlevel_notify_inval_inode(face.session, ino, -1, 0);
+  fuse_reply_write(req, size);
+}
+
+void flush(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
+  if (!face_of(req).options.announce_opens) {
+    fuse_reply_err(req, ENOSYS);
+    return;
+  }
+  reply_done(req, call(req, Operation::flush, [&](fs::Volume& volume) -> Result<> {
+               return file_of(info) ? volume.flush(file_of(info)) : ok();
+             }));
+}
+
+void release(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
+  reply_done(req, call(req, Operation::release, [&](fs::Volume& volume) {
+               if (file_of(info)) volume.release(file_of(info));
+               return ok();
+             }));
+}
+
+void fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* info) {
+  reply_done(req, call(req, Operation::fsync, [&](fs::Volume& volume) {
+               return volume.fsync(inode_of(ino), file_of(info), data_only != 0);
+             }));
+}
+
+// The kernel lets no other modes through, and drops what it has of a range that is punched or
+// zeroed.
+void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+               fuse_file_info*) {
+  const auto from = static_cast<std::uint64_t>(offset);
+  const auto bytes = static_cast<std::uint64_t>(length);
+  const fs::RangeFlags flags{.keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0,
+                             .clear_set_id = fuse_req_ctx(req)->uid != 0};
+  const int kind = mode & ~FALLOC_FL_KEEP_SIZE;
+  bool mode_changes = false;
+  const auto done = call(req, Operation::fallocate, [&](fs::Volume& volume) -> Result<> {
+    mode_changes = flags.clear_set_id && has_set_id(volume, inode_of(ino));
+    if (kind == 0) return volume.allocate(inode_of(ino), from, bytes, flags);
+    if (kind == FALLOC_FL_PUNCH_HOLE) return volume.punch(inode_of(ino), from, bytes, flags);
+    if (kind == FALLOC_FL_ZERO_RANGE) return volume.zero(inode_of(ino), from, bytes, flags);
+    return fail(Errc::kNotSupported);
+  });
+  if (done && mode_changes) {
+    fuse_lowlevel_notify_inval_inode(face_of(req).session, ino, -1, 0);
+  }
+  reply_done(req, done);
+}
+
+// The kernel has written its pages of both ranges before, and drops those of the target behind.
+void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info*,
+                     fuse_ino_t to, off_t to_offset, fuse_file_info*, std::size_t length, int) {
+  const bool clear_set_id = fuse_req_ctx(req)->uid != 0;
+  bool mode_changes = false;
+  const auto copied = call(req, Operation::copy_file_range, [&](fs::Volume& volume) {
+    mode_changes = clear_set_id && has_set_id(volume, inode_of(to));
+    return volume.copy_range(inode_of(from), static_cast<std::uint64_t>(from_offset), inode_of(to),
+                             static_cast<std::uint64_t>(to_offset), length, clear_set_id);
+  });
+  if (!copied) return reply_error(req, copied.error());
+  if (mode_changes) fuse_lowlevel_notify_inval_inode(face_of(req).session, to, -1, 0);
+  fuse_reply_write(req, *copied);
+}
+
+void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
+  const auto found = call(req, Operation::lseek, [&](fs::Volume& volume) -> Result<std::uint64_t> {
+    const auto from = static_cast<std::uint64_t>(offset);
+    if (whence == SEEK_DATA) return volume.find_data(inode_of(ino), from);
+    if (whence == SEEK_HOLE) return volume.find_hole(inode_of(ino), from);
+    return fail(Errc::kInvalid);
+  });
+  if (found) {
+    fuse_reply_lseek(req, static_cast<off_t>(*found));
+  } else if (found.error() == Errc::kNotSupported) {
+    fuse_reply_err(req, ENOSYS);  // the kernel then takes the whole file for data
+  } else {
+    reply_error(req, found.error());
+  }
+}
+
+}  // namespace lazyfs::fuse::handlers

@@ -1,0 +1,118 @@
+// The requests that lazyfs answers, one function for each, as libfuse calls them; and what they
+// share. A handler asks the volume through call(), then replies; no lock is held over a reply.
+#pragma once
+
+#ifndef FUSE_USE_VERSION
+#define FUSE_USE_VERSION 314
+#endif
+#include <fuse_lowlevel.h>
+
+#include <exception>
+#include <new>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "fuse/requests/convert.h"
+#include "fuse/requests/face.h"
+
+namespace lazyfs::fuse {
+
+// We are the only writer, so what the kernel knows stays true; it drops by itself what its own
+// requests change.
+inline constexpr double kForeverSeconds = 86400;
+
+inline Face& face_of(fuse_req_t req) { return *static_cast<Face*>(fuse_req_userdata(req)); }
+inline InodeNo inode_of(fuse_ino_t ino) { return InodeNo{ino}; }
+inline fs::Owner owner_of(fuse_req_t req) {
+  const fuse_ctx* context = fuse_req_ctx(req);
+  return {context->uid, context->gid};
+}
+
+// The mode of a new file: its directory's default access control list takes the umask's place.
+inline Result<std::uint32_t> masked(fs::Volume& volume, InodeNo parent, std::uint32_t mode,
+                                    std::uint32_t umask) {
+  if ((umask & mode) == 0) return mode;
+  ASSIGN_OR_RETURN(const bool inherits, volume.has_default_acl(parent));
+  return inherits ? mode : mode & ~umask;
+}
+
+// Counts the operation and runs `body(volume)`, which returns a Result; nothing is thrown beyond
+// here.
+template <class F>
+auto call(fuse_req_t req, Operation operation, F&& body) noexcept
+    -> decltype(body(face_of(req).volume)) {
+  Face& face = face_of(req);
+  face.counts.add(operation);
+  try {
+    return body(face.volume);
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::kNoMemory);
+  } catch (const std::exception& e) {
+    log::error("fuse: {} ended with an exception: {}", name_of(operation), e.what());
+    return fail(Errc::kInternal);
+  }
+}
+
+void reply_error(fuse_req_t req, Errc error);
+void reply_done(fuse_req_t req, const Result<>& result);
+void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result);
+// Gives the lookup back when the kernel does not want it any more.
+void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result);
+fuse_entry_param to_entry(const fs::Attributes& attributes);
+
+namespace handlers {
+
+// names.cc
+void lookup(fuse_req_t req, fuse_ino_t parent, const char* name);
+void forget(fuse_req_t req, fuse_ino_t ino, std::uint64_t lookups);
+void forget_multi(fuse_req_t req, std::size_t count, fuse_forget_data* forgets);
+void mknod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev);
+void mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode);
+void symlink(fuse_req_t req, const char* target, fuse_ino_t parent, const char* name);
+void readlink(fuse_req_t req, fuse_ino_t ino);
+void link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char* name);
+void unlink(fuse_req_t req, fuse_ino_t parent, const char* name);
+void rmdir(fuse_req_t req, fuse_ino_t parent, const char* name);
+void rename(fuse_req_t req, fuse_ino_t from_parent, const char* from, fuse_ino_t to_parent,
+            const char* to, unsigned flags);
+
+// attributes.cc
+void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info* file);
+void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info* file);
+void statfs(fuse_req_t req, fuse_ino_t ino);
+void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* value, std::size_t size,
+              int flags);
+void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size);
+void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size);
+void removexattr(fuse_req_t req, fuse_ino_t ino, const char* name);
+
+// files.cc
+void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* file);
+void open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* file);
+void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info* file);
+void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, off_t offset,
+           fuse_file_info* file);
+void flush(fuse_req_t req, fuse_ino_t ino, fuse_file_info* file);
+void release(fuse_req_t req, fuse_ino_t ino, fuse_file_info* file);
+void fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* file);
+void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+               fuse_file_info* file);
+void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info* from_file,
+                     fuse_ino_t to, off_t to_offset, fuse_file_info* to_file, std::size_t length,
+                     int flags);
+void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_info* file);
+
+// directories.cc
+void opendir(fuse_req_t req, fuse_ino_t ino, fuse_file_info* file);
+void releasedir(fuse_req_t req, fuse_ino_t ino, fuse_file_info* file);
+void readdir(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info* file);
+void readdirplus(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset,
+                 fuse_file_info* file);
+void fsyncdir(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* file);
+
+// ioctl.cc
+void ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void* argument, fuse_file_info* file,
+           unsigned flags, const void* in, std::size_t in_size, std::size_t out_size);
+
+}  // namespace handlers
+}  // namespace lazyfs::fuse

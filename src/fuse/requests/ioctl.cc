@@ -1,0 +1,139 @@
+// The control door (control.h).
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fuse/requests/control.h"
+#include "fuse/requests/handlers.h"
+
+namespace lazyfs::fuse::handlers {
+namespace {
+
+bool is_root(fuse_req_t req) { return fuse_req_ctx(req)->uid == 0; }
+
+void send_stats(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
+  Face& face = face_of(req);
+  StatsPiece piece;
+  if (in_size < sizeof piece || out_size < sizeof piece) return reply_error(req, Errc::kInvalid);
+  std::memcpy(&piece, in, sizeof piece);
+  const auto got = call(req, Operation::ioctl, [&](fs::Volume&) -> Result<SnapshotShelf::Piece> {
+    if (piece.snapshot == 0) {
+      piece.snapshot = face.snapshots.put(stats_json(face));
+      piece.offset = 0;
+    }
+    auto found = face.snapshots.get(piece.snapshot, piece.offset, sizeof piece.text);
+    if (!found) return fail(Errc::kStale);
+    return std::move(*found);
+  });
+  if (!got) return reply_error(req, got.error());
+  piece.length = static_cast<std::uint32_t>(got->text.size());
+  piece.total = static_cast<std::uint32_t>(got->total);
+  std::memcpy(piece.text, got->text.data(), got->text.size());
+  fuse_reply_ioctl(req, 0, &piece, sizeof piece);
+}
+
+// FS_IOC_SHUTDOWN is declared as if it gave a number, but it takes one, which FUSE therefore does
+// not send. So it is fetched from the caller; if that fails, the request means what its users mean
+// by it.
+std::uint32_t shut_down_flag(fuse_req_t req, void* argument) {
+  std::uint32_t flag = kShutDownNothing;
+  iovec here{&flag, sizeof flag};
+  iovec there{argument, sizeof flag};
+  const ssize_t got = process_vm_readv(fuse_req_ctx(req)->pid, &here, 1, &there, 1, 0);
+  return got == sizeof flag ? flag : kShutDownNothing;
+}
+
+void shut_down(fuse_req_t req, void* argument) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  const std::uint32_t flag = shut_down_flag(req, argument);
+  const auto done = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<> {
+    if (flag > kShutDownNothing) return fail(Errc::kInvalid);
+    if (flag != kShutDownNothing) TRY(volume.sync());
+    volume.shut_down();
+    return ok();
+  });
+  if (!done) return reply_error(req, done.error());
+  log::warn("fuse: shut down by request (flag {})", flag);
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
+void collect_garbage(fuse_req_t req) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  const auto done =
+      call(req, Operation::ioctl, [](fs::Volume& volume) { return volume.collect_garbage(); });
+  if (!done) return reply_error(req, done.error());
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
+ScrubPiece::Found found_of(const fs::Damage& damage) {
+  if (damage.last) return {damage.inode.value, damage.last->value, ScrubPiece::kLostMetadata, 0};
+  const bool is_checksum = damage.why == Errc::kDataChecksumBad;
+  return {damage.inode.value, damage.offset,
+          is_checksum ? ScrubPiece::kBadChecksum : ScrubPiece::kUnread, 0};
+}
+
+void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  ScrubPiece piece;
+  if (in_size < sizeof piece || out_size < sizeof piece) return reply_error(req, Errc::kInvalid);
+  std::memcpy(&piece, in, sizeof piece);
+  const auto step = call(req, Operation::ioctl, [&](fs::Volume& volume) {
+    return volume.scrub({piece.inode, piece.file_block}, ScrubPiece::kMaxFound);
+  });
+  if (!step) return reply_error(req, step.error());
+  piece.inode = step->next ? step->next->inode : 0;
+  piece.file_block = step->next ? step->next->file_block : 0;
+  piece.blocks = step->blocks;
+  piece.damaged = 0;
+  for (const fs::Damage& damage : step->damaged) {
+    if (piece.damaged == ScrubPiece::kMaxFound) break;
+    piece.found[piece.damaged++] = found_of(damage);
+  }
+  fuse_reply_ioctl(req, 0, &piece, sizeof piece);
+}
+
+void tell_writable(fuse_req_t req) {
+  Face& face = face_of(req);
+  face.counts.add(Operation::ioctl);
+  const std::vector<std::string>& options = face.options.kernel;
+  if (std::ranges::find(options, "ro") != options.end()) return reply_error(req, Errc::kReadOnly);
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
+void set_placement(fuse_req_t req, const void* in, std::size_t in_size) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  std::uint32_t number = 0;
+  if (in_size < sizeof number) return reply_error(req, Errc::kInvalid);
+  std::memcpy(&number, in, sizeof number);
+  const auto done = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<> {
+    if (number > static_cast<std::uint32_t>(fs::PlacementChoice::kRandom)) {
+      return fail(Errc::kInvalid);
+    }
+    return volume.set_placement(static_cast<fs::PlacementChoice>(number));
+  });
+  if (!done) return reply_error(req, done.error());
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
+void sync_all(fuse_req_t req) {
+  const auto done = call(req, Operation::syncfs, [](fs::Volume& volume) { return volume.sync(); });
+  if (!done) return reply_error(req, done.error());
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
+}  // namespace
+
+void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_file_info*, unsigned,
+           const void* in, std::size_t in_size, std::size_t out_size) {
+  if (command == kStatsRequest) return send_stats(req, in, in_size, out_size);
+  if (command == kCollectGarbageRequest) return collect_garbage(req);
+  if (command == kScrubRequest) return scrub(req, in, in_size, out_size);
+  if (command == kSyncRequest) return sync_all(req);
+  if (command == kWritableRequest) return tell_writable(req);
+  if (command == kPlacementRequest) return set_placement(req, in, in_size);
+  if (command == kShutDownRequest) return shut_down(req, argument);
+  fuse_reply_err(req, ENOTTY);
+}
+
+}  // namespace lazyfs::fuse::handlers

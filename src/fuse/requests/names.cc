@@ -1,0 +1,119 @@
+// Requests about names: looking them up, making, moving and removing them.
+#include <cstring>
+
+#include "fuse/requests/handlers.h"
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1u
+#define RENAME_EXCHANGE 2u
+#endif
+
+namespace lazyfs::fuse::handlers {
+
+namespace {
+
+// Of an inode that the kernel has forgotten it asks for ".", to serve file handles, and for "..".
+Result<fs::Attributes> look_up(fs::Volume& volume, InodeNo parent, std::string_view name) {
+  if (name == ".") return volume.lookup_inode(parent);
+  if (name != "..") return volume.lookup(parent, name);
+  ASSIGN_OR_RETURN(const InodeNo above, volume.parent_of(parent));
+  return volume.lookup_inode(above);
+}
+
+}  // namespace
+
+void lookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
+  const auto found = call(req, Operation::lookup, [&](fs::Volume& volume) {
+    return look_up(volume, inode_of(parent), name);
+  });
+  if (!found && found.error() == Errc::kNotFound) {  // the kernel remembers that, too
+    fuse_entry_param nothing{};
+    nothing.entry_timeout = kForeverSeconds;
+    fuse_reply_entry(req, &nothing);
+    return;
+  }
+  reply_entry(req, found);
+}
+
+void forget(fuse_req_t req, fuse_ino_t ino, std::uint64_t lookups) {
+  ignore_error(call(req, Operation::forget,
+                    [&](fs::Volume& volume) {
+                      volume.forget(inode_of(ino), lookups);
+                      return ok();
+                    }),
+               "a forget has no answer");
+  fuse_reply_none(req);
+}
+
+void forget_multi(fuse_req_t req, std::size_t count, fuse_forget_data* forgets) {
+  ignore_error(call(req, Operation::forget,
+                    [&](fs::Volume& volume) {
+                      for (std::size_t i = 0; i < count; ++i) {
+                        volume.forget(inode_of(forgets[i].ino), forgets[i].nlookup);
+                      }
+                      return ok();
+                    }),
+               "a forget has no answer");
+  fuse_reply_none(req);
+}
+
+void mknod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
+  const std::uint32_t umask = fuse_req_ctx(req)->umask;
+  const auto make = [&](fs::Volume& volume) -> Result<fs::Attributes> {
+    ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
+    return volume.make_node(inode_of(parent), name, rest, rdev, owner_of(req));
+  };
+  reply_entry(req, call(req, Operation::mknod, make));
+}
+
+void mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
+  const std::uint32_t umask = fuse_req_ctx(req)->umask;
+  const auto make = [&](fs::Volume& volume) -> Result<fs::Attributes> {
+    ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
+    return volume.make_directory(inode_of(parent), name, rest, owner_of(req));
+  };
+  reply_entry(req, call(req, Operation::mkdir, make));
+}
+
+void symlink(fuse_req_t req, const char* target, fuse_ino_t parent, const char* name) {
+  reply_entry(req, call(req, Operation::symlink, [&](fs::Volume& volume) {
+                return volume.make_symlink(inode_of(parent), name, target, owner_of(req));
+              }));
+}
+
+void readlink(fuse_req_t req, fuse_ino_t ino) {
+  const auto target = call(req, Operation::readlink,
+                           [&](fs::Volume& volume) { return volume.read_link(inode_of(ino)); });
+  if (!target) return reply_error(req, target.error());
+  fuse_reply_readlink(req, target->c_str());
+}
+
+void link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
+  reply_entry(req, call(req, Operation::link, [&](fs::Volume& volume) {
+                return volume.link(inode_of(ino), inode_of(parent), name);
+              }));
+}
+
+void unlink(fuse_req_t req, fuse_ino_t parent, const char* name) {
+  reply_done(req, call(req, Operation::unlink,
+                       [&](fs::Volume& volume) { return volume.unlink(inode_of(parent), name); }));
+}
+
+void rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
+  reply_done(req, call(req, Operation::rmdir, [&](fs::Volume& volume) {
+               return volume.remove_directory(inode_of(parent), name);
+             }));
+}
+
+void rename(fuse_req_t req, fuse_ino_t from_parent, const char* from, fuse_ino_t to_parent,
+            const char* to, unsigned flags) {
+  reply_done(req, call(req, Operation::rename, [&](fs::Volume& volume) -> Result<> {
+               if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0)
+                 return fail(Errc::kInvalid);
+               return volume.rename(inode_of(from_parent), from, inode_of(to_parent), to,
+                                    {.no_replace = (flags & RENAME_NOREPLACE) != 0,
+                                     .exchange = (flags & RENAME_EXCHANGE) != 0});
+             }));
+}
+
+}  // namespace lazyfs::fuse::handlers

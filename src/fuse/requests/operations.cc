@@ -1,0 +1,78 @@
+#include "fuse/requests/operations.h"
+
+#include "fuse/requests/handlers.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+constexpr unsigned kMaxBackground = 64;  // requests that nobody waits for, as read-ahead
+constexpr unsigned kCongestionThreshold = 48;
+
+// What the kernel should do for us, as far as it can.
+void init(void* user_data, fuse_conn_info* connection) {
+  Face& face = *static_cast<Face*>(user_data);
+  SessionOptions& options = face.options;
+  unsigned want = FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
+                  FUSE_CAP_IOCTL_DIR | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPLICIT_INVAL_DATA |
+                  FUSE_CAP_ASYNC_DIO | FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_POSIX_ACL |
+                  FUSE_CAP_DONT_MASK;
+  if (options.writeback_cache) want |= FUSE_CAP_WRITEBACK_CACHE;
+  const unsigned no_opens = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT;
+  if ((connection->capable & no_opens) != no_opens) options.announce_opens = true;
+  if (!options.announce_opens) want |= no_opens;
+  // Not wanted, though libfuse would: READDIRPLUS_AUTO (lookups after a readdir without them cost
+  // more than they save), AUTO_INVAL_DATA (nobody else writes), ATOMIC_O_TRUNC (needs opens).
+  connection->want = want & connection->capable;
+  connection->max_background = kMaxBackground;
+  connection->congestion_threshold = kCongestionThreshold;
+  connection->time_gran = 1;
+}
+
+fuse_lowlevel_ops make_operations() {
+  fuse_lowlevel_ops ops{};
+  ops.init = init;
+  ops.lookup = handlers::lookup;
+  ops.forget = handlers::forget;
+  ops.forget_multi = handlers::forget_multi;
+  ops.mknod = handlers::mknod;
+  ops.mkdir = handlers::mkdir;
+  ops.symlink = handlers::symlink;
+  ops.readlink = handlers::readlink;
+  ops.link = handlers::link;
+  ops.unlink = handlers::unlink;
+  ops.rmdir = handlers::rmdir;
+  ops.rename = handlers::rename;
+  ops.getattr = handlers::getattr;
+  ops.setattr = handlers::setattr;
+  ops.statfs = handlers::statfs;
+  ops.setxattr = handlers::setxattr;
+  ops.getxattr = handlers::getxattr;
+  ops.listxattr = handlers::listxattr;
+  ops.removexattr = handlers::removexattr;
+  ops.create = handlers::create;
+  ops.open = handlers::open;
+  ops.read = handlers::read;
+  ops.write = handlers::write;
+  ops.flush = handlers::flush;
+  ops.release = handlers::release;
+  ops.fsync = handlers::fsync;
+  ops.opendir = handlers::opendir;
+  ops.releasedir = handlers::releasedir;
+  ops.readdir = handlers::readdir;
+  ops.readdirplus = handlers::readdirplus;
+  ops.fsyncdir = handlers::fsyncdir;
+  ops.ioctl = handlers::ioctl;
+  ops.fallocate = handlers::fallocate;
+  ops.lseek = handlers::lseek;
+  ops.copy_file_range = handlers::copy_file_range;
+  return ops;
+}
+
+}  // namespace
+
+const fuse_lowlevel_ops& operations() {
+  static const fuse_lowlevel_ops table = make_operations();
+  return table;
+}
+
+}  // namespace lazyfs::fuse

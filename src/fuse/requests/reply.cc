@@ -1,0 +1,38 @@
+#include "fuse/requests/handlers.h"
+
+namespace lazyfs::fuse {
+
+void reply_error(fuse_req_t req, Errc error) {
+  log::trace("fuse: {}", name_of(error));
+  fuse_reply_err(req, to_errno(error));
+}
+
+void reply_done(fuse_req_t req, const Result<>& result) {
+  if (!result) return reply_error(req, result.error());
+  fuse_reply_err(req, 0);
+}
+
+void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result) {
+  if (!result) return reply_error(req, result.error());
+  const struct stat st = to_stat(*result);
+  fuse_reply_attr(req, &st, kForeverSeconds);
+}
+
+fuse_entry_param to_entry(const fs::Attributes& attributes) {
+  fuse_entry_param entry{};
+  entry.ino = attributes.inode.value;
+  entry.generation = attributes.generation;
+  entry.attr = to_stat(attributes);
+  entry.attr_timeout = kForeverSeconds;
+  entry.entry_timeout = kForeverSeconds;
+  return entry;
+}
+
+void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result) {
+  if (!result) return reply_error(req, result.error());
+  Face& face = face_of(req);
+  const fuse_entry_param entry = to_entry(*result);
+  if (fuse_reply_entry(req, &entry) != 0) face.volume.forget(result->inode, 1);
+}
+
+}  // namespace lazyfs::fuse

@@ -1,0 +1,283 @@
+#include "fuse/session/daemon.h"
+
+#include <fcntl.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/syslog_sink.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "base/log.h"
+#include "fuse/session/confine.h"
+#include "fuse/requests/control.h"
+#include "fuse/session/read_only.h"
+#include "fuse/session/session.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+constexpr int kFailed = 1;
+
+int complain(const DaemonPlan& plan, const std::string& what) {
+  std::fprintf(stderr, "%s: %s\n", plan.program.c_str(), what.c_str());
+  log::error("{}", what);
+  return kFailed;
+}
+
+// Absolute, so that it holds after chdir; a name that is no file stays as it is.
+std::string absolute(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
+                                                         &std::free);
+  return real ? std::string(real.get()) : path;
+}
+
+std::expected<void, std::string> check_mount_point(const std::string& path) {
+  struct stat st {};
+  struct statvfs space {};  // asked for because a dead mount's directory may still be cached
+  if (stat(path.c_str(), &st) != 0 || statvfs(path.c_str(), &space) != 0) {
+    if (errno == ENOTCONN || errno == ECONNABORTED) {
+      return std::unexpected(path + ": a dead mount is in the way; run umount -l " + path);
+    }
+    return std::unexpected(path + ": the mount point cannot be used: " + std::strerror(errno));
+  }
+  if (!S_ISDIR(st.st_mode)) return std::unexpected(path + ": the mount point is not a directory");
+  return {};
+}
+
+// The number of a block device; nothing for anything else.
+std::optional<dev_t> block_device_number(const std::string& path) {
+  struct stat st {};
+  if (stat(path.c_str(), &st) != 0 || !S_ISBLK(st.st_mode)) return {};
+  return st.st_rdev;
+}
+
+// The kernel answers a second mount of a device with the first one, so it must not get that far.
+std::expected<void, std::string> check_not_mounted(const std::string& source) {
+  const auto device = block_device_number(source);
+  if (!device) return {};
+  const std::string number = std::to_string(major(*device)) + ":" + std::to_string(minor(*device));
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);  // mount id, parent id, device, root, mount point, ...
+    std::string id, parent, its_number, root, point;
+    words >> id >> parent >> its_number >> root >> point;
+    if (its_number == number) {
+      return std::unexpected(source + ": the device is busy: it is mounted on " + point);
+    }
+  }
+  return {};
+}
+
+// Keeps two daemons that start at once from both opening a block device: the kernel claims it only
+// at the mount, and what is claimed before would keep the kernel out. An image file has a lock of
+// its own. Not held longer than needed: udev, which takes such a lock when it looks at a new
+// device, waits for it, as we wait for udev and for another daemon's start.
+class StartLock {
+ public:
+  explicit StartLock(const std::string& source) {
+    if (!block_device_number(source)) return;
+    fd_ = open(source.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd_ >= 0 && flock(fd_, LOCK_EX) != 0) log::warn("{} cannot be locked", source);
+  }
+  ~StartLock() { release(); }
+  StartLock(const StartLock&) = delete;
+  StartLock& operator=(const StartLock&) = delete;
+
+  void release() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+void set_up_log(const DaemonPlan& plan) {
+  std::shared_ptr<spdlog::logger> logger;
+  if (!plan.options.log_file.empty()) {
+    logger = spdlog::basic_logger_mt("lazyfs", plan.options.log_file);
+  } else if (plan.foreground) {
+    logger = spdlog::stderr_logger_mt("lazyfs");
+  } else {
+    logger = spdlog::syslog_logger_mt("lazyfs", "lazyfs", LOG_PID, LOG_DAEMON);
+  }
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(logger);
+  spdlog::set_level(spdlog::level::from_str(plan.options.log_level));
+}
+
+void block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+void close_standard_streams() {
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return;
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+  if (null > STDERR_FILENO) close(null);
+}
+
+int close_volume(const DaemonPlan& plan, std::shared_ptr<fs::Volume> volume) {
+  const auto closed = volume->unmount();
+  volume.reset();
+  if (closed) return 0;
+  return complain(plan, plan.source + ": not everything could be made durable: " +
+                            std::string(describe(closed.error())));
+}
+
+// The daemon's life. `on_ready` is called when the mount is usable.
+int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<void()>& on_ready) {
+  set_up_log(plan);
+  StartLock start_lock(plan.source);  // may wait; a signal still ends us
+  block_signals();
+  umask(0);
+  drop_capabilities();  // before the first thread
+  const auto keeper = std::make_shared<MountKeeper>(plan.mount_point);
+  if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
+  if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
+  ReadOnlyTurn read_only_turn(keeper, plan.mount_point);
+  plan.options.volume.on_read_only = [&] { read_only_turn.ask(); };
+  auto volume = open_volume(plan);
+  if (!volume) return complain(plan, volume.error());
+  const MountPlace place{plan.source, plan.mount_point,
+                         block_device_number(plan.source).has_value()};
+  auto session = Session::mount(**volume, plan.options.session, place, keeper);
+  if (!session) {
+    ignore_error((*volume)->unmount(), "the failed mount is what the user must hear of");
+    return complain(plan, plan.mount_point + ": " + session.error());
+  }
+  start_lock.release();
+  log::info("{} is mounted on {}", plan.source, plan.mount_point);
+  if (!plan.options.volume.read_only) read_only_turn.start();
+  on_ready();
+  confine();
+  (*session)->serve();
+  const int status = close_volume(plan, std::move(*volume));
+  log::info("{} is unmounted from {}", plan.source, plan.mount_point);
+  (*session)->farewell();
+  return status;
+}
+
+int wait_for_child(const DaemonPlan& plan, int from_child, pid_t child) {
+  char status = 0;
+  ssize_t got = 0;
+  do {
+    got = read(from_child, &status, 1);
+  } while (got < 0 && errno == EINTR);
+  if (got == 1) return status;
+  int how = 0;  // it ended without a word from on_ready: it has complained, or it died
+  waitpid(child, &how, 0);
+  if (WIFEXITED(how) && WEXITSTATUS(how) != 0) return WEXITSTATUS(how);
+  std::fprintf(stderr, "%s: %s: the daemon died while mounting (%s)\n", plan.program.c_str(),
+               plan.source.c_str(), WIFSIGNALED(how) ? strsignal(WTERMSIG(how)) : "no reason");
+  return kFailed;
+}
+
+int live_in_background(const DaemonPlan& plan, const OpenVolume& open_volume) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return complain(plan, std::strerror(errno));
+  const pid_t child = fork();
+  if (child < 0) return complain(plan, std::string("no new process: ") + std::strerror(errno));
+  if (child > 0) {
+    close(ends[1]);
+    return wait_for_child(plan, ends[0], child);
+  }
+  close(ends[0]);
+  setsid();
+  return live(plan, open_volume, [ready = ends[1]] {
+    close_standard_streams();
+    const char fine = 0;
+    if (write(ready, &fine, 1) != 1) log::debug("nobody waited for the mount");
+    close(ready);
+  });
+}
+
+}  // namespace
+
+int run_daemon(DaemonPlan plan, const OpenVolume& open_volume) {
+  plan.source = absolute(plan.source);
+  if (auto usable = check_mount_point(plan.mount_point); !usable) {
+    std::fprintf(stderr, "%s: %s\n", plan.program.c_str(), usable.error().c_str());
+    return kFailed;
+  }
+  plan.mount_point = absolute(plan.mount_point);
+  if (!plan.options.log_file.empty()) {
+    const int log =
+        open(plan.options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    if (log < 0) return complain(plan, plan.options.log_file + ": " + std::strerror(errno));
+    close(log);
+  }
+  if (!plan.foreground) return live_in_background(plan, open_volume);
+  return live(plan, open_volume, [] {});
+}
+
+namespace {
+
+bool serves_writers(const std::string& mount_point) {
+  const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool serves = ioctl(fd, kWritableRequest, 0) == 0;
+  close(fd);
+  return serves;
+}
+
+bool change_placement(const std::string& mount_point, fs::PlacementChoice choice) {
+  const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  auto number = static_cast<std::uint32_t>(choice);
+  const bool changed = ioctl(fd, kPlacementRequest, &number) == 0;
+  const int why = errno;
+  close(fd);
+  errno = why;
+  return changed;
+}
+
+}  // namespace
+
+int remount(const DaemonPlan& plan) {
+  struct statvfs now {};
+  const std::string where = absolute(plan.mount_point);
+  if (statvfs(where.c_str(), &now) != 0) return complain(plan, where + ": " + std::strerror(errno));
+  const bool read_only = plan.options.volume.read_only;
+  if ((now.f_flag & ST_RDONLY) != 0 && !read_only && !serves_writers(where)) {
+    return complain(plan, where +
+                              ": it was mounted for reading only, as which its daemon opened the "
+                              "device; unmount it and mount it again");
+  }
+  unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
+  for (const std::string& option : plan.options.session.kernel) {
+    if (option == "nodev") flags |= MS_NODEV;
+    if (option == "nosuid") flags |= MS_NOSUID;
+    if (option == "noexec") flags |= MS_NOEXEC;
+    if (option == "noatime") flags |= MS_NOATIME;
+    if (option == "sync") flags |= MS_SYNCHRONOUS;
+    if (option == "dirsync") flags |= MS_DIRSYNC;
+  }
+  if (::mount(nullptr, where.c_str(), nullptr, flags, nullptr) != 0) {
+    return complain(plan, where + ": " + std::strerror(errno));
+  }
+  if (read_only || !plan.options.has_placement) return 0;
+  if (change_placement(where, plan.options.volume.placement)) return 0;
+  return complain(plan, where + ": the placement cannot be changed: " + std::strerror(errno));
+}
+
+}  // namespace lazyfs::fuse

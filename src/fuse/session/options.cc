@@ -1,0 +1,280 @@
+#include "fuse/session/options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace lazyfs::fuse {
+namespace {
+
+using Reason = std::optional<std::string>;  // why a value cannot be; nothing when it can
+
+struct Parser {
+  Options options;
+  bool devices, set_id, exec = true, entire_world;
+  bool read_only = false, synchronous = false, directory_sync = false;
+};
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+Reason read_number(std::string_view text, std::uint64_t low, std::uint64_t high,
+                   std::uint64_t& to) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return quoted(text) + " is not a number";
+  }
+  if (number < low || number > high) {
+    return quoted(text) + " is not between " + std::to_string(low) + " and " + std::to_string(high);
+  }
+  to = number;
+  return {};
+}
+
+Reason read_size(std::string_view text, std::uint64_t low, std::size_t& to) {
+  const auto size = parse_size(text);
+  if (!size) return size.error();
+  if (*size < low) return quoted(text) + " is less than " + std::to_string(low) + " bytes";
+  to = *size;
+  return {};
+}
+
+template <class T>
+Reason read_choice(std::string_view text, const std::map<std::string_view, T>& choices, T& to) {
+  const auto found = choices.find(text);
+  if (found != choices.end()) {
+    to = found->second;
+    return {};
+  }
+  std::string known;
+  for (const auto& [name, value] : choices)
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  return quoted(text) + " is none of " + known;
+}
+
+Reason read_seconds(std::string_view text, std::chrono::milliseconds& to) {
+  std::uint64_t seconds = 0;
+  if (auto reason = read_number(text, 0, 86400, seconds)) return reason;
+  // 0 is the default, as for ext4.
+  to = seconds == 0 ? fs::MountOptions{}.commit_interval : std::chrono::seconds(seconds);
+  return {};
+}
+
+template <class T>
+Reason read_unsigned(std::string_view text, std::uint64_t low, std::uint64_t high, T& to) {
+  std::uint64_t number = 0;
+  if (auto reason = read_number(text, low, high, number)) return reason;
+  to = static_cast<T>(number);
+  return {};
+}
+
+using Flag = std::function<void(Parser&)>;
+using Setting = std::function<Reason(Parser&, std::string_view)>;
+
+// Options without a value that change something.
+const std::map<std::string_view, Flag>& flags() {
+  using fs::AccessTime;
+  static const std::map<std::string_view, Flag> table = {
+      {"ro", [](Parser& p) { p.read_only = true; }},
+      {"rw", [](Parser& p) { p.read_only = false; }},
+      {"dev", [](Parser& p) { p.devices = true; }},
+      {"nodev", [](Parser& p) { p.devices = false; }},
+      {"suid", [](Parser& p) { p.set_id = true; }},
+      {"nosuid", [](Parser& p) { p.set_id = false; }},
+      {"exec", [](Parser& p) { p.exec = true; }},
+      {"noexec", [](Parser& p) { p.exec = false; }},
+      {"sync", [](Parser& p) { p.synchronous = true; }},
+      {"async", [](Parser& p) { p.synchronous = false; }},
+      {"dirsync", [](Parser& p) { p.directory_sync = true; }},
+      {"user", [](Parser& p) { p.devices = p.set_id = p.exec = false; }},
+      {"users", [](Parser& p) { p.devices = p.set_id = p.exec = false; }},
+      {"owner", [](Parser& p) { p.devices = p.set_id = false; }},
+      {"group", [](Parser& p) { p.devices = p.set_id = false; }},
+      {"noatime", [](Parser& p) { p.options.volume.access_time = AccessTime::kNone; }},
+      {"atime", [](Parser& p) { p.options.volume.access_time = AccessTime::kRelative; }},
+      {"relatime", [](Parser& p) { p.options.volume.access_time = AccessTime::kRelative; }},
+      {"strictatime", [](Parser& p) { p.options.volume.access_time = AccessTime::kStrict; }},
+      {"diratime", [](Parser& p) { p.options.volume.directory_access_time = true; }},
+      {"nodiratime", [](Parser& p) { p.options.volume.directory_access_time = false; }},
+      {"remount", [](Parser& p) { p.options.remount = true; }},
+      {"allow_other", [](Parser& p) { p.entire_world = true; }},
+      {"noallow_other", [](Parser& p) { p.entire_world = false; }},
+      {"writeback", [](Parser& p) { p.options.session.writeback_cache = true; }},
+      {"opens", [](Parser& p) { p.options.session.announce_opens = true; }},
+      {"debug", [](Parser& p) { p.options.session.debug = true; }},
+  };
+  return table;
+}
+
+Reason read_gc(Parser& p, std::string_view text) {
+  struct When {
+    bool idle, space;
+  };
+  static const std::map<std::string_view, When> choices = {{"idle+space", {true, true}},
+                                                           {"idle", {true, false}},
+                                                           {"space", {false, true}},
+                                                           {"off", {false, false}}};
+  When when{};
+  if (auto reason = read_choice(text, choices, when)) return reason;
+  p.options.volume.gc_idle = when.idle;
+  p.options.volume.gc_space = when.space;
+  return {};
+}
+
+Reason read_log_level(Parser& p, std::string_view text) {
+  static const std::map<std::string_view, std::string> levels = {
+      {"trace", "trace"},  {"debug", "debug"}, {"info", "info"},         {"warning", "warning"},
+      {"warn", "warning"}, {"error", "error"}, {"critical", "critical"}, {"off", "off"}};
+  return read_choice(text, levels, p.options.log_level);
+}
+
+// Options of the form name=value that change something.
+const std::map<std::string_view, Setting>& settings() {
+  using fs::CleanChoice;
+  using fs::PlacementChoice;
+  using Text = std::string_view;
+  static const std::map<Text, PlacementChoice> placements = {{"first", PlacementChoice::kFirst},
+                                                             {"best", PlacementChoice::kBest},
+                                                             {"age", PlacementChoice::kAge},
+                                                             {"random", PlacementChoice::kRandom}};
+  static const std::map<Text, CleanChoice> cleans = {
+      {"whole", CleanChoice::kWhole}, {"tail", CleanChoice::kTail}, {"auto", CleanChoice::kAuto}};
+  static const std::map<Text, AwakeChoice> awakes = {
+      {"auto", AwakeChoice::kAuto}, {"on", AwakeChoice::kOn}, {"off", AwakeChoice::kOff}};
+  constexpr std::uint64_t kCacheMin = std::uint64_t{1} << 20;
+  static const std::map<Text, Setting> table = {
+      {"commit",
+       [](Parser& p, Text t) { return read_seconds(t, p.options.volume.commit_interval); }},
+      {"cache",
+       [](Parser& p, Text t) { return read_size(t, kCacheMin, p.options.volume.cache_bytes); }},
+      {"dirty",
+       [](Parser& p, Text t) { return read_size(t, kCacheMin, p.options.volume.dirty_bytes); }},
+      {"placement",
+       [](Parser& p, Text t) {
+         p.options.has_placement = true;
+         return read_choice(t, placements, p.options.volume.placement);
+       }},
+      {"clean", [](Parser& p, Text t) { return read_choice(t, cleans, p.options.volume.clean); }},
+      {"gc", read_gc},
+      {"gc_low",
+       [](Parser& p, Text t) { return read_unsigned(t, 0, 100, p.options.volume.gc_low_percent); }},
+      {"gc_high",
+       [](Parser& p, Text t) {
+         return read_unsigned(t, 0, 100, p.options.volume.gc_high_percent);
+       }},
+      {"loglevel", read_log_level},
+      {"awake", [](Parser& p, Text t) { return read_choice(t, awakes, p.options.session.awake); }},
+      {"logfile",
+       [](Parser& p, Text t) -> Reason {
+         if (!t.starts_with('/')) return "'" + std::string(t) + "' is not an absolute path";
+         p.options.log_file = t;
+         return {};
+       }},
+      {"spin",
+       [](Parser& p, Text t) {
+         return read_unsigned(t, 0, 10000, p.options.session.spin_microseconds);
+       }},
+      {"threads",
+       [](Parser& p, Text t) { return read_unsigned(t, 2, 1024, p.options.session.threads_max); }},
+      {"readahead",
+       [](Parser& p, Text t) {
+         return read_unsigned(t, 4, 1 << 20, p.options.session.read_ahead_kib);
+       }},
+  };
+  return table;
+}
+
+// What mount(8) and other filesystems know, and what /proc/mounts says of any mount by FUSE (which
+// mount(8) brings back to remount it), and what changes nothing here.
+bool harmless(std::string_view name) {
+  static const std::set<std::string_view> names = {
+      "defaults", "auto",       "noauto",        "nofail",   "_netdev",
+      "nouser",   "nousers",    "noowner",       "nogroup",  "norelatime",
+      "lazytime", "nolazytime", "nostrictatime", "iversion", "noiversion",
+      "silent",   "loud",       "nomand",        "nonempty", "default_permissions",
+      "comment",  "uhelper",    "helper",        "user_id",  "group_id",
+      "blksize",  "max_read"};
+  return names.contains(name) || name.starts_with("x-") || name.starts_with("X-");
+}
+
+Reason apply(Parser& parser, std::string_view option) {
+  const std::size_t equals = option.find('=');
+  const std::string_view name = option.substr(0, equals);
+  if (harmless(name)) return {};
+  if (equals == std::string_view::npos) {
+    if (const auto flag = flags().find(name); flag != flags().end()) {
+      flag->second(parser);
+      return {};
+    }
+    if (settings().contains(name)) return "option " + quoted(name) + ": needs a value";
+  } else if (const auto setting = settings().find(name); setting != settings().end()) {
+    const auto reason = setting->second(parser, option.substr(equals + 1));
+    return reason ? "option " + quoted(name) + ": " + *reason : reason;
+  } else if (flags().contains(name)) {
+    return "option " + quoted(name) + ": takes no value";
+  }
+  return "option " + quoted(option) + ": not known; man lazyfs lists them";
+}
+
+Options finish(Parser parser, bool as_root) {
+  auto& kernel = parser.options.session.kernel;
+  kernel.push_back(parser.read_only ? "ro" : "rw");
+  // Only root may ask the kernel for these two.
+  if (as_root) kernel.push_back(parser.devices ? "dev" : "nodev");
+  if (as_root) kernel.push_back(parser.set_id ? "suid" : "nosuid");
+  if (!parser.exec) kernel.push_back("noexec");
+  if (parser.synchronous) kernel.push_back("sync");
+  if (parser.directory_sync) kernel.push_back("dirsync");
+  if (parser.options.volume.access_time == fs::AccessTime::kNone) kernel.push_back("noatime");
+  parser.options.session.allow_other = parser.entire_world;
+  parser.options.volume.read_only = parser.read_only;
+  return std::move(parser.options);
+}
+
+}  // namespace
+
+std::expected<std::uint64_t, std::string> parse_size(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (error == std::errc::result_out_of_range)
+    return std::unexpected(quoted(text) + " is too large");
+  if (error != std::errc()) return std::unexpected(quoted(text) + " is not a size");
+  if (unit.empty()) return number;
+  constexpr std::string_view kUnits = "KMGT";
+  const std::size_t power = kUnits.find(static_cast<char>(std::toupper(unit.front())));
+  if (unit.size() > 1 || power == std::string_view::npos) {
+    return std::unexpected(quoted(text) + " is not a size: K, M, G or T may follow the number");
+  }
+  const unsigned shift = 10 * (static_cast<unsigned>(power) + 1);
+  if (number > (UINT64_MAX >> shift)) return std::unexpected(quoted(text) + " is too large");
+  return number << shift;
+}
+
+std::expected<Options, std::string> parse_options(const std::vector<std::string>& lists,
+                                                  bool as_root) {
+  Parser parser{.devices = as_root, .set_id = as_root, .entire_world = as_root};
+  for (const std::string& list : lists) {
+    std::string_view rest = list;
+    while (!rest.empty()) {
+      const std::size_t comma = std::min(rest.find(','), rest.size());
+      const std::string_view option = rest.substr(0, comma);
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+      if (option.empty()) continue;
+      if (auto reason = apply(parser, option)) return std::unexpected(*reason);
+    }
+  }
+  const auto& volume = parser.options.volume;
+  if (volume.gc_high_percent > volume.gc_low_percent) {
+    return std::unexpected("option 'gc_high' (" + std::to_string(volume.gc_high_percent) +
+                           ") must not be above 'gc_low' (" +
+                           std::to_string(volume.gc_low_percent) + ")");
+  }
+  return finish(std::move(parser), as_root);
+}
+
+}  // namespace lazyfs::fuse

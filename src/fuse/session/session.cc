@@ -1,0 +1,224 @@
+#include "fuse/session/session.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "fuse/requests/below.h"
+#include "fuse/requests/handlers.h"
+#include "fuse/requests/operations.h"
+#include "fuse/session/unmount.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+constexpr std::size_t kMaxWriteBytes = 1 << 20;
+constexpr std::uint32_t kLargeWriteBytes = 128 << 10;
+
+// libfuse tells why a mount failed only by a line of its log.
+Mutex g_complaint_mu;
+std::string g_complaint GUARDED_BY(g_complaint_mu);
+
+void take_log(fuse_log_level level, const char* format, va_list arguments) {
+  char line[512];
+  vsnprintf(line, sizeof line, format, arguments);
+  std::string text(line);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (level > FUSE_LOG_ERR) return log::debug("libfuse: {}", text);
+  MutexLock lock(g_complaint_mu);
+  g_complaint = text.starts_with("fuse: ") ? text.substr(6) : text;
+}
+
+std::string complaint() {
+  MutexLock lock(g_complaint_mu);
+  return g_complaint.empty() ? "the kernel refused the mount" : g_complaint;
+}
+
+// What libfuse 3.14 does not know, but the kernel offers, is added to the answer to INIT:
+// FUSE_HANDLE_KILLPRIV_V2 moves the dropping of set-user-ID bits to us (see files.cc) and spares a
+// request for security.capability before every write.
+void amend_init(const Request& request, std::span<iovec> answer) {
+  const auto* asked = request.body<fuse_init_in>();
+  if (!asked || answer.size() < 2 || answer[1].iov_len < offsetof(fuse_init_out, max_background)) {
+    return;
+  }
+  auto* given = static_cast<fuse_init_out*>(answer[1].iov_base);
+  given->flags |= asked->flags & FUSE_HANDLE_KILLPRIV_V2;
+}
+
+ssize_t write_answer(int fd, iovec* pieces, int count, void*) {
+  const Request* request = current_request();
+  if (request && request->header().opcode == FUSE_INIT) {
+    amend_init(*request, std::span(pieces, static_cast<std::size_t>(count)));
+  }
+  return writev(fd, pieces, count);
+}
+
+ssize_t read_request(int fd, void* to, std::size_t size, void*) { return ::read(fd, to, size); }
+
+bool may_block(const Request& request) {
+  switch (request.header().opcode) {
+    case FUSE_READ:
+    case FUSE_FSYNC:
+    case FUSE_FSYNCDIR:
+    case FUSE_SYNCFS:
+    case FUSE_COPY_FILE_RANGE:
+    case FUSE_IOCTL: return true;
+    case FUSE_WRITE: return request.bytes.size() >= kLargeWriteBytes;
+    default: return false;
+  }
+}
+
+std::string mount_options(const SessionOptions& options, const MountPlace& place) {
+  char* text = nullptr;
+  for (const std::string& option : options.kernel) fuse_opt_add_opt(&text, option.c_str());
+  fuse_opt_add_opt_escaped(&text, ("fsname=" + place.source).c_str());
+  fuse_opt_add_opt(&text, "subtype=lazyfs");
+  fuse_opt_add_opt(&text, "default_permissions");
+  if (options.allow_other) fuse_opt_add_opt(&text, "allow_other");
+  if (options.debug) fuse_opt_add_opt(&text, "debug");
+  if (place.block_device) {
+    fuse_opt_add_opt(&text, "blkdev");
+    fuse_opt_add_opt(&text, "blksize=4096");
+  }
+  std::string owned = text ? text : "";
+  free(text);
+  return owned;
+}
+
+}  // namespace
+
+Session::Session(fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
+                 std::shared_ptr<MountKeeper> keeper)
+    : place_(place), keeper_(std::move(keeper)), face_{.volume = volume, .options = options} {
+  face_.transport_json = [this] { return transport_json(); };
+}
+
+std::expected<std::unique_ptr<Session>, std::string> Session::mount(
+    fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
+    std::shared_ptr<MountKeeper> keeper) {
+  std::unique_ptr<Session> session(new Session(volume, options, place, std::move(keeper)));
+  if (auto attached = session->attach(); !attached) return std::unexpected(attached.error());
+  if (!session->wait_until_ready()) {
+    return std::unexpected(std::string("the kernel ended the connection at once"));
+  }
+  session->raise_read_ahead();
+  return session;
+}
+
+std::expected<void, std::string> Session::attach() {
+  fuse_set_log_func(take_log);
+  std::string program = "lazyfs", dash_o = "-o", options = mount_options(face_.options, place_);
+  std::array<char*, 3> words{program.data(), dash_o.data(), options.data()};
+  fuse_args arguments = FUSE_ARGS_INIT(static_cast<int>(words.size()), words.data());
+  session_ = fuse_session_new(&arguments, &operations(), sizeof(fuse_lowlevel_ops), &face_);
+  fuse_opt_free_args(&arguments);
+  if (!session_) return std::unexpected(complaint());
+  face_.session = session_;
+  if (fuse_session_mount(session_, place_.mount_point.c_str()) != 0) {
+    return std::unexpected(complaint());
+  }
+  mounted_ = true;
+  fd_ = fuse_session_fd(session_);
+  fcntl(fd_, F_SETFD, FD_CLOEXEC);
+  static constexpr fuse_custom_io kIo{.writev = write_answer, .read = read_request};
+  if (fuse_session_custom_io(session_, &kIo, fd_) != 0) return std::unexpected(complaint());
+  transport_ = std::make_unique<Transport>(
+      fd_,
+      TransportOptions{.threads_max = face_.options.threads_max,
+                       .spin = std::chrono::microseconds(face_.options.spin_microseconds),
+                       .payload_bytes_max = kMaxWriteBytes,
+                       .awake = face_.options.awake},
+      [this](const Request& request) { handle(request); }, may_block);
+  transport_->start();
+  return {};
+}
+
+bool Session::wait_until_ready() {
+  MutexLock lock(mu_);
+  while (!ready_) {
+    ready_changed_.wait_for(mu_, std::chrono::milliseconds(100));
+    pollfd ended{.fd = transport_->ended_fd(), .events = POLLIN};
+    if (!ready_ && poll(&ended, 1, 0) == 1) return false;
+  }
+  return true;
+}
+
+Session::~Session() {
+  if (transport_) {
+    transport_->stop();
+    transport_->join();
+  }
+  if (session_) fuse_session_destroy(session_);  // and the connection: nobody waits for us any more
+  if (mounted_) detach(*keeper_, place_.mount_point);  // serve() did not get to see the end
+}
+
+// The kernel reads ahead 128 KiB unless told otherwise, and libfuse cannot tell it. Best effort: a
+// smaller window costs speed only.
+void Session::raise_read_ahead() const {
+  struct stat st {};
+  if (stat(place_.mount_point.c_str(), &st) != 0) return;
+  const std::string device =
+      std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev));
+  const std::string suffix = place_.block_device ? "-fuseblk" : "";
+  std::ofstream knob("/sys/class/bdi/" + device + suffix + "/read_ahead_kb");
+  knob << face_.options.read_ahead_kib << std::flush;
+  if (!knob) log::debug("fuse: the read-ahead window of {} stays as it is", device);
+}
+
+// --- requests ------------------------------------------------------------------------------------
+
+void Session::handle(const Request& request) {
+  const fuse_in_header& header = request.header();
+  if (header.opcode == FUSE_DESTROY) {
+    destroy_unique_ = header.unique;
+    return transport_->stop();  // answered by farewell()
+  }
+  if (answer_below(face_, fd_, request)) return;
+  fuse_buf buffer{};
+  buffer.size = request.bytes.size();
+  buffer.mem = request.bytes.data();
+  fuse_session_process_buf(session_, &buffer);
+  if (header.opcode == FUSE_INIT) set_ready();
+}
+
+void Session::set_ready() {
+  MutexLock lock(mu_);
+  ready_ = true;
+  ready_changed_.notify_all();
+}
+
+std::string Session::transport_json() const {
+  const TransportCounts counts = transport_->counts();
+  const nlohmann::ordered_json json = {
+      {"requests", counts.requests},   {"threads", counts.threads}, {"spins", counts.spins},
+      {"spins_won", counts.spins_won}, {"sleeps", counts.sleeps},   {"handovers", counts.handovers},
+      {"stuck", counts.stuck},         {"awake", counts.awake}};
+  return json.dump();
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+void Session::serve() {
+  Unmounter unmounter(keeper_, place_.mount_point, transport_->ended_fd());
+  unmounter.wait_for_end();
+  transport_->stop();
+  transport_->join();
+  mounted_ = false;
+}
+
+void Session::farewell() {
+  if (const std::uint64_t unique = destroy_unique_.exchange(0); unique != 0) {
+    answer_error(fd_, unique, 0);
+  }
+}
+
+}  // namespace lazyfs::fuse

@@ -1,0 +1,91 @@
+#include "fuse/session/unmount.h"
+
+#include <poll.h>
+#include <spawn.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/log.h"
+
+extern char** environ;
+
+namespace lazyfs::fuse {
+namespace {
+
+constexpr int kPatienceMs = 5000;
+
+// For those who may not call umount(2) themselves.
+bool ask_fusermount(const char* flags, const std::string& mount_point) {
+  std::string program = "fusermount3", option = flags, end = "--", where = mount_point;
+  std::array<char*, 5> words{program.data(), option.data(), end.data(), where.data(), nullptr};
+  pid_t child = 0;
+  if (posix_spawnp(&child, "fusermount3", nullptr, nullptr, words.data(), environ) != 0) {
+    return false;
+  }
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void unmount(MountKeeper& keeper, const std::string& mount_point) {
+  const int error = keeper.unmount();
+  if (error == 0) return;
+  if (error == EPERM && ask_fusermount("-u", mount_point)) return;
+  log::warn("fuse: {} is in use: detaching it", mount_point);
+  detach(keeper, mount_point);
+}
+
+}  // namespace
+
+void detach(MountKeeper& keeper, const std::string& mount_point) {
+  const int error = keeper.detach();
+  if (error == 0) return;
+  if (error == EPERM && ask_fusermount("-uz", mount_point)) return;
+  log::error("fuse: {} cannot be unmounted: {}", mount_point, std::strerror(error));
+}
+
+Unmounter::Unmounter(std::shared_ptr<MountKeeper> keeper, std::string mount_point, int ended_fd)
+    : keeper_(std::move(keeper)), mount_point_(std::move(mount_point)), ended_fd_(ended_fd) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  CHECK(signal_fd_ >= 0);
+}
+
+Unmounter::~Unmounter() {
+  close(signal_fd_);
+  // An umount(2) that waits returns when the session says farewell, which is after us.
+  if (unmounting_.joinable()) unmounting_.detach();
+}
+
+void Unmounter::wait_for_end() {
+  int patience_ms = -1;
+  while (true) {
+    pollfd wait[] = {{.fd = ended_fd_, .events = POLLIN}, {.fd = signal_fd_, .events = POLLIN}};
+    const int got = poll(wait, std::size(wait), patience_ms);
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) {
+      log::warn("fuse: {} is still in use; ending nevertheless", mount_point_);
+      return;
+    }
+    if (wait[0].revents != 0) return;
+    signalfd_siginfo signal{};
+    if (read(signal_fd_, &signal, sizeof signal) != sizeof signal) continue;
+    log::info("fuse: signal {}: unmounting {}", signal.ssi_signo, mount_point_);
+    if (!unmounting_.joinable()) begin();
+    patience_ms = kPatienceMs;
+  }
+}
+
+void Unmounter::begin() {
+  unmounting_ = std::thread([keeper = keeper_, where = mount_point_] { unmount(*keeper, where); });
+}
+
+}  // namespace lazyfs::fuse

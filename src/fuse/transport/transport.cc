@@ -1,0 +1,313 @@
+#include "fuse/transport/transport.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr auto kTick = std::chrono::milliseconds(1);
+constexpr int kIdleTicksBeforeSleep = 40;  // longer than Awake holds on
+constexpr std::size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
+constexpr std::size_t kRequestAt = kBlockBytes - kWriteHeaderBytes;  // the payload is then aligned
+// What other requests need beside their payload: names, extended attributes (64 KiB), batches.
+constexpr std::size_t kRoomBytes = std::size_t{2} * kBlockBytes;
+constexpr int kSpinWorthIt = 96;  // of 256
+// A yield that takes so long gave the CPU to somebody who computes.
+constexpr auto kCpuWanted = std::chrono::microseconds(20);
+constexpr auto kRoomMin = std::chrono::milliseconds(10);
+constexpr auto kRoomMax = std::chrono::milliseconds(1000);
+
+thread_local const Request* t_current = nullptr;
+
+}  // namespace
+
+const Request* current_request() { return t_current; }
+
+Transport::Transport(int fd, TransportOptions options, Handler handler, MayBlock may_block)
+    : fd_(fd),
+      options_(options),
+      handler_(std::move(handler)),
+      may_block_(std::move(may_block)),
+      cpus_(std::max(1u, std::thread::hardware_concurrency())) {
+  ended_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  CHECK(ended_fd_ >= 0);
+  CHECK(fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK) == 0);
+}
+
+Transport::~Transport() {
+  stop();
+  join();
+  close(ended_fd_);
+}
+
+void Transport::start() {
+  MutexLock lock(mu_);
+  active_ = 1;
+  spawn_locked();
+  // Opened here: soon the process may open nothing for writing any more.
+  auto awake = std::make_unique<Awake>(options_.awake);
+  watchdog_ = std::thread([this, mine = std::move(awake)] { watch(*mine); });
+}
+
+void Transport::stop() { end(); }
+
+void Transport::end() {
+  stopping_.store(true);
+  const std::uint64_t one = 1;
+  if (write(ended_fd_, &one, sizeof one) < 0) log::debug("fuse: the end was announced before");
+  MutexLock lock(mu_);
+  rested_.notify_all();
+  watchdog_wake_.notify_all();
+}
+
+void Transport::join() {
+  if (watchdog_.joinable()) watchdog_.join();
+  for (std::size_t i = 0;; ++i) {
+    Worker* worker = nullptr;
+    {
+      MutexLock lock(mu_);
+      if (i == workers_.size()) return;
+      worker = workers_[i].get();
+    }
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+}
+
+TransportCounts Transport::counts() const {
+  TransportCounts counts{.spins = spins_,
+                         .spins_won = spins_won_,
+                         .sleeps = sleeps_,
+                         .handovers = handovers_,
+                         .stuck = stuck_,
+                         .awake = times_awake_};
+  MutexLock lock(mu_);
+  for (const auto& worker : workers_) counts.requests += (worker->ticket.load() + 1) / 2;
+  counts.threads = workers_.size();
+  return counts;
+}
+
+// --- one worker ----------------------------------------------------------------------------------
+
+void Transport::work(Worker& worker) {
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    if (!worker.active.load(std::memory_order_relaxed)) {  // handed over meanwhile
+      rest(worker, false);
+      continue;
+    }
+    Received received = receive(worker);
+    if (received.got == Got::kNothing) {
+      if (!saw_empty_.load(std::memory_order_relaxed)) saw_empty_ = true;
+      if (leader_.exchange(true)) {
+        rest(worker, true);
+        continue;
+      }
+      received = lead(worker);
+      leader_ = false;  // T2
+    }
+    if (received.got == Got::kRequest) handle(worker, received.request);
+    if (received.got == Got::kEnd) return end();
+  }
+}
+
+Transport::Received Transport::receive(Worker& worker) {
+  std::byte* const to = worker.buffer.data() + kRequestAt;
+  const ssize_t got = read(fd_, to, worker.buffer.size() - kRequestAt);
+  if (got >= static_cast<ssize_t>(sizeof(fuse_in_header))) {
+    return {Got::kRequest, Request{std::span(to, static_cast<std::size_t>(got))}};
+  }
+  if (got >= 0) {
+    log::error("fuse: the kernel sent a request of {} bytes", got);
+    return {Got::kEnd, {}};
+  }
+  // ENOENT: the request was interrupted while it was read.
+  if (errno == EAGAIN || errno == EINTR || errno == ENOENT) return {};
+  if (errno != ENODEV) log::error("fuse: reading from the kernel failed: errno {}", errno);
+  return {Got::kEnd, {}};
+}
+
+// Waits for the next request. Returns nothing when stopped, or when somebody else took it.
+Transport::Received Transport::lead(Worker& worker) {
+  const auto begin = SteadyClock::now();
+  if (spin_score_ >= kSpinWorthIt && begin >= no_spin_before_) {
+    Received received = spin(worker);
+    if (received.got != Got::kNothing) return received;
+  }
+  if (!sleep()) return {};
+  Received received = receive(worker);
+  learn(SteadyClock::now() - begin < 2 * options_.spin);
+  return received;
+}
+
+Transport::Received Transport::spin(Worker& worker) {
+  auto now = SteadyClock::now();
+  const auto deadline = now + options_.spin;
+  if (now >= deadline) return {};
+  spins_.fetch_add(1, std::memory_order_relaxed);
+  while (now < deadline && !stopping_.load(std::memory_order_relaxed)) {
+    Received received = receive(worker);
+    if (received.got != Got::kNothing) {
+      spins_won_.fetch_add(1, std::memory_order_relaxed);
+      learn(true);
+      return received;
+    }
+    sched_yield();  // somebody else may need this CPU to make the request we wait for
+    const auto before = std::exchange(now, SteadyClock::now());
+    if (now - before > kCpuWanted) {
+      received = receive(worker);
+      if (received.got == Got::kNothing) make_room();
+      return received;
+    }
+  }
+  no_spin_for_ = {};
+  return {};
+}
+
+void Transport::make_room() {
+  no_spin_for_ = std::clamp(2 * no_spin_for_, kRoomMin, kRoomMax);
+  no_spin_before_ = SteadyClock::now() + no_spin_for_;
+}
+
+void Transport::learn(bool came_soon) {
+  spin_score_ = spin_score_ - spin_score_ / 8 + (came_soon ? 32 : 0);
+}
+
+// Until a request may be there; false when stopping.
+bool Transport::sleep() {
+  sleeps_.fetch_add(1, std::memory_order_relaxed);
+  pollfd wait[] = {{.fd = fd_, .events = POLLIN}, {.fd = ended_fd_, .events = POLLIN}};
+  if (poll(wait, std::size(wait), -1) < 0 && errno != EINTR) {
+    log::error("fuse: waiting for the kernel failed: errno {}", errno);
+  }
+  if (watchdog_sleeps_.load()) wake_watchdog();
+  return !stopping_.load();
+}
+
+void Transport::handle(Worker& worker, const Request& request) {
+  if (may_block_(request)) hand_over(worker);
+  worker.ticket.fetch_add(1, std::memory_order_release);
+  t_current = &request;
+  handler_(request);
+  t_current = nullptr;
+  worker.ticket.fetch_add(1, std::memory_order_release);
+}
+
+// --- who is active -------------------------------------------------------------------------------
+
+void Transport::hand_over(Worker& worker) {
+  handovers_.fetch_add(1, std::memory_order_relaxed);
+  MutexLock lock(mu_);
+  retire_locked(worker);
+}
+
+void Transport::retire_locked(Worker& worker) {
+  if (!worker.active) return;
+  worker.active = false;
+  if (--active_ == 0) activate_one_locked();  // T1
+}
+
+void Transport::activate_one_locked() {
+  if (resting_ > grants_) {
+    ++grants_;
+    ++active_;
+    rested_.notify_one();
+  } else if (workers_.size() < options_.threads_max) {
+    ++active_;
+    spawn_locked();
+  }  // else whoever finishes first becomes active: see rest()
+}
+
+void Transport::spawn_locked() {
+  auto worker = std::make_unique<Worker>();
+  worker->buffer = AlignedBuffer(kBlockBytes + options_.payload_bytes_max + kRoomBytes);
+  Worker& it = *worker;
+  workers_.push_back(std::move(worker));
+  it.thread = std::thread([this, &it] { work(it); });
+}
+
+// Called by a worker that has nothing to do or that is no longer active; returns when it is again.
+void Transport::rest(Worker& worker, bool queue_is_empty) {
+  MutexLock lock(mu_);
+  if (worker.active) {
+    if (!queue_is_empty || active_ <= 1) return;  // T1: somebody must stay
+    worker.active = false;
+    --active_;
+    wanted_ = std::max(1u, active_);
+  } else if (active_ < wanted_) {
+    worker.active = true;
+    ++active_;
+    return;
+  }
+  ++resting_;
+  while (grants_ == 0 && !stopping_) rested_.wait(mu_);
+  --resting_;
+  if (grants_ > 0) --grants_;
+  worker.active = true;
+}
+
+// --- the watchdog --------------------------------------------------------------------------------
+
+void Transport::watch(Awake& awake) {
+  int idle_ticks = 0;
+  while (!stopping_.load()) {
+    {
+      MutexLock lock(mu_);
+      if (stopping_) return;
+      if (idle_ticks < kIdleTicksBeforeSleep) {
+        watchdog_wake_.wait_for(mu_, kTick);
+      } else {
+        watchdog_sleeps_ = true;
+        watchdog_wake_.wait(mu_);
+        watchdog_sleeps_ = false;
+        idle_ticks = 0;
+      }
+    }
+    const Seen seen = watch_once();
+    idle_ticks = seen.moved ? 0 : idle_ticks + 1;
+    awake.observe(seen.requests);
+    times_awake_ = awake.times_held();
+  }
+}
+
+Transport::Seen Transport::watch_once() {
+  const bool saturated = !saw_empty_.exchange(false);
+  Seen seen;
+  MutexLock lock(mu_);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {  // activation may add workers
+    Worker& worker = *workers_[i];
+    const std::uint64_t ticket = worker.ticket.load(std::memory_order_acquire);
+    const bool busy = ticket % 2 == 1;
+    if (ticket != worker.ticket_seen) {
+      seen.moved = true;
+      seen.requests += (ticket - worker.ticket_seen + 1) / 2;
+    } else if (busy && worker.active) {
+      stuck_.fetch_add(1, std::memory_order_relaxed);
+      retire_locked(worker);
+      seen.moved = true;
+    }
+    worker.ticket_seen = ticket;
+  }
+  if (saturated && seen.moved && active_ < cpus_) {
+    activate_one_locked();
+    wanted_ = std::max(1u, active_);
+  }
+  return seen;
+}
+
+void Transport::wake_watchdog() {
+  MutexLock lock(mu_);
+  watchdog_wake_.notify_one();
+}
+
+}  // namespace lazyfs::fuse

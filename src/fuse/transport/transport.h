@@ -1,0 +1,169 @@
+// Carries requests from the kernel to threads that handle them. Knows the first 40 bytes of a
+// request and nothing of filesystems, so that another way to the kernel can take its place.
+//
+// What a request costs here is mostly the waking of a sleeping CPU. So one thread, the leader,
+// waits for the next request by asking again and again for a short while before it sleeps, and the
+// thread that got a request handles it itself. Other threads join only when one is not enough:
+//   - a request that may wait for the disk is announced by `may_block`; its thread hands over first
+//   - a watchdog hands over for a thread that has been busy with one request for a tick (1 ms), and
+//     adds a thread (up to the number of CPUs) when the queue was never empty for a whole tick
+//   - a thread that finds the queue empty while there is a leader goes to rest
+// Asking again and again pays only on a CPU that would be idle. The leader yields each time; when
+// somebody else used the CPU meanwhile, it stops spinning for a while (10 ms, doubling up to 1 s).
+//
+// Invariants:
+//   T1  active_ is the number of workers that read from the kernel or handle a request that is
+//   neither
+//       announced nor found to take long; active_ == 0 only when every one of threads_max workers
+//       handles a long request
+//   T2  at most one worker is the leader, and only an active one
+//   T3  a worker that is not active never reads from the kernel
+//       (but for the one request that it may be taking when the watchdog removes it)
+// Thread-safe. mu_ is a leaf lock; it is never held while a request is read or handled.
+#pragma once
+
+#include <linux/fuse.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "fuse/transport/awake.h"
+
+namespace lazyfs::fuse {
+
+// A request as the kernel sent it. The bytes are valid, and theirs to change, while it is handled.
+// What a WRITE brings lies on a page boundary.
+struct Request {
+  std::span<std::byte> bytes;  // at least a fuse_in_header
+
+  const fuse_in_header& header() const {
+    return *reinterpret_cast<const fuse_in_header*>(bytes.data());
+  }
+  // What follows the header; null when the request is too short to hold a T.
+  template <class T>
+  const T* body() const {
+    if (bytes.size() < sizeof(fuse_in_header) + sizeof(T)) return nullptr;
+    return reinterpret_cast<const T*>(bytes.data() + sizeof(fuse_in_header));
+  }
+};
+
+// The request that this thread is handling, or null.
+const Request* current_request();
+
+struct TransportOptions {
+  unsigned threads_max = 32;
+  std::chrono::microseconds spin{50};
+  std::size_t payload_bytes_max = 1 << 20;  // of a WRITE
+  AwakeChoice awake = AwakeChoice::kOff;
+};
+
+struct TransportCounts {
+  std::uint64_t requests = 0;
+  std::uint64_t spins = 0;      // times that the leader waited without sleeping, in vain or not
+  std::uint64_t spins_won = 0;  // the request came meanwhile
+  std::uint64_t sleeps = 0;     // times that the leader slept
+  std::uint64_t handovers = 0;  // announced long requests
+  std::uint64_t stuck = 0;      // requests that the watchdog found to take long
+  std::uint64_t threads = 0;
+  std::uint64_t awake = 0;  // times that idle CPUs were kept awake
+};
+
+class Transport {
+ public:
+  using Handler = std::function<void(const Request&)>;  // on any thread; must not throw
+  using MayBlock = std::function<bool(const Request&)>;
+
+  // `fd` is an open /dev/fuse, made non-blocking here, and must stay open until join() returns.
+  Transport(int fd, TransportOptions options, Handler handler, MayBlock may_block);
+  ~Transport();  // stops and joins
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  void start();
+  // Lets running requests finish and takes no more.
+  void stop();
+  void join();
+  // A descriptor that polls readable once the kernel has ended the connection (unmounted) or stop()
+  // was called.
+  int ended_fd() const { return ended_fd_; }
+  TransportCounts counts() const;
+
+ private:
+  struct alignas(64) Worker {
+    std::thread thread;
+    AlignedBuffer buffer;
+    std::atomic<std::uint64_t> ticket{0};  // odd while a request is handled
+    std::atomic<bool> active{true};        // changed under mu_ only
+    std::uint64_t ticket_seen = 0;         // the watchdog's
+  };
+  enum class Got : std::uint8_t { kRequest, kNothing, kEnd };
+  struct Received {
+    Got got = Got::kNothing;
+    Request request;
+  };
+
+  void work(Worker& worker);
+  Received receive(Worker& worker);
+  Received lead(Worker& worker);
+  Received spin(Worker& worker);
+  bool sleep();
+  void learn(bool came_soon);
+  void make_room();
+  void handle(Worker& worker, const Request& request);
+  void hand_over(Worker& worker);
+  void rest(Worker& worker, bool queue_is_empty);
+  void end();
+
+  void activate_one_locked() REQUIRES(mu_);
+  void spawn_locked() REQUIRES(mu_);
+  void retire_locked(Worker& worker) REQUIRES(mu_);
+
+  void watch(Awake& awake);
+  struct Seen {
+    bool moved = false;          // somebody is at work
+    std::uint64_t requests = 0;  // begun since the last look
+  };
+  Seen watch_once();
+  void wake_watchdog();
+
+  const int fd_;
+  const TransportOptions options_;
+  const Handler handler_;
+  const MayBlock may_block_;
+  const unsigned cpus_;
+  int ended_fd_ = -1;
+
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> leader_{false};
+  std::atomic<bool> saw_empty_{false};  // somebody found the queue empty during this tick
+  std::atomic<bool> watchdog_sleeps_{false};
+  std::atomic<std::uint64_t> spins_{0}, spins_won_{0}, sleeps_{0}, handovers_{0}, stuck_{0};
+
+  // The leader's: handed on with leader_.
+  int spin_score_ = 128;  // 0..256: how often waiting was short lately
+  std::chrono::steady_clock::time_point no_spin_before_{};
+  std::chrono::milliseconds no_spin_for_{0};  // doubles while the CPUs are wanted by others
+
+  mutable Mutex mu_;
+  CondVar rested_, watchdog_wake_;
+  std::vector<std::unique_ptr<Worker>> workers_ GUARDED_BY(mu_);
+  unsigned active_ GUARDED_BY(mu_) = 0;
+  unsigned wanted_ GUARDED_BY(mu_) = 1;  // active workers that the load asks for
+  unsigned resting_ GUARDED_BY(mu_) = 0;
+  unsigned grants_ GUARDED_BY(mu_) =
+      0;  // resting workers told to become active (counted in active_)
+  std::thread watchdog_;
+  std::atomic<std::uint64_t> times_awake_{0};
+};
+
+}  // namespace lazyfs::fuse

@@ -1,0 +1,126 @@
+#include "meta/log/log_layout.h"
+
+#include <algorithm>
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint64_t kMaxCleanBatch = 512;
+constexpr std::uint64_t kMinTransaction = 12;
+constexpr std::uint64_t kOneChange = 48;  // blocks that hold any one operation on files
+
+std::uint64_t div_up(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+std::uint64_t descriptors_for(std::uint64_t entries) {
+  return std::max<std::uint64_t>(1, div_up(entries, kEntriesPerDescriptor));
+}
+
+// Descriptors and their copies.
+std::uint64_t frame_for(std::uint64_t entries) { return 2 * descriptors_for(entries); }
+
+// Most images that fit into `blocks` together with their descriptors and the copies of these.
+std::uint64_t images_in(std::uint64_t blocks) {
+  if (blocks < 3) return 0;
+  const std::uint64_t groups = div_up(blocks, kEntriesPerDescriptor + 2);
+  return std::max(blocks - 2 * groups, (groups - 1) * kEntriesPerDescriptor);
+}
+
+PartPlan part_in(const Room& room, std::uint64_t images, std::uint64_t notes, bool is_last) {
+  PartPlan part{.room = room,
+                .descriptors = static_cast<std::uint32_t>(descriptors_for(images + notes)),
+                .images = static_cast<std::uint32_t>(images),
+                .notes = static_cast<std::uint32_t>(notes),
+                .is_last = is_last};
+  part.room.blocks = 2 * part.descriptors + part.images;
+  return part;
+}
+
+// Extra blocks for moving the nodes of `images` in batches of `batch`.
+std::uint64_t batch_overhead(std::uint64_t images, std::uint64_t batch) {
+  return div_up(images, batch) * frame_for(batch);
+}
+
+}  // namespace
+
+std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t notes,
+                              std::span<const Room> rooms) {
+  std::vector<PartPlan> parts;
+  for (const Room& room : rooms) {
+    if (frame_for(images + notes) + images <= room.blocks) {
+      parts.push_back(part_in(room, images, notes, true));
+      return parts;
+    }
+    if (const std::uint64_t here = std::min(images, images_in(room.blocks)); here > 0) {
+      parts.push_back(part_in(room, here, 0, false));
+      images -= here;
+    } else if (images == 0) {
+      const std::uint64_t some = std::min(notes, room.blocks / 2 * kEntriesPerDescriptor);
+      if (some > 0) parts.push_back(part_in(room, 0, some, false));
+      notes -= some;
+    }
+  }
+  return {};
+}
+
+std::uint64_t LogLimits::cost(std::uint64_t images, std::uint64_t notes) const {
+  const std::uint64_t blocks = images + frame_for(images + notes);
+  return blocks + 2 * (1 + blocks / (smallest_band - 2));
+}
+
+std::uint64_t LogLimits::achievable(std::uint64_t live) const {
+  // Of a log with cold bands, that is with what lists them: a node's entry and its part's, twice.
+  const std::uint64_t compact = live + 3 * div_up(live, band - 1) +
+                                (live > clean_batch ? batch_overhead(live, clean_batch) : 0) +
+                                (has_cold ? live / 40 + 4 : 0);
+  return capacity > band + compact ? capacity - band - compact : 0;
+}
+
+std::uint64_t LogLimits::low_water(std::uint64_t live) const {
+  const std::uint64_t needed = reserve + transaction + snapshot_reserve(live);
+  const std::uint64_t reach = achievable(live);
+  return needed + (reach > needed ? std::min(band / 4, (reach - needed) / 8) : 0);
+}
+
+std::uint64_t LogLimits::snapshot_reserve(std::uint64_t live) const {
+  // At most: an entry and a part of its own for each node; a descriptor's entry for each piece.
+  return live * kSnapshotBytesOfNode / kSnapshotPieceBytes * 101 / 100;
+}
+
+std::uint64_t LogLimits::snapshot_interval(std::uint64_t pieces, std::uint64_t wanted) const {
+  return std::max(16 * (pieces + frame_for(pieces)), std::min(wanted, capacity / 4));
+}
+
+LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks) {
+  LogLimits limits;
+  limits.smallest_band = bands.empty() ? 1 : *std::ranges::min_element(bands) - 1;
+  for (const std::uint32_t blocks : bands) {
+    limits.capacity += blocks - 1;
+    limits.band = std::max<std::uint64_t>(limits.band, blocks - 1);
+  }
+  limits.band = std::max<std::uint64_t>(limits.band, 2);  // every band may have failed
+  const std::uint64_t one_change =
+      std::clamp<std::uint64_t>(limits.capacity / 5, kMinTransaction, kOneChange);
+  limits.has_cold = bands.size() >= kMinColdBands && limits.smallest_band + 1 >= kMinColdBandBlocks;
+  limits.transaction = std::min(limits.smallest_band * 2 / 3, transaction_blocks);
+  limits.transaction = std::max(limits.transaction, one_change);
+  limits.clean_batch = std::min(limits.band, kMaxCleanBatch);
+  limits.frames = batch_overhead(limits.band - 1, limits.clean_batch) + 2;
+  limits.reserve = limits.band - 1 + limits.frames;
+  // The most live nodes for which a wholly cleaned log has room for a transaction and the reserve.
+  std::uint64_t low = 0, high = limits.capacity;
+  while (low < high) {
+    const std::uint64_t middle = (low + high + 1) / 2;
+    const std::uint64_t needed =
+        limits.reserve + limits.transaction + limits.snapshot_reserve(middle);
+    if (limits.achievable(middle) >= needed) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  limits.live_max = low;
+  limits.live_ordinary = low - std::max(std::min<std::uint64_t>(low, 3), low / 16);
+  return limits;
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,285 @@
+#include "meta/log/log_reader.h"
+
+#include <array>
+#include <functional>
+
+#include "base/broken.h"
+#include "base/crc32c.h"
+#include "base/log.h"
+
+namespace lazyfs::meta {
+
+// ---- Blocks ------------------------------------------------------------------------------------
+
+Result<ConstBlockBytes> BackwardReader::block(BandAddress at, std::uint32_t blocks) {
+  const bool inside = at.band == band_ && at.rba >= begin_ && at.rba < end_;
+  if (!inside) {
+    BandAddress first = at;
+    std::uint32_t count = std::clamp(blocks, 1u, kWindowBlocks);
+    const bool near = at.band == band_ && at.rba < begin_ && begin_ - at.rba <= kNearBlocks;
+    if (near) {
+      const std::uint32_t end = std::min(begin_, at.rba + count);
+      first.rba = end - std::min(end, kWindowBlocks);
+      count = end - first.rba;
+    }
+    if (auto filled = fill(first, count); !filled) {
+      if (count == 1) return fail(filled.error());
+      TRY(fill(at, 1));  // a block that nobody needs may be the one that cannot be read
+    }
+  }
+  const std::size_t offset = std::size_t{at.rba - begin_} * kBlockBytes;
+  return ConstBlockBytes(window_.data() + offset, kBlockBytes);
+}
+
+Result<> BackwardReader::fill(BandAddress first, std::uint32_t blocks) {
+  band_ = first.band;
+  begin_ = end_ = 0;
+  TRY(device_.read(first, window_.span().first(std::size_t{blocks} * kBlockBytes)));
+  begin_ = first.rba;
+  end_ = begin_ + blocks;
+  return ok();
+}
+
+// ---- Bands -------------------------------------------------------------------------------------
+
+Result<> LogReader::find_bands() {
+  for (const BandId band : superblock_.log_bands) {
+    ASSIGN_OR_RETURN(const std::uint32_t write_pointer, device_.write_pointer(band));
+    const std::uint64_t slot = write_pointer > 0 ? slot_of(band) : 0;
+    if (slot != 0) bands_.push_back({band, slot, write_pointer});
+  }
+  std::ranges::sort(bands_, std::greater{}, &FoundBand::slot);
+  return ok();
+}
+
+// The band's place in the log by its header, or, should that be damaged, by the part behind it. 0:
+// none, as of a cold band, whose place the descriptors tell.
+std::uint64_t LogReader::slot_of(BandId band) {
+  if (const auto block = blocks_.block({band, 0}); block) {
+    const auto header = decode_band_header(*block);
+    if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
+      return header->is_cold ? 0 : header->stamp.slot;
+    }
+  }
+  if (const auto block = blocks_.block({band, 1}); block) {
+    const auto descriptor = decode_descriptor(DescriptorRole::kFront, *block);
+    if (descriptor && descriptor->stamp.uuid == superblock_.uuid && descriptor->stamp.rba == 1) {
+      log::warn("log band {}: header is damaged, its place is known by its first part", band.value);
+      return descriptor->stamp.slot;
+    }
+  }
+  return 0;
+}
+
+const FoundBand* LogReader::band_of(std::uint64_t slot) const {
+  const auto found = std::ranges::find(bands_, slot, &FoundBand::slot);
+  return found == bands_.end() ? nullptr : &*found;
+}
+
+// ---- Parts -------------------------------------------------------------------------------------
+
+namespace {
+
+// How many images entries of a part speak of; nullopt when they are not in order.
+std::optional<std::size_t> images_of(std::span<const DescriptorEntry> entries) {
+  const auto notes = std::ranges::find_if_not(entries, has_block, &DescriptorEntry::kind);
+  const bool in_order = std::none_of(notes, entries.end(),
+                                     [](const DescriptorEntry& e) { return has_block(e.kind); });
+  if (!in_order) return std::nullopt;
+  return static_cast<std::size_t>(notes - entries.begin());
+}
+
+}  // namespace
+
+bool LogReader::is_believable(const BlockStamp& stamp, Seq seq) const {
+  if (stamp.uuid != superblock_.uuid || stamp.session > superblock_.session) return false;
+  if (is_broken(Rule::kSessionsAreTold)) return true;
+  const bool before = seq.value <= superblock_.session_start_seq;
+  return before == (stamp.session < superblock_.session);
+}
+
+bool LogReader::fits(const Descriptor& d, const FoundBand& band, const PartPlace& place,
+                     std::uint32_t rba) {
+  return d.stamp.slot == band.slot && d.stamp.rba == rba && d.seq == place.address.seq &&
+         d.part_blocks() == place.blocks && is_believable(d.stamp, d.seq);
+}
+
+Result<Descriptor> LogReader::front(const FoundBand& band, const PartPlace& place,
+                                    std::uint32_t block) {
+  const std::uint32_t rba = place.address.rba + block;
+  const std::uint32_t all = place.blocks / (kEntriesPerDescriptor + 2) + 1;  // or more: notes
+  const std::uint32_t ahead = std::min(all > block ? all - block : 1, place.blocks - block);
+  ASSIGN_OR_RETURN(const ConstBlockBytes bytes, blocks_.block({band.band, rba}, ahead));
+  ASSIGN_OR_RETURN(Descriptor d, decode_descriptor(DescriptorRole::kFront, bytes));
+  if (!fits(d, band, place, rba) || d.block != block) return fail(Errc::kLogDescriptorBad);
+  return d;
+}
+
+// The copy that stands `from_end` blocks before the part's last block.
+Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place,
+                                   std::uint32_t from_end) {
+  const std::uint32_t rba = place.address.rba + place.blocks - 1 - from_end;
+  ASSIGN_OR_RETURN(const ConstBlockBytes bytes, blocks_.block({band.band, rba}));
+  auto d = decode_descriptor(DescriptorRole::kCopy, bytes);
+  if (!d && from_end == 0) d = decode_descriptor(DescriptorRole::kCommit, bytes);
+  if (!d || !fits(*d, band, place, rba) || d->descriptors - d->block != from_end + 1) {
+    return fail(Errc::kLogDescriptorBad);
+  }
+  log::warn("log band {} block {}: a descriptor of transaction {} is damaged; its copy is used",
+            band.band.value, place.address.rba + d->block, place.address.seq.value);
+  return d;
+}
+
+// A power cut may leave at the front what an earlier session had written there and lost, under the
+// same seq; once a later session has begun only what stands at the end tells that from this part:
+// of the two the younger session's counts.
+bool LogReader::is_outdated(const FoundBand& band, const PartPlace& place,
+                            const Descriptor& front) {
+  const std::uint32_t rba = place.address.rba + place.blocks - 1;
+  const auto bytes = blocks_.block({band.band, rba});
+  if (!bytes) return false;
+  auto last = decode_descriptor(DescriptorRole::kCopy, *bytes);
+  if (!last) last = decode_descriptor(DescriptorRole::kCommit, *bytes);
+  return last && fits(*last, band, place, rba) && last->stamp.session > front.stamp.session;
+}
+
+Result<Descriptor> LogReader::first_descriptor(const FoundBand& band, const FoundPart& part) {
+  const PartPlace& place = part.part.place;
+  if (auto d = front(band, place, 0); d && !is_outdated(band, place, *d)) return d;
+  ASSIGN_OR_RETURN(Descriptor last, copy(band, place, 0));
+  if (last.block == 0) return last;
+  auto first = copy(band, place, last.block);
+  // It may be outdated as well as a front.
+  if (first && first->stamp.session != last.stamp.session) return fail(Errc::kLogDescriptorBad);
+  return first;
+}
+
+// One that is not the first, which `part` knows.
+Result<Descriptor> LogReader::descriptor(const FoundBand& band, const FoundPart& part,
+                                         std::uint32_t block) {
+  const PartPlace& place = part.part.place;
+  auto d = front(band, place, block);
+  if (!d || d->stamp.session != part.session) {
+    d = copy(band, place, part.part.descriptors - 1 - block);
+  }
+  if (!d) return d;
+  const bool same = d->descriptors == part.part.descriptors && d->part == part.index &&
+                    d->images == part.images && d->stamp.session == part.session &&
+                    d->stamp.version == part.version && d->previous == part.previous &&
+                    d->tail == part.tail && d->next_node == part.next_node;
+  if (!same) return fail(Errc::kLogDescriptorBad);
+  return d;
+}
+
+Result<FoundPart> LogReader::part(const PartPlace& place) {
+  const FoundBand* band = band_of(place.address.slot);
+  if (band == nullptr || place.address.rba == 0 || place.blocks < 2 ||
+      std::uint64_t{place.address.rba} + place.blocks > band->write_pointer) {
+    return fail(Errc::kLogTailLost);
+  }
+  FoundPart found;
+  found.part.place = place;
+  found.part.band = band->band;
+  ASSIGN_OR_RETURN(Descriptor first, first_descriptor(*band, found));
+  found.part.descriptors = first.descriptors;
+  found.session = first.stamp.session;
+  found.version = first.stamp.version;
+  found.previous = first.previous;
+  found.tail = first.tail;
+  found.next_node = first.next_node;
+  found.index = first.part;
+  found.images = first.images;
+  auto& entries = found.part.entries;
+  entries = std::move(first.entries);
+  for (std::uint32_t block = 1; block < first.descriptors; ++block) {
+    ASSIGN_OR_RETURN(const Descriptor d, descriptor(*band, found, block));
+    entries.insert(entries.end(), d.entries.begin(), d.entries.end());
+  }
+  const auto history = std::ranges::find(entries, EntryKind::kEarlier, &DescriptorEntry::kind);
+  found.history.assign(history, entries.end());
+  entries.erase(history, entries.end());
+  if (images_of(entries) != found.images) return fail(Errc::kLogDescriptorBad);
+  return found;
+}
+
+// What a transaction of the history says of itself is checked as if it had been read: it lies
+// directly before the one behind it, in the same band.
+std::vector<FoundPart> LogReader::earlier(const FoundPart& part) const {
+  std::vector<FoundPart> all;
+  for (std::span<const DescriptorEntry> rest(part.history); !rest.empty();) {
+    const FoundPart& behind = all.empty() ? part : all.back();
+    const DescriptorEntry& head = rest.front();
+    const auto end = std::ranges::find(rest.begin() + 1, rest.end(), EntryKind::kEarlier,
+                                       &DescriptorEntry::kind);
+    const std::span<const DescriptorEntry> entries(rest.begin() + 1, end);
+    const PartPlace place = behind.previous;
+    const std::uint64_t slot = part.address().slot;
+    const auto images = images_of(entries);
+    const auto before = static_cast<std::uint32_t>(head.number);
+    const bool makes_sense =
+        behind.index == 0 && place.address.slot == slot && place.address.rba == head.crc &&
+        place.address.seq.value + 1 == behind.seq().value && images &&
+        place.blocks == *images + 2 && head.crc < behind.address().rba && before < head.crc &&
+        std::ranges::find(entries, EntryKind::kSnapshot, &DescriptorEntry::kind) == entries.end();
+    if (!makes_sense || place.address.seq.value <= 1) return {};
+    FoundPart one;
+    one.part = {place, part.part.band, 1, {entries.begin(), entries.end()}};
+    one.session = part.session;
+    one.version = part.version;
+    one.previous = {{slot, before, Seq{place.address.seq.value - 1}},
+                    static_cast<std::uint32_t>(head.number >> 32)};
+    one.tail = part.tail;
+    one.next_node = part.next_node;
+    one.images = static_cast<std::uint32_t>(*images);
+    all.push_back(std::move(one));
+    rest = {end, rest.end()};
+  }
+  return all;
+}
+
+Result<> LogReader::images(const FoundPart& part, std::uint32_t first, std::span<std::byte> to) {
+  const std::uint32_t rba = part.address().rba + part.part.descriptors + first;
+  return device_.read({part.part.band, rba}, to);
+}
+
+std::uint32_t LogReader::descriptors_crc(const FoundPart& part, std::uint32_t crc) const {
+  const PartAddress& address = part.address();
+  std::vector<DescriptorEntry> all = part.part.entries;
+  all.insert(all.end(), part.history.begin(), part.history.end());
+  for (std::uint32_t block = 0; block < part.part.descriptors; ++block) {
+    const auto entries = entries_of(all, block);
+    const Descriptor d{
+        .stamp = {superblock_.uuid, part.session, address.slot, address.rba + block, part.version},
+        .seq = address.seq,
+        .next_node = part.next_node,
+        .previous = part.previous,
+        .tail = part.tail,
+        .part = part.index,
+        .descriptors = part.part.descriptors,
+        .block = block,
+        .images = part.images,
+        .entries = {entries.begin(), entries.end()}};
+    std::array<std::byte, kBlockBytes> encoded;
+    encode(d, DescriptorRole::kFront, encoded);
+    crc = crc32c(std::span(encoded).subspan(4, 4), crc);
+  }
+  return crc;
+}
+
+Result<> LogReader::verify_nodes(const FoundPart& part) {
+  constexpr std::uint32_t kWindow = BackwardReader::kWindowBlocks;
+  AlignedBuffer buffer(std::size_t{kWindow} * kBlockBytes);
+  for (std::uint32_t done = 0; done < part.images;) {
+    const std::uint32_t count = std::min(kWindow, part.images - done);
+    TRY(images(part, done, buffer.span().first(std::size_t{count} * kBlockBytes)));
+    for (std::uint32_t i = 0; i < count; ++i, ++done) {
+      const DescriptorEntry& entry = part.part.entries[done];
+      const auto image = buffer.span().subspan(std::size_t{i} * kBlockBytes, kBlockBytes);
+      const bool matters = entry.kind == EntryKind::kImage;
+      if (matters && crc32c(image.subspan(8)) != entry.crc) return fail(Errc::kLogTorn);
+    }
+  }
+  return ok();
+}
+
+}  // namespace lazyfs::meta

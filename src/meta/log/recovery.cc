@@ -1,0 +1,332 @@
+#include "meta/log/recovery.h"
+
+#include <algorithm>
+
+#include "base/broken.h"
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "meta/log/log_reader.h"
+#include "meta/log/snapshot_format.h"
+#include "meta/log/superblock_format.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint32_t kFirstSearchBlocks = 16, kSearchBlocks = 256;
+// Transactions, nodes: no honest log comes near, and from there on counting up is safe.
+constexpr std::uint64_t kMostEver = std::uint64_t{1} << 62;
+
+class Recovery {
+ public:
+  Recovery(device::Device& device, const Superblock& superblock)
+      : device_(device), superblock_(superblock), log_(device, superblock) {}
+
+  Result<RecoveredLog> run();
+
+ private:
+  using Parts = std::vector<FoundPart>;  // newest first
+
+  // A session's superblock is durable before the session writes to the log. So the superblock is
+  // not the newest that there was, and what it says of sessions and bands must not be believed.
+  bool is_from_the_future(const BlockStamp& stamp) const {
+    return stamp.uuid == superblock_.uuid && stamp.session > superblock_.session;
+  }
+  bool may_be_newest(const Descriptor& commit) const;
+  Result<Parts> find_newest();
+  void read_what_can_be_read(BandAddress at, AlignedBuffer& to);
+  Result<Parts> search_band(const FoundBand& band);
+  Result<Parts> read_committed(const FoundBand& band, const Descriptor& commit);
+  Result<Parts> read_transaction(const PartPlace& last);
+  void suspect(const FoundBand& band, const Descriptor& d, std::uint64_t rba);
+  Result<> walk_back(Parts& parts);
+  std::optional<MapSnapshot> snapshot_of(const Parts& parts);
+  Result<MapSnapshot> read_snapshot(std::span<const FoundPart> transaction);
+  bool fit(MapSnapshot& snapshot, const PartAddress& tail, const FoundPart& carrier) const;
+  RecoveredLog assemble(Parts parts);
+
+  device::Device& device_;
+  const Superblock& superblock_;
+  LogReader log_;
+  std::vector<PartPlace> suspects_;      // last parts of what looks torn, newest first
+  std::optional<MapSnapshot> snapshot_;  // when the walk has found one
+};
+
+// ---- The newest transaction --------------------------------------------------------------------
+
+// The parts of the transaction whose last part lies at `last`.
+Result<Recovery::Parts> Recovery::read_transaction(const PartPlace& last) {
+  Parts parts;
+  PartPlace at = last;
+  for (;;) {
+    ASSIGN_OR_RETURN(FoundPart part, log_.part(at));
+    const bool follows = parts.empty() || part.index + 1 == parts.back().index;
+    if (!follows) return fail(Errc::kLogTorn);
+    at = part.previous;
+    parts.push_back(std::move(part));
+    if (parts.back().index == 0) return parts;
+    if (at.address.seq != last.address.seq) return fail(Errc::kLogTorn);
+  }
+}
+
+// The parts of the transaction that `commit` ends. It is whole: every descriptor is there and
+// right, and every image too unless it is known to have been durable (then a damaged image is that
+// node's trouble alone).
+Result<Recovery::Parts> Recovery::read_committed(const FoundBand& band, const Descriptor& commit) {
+  const auto blocks = static_cast<std::uint32_t>(commit.part_blocks());
+  ASSIGN_OR_RETURN(
+      Parts parts,
+      read_transaction({{band.slot, commit.stamp.rba + 1 - blocks, commit.seq}, blocks}));
+  if (parts.front().index != commit.part) return fail(Errc::kLogTorn);
+  std::uint32_t crc = 0;
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    crc = log_.descriptors_crc(*part, crc);
+  }
+  if (crc != commit.descriptors_crc) return fail(Errc::kLogTorn);
+  if (commit.seq.value > superblock_.durable_seq && !is_broken(Rule::kTornTransactionsAreTold)) {
+    for (const FoundPart& part : parts) TRY(log_.verify_nodes(part));
+  }
+  return parts;
+}
+
+// Blocks that the device does not read become zeros.
+void Recovery::read_what_can_be_read(BandAddress at, AlignedBuffer& to) {
+  if (device_.read(at, to.span())) return;
+  for (std::size_t offset = 0; offset < to.size(); offset += kBlockBytes, ++at.rba) {
+    const auto block = to.span().subspan(offset, kBlockBytes);
+    if (!device_.read(at, block)) std::ranges::fill(block, std::byte{0});
+  }
+}
+
+// Behind what the superblock says was durable, or that very one. A transaction that an earlier
+// session wrote and lost may have its seq, or a lower one, and lie where nothing was written since.
+bool Recovery::may_be_newest(const Descriptor& commit) const {
+  const Superblock& s = superblock_;
+  if (commit.seq.value != s.durable_seq) return commit.seq.value > s.durable_seq;
+  const std::uint64_t end = std::uint64_t{commit.stamp.rba} + 1;
+  return commit.stamp.slot == s.head_slot && commit.part_blocks() == s.head_blocks &&
+         end == std::uint64_t{s.head_rba} + s.head_blocks;
+}
+
+// Remembers what may be the last part of a transaction that is not whole, but was once.
+void Recovery::suspect(const FoundBand& band, const Descriptor& d, std::uint64_t rba) {
+  const PartPlace place{{band.slot, static_cast<std::uint32_t>(rba), d.seq},
+                        static_cast<std::uint32_t>(d.part_blocks())};
+  const bool possible = d.stamp.slot == band.slot && log_.is_believable(d.stamp, d.seq) &&
+                        d.seq.value > superblock_.durable_seq &&
+                        rba + d.part_blocks() <= band.write_pointer;
+  const bool is_known = !suspects_.empty() && suspects_.back() == place;
+  if (possible && !is_known) suspects_.push_back(place);
+}
+
+// The newest whole transaction of the band; empty when there is none.
+Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
+  std::uint32_t piece = kFirstSearchBlocks;
+  for (std::uint32_t end = band.write_pointer; end > 1;) {
+    const std::uint32_t begin = end - std::min(end - 1, piece);
+    AlignedBuffer buffer(std::size_t{end - begin} * kBlockBytes);
+    read_what_can_be_read({band.band, begin}, buffer);
+    for (std::uint32_t rba = end; rba > begin; --rba) {
+      const ConstBlockBytes block(buffer.data() + std::size_t{rba - 1 - begin} * kBlockBytes,
+                                  kBlockBytes);
+      const auto front = decode_descriptor(DescriptorRole::kFront, block);
+      if (front && front->stamp.rba == rba - 1 && front->block == 0) suspect(band, *front, rba - 1);
+      const auto commit = decode_descriptor(DescriptorRole::kCommit, block);
+      if (commit && is_from_the_future(commit->stamp)) return fail(Errc::kSuperblockBad);
+      if (!commit || commit->stamp.slot != band.slot || commit->stamp.rba != rba - 1 ||
+          !log_.is_believable(commit->stamp, commit->seq) || !may_be_newest(*commit)) {
+        continue;
+      }
+      auto parts = read_committed(band, *commit);
+      if (parts) return parts;
+      log::info("log band {} block {}: transaction {} is not whole: {}", band.band.value, rba - 1,
+                commit->seq.value, describe(parts.error()));
+      suspect(band, *commit, rba - commit->part_blocks());
+    }
+    end = begin;
+    piece = kSearchBlocks;
+  }
+  return Parts{};
+}
+
+// By its commit record; or, when that is damaged, by what the superblock says was durable.
+Result<Recovery::Parts> Recovery::find_newest() {
+  for (const FoundBand& band : log_.bands()) {
+    if (band.slot < superblock_.head_slot) break;
+    ASSIGN_OR_RETURN(Parts parts, search_band(band));
+    if (!parts.empty()) return parts;
+  }
+  log::warn("metadata log: transaction {} has no commit record any more", superblock_.durable_seq);
+  const Superblock& s = superblock_;
+  auto parts = read_transaction({{s.head_slot, s.head_rba, Seq{s.durable_seq}}, s.head_blocks});
+  if (!parts) return fail(Errc::kLogTailLost);
+  return parts;
+}
+
+// ---- What lies before it -----------------------------------------------------------------------
+
+// Adds the parts before parts.back(): down to the newest good snapshot of the map, or to the tail.
+// What the history of a part tells is not read.
+Result<> Recovery::walk_back(Parts& parts) {
+  const PartAddress tail = parts.front().tail;
+  Parts told;  // by the history of the part read last; those passed are at its end
+  for (;;) {
+    const FoundPart& from = parts.back();
+    const PartAddress here = from.address(), next = from.previous.address;
+    if (from.index == 0) snapshot_ = snapshot_of(parts);
+    const bool at_tail = here == tail || (from.index == 0 && here.seq == tail.seq);
+    if (snapshot_ || at_tail) return ok();
+    const std::uint64_t seq = here.seq.value - (from.index == 0 ? 1 : 0);
+    const bool backwards = std::pair(next.slot, next.rba) < std::pair(here.slot, here.rba);
+    if (next.seq.value != seq || seq == 0 || !backwards) return fail(Errc::kLogTailLost);
+    if (told.empty() && from.index == 0) {
+      told = log_.earlier(from);
+      std::ranges::reverse(told);
+    }
+    if (!told.empty()) {
+      parts.push_back(std::move(told.back()));
+      told.pop_back();
+      continue;
+    }
+    ASSIGN_OR_RETURN(FoundPart part, log_.part(from.previous));
+    parts.push_back(std::move(part));
+  }
+}
+
+// The snapshot that the last transaction of `parts` carries, if it does and it is good.
+std::optional<MapSnapshot> Recovery::snapshot_of(const Parts& parts) {
+  const Seq seq = parts.back().seq();
+  auto begin = parts.end();
+  while (begin != parts.begin() && std::prev(begin)->seq() == seq) --begin;
+  bool has_one = false;
+  for (auto part = begin; part != parts.end(); ++part) {
+    has_one |=
+        std::ranges::count(part->part.entries, EntryKind::kSnapshot, &DescriptorEntry::kind) > 0;
+  }
+  if (!has_one) return std::nullopt;
+  auto snapshot = read_snapshot(std::span(begin, parts.end()));
+  if (snapshot && !fit(*snapshot, parts.front().tail, parts.back())) {
+    snapshot = fail(Errc::kLogSnapshotBad);
+  }
+  if (snapshot) return std::move(*snapshot);
+  log::warn("metadata log: the snapshot of transaction {} is of no use: {}; reading on", seq.value,
+            describe(snapshot.error()));
+  return std::nullopt;
+}
+
+// `transaction`: its parts, the last one first.
+Result<MapSnapshot> Recovery::read_snapshot(std::span<const FoundPart> transaction) {
+  std::size_t pieces = 0;
+  for (const FoundPart& part : transaction) {
+    pieces += static_cast<std::size_t>(
+        std::ranges::count(part.part.entries, EntryKind::kSnapshot, &DescriptorEntry::kind));
+  }
+  AlignedBuffer bytes(pieces * kBlockBytes);
+  std::size_t done = 0;
+  for (std::size_t i = transaction.size(); i-- > 0;) {
+    const FoundPart& part = transaction[i];
+    const auto& entries = part.part.entries;
+    const auto first = std::ranges::find(entries, EntryKind::kSnapshot, &DescriptorEntry::kind);
+    const auto before = static_cast<std::uint32_t>(first - entries.begin());
+    if (before >= part.images) continue;
+    const std::size_t count = part.images - before;
+    if (count > pieces - done) return fail(Errc::kLogSnapshotBad);
+    const auto to = bytes.span().subspan(done * kBlockBytes, count * kBlockBytes);
+    TRY(log_.images(part, before, to));
+    // A piece that another transaction of the same seq wrote there, and lost, has another checksum.
+    for (std::size_t n = 0; n < count; ++n) {
+      const auto piece = to.subspan(n * kBlockBytes, kBlockBytes);
+      if (crc32c(piece.subspan(8)) != first[static_cast<std::ptrdiff_t>(n)].crc) {
+        return fail(Errc::kLogSnapshotBad);
+      }
+    }
+    done += count;
+  }
+  if (done != pieces) return fail(Errc::kLogSnapshotBad);
+  const Seq seq = transaction.front().seq();
+  return decode_snapshot(bytes.span(), seq, fs_tag_of(superblock_.uuid));
+}
+
+// Leaves out of the snapshot what the tail has passed since. What is left must be as the log is:
+// bands where they were, and everything in front of the transaction that carries the snapshot.
+bool Recovery::fit(MapSnapshot& snapshot, const PartAddress& tail, const FoundPart& carrier) const {
+  const auto place = [](const PartAddress& at) { return std::pair(at.slot, at.rba); };
+  std::erase_if(snapshot.chain, [&](const ChainBand& band) { return band.slot < tail.slot; });
+  std::size_t parts = 0, nodes = 0;
+  while (parts < snapshot.parts.size() &&
+         place(snapshot.parts[parts].place.address) < place(tail)) {
+    nodes += snapshot.parts[parts++].nodes;
+  }
+  snapshot.parts.erase(snapshot.parts.begin(),
+                       snapshot.parts.begin() + static_cast<std::ptrdiff_t>(parts));
+  snapshot.nodes.erase(snapshot.nodes.begin(),
+                       snapshot.nodes.begin() + static_cast<std::ptrdiff_t>(nodes));
+  const bool bands = std::ranges::all_of(snapshot.chain, [&](const ChainBand& band) {
+    const FoundBand* found = log_.band_of(band.slot);
+    return found != nullptr && found->band == band.band && band.slot <= carrier.address().slot;
+  });
+  const bool in_front = std::ranges::all_of(snapshot.parts, [&](const MapSnapshot::Part& part) {
+    const FoundBand* band = log_.band_of(part.place.address.slot);
+    return band != nullptr && place(part.place.address) < place(carrier.address()) &&
+           std::uint64_t{part.place.address.rba} + part.place.blocks <= band->write_pointer;
+  });
+  const bool known = std::ranges::all_of(
+      snapshot.nodes, [&](const MapSnapshot::Live& live) { return live.node < carrier.next_node; });
+  return bands && in_front && known;
+}
+
+// ---- Together ----------------------------------------------------------------------------------
+
+RecoveredLog Recovery::assemble(Parts parts) {
+  RecoveredLog found;
+  found.seq = parts.front().seq();
+  // The newest says the highest, if it does not lie.
+  for (const FoundPart& part : parts) found.next_node = std::max(found.next_node, part.next_node);
+  std::ranges::reverse(parts);
+  found.snapshot = std::move(snapshot_);
+  if (found.snapshot) found.chain = found.snapshot->chain;
+  for (FoundPart& part : parts) {
+    const std::uint64_t slot = part.address().slot;
+    if (found.chain.empty() || found.chain.back().slot != slot) {
+      found.chain.push_back({slot, part.part.band});
+    }
+    found.parts.push_back(std::move(part.part));
+  }
+  for (const BandId band : superblock_.log_bands) {
+    const bool used = std::ranges::find(found.chain, band, &ChainBand::band) != found.chain.end();
+    if (!used) found.spare.push_back(band);
+  }
+  found.head_rba = log_.band_of(found.chain.back().slot)->write_pointer;
+  return found;
+}
+
+// A newest transaction that is not whole was torn, or was damaged later; mostly nobody can tell.
+// But if it was durable once, bands that its tail had passed may be empty now, and what came before
+// it cannot be recovered any more. A torn one never does that. So where the one before is lost, it
+// is this one that counts, and what is damaged in it is the trouble of these nodes.
+Result<RecoveredLog> Recovery::run() {
+  TRY(log_.find_bands());
+  Result<Parts> newest = find_newest();
+  if (!newest && newest.error() == Errc::kSuperblockBad) return fail(newest.error());
+  Result<> walked = newest ? walk_back(*newest) : fail(newest.error());
+  if (walked) return assemble(std::move(*newest));
+  for (const PartPlace& place : suspects_) {
+    if (newest && place.address.seq <= newest->front().seq()) continue;
+    auto parts = read_transaction(place);
+    if (!parts || !walk_back(*parts)) continue;
+    log::warn("metadata log: transaction {} is damaged, but what came before it is gone: it counts",
+              place.address.seq.value);
+    return assemble(std::move(*parts));
+  }
+  return fail(walked.error());
+}
+
+}  // namespace
+
+Result<RecoveredLog> recover_log(device::Device& device, const Superblock& superblock) {
+  ASSIGN_OR_RETURN(RecoveredLog found, Recovery(device, superblock).run());
+  const bool can_go_on = found.seq.value < kMostEver && found.next_node.value < kMostEver;
+  if (!can_go_on) return fail(Errc::kLogTailLost);
+  return found;
+}
+
+}  // namespace lazyfs::meta

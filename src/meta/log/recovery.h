@@ -1,0 +1,27 @@
+// Finds the newest whole transaction in the log and walks back from it, to the newest snapshot of
+// the map that is good, or to the tail. Only reads.
+//
+// Why this is right after any crash (docs/metadata-log.md has it at length): a transaction begins
+// to be written only when everything before it is durable, so at most the last one is torn, and
+// that one is verified block by block. Parts are chained backwards, so leftovers of torn
+// transactions, which no later part names, are never reached. A leftover of an earlier session,
+// should it reappear, carries a session and a seq that the superblock rules out.
+//
+// A newest transaction that fails its checksums counts after all when what came before it cannot be
+// recovered: then it was durable, and bands have been reset since.
+#pragma once
+
+#include "base/result.h"
+#include "device/device.h"
+#include "meta/log/log.h"
+#include "meta/log/superblock.h"
+
+namespace lazyfs::meta {
+
+// Errors: kSuperblockBad when the log is newer than the superblock; kLogTailLost when no whole
+// transaction is found, when the newest one is older than what the superblock says was durable, or
+// when a part that is needed is missing; kLogDescriptorBad when such a part is damaged, copy and
+// all; what the device returns.
+Result<RecoveredLog> recover_log(device::Device& device, const Superblock& superblock);
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,179 @@
+#include "meta/log/restore_superblock.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/buffer.h"
+#include "meta/log/log_format.h"
+#include "meta/log/log_layout.h"
+#include "meta/log/recovery.h"
+#include "meta/log/superblock_format.h"
+#include "meta/log/superblock_log.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint32_t kPieceBlocks = 256;
+
+// What a block of the log says of who wrote it.
+std::optional<BlockStamp> stamp_of(ConstBlockBytes block) {
+  if (const auto header = decode_band_header(block)) return header->stamp;
+  if (const auto front = decode_descriptor(DescriptorRole::kFront, block)) return front->stamp;
+  return std::nullopt;
+}
+
+class Restorer {
+ public:
+  explicit Restorer(device::Device& device) : device_(device) {}
+
+  Result<Superblock> run(const std::optional<Superblock>& older) {
+    for (std::uint32_t i = 0; i < device_.geometry().band_count(); ++i) look_at(BandId{i});
+    if (by_uuid_.empty()) return fail(Errc::kNoFilesystem);
+    Superblock s = older.value_or(Superblock{});
+    if (!older) s.uuid = most_common();
+    s.log_bands = by_uuid_[s.uuid];
+    if (s.log_bands.empty()) return fail(Errc::kNoFilesystem);
+    for (const BandId band : s.log_bands) read_commits(band, s.uuid);
+    if (first_seq_.empty()) return fail(Errc::kLogTailLost);
+    s.sequence += 1;
+    s.band_count = device_.geometry().band_count();
+    s.session = first_seq_.rbegin()->first;
+    // What earlier sessions wrote counts up to where this one began.
+    s.session_start_seq = first_seq_.rbegin()->second - 1;
+    s.durable_seq = s.head_slot = 0;
+    s.head_rba = s.head_blocks = 0;
+    add_free_bands(s.log_bands);
+    if (s.log_bands.size() > kMaxLogBands) return fail(Errc::kSuperblockBad);
+    s.min_log_bands = std::max(s.min_log_bands, static_cast<std::uint32_t>(kMinLogBands));
+    return s;
+  }
+
+ private:
+  bool is_usable(BandId band) const {
+    const auto& geometry = device_.geometry();
+    return band.value > 1 && geometry.band_kinds[band.value] == device::BandKind::kShingled &&
+           geometry.blocks_of(band) >= kMinLogBandBlocks;
+  }
+
+  // A log band shows in its first block, or in the one behind.
+  void look_at(BandId band) {
+    if (!is_usable(band)) return;
+    const auto write_pointer = device_.write_pointer(band);
+    if (!write_pointer) return;
+    if (*write_pointer == 0) free_.push_back(band);
+    AlignedBuffer block(kBlockBytes);
+    for (std::uint32_t rba = 0; rba < std::min(*write_pointer, 2u); ++rba) {
+      if (!device_.read({band, rba}, block.span())) continue;
+      const auto stamp = stamp_of(block.span().first<kBlockBytes>());
+      if (!stamp || stamp->rba != rba) continue;
+      by_uuid_[stamp->uuid].push_back(band);
+      return;
+    }
+  }
+
+  Uuid most_common() const {
+    return std::ranges::max_element(by_uuid_, {},
+                                    [](const auto& entry) { return entry.second.size(); })
+        ->first;
+  }
+
+  // The first transaction of each session.
+  void read_commits(BandId band, const Uuid& uuid) {
+    const auto write_pointer = device_.write_pointer(band);
+    if (!write_pointer) return;
+    AlignedBuffer buffer(std::size_t{kPieceBlocks} * kBlockBytes);
+    for (std::uint32_t at = 0; at < *write_pointer; at += kPieceBlocks) {
+      const std::uint32_t blocks = std::min(kPieceBlocks, *write_pointer - at);
+      const auto bytes = buffer.span().first(std::size_t{blocks} * kBlockBytes);
+      const bool whole = device_.read({band, at}, bytes).has_value();
+      for (std::uint32_t i = 0; i < blocks; ++i) {
+        const auto block = bytes.subspan(std::size_t{i} * kBlockBytes).first<kBlockBytes>();
+        if (!whole && !device_.read({band, at + i}, block)) continue;
+        const auto commit = decode_descriptor(DescriptorRole::kCommit, block);
+        if (!commit || commit->stamp.uuid != uuid || commit->stamp.rba != at + i) continue;
+        const auto known = first_seq_.try_emplace(commit->stamp.session, commit->seq.value).first;
+        known->second = std::min(known->second, commit->seq.value);
+      }
+    }
+  }
+
+  // The spare bands of the log are empty, like other free ones: those nearest to it take their
+  // place, half as many as hold something, and two.
+  void add_free_bands(std::vector<BandId>& log) const {
+    const std::size_t wanted = std::max<std::size_t>(log.size() + log.size() / 2 + 2, kMinLogBands);
+    const std::uint32_t middle = log[log.size() / 2].value;
+    std::vector<BandId> free = free_;
+    std::ranges::sort(free, {}, [&](BandId band) {
+      return std::pair(band.value > middle ? band.value - middle : middle - band.value, band);
+    });
+    for (const BandId band : free) {
+      if (log.size() >= wanted) break;
+      log.push_back(band);
+    }
+    std::ranges::sort(log);
+  }
+
+  device::Device& device_;
+  std::map<Uuid, std::vector<BandId>> by_uuid_;
+  std::vector<BandId> free_;
+  std::map<std::uint64_t, std::uint64_t> first_seq_;  // by session
+};
+
+std::vector<BandId> offline_bands(device::Device& device, const Superblock& superblock) {
+  std::vector<BandId> offline;
+  for (const BandId band : superblock.log_bands) {
+    const auto report = device.report(band);
+    if (report && report->condition == device::BandCondition::kOffline) offline.push_back(band);
+  }
+  return offline;
+}
+
+}  // namespace
+
+Result<> restore_superblock(device::Device& device, const std::function<void(std::string)>& told) {
+  const auto newest = read_superblock(device);
+  Result<> usable = newest ? ok() : fail(newest.error());
+  if (newest) {
+    const auto log = recover_log(device, *newest);
+    if (!log) usable = fail(log.error());
+  }
+  const auto offline = newest ? offline_bands(device, *newest) : std::vector<BandId>();
+  const bool can_help = !usable && (usable.error() == Errc::kSuperblockBad || !offline.empty() ||
+                                    (!newest && usable.error() == Errc::kNoFilesystem));
+  if (!can_help) return ok();  // opening says why it cannot be done, if it cannot
+  ASSIGN_OR_RETURN(const Superblock restored,
+                   Restorer(device).run(newest ? std::optional(*newest) : std::nullopt));
+  TRY(recover_log(device, restored));
+  // The one that is there stays until the new one is durable.
+  TRY(newest ? SuperblockLog(device, *newest).write(restored)
+             : SuperblockLog::format(device, restored));
+  for (const BandId band : offline) {
+    told(fmt::format("log band {} is offline: what it held is lost, and it is taken out of the log",
+                     band.value));
+  }
+  if (offline.empty()) {
+    told(fmt::format(
+        "the superblock was lost, and is made anew from the log: {} log bands, "
+        "session {}{}",
+        restored.log_bands.size(), restored.session, newest ? "" : "; the label is lost"));
+  }
+  return ok();
+}
+
+Result<std::vector<BandId>> damaged_superblocks(device::Device& device) {
+  ASSIGN_OR_RETURN(const Superblock newest, read_superblock(device));
+  std::vector<BandId> damaged;
+  AlignedBuffer block(kBlockBytes);
+  for (const BandId band : newest.super_bands) {
+    const auto end = device.write_pointer(band);
+    if (end && *end == 0) continue;  // a crash may come before the first record
+    const auto read = end ? device.read({band, *end - 1}, block.span()) : fail(end.error());
+    if (!read || !decode_superblock(block.span().first<kBlockBytes>())) damaged.push_back(band);
+  }
+  return damaged;
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,168 @@
+// The metadata store: an ordered map from Key to small values, kept in one B+tree whose nodes live
+// in a log. Reads see every change that apply() has made; a change is durable once commit() that
+// began after it has returned. After a crash the store holds the state at some transaction boundary
+// at or after the last completed commit(), and every batch is in it whole or not at all.
+//
+// Source: ext4-lazy (FAST'17, section 3): log, jmap, cleaner. docs/metadata-log.md has the
+// algorithm.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "device/device.h"
+#include "meta/tree/batch.h"
+#include "meta/tree/key.h"
+#include "meta/log/superblock.h"
+
+namespace lazyfs::meta {
+
+struct StoreOptions {
+  std::size_t cache_bytes = std::size_t{64} << 20;        // nodes kept in memory
+  std::size_t transaction_bytes = std::size_t{32} << 20;  // a running transaction larger than this
+                                                          // is committed without being asked
+  std::size_t snapshot_bytes = std::size_t{64} << 20;  // log behind the newest snapshot of the map
+                                                       // at which the next is written; at least
+                                                       // sixteen times what a snapshot takes
+  bool background = true;  // own thread: commits large transactions and cleans. Without it the same
+                           // work is done inside commit(), so that tests replay exactly
+  bool read_only = false;  // never writes to the device; apply() fails with kReadOnly
+};
+
+// How far into its reserve a change may reach when the log is nearly full.
+enum class Reserve : std::uint8_t {
+  kNone,    // ordinary work: fails with kLogFull first
+  kDelete,  // work that frees space: unlink, truncate, the collector
+};
+
+// Every figure counts since the store was opened, or is the state now.
+struct StoreStats {
+  std::uint64_t transactions = 0;        // committed
+  std::uint64_t log_blocks_written = 0;  // all appends: descriptors, nodes, commit records
+  std::uint64_t nodes_written = 0;       // node images appended, of these ...
+  std::uint64_t nodes_cleaned = 0;       // ... moved by the cleaner, unchanged, of these ...
+  std::uint64_t nodes_cooled = 0;        // ... to cold bands
+  std::uint64_t bands_adopted = 0;       // made cold bands as they were
+  std::uint64_t snapshots = 0;           // of the map, written
+  std::uint64_t log_blocks_behind_snapshot = 0;  // that opening would have to look through
+  std::uint64_t recovered_parts = 0;             // parts of the log that were read at opening
+  std::uint64_t log_live_blocks = 0;             // jmap entries: blocks that hold a newest image
+  std::uint64_t log_total_blocks = 0;            // all blocks of the log's bands
+  std::uint64_t log_bands = 0;
+  std::uint64_t log_free_bands = 0;
+  std::uint64_t log_cold_bands = 0;        // that hold what does not change
+  std::uint64_t log_cold_live_blocks = 0;  // newest images in them
+  std::uint64_t jmap_entries = 0;
+  std::uint64_t jmap_bytes = 0;
+  std::uint64_t nodes_cached = 0;
+  std::uint64_t nodes_dirty = 0;
+  std::uint64_t node_reads = 0;  // node images read from the device
+  std::uint64_t tree_height = 0;
+  std::uint64_t commits_waiting = 0;  // calls of commit() that wait for one in progress, now
+  std::uint64_t commit_ns_max = 0;
+
+  // Blocks written to the log for each node that was changed.
+  double log_write_amplification() const {
+    const std::uint64_t changed = nodes_written - nodes_cleaned;
+    return changed == 0 ? 1.0
+                        : static_cast<double>(log_blocks_written) / static_cast<double>(changed);
+  }
+};
+
+// A range of keys: first <= key, and key < end unless there is none.
+struct KeyRange {
+  Key first;
+  std::optional<Key> end;
+  friend bool operator==(const KeyRange&, const KeyRange&) = default;
+};
+
+// Thread-safe. No lock is held over device I/O by a reader or by apply(); commits run beside both.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Makes an empty store on `device`: superblocks in `superblock.super_bands`, an empty log in
+  // `superblock.log_bands`, all of which are reset first. Durable on return.
+  static Result<> format(device::Device& device, const Superblock& superblock);
+
+  // Opens the store that is on `device`, recovering it from its log. `device` must outlive it.
+  // Errors: kNoFilesystem, kSuperblockBad, kSuperblockVersion, kLogTailLost, kDeviceRead, ...
+  static Result<std::unique_ptr<Store>> open(device::Device& device, const StoreOptions& options);
+
+  // Opens for writing a store whose tree is damaged, and repairs the tree: every node that can be
+  // read and holds items of the newest state is in it again. Each change is told to `told` as one
+  // sentence. A superblock that is lost is made anew from the log first. As soon as the store can
+  // be used `lost` is called with it and the ranges where items may have been lost; what it applies
+  // becomes durable no later than the tree without the damage that tells of them, if both fit one
+  // transaction. Errors: those of open() that cannot be helped: no log, or none that can be read;
+  // those of apply() and of `lost`.
+  using LostListener = std::function<Result<>(Store&, const std::vector<KeyRange>&)>;
+  static Result<std::unique_ptr<Store>> repair(device::Device& device, const StoreOptions& options,
+                                               const std::function<void(std::string)>& told,
+                                               const LostListener& lost);
+
+  // The item's value, or nullopt.
+  virtual Result<std::optional<Value>> get(Key key) = 0;
+  // The last item with first <= key <= last, or nullopt.
+  virtual Result<std::optional<Item>> last_in(Key first, Key last) = 0;
+  // The items with first <= key <= last in order, at most `max_items` of them. One call sees one
+  // state of each node it visits; items that are there during the whole call are all returned.
+  virtual Result<std::vector<Item>> scan(Key first, Key last, std::size_t max_items) = 0;
+  // The first key behind the part of the tree that holds `key`: behind its leaf, or behind what
+  // would lead to its leaf if that could be read. So a scan that fails at `key` can go on there.
+  // nullopt: nothing lies behind.
+  virtual std::optional<Key> end_of_part(Key key) = 0;
+
+  // Makes all changes of `batch` at once. Returns the transaction they belong to.
+  // Errors (nothing is changed then): kLogFull, kBatchTooLarge, kValueTooLarge, kItemBad,
+  // kReadOnly, kLogFailed, and what reading a node can give.
+  virtual Result<Seq> apply(const Batch& batch, Reserve reserve = Reserve::kNone) = 0;
+
+  // Makes everything applied before the call durable, together with all data that was appended to
+  // the device before it (the device is flushed before the log is written: DESIGN 6, rule 1).
+  // Concurrent calls share one commit. Error: kLogFailed; the store is then read-only for ever.
+  virtual Result<> commit() = 0;
+  // The newest transaction that is durable.
+  virtual Seq durable_seq() const = 0;
+
+  // Called from a committing thread, with no lock held, after each commit became durable. Set once,
+  // before the first apply(). It must not call apply() or commit(): those may wait for the very
+  // commit that calls it.
+  virtual void on_durable(std::function<void(Seq)> listener) = 0;
+  // Where the log gets a band from when it is too live, and where it gives one back. A taken band
+  // is free, and the store's alone from then on; it is given back reset. Called with no lock held.
+  // Set once, before the first apply(); without it the log cannot grow. Neither function may call
+  // the store back.
+  struct BandSource {
+    std::function<Result<BandId>()> take;
+    std::function<void(BandId)> give_back;
+  };
+  virtual void set_band_source(BandSource source) = 0;
+
+  // The bands that belong to the log now; super bands are in superblock().
+  virtual std::vector<BandId> log_bands() const = 0;
+  // The same bands, ascending, and how many newest node images each holds. Slow: it visits the map.
+  struct LogBandUse {
+    BandId band;
+    std::uint64_t live_blocks = 0;
+  };
+  virtual std::vector<LogBandUse> log_band_use() const = 0;
+  virtual Superblock superblock() const = 0;
+  virtual StoreStats stats() const = 0;
+  // True once a commit has failed.
+  virtual bool failed() const = 0;
+
+  // Commits (unless read-only or failed), and stops the background thread. No other call may run.
+  virtual Result<> close() = 0;
+
+  // Reads every node through the map and checks structure, order, checksums and reachability; for
+  // fsck and tests. Calls `problem` with a sentence for each disagreement. No apply() may run.
+  virtual Result<> check(const std::function<void(std::string)>& problem) = 0;
+};
+
+}  // namespace lazyfs::meta

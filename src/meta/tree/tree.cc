@@ -1,0 +1,350 @@
+#include "meta/tree/tree.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace lazyfs::meta {
+namespace {
+
+// The child of an inner node that holds `key`; with `below`, the last key before it.
+unsigned child_for(const ConstNodePage& page, Key key, bool below) {
+  const unsigned i = page.lower_bound(key);
+  return i > 0 && (below || !page.has(i, key)) ? i - 1 : i;
+}
+
+}  // namespace
+
+Node& Tree::root() const {
+  Node* node = cache_.find(kRoot);
+  CHECK(node != nullptr);  // T1
+  return *node;
+}
+
+Found<Tree::Path> Tree::descend(Key key, bool below) const {
+  Path path;
+  Node* node = &root();
+  NodeCache::touch(*node);
+  for (unsigned depth = 0;; ++depth) {
+    const ConstNodePage page = node->page();
+    if (page.is_leaf()) {
+      path.steps[depth] = {node, 0};
+      path.leaf = depth;
+      return path;
+    }
+    const unsigned i = child_for(page, key, below);
+    path.steps[depth] = {node, i};
+    const NodeNo child = page.child(i);
+    node = cache_.find(child);
+    if (node == nullptr) return std::unexpected(Miss{child});
+    if (node->page().level() + 1 != page.level()) return std::unexpected(Miss{});  // T2
+    NodeCache::touch(*node);
+  }
+}
+
+std::optional<Key> Tree::upper_bound_of(const Path& path) const {
+  for (unsigned depth = path.leaf; depth-- > 0;) {
+    const ConstNodePage page = path.at(depth).page();
+    const unsigned next = path.steps[depth].index + 1;
+    if (next < page.count()) return page.key(next);
+  }
+  return std::nullopt;
+}
+
+Key Tree::lower_bound_of(const Path& path) const {
+  for (unsigned depth = path.leaf; depth-- > 0;) {
+    const unsigned i = path.steps[depth].index;
+    if (i > 0) return path.at(depth).page().key(i);  // T3: the first key is not the bound
+  }
+  return Key{};
+}
+
+namespace {
+
+Value value_of(std::span<const std::byte> bytes) { return Value(bytes.begin(), bytes.end()); }
+
+}  // namespace
+
+Found<std::optional<Value>> Tree::get(Key key) const {
+  const auto path = descend(key);
+  if (!path) return std::unexpected(path.error());
+  const ConstNodePage page = path->at(path->leaf).page();
+  const unsigned i = page.lower_bound(key);
+  if (!page.has(i, key)) return std::nullopt;
+  return value_of(page.value(i));
+}
+
+Found<std::optional<Item>> Tree::last_in(Key first, Key last) const {
+  if (last < first) return std::nullopt;
+  auto path = descend(last);
+  if (!path) return std::unexpected(path.error());
+  const ConstNodePage start = path->at(path->leaf).page();
+  unsigned end = start.lower_bound(last);
+  if (start.has(end, last)) ++end;
+  while (end == 0) {  // nothing in this leaf: go on in the one before it
+    const Key bound = lower_bound_of(*path);
+    if (bound <= first) return std::nullopt;
+    path = descend(bound, true);
+    if (!path) return std::unexpected(path.error());
+    if (lower_bound_of(*path) >= bound) return std::unexpected(Miss{});  // T3 is broken
+    end = path->at(path->leaf).page().lower_bound(bound);
+  }
+  const ConstNodePage page = path->at(path->leaf).page();
+  const Key key = page.key(end - 1);
+  if (key < first) return std::nullopt;
+  return Item{key, value_of(page.value(end - 1))};
+}
+
+Found<std::optional<Key>> Tree::scan_leaf(Key first, Key last, std::size_t max_items,
+                                          std::vector<Item>& items) const {
+  const auto path = descend(first);
+  if (!path) return std::unexpected(path.error());
+  const ConstNodePage page = path->at(path->leaf).page();
+  for (unsigned i = page.lower_bound(first); i < page.count(); ++i) {
+    const Key key = page.key(i);
+    if (key > last || items.size() >= max_items) return std::nullopt;
+    items.push_back({key, value_of(page.value(i))});
+  }
+  const auto next = upper_bound_of(*path);
+  if (!next || *next > last || items.size() >= max_items) return std::nullopt;
+  if (*next <= first) return std::unexpected(Miss{});  // T3 is broken
+  return next;
+}
+
+Tree::Part Tree::part_of(Key key) const {
+  Part part;
+  for (Node* node = &root(); !node->page().is_leaf();) {
+    const ConstNodePage page = node->page();
+    const unsigned i = child_for(page, key, false);
+    if (i + 1 < page.count() && page.key(i + 1) > key) part.end = page.key(i + 1);
+    const NodeNo child = page.child(i);
+    node = cache_.find(child);
+    if (node == nullptr) part.missing = child;
+    if (node == nullptr || node->page().level() + 1 != page.level()) break;  // T2
+  }
+  return part;
+}
+
+bool Tree::apply(std::span<const Change> changes) {
+  std::size_t i = 0;
+  for (Group& group : groups_) {
+    for (; i < group.end; ++i) {
+      if (shape_ == planned_shape_) {
+        make(group.path, changes[i]);
+      } else {
+        auto path = descend(changes[i].key);
+        if (!path) return false;
+        make(*path, changes[i]);
+      }
+    }
+  }
+  return true;
+}
+
+// `path` leads to the change's leaf.
+void Tree::make(Path& path, const Change& change) {
+  if (change.kind == Batch::Change::kErase) {
+    erase(path, change.key);
+  } else {
+    put(path, change.key, change.result());
+  }
+}
+
+void Tree::put(Path& path, Key key, std::span<const std::byte> value) {
+  for (unsigned depth = 0; depth < path.leaf; ++depth) {
+    Node& node = path.at(depth);
+    if (key < node.page().key(0)) cache_.make_dirty(node).set_first_key(key);  // T3
+  }
+  Node& leaf = path.at(path.leaf);
+  const ConstNodePage page = leaf.page();
+  const unsigned i = page.lower_bound(key);
+  if (!page.has(i, key)) return insert(path, path.leaf, i, key, value);
+  const auto old = page.value(i);
+  if (std::ranges::equal(old, value)) return;
+  NodePage to = cache_.make_dirty(leaf);
+  if (value.size() <= old.size() || value.size() - old.size() <= to.free_bytes()) {
+    to.replace(i, value);
+  } else {
+    to.erase(i);
+    insert(path, path.leaf, i, key, value);
+  }
+}
+
+void Tree::insert(Path& path, unsigned depth, unsigned i, Key key,
+                  std::span<const std::byte> value) {
+  Node& node = path.at(depth);
+  NodePage page = cache_.make_dirty(node);
+  if (item_room(value.size()) > page.free_bytes()) return split(path, depth, i, key, value);
+  page.insert(i, key, value);
+  node.next_insert = static_cast<std::uint16_t>(i + 1);
+}
+
+namespace {
+
+// Where to cut a node that takes one more item of `room` bytes before item i: items [0, at) stay.
+struct Cut {
+  unsigned at = 0;
+  bool new_goes_left = false;
+};
+
+std::size_t room_before(ConstNodePage page, unsigned end) {
+  std::size_t bytes = 0;
+  for (unsigned i = 0; i < end; ++i) bytes += page.room_of(i);
+  return bytes;
+}
+
+Cut balanced_cut(ConstNodePage page, unsigned i, std::size_t room) {
+  const std::size_t half = (page.used_bytes() + room) / 2;
+  std::size_t left = 0;
+  for (unsigned at = 0; at < page.count(); ++at) {
+    if (at == i) {
+      if (left + room > half && at > 0)
+        return {at, left + room <= kNodeRoomBytes && left < half / 2};
+      left += room;
+    }
+    if (left >= half && at > 0) return {at, i < at};
+    left += page.room_of(at);
+  }
+  return {page.count() - 1, i < page.count() - 1};
+}
+
+Cut choose_cut(const Node& node, unsigned i, std::size_t room) {
+  const ConstNodePage page = node.page();
+  if (i == page.count()) return {i, false};  // in order at the end: leave this node full
+  if (i > 0 && i == node.next_insert) {      // in order in the middle: cut where the run goes on
+    const std::size_t left = room_before(page, i);
+    if (left + room <= kNodeRoomBytes) return {i, true};
+    if (page.used_bytes() - left + room <= kNodeRoomBytes) return {i, false};
+  }
+  return balanced_cut(page, i, room);
+}
+
+}  // namespace
+
+void Tree::split(Path& path, unsigned depth, unsigned i, Key key,
+                 std::span<const std::byte> value) {
+  ++shape_;
+  if (depth == 0) {
+    grow(path);
+    depth = 1;
+  }
+  Node& left = path.at(depth);
+  const Cut cut = choose_cut(left, i, item_room(value.size()));
+  Node& right = cache_.create(left.page().level());
+  NodePage left_page(left.image), right_page(right.image);
+  left_page.move_tail(cut.at, right_page);
+  if (cut.new_goes_left) {
+    left_page.insert(i, key, value);
+    left.next_insert = static_cast<std::uint16_t>(i + 1);
+  } else {
+    right_page.insert(i - cut.at, key, value);
+    right.next_insert = static_cast<std::uint16_t>(i - cut.at + 1);
+    left.next_insert = 0;
+  }
+  std::array<std::byte, 8> number;
+  store_le(std::span<std::byte, 8>(number), right.number.value);
+  insert(path, depth - 1, path.steps[depth - 1].index + 1, right_page.key(0), number);
+}
+
+// Puts a level between the root and what it holds.
+void Tree::grow(Path& path) {
+  Node& old_root = path.at(0);
+  Node& child = cache_.create(old_root.page().level());
+  NodePage(child.image).copy_content(old_root.page(), old_root.image);
+  child.next_insert = old_root.next_insert;
+  NodePage page = cache_.make_dirty(old_root);
+  const std::uint8_t level = child.page().level();
+  CHECK(level < kMaxLevel);
+  page.format(kRoot, static_cast<std::uint8_t>(level + 1), cache_.fs_tag());
+  std::array<std::byte, 8> number;
+  store_le(std::span<std::byte, 8>(number), child.number.value);
+  page.insert(0, Key{}, number);
+  std::ranges::copy_backward(path.steps.begin(), path.steps.begin() + path.leaf + 1,
+                             path.steps.begin() + path.leaf + 2);
+  ++path.leaf;
+  path.steps[0] = {&old_root, 0};
+  path.steps[1].node = &child;
+}
+
+void Tree::erase(Path& path, Key key) {
+  Node& leaf = path.at(path.leaf);
+  const unsigned i = leaf.page().lower_bound(key);
+  if (!leaf.page().has(i, key)) return;
+  NodePage page = cache_.make_dirty(leaf);
+  page.erase(i);
+  leaf.next_insert = 0;
+  if (path.leaf == 0) return;
+  if (page.count() == 0) {
+    remove_child(path, path.leaf);  // T4
+  } else {
+    merge_if_small(path, path.leaf);
+  }
+  shrink();
+}
+
+// Frees the node at `depth`, which is empty or has given away its items, and its parent's item for
+// it.
+void Tree::remove_child(Path& path, unsigned depth) {
+  ++shape_;
+  cache_.free_node(path.at(depth));
+  Node& parent = path.at(depth - 1);
+  NodePage page = cache_.make_dirty(parent);
+  const unsigned i = path.steps[depth - 1].index;
+  if (i == 0 && page.count() > 1) {
+    page.set_child(0, page.child(1));  // the lower bound of the range stays (T3)
+    page.erase(1);
+  } else {
+    page.erase(i);
+  }
+  if (page.count() > 0) {
+    if (depth > 1) merge_if_small(path, depth - 1);
+  } else if (depth == 1) {
+    page.format(kRoot, 0, cache_.fs_tag());
+  } else {
+    remove_child(path, depth - 1);
+  }
+}
+
+// Joins the node with a sibling that is in memory when both are rather empty.
+void Tree::merge_if_small(Path& path, unsigned depth) {
+  if (path.at(depth).page().used_bytes() > kNodeRoomBytes / 4) return;
+  const unsigned i = path.steps[depth - 1].index;
+  if (i + 1 < path.at(depth - 1).page().count() && merge(path, depth - 1, i)) return;
+  if (i > 0) merge(path, depth - 1, i - 1);
+}
+
+// Joins the children left_index and left_index + 1 if both are in memory and fit with room to
+// spare.
+bool Tree::merge(Path& path, unsigned parent_depth, unsigned left_index) {
+  const ConstNodePage parent = path.at(parent_depth).page();
+  Node* left = cache_.find(parent.child(left_index));
+  Node* right = cache_.find(parent.child(left_index + 1));
+  if (left == nullptr || right == nullptr || left == right ||
+      left->page().level() != right->page().level() ||
+      left->page().used_bytes() + right->page().used_bytes() > kNodeRoomBytes * 3 / 4) {
+    return false;
+  }
+  NodePage to = cache_.make_dirty(*left), from = cache_.make_dirty(*right);
+  from.move_tail(0, to);
+  left->next_insert = 0;
+  path.steps[parent_depth] = {&path.at(parent_depth), left_index + 1};
+  path.steps[parent_depth + 1] = {right, 0};
+  remove_child(path, parent_depth + 1);
+  return true;
+}
+
+// Takes levels away while the root has one child, and that is in memory.
+void Tree::shrink() {
+  for (;;) {
+    Node& top = root();
+    if (top.page().is_leaf() || top.page().count() != 1) return;
+    Node* child = cache_.find(top.page().child(0));
+    if (child == nullptr || child->page().level() + 1 != top.page().level()) return;
+    ++shape_;
+    cache_.make_dirty(top).copy_content(child->page(), child->image);
+    top.next_insert = 0;
+    cache_.free_node(*child);
+  }
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,138 @@
+// The B+tree over the nodes in memory: looking up, planning a change, making it. It does no I/O:
+// where a node is not in memory the answer is a Miss, and the caller loads the node and asks again.
+#pragma once
+
+#include <array>
+#include <expected>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "meta/tree/batch.h"
+#include "meta/tree/node_cache.h"
+
+namespace lazyfs::meta {
+
+// Why the tree cannot answer: `node` is to be loaded first, or, when that is 0, `error`.
+struct Miss {
+  NodeNo node;
+  Errc error = Errc::kNodeBad;
+};
+template <class T>
+using Found = std::expected<T, Miss>;
+
+// What a batch does to one key, all its entries for the key taken together.
+struct Change {
+  Key key;
+  Batch::Change kind = Batch::Change::kPut;
+  std::span<const std::byte> bytes;  // of the batch, unless ...
+  std::optional<Value> own;          // ... worked out here
+  std::optional<Value> sum;          // kAdd: what the item becomes, by the last plan()
+
+  std::span<const std::byte> operand() const { return own ? bytes_of(*own) : bytes; }
+  std::span<const std::byte> result() const { return sum ? bytes_of(*sum) : operand(); }
+};
+
+// The batch's changes in the order of their keys, one a key. The result refers to the batch.
+// Errors: kValueTooLarge, kItemBad.
+Result<std::vector<Change>> fold(const Batch& batch);
+// to[i] += deltas[i] for 64-bit little-endian integers. Requires equal sizes, multiples of 8.
+void add_counters(Value& to, std::span<const std::byte> deltas);
+
+// What a change may need at most.
+struct Estimate {
+  std::uint64_t dirty = 0;  // nodes that join the running transaction, new ones included
+  std::uint64_t made = 0;   // new nodes
+  std::uint64_t freed = 0;  // nodes that may go
+};
+
+// Invariants of the tree:
+//   T1  the root is node 1, for ever, and in memory
+//   T2  a child's level is one less than its parent's
+//   T3  all keys below child i of an inner node lie in [key(i), key(i + 1)). The first key is not
+//   the
+//       lower bound of the node's range, but above it when what lay there has gone; a key that
+//       comes below it lowers it
+//   T4  no node but the root is empty
+// Thread-safety: the store's tree lock; shared for const functions, exclusive for plan() and
+// apply().
+class Tree {
+ public:
+  explicit Tree(NodeCache& cache) : cache_(cache) {}
+  static constexpr NodeNo kRoot{1};
+
+  Found<std::optional<Value>> get(Key key) const;
+  Found<std::optional<Item>> last_in(Key first, Key last) const;
+  // Appends to `items` those of one leaf that lie in [first, last], until there are `max_items`.
+  // Returns where to go on, or nullopt when all is said.
+  Found<std::optional<Key>> scan_leaf(Key first, Key last, std::size_t max_items,
+                                      std::vector<Item>& items) const;
+  // On the way to the key's leaf: the node that is not in memory, if there is one, and where its
+  // range, or else the leaf's, ends.
+  struct Part {
+    std::optional<NodeNo> missing;
+    std::optional<Key> end;  // nullopt: nothing lies behind
+  };
+  Part part_of(Key key) const;
+
+  // Makes sure that apply(changes) can be done, and works out what additions come to.
+  Found<Estimate> plan(std::span<Change> changes);
+  // Requires that plan() of the same changes has just succeeded under the same lock. False only
+  // when the tree contradicts itself (a hostile image that names one node twice): then it has made
+  // some of the changes, and what is in memory must not be written.
+  bool apply(std::span<const Change> changes);
+
+  std::uint8_t height() const { return static_cast<std::uint8_t>(root().page().level() + 1); }
+
+ private:
+  struct Step {
+    Node* node = nullptr;
+    unsigned index = 0;  // the child taken
+  };
+  struct Path {
+    std::array<Step, kMaxLevel + 2> steps;
+    unsigned leaf = 0;  // its index in steps
+    Node& at(unsigned depth) const { return *steps[depth].node; }
+  };
+  struct LeafGroup {
+    std::size_t growth_bytes = 0, puts = 0, erased_bytes = 0;
+  };
+  // Neighbouring changes of one leaf, as the last plan() found them.
+  struct Group {
+    Path path;
+    Key first;
+    LeafGroup leaf;
+    std::size_t end = 0;  // index of the first change behind them
+  };
+
+  Node& root() const;
+  // To the leaf whose range holds `key`; with `below`, to the one that holds the last key before
+  // it.
+  Found<Path> descend(Key key, bool below = false) const;
+  std::optional<Key> upper_bound_of(const Path& path) const;
+  Key lower_bound_of(const Path& path) const;
+  Found<LeafGroup> plan_leaf(const Node& leaf, std::span<Change> changes) const;
+  void count_group(const Path& path, Key first, const LeafGroup& group, std::uint64_t made_at_most,
+                   Estimate& e);
+  void count(Node& node, Estimate& e);
+
+  void make(Path& path, const Change& change);
+  void put(Path& path, Key key, std::span<const std::byte> value);
+  void erase(Path& path, Key key);
+  void insert(Path& path, unsigned depth, unsigned i, Key key, std::span<const std::byte> value);
+  void split(Path& path, unsigned depth, unsigned i, Key key, std::span<const std::byte> value);
+  void grow(Path& path);
+  void remove_child(Path& path, unsigned depth);
+  void merge_if_small(Path& path, unsigned depth);
+  bool merge(Path& path, unsigned parent_depth, unsigned left_index);
+  void shrink();
+
+  NodeCache& cache_;
+  std::uint32_t plan_mark_ = 0;
+  std::vector<Group> groups_;
+  // +1 whenever a path that was found before may lead elsewhere.
+  std::uint64_t shape_ = 0, planned_shape_ = 0;
+};
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,144 @@
+#include "mkfs/mkfs.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "fs/item/schema.h"
+#include "meta/log/log_layout.h"
+#include "meta/store/store.h"
+
+namespace lazyfs::fs {
+namespace {
+
+// Smaller ones are full at once, and hold no transaction that any operation fits in.
+constexpr std::uint64_t kMinDefaultLogBlocks = 256;
+constexpr std::uint64_t kMaxDefaultLogBytes = std::uint64_t{16} << 30;
+
+// Bands that may hold the log, those nearest to the middle of the device first.
+std::vector<BandId> log_candidates(const device::Geometry& geometry) {
+  struct Candidate {
+    std::uint64_t distance;  // of the band's middle from the device's, in half blocks
+    BandId band;
+  };
+  const std::uint64_t middle = geometry.total_blocks();
+  std::vector<Candidate> candidates;
+  std::uint64_t start = 0;
+  for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
+    const std::uint64_t blocks = geometry.band_blocks[i];
+    const std::uint64_t at = 2 * start + blocks;
+    start += blocks;
+    if (i < kSuperBands || blocks < meta::kMinLogBandBlocks ||
+        geometry.band_kinds[i] != device::BandKind::kShingled) {
+      continue;
+    }
+    candidates.push_back({at > middle ? at - middle : middle - at, BandId{i}});
+  }
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+    return a.distance != b.distance ? a.distance < b.distance : a.band < b.band;
+  });
+  std::vector<BandId> bands;
+  bands.reserve(candidates.size());
+  for (const Candidate& candidate : candidates) bands.push_back(candidate.band);
+  return bands;
+}
+
+// Bands that are part of a larger, linked one have no blocks of their own, and no use.
+std::uint32_t usable_bands(const device::Geometry& geometry) {
+  return static_cast<std::uint32_t>(
+      std::ranges::count_if(geometry.band_blocks, [](std::uint32_t blocks) { return blocks > 0; }));
+}
+
+Result<> check_options(const device::Geometry& geometry, const FormatOptions& options) {
+  if (geometry.block_bytes != kBlockBytes) return fail(Errc::kFormatBlockSize);
+  if (options.label.size() > meta::kMaxLabelBytes) return fail(Errc::kFormatLabelTooLong);
+  if (usable_bands(geometry) < kMinBands) return fail(Errc::kFormatTooFewBands);
+  for (std::uint32_t i = 0; i < kSuperBands; ++i) {
+    if (geometry.band_kinds[i] != device::BandKind::kShingled ||
+        geometry.band_blocks[i] < meta::kMinLogBandBlocks) {
+      return fail(Errc::kFormatSuperBands);
+    }
+  }
+  return ok();
+}
+
+// Resets bands 0 and 1 first: from then on the old filesystem cannot be taken for one.
+Result<> wipe(device::Device& device) {
+  for (std::uint32_t i = 0; i < kSuperBands; ++i) TRY(device.reset(BandId{i}));
+  TRY(device.flush());
+  const device::Geometry& geometry = device.geometry();
+  for (std::uint32_t i = kSuperBands; i < geometry.band_count(); ++i) {
+    if (geometry.band_blocks[i] > 0 && geometry.band_kinds[i] == device::BandKind::kShingled) {
+      TRY(device.reset(BandId{i}));
+    }
+  }
+  return device.flush();
+}
+
+InodeRecord make_root(Owner owner, Timestamp now) {
+  InodeRecord root;
+  root.mode = S_IFDIR | 0755;
+  root.links = 2;
+  root.owner = owner;
+  root.access = root.modification = root.change = root.birth = now;
+  root.parent = kRootInode;
+  return root;
+}
+
+Result<> put_first_items(device::Device& device, const InodeRecord& root) {
+  ASSIGN_OR_RETURN(const auto store, meta::Store::open(device, {.background = false}));
+  meta::Batch batch;
+  batch.put(key_of(kRootInode, Kind::kInode), encode(root));
+  batch.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{}));
+  TRY(store->apply(batch));
+  TRY(store->commit());
+  return store->close();
+}
+
+}  // namespace
+
+std::uint64_t default_log_blocks(std::uint64_t device_blocks) {
+  const std::uint64_t least = std::min(device_blocks / 8, kMinDefaultLogBlocks);
+  return std::clamp(device_blocks / 64, least, kMaxDefaultLogBytes / kBlockBytes);
+}
+
+Result<FormatPlan> plan_format(const device::Geometry& geometry, const FormatOptions& options) {
+  TRY(check_options(geometry, options));
+  const std::uint64_t wanted = options.log_bytes > 0 ? blocks_for(options.log_bytes)
+                                                     : default_log_blocks(geometry.total_blocks());
+  const std::size_t bands_max = std::min<std::size_t>(
+      meta::kMaxLogBands, usable_bands(geometry) - kSuperBands - kMinDataBands);
+  const std::vector<BandId> candidates = log_candidates(geometry);
+  if (candidates.size() < kMinLogBands) return fail(Errc::kFormatTooFewBands);
+
+  FormatPlan plan;
+  for (const BandId band : candidates) {
+    if (plan.log_bands.size() >= kMinLogBands && plan.log_blocks >= wanted) break;
+    if (plan.log_bands.size() == bands_max) break;
+    plan.log_bands.push_back(band);
+    plan.log_blocks += geometry.blocks_of(band);
+  }
+  if (plan.log_blocks < wanted && options.log_bytes > 0) return fail(Errc::kFormatLogTooLarge);
+  std::ranges::sort(plan.log_bands);
+  plan.data_bands =
+      usable_bands(geometry) - kSuperBands - static_cast<std::uint32_t>(plan.log_bands.size());
+  plan.data_blocks = geometry.total_blocks() - plan.log_blocks;
+  for (std::uint32_t i = 0; i < kSuperBands; ++i) plan.data_blocks -= geometry.band_blocks[i];
+  return plan;
+}
+
+Result<FormatPlan> format(device::Device& device, const FormatOptions& options, Clock& clock) {
+  ASSIGN_OR_RETURN(FormatPlan plan, plan_format(device.geometry(), options));
+  const Timestamp now = clock.now();
+  meta::Superblock superblock;
+  superblock.uuid = options.uuid;
+  superblock.label = options.label;
+  superblock.log_bands = plan.log_bands;
+  superblock.created_seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(now.seconds, 0));
+  TRY(wipe(device));
+  TRY(meta::Store::format(device, superblock));
+  TRY(put_first_items(device, make_root(options.owner, now)));
+  return plan;
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,54 @@
+// Making a filesystem on a banded device: which bands hold what, and the first items of the tree.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "device/device.h"
+#include "fs/item/attributes.h"
+#include "meta/log/superblock.h"
+
+namespace lazyfs::fs {
+
+// Bands 0 and 1 hold superblocks and nothing else.
+inline constexpr std::uint32_t kSuperBands = 2;
+// What the metadata log needs to be cleaned while it is written.
+inline constexpr std::uint32_t kMinLogBands = 4;
+// What cleaning and the growing log keep back, and as many again for files.
+inline constexpr std::uint32_t kMinDataBands = 6;
+inline constexpr std::uint32_t kMinBands = kSuperBands + kMinLogBands + kMinDataBands;
+
+struct FormatOptions {
+  std::string label;  // at most meta::kMaxLabelBytes
+  meta::Uuid uuid{};
+  std::uint64_t log_bytes = 0;  // of the metadata log, rounded up to bands; 0: default_log_blocks()
+  Owner owner;                  // of the root directory
+};
+
+// Where everything goes.
+struct FormatPlan {
+  std::vector<BandId> log_bands;  // ascending; as near to the middle of the device as can be
+  std::uint64_t log_blocks = 0;
+  std::uint32_t data_bands = 0;
+  std::uint64_t data_blocks = 0;
+  friend bool operator==(const FormatPlan&, const FormatPlan&) = default;
+};
+
+// A 64th of the device, but at most 16 GiB: docs/checking.md says why. The log
+// grows by itself when that turns out to be too little.
+std::uint64_t default_log_blocks(std::uint64_t device_blocks);
+
+// Pure. Errors: kFormatBlockSize, kFormatLabelTooLong, kFormatSuperBands, kFormatTooFewBands,
+// kFormatLogTooLarge.
+Result<FormatPlan> plan_format(const device::Geometry& geometry, const FormatOptions& options);
+
+// Resets every band, whatever is on the device, and leaves an empty filesystem, durable. A failure
+// on the way leaves a device without a filesystem. Errors: those of plan_format() and of the
+// device.
+Result<FormatPlan> format(device::Device& device, const FormatOptions& options,
+                          Clock& clock = system_clock());
+
+}  // namespace lazyfs::fs
