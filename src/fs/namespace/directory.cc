@@ -3,13 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/log.h"
 
 namespace lazyfs::fs {
 namespace {
-
-constexpr int kLookupTries = 16;  // a name that changes under us is looked up again so often
 
 bool is_directory(const InodeRecord& record) { return S_ISDIR(record.mode); }
 std::uint8_t type_of(const InodeRecord& record) {
@@ -169,17 +168,28 @@ Result<DentryRecord> Directories::find_existing(Inode& directory, std::string_vi
   return std::move(*entry);
 }
 
+// An inode number is never used twice, and an inode is deleted after its last name. So a name that
+// still leads to the missing inode is damage. A name that leads to another inode by now was changed
+// by another thread, and is looked up again.
+Result<Directories::Named> Directories::find_named(Inode& directory, std::string_view name) {
+  InodeNo missing{};
+  for (;;) {
+    ASSIGN_OR_RETURN(DentryRecord entry, find_existing(directory, name));
+    if (entry.inode == missing) break;
+    auto inode = inodes_.get(entry.inode);
+    if (inode) return Named{std::move(entry), std::move(*inode)};
+    if (inode.error() != Errc::kStale) return fail(inode.error());
+    missing = entry.inode;
+  }
+  log::error("directory {}: '{}' leads to no inode", directory.no.value, name);
+  return fail(Errc::kItemBad);
+}
+
 Result<InodeRef> Directories::lookup(InodeNo parent, std::string_view name) {
   TRY(check_name(name));
   ASSIGN_OR_RETURN(const InodeRef directory, get_directory(parent));
-  for (int i = 0; i < kLookupTries; ++i) {
-    ASSIGN_OR_RETURN(const DentryRecord entry, find_existing(*directory, name));
-    auto inode = inodes_.get(entry.inode);
-    if (inode || inode.error() != Errc::kStale) return inode;
-    // Removed between the two steps, or the entry names an inode that is not there.
-  }
-  log::error("directory {}: entry '{}' names an inode that does not exist", parent.value, name);
-  return fail(Errc::kItemBad);
+  ASSIGN_OR_RETURN(Named found, find_named(*directory, name));
+  return std::move(found.inode);
 }
 
 Result<std::vector<DirectoryEntry>> Directories::read(InodeNo number, std::uint64_t cookie,
@@ -306,9 +316,9 @@ Result<> Directories::remove_directory(InodeNo parent, std::string_view name) {
 Result<> Directories::remove_name(InodeNo parent, std::string_view name, bool directory) {
   TRY(check_name(name));
   ASSIGN_OR_RETURN(const InodeRef from, get_directory(parent));
-  for (int i = 0; i < kLookupTries; ++i) {
-    ASSIGN_OR_RETURN(const DentryRecord entry, find_existing(*from, name));
-    ASSIGN_OR_RETURN(const InodeRef child, inodes_.get(entry.inode));
+  for (;;) {  // each further turn follows a change of the name by another thread
+    ASSIGN_OR_RETURN(const auto named, find_named(*from, name));
+    const auto& [entry, child] = named;
     if (child == from) return fail(Errc::kItemBad);
     InodeLocks locks{from.get(), child.get()};
     EntryChanges changes(store_, seed_);
@@ -318,7 +328,6 @@ Result<> Directories::remove_name(InodeNo parent, std::string_view name, bool di
       return remove_locked(*from, *child, name, directory, changes);
     }
   }
-  return fail(Errc::kNotFound);
 }
 
 Result<> Directories::remove_locked(Inode& parent, Inode& child, std::string_view name,
@@ -364,14 +373,20 @@ struct Directories::Move {
   InodeRecord& to_record_ref() { return from == to ? from_record : to_record; }
 };
 
-// Walks up from `new_parent`: meeting `moved` means that it would become its own ancestor.
+// Walks up from `new_parent`: meeting `moved` means that it would become its own ancestor. In a
+// damaged volume the parents may run in a circle. `mark` is the directory met after 1, 2, 4, 8, ...
+// steps: a walk in a circle meets it again (Brent).
 Result<> Directories::check_no_loop(InodeNo moved, InodeNo new_parent) {
-  InodeNo at = new_parent;
-  while (at != kRootInode) {
+  InodeNo at = new_parent, mark{};
+  for (std::uint64_t steps = 1; at != kRootInode; ++steps) {
     if (at == moved) return fail(Errc::kCrossDirectoryLoop);
+    if (at == mark) {
+      log::error("directory {}: its parents lead back to it, not to the root", at.value);
+      return fail(Errc::kItemBad);
+    }
+    if (std::has_single_bit(steps)) mark = at;
     ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(at));
     ReaderLock lock(inode->mu);
-    if (inode->record.parent == at) return fail(Errc::kItemBad);
     at = inode->record.parent;
   }
   return ok();
@@ -386,20 +401,17 @@ Result<> Directories::rename(InodeNo from_parent, std::string_view from_name, In
   move.to_name = to_name;
   ASSIGN_OR_RETURN(move.from, get_directory(from_parent));
   ASSIGN_OR_RETURN(move.to, get_directory(to_parent));
-  for (int i = 0; i < kLookupTries; ++i) {
-    ASSIGN_OR_RETURN(move.moved, find_existing(*move.from, from_name));
-    auto target = find_existing(*move.to, to_name);
+  for (;;) {  // each further turn follows a change of one of the names by another thread
+    ASSIGN_OR_RETURN(Named moved, find_named(*move.from, from_name));
+    move.moved = std::move(moved.entry);
+    move.child = std::move(moved.inode);
+    auto target = find_named(*move.to, to_name);
     if (!target && target.error() != Errc::kNotFound) return fail(target.error());
-    move.target = target ? std::optional(std::move(*target)) : std::nullopt;
-    ASSIGN_OR_RETURN(move.child, inodes_.get(move.moved.inode));
-    move.victim = InodeRef();
-    if (move.target) {
-      ASSIGN_OR_RETURN(move.victim, inodes_.get(move.target->inode));
-    }
+    move.target = target ? std::optional(std::move(target->entry)) : std::nullopt;
+    move.victim = target ? std::move(target->inode) : InodeRef();
     ASSIGN_OR_RETURN(const bool done, try_rename(move, flags));
     if (done) return ok();
   }
-  return fail(Errc::kNotFound);
 }
 
 // False when the names have changed since they were looked up.

@@ -78,10 +78,17 @@ class Directories {
 
  private:
   struct Move;  // the inodes and entries of one rename
+  struct Named {
+    DentryRecord entry;
+    InodeRef inode;
+  };
 
   Result<std::optional<DentryRecord>> find(InodeNo directory, std::string_view name);
   Result<InodeRef> get_directory(InodeNo number);
+  // kNotFound when there is no such name.
   Result<DentryRecord> find_existing(Inode& directory, std::string_view name);
+  // As find_existing(). kItemBad when the name leads to an inode that does not exist.
+  Result<Named> find_named(Inode& directory, std::string_view name);
   Result<> remove_name(InodeNo parent, std::string_view name, bool directory);
   Result<> remove_locked(Inode& parent, Inode& child, std::string_view name, bool directory,
                          EntryChanges& changes);

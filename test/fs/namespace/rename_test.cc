@@ -1,0 +1,108 @@
+// Renaming: damaged parents, and many threads that contend for one name.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/fs/sample_volume.h"
+#include "test/fs/volume_fixture.h"
+
+namespace lazyfs::fs {
+namespace {
+
+// /a is inode 11, /a/b is inode 12, and each calls the other its parent.
+TEST(RenameTest, ParentsThatRunInACircleEndAMoveWithAnError) {
+  SampleVolume sample;
+  for (const std::uint64_t no : {11, 12}) {
+    InodeRecord record;
+    record.mode = S_IFDIR | 0755;
+    record.links = 2;
+    record.parent = InodeNo{23 - no};
+    sample.put(key_of(InodeNo{no}, Kind::kInode), encode(record));
+  }
+  sample.put_entry(1, {InodeNo{11}, 20, 4, "a"});
+  sample.put_entry(11, {InodeNo{12}, 1, 4, "b"});
+  sample.commit();
+  sample.store.reset();
+
+  auto volume = Volume::mount(*sample.device, {.background = false});
+  ASSERT_TRUE(volume) << describe(volume.error());
+  EXPECT_EQ((*volume)->rename(kRootInode, "dir", InodeNo{12}, "dir", {}).error(), Errc::kItemBad);
+  EXPECT_EQ((*volume)->rename(kRootInode, "dir", InodeNo{12}, "b", {.exchange = true}).error(),
+            Errc::kItemBad);
+  EXPECT_TRUE((*volume)->rename(kRootInode, "dir", kRootInode, "moved", {}));
+  ASSERT_TRUE((*volume)->unmount());
+}
+
+TEST(RenameTest, NameOfAMissingInodeIsDamage) {
+  SampleVolume sample;
+  sample.put_entry(1, {InodeNo{99}, 20, 8, "nothing"});
+  sample.commit();
+  sample.store.reset();
+
+  auto volume = Volume::mount(*sample.device, {.background = false});
+  ASSERT_TRUE(volume) << describe(volume.error());
+  EXPECT_EQ((*volume)->lookup(kRootInode, "nothing").error(), Errc::kItemBad);
+  EXPECT_EQ((*volume)->unlink(kRootInode, "nothing").error(), Errc::kItemBad);
+  EXPECT_EQ((*volume)->rename(kRootInode, "nothing", kRootInode, "b", {}).error(), Errc::kItemBad);
+  EXPECT_EQ((*volume)->rename(kRootInode, "file", kRootInode, "nothing", {}).error(),
+            Errc::kItemBad);
+  ASSERT_TRUE((*volume)->unmount());
+}
+
+class ContentionTest : public VolumeTest {
+ protected:
+  static constexpr int kThreads = 32, kTurns = 200;
+
+  // Runs `turn(thread, turn)` in each of the threads.
+  template <class Turn>
+  void contend(Turn turn) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&turn, t] {
+        for (int i = 0; i < kTurns; ++i) turn(t, i);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  void note(Errc error) {
+    if (!first_error_) first_error_ = error;
+    ++errors_;
+  }
+  static std::string name_of(int thread) { return "of_" + std::to_string(thread); }
+
+  std::atomic<int> errors_{0};
+  std::optional<Errc> first_error_;  // for a message only
+};
+
+TEST_F(ContentionTest, EveryRenameOverOneNameSucceeds) {
+  create("target");
+  contend([&](int thread, int) {
+    const auto made = volume_->create(kRootInode, name_of(thread), 0644, {});
+    if (!made) return note(made.error());
+    volume_->release(made->file);
+    const auto renamed = volume_->rename(kRootInode, name_of(thread), kRootInode, "target", {});
+    if (!renamed) note(renamed.error());
+    volume_->forget(made->attributes.inode, 1);
+    const auto found = volume_->lookup(kRootInode, "target");
+    if (!found) return note(found.error());
+    volume_->forget(found->inode, 1);
+  });
+  EXPECT_EQ(errors_, 0) << describe(*first_error_);
+}
+
+TEST_F(ContentionTest, EveryExchangeOfTwoNamesSucceeds) {
+  create("a");
+  create("b");
+  contend([&](int, int) {
+    const auto done = volume_->rename(kRootInode, "a", kRootInode, "b", {.exchange = true});
+    if (!done) note(done.error());
+  });
+  EXPECT_EQ(errors_, 0) << describe(*first_error_);
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
