@@ -24,7 +24,7 @@ Result<> MountedVolume::change_inode(const InodeRef& inode, const AttributeChang
   if (inode->gone) return fail(Errc::kStale);
   InodeRecord record = inode->record;
   const Timestamp now = clock_.now();
-  if (change.clear_set_id && S_ISREG(record.mode)) drop_set_id(record);
+  if (change.clear_set_id && !S_ISDIR(record.mode)) drop_set_id(record);  // as Linux does
   if (change.mode) record.mode = (record.mode & S_IFMT) | (*change.mode & 07777);
   if (change.uid) record.owner.uid = *change.uid;
   if (change.gid) record.owner.gid = *change.gid;
