@@ -23,11 +23,25 @@ if(LAZYFS_FUZZ)
   target_compile_options(lazyfs_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# The precompiled header src/base/precompiled.h belongs to lazyfs_base; everything else takes it
+# from there, and tests, which have GoogleTest in it, from base_test. g++ takes a precompiled header
+# only where position-independent code is asked for in the same way, so programs are compiled as
+# libraries are.
+set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
+function(lazyfs_precompiled name owner)
+  if(name STREQUAL owner)
+    target_precompile_headers(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src/base/precompiled.h ${ARGN})
+  else()
+    target_precompile_headers(${name} REUSE_FROM ${owner})
+  endif()
+endfunction()
+
 # lazyfs_library(name SOURCES a.cc b.cc LINKS lib...)
 function(lazyfs_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC lazyfs_flags ${ARG_LINKS})
+  lazyfs_precompiled(${name} lazyfs_base)
 endfunction()
 
 # lazyfs_program(name SOURCES a.cc LINKS lib...)
@@ -35,6 +49,7 @@ function(lazyfs_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE lazyfs_flags ${ARG_LINKS})
+  lazyfs_precompiled(${name} lazyfs_base)
 endfunction()
 
 # lazyfs_test(name SOURCES a_test.cc LINKS lib... [LABELS ...] [TIMEOUT seconds])
@@ -43,6 +58,7 @@ function(lazyfs_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE lazyfs_flags GTest::gtest GTest::gtest_main ${ARG_LINKS})
+  lazyfs_precompiled(${name} base_test <gtest/gtest.h>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)

@@ -1,6 +1,6 @@
 #include "edi/copies.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

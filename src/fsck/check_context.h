@@ -2,7 +2,7 @@
 // src/fs/check*.cc include this.
 #pragma once
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 // What the parts of a repair share. Only src/fs/repair*.cc include this.
 #pragma once
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

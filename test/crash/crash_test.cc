@@ -2,13 +2,13 @@
 // 20,000 unless it is set; `make check-crash` asks for many more, and with LAZYFS_CRASH_PAIRS=all
 // for each pair of operations, however many states these are.
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
+#include "base/log.h"
 #include "base/types.h"
 #include "crash/crew.h"
 #include "crash/explorer.h"
@@ -38,7 +38,7 @@ class CrashTest : public testing::Test {
   void allow_all() { left_ = ~std::uint64_t{0}; }
 
   void SetUp() override {
-    if (!std::getenv("LAZYFS_CRASH_LOG")) spdlog::set_level(spdlog::level::off);
+    if (!std::getenv("LAZYFS_CRASH_LOG")) log::set_level(log::Level::kOff);
   }
   void TearDown() override {
     std::printf("%lu workloads, %lu states, of these %lu of repeated power cuts, %lu used on\n%s\n",

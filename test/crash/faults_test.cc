@@ -3,13 +3,13 @@
 // operation that succeeded has happened, and what a sync had promised before or promises afterwards
 // is there when the power goes.
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <thread>
 
+#include "base/log.h"
 #include "crash/judge.h"
 #include "crash/medium.h"
 #include "crash/trace.h"
@@ -173,7 +173,7 @@ std::uint64_t faults_each(std::uint64_t few) {
 class FaultsTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::getenv("LAZYFS_CRASH_LOG")) spdlog::set_level(spdlog::level::off);
+    if (!std::getenv("LAZYFS_CRASH_LOG")) log::set_level(log::Level::kOff);
   }
   void TearDown() override {
     std::printf("%lu faults, %lu operations failed of them\n", faults_, failed_);

@@ -1,12 +1,12 @@
 // Each rule of DESIGN's that makes lazyfs safe, broken on purpose: in what the disk does, or by
 // base/broken.h in what lazyfs does. Something must be seen of it that is not seen otherwise.
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/log.h"
 #include "base/broken.h"
 #include "crash/explorer.h"
 #include "crash/lies.h"
@@ -48,7 +48,7 @@ class Interrupted final : public device::ForwardingDevice {
 
 class RulesTest : public testing::Test {
  protected:
-  void SetUp() override { spdlog::set_level(spdlog::level::off); }
+  void SetUp() override { log::set_level(log::Level::kOff); }
   void TearDown() override { broken_rule = Rule::kNone; }
 
   // Mounts what is on `device`.

@@ -6,13 +6,13 @@
 // LAZYFS_HOSTILE says how many images to try (2,000 unless it is set), LAZYFS_SEED which ones
 // (always the same unless it is set).
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
 
+#include "base/log.h"
 #include "base/endian.h"
 #include "fs/readable.h"
 #include "fsck/repair.h"
@@ -185,7 +185,7 @@ class User {
 class HostileTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::getenv("LAZYFS_HOSTILE_LOG")) spdlog::set_level(spdlog::level::off);
+    if (!std::getenv("LAZYFS_HOSTILE_LOG")) log::set_level(log::Level::kOff);
   }
 
   static void check(device::Device& device) {

@@ -1,12 +1,12 @@
 // A fuzzer of one target: TARGET is its name in fuzz/targets.h.
-#include <spdlog/spdlog.h>
 
 #include <cstdint>
 
+#include "base/log.h"
 #include "fuzz/targets.h"
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  spdlog::set_level(spdlog::level::off);
+  log::set_level(log::Level::kOff);
   return 0;
 }
 

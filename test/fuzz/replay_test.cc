@@ -1,7 +1,6 @@
 // Tries every input of corpus/ on its target, and pieces of each: what a fuzzer once found worth
 // keeping, and seeds of every kind. LAZYFS_FUZZ_CORPUS names another folder.
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/log.h"
 #include "fuzz/targets.h"
 
 namespace lazyfs::fuzz {
@@ -22,7 +22,7 @@ std::filesystem::path corpus() {
 class ReplayTest : public testing::TestWithParam<Target> {};
 
 TEST_P(ReplayTest, NothingKeptDoesHarm) {
-  spdlog::set_level(spdlog::level::off);
+  log::set_level(log::Level::kOff);
   int tried = 0;
   GetParam().run({});
   for (const auto& entry : std::filesystem::directory_iterator(corpus() / GetParam().name)) {

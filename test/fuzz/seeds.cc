@@ -1,6 +1,5 @@
 // Writes inputs for the fuzz targets that are right in every respect, for fuzzers to begin with:
 //   fuzz_seeds FOLDER      FOLDER/TARGET/seed-N
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -12,6 +11,7 @@
 #include "fuzz/targets.h"
 #include "meta/log/log_format.h"
 #include "meta/tree/node_page.h"
+#include "tools/command_line.h"
 
 namespace lazyfs::fuzz {
 namespace {
@@ -118,10 +118,13 @@ void changes(Seeds& seeds) {
 }  // namespace lazyfs::fuzz
 
 int main(int argc, char** argv) {
-  CLI::App app("Writes inputs for the fuzz targets that are right in every respect.");
+  CommandLine app(
+      "fuzz_seeds",
+      "Writes inputs for the fuzz targets that are right in every respect.",
+      nullptr);
   std::string folder;
-  app.add_option("FOLDER", folder, "where to")->required();
-  CLI11_PARSE(app, argc, argv);
+  app.option("FOLDER", folder, "where to").required();
+  if (const auto status = app.parse(argc, argv)) return *status;
   lazyfs::fuzz::Seeds seeds(folder);
   lazyfs::fuzz::volume(seeds);
   lazyfs::fuzz::images(seeds);

@@ -1,16 +1,12 @@
 #include "fuse/session/daemon.h"
 
 #include <fcntl.h>
-#include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/sinks/syslog_sink.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
-#include <syslog.h>
 #include <unistd.h>
 
 #include <array>
@@ -108,17 +104,14 @@ class StartLock {
 };
 
 void set_up_log(const DaemonPlan& plan) {
-  std::shared_ptr<spdlog::logger> logger;
   if (!plan.options.log_file.empty()) {
-    logger = spdlog::basic_logger_mt("lazyfs", plan.options.log_file);
+    log::to_file(plan.options.log_file);
   } else if (plan.foreground) {
-    logger = spdlog::stderr_logger_mt("lazyfs");
+    log::to_standard_error();
   } else {
-    logger = spdlog::syslog_logger_mt("lazyfs", "lazyfs", LOG_PID, LOG_DAEMON);
+    log::to_syslog();
   }
-  logger->flush_on(spdlog::level::info);
-  spdlog::set_default_logger(logger);
-  spdlog::set_level(spdlog::level::from_str(plan.options.log_level));
+  log::set_level(plan.options.log_level);
 }
 
 void block_signals() {

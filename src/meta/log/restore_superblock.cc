@@ -1,6 +1,6 @@
 #include "meta/log/restore_superblock.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // Checking the whole store (meta/store/store.h).
-#include <spdlog/fmt/fmt.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // inner node is made anew from the nodes that must have been its children: those of the level below
 // whose keys lie in its range. A lost leaf is lost; its range is told. What is sound and finds no
 // parent is read out and put into the tree item by item.
-#include <spdlog/fmt/fmt.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,0 +1,32 @@
+// The headers that nearly every file includes, compiled once for libraries and programs and once
+// for tests (cmake/lazyfs.cmake). Every file still includes what it uses: the check of the lock
+// annotations in `make check` compiles src and tools without this file.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <expected>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/core.h>
