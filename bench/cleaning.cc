@@ -8,13 +8,13 @@
 // available at first. The volume has no threads: what is due is done after each write, and when a
 // writer finds no room it cleans itself. How many blocks are moved within one write, or one fsync,
 // is what that waits for.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 
 #include "cleaning_bench.h"
 #include "device/memory.h"
 #include "fs/item/schema.h"
+#include "tools/command_line.h"
 #include "trace.h"
 
 namespace {
@@ -212,27 +212,30 @@ std::uint64_t percentile(std::vector<std::uint64_t>& values, double share) {
 
 int main(int argc, char** argv) {
   Plan plan;
-  CLI::App app("What one way of placing and cleaning costs under one load.");
-  app.add_option("--load", plan.load)
-      ->check(CLI::IsMember({"uniform", "hot", "untar", "postmark", "sort"}))
-      ->capture_default_str();
-  app.add_option("--trace", plan.trace, "a recorded load instead")->check(CLI::ExistingFile);
-  app.add_option("--placement", plan.placement)
-      ->check(CLI::IsMember({"first", "best", "age", "random"}))
-      ->capture_default_str();
-  app.add_option("--clean", plan.clean)
-      ->check(CLI::IsMember({"whole", "tail", "auto"}))
-      ->capture_default_str();
-  app.add_option("--trigger", plan.trigger)
-      ->check(CLI::IsMember({"idle+space", "idle", "space", "off"}))
-      ->capture_default_str();
-  app.add_option("--bands", plan.bands)->capture_default_str();
-  app.add_option("--band-blocks", plan.band_blocks)->capture_default_str();
-  app.add_option("--full", plan.full_percent, "of what statfs calls available at first")
-      ->capture_default_str();
-  app.add_option("--scale", plan.scale, "writes, in capacities of the disk")->capture_default_str();
-  app.add_option("--seed", plan.seed)->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app(
+      "cleaning",
+      "What one way of placing and cleaning costs under one load.",
+      nullptr);
+  app.option("--load", plan.load)
+      .one_of({"uniform", "hot", "untar", "postmark", "sort"})
+      .with_default();
+  app.option("--trace", plan.trace, "a recorded load instead");
+  app.option("--placement", plan.placement)
+      .one_of({"first", "best", "age", "random"})
+      .with_default();
+  app.option("--clean", plan.clean)
+      .one_of({"whole", "tail", "auto"})
+      .with_default();
+  app.option("--trigger", plan.trigger)
+      .one_of({"idle+space", "idle", "space", "off"})
+      .with_default();
+  app.option("--bands", plan.bands).with_default();
+  app.option("--band-blocks", plan.band_blocks).with_default();
+  app.option("--full", plan.full_percent, "of what statfs calls available at first")
+      .with_default();
+  app.option("--scale", plan.scale, "writes, in capacities of the disk").with_default();
+  app.option("--seed", plan.seed).with_default();
+  if (const auto status = app.parse(argc, argv)) return *status;
 
   std::vector<TraceRecord> trace;
   if (!plan.trace.empty()) {

@@ -1,23 +1,24 @@
 // The FUSE limit: a filesystem in memory behind the very door that lazyfs uses. No filesystem with
 // this transport and these settings can be faster; what is above it is lazyfs' own.
-#include <CLI/CLI.hpp>
 
 #include "fuse/session/daemon.h"
 #include "bench/memory_volume.h"
+#include "tools/command_line.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Mounts a filesystem in memory: what FUSE alone costs.");
+  lazyfs::CommandLine app("fuse_limit",
+                          "Mounts a filesystem in memory: what FUSE alone costs.", nullptr);
   lazyfs::fuse::DaemonPlan plan;
   std::vector<std::string> options;
   bool keep_contents = false;
-  app.add_flag("-f", plan.foreground, "stay in the foreground");
-  app.add_flag("--keep-contents", keep_contents, "files keep what is written, not only its size");
-  app.add_option("-o", options, "mount options, as for lazyfs")->allow_extra_args(false);
-  app.add_option("SOURCE", plan.source,
+  app.flag("-f", plan.foreground, "stay in the foreground");
+  app.flag("--keep-contents", keep_contents, "files keep what is written, not only its size");
+  app.option("-o", options, "mount options, as for lazyfs").one_each();
+  app.option("SOURCE", plan.source,
                  "a block device makes it a fuseblk mount; nothing is read or written")
-      ->required();
-  app.add_option("MOUNTPOINT", plan.mount_point)->required();
-  CLI11_PARSE(app, argc, argv);
+      .required();
+  app.option("MOUNTPOINT", plan.mount_point).required();
+  if (const auto status = app.parse(argc, argv)) return *status;
   plan.program = "fuse_limit";
   auto parsed = lazyfs::fuse::parse_options(options, true);
   if (!parsed) {

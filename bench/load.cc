@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -120,27 +120,31 @@ void change_modes(const Plan& plan) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Makes one load on a mounted filesystem and prints its seconds.");
+  lazyfs::CommandLine app(
+      "bench_load",
+      "Makes one load on a mounted filesystem and prints its seconds.",
+      nullptr);
   Plan plan;
-  std::function<void(const Plan&)> run;
+  std::vector<std::pair<const lazyfs::CommandLine*, void (*)(const Plan&)>> commands;
   const auto load = [&](const char* name, const char* what, void (*body)(const Plan&)) {
-    auto* command = app.add_subcommand(name, what);
-    command->add_option("PATH", plan.path)->required();
-    command->add_option("--threads", plan.threads)->check(CLI::Range(1, 1024));
-    command->add_option("--count", plan.count);
-    command->add_option("--bytes", plan.bytes)->transform(CLI::AsSizeValue(false));
-    command->callback([&run, body] { run = body; });
+    lazyfs::CommandLine& command = app.command(name, what);
+    commands.emplace_back(&command, body);
+    command.option("PATH", plan.path).required();
+    command.option("--threads", plan.threads).at_least(1);
+    command.option("--count", plan.count);
+    command.option("--bytes", plan.bytes).as_size();
   };
   load("mkdirs", "makes --count directories with --threads threads", make_directories);
   load("files", "makes --count files of --bytes with --threads threads", make_files);
   load("write", "writes --bytes to the file PATH, then fsync", write_file);
   load("read", "reads the file PATH", read_file);
   load("chmods", "changes modes --count times: one request each", change_modes);
-  app.require_subcommand(1);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse(argc, argv)) return *status;
   const auto begin = std::chrono::steady_clock::now();
   try {
-    run(plan);
+    for (const auto& [command, body] : commands) {
+      if (command->was_given()) body(plan);
+    }
   } catch (const std::exception& e) {
     std::fprintf(stderr, "load: %s\n", e.what());
     return 1;

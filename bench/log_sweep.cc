@@ -10,7 +10,6 @@
 // Prints JSON.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -27,6 +26,7 @@
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
 #include "meta/store/store.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -224,14 +224,14 @@ Json run_files(double live_share, std::uint64_t directories, double scale) {
 int main(int argc, char** argv) {
   std::string image;
   double scale = 1;
-  CLI::App app("The metadata log when it is small, and when it is full.");
-  app.add_option("image", image, "made anew, taken away at the end")->required();
-  app.add_option("--scale", scale, "of the load and the log")->capture_default_str();
+  CommandLine app("log_sweep", "The metadata log when it is small, and when it is full.", nullptr);
+  app.option("image", image, "made anew, taken away at the end").required();
+  app.option("--scale", scale, "of the load and the log").with_default();
   std::vector<double> live_shares{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8};
   std::vector<std::uint64_t> log_mib{16, 64, 256, 1024};
-  app.add_option("--live", live_shares, "live shares of a log that is cleaned; 0: none");
-  app.add_option("--size", log_mib, "MiB of the logs that files are made in; 0: none");
-  CLI11_PARSE(app, argc, argv);
+  app.option("--live", live_shares, "live shares of a log that is cleaned; 0: none");
+  app.option("--size", log_mib, "MiB of the logs that files are made in; 0: none");
+  if (const auto status = app.parse(argc, argv)) return *status;
   std::erase(live_shares, 0.0);
   std::erase(log_mib, 0u);
   Json result;

@@ -6,7 +6,6 @@
 // finds a band whose live share u solves (u - 1) / ln u = live / total, and WA = 1 / (1 - u)
 // (Menon, "A performance comparison of RAID-5 and log-structured arrays", HPDC 1995; Desnoyers,
 // "Analytic modeling of SSD write performance", SYSTOR 2012, section 3).
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +17,7 @@
 #include "device/memory.h"
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -54,15 +54,15 @@ Work work_of(fs::Volume& volume) {
 
 int main(int argc, char** argv) {
   Plan plan;
-  CLI::App app("Write amplification of random overwrites.");
-  app.add_option("--bands", plan.bands)->capture_default_str();
-  app.add_option("--band-blocks", plan.band_blocks)->capture_default_str();
-  app.add_option("--full", plan.full_percent)->capture_default_str();
-  app.add_option("--hot", plan.hot_percent)->capture_default_str();
-  app.add_option("--turnover", plan.turnover)->capture_default_str();
-  app.add_option("--seed", plan.seed)->capture_default_str();
-  app.add_flag("--scatter", plan.scatter, "hot blocks lie anywhere in the file");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("overwrite", "Write amplification of random overwrites.", nullptr);
+  app.option("--bands", plan.bands).with_default();
+  app.option("--band-blocks", plan.band_blocks).with_default();
+  app.option("--full", plan.full_percent).with_default();
+  app.option("--hot", plan.hot_percent).with_default();
+  app.option("--turnover", plan.turnover).with_default();
+  app.option("--seed", plan.seed).with_default();
+  app.flag("--scatter", plan.scatter, "hot blocks lie anywhere in the file");
+  if (const auto status = app.parse(argc, argv)) return *status;
 
   auto device = device::MemoryDevice::uniform(plan.bands, plan.band_blocks);
   must(fs::format(*device, fs::FormatOptions{}).has_value(), "format");

@@ -3,13 +3,13 @@
 // So writes are in the trace as a daemon gets them: late, and joined, by the kernel's page cache.
 #include <sys/stat.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 
 #include "bench.h"
 #include "bench/memory_volume.h"
 #include "fuse/session/daemon.h"
+#include "tools/command_line.h"
 #include "trace.h"
 
 namespace {
@@ -108,13 +108,16 @@ class Recorder final : public MemoryVolume {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Mounts a filesystem in memory, and records what is done to its files.");
+  CommandLine app(
+      "record",
+      "Mounts a filesystem in memory, and records what is done to its files.",
+      nullptr);
   fuse::DaemonPlan plan;
   std::string trace;
-  app.add_option("TRACE", trace, "file to write; made anew")->required();
-  app.add_option("SOURCE", plan.source, "any name")->required();
-  app.add_option("MOUNTPOINT", plan.mount_point)->required();
-  CLI11_PARSE(app, argc, argv);
+  app.option("TRACE", trace, "file to write; made anew").required();
+  app.option("SOURCE", plan.source, "any name").required();
+  app.option("MOUNTPOINT", plan.mount_point).required();
+  if (const auto status = app.parse(argc, argv)) return *status;
   plan.program = "record";
   plan.foreground = true;
   const auto options = fuse::parse_options({}, true);

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,6 +25,7 @@
 #include "edi/image.h"
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -367,16 +367,16 @@ double ratio(const Json& large, const Json& small, const char* of) {
 
 int main(int argc, char** argv) {
   Plan plan;
-  CLI::App app("Cost of operations in small and large namespaces.");
-  app.add_option("image", plan.image, "made anew, taken away at the end")->required();
-  app.add_option("--files", plan.files)->capture_default_str();
-  app.add_option("--small", plan.small)->capture_default_str();
-  app.add_option("--big", plan.big, "entries of the one big directory; 0: none")
-      ->capture_default_str();
-  app.add_option("--lookups", plan.lookups)->capture_default_str();
-  app.add_option("--cache", plan.cache, "limit of the metadata cache")->capture_default_str();
-  app.add_option("--seed", plan.seed)->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("scale", "Cost of operations in small and large namespaces.", nullptr);
+  app.option("image", plan.image, "made anew, taken away at the end").required();
+  app.option("--files", plan.files).with_default();
+  app.option("--small", plan.small).with_default();
+  app.option("--big", plan.big, "entries of the one big directory; 0: none")
+      .with_default();
+  app.option("--lookups", plan.lookups).with_default();
+  app.option("--cache", plan.cache, "limit of the metadata cache").with_default();
+  app.option("--seed", plan.seed).with_default();
+  if (const auto status = app.parse(argc, argv)) return *status;
 
   Bench bench(plan);
   Json result;

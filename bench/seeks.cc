@@ -5,7 +5,6 @@
 // file data. IMAGE is made anew, sparse, and taken away at the end. Prints JSON.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +20,7 @@
 #include "edi/image.h"
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -102,11 +102,11 @@ int main(int argc, char** argv) {
   std::string image;
   std::uint64_t files = 10'000;
   std::size_t bytes = 4096;
-  CLI::App app("Seeks of a cold walk through small files.");
-  app.add_option("image", image, "made anew, taken away at the end")->required();
-  app.add_option("--files", files)->capture_default_str();
-  app.add_option("--bytes", bytes, "of each file")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("seeks", "Seeks of a cold walk through small files.", nullptr);
+  app.option("image", image, "made anew, taken away at the end").required();
+  app.option("--files", files).with_default();
+  app.option("--bytes", bytes, "of each file").with_default();
+  if (const auto status = app.parse(argc, argv)) return *status;
 
   edi::CreateOptions options{.zones = {{256, 4096}}, .overwrite = true};
   must(edi::create(image, options), "creating the image");

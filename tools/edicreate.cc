@@ -1,5 +1,4 @@
 // Makes an Emulated Disk Image in a new sparse file or on a block device.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -7,6 +6,7 @@
 
 #include "base/size.h"
 #include "edi/create.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -88,24 +88,26 @@ std::string hint(Errc error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Makes an Emulated Disk Image (EDI): a banded, shingled disk in a file.");
-  app.set_version_flag("--version", "edicreate " LAZYFS_VERSION);
+  CommandLine app(
+      "edicreate",
+      "Makes an Emulated Disk Image (EDI): a banded, shingled disk in a file.",
+      LAZYFS_VERSION);
   Arguments arguments;
-  app.add_option("-s,--block-size", arguments.block_bytes, "bytes of a block")
-      ->capture_default_str();
-  app.add_option("-b,--band-blocks", arguments.band_blocks, "blocks of a band");
-  app.add_option("-c,--bands", arguments.bands, "number of bands");
-  app.add_option("-f,--file", arguments.file, "image file, or block device")->required();
-  app.add_option("--format", arguments.format, "0: as in the thesis, 1: with zones and checksums")
-      ->check(CLI::IsMember({0, 1}))
-      ->capture_default_str();
-  app.add_option("--zone", arguments.zones, "COUNTxBLOCKS: bands of one size; may be repeated");
-  app.add_option("--conventional", arguments.conventional, "unshingled bands, as 0-3,7")
-      ->delimiter(',');
-  app.add_option("--linked", arguments.linked, "A-B: bands joined into one; may be repeated")
-      ->delimiter(',');
-  app.add_flag("--force", arguments.force, "replace what is there");
-  CLI11_PARSE(app, argc, argv);
+  app.option("-s,--block-size", arguments.block_bytes, "bytes of a block")
+      .with_default();
+  app.option("-b,--band-blocks", arguments.band_blocks, "blocks of a band");
+  app.option("-c,--bands", arguments.bands, "number of bands");
+  app.option("-f,--file", arguments.file, "image file, or block device").required();
+  app.option("--format", arguments.format, "0: as in the thesis, 1: with zones and checksums")
+      .one_of({"0", "1"})
+      .with_default();
+  app.option("--zone", arguments.zones, "COUNTxBLOCKS: bands of one size; may be repeated");
+  app.option("--conventional", arguments.conventional, "unshingled bands, as 0-3,7")
+      .with_commas();
+  app.option("--linked", arguments.linked, "A-B: bands joined into one; may be repeated")
+      .with_commas();
+  app.flag("--force", arguments.force, "replace what is there");
+  if (const auto status = app.parse(argc, argv)) return *status;
 
   try {
     const edi::CreateOptions options = options_of(arguments);

@@ -1,16 +1,15 @@
 // Shows what an Emulated Disk Image says of itself: header, zones, links and every band.
-#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.h"
 #include "base/size.h"
 #include "edi/image.h"
+#include "tools/command_line.h"
 
 namespace {
 
 using namespace lazyfs;
-using Json = nlohmann::ordered_json;
 
 std::string uuid_text(const edi::Uuid& uuid) {
   std::string text;
@@ -25,50 +24,55 @@ std::string uuid_text(const edi::Uuid& uuid) {
 
 Json ranges(const std::vector<edi::BandRange>& list) {
   Json out = Json::array();
-  for (const auto& [first, last] : list) out.push_back({{"first", first}, {"last", last}});
+  for (const auto& [first, last] : list) {
+    out.push_back(Json::object({{"first", first}, {"last", last}}));
+  }
   return out;
+}
+
+Json describe_band(edi::Image& image, std::uint32_t band) {
+  const auto report = image.report(BandId{band});
+  if (!report) return {};  // every band below the count has a report
+  return Json::object({{"band", band},
+                       {"kind", to_string(report->kind)},
+                       {"condition", to_string(report->condition)},
+                       {"blocks", report->blocks},
+                       {"write_pointer", report->write_pointer},
+                       {"offset", image.layout().band_starts[band]}});
 }
 
 Json describe_image(edi::Image& image) {
   const edi::Layout& layout = image.layout();
-  Json out = {{"device", image.name()},
-              {"magic", edi::kMagic},
-              {"format", layout.header.version},
-              {"uuid", uuid_text(layout.header.uuid)},
-              {"block_size", layout.geometry.block_bytes},
-              {"band_count", layout.geometry.band_count()},
-              {"blocks", layout.geometry.total_blocks()},
-              {"image_bytes", layout.image_bytes},
-              {"table_offset", layout.table_start}};
-  if (layout.header.version == 0) out.erase("uuid");
+  Json out = Json::object({{"device", image.name()},
+                           {"magic", edi::kMagic},
+                           {"format", layout.header.version}});
+  if (layout.header.version != 0) out["uuid"] = uuid_text(layout.header.uuid);
+  out["block_size"] = layout.geometry.block_bytes;
+  out["band_count"] = layout.geometry.band_count();
+  out["blocks"] = layout.geometry.total_blocks();
+  out["image_bytes"] = layout.image_bytes;
+  out["table_offset"] = layout.table_start;
   out["zones"] = Json::array();
   for (const edi::Zone& zone : layout.header.zones) {
-    out["zones"].push_back({{"count", zone.count}, {"blocks", zone.band_blocks}});
+    out["zones"].push_back(Json::object({{"count", zone.count}, {"blocks", zone.band_blocks}}));
   }
   out["conventional"] = ranges(layout.header.conventional);
   out["links"] = ranges(layout.header.links);
   out["bands"] = Json::array();
-  for (std::uint32_t i = 0; i < layout.geometry.band_count(); ++i) {
-    const auto report = image.report(BandId{i});
-    if (!report) continue;  // every band below the count has a report
-    out["bands"].push_back({{"band", i},
-                            {"kind", to_string(report->kind)},
-                            {"condition", to_string(report->condition)},
-                            {"blocks", report->blocks},
-                            {"write_pointer", report->write_pointer},
-                            {"offset", layout.band_starts[i]}});
+  for (std::uint32_t band = 0; band < layout.geometry.band_count(); ++band) {
+    out["bands"].push_back(describe_band(image, band));
   }
   return out;
 }
 
-unsigned long long whole(const Json& value) { return value.get<unsigned long long>(); }
+unsigned long long whole(const Json& value) { return value.number(); }
 
 void print_text(const Json& image) {
-  std::printf("EDI Image:     %s\n", image["device"].get<std::string>().c_str());
+  std::printf("EDI Image:     %s\n", image["device"].text().c_str());
   std::printf("Magic:         0x%llX\n", whole(image["magic"]));
   std::printf("Format:        %llu\n", whole(image["format"]));
   if (image.contains("uuid")) {
-    std::printf("UUID:          %s\n", image["uuid"].get<std::string>().c_str());
+    std::printf("UUID:          %s\n", image["uuid"].text().c_str());
   }
   std::printf("Block size:    %llu\n", whole(image["block_size"]));
   std::printf("Bands:         %llu\n", whole(image["band_count"]));
@@ -76,22 +80,22 @@ void print_text(const Json& image) {
               size_text(whole(image["blocks"]) * whole(image["block_size"])).c_str());
   std::printf("Image size:    %s\n", size_text(whole(image["image_bytes"])).c_str());
   std::printf("Pointer table: at byte %llu\n", whole(image["table_offset"]));
-  for (const Json& zone : image["zones"]) {
+  for (const Json& zone : image["zones"].items()) {
     std::printf("Zone:          %llu bands of %llu blocks\n", whole(zone["count"]),
                 whole(zone["blocks"]));
   }
-  for (const Json& range : image["conventional"]) {
+  for (const Json& range : image["conventional"].items()) {
     std::printf("Conventional:  %llu-%llu\n", whole(range["first"]), whole(range["last"]));
   }
-  for (const Json& range : image["links"]) {
+  for (const Json& range : image["links"].items()) {
     std::printf("Linked:        %llu-%llu\n", whole(range["first"]), whole(range["last"]));
   }
   std::printf("\n%8s  %-12s  %-9s  %10s  %13s\n", "Band", "Kind", "Condition", "Blocks",
               "Write pointer");
-  for (const Json& band : image["bands"]) {
+  for (const Json& band : image["bands"].items()) {
     std::printf("%8llu  %-12s  %-9s  %10llu  %13llu\n", whole(band["band"]),
-                band["kind"].get<std::string>().c_str(),
-                band["condition"].get<std::string>().c_str(), whole(band["blocks"]),
+                band["kind"].text().c_str(),
+                band["condition"].text().c_str(), whole(band["blocks"]),
                 whole(band["write_pointer"]));
   }
 }
@@ -99,13 +103,15 @@ void print_text(const Json& image) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Shows the header, the geometry and every band of an Emulated Disk Image.");
-  app.set_version_flag("--version", "edidump " LAZYFS_VERSION);
+  CommandLine app(
+      "edidump",
+      "Shows the header, the geometry and every band of an Emulated Disk Image.",
+      LAZYFS_VERSION);
   std::string device;
   bool as_json = false;
-  app.add_flag("--json", as_json, "as one JSON object");
-  app.add_option("DEVICE", device, "image file or block device")->required();
-  CLI11_PARSE(app, argc, argv);
+  app.flag("--json", as_json, "as one JSON object");
+  app.option("DEVICE", device, "image file or block device").required();
+  if (const auto status = app.parse(argc, argv)) return *status;
 
   // Looking takes no claim: a mounted device can be looked at too.
   const auto image = edi::open_image(device, {.read_only = true, .exclusive = false});
@@ -116,7 +122,7 @@ int main(int argc, char** argv) {
   }
   const Json description = describe_image(**image);
   if (as_json) {
-    std::printf("%s\n", description.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    std::printf("%s\n", description.dump(true).c_str());
   } else {
     print_text(description);
   }

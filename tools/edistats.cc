@@ -1,5 +1,4 @@
 // Reports what the bands of a filesystem hold: the edistats of the ShingledFS thesis, section 8.1.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +12,7 @@
 
 #include "edi/image.h"
 #include "fs/space/band_report.h"
+#include "tools/command_line.h"
 #include "tools/edistats_picture.h"
 
 namespace {
@@ -177,15 +177,17 @@ void report_on(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Reports what each band of a lazyfs holds. The filesystem may be mounted.");
-  app.set_version_flag("--version", "edistats " LAZYFS_VERSION);
+  CommandLine app(
+      "edistats",
+      "Reports what each band of a lazyfs holds. The filesystem may be mounted.",
+      LAZYFS_VERSION);
   Arguments arguments;
-  app.add_flag("--json", arguments.json, "as one JSON object");
-  app.add_option("--html", arguments.html, "also write the report with a picture to this file");
-  app.add_option("--svg", arguments.svg, "also draw the bands into this file");
-  app.add_option("DEVICE", arguments.device, "image file or block device")->required();
-  app.add_option("OUTPUT", arguments.output, "write the report to this file");
-  CLI11_PARSE(app, argc, argv);
+  app.flag("--json", arguments.json, "as one JSON object");
+  app.option("--html", arguments.html, "also write the report with a picture to this file");
+  app.option("--svg", arguments.svg, "also draw the bands into this file");
+  app.option("DEVICE", arguments.device, "image file or block device").required();
+  app.option("OUTPUT", arguments.output, "write the report to this file");
+  if (const auto status = app.parse(argc, argv)) return *status;
 
   try {
     report_on(arguments);

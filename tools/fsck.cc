@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "fsck/repair.h"
 #include "meta/log/restore_superblock.h"
 #include "meta/store/store.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -273,29 +273,25 @@ class Run {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  CommandLine app(
+      "fsck.lazyfs",
       "Checks a lazyfs that is not mounted. Without -p or -y it changes nothing: what disagrees "
       "is reported, and left.",
-      "fsck.lazyfs");
-  app.set_version_flag("--version", "fsck.lazyfs " LAZYFS_VERSION);
-  app.footer(
+      LAZYFS_VERSION, kUsage);
+  app.set_footer(
       "Exit status: 0 clean, 1 repaired, 4 something is left that disagrees, 8 could not run, 16 "
       "wrong usage.");
   Arguments arguments;
-  auto* n = app.add_flag("-n", arguments.no_change, "change nothing");
-  auto* p = app.add_flag("-p,-a", arguments.preen, "repair, if all metadata can be read");
-  auto* y = app.add_flag("-y", arguments.yes, "repair whatever can be repaired");
-  n->excludes(p)->excludes(y);
-  p->excludes(y);
-  app.add_flag("-f", arguments.force, "check even if it seems clean (always so)");
-  app.add_flag("--data", arguments.data, "read all file data too and verify its checksums");
-  app.add_flag("--json", arguments.json, "print one JSON object");
-  app.add_option("DEVICE", arguments.device, "EDI: image file or block device")->required();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kClean : kUsage;
-  }
+  CommandOption& n = app.flag("-n", arguments.no_change, "change nothing");
+  CommandOption& p = app.flag("-p,-a", arguments.preen, "repair, if all metadata can be read");
+  CommandOption& y = app.flag("-y", arguments.yes, "repair whatever can be repaired");
+  n.excludes(p).excludes(y);
+  p.excludes(y);
+  app.flag("-f", arguments.force, "check even if it seems clean (always so)");
+  app.flag("--data", arguments.data, "read all file data too and verify its checksums");
+  app.flag("--json", arguments.json, "print one JSON object");
+  app.option("DEVICE", arguments.device, "EDI: image file or block device").required();
+  if (const auto status = app.parse(argc, argv)) return *status;
   try {
     return Run(arguments).run();
   } catch (const std::exception& e) {

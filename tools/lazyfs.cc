@@ -1,11 +1,11 @@
 // Mounts a lazyfs: lazyfs [-f] [-o OPTION,...] DEVICE MOUNTPOINT.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 
 #include "edi/image.h"
 #include "fs/volume/volume.h"
 #include "fuse/session/daemon.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -59,16 +59,18 @@ std::expected<std::shared_ptr<lazyfs::fs::Volume>, std::string> open_volume(
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Mounts the lazyfs on DEVICE, an image file or a block device, at MOUNTPOINT.");
-  app.set_version_flag("--version", "lazyfs " LAZYFS_VERSION);
+  lazyfs::CommandLine app(
+      "lazyfs",
+      "Mounts the lazyfs on DEVICE, an image file or a block device, at MOUNTPOINT.",
+      LAZYFS_VERSION);
   DaemonPlan plan;
   std::vector<std::string> options;
-  app.add_flag("-f", plan.foreground, "stay in the foreground");
-  app.add_option("-o", options, "mount options, comma-separated; man lazyfs lists them")
-      ->allow_extra_args(false);
-  app.add_option("DEVICE", plan.source)->required();
-  app.add_option("MOUNTPOINT", plan.mount_point)->required();
-  CLI11_PARSE(app, argc, argv);
+  app.flag("-f", plan.foreground, "stay in the foreground");
+  app.option("-o", options, "mount options, comma-separated; man lazyfs lists them")
+      .one_each();
+  app.option("DEVICE", plan.source).required();
+  app.option("MOUNTPOINT", plan.mount_point).required();
+  if (const auto status = app.parse(argc, argv)) return *status;
   plan.program = "lazyfs";
   auto parsed = lazyfs::fuse::parse_options(options, geteuid() == 0);
   if (!parsed) {

@@ -7,7 +7,6 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -15,20 +14,22 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/json.h"
 #include "fuse/requests/control.h"
+#include "tools/command_line.h"
 
 namespace {
 
 using lazyfs::fuse::ScrubPiece;
 using lazyfs::fuse::StatsPiece;
-using Json = nlohmann::ordered_json;
+using lazyfs::CommandLine;
+using lazyfs::Json;
 
 constexpr int kDamaged = 4;  // as fsck's "left uncorrected"
 
@@ -79,12 +80,12 @@ class MountPoint {
 };
 
 void print_flat(const Json& value, const std::string& name) {
-  if (!value.is_structured()) {
+  if (!value.is_object()) {
     std::printf("%-40s %s\n", name.c_str(),
-                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+                value.is_string() ? value.text().c_str() : value.dump().c_str());
     return;
   }
-  for (const auto& [key, inner] : value.items()) {
+  for (const auto& [key, inner] : value.members()) {
     print_flat(inner, name.empty() ? key : name + "." + key);
   }
 }
@@ -101,7 +102,9 @@ void stats(const StatsPlan& plan) {
     if (plan.json) {
       std::printf("%s\n", text.c_str());
     } else {
-      print_flat(Json::parse(text), "");
+      const auto answer = Json::parse(text);
+      if (!answer) throw Trouble(plan.mount_point + ": the daemon's answer is damaged");
+      print_flat(*answer, "");
     }
     std::fflush(stdout);
     if (!plan.watch) return;
@@ -182,10 +185,11 @@ bool scrub(const std::string& mount_point, bool json) {
     const char* why =
         found.what == ScrubPiece::kBadChecksum ? "fails its checksum" : "cannot be read";
     if (found.what == ScrubPiece::kLostMetadata) {
-      list.push_back({{"inode", found.inode}, {"last_inode", found.offset}, {"why", "metadata"}});
+      list.push_back(Json::object(
+          {{"inode", found.inode}, {"last_inode", found.offset}, {"why", "metadata"}}));
     } else {
-      list.push_back(
-          {{"path", path}, {"inode", found.inode}, {"offset", found.offset}, {"why", why}});
+      list.push_back(Json::object(
+          {{"path", path}, {"inode", found.inode}, {"offset", found.offset}, {"why", why}}));
     }
     if (json) continue;
     if (found.what == ScrubPiece::kLostMetadata) {
@@ -199,8 +203,8 @@ bool scrub(const std::string& mount_point, bool json) {
     }
   }
   if (json) {
-    const Json all = {{"blocks", findings.blocks}, {"damaged", list}};
-    std::puts(all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    const Json all = Json::object({{"blocks", findings.blocks}, {"damaged", list}});
+    std::puts(all.dump(true).c_str());
   } else {
     std::printf("%s: %llu blocks read, %zu damaged\n", mount_point.c_str(),
                 static_cast<unsigned long long>(findings.blocks), findings.damaged.size());
@@ -216,38 +220,36 @@ void shut_down(const std::string& mount_point) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Watches and steers a mounted lazyfs.");
-  app.set_version_flag("--version", "lazyfsctl " LAZYFS_VERSION);
-  app.require_subcommand(1);
+  CommandLine app("lazyfsctl", "Watches and steers a mounted lazyfs.", LAZYFS_VERSION);
   StatsPlan plan;
   std::string path;
 
-  auto* stats_command = app.add_subcommand("stats", "prints every counter");
-  stats_command->add_flag("--json", plan.json, "as one JSON object");
-  stats_command->add_flag("--watch", plan.watch, "again every second");
-  stats_command->add_option("MOUNTPOINT", plan.mount_point)->required();
-  auto* gc = app.add_subcommand("gc", "cleans bands until nothing is left that pays");
-  gc->add_option("MOUNTPOINT", path)->required();
-  auto* sync = app.add_subcommand("sync", "makes everything durable");
-  sync->add_option("MOUNTPOINT", path)->required();
-  auto* wait = app.add_subcommand("wait", "waits until no daemon uses the image any more");
-  wait->add_option("IMAGE", path)->required();
-  auto* shutdown = app.add_subcommand("shutdown", "stops at once, as a power cut would");
-  shutdown->add_option("MOUNTPOINT", path)->required();
+  CommandLine& stats_command = app.command("stats", "prints every counter");
+  stats_command.flag("--json", plan.json, "as one JSON object");
+  stats_command.flag("--watch", plan.watch, "again every second");
+  stats_command.option("MOUNTPOINT", plan.mount_point).required();
+  CommandLine& gc = app.command("gc", "cleans bands until nothing is left that pays");
+  gc.option("MOUNTPOINT", path).required();
+  CommandLine& sync = app.command("sync", "makes everything durable");
+  sync.option("MOUNTPOINT", path).required();
+  CommandLine& wait = app.command("wait", "waits until no daemon uses the image any more");
+  wait.option("IMAGE", path).required();
+  CommandLine& shutdown = app.command("shutdown", "stops at once, as a power cut would");
+  shutdown.option("MOUNTPOINT", path).required();
   bool scrub_json = false;
-  auto* scrub_command =
-      app.add_subcommand("scrub", "reads all file contents and verifies their checksums");
-  scrub_command->add_flag("--json", scrub_json, "as one JSON object");
-  scrub_command->add_option("MOUNTPOINT", path)->required();
-  CLI11_PARSE(app, argc, argv);
+  CommandLine& scrub_command =
+      app.command("scrub", "reads all file contents and verifies their checksums");
+  scrub_command.flag("--json", scrub_json, "as one JSON object");
+  scrub_command.option("MOUNTPOINT", path).required();
+  if (const auto status = app.parse(argc, argv)) return *status;
 
   try {
-    if (*stats_command) stats(plan);
-    if (*gc) MountPoint(path).request(lazyfs::fuse::kCollectGarbageRequest, nullptr);
-    if (*sync) MountPoint(path).sync();
-    if (*wait) wait_for_image(path);
-    if (*shutdown) shut_down(path);
-    if (*scrub_command && !scrub(path, scrub_json)) return kDamaged;
+    if (stats_command.was_given()) stats(plan);
+    if (gc.was_given()) MountPoint(path).request(lazyfs::fuse::kCollectGarbageRequest, nullptr);
+    if (sync.was_given()) MountPoint(path).sync();
+    if (wait.was_given()) wait_for_image(path);
+    if (shutdown.was_given()) shut_down(path);
+    if (scrub_command.was_given() && !scrub(path, scrub_json)) return kDamaged;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "lazyfsctl: %s\n", e.what());
     return 1;

@@ -2,7 +2,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
 #include <stdexcept>
@@ -13,6 +12,7 @@
 #include "edi/image.h"
 #include "meta/log/log_layout.h"
 #include "mkfs/mkfs.h"
+#include "tools/command_line.h"
 #include "tools/contents.h"
 #include "tools/uuid.h"
 
@@ -258,23 +258,23 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  CommandLine app(
+      "mkfs.lazyfs",
       "Makes a lazyfs on a banded device (EDI). A plain block device or file becomes an EDI first; "
       "with SIZE a new image file is made.",
-      "mkfs.lazyfs");
-  app.set_version_flag("--version", "mkfs.lazyfs " LAZYFS_VERSION);
+      LAZYFS_VERSION);
   Arguments arguments;
-  app.add_flag("-f,--force", arguments.force, "overwrite what is there");
-  app.add_flag("-q,--quiet", arguments.quiet, "print nothing");
-  app.add_option("-L,--label", arguments.label, "name of the filesystem, at most 63 bytes");
-  app.add_option("-U,--uuid", arguments.uuid, "instead of a random one");
-  app.add_option("--band-size", arguments.band_size,
+  app.flag("-f,--force", arguments.force, "overwrite what is there");
+  app.flag("-q,--quiet", arguments.quiet, "print nothing");
+  app.option("-L,--label", arguments.label, "name of the filesystem, at most 63 bytes");
+  app.option("-U,--uuid", arguments.uuid, "instead of a random one");
+  app.option("--band-size", arguments.band_size,
                  "of a new EDI; 256M, less on a small device so that there are 128 bands");
-  app.add_option("--log-size", arguments.log_size,
+  app.option("--log-size", arguments.log_size,
                  "of the metadata log; a 64th of the device, at most 16G, at least 4 bands");
-  app.add_option("DEVICE", arguments.device, "EDI, block device or image file")->required();
-  app.add_option("SIZE", arguments.size, "of a new image file, as 10G");
-  CLI11_PARSE(app, argc, argv);
+  app.option("DEVICE", arguments.device, "EDI, block device or image file").required();
+  app.option("SIZE", arguments.size, "of a new image file, as 10G");
+  if (const auto status = app.parse(argc, argv)) return *status;
 
   try {
     run(arguments);

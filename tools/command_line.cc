@@ -1,0 +1,133 @@
+#include "tools/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <deque>
+#include <utility>
+
+namespace lazyfs {
+namespace {
+
+class Option final : public CommandOption {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  CommandOption& required() override {
+    option_->required();
+    return *this;
+  }
+  CommandOption& one_of(std::vector<std::string> values) override {
+    option_->check(CLI::IsMember(std::move(values)));
+    return *this;
+  }
+  CommandOption& at_least(std::uint64_t least) override {
+    option_->check(CLI::Range(static_cast<double>(least), 1e18));
+    return *this;
+  }
+  CommandOption& with_default() override {
+    option_->capture_default_str();
+    return *this;
+  }
+  CommandOption& with_commas() override {
+    option_->delimiter(',');
+    return *this;
+  }
+  CommandOption& one_each() override {
+    option_->allow_extra_args(false);
+    return *this;
+  }
+  CommandOption& as_size() override {
+    option_->transform(CLI::AsSizeValue(false));
+    return *this;
+  }
+  CommandOption& excludes(CommandOption& other) override {
+    option_->excludes(static_cast<Option&>(other).option_);
+    return *this;
+  }
+
+ private:
+  CLI::Option* const option_;
+};
+
+}  // namespace
+
+struct CommandLine::Parts {
+  std::unique_ptr<CLI::App> owned;  // of a program; sub-commands are owned by theirs
+  CLI::App* app;
+  int usage_status;
+  std::deque<Option> options;  // addresses stay
+  std::vector<std::unique_ptr<CommandLine>> commands;
+};
+
+CommandLine::CommandLine(std::string program, const std::string& purpose, const char* version,
+                         int usage_status)
+    : parts_(std::make_unique<Parts>()) {
+  parts_->owned = std::make_unique<CLI::App>(purpose, program);
+  parts_->app = parts_->owned.get();
+  parts_->usage_status = usage_status;
+  if (version) parts_->app->set_version_flag("-V,--version", program + " " + version);
+}
+
+CommandLine::CommandLine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+CommandLine::~CommandLine() = default;
+
+template <class T>
+CommandOption& CommandLine::add(const char* names, T& to, const char* help) {
+  return parts_->options.emplace_back(parts_->app->add_option(names, to, help));
+}
+
+CommandOption& CommandLine::flag(const char* names, bool& to, const char* help) {
+  return parts_->options.emplace_back(parts_->app->add_flag(names, to, help));
+}
+CommandOption& CommandLine::option(const char* names, std::string& to, const char* help) {
+  return add(names, to, help);
+}
+CommandOption& CommandLine::option(const char* names, std::uint64_t& to, const char* help) {
+  return add(names, to, help);
+}
+CommandOption& CommandLine::option(const char* names, std::uint32_t& to, const char* help) {
+  return add(names, to, help);
+}
+CommandOption& CommandLine::option(const char* names, int& to, const char* help) {
+  return add(names, to, help);
+}
+CommandOption& CommandLine::option(const char* names, double& to, const char* help) {
+  return add(names, to, help);
+}
+CommandOption& CommandLine::option(const char* names, std::vector<std::string>& to,
+                                   const char* help) {
+  return add(names, to, help);
+}
+CommandOption& CommandLine::option(const char* names, std::vector<std::uint64_t>& to,
+                                   const char* help) {
+  return add(names, to, help);
+}
+CommandOption& CommandLine::option(const char* names, std::vector<double>& to, const char* help) {
+  return add(names, to, help);
+}
+
+void CommandLine::set_footer(const std::string& text) { parts_->app->footer(text); }
+
+CommandLine& CommandLine::command(const char* name, const char* purpose) {
+  parts_->app->require_subcommand(1);
+  auto parts = std::make_unique<Parts>();
+  parts->app = parts_->app->add_subcommand(name, purpose);
+  parts->usage_status = parts_->usage_status;
+  return *parts_->commands.emplace_back(new CommandLine(std::move(parts)));
+}
+
+bool CommandLine::was_given() const { return parts_->app->parsed(); }
+
+std::optional<int> CommandLine::parse(int argc, char** argv) {
+  try {
+    parts_->app->parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return parts_->app->exit(e);  // prints the help or the version
+    std::fprintf(stderr, "%s: %s (%s --help shows the usage)\n",
+                 parts_->app->get_name().c_str(), e.what(), parts_->app->get_name().c_str());
+    return parts_->usage_status;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lazyfs
