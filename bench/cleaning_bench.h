@@ -70,7 +70,7 @@ class Bench {
     options.clean = cleans.at(plan.clean);
     options.gc_idle = plan.trigger.find("idle") != std::string::npos;
     options.gc_space = plan.trigger.find("space") != std::string::npos;
-    must(fs::format(device_, fs::FormatOptions{}, clock_).has_value(), "format");
+    must(mkfs::make_filesystem(device_, mkfs::Options{}, clock_).has_value(), "format");
     auto mounted = fs::Volume::mount(device_, options, clock_);
     must(mounted.has_value(), "mount");
     volume_ = std::move(*mounted);

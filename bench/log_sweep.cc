@@ -41,9 +41,9 @@ Json run_size(const std::string& image, std::uint64_t log_mib, double scale) {
   edi::CreateOptions options{.zones = {{4096, kBandBlocks}}, .overwrite = true};
   must(edi::create(image, options), "creating the image");
   const auto device = must(edi::open_image(image), "opening the image");
-  fs::FormatOptions format;
+  mkfs::Options format;
   format.log_bytes = log_mib << 20;
-  must(fs::format(*device, format), "format");
+  must(mkfs::make_filesystem(*device, format), "format");
   const auto volume = must(fs::Volume::mount(*device, fs::MountOptions{}), "mount");
   const auto directories = static_cast<std::uint64_t>(60'000 * scale);
   const auto files = static_cast<std::uint64_t>(100'000 * scale);

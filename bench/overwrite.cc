@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   if (const auto status = app.parse(argc, argv)) return *status;
 
   auto device = device::MemoryDevice::uniform(plan.bands, plan.band_blocks);
-  must(fs::format(*device, fs::FormatOptions{}).has_value(), "format");
+  must(mkfs::make_filesystem(*device, mkfs::Options{}).has_value(), "format");
   fs::MountOptions options;
   options.background = false;
   options.dirty_bytes = std::size_t{2} << 20;

@@ -149,7 +149,7 @@ class Bench {
     edi::CreateOptions image{.zones = {{bands, kBandBlocks}}, .overwrite = true};
     must(edi::create(plan_.image, image), "creating the image");
     device_ = must(edi::open_image(plan_.image), "opening the image");
-    must(fs::format(*device_, fs::FormatOptions{}), "format");
+    must(mkfs::make_filesystem(*device_, mkfs::Options{}), "format");
     volume_ = must(fs::Volume::mount(*device_, options_), "mount");
   }
   void end() {

@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
   edi::CreateOptions options{.zones = {{256, 4096}}, .overwrite = true};
   must(edi::create(image, options), "creating the image");
   const auto disk = must(edi::open_image(image), "opening the image");
-  const auto plan = must(fs::format(*disk, fs::FormatOptions{}), "format");
+  const auto plan = must(mkfs::make_filesystem(*disk, mkfs::Options{}), "format");
   WatchedDevice device(*disk, plan.log_bands);
   auto volume = must(fs::Volume::mount(device, fs::MountOptions{}), "mount");
   make_files(*volume, files, bytes);

@@ -75,9 +75,9 @@ int refuse(const std::string& device, std::string_view why) {
   return kCouldNotRun;
 }
 
-void print_json(const Arguments& arguments, const fs::CheckReport& report,
+void print_json(const Arguments& arguments, const fsck::CheckReport& report,
                 const std::vector<std::string>& problems, const std::vector<std::string>& notes,
-                const std::vector<std::string>& repairs, const fs::RepairReport& repair) {
+                const std::vector<std::string>& repairs, const fsck::RepairReport& repair) {
   const nlohmann::ordered_json json = {
       {"device", arguments.device},
       {"clean", report.problems == 0},
@@ -111,8 +111,8 @@ void print_json(const Arguments& arguments, const fs::CheckReport& report,
   std::puts(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
-void print_summary(const Arguments& arguments, const fs::CheckReport& report,
-                   const fs::RepairReport& repair) {
+void print_summary(const Arguments& arguments, const fsck::CheckReport& report,
+                   const fsck::RepairReport& repair) {
   const auto number = [](std::uint64_t n) { return std::to_string(n); };
   std::string text = arguments.device + ": ";
   text += report.problems == 0 ? "clean" : number(report.problems) + " problems";
@@ -184,7 +184,7 @@ class Run {
   }
 
   Result<> check(edi::Image& device, meta::Store& store) {
-    const auto report = fs::check(
+    const auto report = fsck::check(
         store, device, {.data = arguments_.data}, [&](const std::string& text) { found(text); },
         [&](std::string_view stage, std::uint64_t done) { progress_(stage, done); });
     progress_.clear();
@@ -216,8 +216,8 @@ class Run {
     ASSIGN_OR_RETURN(const auto mended, edi::mend_copies(*device));
     for (const std::string& text : mended) told(text);
     const auto bands = meta::damaged_superblocks(*device);
-    ASSIGN_OR_RETURN(const auto store, fs::open_for_repair(*device, tell));
-    ASSIGN_OR_RETURN(repair_, fs::repair(*store, *device, system_clock(), tell,
+    ASSIGN_OR_RETURN(const auto store, fsck::open_for_repair(*device, tell));
+    ASSIGN_OR_RETURN(repair_, fsck::repair(*store, *device, system_clock(), tell,
                                          [&](std::string_view stage, std::uint64_t done) {
                                            progress_(stage, done);
                                          }));
@@ -266,8 +266,8 @@ class Run {
   Progress progress_;
   bool exclusive_ = false;
   std::vector<std::string> problems_, notes_, repairs_;
-  fs::CheckReport report_;
-  fs::RepairReport repair_;
+  fsck::CheckReport report_;
+  fsck::RepairReport repair_;
 };
 
 }  // namespace

@@ -40,7 +40,7 @@ struct Arguments {
 struct Plan {
   std::optional<edi::CreateOptions> image;  // to be made first
   bool is_new_file = false;                 // to be taken away again when something fails
-  fs::FormatOptions options;
+  mkfs::Options options;
 };
 
 std::uint64_t size_of(const std::string& option, const std::string& text) {
@@ -49,8 +49,8 @@ std::uint64_t size_of(const std::string& option, const std::string& text) {
   return *size;
 }
 
-fs::FormatOptions format_options(const Arguments& arguments) {
-  fs::FormatOptions options;
+mkfs::Options format_options(const Arguments& arguments) {
+  mkfs::Options options;
   options.label = arguments.label;
   options.owner = {geteuid(), getegid()};
   const auto uuid = arguments.uuid.empty() ? new_uuid() : parse_uuid(arguments.uuid);
@@ -100,7 +100,7 @@ edi::CreateOptions choose_image(const std::string& what, std::uint64_t bytes,
   auto image = edi::fill(bytes, blocks);
   if (!image) {
     throw Trouble(what, size_text(bytes) + " are too small for a filesystem (it needs " +
-                            std::to_string(fs::kMinBands) + " bands of " +
+                            std::to_string(mkfs::kMinBands) + " bands of " +
                             size_text(std::uint64_t{blocks} * kBlockBytes) + ")");
   }
   image->overwrite = true;  // whether that is right has been asked before
@@ -118,14 +118,14 @@ device::Geometry geometry_of(const edi::CreateOptions& image) {
 }
 
 void require_plan(const std::string& what, const device::Geometry& geometry,
-                  const fs::FormatOptions& options) {
-  const auto plan = fs::plan_format(geometry, options);
+                  const mkfs::Options& options) {
+  const auto plan = mkfs::plan_layout(geometry, options);
   if (plan) return;
   const std::string why(describe(plan.error()));
   switch (plan.error()) {
     case Errc::kFormatTooFewBands:
       throw Trouble(what, why + ": " + std::to_string(geometry.band_count()) + ", but at least " +
-                              std::to_string(fs::kMinBands) + " of " +
+                              std::to_string(mkfs::kMinBands) + " of " +
                               std::to_string(meta::kMinLogBandBlocks) +
                               " blocks are needed (give more room or a smaller --band-size)");
     case Errc::kFormatLogTooLarge: throw Trouble(what, why + " (give a smaller --log-size)");
@@ -220,7 +220,7 @@ Plan plan_for(const Arguments& arguments) {
 // ---- doing it -----------------------------------------------------------------------------------
 
 void print_summary(const Arguments& arguments, const device::Geometry& geometry,
-                   const fs::FormatOptions& options, const fs::FormatPlan& plan) {
+                   const mkfs::Options& options, const mkfs::Layout& plan) {
   std::printf("%s: lazyfs%s%s, UUID %s\n", arguments.device.c_str(),
               options.label.empty() ? "" : " ", options.label.c_str(),
               uuid_text(options.uuid).c_str());
@@ -240,7 +240,7 @@ void make_filesystem(const Arguments& arguments, const Plan& plan) {
   }
   const auto device = edi::open(arguments.device);
   if (!device) throw Trouble(arguments.device, device.error());
-  const auto made = fs::format(**device, plan.options);
+  const auto made = mkfs::make_filesystem(**device, plan.options);
   if (!made) throw Trouble(arguments.device, made.error());
   if (!arguments.quiet) print_summary(arguments, (*device)->geometry(), plan.options, *made);
 }

@@ -5,7 +5,7 @@
 
 #include "fsck/check_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 constexpr std::uint64_t kProgressStep = 65536;
@@ -200,4 +200,4 @@ Result<CheckReport> check(meta::Store& store, device::Device& device, const Chec
   return context.report;
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -11,7 +11,7 @@
 #include "device/device.h"
 #include "meta/store/store.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 struct CheckOptions {
   bool data = false;  // read every live block and verify its checksum
@@ -56,4 +56,4 @@ using ProgressListener = std::function<void(std::string_view stage, std::uint64_
 Result<CheckReport> check(meta::Store& store, device::Device& device, const CheckOptions& options,
                           const ProblemListener& problem, const ProgressListener& progress = {});
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

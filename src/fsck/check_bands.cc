@@ -4,7 +4,7 @@
 
 #include "fsck/check_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 struct Appended {
@@ -203,4 +203,4 @@ void check_bands(CheckContext& c) {
   pass.finish();
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -1,5 +1,5 @@
 // What the parts of a check share: where problems go, what has been found so far. Only
-// src/fs/check*.cc include this.
+// src/fsck/*.cc include this.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,9 +12,11 @@
 
 #include "fsck/check.h"
 #include "fs/item/schema.h"
-#include "fsck/share_runs.h"
+#include "fsck/reference_count_runs.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
+
+using namespace fs;  // the items that every pass reads
 
 // One bit for each block of a band; takes memory from the first set bit on.
 class BlockSet {
@@ -154,4 +156,4 @@ void check_data(CheckContext& context);   // contents
 // "/a/b" of an inode (any one of its names); "" when no name leads to it. After check_names().
 std::string path_of(CheckContext& context, InodeNo inode);
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -6,7 +6,7 @@
 #include "base/crc32c.h"
 #include "fsck/check_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 class DataPass {
@@ -131,4 +131,4 @@ void check_data(CheckContext& c) {
   c.progress("data", c.report.verified_blocks, true);
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 void ExtentPass::item(const meta::Item& item, const std::optional<InodeRecord>& record) {
   const auto decoded = decode_map_record(item.value);
@@ -112,4 +112,4 @@ void ExtentPass::check_append_record(std::uint64_t file_block, const ExtentRecor
   }
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

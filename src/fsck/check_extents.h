@@ -3,7 +3,7 @@
 
 #include "fsck/check_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 struct ExtentTotals {
   std::uint64_t blocks = 0;
@@ -37,4 +37,4 @@ class ExtentPass {
   std::optional<AppendRecord> cached_;
 };
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -6,7 +6,7 @@
 
 #include "fsck/check_extents.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 // Attributes that Linux can list: 64 KiB of names. A damaged inode with more is not held in memory.
@@ -321,4 +321,4 @@ void check_inodes(CheckContext& c) {
   pass.finish();
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

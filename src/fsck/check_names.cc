@@ -5,7 +5,7 @@
 
 #include "fsck/check_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 // The name of `inode` in `directory`, for messages; "" when it cannot be found.
@@ -186,4 +186,4 @@ std::string path_of(CheckContext& c, InodeNo inode) {
   return inode == kRootInode ? path : "";
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

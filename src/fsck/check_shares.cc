@@ -2,7 +2,7 @@
 // the files alone; every block of a shared inode must have as many as its one share count says.
 #include "fsck/check_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 class SharePass {
@@ -94,4 +94,4 @@ void check_shares(CheckContext& c) {
   if (c.report.complete) SharePass(c).run();
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -4,7 +4,7 @@
 
 #include "fsck/repair_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 constexpr std::uint64_t kProgressStep = 65536;
@@ -294,4 +294,4 @@ Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& c
   return c.report;
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -12,7 +12,7 @@
 #include "fsck/check.h"
 #include "meta/store/store.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 struct RepairReport {
   std::uint64_t repairs = 0;          // changes made, each told
@@ -46,4 +46,4 @@ Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>&
 Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& clock,
                             const ProblemListener& told, const ProgressListener& progress = {});
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

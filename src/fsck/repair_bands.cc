@@ -5,7 +5,7 @@
 
 #include "fsck/repair_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 constexpr std::size_t kExtentsAtOnce = std::size_t{4} << 20;
@@ -174,4 +174,4 @@ class BandRepair {
 
 void repair_bands(RepairContext& c) { BandRepair(c).run(); }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -1,4 +1,4 @@
-// What the parts of a repair share. Only src/fs/repair*.cc include this.
+// What the parts of a repair share. Only src/fsck/repair*.cc include this.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,7 +12,7 @@
 #include "fsck/check_context.h"
 #include "fsck/repair.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 // Single-threaded. An error of the store ends a repair: it is kept, and everything that comes later
 // does nothing.
@@ -129,4 +129,4 @@ void repair_counts(RepairContext& context);  // what inodes count
 void repair_bands(RepairContext& context);   // append and delete logs, summaries
 void repair_counters(RepairContext& context);
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

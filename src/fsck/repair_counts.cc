@@ -4,7 +4,7 @@
 
 #include "fsck/repair_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 class CountRepair {
@@ -96,4 +96,4 @@ void repair_counts(RepairContext& c) {
   repair.finish();
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

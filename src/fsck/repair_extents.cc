@@ -5,7 +5,7 @@
 #include "base/buffer.h"
 #include "data/appender.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 MapRecord part_of(const MapRecord& record, std::uint32_t skip, std::uint32_t blocks) {
@@ -195,4 +195,4 @@ void ExtentRepair::finish() {
   doubtful_.clear();
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

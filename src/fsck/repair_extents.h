@@ -4,7 +4,7 @@
 #include "fs/file/extent_map.h"
 #include "fsck/repair_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 // begin(), then the inode's extents and references in the order of their file blocks, then end();
 // finish() when all inodes have gone by. Accepted blocks are in BandFacts::live.
@@ -48,4 +48,4 @@ class ExtentRepair {
   std::vector<Doubtful> doubtful_;
 };
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -9,7 +9,7 @@
 
 #include "fsck/repair_extents.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 class InodeRepair {
@@ -411,4 +411,4 @@ void repair_inodes(RepairContext& c) {
   repair.finish();
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -8,7 +8,7 @@
 
 #include "fsck/repair_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 constexpr std::string_view kLostAndFound = "lost+found";
@@ -321,4 +321,4 @@ void repair_names(RepairContext& c) {
   NameRepair(c).run();
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

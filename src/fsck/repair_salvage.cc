@@ -10,7 +10,7 @@
 #include "base/crc32c.h"
 #include "fsck/repair_context.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 using Lost = std::vector<meta::KeyRange>;
@@ -181,4 +181,4 @@ void salvage_extents(RepairContext& c) {
   if (std::ranges::any_of(c.lost, may_hold_extents)) Salvage(c, c.lost).run();
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

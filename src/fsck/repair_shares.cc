@@ -7,7 +7,7 @@
 
 #include "fsck/repair_extents.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 constexpr std::size_t kBatchItems = 16;
@@ -385,4 +385,4 @@ void repair_shares(RepairContext& c) {
   if (has_shared || !c.targets.empty() || !c.counted.empty()) ShareRepair(c).run();
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

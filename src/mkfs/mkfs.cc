@@ -8,8 +8,10 @@
 #include "meta/log/log_layout.h"
 #include "meta/store/store.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::mkfs {
 namespace {
+
+using fs::CounterRecord, fs::InodeRecord, fs::Kind, fs::key_of, fs::kRootInode, fs::kVolumeOwner;
 
 // Smaller ones are full at once, and hold no transaction that any operation fits in.
 constexpr std::uint64_t kMinDefaultLogBlocks = 256;
@@ -49,7 +51,7 @@ std::uint32_t usable_bands(const device::Geometry& geometry) {
       std::ranges::count_if(geometry.band_blocks, [](std::uint32_t blocks) { return blocks > 0; }));
 }
 
-Result<> check_options(const device::Geometry& geometry, const FormatOptions& options) {
+Result<> check_options(const device::Geometry& geometry, const Options& options) {
   if (geometry.block_bytes != kBlockBytes) return fail(Errc::kFormatBlockSize);
   if (options.label.size() > meta::kMaxLabelBytes) return fail(Errc::kFormatLabelTooLong);
   if (usable_bands(geometry) < kMinBands) return fail(Errc::kFormatTooFewBands);
@@ -75,7 +77,7 @@ Result<> wipe(device::Device& device) {
   return device.flush();
 }
 
-InodeRecord make_root(Owner owner, Timestamp now) {
+InodeRecord make_root(fs::Owner owner, Timestamp now) {
   InodeRecord root;
   root.mode = S_IFDIR | 0755;
   root.links = 2;
@@ -102,7 +104,7 @@ std::uint64_t default_log_blocks(std::uint64_t device_blocks) {
   return std::clamp(device_blocks / 64, least, kMaxDefaultLogBytes / kBlockBytes);
 }
 
-Result<FormatPlan> plan_format(const device::Geometry& geometry, const FormatOptions& options) {
+Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options) {
   TRY(check_options(geometry, options));
   const std::uint64_t wanted = options.log_bytes > 0 ? blocks_for(options.log_bytes)
                                                      : default_log_blocks(geometry.total_blocks());
@@ -111,34 +113,34 @@ Result<FormatPlan> plan_format(const device::Geometry& geometry, const FormatOpt
   const std::vector<BandId> candidates = log_candidates(geometry);
   if (candidates.size() < kMinLogBands) return fail(Errc::kFormatTooFewBands);
 
-  FormatPlan plan;
+  Layout layout;
   for (const BandId band : candidates) {
-    if (plan.log_bands.size() >= kMinLogBands && plan.log_blocks >= wanted) break;
-    if (plan.log_bands.size() == bands_max) break;
-    plan.log_bands.push_back(band);
-    plan.log_blocks += geometry.blocks_of(band);
+    if (layout.log_bands.size() >= kMinLogBands && layout.log_blocks >= wanted) break;
+    if (layout.log_bands.size() == bands_max) break;
+    layout.log_bands.push_back(band);
+    layout.log_blocks += geometry.blocks_of(band);
   }
-  if (plan.log_blocks < wanted && options.log_bytes > 0) return fail(Errc::kFormatLogTooLarge);
-  std::ranges::sort(plan.log_bands);
-  plan.data_bands =
-      usable_bands(geometry) - kSuperBands - static_cast<std::uint32_t>(plan.log_bands.size());
-  plan.data_blocks = geometry.total_blocks() - plan.log_blocks;
-  for (std::uint32_t i = 0; i < kSuperBands; ++i) plan.data_blocks -= geometry.band_blocks[i];
-  return plan;
+  if (layout.log_blocks < wanted && options.log_bytes > 0) return fail(Errc::kFormatLogTooLarge);
+  std::ranges::sort(layout.log_bands);
+  layout.data_bands =
+      usable_bands(geometry) - kSuperBands - static_cast<std::uint32_t>(layout.log_bands.size());
+  layout.data_blocks = geometry.total_blocks() - layout.log_blocks;
+  for (std::uint32_t i = 0; i < kSuperBands; ++i) layout.data_blocks -= geometry.band_blocks[i];
+  return layout;
 }
 
-Result<FormatPlan> format(device::Device& device, const FormatOptions& options, Clock& clock) {
-  ASSIGN_OR_RETURN(FormatPlan plan, plan_format(device.geometry(), options));
+Result<Layout> make_filesystem(device::Device& device, const Options& options, Clock& clock) {
+  ASSIGN_OR_RETURN(Layout layout, plan_layout(device.geometry(), options));
   const Timestamp now = clock.now();
   meta::Superblock superblock;
   superblock.uuid = options.uuid;
   superblock.label = options.label;
-  superblock.log_bands = plan.log_bands;
+  superblock.log_bands = layout.log_bands;
   superblock.created_seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(now.seconds, 0));
   TRY(wipe(device));
   TRY(meta::Store::format(device, superblock));
   TRY(put_first_items(device, make_root(options.owner, now)));
-  return plan;
+  return layout;
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::mkfs

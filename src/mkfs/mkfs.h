@@ -11,7 +11,7 @@
 #include "fs/item/attributes.h"
 #include "meta/log/superblock.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::mkfs {
 
 // Bands 0 and 1 hold superblocks and nothing else.
 inline constexpr std::uint32_t kSuperBands = 2;
@@ -21,20 +21,20 @@ inline constexpr std::uint32_t kMinLogBands = 4;
 inline constexpr std::uint32_t kMinDataBands = 6;
 inline constexpr std::uint32_t kMinBands = kSuperBands + kMinLogBands + kMinDataBands;
 
-struct FormatOptions {
+struct Options {
   std::string label;  // at most meta::kMaxLabelBytes
   meta::Uuid uuid{};
   std::uint64_t log_bytes = 0;  // of the metadata log, rounded up to bands; 0: default_log_blocks()
-  Owner owner;                  // of the root directory
+  fs::Owner owner;                  // of the root directory
 };
 
 // Where everything goes.
-struct FormatPlan {
+struct Layout {
   std::vector<BandId> log_bands;  // ascending; as near to the middle of the device as can be
   std::uint64_t log_blocks = 0;
   std::uint32_t data_bands = 0;
   std::uint64_t data_blocks = 0;
-  friend bool operator==(const FormatPlan&, const FormatPlan&) = default;
+  friend bool operator==(const Layout&, const Layout&) = default;
 };
 
 // A 64th of the device, but at most 16 GiB: docs/checking.md says why. The log
@@ -43,12 +43,12 @@ std::uint64_t default_log_blocks(std::uint64_t device_blocks);
 
 // Pure. Errors: kFormatBlockSize, kFormatLabelTooLong, kFormatSuperBands, kFormatTooFewBands,
 // kFormatLogTooLarge.
-Result<FormatPlan> plan_format(const device::Geometry& geometry, const FormatOptions& options);
+Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options);
 
 // Resets every band, whatever is on the device, and leaves an empty filesystem, durable. A failure
-// on the way leaves a device without a filesystem. Errors: those of plan_format() and of the
+// on the way leaves a device without a filesystem. Errors: those of plan_layout() and of the
 // device.
-Result<FormatPlan> format(device::Device& device, const FormatOptions& options,
+Result<Layout> make_filesystem(device::Device& device, const Options& options,
                           Clock& clock = system_clock());
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::mkfs

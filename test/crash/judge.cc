@@ -47,7 +47,7 @@ class Judge {
     options.read_only = true;
     auto store = meta::Store::open(device_, options);
     if (!store) return add(when, {"check: " + std::string(describe(store.error()))});
-    const auto report = fs::check(**store, device_, {.data = data},
+    const auto report = fsck::check(**store, device_, {.data = data},
                                   [&](const std::string& text) { add(when, {"check: " + text}); });
     if (!report) add(when, {"check: " + std::string(describe(report.error()))});
   }

@@ -188,7 +188,7 @@ Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload&
 
 Image make_image(device::MemoryDevice& device, const Workload& setup, Failures failures) {
   QuickClock clock;
-  const auto formatted = fs::format(device, fs::FormatOptions{}, clock);
+  const auto formatted = mkfs::make_filesystem(device, mkfs::Options{}, clock);
   CHECK(formatted.has_value());
   Image image;
   {

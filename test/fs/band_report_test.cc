@@ -1,9 +1,11 @@
 #include "fs/space/band_report.h"
 
-#include "fs/sample_volume.h"
+#include "test/fsck/sample_volume.h"
 
 namespace lazyfs::fs {
 namespace {
+
+using fsck::SampleVolume;
 
 BandLine line_of(const BandReport& report, BandId band) {
   for (const BandLine& line : report.bands) {

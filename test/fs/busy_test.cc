@@ -30,7 +30,7 @@ class BusyTest : public VolumeTest {
   static constexpr int kMost = 300;  // then the others rest, so that each test ends
 
   void SetUp() override {
-    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
     options_.commit_interval = std::chrono::milliseconds(0);
     auto volume = Volume::mount(busy_, options_);
     ASSERT_TRUE(volume) << describe(volume.error());

@@ -23,7 +23,7 @@ class CleaningTest : public testing::Test {
   void mount(std::uint32_t bands, std::uint32_t band_blocks, MountOptions options) {
     options.background = false;
     device_ = device::MemoryDevice::uniform(bands, band_blocks);
-    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
     auto store = meta::Store::open(*device_, {.background = false});
     ASSERT_TRUE(store) << describe(store.error());
     store_ = store->get();
@@ -54,7 +54,7 @@ class CleaningTest : public testing::Test {
   // From scratch, of what the store says now, durable or not.
   void expect_agreement() {
     const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
-    const auto report = check(*store_, *device_, {.data = true}, print);
+    const auto report = fsck::check(*store_, *device_, {.data = true}, print);
     ASSERT_TRUE(report) << describe(report.error());
     EXPECT_TRUE(report->complete);
   }

@@ -27,7 +27,7 @@ double wasted_share(Volume& volume) {
 TEST_P(PlacementTest, ChunksBehindTinyFilesWasteNoBands) {
   for (const std::size_t tiny_bytes : {300, 6000}) {  // kept in the tree, and in two blocks
     const auto device = device::MemoryDevice::uniform(kBands, kBandBlocks);
-    ASSERT_TRUE(format(*device, FormatOptions{}));
+    ASSERT_TRUE(mkfs::make_filesystem(*device, {}));
     auto mounted = Volume::mount(*device, {.placement = GetParam(), .background = false});
     ASSERT_TRUE(mounted) << describe(mounted.error());
     Volume& volume = **mounted;

@@ -10,7 +10,7 @@
 #include "mkfs/mkfs.h"
 #include "fs/volume/mounted_volume.h"
 #include "fs/item/schema.h"
-#include "sound.h"
+#include "test/fsck/expect_clean.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -59,7 +59,7 @@ class CrowdedStore : public meta::Store {
 class ReaperTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
     mount(SIZE_MAX);
   }
   // With room in the log for batches of so many entries that delete, and none for others unless
@@ -86,7 +86,7 @@ class ReaperTest : public testing::Test {
   void TearDown() override {
     EXPECT_TRUE(volume_->unmount());
     volume_.reset();
-    expect_sound(*device_);
+    fsck::expect_clean(*device_);
   }
   // A file of `pieces` extents.
   InodeNo make(std::string_view name, std::uint64_t pieces) {

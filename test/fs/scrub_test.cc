@@ -10,7 +10,7 @@
 #include "fs/item/schema.h"
 #include "fs/volume/volume.h"
 #include "meta/store/store.h"
-#include "node_images.h"
+#include "test/fsck/node_images.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 class ScrubTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
     auto volume = Volume::mount(*device_, {.background = false});
     ASSERT_TRUE(volume);
     volume_ = std::move(*volume);
@@ -118,7 +118,7 @@ TEST_F(ScrubTest, MetadataThatCannotBeReadIsNamedAndPassedOver) {
   for (const InodeNo file : files) rot(file, 1);
   ASSERT_TRUE(volume_->unmount());
   std::size_t nodes_named = 0, files_read = 0;
-  for (const NodeImage& image : newest_images(*device_)) {
+  for (const fsck::NodeImage& image : fsck::newest_images(*device_)) {
     if (image.node == 1) continue;  // the root: nothing could be mounted
     SCOPED_TRACE(image.node);
     device_->flip(image.at, 999);

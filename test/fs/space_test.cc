@@ -12,7 +12,7 @@
 #include "device/memory.h"
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
-#include "sound.h"
+#include "test/fsck/expect_clean.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -30,7 +30,7 @@ void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; 
 class SpaceTest : public testing::TestWithParam<Setting> {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
     mount();
   }
   void TearDown() override {
@@ -46,7 +46,7 @@ class SpaceTest : public testing::TestWithParam<Setting> {
   void remount() {
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
-    expect_sound(*device_);
+    fsck::expect_clean(*device_);
     mount();
   }
   InodeNo create(std::string_view name) {
@@ -261,7 +261,7 @@ class AskedClock final : public Clock {
 // The kernel lets go of what lost its name only after rename() was answered.
 TEST(ReplacedFileTest, WriterWaitsForTheSpaceOfAFileThatLostItsName) {
   const auto device = device::MemoryDevice::uniform(64, 16);
-  ASSERT_TRUE(format(*device, FormatOptions{}));
+  ASSERT_TRUE(mkfs::make_filesystem(*device, {}));
   AskedClock clock;
   auto mounted = Volume::mount(*device, {.dirty_bytes = std::size_t{1} << 20}, clock);
   ASSERT_TRUE(mounted) << describe(mounted.error());

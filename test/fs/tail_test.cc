@@ -11,7 +11,7 @@
 #include "device/memory.h"
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
-#include "sound.h"
+#include "test/fsck/expect_clean.h"
 #include "test/support/seed.h"
 
 namespace lazyfs::fs {
@@ -21,14 +21,14 @@ namespace {
 class TailTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
     mount();
   }
   void TearDown() override {
     if (!volume_) return;
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
-    expect_sound(*device_);
+    fsck::expect_clean(*device_);
   }
   void mount() {
     faulty_ = std::make_unique<device::FaultyDevice>(*device_);
@@ -39,7 +39,7 @@ class TailTest : public testing::Test {
   void lose_power() {
     volume_->shut_down();
     volume_.reset();
-    expect_sound(*device_);
+    fsck::expect_clean(*device_);
     mount();
   }
   InodeNo create(const std::string& name, std::uint64_t blocks, char letter) {
@@ -115,7 +115,7 @@ TEST_F(TailTest, DeviceThatCannotSetAWritePointerIsCleanedBandByBand) {
   ASSERT_TRUE(volume_->unmount());
   volume_.reset();
   device_ = std::make_unique<device::MemoryDevice>(device_->geometry(), device::Capabilities{});
-  ASSERT_TRUE(format(*device_, FormatOptions{}));
+  ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
   auto volume = Volume::mount(*device_, options_);
   ASSERT_TRUE(volume);
   volume_ = std::move(*volume);

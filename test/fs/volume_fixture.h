@@ -11,7 +11,7 @@
 #include "device/memory.h"
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
-#include "sound.h"
+#include "test/fsck/expect_clean.h"
 
 namespace lazyfs::fs {
 
@@ -22,14 +22,14 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
 class VolumeTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(format(*device_, FormatOptions{}));
+    ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
     mount();
   }
   void TearDown() override {
     if (volume_) {
       EXPECT_TRUE(volume_->unmount());
       volume_.reset();
-      expect_sound(*device_);
+      fsck::expect_clean(*device_);
     }
   }
   void mount() {
@@ -40,13 +40,13 @@ class VolumeTest : public testing::Test {
   void remount() {
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
-    expect_sound(*device_);
+    fsck::expect_clean(*device_);
     mount();
   }
   void lose_power() {
     volume_->shut_down();
     volume_.reset();
-    expect_sound(*device_);
+    fsck::expect_clean(*device_);
     mount();
   }
   InodeNo create(std::string_view name, InodeNo parent = kRootInode) {

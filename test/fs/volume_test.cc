@@ -302,7 +302,7 @@ TEST_F(VolumeTest, FilesAreRemovedFromAFullDiskOfTinyBands) {
   ASSERT_TRUE(volume_->unmount());
   volume_.reset();
   const auto tiny = device::MemoryDevice::uniform(256, 16);
-  ASSERT_TRUE(format(*tiny, FormatOptions{}));
+  ASSERT_TRUE(mkfs::make_filesystem(*tiny, {}));
   for (int round = 0; round < 3; ++round) {
     auto mounted = Volume::mount(*tiny, options_);
     ASSERT_TRUE(mounted) << describe(mounted.error());
@@ -334,8 +334,8 @@ TEST_F(VolumeTest, FilesAreRemovedFromAFullDiskOfTinyBands) {
     volume_.reset();
     const auto store = meta::Store::open(*tiny, {.background = false});
     ASSERT_TRUE(store);
-    EXPECT_EQ(check(**store, *tiny, {}, [](const std::string& p) { ADD_FAILURE() << p; })->inodes,
-              1u);
+    const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
+    EXPECT_EQ(fsck::check(**store, *tiny, {}, print)->inodes, 1u);
   }
 }
 

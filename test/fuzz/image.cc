@@ -10,9 +10,9 @@
 
 #include "base/crc32c.h"
 #include "base/endian.h"
-#include "fs/readable.h"
+#include "test/fsck/readable.h"
 #include "fsck/repair.h"
-#include "fs/sample_volume.h"
+#include "test/fsck/sample_volume.h"
 #include "fuzz/input.h"
 #include "meta/log/log_format.h"
 
@@ -49,7 +49,7 @@ Base base_of(device::MemoryDevice& device) {
 
 // A volume with every kind of item, unmounted.
 Base tidy() {
-  fs::SampleVolume volume;
+  fsck::SampleVolume volume;
   require(volume.store->close().has_value(), "the sample volume is closed");
   volume.store.reset();
   return base_of(*volume.device);
@@ -57,10 +57,10 @@ Base tidy() {
 
 // A volume that was used for a while, and whose power was cut.
 Base used() {
-  fs::FixedClock clock;
+  fsck::FixedClock clock;
   const auto device = device::MemoryDevice::uniform(kBands, kBandBlocks);
-  require(fs::format(*device, {.label = "used", .uuid = fs::sample_uuid()}, clock).has_value(),
-          "a volume is made");
+  const mkfs::Options options{.label = "used", .uuid = fsck::sample_uuid()};
+  require(mkfs::make_filesystem(*device, options, clock).has_value(), "a volume is made");
   auto mounted = fs::Volume::mount(*device, {.background = false}, clock);
   require(mounted.has_value(), "it is mounted");
   fs::Volume& volume = **mounted;
@@ -194,18 +194,18 @@ class Changed {
 void check(device::Device& device) {
   const auto store = meta::Store::open(device, {.background = false, .read_only = true});
   if (!store) return;
-  ignore_error(fs::check(**store, device, {.data = true}, [](const std::string&) {}),
+  ignore_error(fsck::check(**store, device, {.data = true}, [](const std::string&) {}),
                "what it finds is its business");
 }
 
 // False when there is nothing left that could be repaired.
 bool repair(device::Device& device) {
-  fs::FixedClock clock;
+  fsck::FixedClock clock;
   const auto hear = [](const std::string&) {};
-  const auto store = fs::open_for_repair(device, hear);
+  const auto store = fsck::open_for_repair(device, hear);
   if (!store) return false;
-  if (!fs::repair(**store, device, clock, hear)) return false;
-  const auto left = fs::check(**store, device, {}, [](const std::string& problem) {
+  if (!fsck::repair(**store, device, clock, hear)) return false;
+  const auto left = fsck::check(**store, device, {}, [](const std::string& problem) {
     std::fprintf(stderr, "%s\n", problem.c_str());
   });
   require(left && left->problems == 0, "a repaired volume is clean");
@@ -221,8 +221,8 @@ void image(Bytes input) {
   Changed changed(bases[from.number(1) % 2]);
   device::MemoryDevice& device = changed.apply(from);
   check(device);
-  fs::Readable::of(device);
-  if (repair(device)) fs::Readable::of(device);
+  fsck::Readable::of(device);
+  if (repair(device)) fsck::Readable::of(device);
 }
 
 }  // namespace lazyfs::fuzz

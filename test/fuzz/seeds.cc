@@ -7,7 +7,7 @@
 
 #include "edi/format0.h"
 #include "edi/format1.h"
-#include "fs/sample_volume.h"
+#include "test/fsck/sample_volume.h"
 #include "fuzz/targets.h"
 #include "meta/log/log_format.h"
 #include "meta/tree/node_page.h"
@@ -63,7 +63,7 @@ void put_block(Seeds& seeds, Bytes block) {
 }
 
 void volume(Seeds& seeds) {
-  fs::SampleVolume sample;
+  fsck::SampleVolume sample;
   const auto items = sample.store->scan({}, {~std::uint64_t{0}, 255, meta::kMaxOffset}, 1000);
   std::map<std::pair<std::uint8_t, bool>, int> kinds;
   for (const meta::Item& item : *items) {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "test/fs/sample_volume.h"
+#include "test/fsck/sample_volume.h"
 #include "test/fs/volume_fixture.h"
 
 namespace lazyfs::fs {
@@ -15,7 +15,7 @@ namespace {
 
 // /a is inode 11, /a/b is inode 12, and each calls the other its parent.
 TEST(RenameTest, ParentsThatRunInACircleEndAMoveWithAnError) {
-  SampleVolume sample;
+  fsck::SampleVolume sample;
   for (const std::uint64_t no : {11, 12}) {
     InodeRecord record;
     record.mode = S_IFDIR | 0755;
@@ -38,7 +38,7 @@ TEST(RenameTest, ParentsThatRunInACircleEndAMoveWithAnError) {
 }
 
 TEST(RenameTest, NameOfAMissingInodeIsDamage) {
-  SampleVolume sample;
+  fsck::SampleVolume sample;
   sample.put_entry(1, {InodeNo{99}, 20, 8, "nothing"});
   sample.commit();
   sample.store.reset();

@@ -5,11 +5,11 @@
 #include <set>
 
 #include "base/endian.h"
-#include "fs/repaired.h"
+#include "test/fsck/repaired.h"
 #include "fs/volume/volume.h"
 #include "test/support/seed.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 constexpr std::uint64_t kB = kBlockBytes;
@@ -204,7 +204,7 @@ class DamagedSharesTest : public testing::Test {
   void SetUp() override {
     device = device::MemoryDevice::uniform(64, 256);
     FixedClock clock;
-    ASSERT_TRUE(format(*device, {.uuid = sample_uuid()}, clock));
+    ASSERT_TRUE(mkfs::make_filesystem(*device, {.uuid = sample_uuid()}, clock));
     const auto volume = Volume::mount(*device, {.background = false}, clock);
     ASSERT_TRUE(volume);
     std::mt19937_64 random(test_seed());
@@ -269,7 +269,7 @@ class DamagedSharesTest : public testing::Test {
     ASSERT_TRUE(store) << describe(store.error());
     see_what_is_lost(**store);
     FixedClock clock;
-    const auto report = fs::repair(**store, *device, clock, tell);
+    const auto report = fsck::repair(**store, *device, clock, tell);
     ASSERT_TRUE(report) << describe(report.error());
     EXPECT_TRUE(check(**store, *device, {.data = true},
                       [&](const std::string& text) { left.push_back(text); }));
@@ -286,7 +286,7 @@ class DamagedSharesTest : public testing::Test {
     const auto tell = [](const std::string&) {};
     const auto store = open_for_repair(
         faulty, tell, {.cache_bytes = std::size_t{16} * kBlockBytes, .background = false});
-    return store && fs::repair(**store, faulty, clock, tell) && (*store)->close();
+    return store && fsck::repair(**store, faulty, clock, tell) && (*store)->close();
   }
 
   void expect_nothing_foreign() {
@@ -376,4 +376,4 @@ TEST_F(DamagedSharesTest, SeveralLostLeavesLeaveNothingForeign) {
 }
 
 }  // namespace
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

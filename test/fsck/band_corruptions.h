@@ -2,9 +2,9 @@
 // of a volume.
 #pragma once
 
-#include "fs/spoils.h"
+#include "test/fsck/corruptions.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 inline const Spoil kBands[] = {
     {"AppendRecordsWithAGap", [](V& v) { v.erase(key_of(kB1, Kind::kAppendRecord, 8)); },
@@ -102,4 +102,4 @@ inline const Spoil kBands[] = {
      "Band 3: 5 blocks are appended, but the write pointer stands at 4."},
 };
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

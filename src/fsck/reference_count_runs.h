@@ -11,7 +11,7 @@
 #include "fs/item/schema.h"
 #include "meta/store/store.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 // References that lead to blocks of one shared inode, one behind the other.
 struct ReferenceRun {
@@ -19,7 +19,7 @@ struct ReferenceRun {
   std::uint64_t block = 0;
   std::uint64_t blocks = 0;
   std::uint64_t end() const { return block + blocks; }
-  static ReferenceRun of(const ReferenceRecord& r) { return {r.shared, r.block, r.count}; }
+  static ReferenceRun of(const fs::ReferenceRecord& r) { return {r.shared, r.block, r.count}; }
   friend auto operator<=>(const ReferenceRun&, const ReferenceRun&) = default;
 };
 static_assert(sizeof(ReferenceRun) == 24);  // what a check says of its memory
@@ -28,7 +28,7 @@ static_assert(sizeof(ReferenceRun) == 24);  // what a check says of its memory
 // run, so the copy of a large file takes as much memory as that of a block.
 class References {
  public:
-  void add(const ReferenceRecord& reference);
+  void add(const fs::ReferenceRecord& reference);
   // Behind the last add().
   void sort();
   const std::vector<ReferenceRun>& runs() const { return runs_; }
@@ -68,4 +68,4 @@ struct ShareSegment {
 Result<> visit_shares(meta::Store& store, InodeNo shared, std::span<const ReferenceRun> references,
                       const std::function<void(const ShareSegment&)>& visit);
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "fs/sample_volume.h"
+#include "test/fsck/sample_volume.h"
 #include "fs/volume/volume.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 // Contents by inode: of files and symbolic links that can be read from their beginning to their
 // end. The device's store must not be open for writing.
@@ -59,4 +59,4 @@ class Readable {
   Contents contents_;
 };
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

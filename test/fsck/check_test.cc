@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <functional>
 
-#include "fs/band_spoils.h"
-#include "fs/spoils.h"
+#include "test/fsck/band_corruptions.h"
+#include "test/fsck/corruptions.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -291,4 +291,4 @@ TEST(CheckTest, UnreadableMetadataIsAProblemAndNotTheEnd) {
 }
 
 }  // namespace
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

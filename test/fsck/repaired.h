@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "device/faulty.h"
-#include "fs/readable.h"
+#include "test/fsck/readable.h"
 #include "fsck/repair.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 using Strings = std::vector<std::string>;
 
@@ -21,7 +21,7 @@ inline Repaired repair(SampleVolume& volume, const std::vector<meta::KeyRange>& 
   Repaired repaired;
   FixedClock clock;
   EXPECT_TRUE(note_lost_ranges(*volume.store, lost));
-  const auto report = fs::repair(*volume.store, *volume.device, clock,
+  const auto report = fsck::repair(*volume.store, *volume.device, clock,
                                  [&](const std::string& text) { repaired.told.push_back(text); });
   EXPECT_TRUE(report) << describe(report.error());
   if (report) repaired.report = *report;
@@ -58,7 +58,7 @@ void interrupt_everywhere(Lose lose, const meta::KeyRange& lost, See see) {
       const auto told = [&](const std::string&) {
         anything_durable |= store->commit().has_value();
       };
-      interrupted = !note_lost_ranges(*store, {lost}) || !fs::repair(*store, faulty, clock, told);
+      interrupted = !note_lost_ranges(*store, {lost}) || !fsck::repair(*store, faulty, clock, told);
     }
     volume.open();
     // With nothing durable the tree is as damaged as it was, and is found to be.
@@ -70,4 +70,4 @@ void interrupt_everywhere(Lose lose, const meta::KeyRange& lost, See see) {
   }
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -14,12 +14,12 @@
 
 #include "base/log.h"
 #include "base/endian.h"
-#include "fs/readable.h"
+#include "test/fsck/readable.h"
 #include "fsck/repair.h"
-#include "fs/sample_volume.h"
+#include "test/fsck/sample_volume.h"
 #include "support/seed.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 std::uint64_t images_wanted() {
@@ -191,7 +191,7 @@ class HostileTest : public testing::Test {
   static void check(device::Device& device) {
     const auto store = meta::Store::open(device, {.background = false, .read_only = true});
     if (!store) return;
-    ignore_error(fs::check(**store, device, {.data = true}, [](const std::string&) {}),
+    ignore_error(fsck::check(**store, device, {.data = true}, [](const std::string&) {}),
                  "what it finds is its business");
   }
 
@@ -217,9 +217,9 @@ class HostileTest : public testing::Test {
     const auto tell = [&](const std::string& text) { told.push_back(text); };
     const auto store = open_for_repair(device, tell);
     if (!store) return false;
-    if (!fs::repair(**store, device, clock, tell)) return false;
+    if (!fsck::repair(**store, device, clock, tell)) return false;
     EXPECT_TRUE(
-        fs::check(**store, device, {}, [&](const std::string& text) { left.push_back(text); }));
+        fsck::check(**store, device, {}, [&](const std::string& text) { left.push_back(text); }));
     EXPECT_EQ(left, std::vector<std::string>{}) << testing::PrintToString(told);
     EXPECT_TRUE((*store)->close());
     return true;
@@ -255,4 +255,4 @@ TEST_F(HostileTest, WhateverTheyHoldTheyAreReadCheckedAndRepaired) {
 }
 
 }  // namespace
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -3,10 +3,10 @@
 // the process.
 #include <gtest/gtest.h>
 
-#include "fs/sample_volume.h"
+#include "test/fsck/sample_volume.h"
 #include "fs/volume/volume.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 class ContradictionsTest : public testing::Test {
@@ -156,4 +156,4 @@ TEST_F(ContradictionsTest, ASymbolicLinkWhosePiecesAreMisnumberedIsNotRead) {
 }
 
 }  // namespace
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

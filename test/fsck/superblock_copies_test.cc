@@ -2,10 +2,10 @@
 // is to be told, and the next opening for writing mends it.
 #include <gtest/gtest.h>
 
-#include "fs/sample_volume.h"
+#include "test/fsck/sample_volume.h"
 #include "meta/log/restore_superblock.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 TEST(SuperblockCopiesTest, ADamagedOneIsNamedUntilTheNextOpeningForWriting) {
@@ -22,4 +22,4 @@ TEST(SuperblockCopiesTest, ADamagedOneIsNamedUntilTheNextOpeningForWriting) {
 }
 
 }  // namespace
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -8,12 +8,12 @@
 #include <random>
 #include <vector>
 
-#include "fs/band_spoils.h"
-#include "fs/repaired.h"
-#include "fs/spoils.h"
+#include "test/fsck/band_corruptions.h"
+#include "test/fsck/repaired.h"
+#include "test/fsck/corruptions.h"
 #include "support/seed.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 std::uint64_t volumes_wanted() {
@@ -44,7 +44,7 @@ void repair_until(SampleVolume& volume, std::uint64_t change) {
     ASSERT_TRUE(store);
     faulty.cut_power_at_change(change);
     FixedClock clock;
-    ignore_error(fs::repair(**store, faulty, clock,
+    ignore_error(fsck::repair(**store, faulty, clock,
                             [&](const std::string&) {
                               ignore_error((*store)->commit(), "it may be cut off anywhere");
                             }),
@@ -89,4 +89,4 @@ TEST(RepairSeveralTest, AreRepairedInOneRunAndNothingIsLost) {
 }
 
 }  // namespace
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

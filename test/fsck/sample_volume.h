@@ -34,7 +34,9 @@
 #include "fs/item/schema.h"
 #include "meta/store/store.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
+
+using namespace fs;
 
 class FixedClock final : public Clock {
  public:
@@ -54,9 +56,10 @@ class SampleVolume {
 
   SampleVolume() {
     FixedClock clock;
-    const auto plan = format(*device, {.label = "sample", .uuid = sample_uuid()}, clock);
-    EXPECT_TRUE(plan) << describe(plan.error());
-    log_band = plan->log_bands.front();
+    const auto layout =
+        mkfs::make_filesystem(*device, {.label = "sample", .uuid = sample_uuid()}, clock);
+    EXPECT_TRUE(layout) << describe(layout.error());
+    log_band = layout->log_bands.front();
     open();
     add_names();
     add_files();
@@ -296,4 +299,4 @@ class SampleVolume {
   int fill_ = 0;
 };
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

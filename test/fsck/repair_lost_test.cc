@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "fs/repaired.h"
+#include "test/fsck/repaired.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 constexpr std::uint64_t kB = kBlockBytes;
@@ -157,4 +157,4 @@ TEST(RepairLostTest, LostAndFoundThatHasAllTheNamesAlreadyTakesOneMore) {
 }
 
 }  // namespace
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -7,9 +7,9 @@
 #include <functional>
 #include <string>
 
-#include "fs/sample_volume.h"
+#include "test/fsck/sample_volume.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 inline constexpr BandId kB1 = SampleVolume::kB1, kB2 = SampleVolume::kB2, kB3 = SampleVolume::kB3;
 
@@ -515,4 +515,4 @@ inline std::string name_of_case(const testing::TestParamInfo<Spoil>& info) {
   return info.param.name;
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -9,13 +9,13 @@
 #include "fsck/check.h"
 #include "meta/store/store.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
-inline void expect_sound(device::Device& device) {
+inline void expect_clean(device::Device& device) {
   const auto store = meta::Store::open(device, {.background = false});
   ASSERT_TRUE(store) << describe(store.error());
   const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
   EXPECT_TRUE(check(**store, device, {.data = true}, print));
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

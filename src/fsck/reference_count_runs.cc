@@ -1,10 +1,13 @@
-#include "fsck/share_runs.h"
+#include "fsck/reference_count_runs.h"
 
 #include <algorithm>
 #include <optional>
 #include <queue>
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
+
+using namespace fs;
+
 namespace {
 
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
@@ -155,4 +158,4 @@ Result<> visit_shares(meta::Store& store, InodeNo shared, std::span<const Refere
   return ok();
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

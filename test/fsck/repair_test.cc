@@ -5,14 +5,14 @@
 #include <algorithm>
 
 #include "device/faulty.h"
-#include "fs/band_spoils.h"
-#include "fs/node_images.h"
-#include "fs/repaired.h"
-#include "fs/spoils.h"
+#include "test/fsck/band_corruptions.h"
+#include "test/fsck/node_images.h"
+#include "test/fsck/repaired.h"
+#include "test/fsck/corruptions.h"
 #include "meta/tree/node_page.h"
 #include "meta/log/superblock.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 namespace {
 
 // Opens the volume as fsck does, tree and all.
@@ -236,7 +236,7 @@ class DamagedTreeTest : public testing::Test {
   void SetUp() override {
     device = device::MemoryDevice::uniform(64, 256);
     FixedClock clock;
-    ASSERT_TRUE(format(*device, {.uuid = sample_uuid()}, clock));
+    ASSERT_TRUE(mkfs::make_filesystem(*device, {.uuid = sample_uuid()}, clock));
     const auto volume = Volume::mount(*device, {.background = false}, clock);
     ASSERT_TRUE(volume);
     for (int i = 0; i < 3000; ++i) {
@@ -272,7 +272,7 @@ class DamagedTreeTest : public testing::Test {
     EXPECT_TRUE(store) << describe(store.error());
     if (!store) return told;
     FixedClock clock;
-    const auto report = fs::repair(**store, *device, clock, tell);
+    const auto report = fsck::repair(**store, *device, clock, tell);
     EXPECT_TRUE(report) << describe(report.error());
     Strings left;
     EXPECT_TRUE(check(**store, *device, {.data = true},
@@ -335,7 +335,7 @@ class DamagedTreeTest : public testing::Test {
         const auto store,
         open_for_repair(device, tell,
                         {.cache_bytes = std::size_t{64} * kBlockBytes, .background = false}));
-    ASSIGN_OR_RETURN(const RepairReport report, fs::repair(*store, device, clock, tell));
+    ASSIGN_OR_RETURN(const RepairReport report, fsck::repair(*store, device, clock, tell));
     TRY(store->close());
     return report;
   }
@@ -525,4 +525,4 @@ TEST(RepairTest, AnyFlippedBitIsFoundAndRepairedOrStaysAnError) {
 }
 
 }  // namespace
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -10,7 +10,7 @@
 #include "base/endian.h"
 #include "device/device.h"
 
-namespace lazyfs::fs {
+namespace lazyfs::fsck {
 
 struct NodeImage {
   std::uint64_t node = 0;
@@ -42,4 +42,4 @@ inline std::vector<NodeImage> newest_images(device::Device& device) {
   return images;
 }
 
-}  // namespace lazyfs::fs
+}  // namespace lazyfs::fsck

@@ -1,0 +1,152 @@
+#include "meta/log/log_layout.h"
+#include "mkfs/mkfs.h"
+
+#include <gtest/gtest.h>
+
+#include "test/fsck/sample_volume.h"
+
+namespace lazyfs::mkfs {
+namespace {
+
+using namespace fs;
+using fsck::SampleVolume, fsck::FixedClock, fsck::sample_uuid;
+
+device::Geometry uniform(std::uint32_t bands, std::uint32_t blocks) {
+  device::Geometry geometry;
+  geometry.band_blocks.assign(bands, blocks);
+  geometry.band_kinds.assign(bands, device::BandKind::kShingled);
+  return geometry;
+}
+
+TEST(MkfsTest, LogLiesInTheMiddleOfTheDevice) {
+  const auto layout = plan_layout(uniform(100, 64), {});
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(layout->log_bands, (std::vector{BandId{48}, BandId{49}, BandId{50}, BandId{51}}));
+  EXPECT_EQ(layout->log_blocks, 256u);
+  EXPECT_EQ(layout->data_bands, 94u);
+  EXPECT_EQ(layout->data_blocks, 94u * 64);
+}
+
+TEST(MkfsTest, LogIsA64thOfALargerDevice) {
+  EXPECT_EQ(plan_layout(uniform(640, 64), {})->log_bands.size(), 10u);
+}
+
+TEST(MkfsTest, LogOfAnEightTerabyteDiskIs16GiB) {
+  const auto layout = plan_layout(uniform(32768, 65536), {});
+  EXPECT_EQ(layout->log_blocks * kBlockBytes, std::uint64_t{16} << 30);
+  EXPECT_EQ(layout->log_bands.size(), 64u);
+}
+
+TEST(MkfsTest, LogSizeIsRoundedUpToBands) {
+  EXPECT_EQ(plan_layout(uniform(100, 64), {.log_bytes = 64 * 5 * 4096})->log_bands.size(), 5u);
+  EXPECT_EQ(plan_layout(uniform(100, 64), {.log_bytes = 64 * 5 * 4096 + 1})->log_bands.size(), 6u);
+  EXPECT_EQ(plan_layout(uniform(100, 64), {.log_bytes = 1})->log_bands.size(), kMinLogBands);
+}
+
+TEST(MkfsTest, LogMayTakeAllButTheBandsThatFilesNeed) {
+  EXPECT_TRUE(plan_layout(uniform(20, 64), {.log_bytes = 12 * 64 * 4096}));
+  EXPECT_EQ(plan_layout(uniform(20, 64), {.log_bytes = 13 * 64 * 4096}).error(),
+            Errc::kFormatLogTooLarge);
+}
+
+TEST(MkfsTest, LogAvoidsConventionalAndTinyBands) {
+  device::Geometry geometry = uniform(30, 64);
+  geometry.band_kinds[15] = device::BandKind::kConventional;
+  geometry.band_blocks[14] = meta::kMinLogBandBlocks - 1;
+  const auto layout = plan_layout(geometry, {});
+  EXPECT_EQ(layout->log_bands, (std::vector{BandId{12}, BandId{13}, BandId{16}, BandId{17}}));
+}
+
+TEST(MkfsTest, SmallestDeviceIsAccepted) {
+  EXPECT_TRUE(plan_layout(uniform(kMinBands, meta::kMinLogBandBlocks), {}));
+}
+
+TEST(MkfsTest, DeviceWithOneBandLessIsRefused) {
+  EXPECT_EQ(plan_layout(uniform(kMinBands - 1, 64), {}).error(), Errc::kFormatTooFewBands);
+}
+
+TEST(MkfsTest, DeviceWithBandsTooSmallForALogIsRefused) {
+  device::Geometry geometry = uniform(50, meta::kMinLogBandBlocks - 1);
+  geometry.band_blocks[0] = geometry.band_blocks[1] = meta::kMinLogBandBlocks;
+  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kFormatTooFewBands);
+}
+
+TEST(MkfsTest, BlocksOfAnotherSizeAreRefused) {
+  device::Geometry geometry = uniform(50, 64);
+  geometry.block_bytes = 512;
+  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kFormatBlockSize);
+}
+
+TEST(MkfsTest, LabelOf64BytesIsRefused) {
+  EXPECT_TRUE(plan_layout(uniform(50, 64), {.label = std::string(63, 'x')}));
+  EXPECT_EQ(plan_layout(uniform(50, 64), {.label = std::string(64, 'x')}).error(),
+            Errc::kFormatLabelTooLong);
+}
+
+TEST(MkfsTest, ConventionalSuperBandIsRefused) {
+  device::Geometry geometry = uniform(50, 64);
+  geometry.band_kinds[1] = device::BandKind::kConventional;
+  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kFormatSuperBands);
+}
+
+TEST(MkfsTest, TinySuperBandIsRefused) {
+  device::Geometry geometry = uniform(50, 64);
+  geometry.band_blocks[0] = meta::kMinLogBandBlocks - 1;
+  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kFormatSuperBands);
+}
+
+TEST(MkfsTest, BandsThatAreLinkedAwayDoNotCount) {
+  device::Geometry geometry = uniform(kMinBands + 1, 64);
+  geometry.band_blocks[2] = 128;
+  geometry.band_blocks[3] = 0;
+  EXPECT_EQ(plan_layout(geometry, {})->data_bands, kMinDataBands);
+  geometry.band_blocks[5] = 128;
+  geometry.band_blocks[6] = 0;
+  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kFormatTooFewBands);
+}
+
+TEST(MkfsTest, NewFilesystemHasARootAndNothingElse) {
+  const auto device = device::MemoryDevice::uniform(24, 64);
+  FixedClock clock;
+  const Options options{.label = "new", .uuid = sample_uuid(), .owner = {7, 8}};
+  ASSERT_TRUE(make_filesystem(*device, options, clock));
+  const auto store = *meta::Store::open(*device, {.background = false, .read_only = true});
+  EXPECT_EQ(store->superblock().label, "new");
+  EXPECT_EQ(store->superblock().uuid, sample_uuid());
+  EXPECT_EQ(store->superblock().created_seconds, 1'700'000'000u);
+  const auto items = *store->scan({}, {~0ull, 255, meta::kMaxOffset}, 10);
+  ASSERT_EQ(items.size(), 2u);
+  const InodeRecord root = *decode_inode(items[0].value);
+  EXPECT_EQ(items[0].key, key_of(kRootInode, Kind::kInode));
+  EXPECT_EQ(root.mode, S_IFDIR | 0755u);
+  EXPECT_EQ(root.owner, (Owner{7, 8}));
+  EXPECT_EQ(root.links, 2u);
+  EXPECT_EQ(root.parent, kRootInode);
+  EXPECT_EQ(root.birth, clock.now());
+  EXPECT_EQ(items[1].key, key_of(kVolumeOwner, Kind::kCounters));
+  EXPECT_EQ(*decode_counters(items[1].value), CounterRecord{});
+}
+
+TEST(MkfsTest, NewFilesystemIsClean) {
+  const auto device = device::MemoryDevice::uniform(24, 64);
+  ASSERT_TRUE(make_filesystem(*device, {.uuid = sample_uuid()}));
+  const auto store = *meta::Store::open(*device, {.background = false, .read_only = true});
+  std::vector<std::string> problems;
+  const auto hear = [&](const std::string& problem) { problems.push_back(problem); };
+  ASSERT_TRUE(fsck::check(*store, *device, {}, hear));
+  EXPECT_EQ(problems, std::vector<std::string>{});
+}
+
+TEST(MkfsTest, EveryBandIsResetWhateverWasThere) {
+  SampleVolume old;
+  old.store.reset();
+  ASSERT_TRUE(make_filesystem(*old.device, {.uuid = sample_uuid()}));
+  EXPECT_EQ(*old.device->write_pointer(SampleVolume::kB1), 0u);
+  EXPECT_EQ(*old.device->write_pointer(SampleVolume::kB2), 0u);
+  old.open();
+  EXPECT_EQ(old.problems(), std::vector<std::string>{});
+  EXPECT_EQ(old.report.inodes, 1u);
+}
+
+}  // namespace
+}  // namespace lazyfs::mkfs
