@@ -38,9 +38,6 @@ class CrowdedStore : public meta::Store {
   }
   Result<> commit() override { return below_->commit(); }
   Seq durable_seq() const override { return below_->durable_seq(); }
-  void on_durable(std::function<void(Seq)> listener) override {
-    below_->on_durable(std::move(listener));
-  }
   void set_band_source(BandSource source) override { below_->set_band_source(std::move(source)); }
   std::vector<BandId> log_bands() const override { return below_->log_bands(); }
   std::vector<LogBandUse> log_band_use() const override { return below_->log_band_use(); }

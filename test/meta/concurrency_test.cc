@@ -29,11 +29,7 @@ TEST_P(ConcurrencyTest, ReadersWritersAndCommittersAgree) {
   auto opened = Store::open(*device, options);
   ASSERT_TRUE(opened);
   Store& store = **opened;
-  std::atomic<std::uint64_t> durable{0}, batches{0};
-  store.on_durable([&](Seq seq) {
-    EXPECT_GT(seq.value, durable.load());
-    durable = seq.value;
-  });
+  std::atomic<std::uint64_t> batches{0};
   std::atomic<bool> stop{false};
   const Key counter{9, 9, 9};
   std::vector<std::thread> writers, others;
@@ -66,7 +62,9 @@ TEST_P(ConcurrencyTest, ReadersWritersAndCommittersAgree) {
   for (std::uint64_t r = 0; r < kReaders; ++r) {
     others.emplace_back([&, r] {
       std::mt19937_64 random(test_seed() + 100 + r);
-      while (!stop) {
+      for (Seq durable; !stop;) {
+        ASSERT_GE(store.durable_seq(), durable);
+        durable = store.durable_seq();
         const std::uint64_t w = random() % kWriters;
         ASSERT_TRUE(store.get({w, 1, random() % kKeys}));
         ASSERT_TRUE(store.last_in({w, 1, 0}, {w, 1, random() % kKeys}));

@@ -266,8 +266,6 @@ TEST_F(StoreTest, CountersAddUpFromNothingAndBelowNothing) {
 
 TEST_F(StoreTest, SequenceNumbersSayWhatIsDurable) {
   make();
-  std::vector<Seq> heard;
-  store->on_durable([&](Seq seq) { heard.push_back(seq); });
   const Seq start = store->durable_seq();
   const auto first = put({1, 1, 1}, "a");
   ASSERT_TRUE(first);
@@ -278,7 +276,7 @@ TEST_F(StoreTest, SequenceNumbersSayWhatIsDurable) {
   EXPECT_EQ(store->durable_seq(), *first);
   ASSERT_TRUE(store->commit());  // nothing new
   EXPECT_EQ(store->durable_seq(), *first);
-  EXPECT_EQ(heard, std::vector<Seq>{*first});
+  EXPECT_EQ(store->stats().transactions, 1u);
   // A change that changes nothing belongs to what is durable already.
   EXPECT_EQ(*put({1, 1, 2}, "b"), *first);
   EXPECT_EQ(*erase({7, 7, 7}), *first);

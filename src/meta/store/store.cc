@@ -189,8 +189,6 @@ Result<> StoreImpl::write_superblock(Superblock next) {
   return ok();
 }
 
-void StoreImpl::on_durable(std::function<void(Seq)> listener) { listener_ = std::move(listener); }
-
 void StoreImpl::set_band_source(BandSource source) { source_ = std::move(source); }
 
 std::vector<BandId> StoreImpl::log_bands() const { return log_.bands(); }

@@ -130,10 +130,6 @@ class Store {
   // The newest transaction that is durable.
   virtual Seq durable_seq() const = 0;
 
-  // Called from a committing thread, with no lock held, after each commit became durable. Set once,
-  // before the first apply(). It must not call apply() or commit(): those may wait for the very
-  // commit that calls it.
-  virtual void on_durable(std::function<void(Seq)> listener) = 0;
   // Where the log gets a band from when it is too live, and where it gives one back. A taken band
   // is free, and the store's alone from then on; it is given back reset. Called with no lock held.
   // Set once, before the first apply(); without it the log cannot grow. Neither function may call

@@ -131,7 +131,6 @@ Result<> StoreImpl::write_transaction(Additions additions) {
   }
   land_sealed();
   release_passed();
-  if (listener_) listener_(durable_seq());
   return ok();
 }
 

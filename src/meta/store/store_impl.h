@@ -38,7 +38,6 @@ class StoreImpl final : public Store {
   Result<Seq> apply(const Batch& batch, Reserve reserve) override;
   Result<> commit() override;
   Seq durable_seq() const override { return Seq{durable_seq_.load(std::memory_order_acquire)}; }
-  void on_durable(std::function<void(Seq)> listener) override;
   void set_band_source(BandSource source) override;
   std::vector<BandId> log_bands() const override;
   std::vector<LogBandUse> log_band_use() const override;
@@ -133,8 +132,7 @@ class StoreImpl final : public Store {
   NodeLoader loader_;
   NodePin root_pin_;
   bool root_was_lost_ = false;
-  std::function<void(Seq)> listener_;  // both set once, before the first apply()
-  BandSource source_;
+  BandSource source_;  // set once, before the first apply()
 
   mutable Mutex commit_mu_;
   CondVar cycle_moved_;  // a cycle ended, or sealed a transaction
