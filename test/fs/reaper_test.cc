@@ -39,6 +39,7 @@ class CrowdedStore : public meta::Store {
   Result<> commit() override { return below_->commit(); }
   Seq durable_seq() const override { return below_->durable_seq(); }
   void set_band_source(BandSource source) override { below_->set_band_source(std::move(source)); }
+  Result<> give_back_bands() override { return below_->give_back_bands(); }
   std::vector<BandId> log_bands() const override { return below_->log_bands(); }
   std::vector<LogBandUse> log_band_use() const override { return below_->log_band_use(); }
   meta::Superblock superblock() const override { return below_->superblock(); }

@@ -239,6 +239,37 @@ TEST_P(SpaceTest, DiskIsFilledAndEmptiedFiftyTimes) {
   }
 }
 
+// The metadata log takes bands while small files are made, and returns them when the files are
+// deleted.
+TEST_P(SpaceTest, DiskIsFilledWithSmallFilesAndEmptiedAHundredTimes) {
+  const InodeNo large = create("large");
+  fill(large, available() * 84 / 100, 1);
+  ASSERT_TRUE(volume_->sync());
+  const SpaceReport before = *volume_->space();
+  const std::vector<std::byte> small(1024, std::byte{7});
+  std::uint64_t first = 0;
+  for (int round = 0; round < 100 && !HasFailure(); ++round) {
+    std::vector<InodeNo> files;
+    for (;;) {
+      const auto made = volume_->create(kRootInode, std::to_string(files.size()), 0644, {});
+      if (!made) break;
+      volume_->release(made->file);
+      files.push_back(made->attributes.inode);
+      if (!volume_->write(files.back(), 0, small)) break;
+    }
+    if (round == 0) first = files.size();
+    EXPECT_GE(files.size(), first - first / 10) << "round " << round;
+    for (std::size_t i = 0; i < files.size(); ++i) remove(std::to_string(i), files[i]);
+    if (round % 10 != 9) continue;
+    const auto synced = volume_->sync();
+    ASSERT_TRUE(synced) << describe(synced.error());
+    const auto collected = volume_->collect_garbage();
+    ASSERT_TRUE(collected) << describe(collected.error());
+    EXPECT_EQ(volume_->space()->total_blocks, before.total_blocks) << "round " << round;
+    EXPECT_GE(available(), before.available_blocks) << "round " << round;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, SpaceTest,
                          testing::Values(Setting{"replayed", 64, 128, false},
                                          Setting{"replayed_small_bands", 128, 48, false},

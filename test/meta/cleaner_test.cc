@@ -146,6 +146,68 @@ TEST_P(CleanerTest, AFullLogTakesABandAndGivesItBackWhenEmpty) {
   EXPECT_EQ(contents_of(*store), model);
 }
 
+// Nothing but the commit of what was deleted wakes the thread.
+TEST_P(CleanerTest, ThreadGivesEveryBandBackThatALogWithoutItemsDoesNotNeed) {
+  Mutex mu;
+  CondVar given_back;
+  std::vector<BandId> pool;
+  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + GetParam().bands + i});
+  StoreOptions options;
+  options.transaction_bytes = 8 * kBlockBytes;
+  open(options);
+  store->set_band_source({.take = [&]() -> Result<BandId> {
+                            MutexLock lock(mu);
+                            if (pool.empty()) return fail(Errc::kNoSpace);
+                            const BandId band = pool.back();
+                            pool.pop_back();
+                            return band;
+                          },
+                          .give_back =
+                              [&](BandId band) {
+                                MutexLock lock(mu);
+                                pool.push_back(band);
+                                given_back.notify_all();
+                              }});
+  const std::uint64_t keys = fill();
+  for (std::uint64_t key = 0; key < keys; ++key) ASSERT_TRUE(erase(key));
+  ASSERT_TRUE(store->commit());
+  {
+    MutexLock lock(mu);
+    while (pool.size() < 6) given_back.wait(mu);
+  }
+  EXPECT_EQ(store->log_bands().size(), GetParam().bands);
+  ASSERT_TRUE(store->close());
+  open();
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+TEST_P(CleanerTest, GivesBackUnderShortageWhatItWouldKeepOtherwise) {
+  std::vector<BandId> pool;
+  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + GetParam().bands + i});
+  const std::size_t all = pool.size();
+  store->set_band_source({.take = [&]() -> Result<BandId> {
+                            if (pool.empty()) return fail(Errc::kNoSpace);
+                            const BandId band = pool.back();
+                            pool.pop_back();
+                            return band;
+                          },
+                          .give_back = [&](BandId band) { pool.push_back(band); }});
+  const std::uint64_t keys = fill();
+  ASSERT_TRUE(store->commit());
+  ASSERT_TRUE(store->give_back_bands());
+  EXPECT_TRUE(pool.empty()) << "a full log has none to give";
+  for (std::uint64_t key = keys / 2; key < keys; ++key) ASSERT_TRUE(erase(key));
+  ASSERT_TRUE(store->give_back_bands());
+  EXPECT_FALSE(pool.empty());
+  EXPECT_EQ(contents_of(*store), model);
+  EXPECT_EQ(store->log_bands().size() + pool.size(), GetParam().bands + all);
+  const std::size_t had = pool.size();
+  ASSERT_TRUE(store->commit());
+  EXPECT_EQ(pool.size(), had) << "it needs them again at once";
+  open();
+  EXPECT_EQ(contents_of(*store), model);
+}
+
 TEST_P(CleanerTest, WorksWithAThreadOfItsOwn) {
   StoreOptions options;
   options.cache_bytes = 16 * kBlockBytes;

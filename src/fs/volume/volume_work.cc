@@ -41,6 +41,7 @@ bool MountedVolume::make_space() {
   const std::uint64_t before = bands_.space().available, deaths = bands_.deaths();
   reaper_.run(core_);
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
+  ignore_error(store_->give_back_bands(), "the store logs it");
   const auto gained = [&] { return bands_.space().available > before || bands_.deaths() > deaths; };
   // The kernel lets go of a removed file a moment after it has answered.
   for (int i = 0; i < kForgetTries && options_.background && !gained(); ++i) {
@@ -60,6 +61,7 @@ Result<> MountedVolume::collect_garbage() {
   TRY(check_usable(true));
   reaper_.run(core_);
   TRY(write_back_.write_dirty(kEver));
+  TRY(store_->give_back_bands());
   TRY(collector_.reset_empty_bands());
   // Each pass takes one band's dead blocks away; there are no more passes than bands.
   for (std::uint32_t i = 0; i < bands_.band_count(); ++i) {

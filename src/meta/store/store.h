@@ -139,6 +139,10 @@ class Store {
     std::function<void(BandId)> give_back;
   };
   virtual void set_band_source(BandSource source) = 0;
+  // For a volume that has no space left: commits, cleans, and gives back every band that the log
+  // can do without. Does nothing when there is none.
+  // Error: kLogFailed.
+  virtual Result<> give_back_bands() = 0;
 
   // The bands that belong to the log now; super bands are in superblock().
   virtual std::vector<BandId> log_bands() const = 0;

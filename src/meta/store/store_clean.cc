@@ -15,22 +15,27 @@ constexpr std::size_t kNotesAtOnce = std::size_t{64} * 247;
 }  // namespace
 
 bool StoreImpl::cleaning_is_due() const {
-  if (could_shrink()) return true;
+  if (size_change(SpaceDemand::kOrdinary) == SizeChange::kCleanFirst) return true;
   ReaderLock lock(tree_mu_);
   return limits_.is_low(cache_.nodes(), log_.space());
 }
 
-// Whether the log is so empty that it could give a band back, were its bands cleaned.
-bool StoreImpl::could_shrink() const {
-  if (!source_.give_back) return false;
-  std::vector<std::uint32_t> sizes = log_.band_sizes();
-  if (sizes.size() <= superblock().min_log_bands) return false;
-  sizes.erase(std::ranges::max_element(sizes));
+bool StoreImpl::size_is_due() const {
+  const SizeChange change = size_change(SpaceDemand::kOrdinary);
+  return change == SizeChange::kGrow || change == SizeChange::kShrink;
+}
+
+SizeChange StoreImpl::size_change(SpaceDemand demand) const {
+  if (!source_.take || !source_.give_back) return SizeChange::kKeep;
+  LogSize size{.bands = log_.band_sizes(),
+               .bands_min = superblock().min_log_bands,
+               .transaction_blocks = 2 * options_.transaction_bytes / kBlockBytes};
+  const Log::Figures log = log_.figures();
+  size.free_bands = log.free_bands;
+  size.available = log.space.available;
   ReaderLock lock(tree_mu_);
-  const LogLimits fewer = limits_of(sizes, limits_.transaction);
-  const std::uint64_t needed = limits_.band + fewer.low_water(cache_.nodes());
-  return cache_.nodes() * 3 < fewer.live_max && log_.available() <= needed &&
-         limits_.achievable(cache_.nodes()) > needed + limits_.band;
+  size.live = cache_.nodes();
+  return choose_size_change(size, demand);
 }
 
 // So many batches go once round the whole log; more of them make no more room.
@@ -174,37 +179,53 @@ Result<> StoreImpl::grow() {
   return ok();
 }
 
-// Grows a log that is rather live, takes a band from one that is rather empty.
-void StoreImpl::adapt_size() {
-  std::uint64_t live = 0;
-  LogLimits limits;
-  {
-    ReaderLock lock(tree_mu_);
-    live = cache_.nodes();
-    limits = limits_;
-  }
-  const bool lacks_bands = log_.band_sizes().size() < superblock().min_log_bands;  // some failed
-  if (limits.should_grow(live) || lacks_bands) {
+// The committing thread calls it.
+void StoreImpl::resize(SpaceDemand demand) {
+  const SizeChange change = size_change(demand);
+  if (change == SizeChange::kGrow) {
     ignore_error(grow(), "ordinary work is refused when the log is full, not before");
-    return;
+  } else if (change == SizeChange::kShrink) {
+    shrink(demand);
   }
-  std::vector<std::uint32_t> sizes = log_.band_sizes();
-  if (!source_.give_back || sizes.size() <= superblock().min_log_bands) return;
-  sizes.erase(std::ranges::max_element(sizes));
-  const LogLimits fewer = limits_of(sizes, limits.transaction);
-  const bool roomy =
-      live * 3 < fewer.live_max && log_.available() > limits.band + fewer.low_water(live);
-  if (!roomy) return;
-  const auto band = log_.remove_free_band();
-  if (!band) return;
-  std::vector<BandId> bands = log_.bands();
-  if (auto written = write_log_bands(std::move(bands)); !written) {
-    log_.add_band(*band);
+}
+
+// Gives back every free band that the log can do without, those farthest from the middle first.
+// The superblock that does not list them is durable before the volume gets them: a crash finds each
+// band either listed and unused by the volume, or not listed.
+void StoreImpl::shrink(SpaceDemand demand) {
+  std::vector<BandId> removed;
+  while (size_change(demand) == SizeChange::kShrink) {
+    const auto band = log_.remove_free_band();
+    if (!band) break;
+    removed.push_back(*band);
+  }
+  if (removed.empty()) return;
+  if (auto written = write_log_bands(log_.bands()); !written) {
+    log::error("metadata log: no band given back, for the superblock cannot be written: {}",
+               describe(written.error()));
+    for (const BandId band : removed) log_.add_band(band);
     return;
   }
   update_limits();
-  source_.give_back(*band);
-  log::info("metadata log: band {} given back", band->value);
+  for (const BandId band : removed) source_.give_back(band);
+  log::info("metadata log: {} bands given back", removed.size());
+}
+
+Result<> StoreImpl::give_back_bands() {
+  const auto change = [&] { return size_change(SpaceDemand::kShortage); };
+  if (options_.read_only || change() == SizeChange::kKeep || change() == SizeChange::kGrow) {
+    return ok();
+  }
+  TRY(run_cycle(Work::kCommit));  // what was deleted dies with the commit
+  for (auto cycles = clean_cycles_at_most(); cycles > 0; --cycles) {
+    switch (change()) {
+      case SizeChange::kKeep:
+      case SizeChange::kGrow: return ok();
+      case SizeChange::kShrink: TRY(run_cycle(Work::kShrinkFully)); break;
+      case SizeChange::kCleanFirst: TRY(run_cycle(Work::kClean)); break;
+    }
+  }
+  return ok();
 }
 
 }  // namespace lazyfs::meta

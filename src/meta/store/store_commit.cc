@@ -36,14 +36,18 @@ Result<> StoreImpl::run_cycle(Work work) {
     const bool waited = busy_;
     if (work == Work::kCommit) ++commits_waiting_;
     const std::uint64_t cycles = cycles_;
-    while (busy_ && (work == Work::kCommit ? commits_ended_ < ticket : cycles_ == cycles)) {
+    // A change of the log's size is not shared: the thread that waits for it checks what is left.
+    const bool is_shared = work != Work::kResize && work != Work::kShrinkFully;
+    while (busy_ &&
+           (work == Work::kCommit ? commits_ended_ < ticket : !is_shared || cycles_ == cycles)) {
       cycle_moved_.wait(commit_mu_);
     }
     if (work == Work::kCommit) --commits_waiting_;
     if (failed()) return fail(Errc::kLogFailed);
-    if (work == Work::kCommit ? commits_ended_ >= ticket : waited) return ok();
+    if (work == Work::kCommit ? commits_ended_ >= ticket : waited && is_shared) return ok();
     busy_ = true;
-    const bool commits = work != Work::kGrow && work != Work::kAdapt;
+    const bool commits =
+        work == Work::kCommit || work == Work::kClean || work == Work::kSnapshot;
     if (commits) ++commits_started_;
   }
   const auto begin = system_clock().monotonic();
@@ -74,17 +78,18 @@ Result<> StoreImpl::do_work(Work work, Additions to_clean) {
     case Work::kClean: return write_transaction(with_listings(std::move(to_clean)));
     case Work::kSnapshot: return write_transaction(take_snapshot());
     case Work::kGrow: return grow();
-    case Work::kAdapt: return adapt_size(), ok();
+    case Work::kResize: return resize(SpaceDemand::kOrdinary), ok();
+    case Work::kShrinkFully: return resize(SpaceDemand::kShortage), ok();
     case Work::kCommit: break;
   }
   TRY(write_transaction(Additions{}));
   if (options_.background) {
-    if (cleaning_is_due() || snapshot_is_due()) wake_background();
+    if (cleaning_is_due() || size_is_due() || snapshot_is_due()) wake_background();
     return ok();
   }
   clean_while_due();
   if (!failed() && snapshot_is_due()) TRY(write_transaction(take_snapshot()));
-  adapt_size();
+  resize(SpaceDemand::kOrdinary);
   return failed() ? fail(Errc::kLogFailed) : ok();
 }
 
@@ -368,14 +373,25 @@ void StoreImpl::run_background() {
       commit = std::exchange(commit_wanted_, false);
     }
     if ((commit || is_large()) && !run_cycle(Work::kCommit)) return;
-    for (auto cycles = clean_cycles_at_most(); cycles > 0 && cleaning_is_due(); --cycles) {
-      if (!run_cycle(Work::kClean)) return;
-      MutexLock lock(background_mu_);
-      if (stopping_) return;
+    // Once bands were given back, cleaning may make more of them free.
+    for (bool more = true; more;) {
+      if (!clean_in_background()) return;
+      if (snapshot_is_due() && !run_cycle(Work::kSnapshot)) return;
+      const std::uint64_t bands = log_.figures().bands;
+      if (size_is_due() && !run_cycle(Work::kResize)) return;
+      more = log_.figures().bands < bands;
     }
-    if (snapshot_is_due() && !run_cycle(Work::kSnapshot)) return;
-    ignore_error(run_cycle(Work::kAdapt), "the log keeps its size then");
   }
+}
+
+// False: the thread is to end.
+bool StoreImpl::clean_in_background() {
+  for (auto cycles = clean_cycles_at_most(); cycles > 0 && cleaning_is_due(); --cycles) {
+    if (!run_cycle(Work::kClean)) return false;
+    MutexLock lock(background_mu_);
+    if (stopping_) return false;
+  }
+  return true;
 }
 
 }  // namespace lazyfs::meta

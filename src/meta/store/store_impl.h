@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "meta/log/log.h"
+#include "meta/log/size_policy.h"
 #include "meta/tree/node_cache.h"
 #include "meta/store/node_loader.h"
 #include "meta/store/store.h"
@@ -39,6 +40,7 @@ class StoreImpl final : public Store {
   Result<> commit() override;
   Seq durable_seq() const override { return Seq{durable_seq_.load(std::memory_order_acquire)}; }
   void set_band_source(BandSource source) override;
+  Result<> give_back_bands() override;
   std::vector<BandId> log_bands() const override;
   std::vector<LogBandUse> log_band_use() const override;
   Superblock superblock() const override;
@@ -50,7 +52,7 @@ class StoreImpl final : public Store {
  private:
   friend class TreeRepair;
   enum class Verdict { kAdmit, kCommitFirst, kCleanFirst, kGrowFirst, kTooLarge };
-  enum class Work { kCommit, kClean, kSnapshot, kGrow, kAdapt };
+  enum class Work { kCommit, kClean, kSnapshot, kGrow, kResize, kShrinkFully };
 
   template <class T, class Ask>
   Result<T> ask_tree(Ask ask);
@@ -102,13 +104,15 @@ class StoreImpl final : public Store {
   bool gather_damaged(NodeNo node, Additions& to);
   void clean_while_due();
   bool cleaning_is_due() const;
-  bool could_shrink() const;
+  SizeChange size_change(SpaceDemand demand) const;
+  bool size_is_due() const;
   bool is_large() const;
   bool snapshot_is_due() const;
   Additions take_snapshot();
   std::uint64_t clean_cycles_at_most() const;
   Result<> grow();
-  void adapt_size();
+  void resize(SpaceDemand demand);
+  void shrink(SpaceDemand demand);
   Result<> write_superblock(Superblock next);
   Result<> write_log_bands(std::vector<BandId> bands);
   void update_limits();
@@ -119,6 +123,8 @@ class StoreImpl final : public Store {
   NodePin replace_root();
   void wake_background(bool to_commit = false);
   void run_background();
+  bool clean_in_background();
+  void stop_background();
 
   device::Device& device_;
   const StoreOptions options_;
