@@ -46,6 +46,7 @@ class CrowdedStore : public meta::Store {
   meta::StoreStats stats() const override { return below_->stats(); }
   bool failed() const override { return below_->failed(); }
   Result<> close() override { return below_->close(); }
+  void abandon() override { below_->abandon(); }
   Result<> check(const std::function<void(std::string)>& problem) override {
     return below_->check(problem);
   }

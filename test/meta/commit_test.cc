@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "device/forwarding.h"
+#include "device/recording.h"
 #include "fixture.h"
 
 namespace lazyfs::meta {
@@ -163,6 +164,32 @@ TEST_F(CommitTest, AWriterWhoFillsATransactionWaitsOnlyUntilTheNextOneBegins) {
   device.open();
   EXPECT_TRUE(store->commit());
   EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+}
+
+TEST(AbandonTest, NothingIsWrittenAfterAStoreWasAbandoned) {
+  const auto memory = device::MemoryDevice::uniform(10, 64);
+  ASSERT_TRUE(Store::format(*memory, small_superblock(6)));
+  device::RecordingDevice device(*memory);
+  StoreOptions options;
+  options.transaction_bytes = 8 * kBlockBytes;
+  auto store = *Store::open(device, options);
+  std::atomic<std::uint64_t> changes{0};
+  std::thread writer([&] {
+    for (std::uint64_t key = 0;; ++key, ++changes) {
+      Batch batch;
+      batch.put({1, 1, key % 40}, as_value(std::string(1000, 'w')));
+      if (!store->apply(batch)) return;
+    }
+  });
+  while (changes < 1000) std::this_thread::yield();
+  store->abandon();
+  const std::size_t written = device.op_count();
+  writer.join();
+  EXPECT_EQ(store->commit().error(), Errc::kShutDown);
+  EXPECT_EQ(store->give_back_bands(), ok());
+  EXPECT_TRUE(store->get({1, 1, 1}));
+  store.reset();
+  EXPECT_EQ(device.op_count(), written);
 }
 
 }  // namespace

@@ -159,6 +159,7 @@ Result<> MountedVolume::unmount() {
 void MountedVolume::shut_down() {
   if (shut_down_.exchange(true)) return;  // two at once: who comes first ends the threads
   stop_threads();
+  store_->abandon();
 }
 
 Result<> MountedVolume::set_placement(PlacementChoice choice) {

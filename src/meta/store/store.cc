@@ -147,7 +147,9 @@ NodePin StoreImpl::replace_root() {
   return NodePin(root);
 }
 
-StoreImpl::~StoreImpl() {
+StoreImpl::~StoreImpl() { stop_background(); }
+
+void StoreImpl::stop_background() {
   if (!background_.joinable()) return;
   {
     MutexLock lock(background_mu_);
@@ -161,19 +163,23 @@ Result<> StoreImpl::close() {
   loader_.stop();
   Result<> result = ok();
   if (!options_.read_only && !failed()) result = commit();
-  if (background_.joinable()) {
-    {
-      MutexLock lock(background_mu_);
-      stopping_ = true;
-    }
-    background_wake_.notify_all();
-    background_.join();
-  }
+  stop_background();
   if (options_.read_only || failed() || !result) return result;
   if (log_.figures().behind_snapshot > 0) TRY(run_cycle(Work::kSnapshot));
   // The next opening need not verify the last transaction, and a bit that flips in it meanwhile is
   // the trouble of one node.
   return write_superblock(superblock());
+}
+
+void StoreImpl::abandon() {
+  {
+    MutexLock lock(commit_mu_);
+    abandoned_ = true;
+    cycle_moved_.notify_all();
+    while (busy_) cycle_moved_.wait(commit_mu_);
+  }
+  stop_background();
+  loader_.stop();
 }
 
 // Names the newest durable transaction in it. The committing thread calls it.

@@ -159,6 +159,9 @@ class Store {
 
   // Commits (unless read-only or failed), and stops the background thread. No other call may run.
   virtual Result<> close() = 0;
+  // Ends without a commit, as a power cut does: after the call nothing is written to the device.
+  // Calls that would have to write fail with kShutDown. Other calls may run meanwhile.
+  virtual void abandon() = 0;
 
   // Reads every node through the map and checks structure, order, checksums and reachability; for
   // fsck and tests. Calls `problem` with a sentence for each disagreement. No apply() may run.

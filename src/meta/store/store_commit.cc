@@ -38,12 +38,13 @@ Result<> StoreImpl::run_cycle(Work work) {
     const std::uint64_t cycles = cycles_;
     // A change of the log's size is not shared: the thread that waits for it checks what is left.
     const bool is_shared = work != Work::kResize && work != Work::kShrinkFully;
-    while (busy_ &&
+    while (busy_ && !abandoned_ &&
            (work == Work::kCommit ? commits_ended_ < ticket : !is_shared || cycles_ == cycles)) {
       cycle_moved_.wait(commit_mu_);
     }
     if (work == Work::kCommit) --commits_waiting_;
     if (failed()) return fail(Errc::kLogFailed);
+    if (abandoned_) return fail(Errc::kShutDown);
     if (work == Work::kCommit ? commits_ended_ >= ticket : waited && is_shared) return ok();
     busy_ = true;
     const bool commits =
@@ -99,7 +100,8 @@ Result<> StoreImpl::wait_for_next_transaction(Seq running) {
   if (!options_.background) return run_cycle(Work::kCommit);
   wake_background(true);
   MutexLock lock(commit_mu_);
-  while (sealed_seq_ < running && !failed()) cycle_moved_.wait(commit_mu_);
+  while (sealed_seq_ < running && !failed() && !abandoned_) cycle_moved_.wait(commit_mu_);
+  if (abandoned_) return fail(Errc::kShutDown);
   return failed() ? fail(Errc::kLogFailed) : ok();
 }
 

@@ -47,6 +47,7 @@ class StoreImpl final : public Store {
   StoreStats stats() const override;
   bool failed() const override { return failed_.load(std::memory_order_acquire); }
   Result<> close() override;
+  void abandon() override;
   Result<> check(const std::function<void(std::string)>& problem) override;
 
  private:
@@ -143,6 +144,7 @@ class StoreImpl final : public Store {
   mutable Mutex commit_mu_;
   CondVar cycle_moved_;  // a cycle ended, or sealed a transaction
   bool busy_ GUARDED_BY(commit_mu_) = false;
+  bool abandoned_ GUARDED_BY(commit_mu_) = false;  // no cycle begins any more
   std::uint64_t cycles_ GUARDED_BY(commit_mu_) = 0;  // ended
   Seq sealed_seq_ GUARDED_BY(commit_mu_);            // newest transaction that takes no more
   std::uint64_t commits_waiting_ GUARDED_BY(commit_mu_) = 0;
