@@ -70,7 +70,7 @@ TEST(AclTest, WhatIsInheritedIsNarrowedByTheModeAskedFor) {
 class AclVolumeTest : public VolumeTest {
  protected:
   Result<> set(InodeNo inode, std::string_view name, const Acl& acl) {
-    return volume_->set_xattr(inode, name, encode(acl), Volume::XattrMode::kAny);
+    return volume_->set_xattr(inode, name, encode(acl), XattrMode::kAny);
   }
   Result<Acl> list_of(InodeNo inode, std::string_view name = kAccessAcl) {
     ASSIGN_OR_RETURN(const std::string text, volume_->get_xattr(inode, name));
@@ -101,7 +101,7 @@ TEST_F(AclVolumeTest, AListThatTheModeSaysIsNotKept) {
 
 TEST_F(AclVolumeTest, ADamagedListIsRefused) {
   const InodeNo file = create("f");
-  EXPECT_EQ(volume_->set_xattr(file, kAccessAcl, "x", Volume::XattrMode::kAny).error(),
+  EXPECT_EQ(volume_->set_xattr(file, kAccessAcl, "x", XattrMode::kAny).error(),
             Errc::kInvalid);
   EXPECT_EQ(mode_of(file), 0644u);
 }

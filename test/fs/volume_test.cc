@@ -198,7 +198,7 @@ TEST_F(VolumeTest, LongSymlinkAndXattrSurviveARemount) {
   ASSERT_TRUE(volume_->make_symlink(kRootInode, "link", target, {}));
   const InodeNo file = create("a");
   const std::string value(60'000, 'v');
-  ASSERT_TRUE(volume_->set_xattr(file, "user.big", value, Volume::XattrMode::kAny));
+  ASSERT_TRUE(volume_->set_xattr(file, "user.big", value, XattrMode::kAny));
   remount();
   EXPECT_EQ(*volume_->read_link(lookup("link")), target);
   EXPECT_EQ(*volume_->get_xattr(lookup("a"), "user.big"), value);

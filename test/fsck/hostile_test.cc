@@ -158,7 +158,7 @@ class User {
     const auto found = volume_.lookup(kRootInode, entry.name);
     if (!found) return;
     const InodeNo inode = found->inode;
-    ignore_error(volume_.set_xattr(inode, "user.x", "value", Volume::XattrMode::kAny), kWhy);
+    ignore_error(volume_.set_xattr(inode, "user.x", "value", XattrMode::kAny), kWhy);
     ignore_error(volume_.remove_xattr(inode, "user.long"), kWhy);
     const auto linked = volume_.link(inode, kRootInode, entry.name + " too");
     if (linked) volume_.forget(inode, 1);

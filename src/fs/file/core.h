@@ -13,7 +13,7 @@
 #include "fs/inode/inode.h"
 #include "fs/file/shared_extents.h"
 #include "fs/space/stall_times.h"
-#include "fs/volume/volume.h"
+#include "fs/volume/mount_options.h"
 #include "meta/store/store.h"
 
 namespace lazyfs::fs {

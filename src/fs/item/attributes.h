@@ -51,6 +51,14 @@ struct RangeFlags {
   bool clear_set_id = false;  // the caller has no right to keep set-user-ID and set-group-ID bits
 };
 
+struct RenameFlags {
+  bool no_replace = false;  // kExists when the new name exists
+  bool exchange = false;    // the two names change places
+};
+
+// Which state of the attribute set_xattr() requires: any, absent (kExists), present (kNoAttribute).
+enum class XattrMode : std::uint8_t { kAny, kCreate, kReplace };
+
 struct DirectoryEntry {
   std::string name;
   InodeNo inode;

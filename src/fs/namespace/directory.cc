@@ -393,7 +393,7 @@ Result<> Directories::check_no_loop(InodeNo moved, InodeNo new_parent) {
 }
 
 Result<> Directories::rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
-                             std::string_view to_name, Volume::RenameFlags flags) {
+                             std::string_view to_name, RenameFlags flags) {
   TRY(check_name(from_name));
   TRY(check_name(to_name));
   Move move;
@@ -415,7 +415,7 @@ Result<> Directories::rename(InodeNo from_parent, std::string_view from_name, In
 }
 
 // False when the names have changed since they were looked up.
-Result<bool> Directories::try_rename(Move& move, Volume::RenameFlags flags) {
+Result<bool> Directories::try_rename(Move& move, RenameFlags flags) {
   const bool moves_directory =
       move.moved.type == (S_IFDIR >> 12) || (move.target && move.target->type == (S_IFDIR >> 12));
   std::optional<MutexLock> one_move;

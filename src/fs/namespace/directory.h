@@ -12,8 +12,8 @@
 #include "base/result.h"
 #include "fs/inode/inode.h"
 #include "fs/namespace/inode_numbers.h"
+#include "fs/item/attributes.h"
 #include "fs/item/schema.h"
-#include "fs/volume/volume.h"
 #include "meta/store/store.h"
 
 namespace lazyfs::fs {
@@ -72,7 +72,7 @@ class Directories {
   Result<> unlink(InodeNo parent, std::string_view name);
   Result<> remove_directory(InodeNo parent, std::string_view name);
   Result<> rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
-                  std::string_view to_name, Volume::RenameFlags flags);
+                  std::string_view to_name, RenameFlags flags);
   Result<std::vector<DirectoryEntry>> read(InodeNo directory, std::uint64_t cookie,
                                            std::size_t max_entries);
 
@@ -93,7 +93,7 @@ class Directories {
   Result<> remove_locked(Inode& parent, Inode& child, std::string_view name, bool directory,
                          EntryChanges& changes);
   Result<> check_no_loop(InodeNo moved, InodeNo new_parent);
-  Result<bool> try_rename(Move& move, Volume::RenameFlags flags);
+  Result<bool> try_rename(Move& move, RenameFlags flags);
   static Result<> move_entry(Move& move, EntryChanges& changes);
   Result<> rename_locked(Move& move, EntryChanges& changes);
   Result<> exchange_locked(Move& move, EntryChanges& changes);

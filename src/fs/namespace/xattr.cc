@@ -80,12 +80,12 @@ void put_xattr(meta::Batch& batch, InodeNo inode, std::uint64_t id, std::string_
 }
 
 Result<> Xattrs::put_into(meta::Batch& batch, InodeNo number, InodeRecord& record,
-                          std::string_view name, std::string_view value, Volume::XattrMode mode) {
+                          std::string_view name, std::string_view value, XattrMode mode) {
   ASSIGN_OR_RETURN(const auto names, names_of(number));
   const auto found = std::ranges::find(names, name, [](const Named& n) { return n.record.name; });
   const bool exists = found != names.end();
-  if (exists && mode == Volume::XattrMode::kCreate) return fail(Errc::kExists);
-  if (!exists && mode == Volume::XattrMode::kReplace) return fail(Errc::kNoAttribute);
+  if (exists && mode == XattrMode::kCreate) return fail(Errc::kExists);
+  if (!exists && mode == XattrMode::kReplace) return fail(Errc::kNoAttribute);
   if (!exists && names.size() >= kMaxXattrs) return fail(Errc::kNoSpace);
   const std::uint64_t id = exists ? found->id : names.empty() ? 1 : names.back().id + 1;
   if (id >= kMaxXattrId) return fail(Errc::kNoSpace);
@@ -114,7 +114,7 @@ Result<> Xattrs::remove_in(meta::Batch& batch, InodeNo number, InodeRecord& reco
 }
 
 Result<> Xattrs::set(InodeNo number, std::string_view name, std::string_view value,
-                     Volume::XattrMode mode) {
+                     XattrMode mode) {
   TRY(check_xattr_name(name));
   if (value.size() > kMaxXattrBytes) return fail(Errc::kAttributeTooBig);
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
@@ -165,7 +165,7 @@ Result<> Xattrs::follow_mode(meta::Batch& batch, const Inode& inode, InodeRecord
   if (!value) return value.error() == Errc::kNoAttribute ? ok() : Result<>(fail(value.error()));
   ASSIGN_OR_RETURN(Acl acl, decode_acl(*value));
   return put_into(batch, inode.no, record, kAccessAcl,
-                  encode(with_mode(std::move(acl), record.mode)), Volume::XattrMode::kAny);
+                  encode(with_mode(std::move(acl), record.mode)), XattrMode::kAny);
 }
 
 Result<std::vector<std::string>> Xattrs::list(InodeNo number) {

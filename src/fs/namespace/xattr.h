@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "fs/inode/inode.h"
+#include "fs/item/attributes.h"
 #include "fs/item/schema.h"
-#include "fs/volume/volume.h"
 #include "meta/store/store.h"
 
 namespace lazyfs::fs {
@@ -24,7 +24,7 @@ class Xattrs {
   Result<std::string> get(InodeNo inode, std::string_view name);
   // An access control list changes the mode with it, and is not kept when the mode says it all.
   Result<> set(InodeNo inode, std::string_view name, std::string_view value,
-               Volume::XattrMode mode);
+               XattrMode mode);
   // An access control list that is not there can be removed, for the mode is one, too.
   Result<> remove(InodeNo inode, std::string_view name);
   Result<std::vector<std::string>> list(InodeNo inode);
@@ -35,7 +35,7 @@ class Xattrs {
   // Puts what setting or removing takes into the batch, but for the inode's item; `record` is
   // changed to what that shall be.
   Result<> put_into(meta::Batch& batch, InodeNo inode, InodeRecord& record, std::string_view name,
-                    std::string_view value, Volume::XattrMode mode);
+                    std::string_view value, XattrMode mode);
   Result<> remove_in(meta::Batch& batch, InodeNo inode, InodeRecord& record, std::string_view name);
   // The access control list follows a change of the mode.
   Result<> follow_mode(meta::Batch& batch, const Inode& inode, InodeRecord& record)

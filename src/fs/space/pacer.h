@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "data/band_table.h"
-#include "fs/volume/volume.h"
+#include "fs/volume/mount_options.h"
 #include "gc/trigger.h"
 
 namespace lazyfs::fs {

@@ -2,9 +2,7 @@
 // calls and what tests without a kernel call.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,28 +15,9 @@
 #include "base/types.h"
 #include "device/device.h"
 #include "fs/item/attributes.h"
+#include "fs/volume/mount_options.h"
 
 namespace lazyfs::fs {
-
-enum class AccessTime : std::uint8_t { kNone, kRelative, kStrict };
-enum class PlacementChoice : std::uint8_t { kFirst, kBest, kAge, kRandom };
-enum class CleanChoice : std::uint8_t { kWhole, kTail, kAuto };
-
-struct MountOptions {
-  bool read_only = false;
-  AccessTime access_time = AccessTime::kRelative;
-  bool directory_access_time = true;                 // false: reading a directory is not noted
-  std::chrono::milliseconds commit_interval{5000};   // oldest change that may not be durable
-  std::size_t cache_bytes = std::size_t{128} << 20;  // metadata nodes
-  std::size_t dirty_bytes = std::size_t{256} << 20;  // file data waiting to be written
-  PlacementChoice placement = PlacementChoice::kFirst;
-  CleanChoice clean = CleanChoice::kAuto;
-  bool gc_idle = true, gc_space = true;
-  unsigned gc_low_percent = 30, gc_high_percent = 10;
-  std::function<void()> on_read_only;  // called once when nothing can be written any more
-  bool background = true;  // own threads for writing back, committing and cleaning; without them
-                           // work is done inside sync() and tick(), so that tests replay exactly
-};
 
 // One open file. Made by open() and create(), ended by release().
 struct OpenFile;
@@ -92,10 +71,6 @@ class Volume {
   virtual Result<Attributes> link(InodeNo inode, InodeNo parent, std::string_view name) = 0;
   virtual Result<> unlink(InodeNo parent, std::string_view name) = 0;
   virtual Result<> remove_directory(InodeNo parent, std::string_view name) = 0;
-  struct RenameFlags {
-    bool no_replace = false;
-    bool exchange = false;
-  };
   virtual Result<> rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
                           std::string_view to_name, RenameFlags flags) = 0;
   virtual Result<std::string> read_link(InodeNo inode) = 0;
@@ -160,7 +135,6 @@ class Volume {
   virtual Result<> sync() = 0;  // everything
 
   // Extended attributes, names as the kernel gives them ("user.x").
-  enum class XattrMode : std::uint8_t { kAny, kCreate, kReplace };
   virtual Result<std::string> get_xattr(InodeNo inode, std::string_view name) = 0;
   virtual Result<> set_xattr(InodeNo inode, std::string_view name, std::string_view value,
                              XattrMode mode) = 0;

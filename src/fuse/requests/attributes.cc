@@ -99,7 +99,7 @@ void statfs(fuse_req_t req, fuse_ino_t) {
 
 void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* value, std::size_t size,
               int flags) {
-  using Mode = fs::Volume::XattrMode;
+  using Mode = fs::XattrMode;
   const Mode mode = (flags & XATTR_CREATE) != 0    ? Mode::kCreate
                     : (flags & XATTR_REPLACE) != 0 ? Mode::kReplace
                                                    : Mode::kAny;

@@ -1,0 +1,39 @@
+// What can be chosen at a mount. Only the volume's own parts include this: parts of the rooms below
+// take the values that they need in their constructors.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace lazyfs::fs {
+
+// When reading sets a file's access time: never; as Linux' relatime; always.
+enum class AccessTime : std::uint8_t { kNone, kRelative, kStrict };
+// Where data goes: data::Placement.
+enum class PlacementChoice : std::uint8_t { kFirst, kBest, kAge, kRandom };
+// What the collector cleans: whole bands, ends of bands, or what pays more.
+enum class CleanChoice : std::uint8_t { kWhole, kTail, kAuto };
+
+struct MountOptions {
+  bool read_only = false;
+  AccessTime access_time = AccessTime::kRelative;
+  bool directory_access_time = true;  // false: reading a directory leaves its access time
+  std::chrono::milliseconds commit_interval{5000};   // age at which a change is committed
+  std::size_t cache_bytes = std::size_t{128} << 20;  // limit of cached metadata nodes
+  std::size_t dirty_bytes = std::size_t{256} << 20;  // of dirty file data: above it writers wait
+  PlacementChoice placement = PlacementChoice::kFirst;
+  CleanChoice clean = CleanChoice::kAuto;
+  bool gc_idle = true;   // collect garbage while users are idle
+  bool gc_space = true;  // collect garbage when free space is short, and slow writers then
+  // Free space, in percent of what can be free, below which cleaning begins and is urgent.
+  unsigned gc_low_percent = 30, gc_high_percent = 10;
+  // Called at most once, when an error has made the mounted filesystem read-only.
+  std::function<void()> on_read_only;
+  // Own threads for writing back, committing and cleaning. false: this work is done by the calls
+  // of sync() and tick() on their caller's thread, so that tests replay exactly.
+  bool background = true;
+};
+
+}  // namespace lazyfs::fs
