@@ -2,11 +2,12 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <limits>
+#include <utility>
 
-#include "base/log.h"
 #include "fs/namespace/acl.h"
+#include "fs/namespace/new_inode.h"
+#include "fs/volume/attribute_changes.h"
+#include "fs/volume/recovery.h"
 #include "meta/log/log_layout.h"
 
 namespace lazyfs::fs {
@@ -32,12 +33,15 @@ std::uint64_t next_random(std::atomic<std::uint64_t>& state) {
   return x * 0x2545F4914F6CDD1Dull;
 }
 
+AccessTime access_time_of(const MountOptions& options) {
+  return options.read_only ? AccessTime::kNone : options.access_time;
+}
+
 }  // namespace
 
 MountedVolume::MountedVolume(device::Device& device, const MountOptions& options, Clock& clock,
                              std::unique_ptr<meta::Store> store)
-    : device_(device),
-      options_(options),
+    : options_(options),
       clock_(clock),
       store_(std::move(store)),
       seed_(seed_of(store_->superblock().uuid)),
@@ -46,29 +50,39 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
       random_state_(seed_ | 1),
       appender_(device, bands_, policy_of(options.placement),
                 [this] { return next_random(random_state_); }),
-      reaper_([this] { wake(); }),
+      reaper_([this] { housekeeper_.wake(); }),
       inodes_(*store_, [this](InodeRef inode) { reaper_.add(std::move(inode)); }),
       shared_(*store_, inodes_),
-      core_{device_, *store_, clock_,  options_, bands_,   appender_,
-            pages_,  inodes_, shared_, dirty_,   counters_},
+      core_{device, *store_, clock_,  options_, bands_,   appender_,
+            pages_, inodes_, shared_, dirty_,   counters_},
       numbers_(*store_, at_mount_.next_inode),
       directories_(*store_, inodes_, numbers_, clock_, seed_),
       xattrs_(*store_, inodes_, clock_),
+      access_times_(dirty_, clock_, access_time_of(options)),
       reader_(core_),
       collector_(core_),
+      pacer_(bands_, options_, clock_),
+      throttle_(pacer_, pages_, *store_, clock_, counters_.stalls, options.dirty_bytes,
+                options.background,
+                {.write_back_soon = [this] { flusher_.wake(); },
+                 .clean_soon = [this] { housekeeper_.wake(); },
+                 .write_back = [this] { return write_back_.write_dirty(kEver); }}),
       write_back_(
           core_, [this] { return collector_.make_room(); },
           [this](std::uint64_t blocks) { collector_.keep_up(blocks); },
-          [this] {
-            MutexLock lock(wake_mu_);
-            pages_freed_.notify_all();
-          }),
+          [this] { throttle_.pages_freed(); }),
+      space_maker_(core_, *store_, bands_, reaper_, write_back_, collector_, throttle_,
+                   counters_.stalls, clock_, options.background),
       writer_(
-          core_, reader_, [this] { return make_space(); },
-          [this](std::size_t bytes) { return throttle(bytes); }),
-      ranges_(core_, writer_, [this] { return make_space(); }),
+          core_, reader_, [this] { return space_maker_.make_space(); },
+          [this](std::size_t bytes) { return throttle_.admit(bytes); }),
+      ranges_(core_, writer_, [this] { return space_maker_.make_space(); }),
       copier_(core_, reader_, writer_, write_back_, numbers_),
-      pacer_(bands_, options_, clock_) {}
+      scrubber_(device, *store_, bands_, inodes_, shared_, counters_),
+      stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, reaper_, collector_, counters_),
+      flusher_(*store_, write_back_, throttle_, clock_, options.commit_interval,
+               options.on_read_only),
+      housekeeper_(core_, bands_, reaper_, collector_, pacer_) {}
 
 MountedVolume::~MountedVolume() {
   stop_threads();
@@ -93,55 +107,25 @@ Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const Moun
 Result<> MountedVolume::start() {
   store_->set_band_source({[this] { return bands_.take_for_log(meta::kMinLogBandBlocks); },
                            [this](BandId band) { bands_.give_back_from_log(band); }});
-  TRY(recover_bands(device_, *store_, bands_, options_.read_only));
+  TRY(recover_bands(core_.device, *store_, bands_, options_.read_only));
   TRY(inodes_.get(kRootInode));
-  if (!options_.read_only) {
-    TRY(forget_lost_ranges(*store_));
-    TRY(finish_orphans());
-    TRY(store_->commit());
+  if (options_.read_only) return ok();
+  TRY(erase_lost_ranges(*store_));
+  TRY(finish_orphans(core_, reaper_));
+  TRY(store_->commit());
+  if (options_.background) {
+    flusher_.start();
+    housekeeper_.start();
   }
-  if (options_.background && !options_.read_only) {
-    writer_thread_ = std::thread([this] { run_writer(); });
-    housekeeper_thread_ = std::thread([this] { run_housekeeper(); });
-  }
-  return ok();
-}
-
-// Ends what a crash has interrupted. What cannot be ended now does not keep anybody from mounting:
-// an inode that cannot be read is left for fsck, and a file's end is freed later (I7).
-Result<> MountedVolume::finish_orphans() {
-  ASSIGN_OR_RETURN(const auto orphans, read_orphans(*store_));
-  for (const Orphan& orphan : orphans) {
-    auto inode = inodes_.get(orphan.inode);
-    if (!inode) {
-      log::error("orphan {}: {}", orphan.inode.value, describe(inode.error()));
-      continue;
-    }
-    // Its last reference ends here.
-    if (orphan.record.work == OrphanRecord::Work::kDelete) continue;
-    const auto cut = resume_cut(core_, *inode);
-    if (!cut) {
-      log::warn("inode {}: what was cut off is not freed yet: {}", orphan.inode.value,
-                describe(cut.error()));
-    }
-  }
-  reaper_.run(core_);
   return ok();
 }
 
 // ---- Ending -------------------------------------------------------------------------------------
 
 void MountedVolume::stop_threads() {
-  {
-    MutexLock lock(wake_mu_);
-    stopping_ = true;
-    wake_writer_.notify_all();
-    wake_housekeeper_.notify_all();
-    pages_freed_.notify_all();
-    slowed_.notify_all();
-  }
-  if (writer_thread_.joinable()) writer_thread_.join();
-  if (housekeeper_thread_.joinable()) housekeeper_thread_.join();
+  throttle_.stop();
+  flusher_.stop();
+  housekeeper_.stop();
 }
 
 Result<> MountedVolume::unmount() {
@@ -157,15 +141,9 @@ Result<> MountedVolume::unmount() {
 }
 
 void MountedVolume::shut_down() {
-  if (shut_down_.exchange(true)) return;  // two at once: who comes first ends the threads
+  shut_down_ = true;
   stop_threads();
   store_->abandon();
-}
-
-Result<> MountedVolume::set_placement(PlacementChoice choice) {
-  TRY(check_usable(true));
-  appender_.set_policy(policy_of(choice));
-  return ok();
 }
 
 Result<> MountedVolume::check_usable(bool for_change) const {
@@ -202,32 +180,6 @@ Result<Attributes> MountedVolume::make(InodeNo parent, std::string_view name,
   return attributes_with_lookup(inode);
 }
 
-// A directory's default access control list becomes a new file's list, its mode narrowed by it, and
-// a new directory's default list too. The kernel keeps the directory from changing meanwhile.
-Result<Directories::Extras> MountedVolume::inherit_acl(InodeNo parent, InodeRecord& record) {
-  ASSIGN_OR_RETURN(const InodeRef directory, inodes_.get(parent));
-  std::string inherited;
-  {
-    ReaderLock lock(directory->mu);
-    if (directory->record.xattrs == 0) return Directories::Extras{};
-    auto value = xattrs_.get_locked(*directory, kDefaultAcl);
-    if (!value && value.error() == Errc::kNoAttribute) return Directories::Extras{};
-    if (!value) return fail(value.error());
-    inherited = std::move(*value);
-  }
-  ASSIGN_OR_RETURN(Acl acl, decode_acl(inherited));
-  acl = inherited_acl(std::move(acl), record.mode);
-  record.mode = mode_with(record.mode, acl);
-  std::vector<std::pair<std::string_view, std::string>> lists;
-  if (!is_minimal(acl)) lists.emplace_back(kAccessAcl, encode(acl));
-  if (S_ISDIR(record.mode)) lists.emplace_back(kDefaultAcl, std::move(inherited));
-  record.xattrs = static_cast<std::uint32_t>(lists.size());
-  return [lists = std::move(lists)](InodeNo inode, meta::Batch& batch) {
-    std::uint64_t id = 0;
-    for (const auto& [name, value] : lists) put_xattr(batch, inode, ++id, name, value);
-  };
-}
-
 Result<Attributes> MountedVolume::make_node(InodeNo parent, std::string_view name,
                                             std::uint32_t mode, std::uint64_t rdev, Owner owner) {
   if (S_ISDIR(mode)) return fail(Errc::kInvalid);
@@ -236,7 +188,7 @@ Result<Attributes> MountedVolume::make_node(InodeNo parent, std::string_view nam
   record.mode = mode;
   record.owner = owner;
   record.rdev = rdev;
-  ASSIGN_OR_RETURN(const auto extras, inherit_acl(parent, record));
+  ASSIGN_OR_RETURN(const auto extras, inherit_acl(inodes_, xattrs_, parent, record));
   return make(parent, name, record, extras);
 }
 
@@ -245,7 +197,7 @@ Result<Attributes> MountedVolume::make_directory(InodeNo parent, std::string_vie
   InodeRecord record;
   record.mode = S_IFDIR | (mode & 07777);
   record.owner = owner;
-  ASSIGN_OR_RETURN(const auto extras, inherit_acl(parent, record));
+  ASSIGN_OR_RETURN(const auto extras, inherit_acl(inodes_, xattrs_, parent, record));
   return make(parent, name, record, extras);
 }
 
@@ -257,37 +209,14 @@ Result<Attributes> MountedVolume::make_symlink(InodeNo parent, std::string_view 
   record.mode = S_IFLNK | 0777;
   record.owner = owner;
   record.size = target.size();
-  return make(parent, name, record, [target](InodeNo inode, meta::Batch& batch) {
-    std::string_view rest = target;
-    for (std::uint64_t piece = 0; !rest.empty(); ++piece) {
-      const auto part = rest.substr(0, meta::kMaxValueBytes);
-      batch.put(key_of(inode, Kind::kSymlink, piece), std::as_bytes(std::span(part)));
-      rest.remove_prefix(part.size());
-    }
-  });
+  return make(parent, name, record, symlink_target(target));
 }
 
 Result<std::string> MountedVolume::read_link(InodeNo number) {
   TRY(check_usable(false));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
-  std::string target;
-  {
-    ReaderLock lock(inode->mu);
-    if (!S_ISLNK(inode->record.mode)) return fail(Errc::kInvalid);
-    ASSIGN_OR_RETURN(
-        const auto items,
-        store_->scan(key_of(number, Kind::kSymlink),
-                     key_of(number, Kind::kSymlink, meta::kMaxOffset), kMaxSymlinkBytes));
-    for (const meta::Item& item : items) {
-      // Pieces are full but for the last: what a repair takes for damage is not read either.
-      const bool is_next = target.size() % meta::kMaxValueBytes == 0 &&
-                           target.size() / meta::kMaxValueBytes == item.key.offset;
-      if (!is_next) return fail(Errc::kItemBad);
-      target.append(reinterpret_cast<const char*>(item.value.data()), item.value.size());
-    }
-    if (target.size() != inode->record.size) return fail(Errc::kItemBad);
-  }
-  note_access(inode);
+  ASSIGN_OR_RETURN(std::string target, read_symlink(*store_, *inode));
+  access_times_.note(inode);
   return target;
 }
 
@@ -300,7 +229,7 @@ Result<Attributes> MountedVolume::link(InodeNo number, InodeNo parent, std::stri
 Result<> MountedVolume::unlink(InodeNo parent, std::string_view name) {
   TRY(check_usable(true));
   pacer_.note_request();
-  last_unlink_ns_ = clock_.monotonic().count();
+  space_maker_.note_unlink();
   return directories_.unlink(parent, name);
 }
 
@@ -313,7 +242,7 @@ Result<> MountedVolume::rename(InodeNo from_parent, std::string_view from_name, 
                                std::string_view to_name, RenameFlags flags) {
   TRY(check_usable(true));
   pacer_.note_request();
-  last_unlink_ns_ = clock_.monotonic().count();  // what had the new name may be gone
+  space_maker_.note_unlink();  // of the inode that had the new name
   return directories_.rename(from_parent, from_name, to_parent, to_name, flags);
 }
 
@@ -324,7 +253,7 @@ Result<std::vector<DirectoryEntry>> MountedVolume::read_directory(InodeNo direct
   ASSIGN_OR_RETURN(auto entries, directories_.read(directory, cookie, max_entries));
   if (cookie == 0 && options_.directory_access_time) {
     ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(directory));
-    note_access(inode);
+    access_times_.note(inode);
   }
   return entries;
 }
@@ -378,6 +307,200 @@ Result<> MountedVolume::remove_xattr(InodeNo inode, std::string_view name) {
 Result<std::vector<std::string>> MountedVolume::list_xattrs(InodeNo inode) {
   TRY(check_usable(false));
   return xattrs_.list(inode);
+}
+
+// ---- Attributes ---------------------------------------------------------------------------------
+
+Result<Attributes> MountedVolume::get_attributes(InodeNo number) {
+  TRY(check_usable(false));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  ReaderLock lock(inode->mu);
+  return attributes_of(*inode, *store_);
+}
+
+Result<Attributes> MountedVolume::set_attributes(InodeNo number, const AttributeChange& change) {
+  TRY(check_usable(true));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  if (change.size) {
+    {
+      ReaderLock lock(inode->mu);
+      if (S_ISDIR(inode->record.mode)) return fail(Errc::kIsDirectory);
+    }
+    TRY(writer_.truncate(inode, *change.size));
+  }
+  const bool others = change.mode || change.uid || change.gid || change.access ||
+                      change.modification || change.change || change.access_now ||
+                      change.modification_now || change.clear_set_id;
+  if (others) TRY(change_attributes(*store_, xattrs_, clock_, *inode, change));
+  ReaderLock lock(inode->mu);
+  return attributes_of(*inode, *store_);
+}
+
+// ---- Files --------------------------------------------------------------------------------------
+
+Result<Created> MountedVolume::open_new(const InodeRef& inode) {
+  ASSIGN_OR_RETURN(const Attributes attributes, attributes_with_lookup(inode));
+  return Created{attributes, new OpenFile(inode)};
+}
+
+Result<Created> MountedVolume::create(InodeNo parent, std::string_view name, std::uint32_t mode,
+                                      Owner owner) {
+  TRY(check_usable(true));
+  InodeRecord record;
+  record.mode = S_IFREG | (mode & 07777);
+  record.owner = owner;
+  ASSIGN_OR_RETURN(const auto extras, inherit_acl(inodes_, xattrs_, parent, record));
+  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make(parent, name, record, extras));
+  return open_new(inode);
+}
+
+Result<Created> MountedVolume::create_unnamed(InodeNo directory, std::uint32_t mode, Owner owner) {
+  TRY(check_usable(true));
+  InodeRecord record;
+  record.mode = S_IFREG | (mode & 07777);
+  record.owner = owner;
+  ASSIGN_OR_RETURN(const auto extras, inherit_acl(inodes_, xattrs_, directory, record));
+  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make_unnamed(directory, record, extras));
+  return open_new(inode);
+}
+
+Result<OpenFile*> MountedVolume::open(InodeNo number) {
+  TRY(check_usable(false));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return new OpenFile(inode);
+}
+
+void MountedVolume::release(OpenFile* file) { delete file; }
+
+Result<std::size_t> MountedVolume::read(InodeNo number, std::uint64_t offset,
+                                        std::span<std::byte> to) {
+  TRY(check_usable(false));
+  pacer_.note_request();
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  ASSIGN_OR_RETURN(const std::size_t length, reader_.read(*inode, offset, to));
+  access_times_.note(inode);
+  return length;
+}
+
+Result<> MountedVolume::write(InodeNo number, std::uint64_t offset, std::span<const std::byte> from,
+                              bool clear_set_id) {
+  TRY(check_usable(true));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return writer_.write(inode, offset, from, clear_set_id);
+}
+
+Result<> MountedVolume::allocate(InodeNo number, std::uint64_t offset, std::uint64_t length,
+                                 RangeFlags flags) {
+  TRY(check_usable(true));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return ranges_.allocate(inode, offset, length, flags);
+}
+
+Result<> MountedVolume::punch(InodeNo number, std::uint64_t offset, std::uint64_t length,
+                              RangeFlags flags) {
+  TRY(check_usable(true));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return ranges_.punch(inode, offset, length, flags);
+}
+
+Result<> MountedVolume::zero(InodeNo number, std::uint64_t offset, std::uint64_t length,
+                             RangeFlags flags) {
+  TRY(check_usable(true));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return ranges_.zero(inode, offset, length, flags);
+}
+
+Result<std::uint64_t> MountedVolume::copy_range(InodeNo from_number, std::uint64_t from_offset,
+                                                InodeNo to_number, std::uint64_t to_offset,
+                                                std::uint64_t length, bool clear_set_id) {
+  TRY(check_usable(true));
+  ASSIGN_OR_RETURN(const InodeRef from, inodes_.get(from_number));
+  ASSIGN_OR_RETURN(const InodeRef to, inodes_.get(to_number));
+  ASSIGN_OR_RETURN(const std::uint64_t copied,
+                   copier_.copy({from, from_offset}, {to, to_offset}, length, clear_set_id));
+  if (copied > 0) access_times_.note(from);
+  return copied;
+}
+
+Result<std::uint64_t> MountedVolume::find_data(InodeNo number, std::uint64_t offset) {
+  TRY(check_usable(false));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return ranges_.find_data(*inode, offset);
+}
+
+Result<std::uint64_t> MountedVolume::find_hole(InodeNo number, std::uint64_t offset) {
+  TRY(check_usable(false));
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  return ranges_.find_hole(*inode, offset);
+}
+
+Result<> MountedVolume::flush(OpenFile* file) { return file->pending_error(); }
+
+Result<> MountedVolume::fsync(InodeNo number, OpenFile* file, bool) {
+  TRY(check_usable(false));
+  if (options_.read_only) return ok();
+  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  const Result<> written = write_back_.write_inode(inode);
+  const Result<> reported = file ? file->take_error() : ok();
+  TRY(written);
+  TRY(store_->commit());
+  return reported;
+}
+
+Result<> MountedVolume::fsync_directory(InodeNo) {
+  TRY(check_usable(false));
+  return options_.read_only ? ok() : store_->commit();
+}
+
+Result<> MountedVolume::sync() {
+  TRY(check_usable(false));
+  if (options_.read_only) return ok();
+  const Result<> written = write_back_.write_dirty(kEver, true);
+  TRY(store_->commit());
+  return written;
+}
+
+// ---- Space, and work on the whole volume --------------------------------------------------------
+
+Result<SpaceReport> MountedVolume::space() {
+  TRY(check_usable(false));
+  if (!options_.read_only) reaper_.run(core_);  // what was deleted is free
+  const data::SpaceCounts counts = bands_.space();
+  SpaceReport report;
+  report.total_blocks = counts.total > counts.kept_back ? counts.total - counts.kept_back : 0;
+  report.free_blocks = report.available_blocks = counts.available;
+  // An inode takes some hundred bytes of the log, which grows as long as bands are free.
+  report.total_files = report.total_blocks * 8;
+  report.free_files = report.free_blocks * 8;
+  return report;
+}
+
+Result<> MountedVolume::set_placement(PlacementChoice choice) {
+  TRY(check_usable(true));
+  appender_.set_policy(policy_of(choice));
+  return ok();
+}
+
+Result<> MountedVolume::collect_garbage() {
+  TRY(check_usable(true));
+  return space_maker_.collect_garbage();
+}
+
+Result<ScrubStep> MountedVolume::scrub(ScrubPlace from, std::size_t max_damaged) {
+  TRY(check_usable(false));
+  return scrubber_.step(from, max_damaged);
+}
+
+std::string MountedVolume::stats_json() {
+  return stats_.json(shut_down_           ? "shut down"
+                     : store_->failed()   ? "read-only after an error"
+                     : options_.read_only ? "read-only"
+                                          : "writable");
+}
+
+void MountedVolume::tick() {
+  flusher_.run_once();
+  housekeeper_.run_due();
 }
 
 }  // namespace lazyfs::fs

@@ -1,46 +1,48 @@
-// The volume: its parts put together, its threads, and each operation handed to the part that does
-// it.
+// The mounted volume: puts its parts together, checks that it may be used, and hands each operation
+// to the part that does it.
 #pragma once
 
 #include <atomic>
-#include <limits>
 #include <memory>
-#include <random>
 #include <string>
-#include <thread>
 
-#include "base/mutex.h"
-#include "fs/space/collector.h"
 #include "fs/file/core.h"
-#include "fs/namespace/directory.h"
 #include "fs/file/file_copier.h"
 #include "fs/file/file_ranges.h"
 #include "fs/file/file_reader.h"
 #include "fs/file/file_writer.h"
-#include "fs/namespace/inode_numbers.h"
-#include "fs/space/pacer.h"
 #include "fs/file/reaper.h"
-#include "fs/volume/recovery.h"
-#include "fs/volume/volume.h"
 #include "fs/file/write_back.h"
+#include "fs/namespace/directory.h"
+#include "fs/namespace/inode_numbers.h"
 #include "fs/namespace/xattr.h"
+#include "fs/space/collector.h"
+#include "fs/space/pacer.h"
+#include "fs/volume/access_times.h"
+#include "fs/volume/flusher.h"
+#include "fs/volume/housekeeper.h"
+#include "fs/volume/open_file.h"
+#include "fs/volume/scrub.h"
+#include "fs/volume/space_maker.h"
+#include "fs/volume/throttle.h"
+#include "fs/volume/volume.h"
+#include "fs/volume/volume_stats.h"
 
 namespace lazyfs::fs {
 
-struct OpenFile {
-  InodeRef inode;
-  std::atomic<std::uint64_t> errors_seen{0};  // of Inode::write_errors
-};
-
-// Threads, when options.background:
-//   writer       writes back what is old, or what memory needs; commits every commit_interval
-//   housekeeper  deletes unnamed inodes, resets empty bands, collects garbage by urgency
-// Lock order: ARCHITECTURE.md. wake_mu_ is a leaf.
+// Invariants:
+//   V1  after shut_down() has returned no thread of the volume runs, and every operation fails with
+//       kShutDown, but for those that another thread had begun before
+//   V2  a read-only volume has no threads and never writes to the device
+// Thread-safe as Volume says. It has no lock of its own: each part has its own.
 class MountedVolume final : public Volume {
  public:
+  // Requires a volume in `store` whose counters can be read. Nothing is read or written before
+  // start().
   MountedVolume(device::Device& device, const MountOptions& options, Clock& clock,
                 std::unique_ptr<meta::Store> store);
   ~MountedVolume() override;
+  // Recovers the volume, then starts the threads.
   Result<> start();
 
   Result<> unmount() override;
@@ -105,33 +107,19 @@ class MountedVolume final : public Volume {
   Result<> check_usable(bool for_change) const;
   Result<Attributes> attributes_with_lookup(const InodeRef& inode);
   Result<Attributes> make(InodeNo parent, std::string_view name, const InodeRecord& record,
-                          const Directories::Extras& extras = {});
-  Result<Directories::Extras> inherit_acl(InodeNo parent, InodeRecord& record);
-  Result<> change_inode(const InodeRef& inode, const AttributeChange& change);
-  void note_access(const InodeRef& inode);
-  Result<> report_errors(OpenFile* file);
-  Result<> finish_orphans();
-
-  Result<> throttle(std::size_t bytes);
-  Result<> wait_for_memory();
-  void note_stall(std::chrono::nanoseconds start);
-  bool make_space();
-  void write_old(bool everything);
-  void tell_if_read_only();
-  bool keep_house(bool asked);
-  void run_writer();
-  void run_housekeeper();
+                          const Directories::Extras& extras);
+  Result<Created> open_new(const InodeRef& inode);
   void stop_threads();
-  void wake();
 
-  device::Device& device_;
   const MountOptions options_;
   Clock& clock_;
   const std::unique_ptr<meta::Store> store_;
   const std::uint64_t seed_;
   const CounterRecord at_mount_;
   Counters counters_;
+  std::atomic<bool> shut_down_{false};
 
+  // The parts, each after those that it uses.
   data::PagePool pages_;
   data::BandTable bands_;
   std::atomic<std::uint64_t> random_state_;
@@ -144,24 +132,20 @@ class MountedVolume final : public Volume {
   InodeNumbers numbers_;
   Directories directories_;
   Xattrs xattrs_;
+  AccessTimes access_times_;
   FileReader reader_;
   Collector collector_;
+  Pacer pacer_;
+  Throttle throttle_;
   WriteBack write_back_;
+  SpaceMaker space_maker_;
   FileWriter writer_;
   FileRanges ranges_;
   FileCopier copier_;
-  Pacer pacer_;
-
-  std::atomic<bool> shut_down_{false};
-  std::atomic<bool> told_read_only_{false};
-  std::atomic<std::int64_t> last_unlink_ns_{std::numeric_limits<std::int64_t>::min() / 2};
-  Mutex wake_mu_;
-  CondVar wake_writer_, wake_housekeeper_, pages_freed_, slowed_;
-  bool stopping_ GUARDED_BY(wake_mu_) = false;
-  bool work_waiting_ GUARDED_BY(wake_mu_) = false;
-  std::uint64_t passes_ GUARDED_BY(wake_mu_) = 0;  // of writing back that have ended
-  Result<> last_pass_ GUARDED_BY(wake_mu_) = ok();
-  std::thread writer_thread_, housekeeper_thread_;
+  Scrubber scrubber_;
+  VolumeStats stats_;
+  Flusher flusher_;
+  Housekeeper housekeeper_;
 };
 
 }  // namespace lazyfs::fs

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "fs/space/collector.h"
 #include "fs/file/extent_map.h"
+#include "fs/file/file_writer.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -127,21 +128,32 @@ Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTab
   return ok();
 }
 
-Result<std::vector<Orphan>> read_orphans(meta::Store& store) {
-  ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kOrphan));
-  std::vector<Orphan> orphans;
+Result<> finish_orphans(const Core& core, Reaper& reaper) {
+  ASSIGN_OR_RETURN(const auto items, scan_all(core.store, kVolumeOwner, Kind::kOrphan));
   for (const meta::Item& item : items) {
     const auto record = decode_orphan(item.value);
-    if (record) {
-      orphans.push_back({InodeNo{item.key.offset}, *record});
-    } else {
+    if (!record) {
       log::error("inode {}: its orphan record is damaged", item.key.offset);
+      continue;
+    }
+    const auto inode = core.inodes.get(InodeNo{item.key.offset});
+    if (!inode) {
+      log::error("orphan {}: {}", item.key.offset, describe(inode.error()));
+      continue;
+    }
+    // A deleted inode goes to the reaper when this reference, its last one, ends.
+    if (record->work == OrphanRecord::Work::kDelete) continue;
+    const auto cut = resume_cut(core, *inode);
+    if (!cut) {
+      log::warn("inode {}: what was cut off is not freed yet: {}", item.key.offset,
+                describe(cut.error()));
     }
   }
-  return orphans;
+  reaper.run(core);
+  return ok();
 }
 
-Result<> forget_lost_ranges(meta::Store& store) {
+Result<> erase_lost_ranges(meta::Store& store) {
   ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kLostRange));
   for (const meta::Item& item : items) {
     meta::Batch batch;

@@ -1,36 +1,36 @@
-// What a mount does before the first operation: brings the bands' accounts and the device together,
-// and lists the work that a crash has left.
+// What a mount does before the first operation: makes the bands' accounts agree with the device,
+// and completes deletions and truncations that a crash has interrupted.
 #pragma once
-
-#include <vector>
 
 #include "base/result.h"
 #include "data/band_table.h"
 #include "device/device.h"
+#include "fs/file/core.h"
+#include "fs/file/reaper.h"
 #include "fs/item/schema.h"
 #include "meta/store/store.h"
 
 namespace lazyfs::fs {
 
-// Fills `bands` from the summaries. For each data band, by what the summary accounts and where the
-// device's write pointer stands:
-//   written but nothing live   reset, logs erased: the crash came before or within its reset
-//   pointer ahead              the blocks between were appended, never recorded: recorded as lost
-//   pointer behind             blocks that are referred to are not there: the band is set aside
-// With `read_only` nothing is written; such bands are only set aside or sealed in memory.
+// Fills `bands` from the summaries. For each data band, by its summary and the device's write
+// pointer:
+//   written, nothing live      reset, logs erased: the crash came before or during its reset
+//   pointer past the account   the blocks between were appended but not recorded: recorded as dead
+//   pointer before it          blocks that the account has are missing: the band is set aside
+// With `read_only` nothing is written: the first is left, the second is recorded in `bands` only.
 Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTable& bands,
                        bool read_only);
 
-struct Orphan {
-  InodeNo inode;
-  OrphanRecord record;
-};
-Result<std::vector<Orphan>> read_orphans(meta::Store& store);
+// Completes truncations that a crash has interrupted, and hands deleted inodes to the reaper, which
+// runs once. An orphan that cannot be read is logged and left to fsck; an extent past the end of a
+// file that cannot be freed now is freed later (I7). Neither makes the mount fail.
+Result<> finish_orphans(const Core& core, Reaper& reaper);
 
-// What an unfinished repair has noted to be lost; once a mount has written, files may have gone
-// whose blocks it would take for lost ones.
-Result<> forget_lost_ranges(meta::Store& store);
+// Erases the ranges that an unfinished repair has recorded as lost. A mount for writing must do so:
+// after it files may be deleted whose blocks the repair would take for lost ones.
+Result<> erase_lost_ranges(meta::Store& store);
 
+// The volume's counters. kItemBad: it has none.
 Result<CounterRecord> read_counters(meta::Store& store);
 
 }  // namespace lazyfs::fs

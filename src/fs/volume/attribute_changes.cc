@@ -1,0 +1,33 @@
+#include "fs/volume/attribute_changes.h"
+
+#include <sys/stat.h>
+
+#include "fs/file/file_writer.h"
+
+namespace lazyfs::fs {
+
+Result<> change_attributes(meta::Store& store, Xattrs& xattrs, Clock& clock, Inode& inode,
+                           const AttributeChange& change) {
+  WriterLock lock(inode.mu);
+  if (inode.gone) return fail(Errc::kStale);
+  InodeRecord record = inode.record;
+  const Timestamp now = clock.now();
+  if (change.clear_set_id && !S_ISDIR(record.mode)) drop_set_id(record);  // as Linux does
+  if (change.mode) record.mode = (record.mode & S_IFMT) | (*change.mode & 07777);
+  if (change.uid) record.owner.uid = *change.uid;
+  if (change.gid) record.owner.gid = *change.gid;
+  if (change.access) record.access = *change.access;
+  if (change.access_now) record.access = now;
+  if (change.modification) record.modification = *change.modification;
+  if (change.modification_now) record.modification = now;
+  meta::Batch batch;
+  if (change.mode) TRY(xattrs.follow_mode(batch, inode, record));
+  record.change = change.change.value_or(now);
+  batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
+  TRY(store.apply(batch));
+  inode.record = record;
+  inode.record_dirty = inode.tree_size != record.size;
+  return ok();
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,43 @@
+#include "fs/volume/housekeeper.h"
+
+#include "base/log.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr auto kPeriod = std::chrono::milliseconds(500);
+
+}  // namespace
+
+Housekeeper::Housekeeper(const Core& core, data::BandTable& bands, Reaper& reaper,
+                         Collector& collector, Pacer& pacer)
+    : core_(core),
+      bands_(bands),
+      reaper_(reaper),
+      collector_(collector),
+      pacer_(pacer),
+      thread_(kPeriod, [this](bool woken) { return step(woken); }) {}
+
+void Housekeeper::run_due() {
+  bool more = step(true);
+  while (more && collector_.is_cleaning()) more = step(false);
+}
+
+// True when there is more to clean at once.
+bool Housekeeper::step(bool woken) {
+  const gc::Urgency urgency = pacer_.urgency();
+  const auto tended = collector_.tend_failed_bands();
+  if (!tended) log::error("moving data out of failed bands: {}", describe(tended.error()));
+  const bool now = woken || pacer_.is_quiet() || urgency != gc::Urgency::kNone;
+  if (now) reaper_.run(core_);
+  if (now && !bands_.empty_bands().empty()) {
+    ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
+  }
+  if (urgency != gc::Urgency::kHigh && !pacer_.is_idle_work_due()) return false;
+  // One unit: then urgency and idleness are looked at again.
+  const auto cleaned = collector_.clean_unit(urgency == gc::Urgency::kHigh);
+  if (!cleaned) log::error("cleaning failed: {}", describe(cleaned.error()));
+  return cleaned && *cleaned;
+}
+
+}  // namespace lazyfs::fs

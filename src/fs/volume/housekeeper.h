@@ -1,0 +1,38 @@
+// The background's cleaner: deletes orphans, resets empty bands, collects garbage when it is due.
+#pragma once
+
+#include "data/band_table.h"
+#include "fs/file/reaper.h"
+#include "fs/space/collector.h"
+#include "fs/space/pacer.h"
+#include "fs/volume/periodic_thread.h"
+
+namespace lazyfs::fs {
+
+// Deleting and resetting wait until users are quiet, wake() was called, or space is short: a
+// program that removes a tree need not share the CPUs with the deletion of its files.
+// Thread-safe, but run_due() requires that the thread was not started.
+class Housekeeper {
+ public:
+  Housekeeper(const Core& core, data::BandTable& bands, Reaper& reaper, Collector& collector,
+              Pacer& pacer);
+
+  void start() { thread_.start(); }
+  void stop() { thread_.stop(); }
+  void wake() { thread_.wake(); }
+  // All that is due, on the caller's thread: at most one band is cleaned. For mounts without
+  // threads.
+  void run_due();
+
+ private:
+  bool step(bool woken);
+
+  const Core& core_;
+  data::BandTable& bands_;
+  Reaper& reaper_;
+  Collector& collector_;
+  Pacer& pacer_;
+  PeriodicThread thread_;  // last: it ends before what it uses
+};
+
+}  // namespace lazyfs::fs

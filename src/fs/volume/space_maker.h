@@ -1,0 +1,50 @@
+// Frees space at once: for a writer that finds none, and for `lazyfsctl gc`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "data/band_table.h"
+#include "fs/file/reaper.h"
+#include "fs/file/write_back.h"
+#include "fs/space/collector.h"
+#include "fs/space/stall_times.h"
+#include "fs/volume/throttle.h"
+#include "meta/store/store.h"
+
+namespace lazyfs::fs {
+
+// Thread-safe; to be called without locks.
+class SpaceMaker {
+ public:
+  // `kernel_forgets`: lookups are given back by another thread than the one that asks for space.
+  SpaceMaker(const Core& core, meta::Store& store, data::BandTable& bands, Reaper& reaper,
+             WriteBack& write_back, Collector& collector, Throttle& throttle, StallTimes& stalls,
+             Clock& clock, bool kernel_forgets);
+
+  // Ends deletions and overwrites that are under way, and has the metadata log give back bands.
+  // True when blocks were freed or have died; another writer may have taken them meanwhile.
+  bool make_space();
+  // To be called whenever a name was removed: its inode's space may be freed soon.
+  void note_unlink() { last_unlink_ns_ = clock_.monotonic().count(); }
+  // Deletes, writes back, shrinks the metadata log, and cleans every band that is worth it.
+  Result<> collect_garbage();
+
+ private:
+  const Core& core_;
+  meta::Store& store_;
+  data::BandTable& bands_;
+  Reaper& reaper_;
+  WriteBack& write_back_;
+  Collector& collector_;
+  Throttle& throttle_;
+  StallTimes& stalls_;
+  Clock& clock_;
+  const bool kernel_forgets_;
+  std::atomic<std::int64_t> last_unlink_ns_{std::numeric_limits<std::int64_t>::min() / 2};
+};
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,100 @@
+#include "fs/volume/throttle.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/broken.h"
+
+namespace lazyfs::fs {
+namespace {
+
+// Passes of write-back that fail, without a page leaving memory, before a writer gets the error.
+constexpr std::uint64_t kFailedPasses = 3;
+constexpr auto kLookAgain = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Throttle::Throttle(Pacer& pacer, const data::PagePool& pages, const meta::Store& store,
+                   Clock& clock, StallTimes& stalls, std::size_t limit_bytes, bool background,
+                   Requests requests)
+    : pacer_(pacer),
+      pages_(pages),
+      store_(store),
+      clock_(clock),
+      stalls_(stalls),
+      limit_pages_(limit_bytes / kBlockBytes),
+      background_(background),
+      requests_(std::move(requests)) {}
+
+Result<> Throttle::admit(std::size_t bytes) {
+  pacer_.note_request();
+  if (!background_) return admit_alone();
+  const auto delay = pacer_.delay(blocks_for(bytes));
+  if (delay.count() > 0) {
+    const auto start = clock_.monotonic();
+    requests_.clean_soon();
+    pause(delay);
+    stalls_.add(clock_.monotonic() - start);
+  }
+  return wait_for_memory();
+}
+
+// For mounts without threads: the writer itself makes room in memory.
+Result<> Throttle::admit_alone() {
+  const auto is_full = [&] { return pages_.used() >= limit_pages_; };
+  if (!is_full() || is_broken(Rule::kMemoryIsBounded)) return ok();
+  const auto written = requests_.write_back();
+  return is_full() ? written : ok();
+}
+
+Result<> Throttle::wait_for_memory() {
+  if (is_much_dirty()) requests_.write_back_soon();
+  if (pages_.used() < limit_pages_) return ok();
+  const auto start = clock_.monotonic();
+  const Result<> waited = wait_for_pages();
+  stalls_.add(clock_.monotonic() - start);
+  return waited;
+}
+
+// Fails after kFailedPasses passes have ended, the last with an error, while no page left memory.
+Result<> Throttle::wait_for_pages() {
+  std::size_t least = pages_.used();
+  std::optional<std::uint64_t> seen;  // passes when `least` was reached
+  for (;;) {
+    requests_.write_back_soon();
+    MutexLock lock(mu_);
+    const std::size_t used = pages_.used();
+    if (used < limit_pages_ || stopping_ || store_.failed()) return ok();
+    if (!seen || used < least) seen = passes_;
+    least = std::min(least, used);
+    if (!last_pass_ && passes_ - *seen >= kFailedPasses) return last_pass_;
+    freed_.wait_for(mu_, kLookAgain);
+  }
+}
+
+void Throttle::pages_freed() {
+  MutexLock lock(mu_);
+  freed_.notify_all();
+}
+
+void Throttle::pass_ended(const Result<>& result) {
+  MutexLock lock(mu_);
+  ++passes_;
+  last_pass_ = result;
+}
+
+bool Throttle::pause(std::chrono::nanoseconds time) {
+  MutexLock lock(mu_);
+  if (!stopping_) stopped_.wait_for(mu_, time);
+  return !stopping_;
+}
+
+void Throttle::stop() {
+  MutexLock lock(mu_);
+  stopping_ = true;
+  freed_.notify_all();
+  stopped_.notify_all();
+}
+
+}  // namespace lazyfs::fs

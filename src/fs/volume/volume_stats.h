@@ -1,0 +1,52 @@
+// What `lazyfsctl stats` prints of a volume.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "data/appender.h"
+#include "data/band_table.h"
+#include "data/page_pool.h"
+#include "fs/file/core.h"
+#include "fs/file/reaper.h"
+#include "fs/inode/dirty_list.h"
+#include "fs/inode/inode.h"
+#include "fs/space/collector.h"
+#include "meta/store/store.h"
+
+namespace lazyfs::fs {
+
+// Reads the counters and states of the volume's parts. Thread-safe; figures read while others
+// change them are of slightly different moments.
+class VolumeStats {
+ public:
+  VolumeStats(const meta::Store& store, const data::BandTable& bands,
+              const data::Appender& appender, const data::PagePool& pages, const DirtyList& dirty,
+              const InodeTable& inodes, const Reaper& reaper, const Collector& collector,
+              const Counters& counters)
+      : store_(store),
+        bands_(bands),
+        appender_(appender),
+        pages_(pages),
+        dirty_(dirty),
+        inodes_(inodes),
+        reaper_(reaper),
+        collector_(collector),
+        counters_(counters) {}
+
+  // A JSON object, whose keys are INTERFACE: docs/stats.md.
+  std::string json(std::string_view state) const;
+
+ private:
+  const meta::Store& store_;
+  const data::BandTable& bands_;
+  const data::Appender& appender_;
+  const data::PagePool& pages_;
+  const DirtyList& dirty_;
+  const InodeTable& inodes_;
+  const Reaper& reaper_;
+  const Collector& collector_;
+  const Counters& counters_;
+};
+
+}  // namespace lazyfs::fs
