@@ -11,6 +11,7 @@ for options in "" writeback; do
   # shellcheck disable=SC2086  # an argument or none
   python3 "$HERE/semantics.py" "$MNT" $options 2>&1 || fail "see above"
   python3 "$HERE/users.py" "$MNT" 2>&1 || fail "see above"
+  python3 "$HERE/direct.py" "$MNT" 2>&1 || fail "see above"
   [[ -n $options ]] || python3 "$HERE/fine_print.py" "$MNT" 2>&1 || fail "see above"
   # With its write-back cache the kernel finds no data that it has not sent yet.
   [[ -n $options ]] || python3 "$HERE/beyond_posix.py" "$MNT" 2>&1 || fail "see above"

@@ -14,12 +14,13 @@ void init(void* user_data, fuse_conn_info* connection) {
   SessionOptions& options = face.options;
   unsigned want = FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
                   FUSE_CAP_IOCTL_DIR | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPLICIT_INVAL_DATA |
-                  FUSE_CAP_ASYNC_DIO | FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_POSIX_ACL |
-                  FUSE_CAP_DONT_MASK;
+                  FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK;
   if (options.writeback_cache) want |= FUSE_CAP_WRITEBACK_CACHE;
   const unsigned no_opens = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT;
   if ((connection->capable & no_opens) != no_opens) options.announce_opens = true;
   if (!options.announce_opens) want |= no_opens;
+  // Not wanted: ASYNC_DIO. After an asynchronous direct write the kernel drops no cached page of the
+  // range and sends no FSYNC for O_DSYNC, so readers could see old data for ever.
   // Not wanted, though libfuse would: READDIRPLUS_AUTO (lookups after a readdir without them cost
   // more than they save), AUTO_INVAL_DATA (nobody else writes), ATOMIC_O_TRUNC (needs opens).
   connection->want = want & connection->capable;

@@ -1,9 +1,14 @@
 // The table of requests that we answer, for libfuse.
 #pragma once
 
+#include <cstddef>
+
 struct fuse_lowlevel_ops;  // libfuse's
 
 namespace lazyfs::fuse {
+
+// The most that one WRITE carries: what libfuse offers the kernel (256 pages).
+inline constexpr std::size_t kMaxWriteBytes = std::size_t{1} << 20;
 
 // The session's user data must be a Face*.
 const fuse_lowlevel_ops& operations();

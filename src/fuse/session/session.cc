@@ -20,7 +20,6 @@
 namespace lazyfs::fuse {
 namespace {
 
-constexpr std::size_t kMaxWriteBytes = 1 << 20;
 constexpr std::uint32_t kLargeWriteBytes = 128 << 10;
 
 // libfuse tells why a mount failed only by a line of its log.
@@ -64,6 +63,11 @@ ssize_t write_answer(int fd, iovec* pieces, int count, void*) {
 
 ssize_t read_request(int fd, void* to, std::size_t size, void*) { return ::read(fd, to, size); }
 
+bool is_synchronous(const Request& write) {
+  const auto* body = write.body<fuse_write_in>();
+  return body && (body->flags & O_DSYNC) != 0;
+}
+
 bool may_block(const Request& request) {
   switch (request.header().opcode) {
     case FUSE_READ:
@@ -72,7 +76,7 @@ bool may_block(const Request& request) {
     case FUSE_SYNCFS:
     case FUSE_COPY_FILE_RANGE:
     case FUSE_IOCTL: return true;
-    case FUSE_WRITE: return request.bytes.size() >= kLargeWriteBytes;
+    case FUSE_WRITE: return request.bytes.size() >= kLargeWriteBytes || is_synchronous(request);
     default: return false;
   }
 }
