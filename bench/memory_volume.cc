@@ -355,7 +355,8 @@ Result<std::string> MemoryVolume::read_link(InodeNo inode) {
 
 Result<std::vector<fs::DirectoryEntry>> MemoryVolume::read_directory(InodeNo inode,
                                                                      std::uint64_t cookie,
-                                                                     std::size_t max_entries) {
+                                                                     std::size_t max_entries,
+                                                                     bool) {
   ASSIGN_OR_RETURN(const NodePointer directory, find_directory(inode));
   std::vector<fs::DirectoryEntry> entries;
   MutexLock lock(directory->mu);
@@ -437,7 +438,7 @@ Result<fs::OpenFile*> MemoryVolume::open(InodeNo inode) {
 void MemoryVolume::release(fs::OpenFile*) {}
 
 Result<std::size_t> MemoryVolume::read(InodeNo inode, std::uint64_t offset,
-                                       std::span<std::byte> to) {
+                                       std::span<std::byte> to, bool) {
   ASSIGN_OR_RETURN(const NodePointer node, find(inode));
   MutexLock lock(node->mu);
   const std::uint64_t size = node->attributes.size;

@@ -45,7 +45,8 @@ class MemoryVolume : public fs::Volume {
                   std::string_view to_name, RenameFlags flags) override;
   Result<std::string> read_link(InodeNo inode) override;
   Result<std::vector<fs::DirectoryEntry>> read_directory(InodeNo directory, std::uint64_t cookie,
-                                                         std::size_t max_entries) override;
+                                                         std::size_t max_entries,
+                                                         bool note_access) override;
   Result<InodeNo> parent_of(InodeNo directory) override;
   Result<fs::Attributes> lookup_inode(InodeNo inode) override;
   Result<fs::Attributes> get_attributes(InodeNo inode) override;
@@ -54,7 +55,8 @@ class MemoryVolume : public fs::Volume {
                              fs::Owner owner) override;
   Result<fs::OpenFile*> open(InodeNo inode) override;
   void release(fs::OpenFile* file) override;
-  Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to) override;
+  Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to,
+                           bool note_access) override;
   Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
                  bool clear_set_id) override;
   Result<> flush(fs::OpenFile*) override { return alive(); }

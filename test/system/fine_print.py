@@ -101,6 +101,18 @@ class Times(MountTest):
             else:
                 self.assertGreaterEqual(found, now - 10**9)
 
+    def test_a_file_opened_with_noatime_keeps_its_access_time(self):
+        put("f", b"x" * 300000)
+        os.mkdir("d")
+        put("d/f")
+        for path, read in (("f", lambda file: os.read(file, 300000)), ("d", os.listdir)):
+            os.utime(path, ns=(10**18, 10**18))
+            drop_caches()
+            file = os.open(path, os.O_RDONLY | os.O_NOATIME)
+            self.addCleanup(os.close, file)
+            read(file)
+            self.assertEqual(os.stat(path).st_atime_ns, 10**18)
+
     def test_what_the_kernel_has_in_its_cache_is_read_without_being_noted(self):
         put("f", b"x")
         get("f")

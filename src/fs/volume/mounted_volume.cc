@@ -248,10 +248,11 @@ Result<> MountedVolume::rename(InodeNo from_parent, std::string_view from_name, 
 
 Result<std::vector<DirectoryEntry>> MountedVolume::read_directory(InodeNo directory,
                                                                   std::uint64_t cookie,
-                                                                  std::size_t max_entries) {
+                                                                  std::size_t max_entries,
+                                                                  bool is_noted) {
   TRY(check_usable(false));
   ASSIGN_OR_RETURN(auto entries, directories_.read(directory, cookie, max_entries));
-  if (cookie == 0 && options_.directory_access_time) {
+  if (is_noted && cookie == 0 && options_.directory_access_time) {
     ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(directory));
     access_times_.note(inode);
   }
@@ -373,12 +374,12 @@ Result<OpenFile*> MountedVolume::open(InodeNo number) {
 void MountedVolume::release(OpenFile* file) { delete file; }
 
 Result<std::size_t> MountedVolume::read(InodeNo number, std::uint64_t offset,
-                                        std::span<std::byte> to) {
+                                        std::span<std::byte> to, bool is_noted) {
   TRY(check_usable(false));
   pacer_.note_request();
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   ASSIGN_OR_RETURN(const std::size_t length, reader_.read(*inode, offset, to));
-  access_times_.note(inode);
+  if (is_noted) access_times_.note(inode);
   return length;
 }
 

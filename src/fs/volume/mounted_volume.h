@@ -61,7 +61,8 @@ class MountedVolume final : public Volume {
                   std::string_view to_name, RenameFlags flags) override;
   Result<std::string> read_link(InodeNo inode) override;
   Result<std::vector<DirectoryEntry>> read_directory(InodeNo directory, std::uint64_t cookie,
-                                                     std::size_t max_entries) override;
+                                                     std::size_t max_entries,
+                                                     bool is_noted) override;
   Result<InodeNo> parent_of(InodeNo directory) override;
   Result<Attributes> lookup_inode(InodeNo inode) override;
   Result<Attributes> get_attributes(InodeNo inode) override;
@@ -71,7 +72,8 @@ class MountedVolume final : public Volume {
   Result<Created> create_unnamed(InodeNo directory, std::uint32_t mode, Owner owner) override;
   Result<OpenFile*> open(InodeNo inode) override;
   void release(OpenFile* file) override;
-  Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to) override;
+  Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to,
+                           bool is_noted) override;
   Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
                  bool clear_set_id) override;
   Result<> allocate(InodeNo inode, std::uint64_t offset, std::uint64_t length,

@@ -78,9 +78,11 @@ class Volume {
   // Entries behind `cookie` (0: from the start) in the order of their insertion, "." and ".." not
   // among them, at most `max_entries`. Entries that exist all the while are returned exactly once,
   // also those that are replaced, exchanged, or renamed within the directory. No lookups.
+  // `note_access` as for read().
   virtual Result<std::vector<DirectoryEntry>> read_directory(InodeNo directory,
                                                              std::uint64_t cookie,
-                                                             std::size_t max_entries) = 0;
+                                                             std::size_t max_entries,
+                                                             bool note_access = true) = 0;
   // The directory's parent, for "..".
   virtual Result<InodeNo> parent_of(InodeNo directory) = 0;
   // As lookup() but by number, for readdirplus and file handles: takes a lookup. kStale when there
@@ -98,8 +100,9 @@ class Volume {
   virtual Result<OpenFile*> open(InodeNo inode) = 0;  // regular files
   virtual void release(OpenFile* file) = 0;
   // Reads up to to.size() bytes; fewer only at the end of the file. Holes read as zeros.
-  virtual Result<std::size_t> read(InodeNo inode, std::uint64_t offset,
-                                   std::span<std::byte> to) = 0;
+  // `note_access`: update the access time if the mount's options say so (false: O_NOATIME).
+  virtual Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to,
+                                   bool note_access = true) = 0;
   // Writes all of `from` or fails. `append`: at the end of the file, atomically.
   // `clear_set_id`: drop set-user-ID and set-group-ID bits (the writer has no right to keep them).
   virtual Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,

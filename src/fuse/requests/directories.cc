@@ -1,10 +1,13 @@
 // Requests that read directories. Nothing is kept between them: an offset says it all (cookie.h),
 // so that telldir, seekdir and removing while reading come out right.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <vector>
 
 #include "fuse/requests/cookie.h"
 #include "fuse/requests/handlers.h"
+#include "fuse/transport/transport.h"
 
 namespace lazyfs::fuse::handlers {
 namespace {
@@ -82,13 +85,22 @@ Result<bool> put_dots(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory
   return buffer.put(volume, "..", parent, S_IFDIR, kBehindDotDot, false);
 }
 
+// False for a directory opened with O_NOATIME. libfuse 3.14 hides the flags of READDIR.
+bool notes_access() {
+  const Request* request = current_request();
+  const auto* body = request ? request->body<fuse_read_in>() : nullptr;
+  return !body || (body->flags & O_NOATIME) == 0;
+}
+
 Result<> fill(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory, std::uint64_t offset) {
   ASSIGN_OR_RETURN(const bool goes_on, put_dots(volume, buffer, directory, offset));
   if (!goes_on) return ok();
   std::uint64_t cookie = cookie_of_offset(std::max(offset, kBehindDotDot));
+  const bool note_access = notes_access();
   while (true) {
     const std::size_t asked = buffer.room();
-    ASSIGN_OR_RETURN(const auto entries, volume.read_directory(directory, cookie, asked));
+    ASSIGN_OR_RETURN(const auto entries,
+                     volume.read_directory(directory, cookie, asked, note_access));
     for (const fs::DirectoryEntry& entry : entries) {
       if (!buffer.put(volume, entry.name, entry.inode, entry.mode, offset_of_cookie(entry.cookie),
                       true)) {

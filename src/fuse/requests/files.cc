@@ -88,11 +88,12 @@ void open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {
   if (fuse_reply_open(req, info) != 0) face.volume.release(*file);
 }
 
-void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info*) {
+void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info* info) {
   std::span<std::byte> to;
   const auto got = call(req, Operation::read, [&](fs::Volume& volume) {
     to = read_buffer(size);
-    return volume.read(inode_of(ino), static_cast<std::uint64_t>(offset), to);
+    const bool note_access = (info->flags & O_NOATIME) == 0;
+    return volume.read(inode_of(ino), static_cast<std::uint64_t>(offset), to, note_access);
   });
   if (!got) return reply_error(req, got.error());
   fuse_reply_buf(req, reinterpret_cast<const char*>(to.data()), *got);
