@@ -124,6 +124,34 @@ class Users(UserTest):
             self.succeeds(BOB, action)
             self.assertEqual(mode_alone("f"), 0o777)
 
+    def test_somebody_outside_of_the_group_drops_its_set_group_id_bit(self):
+        def changed(name, function, *arguments):
+            def action():
+                file = os.open("f", os.O_RDWR)
+                function(file, *arguments)
+            return name, action
+
+        def fallocate(file, mode):
+            if LIBC.fallocate(file, mode, ctypes.c_int64(0), ctypes.c_int64(8192)) != 0:
+                raise OSError(ctypes.get_errno(), "fallocate")
+
+        def copy(file):
+            os.copy_file_range(os.open("source", os.O_RDONLY), file, 4096, 0, 0)
+
+        put("source", b"s" * 4096)
+        for name, action in (changed("write", os.pwrite, b"y", 0),
+                             changed("punch", fallocate, 3),
+                             changed("zero", fallocate, 16),
+                             changed("copy", copy),
+                             changed("truncate", os.ftruncate, 5)):
+            for groups, left in ([], 0o767), ([TEAM], 0o2767):
+                put("f", b"x" * 8192)
+                os.chown("f", 0, TEAM)
+                os.chmod("f", 0o6767)
+                with self.subTest(name, groups=groups):
+                    self.succeeds(BOB, action, groups)
+                    self.assertEqual(oct(mode_alone("f")), oct(left))
+
     def test_the_umask_narrows_modes(self):
         self.folder_of(ALICE, 0o777)
 

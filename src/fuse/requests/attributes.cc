@@ -2,11 +2,9 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#include <algorithm>
-#include <vector>
-
 #include "fs/namespace/acl.h"
 #include "fuse/requests/handlers.h"
+#include "fuse/requests/set_id.h"
 #include "fuse/transport/transport.h"
 
 namespace lazyfs::fuse::handlers {
@@ -44,30 +42,6 @@ Result<> check_namespace(std::string_view name) {
   return fail(Errc::kNotSupported);
 }
 
-bool is_in_group(fuse_req_t req, std::uint32_t group) {
-  if (fuse_req_ctx(req)->gid == group) return true;
-  std::vector<gid_t> groups(64);
-  for (;;) {
-    const int count = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
-    if (count < 0) return false;
-    const bool all = static_cast<std::size_t>(count) <= groups.size();
-    groups.resize(static_cast<std::size_t>(count));
-    if (all) return std::ranges::find(groups, group) != groups.end();
-  }
-}
-
-// As chmod(2) does: who is not in the file's group cannot give it that group's set-group-ID bit by
-// an access control list, nor keep it.
-Result<> drop_foreign_set_group_id(fuse_req_t req, fs::Volume& volume, InodeNo inode) {
-  if (fuse_req_ctx(req)->uid == 0) return ok();
-  ASSIGN_OR_RETURN(const fs::Attributes now, volume.get_attributes(inode));
-  if ((now.mode & S_ISGID) == 0 || is_in_group(req, now.owner.gid)) return ok();
-  fs::AttributeChange change;
-  change.mode = now.mode & 07777 & ~static_cast<std::uint32_t>(S_ISGID);
-  TRY(volume.set_attributes(inode, change));
-  return ok();
-}
-
 }  // namespace
 
 void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
@@ -81,9 +55,11 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fu
   const bool new_owner =
       (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 && (to_set & FUSE_SET_ATTR_MODE) == 0;
   const auto change = to_change(*values, to_set, new_owner || kernel_clears_set_id());
-  const auto changed = call(req, Operation::setattr, [&](fs::Volume& volume) {
-    return volume.set_attributes(inode_of(ino), change);
-  });
+  const auto changed =
+      call(req, Operation::setattr, [&](fs::Volume& volume) -> Result<fs::Attributes> {
+        TRY(prepare_set_id(req, volume, inode_of(ino), change.clear_set_id));
+        return volume.set_attributes(inode_of(ino), change);
+      });
   // Some of it may have changed, and the kernel would go by what it knew before.
   if (!changed) fuse_lowlevel_notify_inval_inode(face_of(req).session, ino, -1, 0);
   reply_attributes(req, changed);

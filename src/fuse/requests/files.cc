@@ -6,12 +6,12 @@
 // The volume does not miss the opens: an inode lives as long as the kernel's lookups.
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
 #include "fuse/requests/handlers.h"
 #include "fuse/requests/operations.h"
+#include "fuse/requests/set_id.h"
 #include "fuse/transport/transport.h"
 
 namespace lazyfs::fuse::handlers {
@@ -39,9 +39,15 @@ std::span<std::byte> read_buffer(std::size_t size) {
   return buffer.span().first(size);
 }
 
-bool has_set_id(fs::Volume& volume, InodeNo inode) {
-  const auto attributes = volume.get_attributes(inode);
-  return attributes && (attributes->mode & (S_ISUID | S_ISGID)) != 0;
+// `kind`: a mode of fallocate(2) without FALLOC_FL_KEEP_SIZE.
+Result<> change_range(fs::Volume& volume, InodeNo inode, int kind, std::uint64_t offset,
+                      std::uint64_t length, fs::RangeFlags flags) {
+  switch (kind) {
+    case 0: return volume.allocate(inode, offset, length, flags);
+    case FALLOC_FL_PUNCH_HOLE: return volume.punch(inode, offset, length, flags);
+    case FALLOC_FL_ZERO_RANGE: return volume.zero(inode, offset, length, flags);
+    default: return fail(Errc::kNotSupported);
+  }
 }
 
 // With O_DSYNC (part of O_SYNC; the kernel also sets it for RWF_DSYNC and mounts with `sync`) the
@@ -105,7 +111,7 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
   const bool clear_set_id = kernel_clears_set_id();
   bool mode_changes = false;
   const auto done = call(req, Operation::write, [&](fs::Volume& volume) -> Result<> {
-    mode_changes = clear_set_id && has_set_id(volume, inode_of(ino));
+    ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(ino), clear_set_id));
     TRY(volume.write(inode_of(ino), static_cast<std::uint64_t>(offset),
                      std::as_bytes(std::span(bytes, size)), clear_set_id));
     return must_be_durable(*info, size) ? volume.fsync(inode_of(ino), nullptr, true) : ok();
@@ -151,11 +157,8 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
   const int kind = mode & ~FALLOC_FL_KEEP_SIZE;
   bool mode_changes = false;
   const auto done = call(req, Operation::fallocate, [&](fs::Volume& volume) -> Result<> {
-    mode_changes = flags.clear_set_id && has_set_id(volume, inode_of(ino));
-    if (kind == 0) return volume.allocate(inode_of(ino), from, bytes, flags);
-    if (kind == FALLOC_FL_PUNCH_HOLE) return volume.punch(inode_of(ino), from, bytes, flags);
-    if (kind == FALLOC_FL_ZERO_RANGE) return volume.zero(inode_of(ino), from, bytes, flags);
-    return fail(Errc::kNotSupported);
+    ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(ino), flags.clear_set_id));
+    return change_range(volume, inode_of(ino), kind, from, bytes, flags);
   });
   if (done && mode_changes) {
     fuse_lowlevel_notify_inval_inode(face_of(req).session, ino, -1, 0);
@@ -168,11 +171,15 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
                      fuse_ino_t to, off_t to_offset, fuse_file_info*, std::size_t length, int) {
   const bool clear_set_id = fuse_req_ctx(req)->uid != 0;
   bool mode_changes = false;
-  const auto copied = call(req, Operation::copy_file_range, [&](fs::Volume& volume) {
-    mode_changes = clear_set_id && has_set_id(volume, inode_of(to));
-    return volume.copy_range(inode_of(from), static_cast<std::uint64_t>(from_offset), inode_of(to),
-                             static_cast<std::uint64_t>(to_offset), length, clear_set_id);
-  });
+  const auto copy = [&](fs::Volume& volume) -> Result<std::uint64_t> {
+    ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(to), clear_set_id));
+    ASSIGN_OR_RETURN(
+        const std::uint64_t bytes,
+        volume.copy_range(inode_of(from), static_cast<std::uint64_t>(from_offset), inode_of(to),
+                          static_cast<std::uint64_t>(to_offset), length, clear_set_id));
+    return bytes;
+  };
+  const auto copied = call(req, Operation::copy_file_range, copy);
   if (!copied) return reply_error(req, copied.error());
   if (mode_changes) fuse_lowlevel_notify_inval_inode(face_of(req).session, to, -1, 0);
   fuse_reply_write(req, *copied);

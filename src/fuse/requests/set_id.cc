@@ -1,0 +1,43 @@
+#include "fuse/requests/set_id.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace lazyfs::fuse {
+namespace {
+
+bool is_in_group(fuse_req_t req, std::uint32_t group) {
+  if (fuse_req_ctx(req)->gid == group) return true;
+  std::vector<gid_t> groups(64);
+  for (;;) {
+    const int count = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
+    if (count < 0) return false;
+    const bool all = static_cast<std::size_t>(count) <= groups.size();
+    groups.resize(static_cast<std::size_t>(count));
+    if (all) return std::ranges::find(groups, group) != groups.end();
+  }
+}
+
+}  // namespace
+
+Result<> drop_foreign_set_group_id(fuse_req_t req, fs::Volume& volume, InodeNo inode) {
+  if (fuse_req_ctx(req)->uid == 0) return ok();
+  ASSIGN_OR_RETURN(const fs::Attributes now, volume.get_attributes(inode));
+  if ((now.mode & S_ISGID) == 0 || is_in_group(req, now.owner.gid)) return ok();
+  fs::AttributeChange change;
+  change.mode = now.mode & 07777 & ~static_cast<std::uint32_t>(S_ISGID);
+  TRY(volume.set_attributes(inode, change));
+  return ok();
+}
+
+Result<bool> prepare_set_id(fuse_req_t req, fs::Volume& volume, InodeNo inode, bool clear_set_id) {
+  if (!clear_set_id) return false;
+  ASSIGN_OR_RETURN(const fs::Attributes now, volume.get_attributes(inode));
+  if (S_ISDIR(now.mode) || (now.mode & (S_ISUID | S_ISGID)) == 0) return false;
+  if ((now.mode & S_IXGRP) == 0) TRY(drop_foreign_set_group_id(req, volume, inode));
+  return true;
+}
+
+}  // namespace lazyfs::fuse

@@ -1,0 +1,21 @@
+// Set-user-ID and set-group-ID bits of files that somebody without the right to keep them changes.
+//
+// FUSE_HANDLE_KILLPRIV_V2 makes this the daemon's business: the kernel says with WRITE and SETATTR
+// that the caller lacks CAP_FSETID, and says nothing with FALLOCATE and COPY_FILE_RANGE. The volume
+// drops S_ISUID, and S_ISGID of files that the group may execute. What remains is Linux' rule for
+// the other S_ISGID (since 6.2): it is dropped unless the caller is in the file's group.
+#pragma once
+
+#include "fuse/requests/handlers.h"
+
+namespace lazyfs::fuse {
+
+// Drops S_ISGID of `inode` if the caller is neither root nor in its group. The kernel holds the
+// inode's lock in every request that changes contents or attributes, so no chmod comes in between.
+Result<> drop_foreign_set_group_id(fuse_req_t req, fs::Volume& volume, InodeNo inode);
+
+// Prepares a change of contents by a caller who may not keep the bits (`clear_set_id`). Returns
+// whether the change alters the mode, of which the kernel must then be notified.
+Result<bool> prepare_set_id(fuse_req_t req, fs::Volume& volume, InodeNo inode, bool clear_set_id);
+
+}  // namespace lazyfs::fuse
