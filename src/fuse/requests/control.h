@@ -68,6 +68,13 @@ inline constexpr unsigned long kScrubRequest = _IOWR(0xED, 4, ScrubPiece);
 inline constexpr unsigned long kWritableRequest = _IO(0xED, 5);
 // Chooses where data goes from now on, with a fs::PlacementChoice; root only.
 inline constexpr unsigned long kPlacementRequest = _IOW(0xED, 6, std::uint32_t);
+// Chooses which changes are durable before their request is answered, with a SyncChoice; root only.
+inline constexpr unsigned long kSyncChoiceRequest = _IOW(0xED, 7, std::uint32_t);
+enum class SyncChoice : std::uint32_t {
+  kNone = 0,
+  kNames = 1,  // mount option dirsync: names made, moved or removed
+  kAll = 2,    // mount option sync
+};
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

@@ -79,8 +79,12 @@ class SnapshotShelf {
 // One for each mount; the user data of its libfuse session. Constant after the INIT request, but
 // for the counters and the shelf.
 struct Face {
+  Face(fs::Volume& its_volume, SessionOptions its_options)
+      : volume(its_volume), options(std::move(its_options)), sync(options.sync) {}
+
   fs::Volume& volume;
   SessionOptions options;
+  std::atomic<SyncChoice> sync;  // a remount changes it
   std::function<std::string()> transport_json = [] { return std::string("{}"); };
   ::fuse_session* session = nullptr;
   OperationCounts counts{};

@@ -66,7 +66,13 @@ void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   const std::uint32_t umask = fuse_req_ctx(req)->umask;
   const auto made = call(req, Operation::create, [&](fs::Volume& volume) -> Result<fs::Created> {
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
-    return volume.create(inode_of(parent), name, rest, owner_of(req));
+    ASSIGN_OR_RETURN(const fs::Created file,
+                     volume.create(inode_of(parent), name, rest, owner_of(req)));
+    const auto durable = commit_names(face, inode_of(parent));
+    if (durable) return file;
+    volume.release(file.file);
+    volume.forget(file.attributes.inode, 1);
+    return fail(durable.error());
   });
   if (!made) return reply_error(req, made.error());
   const fuse_entry_param entry = to_entry(made->attributes);
@@ -158,7 +164,8 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
   bool mode_changes = false;
   const auto done = call(req, Operation::fallocate, [&](fs::Volume& volume) -> Result<> {
     ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(ino), flags.clear_set_id));
-    return change_range(volume, inode_of(ino), kind, from, bytes, flags);
+    TRY(change_range(volume, inode_of(ino), kind, from, bytes, flags));
+    return commit_change(face_of(req), inode_of(ino));
   });
   if (done && mode_changes) {
     fuse_lowlevel_notify_inval_inode(face_of(req).session, ino, -1, 0);
@@ -177,6 +184,7 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
         const std::uint64_t bytes,
         volume.copy_range(inode_of(from), static_cast<std::uint64_t>(from_offset), inode_of(to),
                           static_cast<std::uint64_t>(to_offset), length, clear_set_id));
+    TRY(commit_change(face_of(req), inode_of(to)));
     return bytes;
   };
   const auto copied = call(req, Operation::copy_file_range, copy);

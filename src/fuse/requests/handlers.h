@@ -53,11 +53,19 @@ auto call(fuse_req_t req, Operation operation, F&& body) noexcept
   }
 }
 
+// Makes the changes of names that were answered so far, and this one, durable if the mount asks for
+// it (dirsync, sync).
+Result<> commit_names(Face& face, InodeNo parent);
+// Makes what a request has changed in `inode` durable if the mount asks for it (sync).
+Result<> commit_change(Face& face, InodeNo inode);
+
 void reply_error(fuse_req_t req, Errc error);
 void reply_done(fuse_req_t req, const Result<>& result);
 void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result);
 // Gives the lookup back when the kernel does not want it any more.
 void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result);
+// For a name just made in `parent`: durable first, if the mount asks for it.
+void reply_new_entry(fuse_req_t req, InodeNo parent, const Result<fs::Attributes>& result);
 fuse_entry_param to_entry(const fs::Attributes& attributes);
 
 namespace handlers {

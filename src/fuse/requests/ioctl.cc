@@ -116,6 +116,20 @@ void set_placement(fuse_req_t req, const void* in, std::size_t in_size) {
   fuse_reply_ioctl(req, 0, nullptr, 0);
 }
 
+void set_sync_choice(fuse_req_t req, const void* in, std::size_t in_size) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  std::uint32_t number = 0;
+  if (in_size < sizeof number) return reply_error(req, Errc::kInvalid);
+  std::memcpy(&number, in, sizeof number);
+  if (number > static_cast<std::uint32_t>(SyncChoice::kAll)) {
+    return reply_error(req, Errc::kInvalid);
+  }
+  Face& face = face_of(req);
+  face.counts.add(Operation::ioctl);
+  face.sync = static_cast<SyncChoice>(number);
+  fuse_reply_ioctl(req, 0, nullptr, 0);
+}
+
 void sync_all(fuse_req_t req) {
   const auto done = call(req, Operation::syncfs, [](fs::Volume& volume) { return volume.sync(); });
   if (!done) return reply_error(req, done.error());
@@ -132,6 +146,7 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
   if (command == kSyncRequest) return sync_all(req);
   if (command == kWritableRequest) return tell_writable(req);
   if (command == kPlacementRequest) return set_placement(req, in, in_size);
+  if (command == kSyncChoiceRequest) return set_sync_choice(req, in, in_size);
   if (command == kShutDownRequest) return shut_down(req, argument);
   fuse_reply_err(req, ENOTTY);
 }

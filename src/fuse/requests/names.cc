@@ -63,7 +63,7 @@ void mknod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
     return volume.make_node(inode_of(parent), name, rest, rdev, owner_of(req));
   };
-  reply_entry(req, call(req, Operation::mknod, make));
+  reply_new_entry(req, inode_of(parent), call(req, Operation::mknod, make));
 }
 
 void mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
@@ -72,13 +72,14 @@ void mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
     return volume.make_directory(inode_of(parent), name, rest, owner_of(req));
   };
-  reply_entry(req, call(req, Operation::mkdir, make));
+  reply_new_entry(req, inode_of(parent), call(req, Operation::mkdir, make));
 }
 
 void symlink(fuse_req_t req, const char* target, fuse_ino_t parent, const char* name) {
-  reply_entry(req, call(req, Operation::symlink, [&](fs::Volume& volume) {
-                return volume.make_symlink(inode_of(parent), name, target, owner_of(req));
-              }));
+  const auto make = [&](fs::Volume& volume) {
+    return volume.make_symlink(inode_of(parent), name, target, owner_of(req));
+  };
+  reply_new_entry(req, inode_of(parent), call(req, Operation::symlink, make));
 }
 
 void readlink(fuse_req_t req, fuse_ino_t ino) {
@@ -89,19 +90,23 @@ void readlink(fuse_req_t req, fuse_ino_t ino) {
 }
 
 void link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
-  reply_entry(req, call(req, Operation::link, [&](fs::Volume& volume) {
-                return volume.link(inode_of(ino), inode_of(parent), name);
-              }));
+  const auto make = [&](fs::Volume& volume) {
+    return volume.link(inode_of(ino), inode_of(parent), name);
+  };
+  reply_new_entry(req, inode_of(parent), call(req, Operation::link, make));
 }
 
 void unlink(fuse_req_t req, fuse_ino_t parent, const char* name) {
-  reply_done(req, call(req, Operation::unlink,
-                       [&](fs::Volume& volume) { return volume.unlink(inode_of(parent), name); }));
+  reply_done(req, call(req, Operation::unlink, [&](fs::Volume& volume) -> Result<> {
+               TRY(volume.unlink(inode_of(parent), name));
+               return commit_names(face_of(req), inode_of(parent));
+             }));
 }
 
 void rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
-  reply_done(req, call(req, Operation::rmdir, [&](fs::Volume& volume) {
-               return volume.remove_directory(inode_of(parent), name);
+  reply_done(req, call(req, Operation::rmdir, [&](fs::Volume& volume) -> Result<> {
+               TRY(volume.remove_directory(inode_of(parent), name));
+               return commit_names(face_of(req), inode_of(parent));
              }));
 }
 
@@ -110,9 +115,10 @@ void rename(fuse_req_t req, fuse_ino_t from_parent, const char* from, fuse_ino_t
   reply_done(req, call(req, Operation::rename, [&](fs::Volume& volume) -> Result<> {
                if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0)
                  return fail(Errc::kInvalid);
-               return volume.rename(inode_of(from_parent), from, inode_of(to_parent), to,
-                                    {.no_replace = (flags & RENAME_NOREPLACE) != 0,
-                                     .exchange = (flags & RENAME_EXCHANGE) != 0});
+               TRY(volume.rename(inode_of(from_parent), from, inode_of(to_parent), to,
+                                 {.no_replace = (flags & RENAME_NOREPLACE) != 0,
+                                  .exchange = (flags & RENAME_EXCHANGE) != 0}));
+               return commit_names(face_of(req), inode_of(to_parent));
              }));
 }
 

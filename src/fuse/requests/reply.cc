@@ -2,6 +2,14 @@
 
 namespace lazyfs::fuse {
 
+Result<> commit_names(Face& face, InodeNo parent) {
+  return face.sync.load() == SyncChoice::kNone ? ok() : face.volume.fsync_directory(parent);
+}
+
+Result<> commit_change(Face& face, InodeNo inode) {
+  return face.sync.load() != SyncChoice::kAll ? ok() : face.volume.fsync(inode, nullptr, false);
+}
+
 void reply_error(fuse_req_t req, Errc error) {
   log::trace("fuse: {}", name_of(error));
   fuse_reply_err(req, to_errno(error));
@@ -33,6 +41,17 @@ void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result) {
   Face& face = face_of(req);
   const fuse_entry_param entry = to_entry(*result);
   if (fuse_reply_entry(req, &entry) != 0) face.volume.forget(result->inode, 1);
+}
+
+void reply_new_entry(fuse_req_t req, InodeNo parent, const Result<fs::Attributes>& result) {
+  Face& face = face_of(req);
+  if (result) {
+    if (const auto durable = commit_names(face, parent); !durable) {
+      face.volume.forget(result->inode, 1);
+      return reply_error(req, durable.error());
+    }
+  }
+  reply_entry(req, result);
 }
 
 }  // namespace lazyfs::fuse

@@ -233,11 +233,11 @@ bool serves_writers(const std::string& mount_point) {
   return serves;
 }
 
-bool change_placement(const std::string& mount_point, fs::PlacementChoice choice) {
+// Sends the daemon a request of control.h with a number. False: errno says why.
+bool send_number(const std::string& mount_point, unsigned long request, std::uint32_t number) {
   const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return false;
-  auto number = static_cast<std::uint32_t>(choice);
-  const bool changed = ioctl(fd, kPlacementRequest, &number) == 0;
+  const bool changed = ioctl(fd, request, &number) == 0;
   const int why = errno;
   close(fd);
   errno = why;
@@ -268,8 +268,13 @@ int remount(const DaemonPlan& plan) {
   if (::mount(nullptr, where.c_str(), nullptr, flags, nullptr) != 0) {
     return complain(plan, where + ": " + std::strerror(errno));
   }
+  const auto sync = static_cast<std::uint32_t>(plan.options.session.sync);
+  if (!send_number(where, kSyncChoiceRequest, sync)) {
+    return complain(plan, where + ": sync or dirsync cannot be changed: " + std::strerror(errno));
+  }
   if (read_only || !plan.options.has_placement) return 0;
-  if (change_placement(where, plan.options.volume.placement)) return 0;
+  const auto placement = static_cast<std::uint32_t>(plan.options.volume.placement);
+  if (send_number(where, kPlacementRequest, placement)) return 0;
   return complain(plan, where + ": the placement cannot be changed: " + std::strerror(errno));
 }
 

@@ -88,7 +88,7 @@ const std::map<std::string_view, Flag>& flags() {
       {"exec", [](Parser& p) { p.exec = true; }},
       {"noexec", [](Parser& p) { p.exec = false; }},
       {"sync", [](Parser& p) { p.synchronous = true; }},
-      {"async", [](Parser& p) { p.synchronous = false; }},
+      {"async", [](Parser& p) { p.synchronous = p.directory_sync = false; }},
       {"dirsync", [](Parser& p) { p.directory_sync = true; }},
       {"user", [](Parser& p) { p.devices = p.set_id = p.exec = false; }},
       {"users", [](Parser& p) { p.devices = p.set_id = p.exec = false; }},
@@ -229,6 +229,9 @@ Options finish(Parser parser, bool as_root) {
   if (!parser.exec) kernel.push_back("noexec");
   if (parser.synchronous) kernel.push_back("sync");
   if (parser.directory_sync) kernel.push_back("dirsync");
+  parser.options.session.sync = parser.synchronous      ? SyncChoice::kAll
+                                : parser.directory_sync ? SyncChoice::kNames
+                                                        : SyncChoice::kNone;
   if (parser.options.volume.access_time == fs::AccessTime::kNone) kernel.push_back("noatime");
   parser.options.session.allow_other = parser.entire_world;
   parser.options.volume.read_only = parser.read_only;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fs/volume/volume.h"
+#include "fuse/requests/control.h"
 #include "fuse/transport/awake.h"
 
 namespace lazyfs::fuse {
@@ -21,6 +22,7 @@ struct SessionOptions {
   bool writeback_cache = false;     // the kernel gathers writes and owns size and times meanwhile
   bool announce_opens = false;      // the kernel tells of each open and close; false: never
   bool debug = false;               // libfuse prints every request
+  SyncChoice sync = SyncChoice::kNone;  // which changes are durable before they are answered
   unsigned spin_microseconds = 50;  // wait so long for a request before going to sleep; 0: never
   AwakeChoice awake = AwakeChoice::kAuto;  // keep idle CPUs awake while requests come densely
   unsigned threads_max = 32;

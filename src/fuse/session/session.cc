@@ -102,7 +102,7 @@ std::string mount_options(const SessionOptions& options, const MountPlace& place
 
 Session::Session(fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
                  std::shared_ptr<MountKeeper> keeper)
-    : place_(place), keeper_(std::move(keeper)), face_{.volume = volume, .options = options} {
+    : place_(place), keeper_(std::move(keeper)), face_(volume, options) {
   face_.transport_json = [this] { return transport_json(); };
 }
 
