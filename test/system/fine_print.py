@@ -202,7 +202,7 @@ class Attributes(MountTest):
         os.chmod(".", 0o777)
         for change in (write, truncate, punch):
             for before, after in [(0o6777, 0o777), (0o4777, 0o777), (0o2777, 0o777),
-                                  (0o2767, 0o2767)]:
+                                  (0o2767, 0o767)]:
                 put("f", b"data")
                 os.chmod("f", before)
                 self.assertTrue(as_another(1234, change))
