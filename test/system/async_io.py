@@ -13,11 +13,12 @@ PWRITE = 1
 
 class Request(ctypes.Structure):
     """struct iocb."""
-    _fields_ = [("data", ctypes.c_uint64), ("key", ctypes.c_uint32), ("rw_flags", ctypes.c_uint32),
-                ("opcode", ctypes.c_uint16), ("priority", ctypes.c_int16), ("file", ctypes.c_uint32),
-                ("buffer", ctypes.c_uint64), ("length", ctypes.c_uint64), ("offset", ctypes.c_int64),
-                ("reserved", ctypes.c_uint64), ("flags", ctypes.c_uint32),
-                ("event_file", ctypes.c_uint32)]
+    _fields_ = [("data", ctypes.c_uint64), ("key", ctypes.c_uint32),
+                ("rw_flags", ctypes.c_uint32), ("opcode", ctypes.c_uint16),
+                ("priority", ctypes.c_int16), ("file", ctypes.c_uint32),
+                ("buffer", ctypes.c_uint64), ("length", ctypes.c_uint64),
+                ("offset", ctypes.c_int64), ("reserved", ctypes.c_uint64),
+                ("flags", ctypes.c_uint32), ("event_file", ctypes.c_uint32)]
 
 
 class Event(ctypes.Structure):

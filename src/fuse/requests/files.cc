@@ -51,8 +51,8 @@ Result<> change_range(fs::Volume& volume, InodeNo inode, int kind, std::uint64_t
 }
 
 // With O_DSYNC (part of O_SYNC; the kernel also sets it for RWF_DSYNC and mounts with `sync`) the
-// data is durable before the reply. The FSYNC that the kernel sends afterwards then finds nothing to
-// do. A request of the largest size is a piece of a longer write: only that FSYNC makes it durable,
+// data is durable before the reply. The FSYNC that the kernel sends afterwards finds nothing to do.
+// A request of the largest size is a piece of a longer write: only that FSYNC makes it durable,
 // because a commit for each piece made a write of 16 MiB take six times as long.
 bool must_be_durable(const fuse_file_info& info, std::size_t size) {
   return (info.flags & O_DSYNC) != 0 && size < kMaxWriteBytes;

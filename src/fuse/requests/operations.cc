@@ -19,8 +19,8 @@ void init(void* user_data, fuse_conn_info* connection) {
   const unsigned no_opens = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT;
   if ((connection->capable & no_opens) != no_opens) options.announce_opens = true;
   if (!options.announce_opens) want |= no_opens;
-  // Not wanted: ASYNC_DIO. After an asynchronous direct write the kernel drops no cached page of the
-  // range and sends no FSYNC for O_DSYNC, so readers could see old data for ever.
+  // Not wanted: ASYNC_DIO. After an asynchronous direct write the kernel drops no cached page of
+  // the range, so that readers could see old data for ever, and sends no FSYNC for O_DSYNC.
   // Not wanted, though libfuse would: READDIRPLUS_AUTO (lookups after a readdir without them cost
   // more than they save), AUTO_INVAL_DATA (nobody else writes), ATOMIC_O_TRUNC (needs opens).
   connection->want = want & connection->capable;
