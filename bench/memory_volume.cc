@@ -278,7 +278,7 @@ bool MemoryVolume::is_below(InodeNo inode, InodeNo ancestor) {
 }
 
 // What a rename may do to the name that is there already.
-Result<> MemoryVolume::check_target(Node& source, Node& target, RenameFlags flags) {
+Result<> MemoryVolume::check_target(Node& source, Node& target, fs::RenameFlags flags) {
   if (flags.no_replace) return fail(Errc::kExists);
   if (flags.exchange) return ok();
   MutexLock lock(target.mu);
@@ -292,7 +292,7 @@ Result<> MemoryVolume::check_target(Node& source, Node& target, RenameFlags flag
 
 // Under the exclusive tree lock nobody else changes names, so one lock is held at a time.
 Result<> MemoryVolume::rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
-                              std::string_view to_name, RenameFlags flags) {
+                              std::string_view to_name, fs::RenameFlags flags) {
   TRY(check_name(to_name));
   ASSIGN_OR_RETURN(const NodePointer from, find_directory(from_parent));
   ASSIGN_OR_RETURN(const NodePointer to, find_directory(to_parent));
@@ -475,14 +475,14 @@ Result<std::string> MemoryVolume::get_xattr(InodeNo inode, std::string_view name
 }
 
 Result<> MemoryVolume::set_xattr(InodeNo inode, std::string_view name, std::string_view value,
-                                 XattrMode mode) {
+                                 fs::XattrMode mode) {
   ASSIGN_OR_RETURN(const NodePointer node, find(inode));
   if (name.starts_with("system.")) return fail(Errc::kNotSupported);  // nobody here heeds them
   if (value.size() > fs::kMaxXattrBytes) return fail(Errc::kAttributeTooBig);
   MutexLock lock(node->mu);
   const bool exists = node->xattrs.contains(name);
-  if (exists && mode == XattrMode::kCreate) return fail(Errc::kExists);
-  if (!exists && mode == XattrMode::kReplace) return fail(Errc::kNoAttribute);
+  if (exists && mode == fs::XattrMode::kCreate) return fail(Errc::kExists);
+  if (!exists && mode == fs::XattrMode::kReplace) return fail(Errc::kNoAttribute);
   node->xattrs.insert_or_assign(std::string(name), std::string(value));
   node->attributes.change = clock_.now();
   return ok();

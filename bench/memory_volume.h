@@ -42,7 +42,7 @@ class MemoryVolume : public fs::Volume {
   Result<> unlink(InodeNo parent, std::string_view name) override;
   Result<> remove_directory(InodeNo parent, std::string_view name) override;
   Result<> rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
-                  std::string_view to_name, RenameFlags flags) override;
+                  std::string_view to_name, fs::RenameFlags flags) override;
   Result<std::string> read_link(InodeNo inode) override;
   Result<std::vector<fs::DirectoryEntry>> read_directory(InodeNo directory, std::uint64_t cookie,
                                                          std::size_t max_entries,
@@ -65,7 +65,7 @@ class MemoryVolume : public fs::Volume {
   Result<> sync() override { return alive(); }
   Result<std::string> get_xattr(InodeNo inode, std::string_view name) override;
   Result<> set_xattr(InodeNo inode, std::string_view name, std::string_view value,
-                     XattrMode mode) override;
+                     fs::XattrMode mode) override;
   Result<> remove_xattr(InodeNo inode, std::string_view name) override;
   Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
   Result<fs::SpaceReport> space() override;
@@ -99,7 +99,7 @@ class MemoryVolume : public fs::Volume {
   void erase(Node& directory, std::string_view name);
   void drop_link(Node& node, std::uint32_t links);
   void drop_if_unused(const NodePointer& node);
-  Result<> check_target(Node& source, Node& target, RenameFlags flags);
+  Result<> check_target(Node& source, Node& target, fs::RenameFlags flags);
   bool is_below(InodeNo inode, InodeNo ancestor);
 
   const bool keep_contents_;
