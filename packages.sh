@@ -19,7 +19,7 @@ packages_of() {
                 libgtest-dev libcli11-dev nlohmann-json3-dev libisal-dev \
                 libxxhash-dev libblkid-dev ;;
     test) echo python3 rsync git sqlite3 fio attr acl xz-utils e2fsprogs util-linux procps \
-               linux-source-6.1 ;;
+               linux-source-6.1 clang-19 ;;
     suites) new_cargo || echo cargo-web ;;
     suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;

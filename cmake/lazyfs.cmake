@@ -4,7 +4,7 @@
 add_library(lazyfs_flags INTERFACE)
 target_compile_options(lazyfs_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wnull-dereference
-  -Werror $<$<CONFIG:Debug>:-D_GLIBCXX_ASSERTIONS>)
+  $<$<BOOL:${LAZYFS_WERROR}>:-Werror> $<$<CONFIG:Debug>:-D_GLIBCXX_ASSERTIONS>)
 target_compile_options(lazyfs_flags INTERFACE -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports impossible paths inside libstdc++ at -O2; see gcc PR 105329 and PR 105562.

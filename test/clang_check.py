@@ -6,7 +6,8 @@
     clang_check.py --self-test     breaks the locking of a small file and expects to hear of it
 
 g++ expands GUARDED_BY and its kin to nothing, so only clang can check them. Only the syntax is
-checked: no code is generated.
+checked: no code is generated. A file is checked again when it, or a header that it includes, is
+newer than the last check that found nothing (BUILD_FOLDER/clang_check).
 """
 import concurrent.futures
 import json
@@ -19,7 +20,9 @@ import sys
 import tempfile
 
 COMPILERS = ("clang++-19", "clang++-16", "clang++")
-WARNINGS = ["-Wall", "-Wextra", "-Wthread-safety", "-Wthread-safety-beta", "-Werror",
+WARNINGS = ["-Wall", "-Wextra", "-Wthread-safety", "-Wthread-safety-beta", "-Wextra-semi",
+            "-Wimplicit-fallthrough", "-Wloop-analysis", "-Wmove", "-Wnewline-eof",
+            "-Wshadow-all", "-Wunreachable-code", "-Wunused-member-function", "-Werror",
             "-Wno-missing-field-initializers", "-Wno-unknown-warning-option"]
 SKIPPED = 77
 # Breaks the lock's discipline: a guarded member is read without the lock.
@@ -63,29 +66,56 @@ def precompile(clang, root, folder):
     return to
 
 
+def is_current(record):
+    """Whether `record`, the list of files that a check read, is newer than all of them."""
+    if not record.exists():
+        return False
+    checked = record.stat().st_mtime
+    names = record.read_text().replace("\\\n", " ").split(":", 1)[1].split()
+    try:
+        return all(os.stat(name).st_mtime < checked for name in names)
+    except FileNotFoundError:
+        return False
+
+
+def check(clang, header, file, flags, where, record):
+    fresh = record.with_suffix(".new")
+    outcome = run(file, clang, ["-fsyntax-only", "-pthread", "-include-pch", header, "-MD", "-MF",
+                                fresh, *WARNINGS, *flags, file], where)
+    if outcome[1] == 0:
+        fresh.rename(record)
+    return outcome
+
+
 def check_all(clang, build):
     root = pathlib.Path(__file__).resolve().parent.parent
     commands = json.loads((build / "compile_commands.json").read_text())
     files = {}
     for entry in commands:
         file = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        if file.is_relative_to(root / "src") or file.is_relative_to(root / "tools"):
+        ours = file.is_relative_to(root / "src") or file.is_relative_to(root / "tools")
+        if ours and file.suffix == ".cc":
             files[file] = (flags_of(entry["command"]), entry["directory"])
+    records = build / "clang_check"
+    records.mkdir(exist_ok=True)
+    due = {}
+    for file in sorted(files):
+        record = records / (str(file.relative_to(root)).replace("/", "-") + ".d")
+        if not is_current(record):
+            due[file] = record
     failed = 0
     with tempfile.TemporaryDirectory() as folder, \
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        header = precompile(clang, root, folder)
-        jobs = [pool.submit(run, file, clang,
-                            ["-fsyntax-only", "-pthread", "-include-pch", header, *WARNINGS,
-                             *flags, file], where)
-                for file, (flags, where) in sorted(files.items()) if file.suffix == ".cc"]
+        header = precompile(clang, root, folder) if due else None
+        jobs = [pool.submit(check, clang, header, file, *files[file], record)
+                for file, record in due.items()]
         for job in jobs:
             name, status, text = job.result()
             if status != 0:
                 failed += 1
                 print(f"{name.relative_to(root)}:\n{text}")
-    print(f"{len(jobs)} files checked with {clang}, {failed} with findings")
-    return 1 if failed or not jobs else 0
+    print(f"{len(files)} files, {len(due)} checked now with {clang}, {failed} with findings")
+    return 1 if failed or not files else 0
 
 
 def self_test(clang):
