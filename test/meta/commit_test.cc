@@ -177,7 +177,7 @@ TEST(AbandonTest, NothingIsWrittenAfterAStoreWasAbandoned) {
   std::thread writer([&] {
     for (std::uint64_t key = 0;; ++key, ++changes) {
       Batch batch;
-      batch.put({1, 1, key % 40}, as_value(std::string(1000, 'w')));
+      batch.put({1, 1, key % 200}, as_value(std::string(1000, 'w')));
       if (!store->apply(batch)) return;
     }
   });
