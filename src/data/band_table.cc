@@ -5,9 +5,9 @@
 #include <iterator>
 #include <utility>
 
-#include "base/broken.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/test_hook.h"
 
 namespace lazyfs::data {
 
@@ -193,7 +193,7 @@ SpaceCounts BandTable::space_locked() const {
 
 bool BandTable::reserve(std::uint64_t blocks) {
   MutexLock lock(mu_);
-  if (space_locked().available < blocks && !is_broken(Rule::kSpaceIsReserved)) return false;
+  if (space_locked().available < blocks && !rule_is_disabled(Rule::kReserveSpace)) return false;
   counts_.reserved += blocks;
   return true;
 }
@@ -338,7 +338,7 @@ std::vector<BandId> BandTable::empty_bands() {
   MutexLock lock(mu_);
   std::vector<BandId> empty;
   for (const std::uint32_t i : empty_) {
-    const bool is_read = bands_[i].pins > 0 && !is_broken(Rule::kReadersAreAwaited);
+    const bool is_read = bands_[i].pins > 0 && !rule_is_disabled(Rule::kAwaitReaders);
     if (!bands_[i].leased && !is_read) empty.push_back(BandId{i});
   }
   for (const BandId id : empty) {
@@ -350,7 +350,7 @@ std::vector<BandId> BandTable::empty_bands() {
 bool BandTable::begin_reset(BandId id) {
   MutexLock lock(mu_);
   const Band& band = bands_.at(id.value);
-  const bool is_read = band.pins > 0 && !is_broken(Rule::kReadersAreAwaited);
+  const bool is_read = band.pins > 0 && !rule_is_disabled(Rule::kAwaitReaders);
   if (band.state != BandState::kFull || is_read || !is_empty(band)) return false;
   change_locked(id, [](Band& full) { full.state = BandState::kResetting; });
   return true;
@@ -408,7 +408,7 @@ bool BandTable::begin_second_life(BandId id) {
 bool BandTable::begin_cut(BandId id) {
   MutexLock lock(mu_);
   const Band& band = bands_.at(id.value);
-  const bool is_read = band.pins > 0 && !is_broken(Rule::kReadersAreAwaited);
+  const bool is_read = band.pins > 0 && !rule_is_disabled(Rule::kAwaitReaders);
   if (band.state != BandState::kFull || is_read || band.counters.live == 0) return false;
   change_locked(id, [](Band& full) { full.state = BandState::kCutting; });
   return true;

@@ -1,5 +1,15 @@
-// Each rule of DESIGN's that makes lazyfs safe, broken on purpose: in what the disk does, or by
-// base/broken.h in what lazyfs does. Something must be seen of it that is not seen otherwise.
+// Breaks each safety rule on purpose and expects the crash tests to notice. A test breaks a rule
+// either in the recorded disk operations (crash/lies.h) or in lazyfs (base/test_hook.h).
+// The rules:
+//   1  a transaction counts only if everything that it refers to is on the disk
+//   2  a data band is reset only after the transaction that removed its last reference is durable,
+//      and after its readers have released it
+//   3  a log band is reused only after a durable commit has moved the tail past it
+//   4  a mount after a crash shows every operation up to the last completed sync, and a prefix of
+//      the later ones
+//   5  nothing read from the disk is trusted; a bad checksum is an error for that object only
+//   6  ENOSPC is returned before anything is accepted that cannot be stored
+//   7  memory is limited by options, not by the workload
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -7,7 +17,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/broken.h"
+#include "base/test_hook.h"
 #include "crash/explorer.h"
 #include "crash/lies.h"
 #include "crash/medium.h"
@@ -49,7 +59,7 @@ class Interrupted final : public device::ForwardingDevice {
 class RulesTest : public testing::Test {
  protected:
   void SetUp() override { log::set_level(log::Level::kOff); }
-  void TearDown() override { broken_rule = Rule::kNone; }
+  void TearDown() override { disabled_rule = Rule::kNone; }
 
   // Mounts what is on `device`.
   std::unique_ptr<fs::Volume> mount(device::Device& device) {
@@ -67,7 +77,7 @@ class RulesTest : public testing::Test {
   bool is_noticed(Lie lie, Rule rule, const Image& image, Generator generator,
                   ExploreOptions options = {.choices = 6, .max_states = 2000},
                   std::uint64_t workloads = 60) {
-    broken_rule = rule;
+    disabled_rule = rule;
     bool noticed = false;
     for (std::uint64_t i = 0; i < workloads && !noticed; ++i) {
       std::mt19937_64 random(test_seed() + i);
@@ -75,7 +85,7 @@ class RulesTest : public testing::Test {
       const Trace trace = run(image, generator(random, 40), {});
       noticed = !trace.problems.empty() || explore(lie(trace), options).failure;
     }
-    broken_rule = Rule::kNone;
+    disabled_rule = Rule::kNone;
     return noticed;
   }
 };
@@ -103,7 +113,7 @@ TEST_F(RulesTest, Rule4SuperblockThatIsNotFlushedIsMissed) {
 }
 
 TEST_F(RulesTest, Rule4TransactionThatIsNotWholeIsNotBelieved) {
-  EXPECT_TRUE(is_noticed(truth, Rule::kTornTransactionsAreTold, small_image(), random_workload));
+  EXPECT_TRUE(is_noticed(truth, Rule::kDetectTornTransaction, small_image(), random_workload));
 }
 
 // A session writes a transaction, which is lost, but for what is behind the write pointer. The next
@@ -131,13 +141,13 @@ TEST_F(RulesTest, Rule4TransactionOfAnEarlierSessionDoesNotComeBack) {
     return workload;
   };
   EXPECT_FALSE(is_noticed(truth, Rule::kNone, *image, generator, {.choices = 0}));
-  EXPECT_TRUE(is_noticed(truth, Rule::kSessionsAreTold, *image, generator, {.choices = 0}));
+  EXPECT_TRUE(is_noticed(truth, Rule::kDetectStaleSession, *image, generator, {.choices = 0}));
 }
 
 // While a file is being read, it is cut off, its band is emptied, and something else wants it.
 TEST_F(RulesTest, Rule2BandThatIsReadIsNotReset) {
   const auto reads_well = [&](Rule rule) {
-    broken_rule = rule;
+    disabled_rule = rule;
     const auto memory = device_of(small_image());
     Interrupted device(*memory);
     const auto volume = mount(device);
@@ -160,7 +170,7 @@ TEST_F(RulesTest, Rule2BandThatIsReadIsNotReset) {
     return read && found == old;
   };
   EXPECT_TRUE(reads_well(Rule::kNone));
-  EXPECT_FALSE(reads_well(Rule::kReadersAreAwaited));
+  EXPECT_FALSE(reads_well(Rule::kAwaitReaders));
 }
 
 TEST_F(RulesTest, Rule5BlockWithABadBitIsAnErrorAndTheRestGoesOn) {
@@ -172,17 +182,17 @@ TEST_F(RulesTest, Rule5BlockWithABadBitIsAnErrorAndTheRestGoesOn) {
   ASSERT_NE(data, ops.end());
   memory->flip(data->at, 77);
   const auto problems = [&](Rule rule) {
-    broken_rule = rule;
+    disabled_rule = rule;
     return observe(*mount(*memory)).problems;
   };
   EXPECT_EQ(problems(Rule::kNone),
             std::vector<std::string>{"inode 2: contents: file data fails its checksum"});
-  EXPECT_EQ(problems(Rule::kDataIsVerified), std::vector<std::string>{});
+  EXPECT_EQ(problems(Rule::kVerifyData), std::vector<std::string>{});
 }
 
 TEST_F(RulesTest, Rule7DataThatWaitsToBeWrittenIsBounded) {
   const auto waits_at_most = [&](Rule rule) {
-    broken_rule = rule;
+    disabled_rule = rule;
     const auto memory = device_of(small_image());
     fs::MountOptions options = quiet_options();
     options.dirty_bytes = 16 * kBlockBytes;
@@ -198,12 +208,12 @@ TEST_F(RulesTest, Rule7DataThatWaitsToBeWrittenIsBounded) {
     return most / kBlockBytes;
   };
   EXPECT_LE(waits_at_most(Rule::kNone), 16u);
-  EXPECT_GT(waits_at_most(Rule::kMemoryIsBounded), 16u);
+  EXPECT_GT(waits_at_most(Rule::kBoundDirtyMemory), 16u);
 }
 
 TEST_F(RulesTest, Rule6WhatWasAcceptedHasAPlace) {
   EXPECT_FALSE(is_noticed(truth, Rule::kNone, full_image(), filling_workload, {.choices = 0}, 10));
-  EXPECT_TRUE(is_noticed(truth, Rule::kSpaceIsReserved, full_image(), filling_workload));
+  EXPECT_TRUE(is_noticed(truth, Rule::kReserveSpace, full_image(), filling_workload));
 }
 
 }  // namespace

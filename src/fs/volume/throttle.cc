@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/broken.h"
+#include "base/test_hook.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -43,7 +43,7 @@ Result<> Throttle::admit(std::size_t bytes) {
 // For mounts without threads: the writer itself makes room in memory.
 Result<> Throttle::admit_alone() {
   const auto is_full = [&] { return pages_.used() >= limit_pages_; };
-  if (!is_full() || is_broken(Rule::kMemoryIsBounded)) return ok();
+  if (!is_full() || rule_is_disabled(Rule::kBoundDirtyMemory)) return ok();
   const auto written = requests_.write_back();
   return is_full() ? written : ok();
 }

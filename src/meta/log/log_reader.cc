@@ -3,9 +3,9 @@
 #include <array>
 #include <functional>
 
-#include "base/broken.h"
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "base/test_hook.h"
 
 namespace lazyfs::meta {
 
@@ -93,7 +93,7 @@ std::optional<std::size_t> images_of(std::span<const DescriptorEntry> entries) {
 
 bool LogReader::is_believable(const BlockStamp& stamp, Seq seq) const {
   if (stamp.uuid != superblock_.uuid || stamp.session > superblock_.session) return false;
-  if (is_broken(Rule::kSessionsAreTold)) return true;
+  if (rule_is_disabled(Rule::kDetectStaleSession)) return true;
   const bool before = seq.value <= superblock_.session_start_seq;
   return before == (stamp.session < superblock_.session);
 }

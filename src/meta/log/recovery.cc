@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/broken.h"
 #include "base/crc32c.h"
 #include "base/log.h"
+#include "base/test_hook.h"
 #include "meta/log/log_reader.h"
 #include "meta/log/snapshot_format.h"
 #include "meta/log/superblock_format.h"
@@ -82,7 +82,8 @@ Result<Recovery::Parts> Recovery::read_committed(const FoundBand& band, const De
     crc = log_.descriptors_crc(*part, crc);
   }
   if (crc != commit.descriptors_crc) return fail(Errc::kLogTorn);
-  if (commit.seq.value > superblock_.durable_seq && !is_broken(Rule::kTornTransactionsAreTold)) {
+  if (commit.seq.value > superblock_.durable_seq &&
+      !rule_is_disabled(Rule::kDetectTornTransaction)) {
     for (const FoundPart& part : parts) TRY(log_.verify_nodes(part));
   }
   return parts;
