@@ -16,11 +16,12 @@ Thresholds thresholds(std::uint64_t total_blocks, std::uint64_t slack_blocks, un
           std::min(total_blocks / 100 * high_percent, slack_blocks / 8)};
 }
 
-Urgency urgency(std::uint64_t room_blocks, std::uint64_t dead_blocks, const Thresholds& limits) {
-  if (dead_blocks == 0) return Urgency::kNone;
-  if (room_blocks < limits.high_blocks) return Urgency::kHigh;
-  if (room_blocks < limits.low_blocks) return Urgency::kLow;
-  return Urgency::kNone;
+CleanPriority clean_priority(std::uint64_t room_blocks, std::uint64_t dead_blocks,
+                             const Thresholds& limits) {
+  if (dead_blocks == 0) return CleanPriority::kNone;
+  if (room_blocks < limits.high_blocks) return CleanPriority::kHigh;
+  if (room_blocks < limits.low_blocks) return CleanPriority::kLow;
+  return CleanPriority::kNone;
 }
 
 double average_rate(double average, std::uint64_t arrived_blocks, std::chrono::nanoseconds elapsed,
@@ -33,19 +34,19 @@ double average_rate(double average, std::uint64_t arrived_blocks, std::chrono::n
 }
 
 bool is_idle(const IdleSigns& signs, const IdleLimits& limits) {
-  if (signs.requests_running > 0) return false;
-  return signs.since_last_request >= limits.quiet_for || signs.arrival_rate < limits.rate_below;
+  if (signs.since_last_request >= limits.quiet_for) return true;
+  return signs.since_last_request >= limits.pause && signs.arrival_rate < limits.rate_below;
 }
 
 std::chrono::nanoseconds throttle_delay(std::uint64_t room_blocks, std::uint64_t blocks,
                                         const ThrottleLimits& limits) {
   if (room_blocks >= limits.start_blocks) return std::chrono::nanoseconds{0};
-  double gone = 1;
-  if (room_blocks > limits.reserve_blocks) {  // so start_blocks > reserve_blocks too
-    gone = static_cast<double>(limits.start_blocks - room_blocks) /
+  double used_up = 1;
+  if (room_blocks > limits.reserve_blocks) {  // then start_blocks > reserve_blocks
+    used_up = static_cast<double>(limits.start_blocks - room_blocks) /
            static_cast<double>(limits.start_blocks - limits.reserve_blocks);
   }
-  const double delay_ns = gone * gone * static_cast<double>(blocks) *
+  const double delay_ns = used_up * used_up * static_cast<double>(blocks) *
                           static_cast<double>(limits.max_delay_a_block.count());
   const auto longest_ns = static_cast<double>(limits.max_delay.count());
   return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(delay_ns, longest_ns)));

@@ -9,43 +9,46 @@
 
 namespace lazyfs::gc {
 
-enum class Urgency : std::uint8_t {
+// Of cleaning (section 6.3.2).
+enum class CleanPriority : std::uint8_t {
   kNone,
-  kLow,   // clean when nothing else is to be done; requests go first
+  kLow,   // clean while users are idle; requests go first
   kHigh,  // clean now; writers are slowed
 };
 
-// Rooms, in blocks that can be appended without cleaning, below which cleaning is due.
+// Blocks that can be appended without cleaning; with less room than that, cleaning is due.
 struct Thresholds {
   std::uint64_t low_blocks = 0;
   std::uint64_t high_blocks = 0;
 };
 // The thesis' thresholds are shares of the disk (section 6.3.2). Where nearly everything is live no
-// cleaning could reach them; so neither asks for more than a share of the slack, which is what is
-// not live: a fourth (low), an eighth (high). The smaller the room that is kept, the more blocks
-// die before their band is cleaned.
+// cleaning could reach them; so neither is more than a share of the slack (all that is not live): a
+// fourth (low), an eighth (high). The smaller the room that is kept, the more blocks die before
+// their band is cleaned.
 Thresholds thresholds(std::uint64_t total_blocks, std::uint64_t slack_blocks, unsigned low_percent,
                       unsigned high_percent);
 // Below a threshold means below, not at it. Without dead blocks there is nothing to clean.
-Urgency urgency(std::uint64_t room_blocks, std::uint64_t dead_blocks, const Thresholds& limits);
+CleanPriority clean_priority(std::uint64_t room_blocks, std::uint64_t dead_blocks,
+                             const Thresholds& limits);
 
-// The moving average of the rate at which data arrives, in blocks a second: what was known fades
-// with `time_constant` (to 1/e of its weight), the rate during `elapsed` takes its place. Cutting a
-// time of constant rate into pieces does not change the outcome.
+// The moving average of the rate at which data arrives, in blocks a second: the weight of the past
+// falls to 1/e within `time_constant`, and the rate during `elapsed` takes the rest. Cutting a time
+// of constant rate into pieces does not change the outcome.
 double average_rate(double average, std::uint64_t arrived_blocks, std::chrono::nanoseconds elapsed,
                     std::chrono::nanoseconds time_constant);
 
+// Section 6.3.1.
 struct IdleSigns {
-  unsigned requests_running = 0;
   std::chrono::nanoseconds since_last_request{0};
   double arrival_rate = 0;  // moving average, blocks a second
 };
 struct IdleLimits {
-  std::chrono::nanoseconds quiet_for{std::chrono::seconds(2)};  // the timer of section 6.3.1
-  double rate_below = 64;  // blocks a second; 0 leaves the timer alone to decide
+  std::chrono::nanoseconds quiet_for{std::chrono::seconds(2)};  // the timer
+  double rate_below = 0;  // blocks a second; 0: the timer alone decides
+  std::chrono::nanoseconds pause{std::chrono::milliseconds(100)};
 };
-// Idle: no request is running, and either none has come for `quiet_for` or so little data arrives
-// that cleaning does not get in its way.
+// Idle: no request has come for `quiet_for`; or so little data arrives that a program that writes a
+// line now and then is not mistaken for a load, and no request has come for `pause`.
 bool is_idle(const IdleSigns& signs, const IdleLimits& limits);
 
 struct ThrottleLimits {
@@ -54,9 +57,9 @@ struct ThrottleLimits {
   std::chrono::nanoseconds max_delay_a_block{std::chrono::microseconds(200)};
   std::chrono::nanoseconds max_delay{std::chrono::milliseconds(100)};  // of one write
 };
-// How long a write of `blocks` waits first when `room_blocks` can be written without cleaning. 0
-// from start_blocks up; below, it grows as the square of the share of the way to reserve_blocks
-// that is gone, so that it neither starts nor ends with a jump.
+// How long a write of `blocks` waits first when `room_blocks` can be written without cleaning: 0
+// from start_blocks up; below, it grows with the square of the share of the way to reserve_blocks
+// that is used up, so that it neither starts nor ends with a jump.
 std::chrono::nanoseconds throttle_delay(std::uint64_t room_blocks, std::uint64_t blocks,
                                         const ThrottleLimits& limits);
 

@@ -45,6 +45,24 @@ std::optional<BandId> pick_cost_benefit(std::span<const BandUse> bands) {
   });
 }
 
+std::optional<BandUse> pick_victim(std::span<const BandUse> full, std::span<const BandUse> open,
+                                   VictimScope scope) {
+  const auto pick = [scope](std::span<const BandUse> all, auto policy) -> std::optional<BandUse> {
+    std::vector<BandUse> bands;
+    std::ranges::copy_if(all, std::back_inserter(bands), [scope](const BandUse& b) {
+      return (b.written_blocks - b.live_blocks) * 100 >=
+             std::uint64_t{scope.least_dead_percent} * b.written_blocks;
+    });
+    const std::optional<BandId> victim = policy(bands);
+    const auto at =
+        std::ranges::find_if(bands, [&](const BandUse& b) { return b.band == victim; });
+    return at == bands.end() ? std::nullopt : std::optional(*at);
+  };
+  const auto victim = pick(full, pick_cost_benefit);
+  if (victim || !scope.with_open) return victim;
+  return pick(open, pick_greedy);
+}
+
 double tail_profit(std::uint64_t hole_blocks, std::uint64_t tail_blocks) {
   const auto hole = static_cast<double>(hole_blocks), tail = static_cast<double>(tail_blocks);
   if (tail_blocks > 0) return (hole + tail) / tail;

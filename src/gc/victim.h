@@ -1,6 +1,5 @@
 // What to clean: pure policies over values, no I/O, clock, lock or random number. Ties go to the
-// lower band, so that a run replays. When to clean is in trigger.h, which comes with this: who
-// picks a victim has asked that first.
+// lower band, so that a run replays. When to clean is in trigger.h.
 //
 // Source: the ShingledFS thesis, section 6.2: whole band and tail cleaning, figure 10.
 #pragma once
@@ -10,9 +9,15 @@
 #include <span>
 
 #include "base/types.h"
-#include "gc/trigger.h"
 
 namespace lazyfs::gc {
+
+// What the mount option clean= chooses.
+enum class CleanMode : std::uint8_t {
+  kWhole,  // whole bands
+  kTail,   // a band's tail whenever there is one
+  kAuto,   // whichever pays more
+};
 
 struct BandUse {
   BandId band;
@@ -30,7 +35,16 @@ std::optional<BandId> pick_greedy(std::span<const BandUse> bands);
 // blocks.
 std::optional<BandId> pick_cost_benefit(std::span<const BandUse> bands);
 
-// The end of a band: its last run of dead blocks ("hole") and the live blocks behind it, up to the
+// Which bands may be cleaned.
+struct VictimScope {
+  bool with_open = false;           // partly written bands too, when no full band is a victim
+  unsigned least_dead_percent = 0;  // of a band's written blocks; at least one block in any case
+};
+// The band of `full` by pick_cost_benefit(); if none and with_open, of `open` by pick_greedy().
+std::optional<BandUse> pick_victim(std::span<const BandUse> full, std::span<const BandUse> open,
+                                   VictimScope scope);
+
+// The end of a band: its last run of dead blocks ("hole") and the live blocks past it, up to the
 // write pointer. Moving the live ones away lets the write pointer go back to the start of the hole.
 struct TailUse {
   BandId band;

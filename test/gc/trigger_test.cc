@@ -16,16 +16,16 @@ using std::chrono_literals::operator""ns;
 
 constexpr Thresholds kThresholds{.low_blocks = 300, .high_blocks = 100};
 
-TEST(UrgencyTest, RisesBelowEachThresholdAndNotAtIt) {
-  EXPECT_EQ(urgency(300, 50, kThresholds), Urgency::kNone);
-  EXPECT_EQ(urgency(299, 50, kThresholds), Urgency::kLow);
-  EXPECT_EQ(urgency(100, 50, kThresholds), Urgency::kLow);
-  EXPECT_EQ(urgency(99, 50, kThresholds), Urgency::kHigh);
-  EXPECT_EQ(urgency(0, 50, kThresholds), Urgency::kHigh);
+TEST(CleanPriorityTest, RisesBelowEachThresholdAndNotAtIt) {
+  EXPECT_EQ(clean_priority(300, 50, kThresholds), CleanPriority::kNone);
+  EXPECT_EQ(clean_priority(299, 50, kThresholds), CleanPriority::kLow);
+  EXPECT_EQ(clean_priority(100, 50, kThresholds), CleanPriority::kLow);
+  EXPECT_EQ(clean_priority(99, 50, kThresholds), CleanPriority::kHigh);
+  EXPECT_EQ(clean_priority(0, 50, kThresholds), CleanPriority::kHigh);
 }
 
-TEST(UrgencyTest, IsNoneWhenCleaningWouldFindNothing) {
-  EXPECT_EQ(urgency(0, 0, kThresholds), Urgency::kNone);
+TEST(CleanPriorityTest, IsNoneWhenCleaningWouldFindNothing) {
+  EXPECT_EQ(clean_priority(0, 0, kThresholds), CleanPriority::kNone);
 }
 
 TEST(ThresholdsTest, AreSharesOfTheDiskWhileMuchIsNotLive) {
@@ -64,7 +64,7 @@ TEST(AverageRateTest, WithoutATimeConstantKnowsOnlyTheLastInterval) {
   EXPECT_EQ(average_rate(42, 10, 2s, 0s), 5);
 }
 
-constexpr IdleLimits kLimits{.quiet_for = 2s, .rate_below = 64};
+constexpr IdleLimits kLimits{.quiet_for = 2s, .rate_below = 64, .pause = 100ms};
 
 TEST(IdleTest, TheTimerFiresAtItsEndAndNotBefore) {
   EXPECT_TRUE(is_idle({.since_last_request = 2s, .arrival_rate = 1000}, kLimits));
@@ -72,12 +72,12 @@ TEST(IdleTest, TheTimerFiresAtItsEndAndNotBefore) {
 }
 
 TEST(IdleTest, ALowArrivalRateIsIdleToo) {
-  EXPECT_TRUE(is_idle({.since_last_request = 0s, .arrival_rate = 63.9}, kLimits));
-  EXPECT_FALSE(is_idle({.since_last_request = 0s, .arrival_rate = 64}, kLimits));
+  EXPECT_TRUE(is_idle({.since_last_request = 100ms, .arrival_rate = 63.9}, kLimits));
+  EXPECT_FALSE(is_idle({.since_last_request = 100ms, .arrival_rate = 64}, kLimits));
 }
 
-TEST(IdleTest, NothingIsIdleWhileARequestRuns) {
-  EXPECT_FALSE(is_idle({.requests_running = 1, .since_last_request = 60s}, kLimits));
+TEST(IdleTest, NothingIsIdleWithinAPauseOfARequest) {
+  EXPECT_FALSE(is_idle({.since_last_request = 100ms - 1ns, .arrival_rate = 0}, kLimits));
 }
 
 TEST(IdleTest, ARateOfZeroLeavesTheTimerAloneToDecide) {

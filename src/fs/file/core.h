@@ -21,13 +21,9 @@ namespace lazyfs::fs {
 // Counters of work, for stats. Since the mount unless said otherwise.
 struct Counters {
   std::atomic<std::uint64_t> user_blocks{0};       // data blocks appended for users
-  std::atomic<std::uint64_t> collector_blocks{0};  // data blocks appended by the collector
   std::atomic<std::uint64_t> inline_files{0};      // files written into the tree
   std::atomic<std::uint64_t> shared_blocks{0};     // that copies refer to instead of being written
   std::atomic<std::uint64_t> copy_steps{0};        // of copies of whole blocks, see FileCopier
-  std::atomic<std::uint64_t> bands_reset{0};
-  std::atomic<std::uint64_t> bands_cleaned{0};  // whole
-  std::atomic<std::uint64_t> tails_cleaned{0};
   StallTimes stalls;  // of writers that waited for memory or space
   std::atomic<std::uint64_t> checksum_errors{0};
   std::atomic<std::uint64_t> read_errors{0};        // reads of file data that the device failed

@@ -10,7 +10,7 @@ constexpr auto kPeriod = std::chrono::milliseconds(500);
 }  // namespace
 
 Housekeeper::Housekeeper(const Core& core, data::BandTable& bands, Reaper& reaper,
-                         Collector& collector, Pacer& pacer)
+                         gc::Collector& collector, gc::Pacer& pacer)
     : core_(core),
       bands_(bands),
       reaper_(reaper),
@@ -25,17 +25,18 @@ void Housekeeper::run_due() {
 
 // True when there is more to clean at once.
 bool Housekeeper::step(bool woken) {
-  const gc::Urgency urgency = pacer_.urgency();
-  const auto tended = collector_.tend_failed_bands();
-  if (!tended) log::error("moving data out of failed bands: {}", describe(tended.error()));
-  const bool now = woken || pacer_.is_quiet() || urgency != gc::Urgency::kNone;
+  const gc::CleanPriority priority = pacer_.priority();
+  const auto evacuated = collector_.evacuate_failed_bands();
+  if (!evacuated) log::error("moving data out of failed bands: {}", describe(evacuated.error()));
+  const bool now = woken || pacer_.is_quiet() || priority != gc::CleanPriority::kNone;
   if (now) reaper_.run(core_);
   if (now && !bands_.empty_bands().empty()) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }
-  if (urgency != gc::Urgency::kHigh && !pacer_.is_idle_work_due()) return false;
-  // One unit: then urgency and idleness are looked at again.
-  const auto cleaned = collector_.clean_unit(urgency == gc::Urgency::kHigh);
+  const bool is_urgent = priority == gc::CleanPriority::kHigh;
+  if (!is_urgent && !pacer_.is_idle_cleaning_due()) return false;
+  // One unit: then priority and idleness are looked at again.
+  const auto cleaned = collector_.clean_unit({.with_open = is_urgent});
   if (!cleaned) log::error("cleaning failed: {}", describe(cleaned.error()));
   return cleaned && *cleaned;
 }

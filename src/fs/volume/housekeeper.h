@@ -3,9 +3,9 @@
 
 #include "data/band_table.h"
 #include "fs/file/reaper.h"
-#include "fs/space/collector.h"
-#include "fs/space/pacer.h"
 #include "fs/volume/periodic_thread.h"
+#include "gc/collector.h"
+#include "gc/pacer.h"
 
 namespace lazyfs::fs {
 
@@ -14,8 +14,8 @@ namespace lazyfs::fs {
 // Thread-safe, but run_due() requires that the thread was not started.
 class Housekeeper {
  public:
-  Housekeeper(const Core& core, data::BandTable& bands, Reaper& reaper, Collector& collector,
-              Pacer& pacer);
+  Housekeeper(const Core& core, data::BandTable& bands, Reaper& reaper, gc::Collector& collector,
+              gc::Pacer& pacer);
 
   void start() { thread_.start(); }
   void stop() { thread_.stop(); }
@@ -30,8 +30,8 @@ class Housekeeper {
   const Core& core_;
   data::BandTable& bands_;
   Reaper& reaper_;
-  Collector& collector_;
-  Pacer& pacer_;
+  gc::Collector& collector_;
+  gc::Pacer& pacer_;
   PeriodicThread thread_;  // last: it ends before what it uses
 };
 

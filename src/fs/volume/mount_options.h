@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "gc/victim.h"
+
 namespace lazyfs::fs {
 
 // When reading sets a file's access time: never; as Linux' relatime; always.
@@ -14,7 +16,7 @@ enum class AccessTime : std::uint8_t { kNone, kRelative, kStrict };
 // Where data goes: data::Placement.
 enum class PlacementChoice : std::uint8_t { kFirst, kBest, kAge, kRandom };
 // What the collector cleans: whole bands, ends of bands, or what pays more.
-enum class CleanChoice : std::uint8_t { kWhole, kTail, kAuto };
+using CleanChoice = gc::CleanMode;
 
 struct MountOptions {
   bool read_only = false;

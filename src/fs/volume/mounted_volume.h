@@ -16,8 +16,7 @@
 #include "fs/namespace/directory.h"
 #include "fs/namespace/inode_numbers.h"
 #include "fs/namespace/xattr.h"
-#include "fs/space/collector.h"
-#include "fs/space/pacer.h"
+#include "fs/space/live_data.h"
 #include "fs/volume/access_times.h"
 #include "fs/volume/flusher.h"
 #include "fs/volume/housekeeper.h"
@@ -27,6 +26,8 @@
 #include "fs/volume/throttle.h"
 #include "fs/volume/volume.h"
 #include "fs/volume/volume_stats.h"
+#include "gc/collector.h"
+#include "gc/pacer.h"
 
 namespace lazyfs::fs {
 
@@ -136,8 +137,9 @@ class MountedVolume final : public Volume {
   Xattrs xattrs_;
   AccessTimes access_times_;
   FileReader reader_;
-  Collector collector_;
-  Pacer pacer_;
+  LiveData live_data_;
+  gc::Collector collector_;
+  gc::Pacer pacer_;
   Throttle throttle_;
   WriteBack write_back_;
   SpaceMaker space_maker_;

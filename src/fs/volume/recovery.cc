@@ -3,9 +3,9 @@
 #include <map>
 
 #include "base/log.h"
-#include "fs/space/collector.h"
 #include "fs/file/extent_map.h"
 #include "fs/file/file_writer.h"
+#include "fs/space/band_logs.h"
 
 namespace lazyfs::fs {
 namespace {

@@ -10,7 +10,7 @@ constexpr int kForgetTries = 20;
 }  // namespace
 
 SpaceMaker::SpaceMaker(const Core& core, meta::Store& store, data::BandTable& bands,
-                       Reaper& reaper, WriteBack& write_back, Collector& collector,
+                       Reaper& reaper, WriteBack& write_back, gc::Collector& collector,
                        Throttle& throttle, StallTimes& stalls, Clock& clock, bool kernel_forgets)
     : core_(core),
       store_(store),
@@ -45,12 +45,7 @@ Result<> SpaceMaker::collect_garbage() {
   TRY(write_back_.write_dirty(kEver));
   TRY(store_.give_back_bands());
   TRY(collector_.reset_empty_bands());
-  // Each pass takes one band's dead blocks away; there are no more passes than bands.
-  for (std::uint32_t i = 0; i < bands_.band_count(); ++i) {
-    ASSIGN_OR_RETURN(const bool cleaned, collector_.clean_one(true));
-    if (!cleaned) break;
-  }
-  return ok();
+  return collector_.clean_all();
 }
 
 }  // namespace lazyfs::fs

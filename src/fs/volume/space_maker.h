@@ -10,9 +10,9 @@
 #include "data/band_table.h"
 #include "fs/file/reaper.h"
 #include "fs/file/write_back.h"
-#include "fs/space/collector.h"
 #include "fs/space/stall_times.h"
 #include "fs/volume/throttle.h"
+#include "gc/collector.h"
 #include "meta/store/store.h"
 
 namespace lazyfs::fs {
@@ -22,8 +22,8 @@ class SpaceMaker {
  public:
   // `kernel_forgets`: lookups are given back by another thread than the one that asks for space.
   SpaceMaker(const Core& core, meta::Store& store, data::BandTable& bands, Reaper& reaper,
-             WriteBack& write_back, Collector& collector, Throttle& throttle, StallTimes& stalls,
-             Clock& clock, bool kernel_forgets);
+             WriteBack& write_back, gc::Collector& collector, Throttle& throttle,
+             StallTimes& stalls, Clock& clock, bool kernel_forgets);
 
   // Ends deletions and overwrites that are under way, and has the metadata log give back bands.
   // True when blocks were freed or have died; another writer may have taken them meanwhile.
@@ -39,7 +39,7 @@ class SpaceMaker {
   data::BandTable& bands_;
   Reaper& reaper_;
   WriteBack& write_back_;
-  Collector& collector_;
+  gc::Collector& collector_;
   Throttle& throttle_;
   StallTimes& stalls_;
   Clock& clock_;

@@ -11,8 +11,8 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "data/page_pool.h"
-#include "fs/space/pacer.h"
 #include "fs/space/stall_times.h"
+#include "gc/pacer.h"
 #include "meta/store/store.h"
 
 namespace lazyfs::fs {
@@ -31,7 +31,7 @@ class Throttle {
   };
   // `limit_bytes` of dirty file data make writers wait, but a write that has been admitted may go
   // past it. `background`: other threads write back and clean; else `write_back` is used.
-  Throttle(Pacer& pacer, const data::PagePool& pages, const meta::Store& store, Clock& clock,
+  Throttle(gc::Pacer& pacer, const data::PagePool& pages, const meta::Store& store, Clock& clock,
            StallTimes& stalls, std::size_t limit_bytes, bool background, Requests requests);
 
   // To be called before a write of `bytes`. Under space pressure the write is slowed the more the
@@ -52,7 +52,7 @@ class Throttle {
   Result<> wait_for_memory() EXCLUDES(mu_);
   Result<> wait_for_pages() EXCLUDES(mu_);
 
-  Pacer& pacer_;
+  gc::Pacer& pacer_;
   const data::PagePool& pages_;
   const meta::Store& store_;
   Clock& clock_;

@@ -42,7 +42,9 @@ nlohmann::ordered_json space_json(const data::SpaceCounts& space) {
 }  // namespace
 
 std::string VolumeStats::json(std::string_view state) const {
-  const std::uint64_t user = counters_.user_blocks, collector = counters_.collector_blocks;
+  const std::uint64_t user = counters_.user_blocks;
+  const gc::Counters& gc = collector_.counters();
+  const std::uint64_t collector = gc.blocks_moved;
   nlohmann::ordered_json json;
   json["state"] = state;
   json["metadata"] = metadata_json(store_);
@@ -57,10 +59,10 @@ std::string VolumeStats::json(std::string_view state) const {
       {"copy_steps", counters_.copy_steps.load()},
       {"dirty_bytes", pages_.used() * kBlockBytes},
       {"dirty_inodes", dirty_.size()},
-      {"bands_reset", counters_.bands_reset.load()},
-      {"bands_cleaned", counters_.bands_cleaned.load()},
-      {"tails_cleaned", counters_.tails_cleaned.load()},
-      {"bands_waited_for", collector_.bands_waited_for()},
+      {"bands_reset", gc.bands_reset.load()},
+      {"bands_cleaned", gc.bands_cleaned.load()},
+      {"tails_cleaned", gc.tails_cleaned.load()},
+      {"bands_waited_for", gc.bands_waited_for.load()},
       {"checksum_errors", counters_.checksum_errors.load()},
       {"read_errors", counters_.read_errors.load()},
       {"write_back_errors", counters_.write_back_errors.load()},

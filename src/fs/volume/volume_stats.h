@@ -11,7 +11,7 @@
 #include "fs/file/reaper.h"
 #include "fs/inode/dirty_list.h"
 #include "fs/inode/inode.h"
-#include "fs/space/collector.h"
+#include "gc/collector.h"
 #include "meta/store/store.h"
 
 namespace lazyfs::fs {
@@ -22,7 +22,7 @@ class VolumeStats {
  public:
   VolumeStats(const meta::Store& store, const data::BandTable& bands,
               const data::Appender& appender, const data::PagePool& pages, const DirtyList& dirty,
-              const InodeTable& inodes, const Reaper& reaper, const Collector& collector,
+              const InodeTable& inodes, const Reaper& reaper, const gc::Collector& collector,
               const Counters& counters)
       : store_(store),
         bands_(bands),
@@ -45,7 +45,7 @@ class VolumeStats {
   const DirtyList& dirty_;
   const InodeTable& inodes_;
   const Reaper& reaper_;
-  const Collector& collector_;
+  const gc::Collector& collector_;
   const Counters& counters_;
 };
 

@@ -1,0 +1,152 @@
+#include "gc/band_mover.h"
+
+#include <algorithm>
+
+#include "base/buffer.h"
+#include "base/log.h"
+
+namespace lazyfs::gc {
+namespace {
+
+constexpr std::size_t kMaxUnitBlocks = 2048;  // 8 MiB
+constexpr std::size_t kUnitsABand = 16;
+
+LiveRun part_of(const LiveRun& run, std::uint32_t skip, std::uint32_t blocks) {
+  const auto first = run.crcs.begin() + skip;
+  return {run.owner, run.file_block + skip, {run.at.band, run.at.rba + skip},
+          {first, first + blocks}};
+}
+
+AlignedBuffer copy_of(std::span<const std::byte> bytes) {
+  AlignedBuffer copy(bytes.size());
+  std::ranges::copy(bytes, copy.data());
+  return copy;
+}
+
+}  // namespace
+
+struct BandMover::Copy {
+  LiveRun from;
+  AlignedBuffer bytes;
+  BandAddress to;
+};
+
+BandMover::BandMover(Port& port, device::Device& device, data::BandTable& bands,
+                     data::Appender& appender, Counters& counters)
+    : port_(port),
+      device_(device),
+      bands_(bands),
+      appender_(appender),
+      counters_(counters),
+      unit_blocks_(
+          std::clamp<std::size_t>(bands.largest_band_blocks() / kUnitsABand, 1, kMaxUnitBlocks)) {}
+
+Result<std::optional<std::uint32_t>> BandMover::move_unit(BandId band, std::uint32_t from_rba) {
+  const data::BandPin pin = bands_.pin(band);
+  ASSIGN_OR_RETURN(const Port::Visit visit, port_.visit_live(band, from_rba, unit_blocks_));
+  std::vector<Copy> copies;
+  for (const LiveRun& run : visit.runs) read(run, copies);
+  TRY(append(copies));
+  return visit.is_end ? std::nullopt : std::optional(visit.next_rba);
+}
+
+Result<> BandMover::move_all(BandId band, std::uint32_t from_rba) {
+  for (;;) {  // each unit begins at a higher RBA
+    ASSIGN_OR_RETURN(const auto next_rba, move_unit(band, from_rba));
+    if (!next_rba) return ok();
+    from_rba = *next_rba;
+  }
+}
+
+// Reads what can be read of the run, if need be block by block. Blocks that cannot be read stay
+// where they are, and so does their band.
+void BandMover::read(const LiveRun& whole, std::vector<Copy>& copies) {
+  const auto read_one = [&](const LiveRun& run) -> Result<> {
+    AlignedBuffer bytes(std::size_t{run.blocks()} * kBlockBytes);
+    TRY(data::read_verified(device_, run.at, run.crcs, bytes.span()));
+    copies.push_back({run, std::move(bytes), {}});
+    return ok();
+  };
+  if (read_one(whole)) return;
+  std::uint32_t unreadable = 0;
+  Result<> why = ok();
+  for (std::uint32_t block = 0; block < whole.blocks(); ++block) {
+    const auto done = read_one(part_of(whole, block, 1));
+    if (done) continue;
+    ++unreadable;
+    why = done;
+  }
+  if (unreadable == 0) return;
+  unreadable_.insert(whole.at.band);
+  log::error("inode {}: {} blocks from {} on cannot be moved out of band {}: {}",
+             whole.owner.value, unreadable, whole.file_block, whole.at.band.value,
+             describe(why.error()));
+}
+
+// Appends the copies to the collector's bands and remaps their owners. Copies stay whole: the
+// collector may leave a band's last blocks to others. Only a copy that is larger than all the room
+// of the band is cut in two.
+Result<> BandMover::append(std::vector<Copy>& copies) {
+  for (std::size_t at = 0; at < copies.size();) {
+    const data::Stream stream = bands_.stream_for_moved(copies[at].from.at.band);
+    ASSIGN_OR_RETURN(data::Lease lease, appender_.lease(stream, unit_blocks_));
+    std::size_t end = at, blocks = 0;
+    while (end < copies.size() && blocks + copies[end].from.blocks() <= lease.room()) {
+      blocks += copies[end++].from.blocks();
+    }
+    if (end == at) {
+      const std::uint32_t room = lease.room();
+      const Copy whole = std::move(copies[at]);
+      const std::span<const std::byte> bytes = whole.bytes.span();
+      const std::size_t cut = std::size_t{room} * kBlockBytes;
+      Copy rest{part_of(whole.from, room, whole.from.blocks() - room), copy_of(bytes.subspan(cut)),
+                {}};
+      copies[at] = {part_of(whole.from, 0, room), copy_of(bytes.first(cut)), {}};
+      end = at + 1;
+      copies.insert(copies.begin() + static_cast<std::ptrdiff_t>(end), std::move(rest));
+    }
+    TRY(append_to(lease, std::span(copies).subspan(at, end - at)));
+    at = end;
+  }
+  return ok();
+}
+
+Result<> BandMover::append_to(data::Lease& lease, std::span<Copy> copies) {
+  std::vector<device::Piece> pages;
+  for (const Copy& copy : copies) {
+    const std::span<const std::byte> bytes = copy.bytes.span();
+    for (std::size_t i = 0; i < bytes.size(); i += kBlockBytes) {
+      pages.push_back(bytes.subspan(i, kBlockBytes));
+    }
+  }
+  ASSIGN_OR_RETURN(const data::Placed placed, lease.append(pages));
+  counters_.blocks_moved += placed.blocks();
+  std::uint32_t rba = placed.at.rba;
+  for (Copy& copy : copies) {
+    copy.to = {placed.at.band, rba};
+    rba += copy.from.blocks();
+  }
+  const auto remapped = remap(copies, lease);
+  if (!remapped) port_.record_lost(lease);
+  return remapped;
+}
+
+Result<> BandMover::remap(std::span<Copy> copies, data::Lease& lease) {
+  for (const Copy& copy : copies) {
+    TRY(port_.remap_if_unchanged(copy.from, copy.to));
+    bands_.account_move(copy.from.at.band, copy.to.band, copy.from.blocks());
+    lease.recorded(copy.from.blocks());
+  }
+  return ok();
+}
+
+void BandMover::set_aside_if_unreadable(BandId band) {
+  if (!has_unreadable(band)) return;
+  const std::uint64_t left = bands_.view(band).counters.live;
+  if (left == 0) return;
+  log::error("band {}: set aside: {} of its blocks cannot be read; all others were moved",
+             band.value, left);
+  bands_.set_bad(band, false);
+}
+
+}  // namespace lazyfs::gc

@@ -1,0 +1,61 @@
+// Moves live blocks out of a band.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "data/appender.h"
+#include "data/band_table.h"
+#include "device/device.h"
+#include "gc/counters.h"
+#include "gc/port.h"
+
+namespace lazyfs::gc {
+
+// Moving is optimistic: blocks are copied without a lock; then Port::remap_if_unchanged() maps the
+// blocks that their owner has not replaced meanwhile to the copies. A crash at any step leaves
+// either the old or the new place in the map.
+//
+// Not thread-safe: the collector's work_mu_ guards it.
+class BandMover {
+ public:
+  BandMover(Port& port, device::Device& device, data::BandTable& bands, data::Appender& appender,
+            Counters& counters);
+
+  // Moves a unit of work: about unit_blocks() live blocks from `from_rba` on. Returns where the
+  // next unit begins, nullopt when none remains.
+  Result<std::optional<std::uint32_t>> move_unit(BandId band, std::uint32_t from_rba);
+  // Unit by unit to the end of the band.
+  Result<> move_all(BandId band, std::uint32_t from_rba = 0);
+  // At most 8 MiB, and a 16th of a band.
+  std::size_t unit_blocks() const { return unit_blocks_; }
+
+  // ---- bands with blocks that could not be read, and so not be moved ----
+  bool has_unreadable(BandId band) const { return unreadable_.contains(band); }
+  // False when there was nothing to forget.
+  bool forget_unreadable(BandId band) { return unreadable_.erase(band) > 0; }
+  // Such a band keeps its unreadable blocks and takes no appends any more.
+  void set_aside_if_unreadable(BandId band);
+
+ private:
+  struct Copy;  // a live run, its contents, and its new place
+
+  void read(const LiveRun& run, std::vector<Copy>& copies);
+  Result<> append(std::vector<Copy>& copies);
+  Result<> append_to(data::Lease& lease, std::span<Copy> copies);
+  Result<> remap(std::span<Copy> copies, data::Lease& lease);
+
+  Port& port_;
+  device::Device& device_;
+  data::BandTable& bands_;
+  data::Appender& appender_;
+  Counters& counters_;
+  const std::size_t unit_blocks_;
+  std::set<BandId> unreadable_;
+};
+
+}  // namespace lazyfs::gc

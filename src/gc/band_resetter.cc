@@ -1,0 +1,48 @@
+#include "gc/band_resetter.h"
+
+#include "base/log.h"
+
+namespace lazyfs::gc {
+
+Result<std::vector<BandId>> BandResetter::reset_empty_bands() {
+  const std::vector<BandId> empty = bands_.empty_bands();
+  std::vector<BandId> done;
+  if (empty.empty()) return done;
+  TRY(port_.make_durable());
+  for (const BandId band : empty) {
+    if (!bands_.begin_reset(band)) continue;
+    ignore_error(reset(band), "logged, and the band is set aside");
+    done.push_back(band);
+  }
+  return done;
+}
+
+Result<std::size_t> BandResetter::reset_failed_bands() {
+  std::vector<BandId> empty;
+  for (const data::BandView& band : bands_.bad_bands()) {
+    if (band.counters.live == 0 && !band.is_given_up) empty.push_back(band.band);
+  }
+  if (empty.empty()) return 0;
+  TRY(port_.make_durable());  // rule 2
+  std::size_t count = 0;
+  for (const BandId band : empty) {
+    if (!bands_.begin_second_life(band) || !reset(band)) continue;
+    log::info("band {}: reset after it failed, to be tried again", band.value);
+    ++count;
+  }
+  return count;
+}
+
+Result<> BandResetter::reset(BandId band) {
+  const bool is_conventional =
+      device_.geometry().band_kinds[band.value] == device::BandKind::kConventional;
+  Result<> done = is_conventional ? ok() : device_.reset(band);
+  if (done) done = port_.erase_log(band);
+  if (!done) log::error("band {}: cannot be reset: {}", band.value, describe(done.error()));
+  bands_.finish_reset(band, done.has_value());
+  mover_.forget_unreadable(band);
+  ++counters_.bands_reset;
+  return done;
+}
+
+}  // namespace lazyfs::gc

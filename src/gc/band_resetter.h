@@ -1,0 +1,44 @@
+// Resets bands that hold nothing live.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/result.h"
+#include "data/band_table.h"
+#include "device/device.h"
+#include "gc/band_mover.h"
+#include "gc/counters.h"
+#include "gc/port.h"
+
+namespace lazyfs::gc {
+
+// A band is reset (rule 2) only when the batch that took its last live block away is durable, and
+// no reader has pinned the band; then its logs are erased. A crash between reset and erasure is
+// finished by the next mount, which resets every written band without live blocks.
+//
+// Not thread-safe: the collector's work_mu_ guards it.
+class BandResetter {
+ public:
+  BandResetter(Port& port, device::Device& device, data::BandTable& bands, BandMover& mover,
+               Counters& counters)
+      : port_(port), device_(device), bands_(bands), mover_(mover), counters_(counters) {}
+
+  // Commits, then resets the bands that held nothing live before. Returns these bands.
+  Result<std::vector<BandId>> reset_empty_bands();
+  // Bands that failed while they were written, hold nothing live, and may be tried again. Returns
+  // how many are free afterwards.
+  Result<std::size_t> reset_failed_bands();
+
+ private:
+  // REQUIRES: the band is kResetting.
+  Result<> reset(BandId band);
+
+  Port& port_;
+  device::Device& device_;
+  data::BandTable& bands_;
+  BandMover& mover_;
+  Counters& counters_;
+};
+
+}  // namespace lazyfs::gc

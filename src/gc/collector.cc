@@ -1,0 +1,179 @@
+#include "gc/collector.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace lazyfs::gc {
+namespace {
+
+// Writers need not help while they can append to twice as many bands.
+constexpr double kBandsKept = 2;
+// For a writer that would fail otherwise: any dead block is worth cleaning for.
+constexpr VictimScope kAnything{.with_open = true};
+constexpr VictimScope kWorthwhile{.with_open = true, .least_dead_percent = 0};
+
+}  // namespace
+
+Collector::Collector(Port& port, device::Device& device, data::BandTable& bands,
+                     data::Appender& appender, Clock& clock, CleanMode mode)
+    : port_(port),
+      bands_(bands),
+      mover_(port, device, bands, appender, counters_),
+      resetter_(port, device, bands, mover_, counters_),
+      failed_bands_(port, bands, mover_, resetter_, clock),
+      tail_cleaner_(port, device, bands, mover_, mode, counters_) {}
+
+// ---- resetting ----------------------------------------------------------------------------------
+
+// True when a band was reset. Ends the job if its band was among them (C1).
+Result<bool> Collector::reset_locked() {
+  ASSIGN_OR_RETURN(const auto reset, resetter_.reset_empty_bands());
+  if (job_ && std::ranges::find(reset, job_->band) != reset.end()) job_.reset();
+  return !reset.empty();
+}
+
+Result<> Collector::reset_empty_bands() {
+  MutexLock lock(work_mu_);
+  TRY(reset_locked());
+  return ok();
+}
+
+// ---- cleaning -----------------------------------------------------------------------------------
+
+std::optional<BandUse> Collector::pick_locked(VictimScope scope) const {
+  const auto views = bands_.all();
+  std::uint64_t newest = 0;
+  for (const data::BandView& view : views) newest = std::max(newest, view.last_append);
+  std::vector<BandUse> full, open;
+  for (const data::BandView& view : views) {
+    if (mover_.has_unreadable(view.band)) continue;
+    const BandUse use{view.band, view.counters.appended, view.counters.live,
+                      newest - view.last_append};
+    if (view.state == data::BandState::kFull) full.push_back(use);
+    if (view.state == data::BandState::kOpen) open.push_back(use);
+  }
+  return pick_victim(full, open, scope);
+}
+
+// Chooses what to clean, unless a band is being cleaned. kMoved: job_ is set.
+Result<Collector::Progress> Collector::begin_locked(VictimScope scope) {
+  if (job_) return Progress::kMoved;
+  const auto victim = pick_locked(scope);
+  ASSIGN_OR_RETURN(const auto tail, tail_cleaner_.pick(victim));
+  if (tail) {
+    ASSIGN_OR_RETURN(const bool is_cut, tail_cleaner_.clean(*tail));
+    if (is_cut) return Progress::kFreed;
+  }
+  if (!victim || !bands_.seal(victim->band)) return Progress::kNothing;
+  const auto live = static_cast<double>(victim->live_blocks);
+  const auto dead = static_cast<double>(victim->written_blocks - victim->live_blocks);
+  job_ = Job{victim->band, 0, live / dead};
+  writers_share_ = 0;
+  return Progress::kMoved;
+}
+
+Result<Collector::Progress> Collector::work_locked(VictimScope scope) {
+  ASSIGN_OR_RETURN(const Progress begun, begin_locked(scope));
+  if (begun != Progress::kMoved) return begun;
+  const auto next_rba = mover_.move_unit(job_->band, job_->next_rba);
+  if (next_rba && *next_rba) {
+    job_->next_rba = **next_rba;
+    return Progress::kMoved;
+  }
+  const BandId cleaned = job_->band;
+  job_.reset();
+  if (!next_rba) return fail(next_rba.error());
+  mover_.set_aside_if_unreadable(cleaned);
+  ++counters_.bands_cleaned;
+  TRY(reset_locked());
+  return Progress::kFreed;
+}
+
+Result<Collector::Progress> Collector::work(VictimScope scope) {
+  MutexLock lock(work_mu_);
+  return work_locked(scope);
+}
+
+Result<bool> Collector::clean_unit(VictimScope scope) {
+  ASSIGN_OR_RETURN(const Progress progress, work(scope));
+  return progress != Progress::kNothing;
+}
+
+// Unit by unit until a band is reset or cut. False when no band in scope has dead blocks.
+Result<bool> Collector::clean_one(VictimScope scope) {
+  for (;;) {  // each unit begins at a higher RBA of a band
+    ASSIGN_OR_RETURN(const Progress progress, work(scope));
+    if (progress != Progress::kMoved) return progress == Progress::kFreed;
+  }
+}
+
+Result<> Collector::clean_all() {
+  const auto views = bands_.all();
+  const auto has_dead = [](const data::BandView& view) {
+    return view.counters.live < view.counters.appended;
+  };
+  // What dies meanwhile in other bands is not waited for.
+  for (auto passes = std::ranges::count_if(views, has_dead); passes > 0; --passes) {
+    ASSIGN_OR_RETURN(const bool cleaned, clean_one(kWorthwhile));
+    if (!cleaned) break;
+  }
+  return ok();
+}
+
+Result<> Collector::evacuate_failed_bands() {
+  MutexLock lock(work_mu_);
+  return failed_bands_.evacuate();
+}
+
+bool Collector::is_cleaning() {
+  MutexLock lock(work_mu_);
+  return job_.has_value();
+}
+
+// ---- for writers --------------------------------------------------------------------------------
+
+bool Collector::make_room() {
+  {
+    MutexLock lock(work_mu_);
+    const auto is_reset = reset_locked();
+    if (!is_reset) return false;
+    if (*is_reset) return true;
+    const auto reusable = resetter_.reset_failed_bands();
+    if (reusable && *reusable > 0) return true;
+  }
+  const auto cleaned = clean_one(kAnything);
+  if (!cleaned || !*cleaned) return false;
+  ++counters_.bands_waited_for;
+  return true;
+}
+
+// Of writers. 0 or less: none; 1: two bands are left to append to; 2: nothing is left.
+double Collector::space_pressure() const {
+  const double kept = kBandsKept * bands_.largest_band_blocks();
+  return 2 - static_cast<double>(bands_.user_room().blocks) / kept;
+}
+
+void Collector::help(std::uint64_t blocks) {
+  bool more = true;
+  for (bool first = true; more; first = false) {
+    if (space_pressure() <= 0) return;
+    const auto owed = do_share(first ? blocks : 0);
+    more = owed && *owed;  // an error that leaves no room is reported by make_room()
+  }
+}
+
+// Does a unit if writers that have appended `blocks` more owe one. True when they owe another.
+Result<bool> Collector::do_share(std::uint64_t blocks) {
+  MutexLock lock(work_mu_);
+  ASSIGN_OR_RETURN(const Progress begun, begin_locked({}));
+  if (begun != Progress::kMoved) return false;
+  writers_share_ += static_cast<double>(blocks) * job_->moved_for_each_gained * space_pressure();
+  if (writers_share_ <= 0) return false;
+  const std::uint64_t before = counters_.blocks_moved;
+  ASSIGN_OR_RETURN(const Progress progress, work_locked({}));
+  if (progress != Progress::kMoved) return false;
+  writers_share_ -= static_cast<double>(counters_.blocks_moved - before);
+  return writers_share_ > 0;
+}
+
+}  // namespace lazyfs::gc

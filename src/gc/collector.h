@@ -1,0 +1,88 @@
+// The garbage collector: moves what is live out of bands, and resets bands that hold nothing live.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "data/appender.h"
+#include "data/band_table.h"
+#include "device/device.h"
+#include "gc/band_mover.h"
+#include "gc/band_resetter.h"
+#include "gc/counters.h"
+#include "gc/failed_bands.h"
+#include "gc/port.h"
+#include "gc/tail_cleaner.h"
+#include "gc/victim.h"
+
+namespace lazyfs::gc {
+
+// Work is done in units (BandMover::unit_blocks()); a thread holds work_mu_ for one unit only. A
+// band is cleaned from its start to its end, whichever threads do the units (job_).
+//
+// Invariants (work_mu_ held):
+//   C1  job_'s band is kFull: it was sealed when the job began, and the job ends before its reset
+//   C2  every block of job_'s band below job_->next_rba was dead or was moved
+// Thread-safe. work_mu_ lets one thread work at a time, and is held over I/O. While a thread holds
+// it, that thread waits only for locks of inodes whose blocks it moves; the threads that hold those
+// never wait for work_mu_.
+class Collector {
+ public:
+  Collector(Port& port, device::Device& device, data::BandTable& bands, data::Appender& appender,
+            Clock& clock, CleanMode mode);
+
+  // Commits, then resets the bands that held nothing live before.
+  Result<> reset_empty_bands() EXCLUDES(work_mu_);
+  // Does a unit of cleaning: of the band that is being cleaned, or else of the best victim, or
+  // cleans a band's tail if that pays more. False when no band in scope has dead blocks.
+  Result<bool> clean_unit(VictimScope scope) EXCLUDES(work_mu_);
+  // Cleans every band that has enough dead blocks to be worth it (kWorthwhile), each once. Ends
+  // however fast other threads write.
+  Result<> clean_all() EXCLUDES(work_mu_);
+  // Moves what can be read out of bands that failed (FailedBands).
+  Result<> evacuate_failed_bands() EXCLUDES(work_mu_);
+  // For a writer that finds no band to append to: works until a band, or the end of one, is free.
+  // False when nothing could be freed.
+  bool make_room() EXCLUDES(work_mu_);
+  // For a writer that is about to append `blocks`: under space pressure, does the writer's share of
+  // cleaning the next band, so that this band is free when the last one is used up and no writer
+  // has to wait for all of its cleaning.
+  void help(std::uint64_t blocks) EXCLUDES(work_mu_);
+  // A band is cleaned in part.
+  bool is_cleaning() EXCLUDES(work_mu_);
+  const Counters& counters() const { return counters_; }
+
+ private:
+  struct Job {  // a band that is being cleaned
+    BandId band;
+    std::uint32_t next_rba = 0;
+    double moved_for_each_gained = 0;  // blocks
+  };
+  enum class Progress : std::uint8_t { kNothing, kMoved, kFreed };
+
+  Result<bool> reset_locked() REQUIRES(work_mu_);
+  std::optional<BandUse> pick_locked(VictimScope scope) const REQUIRES(work_mu_);
+  Result<Progress> begin_locked(VictimScope scope) REQUIRES(work_mu_);
+  Result<Progress> work_locked(VictimScope scope) REQUIRES(work_mu_);
+  Result<Progress> work(VictimScope scope) EXCLUDES(work_mu_);
+  Result<bool> clean_one(VictimScope scope) EXCLUDES(work_mu_);
+  Result<bool> do_share(std::uint64_t blocks) EXCLUDES(work_mu_);
+  double space_pressure() const;
+
+  Port& port_;
+  data::BandTable& bands_;
+  Counters counters_;
+
+  Mutex work_mu_;
+  BandMover mover_ GUARDED_BY(work_mu_);
+  BandResetter resetter_ GUARDED_BY(work_mu_);
+  FailedBands failed_bands_ GUARDED_BY(work_mu_);
+  TailCleaner tail_cleaner_ GUARDED_BY(work_mu_);
+  std::optional<Job> job_ GUARDED_BY(work_mu_);
+  double writers_share_ GUARDED_BY(work_mu_) = 0;  // of job_, in blocks, that they still owe
+};
+
+}  // namespace lazyfs::gc

@@ -1,0 +1,58 @@
+// Cleans the end of a band (thesis, section 6.2.2): where the device can set a write pointer back,
+// moving the few live blocks past a band's last hole frees both at once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "data/band_table.h"
+#include "device/device.h"
+#include "gc/band_mover.h"
+#include "gc/counters.h"
+#include "gc/port.h"
+#include "gc/victim.h"
+
+namespace lazyfs::gc {
+
+// The live blocks of the tail are moved; one batch erases the tail's append and delete records and
+// adjusts the band's counters; once that is durable the write pointer goes back. A crash between
+// the two leaves a write pointer past what is accounted, as after any lost append, and is recovered
+// in the same way.
+//
+// Not thread-safe: the collector's work_mu_ guards it.
+class TailCleaner {
+ public:
+  TailCleaner(Port& port, device::Device& device, data::BandTable& bands, BandMover& mover,
+              CleanMode mode, Counters& counters)
+      : port_(port),
+        device_(device),
+        bands_(bands),
+        mover_(mover),
+        mode_(mode),
+        counters_(counters) {}
+
+  // The end of a band, from its last hole on; all of whole append records.
+  struct Tail {
+    TailUse use;
+    std::uint32_t start = 0, end = 0;  // RBAs
+  };
+  // The tail whose cleaning pays most, if that is more than cleaning all of `whole`.
+  Result<std::optional<Tail>> pick(const std::optional<BandUse>& whole) const;
+  // False when another thread has appended to the band or reads from it; the band is sealed then.
+  Result<bool> clean(const Tail& tail);
+
+ private:
+  Result<std::optional<Tail>> find_tail(const data::BandView& band) const;
+  bool is_candidate(const data::BandView& band, bool only_open) const;
+  Result<bool> cut(const Tail& tail);
+
+  Port& port_;
+  device::Device& device_;
+  data::BandTable& bands_;
+  BandMover& mover_;
+  const CleanMode mode_;
+  Counters& counters_;
+};
+
+}  // namespace lazyfs::gc
