@@ -44,7 +44,7 @@ struct IdleSigns {
 };
 struct IdleLimits {
   std::chrono::nanoseconds quiet_for{std::chrono::seconds(2)};  // the timer
-  double rate_below = 0;  // blocks a second; 0: the timer alone decides
+  double rate_below = 16;                                       // blocks a second
   std::chrono::nanoseconds pause{std::chrono::milliseconds(100)};
 };
 // Idle: no request has come for `quiet_for`; or so little data arrives that a program that writes a

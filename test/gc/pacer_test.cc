@@ -62,6 +62,11 @@ TEST_F(PacerTest, CleaningIsDueTwoSecondsAfterTheLastRequest) {
   EXPECT_TRUE(was_due(1000, 2s, 1s));
 }
 
+// The timer alone would never fire: a log file grows by a line each half second.
+TEST_F(PacerTest, CleaningIsDueWhileLittleDataArrives) {
+  EXPECT_TRUE(was_due(1, 500ms, 30s));
+}
+
 TEST_F(PacerTest, CleaningIsNotDueRightAfterARequestThatBringsNoData) {
   EXPECT_FALSE(was_due(0, 50ms, 30s));
 }
