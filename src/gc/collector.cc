@@ -10,7 +10,8 @@ namespace {
 constexpr double kBandsKept = 2;
 // For a writer that would fail otherwise: any dead block is worth cleaning for.
 constexpr VictimScope kAnything{.with_open = true};
-constexpr VictimScope kWorthwhile{.with_open = true, .least_dead_percent = 0};
+// Below an eighth dead, more than seven blocks would be moved for each block gained.
+constexpr VictimScope kWorthwhile{.with_open = true, .least_dead_percent = 13};
 
 }  // namespace
 
@@ -59,7 +60,7 @@ std::optional<BandUse> Collector::pick_locked(VictimScope scope) const {
 Result<Collector::Progress> Collector::begin_locked(VictimScope scope) {
   if (job_) return Progress::kMoved;
   const auto victim = pick_locked(scope);
-  ASSIGN_OR_RETURN(const auto tail, tail_cleaner_.pick(victim));
+  ASSIGN_OR_RETURN(const auto tail, tail_cleaner_.pick(victim, scope));
   if (tail) {
     ASSIGN_OR_RETURN(const bool is_cut, tail_cleaner_.clean(*tail));
     if (is_cut) return Progress::kFreed;

@@ -46,7 +46,7 @@ bool TailCleaner::is_candidate(const data::BandView& band, bool only_open) const
 }
 
 Result<std::optional<TailCleaner::Tail>> TailCleaner::pick(
-    const std::optional<BandUse>& whole) const {
+    const std::optional<BandUse>& whole, VictimScope scope) const {
   if (mode_ == CleanMode::kWhole || !device_.capabilities().set_write_pointer) return std::nullopt;
   // A cut makes room, but no free band; the log and the collector need those of the reserve.
   if (!bands_.has_reserve()) return std::nullopt;
@@ -68,6 +68,7 @@ Result<std::optional<TailCleaner::Tail>> TailCleaner::pick(
     const std::uint32_t least = std::max(bands[i].blocks / kMinGainShare, 1u);
     const auto better_than = mode_ == CleanMode::kTail ? std::nullopt : whole;
     if (!tail || !tail_pays(tail->use, better_than, least)) continue;
+    if (!is_in_scope(tail->use.hole_blocks, tail->end - tail->start, scope)) continue;
     tails.push_back(*tail);
     uses.push_back(tail->use);
   }

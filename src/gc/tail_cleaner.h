@@ -37,8 +37,8 @@ class TailCleaner {
     TailUse use;
     std::uint32_t start = 0, end = 0;  // RBAs
   };
-  // The tail whose cleaning pays most, if that is more than cleaning all of `whole`.
-  Result<std::optional<Tail>> pick(const std::optional<BandUse>& whole) const;
+  // The tail in scope whose cleaning pays most, if that is more than cleaning all of `whole`.
+  Result<std::optional<Tail>> pick(const std::optional<BandUse>& whole, VictimScope scope) const;
   // False when another thread has appended to the band or reads from it; the band is sealed then.
   Result<bool> clean(const Tail& tail);
 

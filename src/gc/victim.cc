@@ -45,13 +45,16 @@ std::optional<BandId> pick_cost_benefit(std::span<const BandUse> bands) {
   });
 }
 
+bool is_in_scope(std::uint64_t dead_blocks, std::uint64_t written_blocks, VictimScope scope) {
+  return dead_blocks * 100 >= std::uint64_t{scope.least_dead_percent} * written_blocks;
+}
+
 std::optional<BandUse> pick_victim(std::span<const BandUse> full, std::span<const BandUse> open,
                                    VictimScope scope) {
   const auto pick = [scope](std::span<const BandUse> all, auto policy) -> std::optional<BandUse> {
     std::vector<BandUse> bands;
     std::ranges::copy_if(all, std::back_inserter(bands), [scope](const BandUse& b) {
-      return (b.written_blocks - b.live_blocks) * 100 >=
-             std::uint64_t{scope.least_dead_percent} * b.written_blocks;
+      return is_in_scope(b.written_blocks - b.live_blocks, b.written_blocks, scope);
     });
     const std::optional<BandId> victim = policy(bands);
     const auto at =

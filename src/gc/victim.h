@@ -40,6 +40,7 @@ struct VictimScope {
   bool with_open = false;           // partly written bands too, when no full band is a victim
   unsigned least_dead_percent = 0;  // of a band's written blocks; at least one block in any case
 };
+bool is_in_scope(std::uint64_t dead_blocks, std::uint64_t written_blocks, VictimScope scope);
 // The band of `full` by pick_cost_benefit(); if none and with_open, of `open` by pick_greedy().
 std::optional<BandUse> pick_victim(std::span<const BandUse> full, std::span<const BandUse> open,
                                    VictimScope scope);

@@ -50,6 +50,10 @@ class CleaningTest : public testing::Test {
   std::uint64_t data_stat(const char* name) {
     return nlohmann::json::parse(volume_->stats_json())["data"][name];
   }
+  std::uint64_t space_stat(const char* name) {
+    return nlohmann::json::parse(volume_->stats_json())["space"][name];
+  }
+  void overwrite_sparsely(std::uint32_t bands, std::uint32_t each);
   std::uint64_t moved_blocks() { return data_stat("collector_blocks_written"); }
   // From scratch, of what the store says now, durable or not.
   void expect_agreement() {
@@ -128,6 +132,37 @@ TEST_F(CleaningTest, NoWriteWaitsForAWholeBand) {
   EXPECT_GT(moved_before, blocks / 4);  // it was cleaned indeed
   EXPECT_LT(longest, kBandBlocks / 2);
   EXPECT_EQ(data_stat("bands_waited_for"), 0u);
+}
+
+// Overwrites one block of `each` in a file of `bands` bands.
+void CleaningTest::overwrite_sparsely(std::uint32_t bands, std::uint32_t each) {
+  const std::uint64_t blocks = std::uint64_t{bands} * device_->geometry().band_blocks[0];
+  const InodeNo file = create("sparse");
+  for (std::uint64_t i = 0; i < blocks; i += 8) ASSERT_TRUE(write(file, i, 8));
+  ASSERT_TRUE(volume_->sync());
+  for (std::uint64_t i = 0; i < blocks; i += each) ASSERT_TRUE(write(file, i, 1));
+  ASSERT_TRUE(volume_->sync());
+}
+
+TEST_F(CleaningTest, GarbageCollectionLeavesBandsThatAreNearlyLive) {
+  mount(48, 64, {.dirty_bytes = 64 * kBlockBytes});
+  overwrite_sparsely(8, 16);  // 6 % are dead
+  ASSERT_TRUE(volume_->collect_garbage());
+  EXPECT_EQ(moved_blocks(), 0u);
+  expect_agreement();
+}
+
+TEST_F(CleaningTest, GarbageCollectionCleansBandsThatAreDeadInPart) {
+  mount(48, 64, {.dirty_bytes = 64 * kBlockBytes});
+  overwrite_sparsely(8, 4);
+  const std::uint64_t dead = space_stat("dead_blocks");
+  ASSERT_TRUE(volume_->collect_garbage());
+  EXPECT_GE(moved_blocks(), 8u * 48 - 48);
+  EXPECT_LT(space_stat("dead_blocks"), dead / 4);
+  expect_agreement();
+  const std::uint64_t moved = moved_blocks();
+  ASSERT_TRUE(volume_->collect_garbage());
+  EXPECT_EQ(moved_blocks(), moved);  // there is nothing more to gain
 }
 
 }  // namespace

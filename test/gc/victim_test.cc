@@ -81,6 +81,21 @@ TEST(VictimTest, TheChoiceDoesNotDependOnTheOrderOfTheBands) {
   }
 }
 
+TEST(VictimScopeTest, OpenBandsComeOnlyWhenNoFullBandIsAVictim) {
+  const Bands full = {{BandId{1}, 100, 90}}, open = {{BandId{2}, 50, 10}};
+  EXPECT_EQ(pick_victim(full, open, {.with_open = true})->band, BandId{1});
+  EXPECT_EQ(pick_victim({}, open, {.with_open = true})->band, BandId{2});
+  EXPECT_FALSE(pick_victim({}, open, {.with_open = false}));
+}
+
+TEST(VictimScopeTest, BandsWithLittleDeadAreOutOfScope) {
+  const Bands full = {{BandId{1}, 100, 88}}, open = {{BandId{2}, 50, 44}};
+  const VictimScope thirteen{.with_open = true, .least_dead_percent = 13};
+  EXPECT_FALSE(pick_victim(full, open, thirteen));
+  EXPECT_TRUE(pick_victim(full, open, {.with_open = true, .least_dead_percent = 12}));
+  EXPECT_EQ(pick_victim(full, Bands{{BandId{2}, 50, 43}}, thirteen)->band, BandId{2});
+}
+
 // ---- Tails --------------------------------------------------------------------------------------
 
 TEST(TailTest, HasTheProfitsOfTheThesisFigure10) {
