@@ -67,7 +67,7 @@ Appender::Appender(device::Device& device, BandTable& bands, Placement policy,
       random_(std::move(random)),
       max_open_(max_open_of(device)) {}
 
-std::optional<BandId> Appender::pick(const BandTable::OpenChoice& choice,
+std::optional<BandId> Appender::pick(const OpenChoice& choice,
                                      std::uint64_t want_blocks) const {
   std::vector<Candidate> candidates;
   candidates.reserve(choice.open.size());
@@ -89,7 +89,7 @@ Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks, bool any
     const BandId free_from{policy() == Placement::kRandom
                                ? static_cast<std::uint32_t>(random_() % bands_.band_count())
                                : 0};
-    const BandTable::OpenChoice choice = bands_.choices(stream, max_open_, free_from, anywhere);
+    const OpenChoice choice = bands_.choices(stream, max_open_, free_from, anywhere);
     const std::optional<BandId> band = pick(choice, want_blocks);
     if (band && bands_.lease(*band, stream)) {
       const BandView view = bands_.view(*band);

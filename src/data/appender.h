@@ -80,7 +80,7 @@ class Appender {
   friend class Lease;
   void end(BandId band, bool sealed, bool bad, bool is_its_fault) EXCLUDES(mu_);
   // Where the policy wants the data; nullopt when there is no choice.
-  std::optional<BandId> pick(const BandTable::OpenChoice& choice, std::uint64_t want_blocks) const;
+  std::optional<BandId> pick(const OpenChoice& choice, std::uint64_t want_blocks) const;
 
   device::Device& device_;
   BandTable& bands_;

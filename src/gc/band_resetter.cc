@@ -26,7 +26,7 @@ Result<std::size_t> BandResetter::reset_failed_bands() {
   TRY(port_.make_durable());  // rule 2
   std::size_t count = 0;
   for (const BandId band : empty) {
-    if (!bands_.begin_second_life(band) || !reset(band)) continue;
+    if (!bands_.begin_retry(band) || !reset(band)) continue;
     log::info("band {}: reset after it failed, to be tried again", band.value);
     ++count;
   }

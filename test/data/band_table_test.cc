@@ -248,7 +248,7 @@ TEST_F(BandTableTest, LifespansAreMeasured) {
 TEST_F(BandTableTest, OffersTheStreamsOwnOpenBandsAndTheFirstFreeOne) {
   append(BandId{4}, 1);
   append(BandId{5}, 1, Stream::kCollector);
-  const BandTable::OpenChoice choice = table.choices(Stream::kSmall, kMaxOpen);
+  const OpenChoice choice = table.choices(Stream::kSmall, kMaxOpen);
   ASSERT_EQ(choice.open.size(), 1u);
   EXPECT_EQ(choice.open[0].band, BandId{4});
   EXPECT_EQ(choice.free, kFirst);
@@ -282,7 +282,7 @@ TEST_F(BandTableTest, KeepsTheLastFreeBandsForTheCollector) {
 TEST_F(BandTableTest, CollectorsOtherStreamsBeginBandsOfTheReserveToo) {
   fill_all_but(3);
   append(table.choices(Stream::kCollector, kMaxOpen).free.value(), 1, Stream::kCollector);
-  const BandTable::OpenChoice choice = table.choices(Stream::kCollectorOld, kMaxOpen);
+  const OpenChoice choice = table.choices(Stream::kCollectorOld, kMaxOpen);
   EXPECT_TRUE(choice.free);
   EXPECT_TRUE(choice.open.empty());
 }
@@ -291,7 +291,7 @@ TEST_F(BandTableTest, CollectorsOtherStreamsBeginTheLastFreeBandOnlyWhenNoneIsOp
   fill_all_but(2);
   const BandId open = table.choices(Stream::kCollector, kMaxOpen).free.value();
   append(open, 1, Stream::kCollector);
-  const BandTable::OpenChoice choice = table.choices(Stream::kCollectorOld, kMaxOpen);
+  const OpenChoice choice = table.choices(Stream::kCollectorOld, kMaxOpen);
   EXPECT_FALSE(choice.free);
   EXPECT_EQ(choice.open.size(), 1u);
   append(open, kBandBlocks - 1, Stream::kCollector);
@@ -301,7 +301,7 @@ TEST_F(BandTableTest, CollectorsOtherStreamsBeginTheLastFreeBandOnlyWhenNoneIsOp
 TEST_F(BandTableTest, OffersOtherStreamsBandsRatherThanNothing) {
   append(kFirst, 1, Stream::kCollector);
   fill_all_but(2);
-  const BandTable::OpenChoice choice = table.choices(Stream::kSmall, kMaxOpen);
+  const OpenChoice choice = table.choices(Stream::kSmall, kMaxOpen);
   ASSERT_EQ(choice.open.size(), 1u);
   EXPECT_EQ(choice.open[0].band, kFirst);
   append(kFirst, 1, Stream::kSmall);
@@ -313,7 +313,7 @@ TEST_F(BandTableTest, WaitsForALeaseBeforeItTakesOtherStreamsBands) {
   append(kLast, 1, Stream::kSmall);
   fill_all_but(2);
   ASSERT_TRUE(table.lease(kLast, Stream::kSmall));
-  const BandTable::OpenChoice choice = table.choices(Stream::kSmall, kMaxOpen);
+  const OpenChoice choice = table.choices(Stream::kSmall, kMaxOpen);
   EXPECT_TRUE(choice.open.empty());
   EXPECT_TRUE(choice.own_leased);
   table.end_lease(kLast, false, false);
@@ -440,7 +440,7 @@ class RandomSteps {
 
   void append() {
     const Stream stream = below(2) == 0 ? Stream::kSmall : Stream::kCollector;
-    const BandTable::OpenChoice choice = table_.choices(stream, 1 + below(4), any());
+    const OpenChoice choice = table_.choices(stream, 1 + below(4), any());
     std::optional<BandId> band = choice.free;
     if (!choice.open.empty()) band = choice.open[below(choice.open.size())].band;
     if (!band) return;

@@ -1,0 +1,50 @@
+// How old the data of each band is, measured in blocks that users have appended since.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/types.h"
+#include "data/band.h"
+
+namespace lazyfs::data {
+
+// As SepBIT does it (Wang et al., "Separating Data via Block Invalidation Time Inference for Write
+// Amplification Reduction in Log-Structured Storage", FAST 2022), with one mean age for each band
+// instead of one for each block. The lifespan is the moving average, over bands of rewritten data,
+// of the time from a band's first append to its reset.
+//
+// Not thread-safe.
+class BandAges {
+ public:
+  // `total_blocks` of all data bands: the lifespan is a fourth of them until one was measured.
+  BandAges(std::size_t bands, std::uint64_t total_blocks);
+
+  // Blocks were appended to the band, which held `before` blocks. New ones, or ones that the
+  // collector moved: moved() gives those their age.
+  void appended(BandId band, Stream stream, std::uint64_t before, std::uint32_t blocks);
+  // Blocks of `from`, which has `from_blocks`, were appended to `to`: they keep their age.
+  void moved(BandId from, std::uint64_t from_blocks, BandId to, std::uint32_t blocks);
+  // The band keeps only the first `after` of `before` blocks.
+  void cut(BandId band, std::uint64_t before, std::uint64_t after);
+  // The band is reset. `measures`: it held rewritten data, all of it written since the mount.
+  void reset(BandId band, bool measures);
+
+  // Data that replaces data of the band is likely to be replaced soon too.
+  bool is_young(BandId band, std::uint64_t blocks) const;
+  // The stream for what the collector moves out of the band.
+  Stream stream_for_moved(BandId band, std::uint64_t blocks) const;
+
+ private:
+  struct Birth {
+    std::uint64_t sum = 0;    // of the clock at the birth of each block; 0 before the mount
+    std::uint64_t begun = 0;  // clock at the first append
+  };
+  std::uint64_t age(BandId band, std::uint64_t blocks) const;  // of its blocks, on average
+
+  std::vector<Birth> births_;
+  std::uint64_t clock_;  // blocks that users have appended, and a start
+  std::uint64_t lifespan_;
+};
+
+}  // namespace lazyfs::data

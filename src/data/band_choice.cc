@@ -1,0 +1,71 @@
+#include "data/band_choice.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
+#include "data/space_account.h"
+
+namespace lazyfs::data {
+namespace {
+
+constexpr std::uint32_t kLogKeepsBands = 1;
+
+// Free bands that the stream leaves to others. Cleaning a band begins at most one and frees one.
+std::size_t bands_to_keep(Stream stream) {
+  if (!is_collectors(stream)) return SpaceAccount::kReserveBands - 1;
+  return stream == Stream::kCollector ? 0 : 1;
+}
+
+}  // namespace
+
+OpenChoice choose_open(const BandList& bands, const OpenRequest& request) {
+  OpenChoice choice;
+  std::vector<BandView> of_others;
+  for (const std::uint32_t i : bands.open()) {
+    const Band& band = bands[BandId{i}];
+    const bool is_own = band.stream == request.stream;
+    if (band.leased) {
+      choice.own_leased |= is_own;
+    } else {
+      (is_own ? choice.open : of_others).push_back(bands.view(BandId{i}));
+    }
+  }
+  const bool may_open = bands.open().size() < request.max_open;
+  const auto offer_free = [&](std::size_t keep) {
+    if (!may_open || bands.free().size() <= keep) return;
+    const auto at = bands.free().lower_bound(request.free_from.value);
+    choice.free = BandId{at == bands.free().end() ? *bands.free().begin() : *at};
+  };
+  offer_free(bands_to_keep(request.stream));
+  const bool may_mix = request.anywhere || is_collectors(request.stream) || !may_open;
+  if (!choice.open.empty() || choice.free || choice.own_leased || !may_mix) return choice;
+
+  const auto is_alike = [&](const BandView& other) {
+    return is_collectors(other.stream) == is_collectors(request.stream);
+  };
+  if (std::ranges::any_of(of_others, is_alike)) std::erase_if(of_others, std::not_fn(is_alike));
+  choice.open = std::move(of_others);
+  // The collector's other streams do without a band of their own as long as there is another.
+  if (choice.open.empty() && is_collectors(request.stream)) offer_free(0);
+  return choice;
+}
+
+std::optional<BandId> choose_for_log(const BandList& bands, std::uint32_t min_blocks) {
+  const BandList::Numbers& free = bands.free();
+  if (free.size() <= kLogKeepsBands) return std::nullopt;
+  const auto serves = [&](std::uint32_t i) {
+    const Band& band = bands[BandId{i}];
+    return !band.is_conventional && band.blocks >= min_blocks;
+  };
+  const std::uint32_t centre = bands.count() / 2;
+  const auto from = free.lower_bound(centre);
+  const auto above = std::find_if(from, free.end(), serves);
+  const auto below = std::find_if(std::make_reverse_iterator(from), free.rend(), serves);
+  if (above == free.end() && below == free.rend()) return std::nullopt;
+  const bool is_lower =
+      below != free.rend() && (above == free.end() || centre - *below <= *above - centre);
+  return BandId{is_lower ? *below : *above};
+}
+
+}  // namespace lazyfs::data

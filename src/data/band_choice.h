@@ -1,0 +1,37 @@
+// Which bands a stream may append to, and which one the metadata log may take: pure functions of
+// the bands' states.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/types.h"
+#include "data/band_list.h"
+
+namespace lazyfs::data {
+
+// What a stream asks for.
+struct OpenRequest {
+  Stream stream = Stream::kSmall;
+  std::uint32_t max_open = 0;  // bands
+  BandId free_from;            // the free band offered is the first from here on, around the end
+  bool anywhere = true;        // bands of other streams will do
+};
+
+struct OpenChoice {
+  // Open bands with room, not leased: the stream's own. If the stream has no band and may not open
+  // one: bands of other streams, preferring the same class (user or collector).
+  std::vector<BandView> open;
+  std::optional<BandId> free;  // the free band to begin, when the stream may
+  bool own_leased = false;     // waiting for the stream's own band may help
+};
+
+OpenChoice choose_open(const BandList& bands, const OpenRequest& request);
+
+// The free band of at least `min_blocks` that is nearest the centre, where the log is; of two the
+// lower one; no conventional one, for the log is made of write pointers. nullopt also when no other
+// free band would remain.
+std::optional<BandId> choose_for_log(const BandList& bands, std::uint32_t min_blocks);
+
+}  // namespace lazyfs::data

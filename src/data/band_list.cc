@@ -1,0 +1,128 @@
+#include "data/band_list.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace lazyfs::data {
+namespace {
+
+BandList::Blocks blocks_of(const Band& band) {
+  if (!is_data(band.state) || band.state == BandState::kBad) return {};
+  const BandCounters& c = band.counters;
+  return {.total = band.blocks,
+          .live = c.live,
+          .dead = c.appended - c.live,
+          .unwritten = band.blocks - c.appended};
+}
+
+std::uint64_t log_blocks_of(const Band& band) {
+  return band.state == BandState::kLog ? band.blocks : 0;
+}
+
+}  // namespace
+
+std::string to_string(BandState state) {
+  switch (state) {
+    case BandState::kSuper: return "super";
+    case BandState::kLog: return "log";
+    case BandState::kFree: return "free";
+    case BandState::kOpen: return "open";
+    case BandState::kFull: return "used";
+    case BandState::kResetting: return "resetting";
+    case BandState::kCutting: return "cutting";
+    case BandState::kBad: return "bad";
+  }
+  return "unknown";
+}
+
+BandList::BandList(const device::Geometry& geometry, std::span<const BandId> super_bands,
+                   std::span<const BandId> log_bands)
+    : bands_(geometry.band_count()) {
+  for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
+    bands_[i].blocks = geometry.band_blocks[i];
+    bands_[i].is_conventional = geometry.band_kinds[i] == device::BandKind::kConventional;
+    largest_blocks_ = std::max(largest_blocks_, bands_[i].blocks);
+    if (bands_[i].blocks == 0) bands_[i].state = BandState::kBad;
+  }
+  for (const BandId band : super_bands) bands_.at(band.value).state = BandState::kSuper;
+  for (const BandId band : log_bands) bands_.at(band.value).state = BandState::kLog;
+  for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
+    count(bands_[i]);
+    list(i);
+  }
+}
+
+void BandList::count(const Band& band) {
+  const Blocks blocks = blocks_of(band);
+  blocks_.total += blocks.total;
+  blocks_.live += blocks.live;
+  blocks_.dead += blocks.dead;
+  blocks_.unwritten += blocks.unwritten;
+  log_blocks_ += log_blocks_of(band);
+}
+
+void BandList::uncount(const Band& band) {
+  const Blocks blocks = blocks_of(band);
+  blocks_.total -= blocks.total;
+  blocks_.live -= blocks.live;
+  blocks_.dead -= blocks.dead;
+  blocks_.unwritten -= blocks.unwritten;
+  log_blocks_ -= log_blocks_of(band);
+}
+
+void BandList::list(std::uint32_t index) {
+  const Band& band = bands_[index];
+  const auto put = [index](Numbers& numbers, bool is_member) {
+    if (is_member) {
+      numbers.insert(index);
+    } else {
+      numbers.erase(index);
+    }
+  };
+  put(free_, band.state == BandState::kFree);
+  put(open_, band.state == BandState::kOpen);
+  put(empty_, is_empty(band));
+  put(bad_, band.state == BandState::kBad && band.blocks > 0);
+}
+
+void BandList::unpin(BandId id) {
+  Band& band = bands_.at(id.value);
+  CHECK(band.pins > 0);
+  --band.pins;
+}
+
+BandView BandList::view(BandId id) const {
+  const Band& band = bands_.at(id.value);
+  return {id, band.state, band.blocks, band.counters, band.last_append, band.stream};
+}
+
+std::string BandList::check_invariants() const {
+  Blocks sum;
+  std::uint64_t log_blocks = 0;
+  for (std::uint32_t i = 0; i < bands_.size(); ++i) {
+    const Band& b = bands_[i];
+    const std::string where = " (band " + std::to_string(i) + ", " + to_string(b.state) + ")";
+    const bool is_listed = free_.contains(i) == (b.state == BandState::kFree) &&
+                           open_.contains(i) == (b.state == BandState::kOpen) &&
+                           empty_.contains(i) == is_empty(b) &&
+                           bad_.contains(i) == (b.state == BandState::kBad && b.blocks > 0);
+    if (!is_listed) return "B5" + where;
+    log_blocks += log_blocks_of(b);
+    if (!is_data(b.state)) continue;
+    const BandCounters& c = b.counters;
+    if (c.live > c.appended || c.appended > b.blocks) return "B1" + where;
+    if (b.state == BandState::kFree && (c.appended > 0 || b.leased)) return "B2" + where;
+    if (b.leased && b.state != BandState::kOpen) return "B3" + where;
+    if (b.state == BandState::kResetting && (c.live > 0 || b.pins > 0)) return "B4" + where;
+    const Blocks blocks = blocks_of(b);
+    sum.total += blocks.total;
+    sum.live += blocks.live;
+    sum.dead += blocks.dead;
+    sum.unwritten += blocks.unwritten;
+  }
+  if (sum != blocks_ || log_blocks != log_blocks_) return "B6";
+  return "";
+}
+
+}  // namespace lazyfs::data

@@ -1,0 +1,61 @@
+// How many blocks users may still write: what is live, what is reserved for data in memory, and what
+// is kept back for the collector and the metadata log.
+#pragma once
+
+#include <cstdint>
+
+#include "data/band_list.h"
+
+namespace lazyfs::data {
+
+struct SpaceCounts {        // in blocks, of data bands
+  std::uint64_t total = 0;  // all but bad ones
+  std::uint64_t live = 0;
+  std::uint64_t dead = 0;
+  std::uint64_t unwritten = 0;  // free bands and the rest of open ones
+  std::uint64_t reserved = 0;   // accepted, not yet written
+  std::uint64_t kept_back = 0;  // for the collector and the log, never given to users
+  std::uint64_t available = 0;  // what users can still reserve
+  std::uint32_t free_bands = 0;
+  friend bool operator==(const SpaceCounts&, const SpaceCounts&) = default;
+};
+
+// What users can append to without cleaning: the rest of their open bands, and free bands.
+struct UserRoom {
+  std::uint64_t blocks = 0;      // of both
+  std::uint32_t free_bands = 0;  // that users may begin
+};
+
+// Invariants:
+//   S1  reserved is what the reserve functions gave and release() has not taken back
+//   S2  users are given at most what is available, but for reserve_to_overwrite() and
+//       reserve_always()
+// Not thread-safe.
+class SpaceAccount {
+ public:
+  // Bands that only the collector and the log may begin, so that cleaning can always proceed.
+  static constexpr std::uint32_t kReserveBands = 3;
+
+  explicit SpaceAccount(const BandList& bands) : bands_(bands) {}
+
+  // See BandTable.
+  bool reserve(std::uint64_t blocks);
+  bool reserve_to_overwrite(std::uint64_t fresh, std::uint64_t overwriting);
+  void reserve_always(std::uint64_t blocks) { reserved_ += blocks; }
+  void release(std::uint64_t blocks);
+
+  SpaceCounts counts() const;
+  UserRoom user_room() const;
+  bool has_reserve() const { return bands_.free().size() >= kReserveBands; }
+  std::uint64_t reserve_blocks() const {
+    return std::uint64_t{kReserveBands} * bands_.largest_blocks();
+  }
+
+ private:
+  std::uint64_t kept_back() const;
+
+  const BandList& bands_;
+  std::uint64_t reserved_ = 0;
+};
+
+}  // namespace lazyfs::data
