@@ -95,7 +95,7 @@ Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks, bool any
       const BandView view = bands_.view(*band);
       return Lease(this, *band, static_cast<std::uint32_t>(view.counters.appended), view.blocks);
     }
-    if (band) continue;  // the log took it, or the collector sealed it, a moment ago
+    if (band) continue;  // meanwhile the log has taken it, or the collector has sealed it
     if (!choice.own_leased || is_collectors(stream)) return fail(Errc::kNoSpace);
     lease_ended_.wait(mu_);
   }

@@ -20,16 +20,16 @@ namespace lazyfs::data {
 
 class Appender;
 
-// What one append has placed: `blocks` blocks from `at` on, and the CRC-32C of each.
+// Where one append has put its blocks: from `at` on, with the CRC-32C of each.
 struct Placed {
   BandAddress at;
   std::vector<std::uint32_t> crcs;
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(crcs.size()); }
 };
 
-// Ends by its destructor. Everything appended must have been recorded in the tree and accounted
-// before (recorded()); a band with blocks that were not is set aside, because the next append
-// record must begin where the last one ended. Not thread-safe.
+// The destructor ends the lease. By then every appended block must be recorded in the tree and
+// accounted (recorded()); otherwise the band is set aside, because the next append record must
+// begin where the last one ended. Not thread-safe.
 class Lease {
  public:
   Lease(Appender* appender, BandId band, std::uint32_t next, std::uint32_t blocks)
@@ -39,10 +39,10 @@ class Lease {
   ~Lease();
 
   std::uint32_t room() const { return blocks_ - next_; }
-  // Appends as many of `pages` (kBlockBytes each) as the band has room for, at least one; requires
-  // room() > 0. After an error the lease is of no more use: end it and try another band.
+  // Appends as many of `pages` (kBlockBytes each) as the band has room for, at least one. REQUIRES:
+  // room() > 0. After an error the caller must end the lease and try another band.
   Result<Placed> append(std::span<const device::Piece> pages);
-  // The next `blocks` of what was appended are in the tree and in the table now.
+  // The next `blocks` of the appended ones are in the tree and accounted in the band table.
   void recorded(std::uint32_t blocks) { unrecorded_ -= blocks; }
   std::uint32_t unrecorded() const { return unrecorded_; }
   BandAddress first_unrecorded() const { return {band_, next_ - unrecorded_}; }
@@ -59,27 +59,26 @@ class Lease {
 // Thread-safe.
 class Appender {
  public:
-  // `policy` says where data goes until set_policy(); `random` gives the numbers for random
-  // placement.
+  // `policy` holds until set_policy(); `random` gives the numbers for random placement.
   Appender(device::Device& device, BandTable& bands, Placement policy,
            std::function<std::uint64_t()> random);
 
-  // Leases a band of the stream to append about `want_blocks`. Waits while all bands that would do
-  // are leased to others; but not the collector, for whose work such a lease may be waiting. Error:
-  // kNoSpace when no band has room and none is free for this stream. With `anywhere` room in
-  // another stream's band will do, which mixes what dies at different times: for when cleaning has
-  // found nothing.
+  // Leases a band of the stream to append about `want_blocks`. Waits while every suitable band is
+  // leased; the collector never waits, because the holder of such a lease may wait for the
+  // collector. `anywhere`: a band of another stream will do, although that mixes data that dies at
+  // different times; for callers that cleaning could not help. Error: kNoSpace when no band has
+  // room and none is free for this stream.
   Result<Lease> lease(Stream stream, std::uint64_t want_blocks, bool anywhere = false)
       EXCLUDES(mu_);
 
-  // From the next lease on.
+  // Holds from the next lease on.
   void set_policy(Placement policy) { policy_.store(policy, std::memory_order_relaxed); }
   Placement policy() const { return policy_.load(std::memory_order_relaxed); }
 
  private:
   friend class Lease;
   void end(BandId band, bool sealed, bool bad, bool is_its_fault) EXCLUDES(mu_);
-  // Where the policy wants the data; nullopt when there is no choice.
+  // The band that the policy chooses; nullopt when there is no choice.
   std::optional<BandId> pick(const OpenChoice& choice, std::uint64_t want_blocks) const;
 
   device::Device& device_;
@@ -87,7 +86,7 @@ class Appender {
   std::atomic<Placement> policy_;
   const std::function<std::uint64_t()> random_;
   const std::uint32_t max_open_;
-  Mutex mu_;  // orders waiting for the end of leases; the table's lock is taken under it
+  Mutex mu_;  // orders waiting for the end of leases; BandTable::mu_ is taken under it
   CondVar lease_ended_;
 };
 

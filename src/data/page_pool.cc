@@ -16,7 +16,7 @@ PagePool::Slab PagePool::make_slab() {
   Slab slab;
   slab.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kSlabBytes, kSlabBytes)));
   if (!slab.memory) throw std::bad_alloc();
-  // Where the kernel cannot (before 5.14), pages come at their first touch.
+  // Kernels before 5.14 refuse; they provide each page at its first touch.
   static_cast<void>(::madvise(slab.memory.get(), kSlabBytes, MADV_POPULATE_WRITE));
   slab.free.fill(~std::uint64_t{0});
   return slab;
@@ -45,7 +45,7 @@ void PagePool::give_back_locked(std::byte* page) {
   const std::size_t index = (address - found->first) / kBlockBytes;
   std::uint64_t& word = slab.free[index / kWordBits];
   const std::uint64_t mask = std::uint64_t{1} << (index % kWordBits);
-  CHECK((word & mask) == 0);  // P1: nobody gives a page back twice
+  CHECK((word & mask) == 0);  // P1: the page was taken
   word |= mask;
   if (slab.free_pages++ == 0) with_free_.push_back(&slab);
 }

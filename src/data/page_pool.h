@@ -16,15 +16,14 @@
 
 namespace lazyfs::data {
 
-// Pages come from slabs of 1 MiB, whose memory the kernel provides at once: page by page, at the
-// first touch of each, takes twice as long. (Asking for the machine's large pages is quicker still,
-// but now and then waits milliseconds for the kernel to make one.) The lowest free pages of a slab
-// are taken first, so pages taken together mostly lie side by side, and an append of them needs few
-// pieces. Slabs are kept until the pool ends; its owner bounds the pages in use (used()), and so
-// the memory.
+// Pages come from slabs of 1 MiB, whose memory the kernel provides in one piece: one page fault for
+// each page takes twice as long. (The machine's large pages are faster still, but now and then the
+// kernel takes milliseconds to make one.) The lowest free pages of a slab are taken first, so pages
+// taken together mostly lie side by side, and an append of them needs few pieces. Slabs are kept
+// until the pool ends; its owner bounds the pages in use (used()), and so the memory.
 //
 // Invariants (check_invariants()):
-//   P1  bit i of a slab's `free` is set exactly when nobody has its page i
+//   P1  bit i of a slab's `free` is set exactly when its page i is not taken
 //   P2  with_free_ lists exactly the slabs that have a free page
 //   P3  used() is the number of pages that are not free
 // Thread-safe; mu_ is a leaf lock, not held while the kernel provides memory.
@@ -34,7 +33,8 @@ class PagePool {
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
-  // A page of kBlockBytes, contents unspecified. Give every page back before the pool ends.
+  // A page of kBlockBytes, contents unspecified. Every page must be given back before the pool
+  // ends.
   std::byte* take() EXCLUDES(mu_);
   // As many as `pages` has places for, in ascending order as far as they lie in one slab.
   void take(std::span<std::byte*> pages) EXCLUDES(mu_);

@@ -1,4 +1,4 @@
-// Where to put data: pure policies over values (thesis, section 6.1).
+// Which open band takes data: pure policies over values (thesis, section 6.1).
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 namespace lazyfs::data {
 
 enum class Placement : std::uint8_t {
-  kFirstFit,  // the lowest band with room: what is open is filled before a new band is begun
+  kFirstFit,  // the lowest band with room
   kBestFit,   // the band whose room is the smallest that holds the request; else the largest room
   kAgeFit,    // the band whose data is nearest in age to the request's
   kRandom,    // any (is "smart" placement worth its trouble? HotOS'05)
 };
 
-std::string_view name_of(Placement policy);  // as the mount option has it
+std::string_view name_of(Placement policy);  // its name as a mount option
 
 struct Candidate {
   BandId band;

@@ -53,7 +53,7 @@ void WriteBuffer::provide(std::uint64_t block, std::span<const std::byte> conten
 }
 
 void WriteBuffer::write(std::uint64_t offset, std::span<const std::byte> bytes) {
-  // Taken at once, so that they lie side by side.
+  // Taken in one call, so that the pages lie side by side.
   std::vector<std::byte*> fresh(new_pages(offset, bytes.size()));
   pool_.take(fresh);
   auto next_fresh = fresh.begin();
@@ -64,7 +64,7 @@ void WriteBuffer::write(std::uint64_t offset, std::span<const std::byte> bytes) 
     const std::size_t length = std::min<std::size_t>(bytes.size(), kBlockBytes - at);
     if (hint == dirty_.end() || hint->first != block) {
       std::byte* page = *next_fresh++;
-      if (length < kBlockBytes) {  // partly covered, and not dirty: it is being written (W1)
+      if (length < kBlockBytes) {  // covered in part and not dirty: its contents are in writing_ (W1)
         const auto old = writing_.find(block);
         CHECK(old != writing_.end());
         std::memcpy(page, old->second, kBlockBytes);

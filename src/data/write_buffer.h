@@ -1,5 +1,5 @@
-// One file's data that is not on the device yet: blocks written by users ("dirty"), and blocks that
-// are being written back just now ("writing").
+// One file's data that is not on the device yet: blocks that users have written ("dirty"), and
+// blocks that write-back is appending to a band ("writing").
 #pragma once
 
 #include <array>
@@ -14,17 +14,18 @@
 
 namespace lazyfs::data {
 
-// Consecutive blocks to be written back. The pages live, unchanged, until finish_ or
-// abort_writing().
+// Consecutive blocks to be written back. The pages stay valid and unchanged until finish_writing()
+// or abort_writing().
 struct DirtyRun {
   std::uint64_t first_block = 0;
   std::vector<std::span<const std::byte>> pages;  // kBlockBytes each
 };
 
 // Invariants:
-//   W1  a page in writing_ never changes; a write to such a block makes a page in dirty_, which
-//   wins W2  at most one writing back is under way: writing_ is empty before begin_writing() W3
-//   every page belongs to exactly one of the two maps and goes back to the pool once
+//   W1  a page in writing_ never changes; a write to its block makes a page in dirty_, and readers
+//       see that one
+//   W2  at most one write-back is under way: writing_ is empty before begin_writing()
+//   W3  every page is in exactly one of the two maps, and is given back to the pool once
 // Not thread-safe: the inode's lock guards it.
 class WriteBuffer {
  public:
@@ -34,35 +35,36 @@ class WriteBuffer {
   WriteBuffer& operator=(const WriteBuffer&) = delete;
 
   // The blocks, at most two, that write(offset, length) covers in part and whose contents are not
-  // here: the caller must provide() them first (zeros for what lies in a hole or behind the end).
+  // in the buffer: the caller must provide() them first (zeros for a hole and for bytes past EOF).
   std::vector<std::uint64_t> needs_old(std::uint64_t offset, std::size_t length) const;
   // How many pages write(offset, length) will take from the pool.
   std::size_t new_pages(std::uint64_t offset, std::size_t length) const;
 
   // Makes `contents` (one block) the dirty contents of a block that is not dirty.
   void provide(std::uint64_t block, std::span<const std::byte> contents);
-  // Requires that needs_old(offset, bytes.size()) is empty.
+  // REQUIRES: needs_old(offset, bytes.size()) is empty.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
 
   bool has(std::uint64_t block) const { return page_of(block) != nullptr; }
   bool has_dirty(std::uint64_t block) const { return dirty_.contains(block); }
-  // The newest contents of a block, or empty when it is not here. Valid until the next change.
+  // The newest contents of a block, or empty when it is not in the buffer. Valid until the next
+  // change.
   std::span<const std::byte> contents(std::uint64_t block) const;
 
-  // Moves up to `max_blocks` dirty blocks, lowest first, to writing. Requires W2.
+  // Moves up to `max_blocks` dirty blocks, lowest first, to writing. REQUIRES: W2.
   std::vector<DirtyRun> begin_writing(std::size_t max_blocks);
-  void finish_writing();  // what was written is on the device and in the map
-  void abort_writing();   // it is not: back to dirty, unless overwritten since
+  void finish_writing();  // the blocks are on the device and in the map
+  void abort_writing();   // they are not: they are dirty again, unless overwritten since
   bool writing() const { return !writing_.empty(); }
 
-  // Forgets dirty blocks from `block` on, or in [first, end). Returns how many. Requires that
-  // nothing is being written.
+  // Drops dirty blocks from `block` on, or in [first, end). Returns how many. REQUIRES: no
+  // write-back is under way.
   std::size_t drop_from(std::uint64_t block);
   std::size_t drop_range(std::uint64_t first, std::uint64_t end);
   // Sets the bytes of a dirty block from `from` on to zero.
   void zero_tail(std::uint64_t block, std::size_t from);
 
-  // Runs of blocks that are here, dirty or being written, in order. Empty when there are more than
+  // Runs of blocks in the buffer, dirty or writing, in order. Empty when there are more than
   // `at_most`.
   struct Run {
     std::uint64_t first_block = 0, blocks = 0;
@@ -74,7 +76,7 @@ class WriteBuffer {
   bool clean() const { return dirty_.empty() && writing_.empty(); }
   // The first dirty block, if any.
   std::optional<std::uint64_t> first_dirty() const;
-  // The first block here at `block` or behind it, if any.
+  // The first block in the buffer at or past `block`, if any.
   std::optional<std::uint64_t> first_from(std::uint64_t block) const;
 
  private:

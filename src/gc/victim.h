@@ -29,10 +29,10 @@ struct BandUse {
 // The band with the most dead blocks (thesis, section 6.2.1). nullopt when none has any.
 std::optional<BandId> pick_greedy(std::span<const BandUse> bands);
 
-// The band whose cleaning pays most when young data is likely to die by itself: (1 - u) age / (1 +
-// u), u the live share (LFS, Rosenblum and Ousterhout 1992, section 3.5). Bands whose dead share is
-// less than half of all the bands' are left alone, however old. nullopt when no band has dead
-// blocks.
+// The band with the greatest (1 - u) age / (1 + u), u being its live share: young data is likely to
+// die by itself (LFS, Rosenblum and Ousterhout 1992, section 3.5). Bands whose dead share is less
+// than half of that of all bands together are no victims, however old. nullopt when no band has
+// dead blocks.
 std::optional<BandId> pick_cost_benefit(std::span<const BandUse> bands);
 
 // Which bands may be cleaned.
@@ -54,15 +54,15 @@ struct TailUse {
 };
 
 // Profit of cleaning the tail: blocks gained over blocks moved, S / L with S = D + L. Infinite when
-// nothing has to be moved for the hole; 0 when there is neither hole nor tail.
+// there is a hole and nothing to move; 0 when there is neither hole nor tail.
 double tail_profit(std::uint64_t hole_blocks, std::uint64_t tail_blocks);
 
-// The tail with the highest profit, of equals the one that gains more space. nullopt when none has
-// a hole: then moving gains nothing.
+// The tail with the highest profit; of equal ones the tail that gains more space. nullopt when none
+// has a hole, so that moving would gain nothing.
 std::optional<BandId> pick_tail(std::span<const TailUse> tails);
 
-// Whether to clean that tail rather than the whole of `whole`: more is gained for each block that
-// is moved, and at least `least_gain` blocks, because a cut takes a commit as a reset does.
+// Whether to clean that tail rather than all of `whole`: it gains more for each block that is moved,
+// and at least `least_gain` blocks, because a cut takes a commit as a reset does.
 bool tail_pays(const TailUse& tail, const std::optional<BandUse>& whole, std::uint64_t least_gain);
 
 }  // namespace lazyfs::gc
