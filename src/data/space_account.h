@@ -1,5 +1,5 @@
-// How many blocks users may still write: what is live, what is reserved for data in memory, and what
-// is kept back for the collector and the metadata log.
+// How many blocks users may still write: all blocks less what is live, what is reserved for data in
+// memory, and what is kept back for the collector and the metadata log.
 #pragma once
 
 #include <cstdint>

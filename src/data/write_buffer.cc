@@ -64,7 +64,7 @@ void WriteBuffer::write(std::uint64_t offset, std::span<const std::byte> bytes) 
     const std::size_t length = std::min<std::size_t>(bytes.size(), kBlockBytes - at);
     if (hint == dirty_.end() || hint->first != block) {
       std::byte* page = *next_fresh++;
-      if (length < kBlockBytes) {  // covered in part and not dirty: its contents are in writing_ (W1)
+      if (length < kBlockBytes) {  // covered in part and not dirty: its page is in writing_ (W1)
         const auto old = writing_.find(block);
         CHECK(old != writing_.end());
         std::memcpy(page, old->second, kBlockBytes);

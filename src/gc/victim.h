@@ -61,8 +61,8 @@ double tail_profit(std::uint64_t hole_blocks, std::uint64_t tail_blocks);
 // has a hole, so that moving would gain nothing.
 std::optional<BandId> pick_tail(std::span<const TailUse> tails);
 
-// Whether to clean that tail rather than all of `whole`: it gains more for each block that is moved,
-// and at least `least_gain` blocks, because a cut takes a commit as a reset does.
+// Whether to clean that tail rather than all of `whole`: it gains more for each block moved, and at
+// least `least_gain` blocks, because a cut takes a commit as a reset does.
 bool tail_pays(const TailUse& tail, const std::optional<BandUse>& whole, std::uint64_t least_gain);
 
 }  // namespace lazyfs::gc

@@ -8,7 +8,9 @@
 namespace lazyfs::gc {
 namespace {
 
-using namespace std::chrono_literals;
+using std::chrono_literals::operator""s;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""ns;
 
 constexpr std::uint32_t kBands = 16, kBandBlocks = 100;
 
