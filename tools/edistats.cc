@@ -108,7 +108,7 @@ std::string text_of(const std::string& device, const fs::BandReport& report) {
                  "Cursor Position", "Live Blocks", "Dead Blocks");
   for (const fs::BandLine& line : report.bands) {
     text += sprint("Band %6u  %-13s%10llu%17llu%13llu%13llu\n", line.band.value,
-                   std::string(title_of(line.state)).c_str(), whole(line.blocks),
+                   std::string(title_of(line)).c_str(), whole(line.blocks),
                    whole(line.write_pointer), whole(line.live), whole(line.dead));
   }
   text += "\nFile data:\n";
@@ -130,7 +130,7 @@ std::string json_of(const std::string& device, const fs::BandReport& report) {
   Json bands = Json::array();
   for (const fs::BandLine& line : report.bands) {
     bands.push_back({{"band", line.band.value},
-                     {"state", name_of(line.state)},
+                     {"state", name_of(line)},
                      {"blocks", line.blocks},
                      {"write_pointer", line.write_pointer},
                      {"live", line.live},

@@ -7,6 +7,8 @@
 namespace lazyfs::tools {
 namespace {
 
+using data::BandState;
+
 // Where everything is, in pixels. Many bands get narrow bars, so that a large disk is still a page.
 struct Layout {
   int columns = 64, bar_width = 13, bar_height = 60, gap = 3;
@@ -38,15 +40,17 @@ constexpr Colour kLogLive{"live, log", "#3f8f4f"}, kLogDead{"dead, log", "#b5d8b
 constexpr Colour kPointer{"write pointer", "#111111"};
 
 // The strip below a bar.
-constexpr Colour state_colour(fs::BandState state) {
-  switch (state) {
-    case fs::BandState::kUsed: return {"used", "#5b7fa6"};
-    case fs::BandState::kFree: return {"free", "#d3d8dd"};
-    case fs::BandState::kOpen: return {"open", "#f2c200"};
-    case fs::BandState::kLog: return {"log", "#2f7d3f"};
-    case fs::BandState::kSuper: return {"super", "#7d5ba6"};
-    case fs::BandState::kConventional: return {"conventional", "#16a2a2"};
-    case fs::BandState::kOffline: return {"offline", "#333333"};
+Colour state_colour(const fs::BandLine& line) {
+  if (line.is_conventional) return {"conventional", "#16a2a2"};
+  switch (line.state) {
+    case BandState::kFull: return {"used", "#5b7fa6"};
+    case BandState::kFree: return {"free", "#d3d8dd"};
+    case BandState::kOpen: return {"open", "#f2c200"};
+    case BandState::kLog: return {"log", "#2f7d3f"};
+    case BandState::kSuper: return {"super", "#7d5ba6"};
+    case BandState::kBad: return {"offline", "#333333"};
+    case BandState::kResetting:
+    case BandState::kCutting: break;  // only while mounted
   }
   return kUnwritten;
 }
@@ -64,7 +68,7 @@ std::string label(int x, int y, const std::string& text, std::string_view more =
 }
 
 std::string numbers_of(const fs::BandLine& line) {
-  return "Band " + std::to_string(line.band.value) + " (" + std::string(name_of(line.state)) +
+  return "Band " + std::to_string(line.band.value) + " (" + std::string(name_of(line)) +
          "): " + std::to_string(line.live) + " live, " + std::to_string(line.dead) + " dead of " +
          std::to_string(line.blocks) + " blocks, write pointer at " +
          std::to_string(line.write_pointer);
@@ -78,15 +82,15 @@ std::string bar(const Layout& layout, const fs::BandLine& line, std::size_t inde
     const auto most = static_cast<double>(std::max<std::uint64_t>(line.blocks, 1));
     return static_cast<int>(std::lround(static_cast<double>(blocks) * tall / most));
   };
-  const bool is_log = line.state == fs::BandState::kLog;
-  const std::string_view strip = state_colour(line.state).value;
+  const bool is_log = line.state == BandState::kLog;
+  const std::string_view strip = state_colour(line).value;
   const int live = std::min(height_of(line.live), tall);
   const int dead = std::min(height_of(line.live + line.dead), tall) - live;
   const int pointer = std::min(height_of(line.write_pointer), tall);
 
   std::string svg = "<g class=\"band\"><title>" + numbers_of(line) + "</title>";
   svg += rectangle(x, y, layout.bar_width, tall, kUnwritten.value);
-  if (line.state == fs::BandState::kSuper || line.state == fs::BandState::kOffline) {
+  if (line.state == BandState::kSuper || line.state == BandState::kBad) {
     svg += rectangle(x, y + tall - pointer, layout.bar_width, pointer, strip);
   } else {
     svg += rectangle(x, y + tall - live, layout.bar_width, live,
@@ -114,10 +118,13 @@ std::string legend() {
   entry(kPointer, 2);
   svg += label(x, y + 10, "strip:");
   x += 40;
-  for (const fs::BandState state :
-       {fs::BandState::kUsed, fs::BandState::kOpen, fs::BandState::kFree, fs::BandState::kLog,
-        fs::BandState::kSuper, fs::BandState::kConventional, fs::BandState::kOffline}) {
-    entry(state_colour(state), Layout::kStateHeight);
+  const fs::BandLine conventional{.state = BandState::kOpen, .is_conventional = true};
+  for (const fs::BandLine& line :
+       {fs::BandLine{.state = BandState::kFull}, fs::BandLine{.state = BandState::kOpen},
+        fs::BandLine{.state = BandState::kFree}, fs::BandLine{.state = BandState::kLog},
+        fs::BandLine{.state = BandState::kSuper}, conventional,
+        fs::BandLine{.state = BandState::kBad}}) {
+    entry(state_colour(line), Layout::kStateHeight);
   }
   return svg;
 }

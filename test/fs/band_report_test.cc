@@ -5,6 +5,7 @@
 namespace lazyfs::fs {
 namespace {
 
+using data::BandState;
 using fsck::SampleVolume;
 
 BandLine line_of(const BandReport& report, BandId band) {
@@ -79,7 +80,7 @@ TEST(BandReportTest, CallsABandWrittenToItsEndUsed) {
   volume.device->place_write_pointer(SampleVolume::kB2, blocks);
   const auto report = report_bands(*volume.store, *volume.device);
   ASSERT_TRUE(report);
-  EXPECT_EQ(line_of(*report, SampleVolume::kB2).state, BandState::kUsed);
+  EXPECT_EQ(line_of(*report, SampleVolume::kB2).state, BandState::kFull);
 }
 
 TEST(BandReportTest, CallsARetiredBandOffline) {
@@ -88,7 +89,7 @@ TEST(BandReportTest, CallsARetiredBandOffline) {
   volume.device->retire(SampleVolume::kUnused, device::BandCondition::kOffline);
   const auto report = report_bands(*volume.store, *volume.device);
   ASSERT_TRUE(before && report);
-  EXPECT_EQ(line_of(*report, SampleVolume::kUnused).state, BandState::kOffline);
+  EXPECT_EQ(line_of(*report, SampleVolume::kUnused).state, BandState::kBad);
   EXPECT_EQ(report->totals.free_bands, before->totals.free_bands - 1);
 }
 

@@ -21,8 +21,8 @@ fs::BandReport report_of(std::vector<fs::BandLine> lines) {
 constexpr std::string_view kPointer = "height=\"2\" fill=\"#111111\"";  // one more in the legend
 
 TEST(PictureTest, EachBandHasABarThatSaysItsNumbers) {
-  const auto svg = svg_of(report_of({{.state = fs::BandState::kSuper, .blocks = 100},
-                                     {.state = fs::BandState::kUsed,
+  const auto svg = svg_of(report_of({{.state = data::BandState::kSuper, .blocks = 100},
+                                     {.state = data::BandState::kFull,
                                       .blocks = 100,
                                       .write_pointer = 100,
                                       .live = 70,
@@ -32,8 +32,9 @@ TEST(PictureTest, EachBandHasABarThatSaysItsNumbers) {
 }
 
 TEST(PictureTest, WritePointerIsDrawnWhereABandIsPartlyWritten) {
-  const fs::BandLine free{.state = fs::BandState::kFree, .blocks = 100};
-  fs::BandLine open{.state = fs::BandState::kOpen, .blocks = 100, .write_pointer = 50, .live = 50};
+  const fs::BandLine free{.state = data::BandState::kFree, .blocks = 100};
+  fs::BandLine open{
+      .state = data::BandState::kOpen, .blocks = 100, .write_pointer = 50, .live = 50};
   EXPECT_EQ(count(svg_of(report_of({free})), kPointer), 1u);
   EXPECT_EQ(count(svg_of(report_of({free, open})), kPointer), 2u);
   open.write_pointer = open.live = 100;

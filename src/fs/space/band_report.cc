@@ -1,11 +1,14 @@
 #include "fs/space/band_report.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "fs/item/schema.h"
 
 namespace lazyfs::fs {
 namespace {
+
+using data::BandState;
 
 constexpr std::size_t kItemsAtOnce = 1024;
 
@@ -32,34 +35,27 @@ Result<std::vector<BandSummaryRecord>> read_summaries(meta::Store& store, std::u
 }
 
 BandState state_of_data(const device::BandReport& on_device, const BandSummaryRecord& summary) {
-  if (on_device.condition == device::BandCondition::kOffline) return BandState::kOffline;
-  if (on_device.kind == device::BandKind::kConventional) return BandState::kConventional;
+  if (on_device.condition == device::BandCondition::kOffline) return BandState::kBad;
+  if (on_device.kind == device::BandKind::kConventional) return BandState::kOpen;
   if (on_device.write_pointer == 0 && summary.appended == 0) return BandState::kFree;
-  return on_device.write_pointer < on_device.blocks ? BandState::kOpen : BandState::kUsed;
+  return on_device.write_pointer < on_device.blocks ? BandState::kOpen : BandState::kFull;
 }
 
 void count(const BandLine& line, BandTotals& totals) {
-  switch (line.state) {
-    case BandState::kUsed:
-    case BandState::kFree:
-    case BandState::kOpen:
-    case BandState::kConventional:
-      totals.live += line.live;
-      totals.dead += line.dead;
-      totals.free += line.blocks - std::min(line.blocks, line.live + line.dead);
-      totals.free_bands += line.state == BandState::kFree;
-      return;
-    case BandState::kLog:
-      totals.log_live += line.live;
-      totals.log_dead += line.dead;
-      totals.log_bands += 1;
-      return;
-    case BandState::kSuper:
-    case BandState::kOffline: return;
+  if (line.state == BandState::kSuper || line.state == BandState::kBad) return;
+  if (line.state == BandState::kLog) {
+    totals.log_live += line.live;
+    totals.log_dead += line.dead;
+    totals.log_bands += 1;
+    return;
   }
+  totals.live += line.live;
+  totals.dead += line.dead;
+  totals.free += line.blocks - std::min(line.blocks, line.live + line.dead);
+  totals.free_bands += line.state == BandState::kFree;
 }
 
-// Lines as the device and the summaries have them; superblocks and log are still to be told apart.
+// Lines as the device and the summaries have them. mark_metadata() then marks the metadata bands.
 Result<std::vector<BandLine>> list_bands(meta::Store& store, device::Device& device) {
   const std::uint32_t bands = device.geometry().band_count();
   ASSIGN_OR_RETURN(const auto summaries, read_summaries(store, bands));
@@ -68,6 +64,8 @@ Result<std::vector<BandLine>> list_bands(meta::Store& store, device::Device& dev
     ASSIGN_OR_RETURN(const device::BandReport on_device, device.report(BandId{i}));
     lines[i] = {.band = BandId{i},
                 .state = state_of_data(on_device, summaries[i]),
+                .is_conventional = on_device.kind == device::BandKind::kConventional &&
+                                   on_device.condition != device::BandCondition::kOffline,
                 .blocks = on_device.blocks,
                 .write_pointer = on_device.write_pointer,
                 .live = summaries[i].live,
@@ -81,6 +79,7 @@ Result<> mark_metadata(meta::Store& store, std::vector<BandLine>& lines) {
     if (band.value >= lines.size()) return fail(Errc::kSuperblockBad);
     BandLine& line = lines[band.value];
     line.state = state;
+    line.is_conventional = false;
     line.live = std::min(live, line.write_pointer);
     line.dead = line.write_pointer - line.live;
     return ok();
@@ -94,30 +93,25 @@ Result<> mark_metadata(meta::Store& store, std::vector<BandLine>& lines) {
 
 }  // namespace
 
-std::string_view title_of(BandState state) {
-  switch (state) {
-    case BandState::kUsed: return "Used";
+std::string_view title_of(const BandLine& line) {
+  if (line.is_conventional) return "Conventional";
+  switch (line.state) {
+    case BandState::kFull: return "Used";
     case BandState::kFree: return "Free";
     case BandState::kOpen: return "Open";
     case BandState::kLog: return "Log";
     case BandState::kSuper: return "Super";
-    case BandState::kConventional: return "Conventional";
-    case BandState::kOffline: return "Offline";
+    case BandState::kBad: return "Offline";
+    case BandState::kResetting:
+    case BandState::kCutting: break;  // only while mounted
   }
   return "?";
 }
 
-std::string_view name_of(BandState state) {
-  switch (state) {
-    case BandState::kUsed: return "used";
-    case BandState::kFree: return "free";
-    case BandState::kOpen: return "open";
-    case BandState::kLog: return "log";
-    case BandState::kSuper: return "super";
-    case BandState::kConventional: return "conventional";
-    case BandState::kOffline: return "offline";
-  }
-  return "?";
+std::string name_of(const BandLine& line) {
+  std::string name(title_of(line));
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
 }
 
 double BandTotals::overhead() const { return share(live + dead, live); }

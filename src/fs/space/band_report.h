@@ -1,46 +1,40 @@
-// What every band of a filesystem holds, and what that amounts to: the report of edistats. The
-// figures are those of the metadata; nothing is changed, and the filesystem may be in use.
+// What every band of a filesystem holds, and the sums of that: the report of edistats. The figures
+// are those of the metadata. Reporting changes nothing, and the filesystem may be in use.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "data/band.h"
 #include "device/device.h"
 #include "meta/store/store.h"
 
 namespace lazyfs::fs {
 
-enum class BandState : std::uint8_t {
-  kUsed,          // file data, written to its end
-  kFree,          // nothing is written
-  kOpen,          // file data, with room behind the write pointer
-  kLog,           // metadata
-  kSuper,         // superblocks
-  kConventional,  // unshingled, of file data
-  kOffline,       // the device can no longer read it
-};
-
-std::string_view title_of(BandState state);  // "Used"
-std::string_view name_of(BandState state);   // "used"
-
 struct BandLine {
   BandId band;
-  BandState state = BandState::kFree;
+  // Of data bands kFree, kOpen or kFull, as the device has them; kBad: offline.
+  data::BandState state = data::BandState::kFree;
+  bool is_conventional = false;  // a data band; kOpen
   std::uint64_t blocks = 0;
   std::uint64_t write_pointer = 0;
-  std::uint64_t live = 0;  // blocks whose contents somebody needs
-  std::uint64_t dead = 0;  // written, and needed no more
+  std::uint64_t live = 0;
+  std::uint64_t dead = 0;  // written, and not live
   friend bool operator==(const BandLine&, const BandLine&) = default;
 };
 
-// Of the bands of file data (used, free, open and conventional ones) only.
+std::string_view title_of(const BandLine& line);  // "Used"
+std::string name_of(const BandLine& line);        // "used"
+
+// Of the bands of file data, but for offline ones.
 struct BandTotals {
-  std::uint64_t live = 0, dead = 0, free = 0;  // blocks; free: not in any account
+  std::uint64_t live = 0, dead = 0, free = 0;  // blocks; free: neither live nor dead
   std::uint64_t free_bands = 0;
-  std::uint64_t host_blocks = 0;    // data blocks that users had written since mkfs ...
-  std::uint64_t device_blocks = 0;  // ... and those and the collector's copies
+  std::uint64_t host_blocks = 0;    // data blocks written for users since mkfs
+  std::uint64_t device_blocks = 0;  // these and the collector's copies
   std::uint64_t log_live = 0, log_dead = 0, log_bands = 0;  // of the metadata log
   // 1 when nothing is live, or nothing was written.
   double overhead() const;             // (live + dead) / live: thesis, section 8.1
