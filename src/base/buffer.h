@@ -1,4 +1,4 @@
-// Block-aligned memory, as direct I/O needs it.
+// Memory aligned to blocks, for direct I/O.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace lazyfs {
 
-// Owns `size()` bytes aligned to kBlockBytes, contents unspecified unless zeroed() made it.
+// Owns `size()` bytes aligned to kBlockBytes. The contents are unspecified, except after zeroed().
 // Movable, not copyable. Not thread-safe.
 class AlignedBuffer {
  public:

@@ -8,9 +8,9 @@
 namespace lazyfs {
 
 void check_failed(const char* what, const char* file, int line) {
-  log::critical("{}:{}: invariant broken: {}", file, line, what);
+  log::critical("{}:{}: invariant violated: {}", file, line, what);
   log::flush();
-  std::fprintf(stderr, "lazyfs: %s:%d: invariant broken: %s\n", file, line, what);
+  std::fprintf(stderr, "lazyfs: %s:%d: invariant violated: %s\n", file, line, what);
   std::abort();
 }
 

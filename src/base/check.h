@@ -1,5 +1,6 @@
-// CHECK: an invariant of ours was broken; the process ends, in release builds too, because going on
-// would write a lie to the disk. Never used on bytes that came from a disk: those are a Result.
+// CHECK(invariant) aborts the process when the invariant does not hold, in release builds too: a
+// process that continues could write wrong metadata to the disk. Bytes from a disk are never
+// checked by CHECK; code that finds bad bytes returns a Result.
 #pragma once
 
 namespace lazyfs {

@@ -1,4 +1,4 @@
-// Time, as a parameter: product code asks a Clock, tests turn one by hand.
+// Time as a parameter: lazyfs reads a Clock, and tests pass a clock that they set.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@
 
 namespace lazyfs {
 
-// Wall-clock time as inodes keep it: seconds since 1970 (negative before), and nanoseconds
-// 0..999,999,999 to add.
+// Wall-clock time as inodes store it: seconds since 1970 (negative before 1970) plus nanoseconds
+// (0 to 999,999,999).
 struct Timestamp {
   std::int64_t seconds = 0;
   std::uint32_t nanoseconds = 0;
@@ -23,7 +23,7 @@ class Clock {
   virtual std::chrono::nanoseconds monotonic() = 0;  // never goes back; origin unspecified
 };
 
-// The machine's clocks. The wall clock is the kernel's coarse one, as for its own filesystems.
+// The kernel's clocks. now() reads CLOCK_REALTIME_COARSE, as Linux' own filesystems do.
 Clock& system_clock();
 
 }  // namespace lazyfs

@@ -1,4 +1,5 @@
-// Integers to and from little-endian bytes, whatever the host. Compilers turn each into one move.
+// Converts integers to and from little-endian bytes on any host. Each function compiles to one
+// move on a little-endian CPU.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace lazyfs {
 
-// (Spelt with bit_cast, not with shifts: g++ 12 at -O2 leaves a loop over shifts a loop.)
+// Uses bit_cast rather than shifts: g++ 12 at -O2 does not turn a loop over shifts into a move.
 template <std::unsigned_integral T>
 constexpr T to_little(T value) {
   if constexpr (std::endian::native == std::endian::big) value = std::byteswap(value);
@@ -30,7 +31,7 @@ constexpr T load_le(std::span<const std::byte, sizeof(T)> from) {
   return to_little(std::bit_cast<T>(bytes));
 }
 
-// The same at a run-time offset. Requires at + sizeof(T) <= bytes.size().
+// Store and load at an offset. REQUIRES: at + sizeof(T) <= bytes.size().
 template <std::unsigned_integral T>
 constexpr void store_le_at(std::span<std::byte> bytes, std::size_t at, T value) {
   store_le<T>(bytes.subspan(at).template first<sizeof(T)>(), value);

@@ -1,5 +1,5 @@
-// JSON values, and their text. The text is nlohmann-json's business, which only json.cc includes:
-// its header takes longer to compile than most files that print a few counters.
+// JSON values, and their conversion from and to text. nlohmann-json converts the text. Only json.cc
+// includes its header, which takes longer to compile than most files that print a few counters.
 #pragma once
 
 #include <concepts>
@@ -14,7 +14,7 @@
 
 namespace lazyfs {
 
-// A value that owns everything in it. Members of an object keep the order in which they were added.
+// A value and everything in it. Members of an object keep the order in which they were added.
 class Json {
  public:
   using Array = std::vector<Json>;
@@ -31,13 +31,13 @@ class Json {
   Json(std::string value) : value_(std::move(value)) {}
   Json(std::string_view value) : value_(std::string(value)) {}
   Json(const char* value) : value_(std::string(value)) {}
-  // An array of whatever converts to a value.
+  // An array. T is any type that converts to a value.
   template <class T>
   Json(const std::vector<T>& values) : value_(Array(values.begin(), values.end())) {}
 
   static Json array() { return Json(Array{}); }
   static Json object(std::initializer_list<Member> members = {}) { return Json(Object(members)); }
-  // Error: nullopt, when `text` is not JSON.
+  // Returns nullopt when `text` is not JSON.
   static std::optional<Json> parse(std::string_view text);
 
   bool is_object() const { return std::holds_alternative<Object>(value_); }
@@ -45,9 +45,9 @@ class Json {
   bool is_string() const { return std::holds_alternative<std::string>(value_); }
   bool contains(std::string_view name) const { return find(name) != nullptr; }
 
-  // The object's member, added as null when there is none. A null becomes an object.
+  // Returns the member, which is added as null when the object lacks it. A null becomes an object.
   Json& operator[](std::string_view name);
-  // The object's member. REQUIRES: the value is an object that has it.
+  // Returns the member. REQUIRES: the value is an object with that member.
   const Json& operator[](std::string_view name) const;
   // Appends to the array. A null becomes an array.
   void push_back(Json value);
@@ -61,7 +61,7 @@ class Json {
   double real() const;
   bool boolean() const { return std::get<bool>(value_); }
 
-  // One line, or indented by two blanks. Bytes that are not UTF-8 are replaced.
+  // Text on one line, or indented by two spaces. Bytes that are not UTF-8 are replaced.
   std::string dump(bool indented = false) const;
 
  private:

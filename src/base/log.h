@@ -1,6 +1,6 @@
-// The log: one line per event, to standard error or to the sink that the program chose. A line
-// holds what is needed to debug the event: ids, seq, expected and found. Formatting and sinks are
-// in log.cc, so that spdlog is compiled once.
+// The log: one line per event, to standard error or to the sink that the program chose. A line has
+// the ids, sequence numbers, expected and found values that a reader needs to debug the event. Only
+// log.cc includes spdlog, so that spdlog is compiled once.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,15 +13,16 @@ enum class Level { kTrace, kDebug, kInfo, kWarn, kError, kCritical, kOff };
 
 // Writes a line unless the log's level is higher than `level`. Thread-safe.
 void write(Level level, fmt::string_view format, fmt::format_args arguments);
-// Lines below `level` are dropped from now on; kOff drops all of them.
+// Drops lines below `level` from now on. kOff drops all lines.
 void set_level(Level level);
 void set_level(const std::string& name);  // spdlog's names: "trace" to "critical", "off"
 void flush();
 
-// Where lines go from now on; each is flushed at once. Call before there are other threads.
+// Each of these chooses the sink for all later lines. A line is flushed at once.
+// REQUIRES: no other thread exists yet.
 void to_standard_error();
 void to_syslog();
-void to_file(const std::string& path);  // appends; throws what spdlog throws when it cannot open it
+void to_file(const std::string& path);  // appends; throws spdlog's exception if open fails
 
 #define LAZYFS_LOG_LEVEL(name, level)                               \
   template <class... Args>                                          \

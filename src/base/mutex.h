@@ -1,5 +1,5 @@
-// std::mutex and its kin as Clang's thread-safety analysis sees them: libstdc++'s own types carry
-// no annotations, so without these wrappers -Wthread-safety checks nothing.
+// Locks with annotations for Clang's thread-safety analysis. libstdc++'s locks have no annotations,
+// so -Wthread-safety checks only code that uses these.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ class LAZYFS_TSA(scoped_lockable) MutexLock {
   Mutex& mu_;
 };
 
-// A condition variable for Mutex. The caller holds the mutex; waiting releases it meanwhile.
+// A condition variable for Mutex. wait() releases the mutex while it waits.
 class CondVar {
  public:
   void wait(Mutex& mu) REQUIRES(mu) {
@@ -49,7 +49,7 @@ class CondVar {
     cv_.wait(lock);
     lock.release();
   }
-  // Returns false when `timeout` passed.
+  // Returns false when `timeout` has passed.
   template <class Duration>
   bool wait_for(Mutex& mu, Duration timeout) REQUIRES(mu) {
     std::unique_lock lock(mu.mu_, std::adopt_lock);
@@ -64,13 +64,15 @@ class CondVar {
   std::condition_variable cv_;
 };
 
-// A reader-writer lock for what is held for microseconds: who finds it taken spins for about as
-// long before sleeping, and a writer that waits keeps new readers out. (glibc's rwlock puts every
-// loser to sleep at once and prefers readers: with four threads reading a warm metadata tree a
-// writer got 4 turns a second.) Not recursive.
+// A reader-writer lock for critical sections of microseconds. A thread that finds the lock taken
+// spins for a few microseconds before it sleeps. A waiting writer blocks new readers. (glibc's
+// rwlock sleeps at once and prefers readers: while four threads read a cached metadata tree, a
+// writer got the lock 4 times a second.) Not recursive.
 //
-// Invariants: M1 state_ is the number of readers, plus kWriter while a writer holds the lock or
-// waits for the readers to leave; M2 no reader enters while kWriter is set.
+// Invariants:
+//   M1  state_ is the number of readers, plus kWriter while a writer holds the lock or waits for
+//       the readers to release it
+//   M2  no reader takes the lock while kWriter is set
 class LAZYFS_TSA(capability("shared_mutex")) SharedMutex {
  public:
   void lock() LAZYFS_TSA(acquire_capability()) {
@@ -95,7 +97,7 @@ class LAZYFS_TSA(capability("shared_mutex")) SharedMutex {
     __builtin_ia32_pause();
 #endif
   }
-  // Waits until `busy` does not hold of the state, and returns that state.
+  // Waits until busy(state) is false, and returns that state.
   template <class Busy>
   std::uint32_t wait_while(Busy busy) {
     for (int spins = 0;;) {
@@ -108,7 +110,7 @@ class LAZYFS_TSA(capability("shared_mutex")) SharedMutex {
       }
     }
   }
-  // Adds `what` once none of the bits `blocked` is set.
+  // Waits until none of the bits `blocked` is set, then adds `what`.
   void take(std::uint32_t blocked, std::uint32_t what) {
     for (;;) {
       std::uint32_t state = wait_while([blocked](std::uint32_t s) { return (s & blocked) != 0; });

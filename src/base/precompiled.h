@@ -1,6 +1,6 @@
-// The headers that nearly every file includes, compiled once for libraries and programs and once
-// for tests (cmake/lazyfs.cmake). Every file still includes what it uses: the check of the lock
-// annotations in `make check` compiles src and tools without this file.
+// The headers that nearly every file includes. cmake/lazyfs.cmake compiles them once for libraries
+// and programs and once for tests. Every file still includes the headers that it uses: `make check`
+// compiles src and tools without this file when it checks the lock annotations.
 #pragma once
 
 #include <algorithm>

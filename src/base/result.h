@@ -1,5 +1,5 @@
-// Errors as values. Every function that can fail returns Result<T>; nothing in src/ throws on
-// purpose.
+// Errors as values. Every function that can fail returns Result<T>. Code in src/ never throws an
+// exception on purpose.
 #pragma once
 
 #include <cerrno>
@@ -9,72 +9,72 @@
 
 namespace lazyfs {
 
-// One row per way to fail: name, errno shown to the kernel, words shown to a human. Keep the rows
-// of a layer together.
+// One row per cause of failure: name, errno for the kernel, message for the user. The rows of a
+// layer stand together.
 #define LAZYFS_ERRORS(X)                                                                         \
   /* device: the banded device's contract */                                                     \
   X(kNotAtWritePointer, EIO, "write does not start at the band's write pointer")                 \
   X(kPastBandEnd, EIO, "access reaches past the end of the band")                                \
-  X(kPastWritePointer, EIO, "read reaches the band's write pointer or lies past it")             \
-  X(kBadBand, EIO, "no band of that number on the device")                                       \
+  X(kPastWritePointer, EIO, "read reaches or passes the band's write pointer")                   \
+  X(kBadBand, EIO, "the device has no band with that number")                                    \
   X(kBadGeometry, EINVAL, "impossible device geometry")                                          \
-  X(kBadAlignment, EIO, "buffer or length is not a whole number of aligned blocks")              \
+  X(kBadAlignment, EIO, "buffer or length is not aligned to whole blocks")                       \
   X(kBandOffline, EIO, "band is offline")                                                        \
-  X(kBandReadOnly, EIO, "band can be read only")                                                 \
+  X(kBandReadOnly, EIO, "band is read-only")                                                     \
   X(kBandFailed, EIO, "an earlier append to this band failed; reset it first")                   \
-  X(kUnsupported, EOPNOTSUPP, "the device cannot do that")                                       \
-  X(kDeviceRead, EIO, "the device failed to read")                                               \
-  X(kDeviceWrite, EIO, "the device failed to write")                                             \
-  X(kDeviceFlush, EIO, "the device failed to flush")                                             \
-  X(kDeviceNoSpace, ENOSPC, "the file that holds the image has no space left")                   \
+  X(kUnsupported, EOPNOTSUPP, "the device does not support this operation")                      \
+  X(kDeviceRead, EIO, "reading the device failed")                                               \
+  X(kDeviceWrite, EIO, "writing the device failed")                                              \
+  X(kDeviceFlush, EIO, "flushing the device failed")                                             \
+  X(kDeviceNoSpace, ENOSPC, "no space left for the image file")                                  \
   X(kDeviceMissing, ENOENT, "no such file or device")                                            \
   X(kDeviceBusy, EBUSY, "the device is in use or mounted")                                       \
   X(kDeviceAccess, EACCES, "no permission to open the device")                                   \
   X(kDeviceReadOnly, EROFS, "the device is read-only")                                           \
   X(kDeviceTruncated, EIO, "the image or device is shorter than its header says")                \
-  X(kPowerCut, EIO, "the test device has lost its power")                                        \
+  X(kPowerCut, EIO, "the test device has lost power")                                            \
   /* edi: the image formats */                                                                   \
   X(kEdiBadMagic, EINVAL, "not an EDI: the magic number is missing")                             \
-  X(kEdiBadVersion, EINVAL, "EDI format version is not known")                                   \
-  X(kEdiBadChecksum, EIO, "EDI header fails its checksum")                                       \
-  X(kEdiBadHeader, EIO, "EDI header holds impossible values")                                    \
-  X(kEdiExists, EEXIST, "the file is there already")                                             \
+  X(kEdiBadVersion, EINVAL, "unknown EDI format version")                                        \
+  X(kEdiBadChecksum, EIO, "checksum mismatch in the EDI header")                                 \
+  X(kEdiBadHeader, EIO, "EDI header has impossible values")                                      \
+  X(kEdiExists, EEXIST, "the file already exists")                                               \
   X(kBandNotEmpty, EBUSY, "only empty bands can be linked and unlinked")                         \
   /* meta: superblock, log, tree */                                                              \
   X(kNoFilesystem, EINVAL, "no lazyfs on this device (run mkfs.lazyfs)")                         \
-  X(kSuperblockBad, EIO, "no valid superblock is left")                                          \
-  X(kSuperblockVersion, EINVAL, "the filesystem is of a version that is not known")              \
+  X(kSuperblockBad, EIO, "no valid superblock found")                                            \
+  X(kSuperblockVersion, EINVAL, "unknown filesystem version")                                    \
   X(kLogBandHeaderBad, EIO, "log band header is damaged")                                        \
   X(kLogDescriptorBad, EIO, "log descriptor is damaged")                                         \
-  X(kLogTorn, EIO, "log transaction was not written completely")                                 \
-  X(kLogSnapshotBad, EIO, "snapshot of the metadata map is damaged")                              \
+  X(kLogTorn, EIO, "log transaction is incomplete")                                              \
+  X(kLogSnapshotBad, EIO, "snapshot of the metadata map is damaged")                             \
   X(kLogTailLost, EIO, "the metadata log's tail cannot be read")                                 \
   X(kLogFull, ENOSPC, "the metadata log has no space left")                                      \
   X(kLogFailed, EIO, "the metadata log could not be written; the volume is read-only now")       \
-  X(kNodeChecksumBad, EIO, "metadata node fails its checksum")                                   \
-  X(kNodeBad, EIO, "metadata node holds impossible values")                                      \
+  X(kNodeChecksumBad, EIO, "checksum mismatch in a metadata node")                               \
+  X(kNodeBad, EIO, "metadata node has impossible values")                                        \
   X(kNodeMissing, EIO, "metadata node is not in the map")                                        \
-  X(kValueTooLarge, EIO, "metadata value is larger than an item may be")                         \
-  X(kBatchTooLarge, ENOSPC, "one update changes more metadata than a transaction holds")         \
-  X(kItemBad, EIO, "metadata item holds impossible values")                                      \
+  X(kValueTooLarge, EIO, "metadata value exceeds the maximum item size")                         \
+  X(kBatchTooLarge, ENOSPC, "update is too large for one metadata transaction")                  \
+  X(kItemBad, EIO, "metadata item has impossible values")                                        \
   /* data: bands and blocks */                                                                   \
   X(kNoSpace, ENOSPC, "no space left for file data")                                             \
   X(kDataChecksumBad, EIO, "file data fails its checksum")                                       \
   X(kBandTableBad, EIO, "a band's summary contradicts the device")                               \
   /* fs: files and names */                                                                      \
   X(kNotFound, ENOENT, "no such file or directory")                                              \
-  X(kExists, EEXIST, "the name exists")                                                          \
+  X(kExists, EEXIST, "the name already exists")                                                  \
   X(kNotDirectory, ENOTDIR, "not a directory")                                                   \
   X(kIsDirectory, EISDIR, "is a directory")                                                      \
   X(kNotEmpty, ENOTEMPTY, "directory is not empty")                                              \
-  X(kNameTooLong, ENAMETOOLONG, "name is longer than 255 bytes")                                 \
+  X(kNameTooLong, ENAMETOOLONG, "the name is longer than 255 bytes")                             \
   X(kTooManyLinks, EMLINK, "too many links")                                                     \
   X(kInvalid, EINVAL, "invalid argument")                                                        \
   X(kNotPermitted, EPERM, "operation is not permitted")                                          \
   X(kAccessDenied, EACCES, "permission denied")                                                  \
-  X(kFileTooBig, EFBIG, "file would be larger than allowed")                                     \
-  X(kStale, ESTALE, "the inode does not exist any more")                                         \
-  X(kNoSuchRange, ENXIO, "no data or hole lies there or behind")                                 \
+  X(kFileTooBig, EFBIG, "file would exceed the maximum size")                                    \
+  X(kStale, ESTALE, "the inode no longer exists")                                                \
+  X(kNoSuchRange, ENXIO, "no data or hole at or after that offset")                              \
   X(kNoAttribute, ENODATA, "no such extended attribute")                                         \
   X(kAttributeTooBig, E2BIG, "extended attribute is too large")                                  \
   X(kBufferTooSmall, ERANGE, "buffer is too small for the value")                                \
@@ -83,16 +83,16 @@ namespace lazyfs {
   X(kNotSupported, EOPNOTSUPP, "operation is not supported")                                     \
   X(kShutDown, EIO, "the filesystem was shut down")                                              \
   /* fs: making a filesystem */                                                                  \
-  X(kFormatBlockSize, EINVAL, "the device's blocks are not of 4096 bytes")                       \
+  X(kFormatBlockSize, EINVAL, "the device's block size is not 4096 bytes")                       \
   X(kFormatLabelTooLong, EINVAL, "the label is longer than 63 bytes")                            \
   X(kFormatTooFewBands, ENOSPC, "the device has too few bands for a filesystem")                 \
-  X(kFormatSuperBands, EINVAL, "bands 0 and 1 must be shingled and of 16 blocks at least")        \
-  X(kFormatLogTooLarge, ENOSPC, "a metadata log of that size leaves no room for files")          \
+  X(kFormatSuperBands, EINVAL, "bands 0 and 1 must be shingled, with at least 16 blocks")        \
+  X(kFormatLogTooLarge, ENOSPC, "a metadata log of that size leaves no space for files")         \
   /* fuse: mounting */                                                                           \
   X(kMountFailed, EIO, "the kernel refused the mount")                                           \
   X(kMountPointBad, ENOTDIR, "the mount point is not a directory")                               \
   X(kNoMemory, ENOMEM, "out of memory")                                                          \
-  X(kInternal, EIO, "an unexpected exception reached the kernel's door")
+  X(kInternal, EIO, "internal error: unexpected exception")
 
 enum class Errc {
 #define X(name, err, text) name,
@@ -122,7 +122,7 @@ constexpr std::string_view name_of(Errc e) {
   return "unknown";
 }
 
-// Only src/fuse and the C face of libedi may call this: the errno world ends there.
+// REQUIRES: the caller is src/fuse or libedi's C API. No other code handles errno values.
 constexpr int to_errno(Errc e) {
   switch (e) {
 #define X(name, err, text) \
@@ -134,15 +134,16 @@ constexpr int to_errno(Errc e) {
   return EIO;
 }
 
-// std::expected (C++23, in g++ 12) carries the value or the reason.
+// A value, or the cause of the failure.
 template <class T = void>
 using Result = std::expected<T, Errc>;
 
 inline Result<> ok() { return {}; }
 inline std::unexpected<Errc> fail(Errc e) { return std::unexpected(e); }
 
-// Return early on error: TRY(expr) for a Result<> and ASSIGN_OR_RETURN(auto x, expr) for a value.
-// The only control-flow macros in the project.
+// These macros return early on an error: TRY(expr) for a Result<>, and
+// ASSIGN_OR_RETURN(auto x, expr) for a Result with a value. The project has no other control-flow
+// macros.
 #define TRY(...)                                               \
   do {                                                         \
     if (auto try_ = (__VA_ARGS__); !try_) return ::lazyfs::fail(try_.error()); \
@@ -157,7 +158,7 @@ inline std::unexpected<Errc> fail(Errc e) { return std::unexpected(e); }
   if (!name) return ::lazyfs::fail(name.error());        \
   declaration = std::move(*name)
 
-// Swallow an error on purpose: greppable, and the reason is compulsory.
+// Drops an error on purpose. `why` is mandatory, and every call can be found by name.
 template <class T>
 void ignore_error(const Result<T>&, std::string_view /*why*/) {}
 

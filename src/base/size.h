@@ -1,4 +1,4 @@
-// Sizes and lists of numbers as people type them.
+// Parses numbers, sizes and ranges from the command line, and formats sizes.
 #pragma once
 
 #include <charconv>
@@ -12,7 +12,8 @@
 
 namespace lazyfs {
 
-// A whole decimal number, nothing before or behind it. Error: kInvalid, also when it is too large.
+// Parses a decimal number; `text` has nothing else. Error: kInvalid, also for a number that is too
+// large.
 inline Result<std::uint64_t> parse_number(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -20,7 +21,8 @@ inline Result<std::uint64_t> parse_number(std::string_view text) {
   return value;
 }
 
-// A number, perhaps with K, M, G or T behind it (powers of 1024, either case). Error: kInvalid.
+// Parses a number and an optional suffix K, M, G or T (powers of 1024, either case).
+// Error: kInvalid.
 inline Result<std::uint64_t> parse_size(std::string_view text) {
   unsigned shift = 0;
   constexpr std::string_view kUnits = "KMGTkmgt";
@@ -34,7 +36,7 @@ inline Result<std::uint64_t> parse_size(std::string_view text) {
   return value << shift;
 }
 
-// "3" or "3-7": first and last. Error: kInvalid.
+// Parses "3" or "3-7" and returns the first and the last number. Error: kInvalid.
 inline Result<std::pair<std::uint32_t, std::uint32_t>> parse_range(std::string_view text) {
   const auto dash = text.find('-');
   ASSIGN_OR_RETURN(const std::uint64_t first, parse_number(text.substr(0, dash)));
@@ -46,7 +48,7 @@ inline Result<std::pair<std::uint32_t, std::uint32_t>> parse_range(std::string_v
   return std::pair(static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last));
 }
 
-// "512", "4 KiB", "1.5 GiB": three digits at most are kept.
+// Formats a size as "512", "4 KiB" or "1.5 GiB", with at most four digits.
 inline std::string size_text(std::uint64_t bytes) {
   constexpr const char* kUnits[] = {"", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
   std::size_t unit = 0;

@@ -1,4 +1,5 @@
-// The nouns that every layer shares. Two ids of different kinds do not convert, compare or add.
+// Ids and addresses that every layer uses. An id of one kind does not convert to another kind and
+// cannot be compared with one.
 #pragma once
 
 #include <compare>
@@ -32,7 +33,7 @@ struct BandAddress {
   }
 };
 
-// The unit of lazyfs' own allocation. Devices with other block sizes are refused by mkfs.
+// lazyfs allocates space in blocks of this size. mkfs refuses a device with another block size.
 inline constexpr std::uint32_t kBlockBytes = 4096;
 
 constexpr std::uint64_t blocks_for(std::uint64_t bytes) {
@@ -44,6 +45,6 @@ constexpr std::uint64_t blocks_for(std::uint64_t bytes) {
 template <class Tag, class Rep>
 struct std::hash<lazyfs::Id<Tag, Rep>> {
   std::size_t operator()(lazyfs::Id<Tag, Rep> id) const noexcept {
-    return id.value;  // numbers are given out in sequence: neighbours share a cache line
+    return id.value;  // ids are allocated in sequence, so neighbouring ids share a cache line
   }
 };

@@ -27,14 +27,14 @@ void FaultyDevice::fail_when(Predicate predicate) {
 
 void FaultyDevice::break_band(BandId band) {
   MutexLock lock(mu_);
-  broken_.insert(band);
+  failing_.insert(band);
 }
 
 void FaultyDevice::mend() {
   MutexLock lock(mu_);
   countdowns_.clear();
   predicates_.clear();
-  broken_.clear();
+  failing_.clear();
 }
 
 void FaultyDevice::cut_power() {
@@ -53,7 +53,7 @@ void FaultyDevice::restore_power() {
   MutexLock lock(mu_);
   has_power_ = true;
   changes_left_ = 0;
-  failed_.clear();  // a device that starts anew knows nothing of it
+  failed_.clear();  // the state is lost when the power goes
 }
 
 std::uint64_t FaultyDevice::calls(Call call) const {
@@ -71,14 +71,14 @@ std::uint64_t FaultyDevice::faults() const {
   return faults_;
 }
 
-std::optional<Fault> FaultyDevice::judge_power_locked(bool is_a_change) {
+std::optional<Fault> FaultyDevice::power_fault_locked(bool is_a_change) {
   if (!has_power_) return Fault{.error = Errc::kPowerCut};
   if (!is_a_change || changes_left_ == 0 || --changes_left_ > 0) return {};
   has_power_ = false;
   return Fault{.error = Errc::kPowerCut, .blocks_done = last_blocks_};
 }
 
-std::optional<Fault> FaultyDevice::judge_plans_locked(const CallInfo& info) {
+std::optional<Fault> FaultyDevice::planned_fault_locked(const CallInfo& info) {
   std::optional<Fault> fault;
   for (Countdown& countdown : countdowns_) {
     if (countdown.call == info.call && --countdown.left == 0) fault = countdown.fault;
@@ -88,25 +88,25 @@ std::optional<Fault> FaultyDevice::judge_plans_locked(const CallInfo& info) {
        ++predicate) {
     fault = (*predicate)(info);
   }
-  if (!fault && info.call != Call::kFlush && broken_.contains(info.at.band)) {
+  if (!fault && info.call != Call::kFlush && failing_.contains(info.at.band)) {
     if (info.call == Call::kRead) fault = Fault{.error = Errc::kDeviceRead};
     if (is_change(info.call)) fault = Fault{.error = Errc::kDeviceWrite};
   }
   return fault;
 }
 
-std::optional<Fault> FaultyDevice::judge(Call call, BandAddress at, std::uint64_t blocks) {
+std::optional<Fault> FaultyDevice::fault_of(Call call, BandAddress at, std::uint64_t blocks) {
   MutexLock lock(mu_);
   const std::uint64_t number = ++calls_[static_cast<std::size_t>(call)];
   if (is_change(call)) ++changes_;
-  auto fault = judge_power_locked(is_change(call));
-  if (!fault) fault = judge_plans_locked({call, at, blocks, number});
+  auto fault = power_fault_locked(is_change(call));
+  if (!fault) fault = planned_fault_locked({call, at, blocks, number});
   if (fault) ++faults_;
   return fault;
 }
 
 Result<> FaultyDevice::read(BandAddress from, std::span<std::byte> to) {
-  if (auto fault = judge(Call::kRead, from, to.size() / geometry().block_bytes)) {
+  if (auto fault = fault_of(Call::kRead, from, to.size() / geometry().block_bytes)) {
     return fail(fault->error);
   }
   return inner_.read(from, to);
@@ -124,13 +124,13 @@ Result<> FaultyDevice::append_part(BandAddress to, std::span<const Piece> pieces
 }
 
 Result<> FaultyDevice::append(BandAddress to, std::span<const Piece> pieces) {
-  const auto fault = judge(Call::kAppend, to, bytes_of(pieces) / geometry().block_bytes);
+  const auto fault = fault_of(Call::kAppend, to, bytes_of(pieces) / geometry().block_bytes);
   if (!fault || fault->error != Errc::kPowerCut) {
     MutexLock lock(mu_);
     if (failed_.contains(to.band)) return fail(Errc::kBandFailed);
   }
   if (!fault) return inner_.append(to, pieces);
-  // An append that the device would have refused is refused: it does not get as far as failing.
+  // A device checks an append before it writes, so an invalid append fails with its own error.
   if (fault->error != Errc::kPowerCut || fault->blocks_done > 0) {
     ASSIGN_OR_RETURN(const std::uint32_t at, inner_.write_pointer(to.band));
     TRY(check_append(geometry(), to, pieces, at));
@@ -144,12 +144,12 @@ Result<> FaultyDevice::append(BandAddress to, std::span<const Piece> pieces) {
 }
 
 Result<std::uint32_t> FaultyDevice::write_pointer(BandId band) {
-  if (auto fault = judge(Call::kWritePointer, {band, 0}, 0)) return fail(fault->error);
+  if (auto fault = fault_of(Call::kWritePointer, {band, 0}, 0)) return fail(fault->error);
   return inner_.write_pointer(band);
 }
 
 Result<> FaultyDevice::set_write_pointer(BandId band, std::uint32_t rba) {
-  if (auto fault = judge(Call::kSetWritePointer, {band, rba}, 0)) return fail(fault->error);
+  if (auto fault = fault_of(Call::kSetWritePointer, {band, rba}, 0)) return fail(fault->error);
   TRY(inner_.set_write_pointer(band, rba));
   MutexLock lock(mu_);
   failed_.erase(band);
@@ -157,7 +157,7 @@ Result<> FaultyDevice::set_write_pointer(BandId band, std::uint32_t rba) {
 }
 
 Result<> FaultyDevice::reset(BandId band) {
-  if (auto fault = judge(Call::kReset, {band, 0}, 0)) return fail(fault->error);
+  if (auto fault = fault_of(Call::kReset, {band, 0}, 0)) return fail(fault->error);
   TRY(inner_.reset(band));
   MutexLock lock(mu_);
   failed_.erase(band);
@@ -165,12 +165,12 @@ Result<> FaultyDevice::reset(BandId band) {
 }
 
 Result<BandReport> FaultyDevice::report(BandId band) {
-  if (auto fault = judge(Call::kReport, {band, 0}, 0)) return fail(fault->error);
+  if (auto fault = fault_of(Call::kReport, {band, 0}, 0)) return fail(fault->error);
   return inner_.report(band);
 }
 
 Result<> FaultyDevice::flush() {
-  if (auto fault = judge(Call::kFlush, {}, 0)) return fail(fault->error);
+  if (auto fault = fault_of(Call::kFlush, {}, 0)) return fail(fault->error);
   return inner_.flush();
 }
 

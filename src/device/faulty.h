@@ -1,5 +1,6 @@
-// A device that fails when the test says so: the n-th call of a kind, calls that a predicate picks,
-// a band for ever, or everything from a moment on (a power cut). Appends can fail half done.
+// Fault injection: a device whose calls fail when a test requests it. A test can fail the n-th call
+// of a kind, calls that a predicate selects, all calls to one band, or all calls after a power cut.
+// An append can fail after a part of it was written.
 #pragma once
 
 #include <array>
@@ -24,48 +25,49 @@ enum class Call : std::uint8_t {
 };
 inline constexpr std::size_t kCallKinds = 7;
 
-// What a predicate sees of a call that is about to be made.
+// The arguments of a call, for a predicate.
 struct CallInfo {
   Call call = Call::kRead;
   BandAddress at;            // band 0, RBA 0 for a flush
   std::uint64_t blocks = 0;  // of a read or an append
-  std::uint64_t number = 0;  // among the calls of its kind, from 1
+  std::uint64_t number = 0;  // counts the calls of its kind, from 1
 };
 
 struct Fault {
   Errc error = Errc::kDeviceRead;
-  // Of a failing append: so many of its blocks, from the first, are written nevertheless.
-  std::uint64_t blocks_done = 0;
+  std::uint64_t blocks_done = 0;  // a failing append writes this number of its first blocks
 };
 
-// A call that fails does not reach `inner`, but for the blocks_done of an append. An append that
-// failed leaves its band as device.h has it: kBandFailed until a reset or set_write_pointer.
-// Thread-safe. `inner` must outlive this. mu_ is a leaf lock, not held over calls to `inner`, but
-// predicates run under it: they must not call this device.
+// A failing call does not reach `inner`, except for the first blocks_done blocks of an append.
+// After a failed append the band refuses appends with kBandFailed until it is reset or its write
+// pointer is set, as device.h specifies.
+// Thread-safe. `inner` must outlive this. mu_ is a leaf lock and is not held during calls to
+// `inner`. Predicates run with mu_ held. REQUIRES: a predicate does not call this device.
 class FaultyDevice final : public Device {
  public:
   explicit FaultyDevice(Device& inner) : inner_(inner) {}
 
   using Predicate = std::function<std::optional<Fault>(const CallInfo&)>;
-  // The n-th call of this kind from now fails, once. n is at least 1.
+  // The n-th call of this kind from now fails, once. REQUIRES: n >= 1.
   void fail_nth(Call call, std::uint64_t n, Fault fault) EXCLUDES(mu_);
-  // Every call fails that `predicate` gives a fault for; the newest predicate is asked first.
+  // Every call fails for which `predicate` returns a fault. The newest predicate runs first.
   void fail_when(Predicate predicate) EXCLUDES(mu_);
-  // Reads of the band fail with kDeviceRead, changes with kDeviceWrite, for ever.
+  // Until mend(), reads of the band fail with kDeviceRead and changes with kDeviceWrite.
   void break_band(BandId band) EXCLUDES(mu_);
-  // Takes back everything above; what failed already stays failed.
+  // Cancels all faults requested above. A band whose append has failed still refuses appends.
   void mend() EXCLUDES(mu_);
 
-  // All calls fail with kPowerCut: from now, or from the n-th change from now on (append,
-  // set_write_pointer, reset, flush; n is at least 1); if that is an append, `blocks_done` of it
-  // are written still. What the medium then holds is the business of device/power_cut.h.
+  // Until restore_power(), all calls fail with kPowerCut: from now on, or from the n-th change on
+  // (append, set_write_pointer, reset, flush). If the n-th change is an append, its first
+  // `blocks_done` blocks are written. REQUIRES: n >= 1. device/power_cut.h builds the disk contents
+  // after a power cut; this class does not.
   void cut_power() EXCLUDES(mu_);
   void cut_power_at_change(std::uint64_t n, std::uint64_t blocks_done = 0) EXCLUDES(mu_);
   void restore_power() EXCLUDES(mu_);
 
-  std::uint64_t calls(Call call) const EXCLUDES(mu_);  // made so far, failed ones among them
+  std::uint64_t calls(Call call) const EXCLUDES(mu_);  // includes the calls that failed
   std::uint64_t changes() const EXCLUDES(mu_);
-  std::uint64_t faults() const EXCLUDES(mu_);  // how many failed through this
+  std::uint64_t faults() const EXCLUDES(mu_);  // injected so far
 
   const Geometry& geometry() const override { return inner_.geometry(); }
   Capabilities capabilities() const override { return inner_.capabilities(); }
@@ -86,21 +88,21 @@ class FaultyDevice final : public Device {
     Fault fault;
   };
 
-  // Counts the call and says whether it is to fail.
-  std::optional<Fault> judge(Call call, BandAddress at, std::uint64_t blocks) EXCLUDES(mu_);
-  std::optional<Fault> judge_power_locked(bool is_change) REQUIRES(mu_);
-  std::optional<Fault> judge_plans_locked(const CallInfo& info) REQUIRES(mu_);
+  // Counts the call. Returns the fault if the call must fail.
+  std::optional<Fault> fault_of(Call call, BandAddress at, std::uint64_t blocks) EXCLUDES(mu_);
+  std::optional<Fault> power_fault_locked(bool is_change) REQUIRES(mu_);
+  std::optional<Fault> planned_fault_locked(const CallInfo& info) REQUIRES(mu_);
   Result<> append_part(BandAddress to, std::span<const Piece> pieces, std::uint64_t blocks);
 
   Device& inner_;
   mutable Mutex mu_;
   std::vector<Countdown> countdowns_ GUARDED_BY(mu_);
   std::vector<Predicate> predicates_ GUARDED_BY(mu_);
-  std::set<BandId> broken_ GUARDED_BY(mu_);
-  std::set<BandId> failed_ GUARDED_BY(mu_);  // an append failed; until reset
+  std::set<BandId> failing_ GUARDED_BY(mu_);  // by break_band()
+  std::set<BandId> failed_ GUARDED_BY(mu_);   // an append failed; cleared by a reset or set
   bool has_power_ GUARDED_BY(mu_) = true;
-  std::uint64_t changes_left_ GUARDED_BY(mu_) = 0;  // until the power goes; 0: it stays
-  std::uint64_t last_blocks_ GUARDED_BY(mu_) = 0;   // of the append that the power cut meets
+  std::uint64_t changes_left_ GUARDED_BY(mu_) = 0;  // until the power cut; 0: none is planned
+  std::uint64_t last_blocks_ GUARDED_BY(mu_) = 0;   // written of an append that the power cut tears
   std::array<std::uint64_t, kCallKinds> calls_ GUARDED_BY(mu_){};
   std::uint64_t changes_ GUARDED_BY(mu_) = 0;
   std::uint64_t faults_ GUARDED_BY(mu_) = 0;

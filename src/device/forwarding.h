@@ -1,4 +1,5 @@
-// A device that passes every call on to another one: the base of those that change a call or two.
+// A device that forwards every call to another device. Test devices derive from it and override
+// single calls.
 #pragma once
 
 #include <span>
@@ -8,7 +9,7 @@
 
 namespace lazyfs::device {
 
-// Thread-safe as far as the inner device is. The inner device must outlive it.
+// Thread-safe if the inner device is. The inner device must outlive this.
 class ForwardingDevice : public Device {
  public:
   explicit ForwardingDevice(Device& inner) : inner_(inner) {}

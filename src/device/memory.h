@@ -1,5 +1,5 @@
-// A banded device in memory, for tests and for what needs no disk. Bands take memory only as they
-// are written. It keeps the whole contract except that nothing survives it.
+// A banded device in memory, for tests and benchmarks. A band takes memory from its first write on.
+// The device keeps the contract of device.h, except that its contents do not survive it.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace lazyfs::device {
 
-// Thread-safe. mu_ is a leaf lock; copying memory is the "I/O" done under it.
+// Thread-safe. mu_ is a leaf lock, held while memory is copied.
 class MemoryDevice final : public Device {
  public:
   explicit MemoryDevice(Geometry geometry, Capabilities capabilities = {.set_write_pointer = true});
@@ -30,16 +30,17 @@ class MemoryDevice final : public Device {
   Result<BandReport> report(BandId band) override EXCLUDES(mu_);
   Result<> flush() override { return ok(); }
 
-  // What only the medium itself can do, for tests. All require an address within the geometry.
+  // Functions for tests, which change the medium directly. REQUIRES: the address is within the
+  // geometry.
   //
-  // Puts whole or partial blocks anywhere, whatever the write pointer says, and looks at them.
+  // Write and read bytes anywhere, on both sides of the write pointer.
   void poke(BandAddress at, std::span<const std::byte> bytes) EXCLUDES(mu_);
   void peek(BandAddress at, std::span<std::byte> bytes) EXCLUDES(mu_);
-  // Turns one bit of a block over.
+  // Inverts one bit of a block.
   void flip(BandAddress at, std::size_t bit) EXCLUDES(mu_);
-  // Puts the write pointer of a shingled band anywhere from 0 to its end.
+  // Sets the write pointer of a shingled band to any position from 0 to its end.
   void place_write_pointer(BandId band, std::uint32_t rba) EXCLUDES(mu_);
-  // Makes a band kReadOnly or kOffline for ever, as a disk does with one that wears out.
+  // Makes a band kReadOnly or kOffline for ever, as a disk does with a worn-out band.
   void retire(BandId band, BandCondition condition) EXCLUDES(mu_);
 
  private:
@@ -53,7 +54,7 @@ class MemoryDevice final : public Device {
   bool is_conventional(BandId band) const {
     return geometry_.band_kinds[band.value] == BandKind::kConventional;
   }
-  // The band, if it may be read or changed.
+  // Return the band if it is readable or writable. Errors: see device.h.
   Result<Band*> readable_locked(BandId band) REQUIRES(mu_);
   Result<Band*> writable_locked(BandId band) REQUIRES(mu_);
   std::byte* place_locked(BandAddress at) REQUIRES(mu_);

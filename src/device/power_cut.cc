@@ -9,13 +9,13 @@
 namespace lazyfs::device {
 namespace {
 
-constexpr std::size_t kSectorBytes = 512;  // what a disk writes as a whole or not at all
+constexpr std::size_t kSectorBytes = 512;  // a disk writes a sector as a whole or not at all
 
 using Block = std::vector<std::byte>;
 
-// What ops that no flush covers may have done to one band.
+// The changes to one band by ops that no flush covers.
 struct Doubt {
-  // Places the write pointer can stand, newest first: each [low, high] as appends moved it.
+  // Possible positions of the write pointer, oldest first: appends moved it from low to high.
   struct Segment {
     std::uint32_t low = 0, high = 0;
   };
@@ -83,12 +83,12 @@ class Builder {
       if (rba < end) {
         put_block({band, rba}, versions, choice);
       } else {
-        device_->poke({band, rba}, versions.back());  // to show through a later loss
+        device_->poke({band, rba}, versions.back());  // a later power cut may make it readable
       }
     }
   }
 
-  // The newest place first, the flushed one last, each once.
+  // Returns each possible position once: the newest first, the flushed one last.
   static std::vector<std::uint32_t> places_of(const Doubt& doubt) {
     std::vector<std::uint32_t> places;
     std::set<std::uint32_t> seen{doubt.segments.front().low};
@@ -98,15 +98,15 @@ class Builder {
         if (seen.insert(rba).second) places.push_back(rba);
       }
     }
-    // Keeping all means the place of the newest segment, even where that is the flushed one.
+    // Option 0 keeps everything: the newest position, even if it equals the flushed one.
     const std::uint32_t newest = doubt.segments.back().high, flushed = doubt.segments.front().low;
     if (newest == flushed) places.insert(places.begin(), newest);
     places.push_back(flushed);
     return places;
   }
 
-  // A reset gives the band's room back, so a pointer that is back in its old place may stand
-  // before zeros. One answer for the whole band.
+  // A reset releases the band's space. If the reset is lost and the write pointer is at its old
+  // position, the blocks below it may be zero. One choice covers the whole band.
   void forget_untouched(BandId band, const Doubt& doubt, std::uint32_t end, Choice& choice) {
     if (choice.among(2) == 1) return;
     const Block zeros(block_bytes_);
@@ -126,12 +126,12 @@ class Builder {
           (1 + choice.among(static_cast<std::uint32_t>(sectors - 1))) * (block_bytes_ / sectors);
       device_->poke(at, std::span(versions.back()).first(kept));
     } else if (answer == count + 1) {
-      Block nonsense(block_bytes_);
-      for (std::size_t i = 0; i < nonsense.size(); ++i) {
-        nonsense[i] = static_cast<std::byte>(0xA5 ^ (i * 31 + at.rba));
+      Block garbage(block_bytes_);
+      for (std::size_t i = 0; i < garbage.size(); ++i) {
+        garbage[i] = static_cast<std::byte>(0xA5 ^ (i * 31 + at.rba));
       }
-      device_->poke(at, nonsense);
-    }  // else it was lost: what lay there before stays
+      device_->poke(at, garbage);
+    }  // else the write was lost, and the earlier bytes remain
   }
 
   const Recording& recording_;
@@ -143,7 +143,7 @@ class Builder {
 }  // namespace
 
 RandomChoice::RandomChoice(std::uint64_t seed)
-    : state_(seed), mood_(static_cast<std::uint32_t>(next() % 3)) {}
+    : state_(seed), preference_(static_cast<std::uint32_t>(next() % 3)) {}
 
 // splitmix64
 std::uint64_t RandomChoice::next() {
@@ -154,16 +154,16 @@ std::uint64_t RandomChoice::next() {
 }
 
 std::uint32_t RandomChoice::among(std::uint32_t options) {
-  const bool is_moody = next() % 4 != 0;
-  if (is_moody && mood_ == 1) return 0;
-  if (is_moody && mood_ == 2) return options - 1;
+  const bool is_preferred = next() % 4 != 0;
+  if (is_preferred && preference_ == 1) return 0;
+  if (is_preferred && preference_ == 2) return options - 1;
   return static_cast<std::uint32_t>(next() % options);
 }
 
 std::uint32_t EveryChoice::among(std::uint32_t options) {
   CHECK(options > 0);
   if (at_ == digits_.size()) digits_.push_back({.value = 0, .options = options});
-  CHECK(digits_[at_].options == options);  // the same answers must lead to the same questions
+  CHECK(digits_[at_].options == options);  // the same selections must lead to the same options
   return digits_[at_++].value;
 }
 

@@ -1,13 +1,15 @@
-// What a power cut leaves: from the record of a workload (device/recording.h) a fresh device in a
-// state that device/device.h allows. A Choice decides what it leaves open: how far each write
-// pointer stands, and for each block that no flush covers whether it was kept, lost or torn.
+// Builds the state of a device after a power cut, from the recording of a workload
+// (device/recording.h). device/device.h allows several states: each write pointer has several
+// possible positions, and each block that no flush covers may be kept, lost or torn. A Choice
+// selects one of them.
 //
 //   RecordingDevice recorded(memory);
 //   ... work on it ...
 //   const Recording recording = recorded.recording();
 //   for (std::size_t n = 0; n <= recording.ops.size(); ++n) {
-//     for (EveryChoice choice; choice.goes_on(); choice.advance())
-//     check(*after_power_cut(recording, n, choice));
+//     for (EveryChoice choice; choice.is_valid(); choice.advance()) {
+//       check(*after_power_cut(recording, n, choice));
+//     }
 //   }
 #pragma once
 
@@ -19,12 +21,13 @@
 
 namespace lazyfs::device {
 
-// Answers questions. Not thread-safe. Answer 0 always stands for "as if no power cut had been", the
-// last one for "nothing since the last flush has reached the disk".
+// Selects one of several possible outcomes. Option 0 always means "everything has reached the
+// disk". The last option means "nothing since the last flush has reached the disk".
+// Not thread-safe.
 class Choice {
  public:
   virtual ~Choice() = default;
-  // A number below `options`, which is at least 1.
+  // Returns a number below `options`. REQUIRES: options >= 1.
   virtual std::uint32_t among(std::uint32_t options) = 0;
 };
 
@@ -38,9 +41,9 @@ class LoseAll final : public Choice {
   std::uint32_t among(std::uint32_t options) override { return options - 1; }
 };
 
-// Every write pointer moved, but none of the data behind it arrived (and every other mixture of
-// the like) comes from here: each seed gives one and the same sequence of answers. A third of the
-// seeds prefers keeping, a third losing, a third is even-handed.
+// Selects at random. Each seed gives one sequence of selections, always the same. A third of the
+// seeds prefers keeping, a third prefers losing, and a third has no preference. Together they reach
+// mixtures, for example a write pointer that has moved over data that was lost.
 class RandomChoice final : public Choice {
  public:
   explicit RandomChoice(std::uint64_t seed);
@@ -50,14 +53,15 @@ class RandomChoice final : public Choice {
   std::uint64_t next();
 
   std::uint64_t state_;
-  std::uint32_t mood_;
+  std::uint32_t preference_;
 };
 
-// All sequences of answers, one after the other; for small cases, as they multiply.
+// Enumerates all sequences of selections. Their number grows exponentially with their length, so
+// this suits small cases only.
 class EveryChoice final : public Choice {
  public:
   std::uint32_t among(std::uint32_t options) override;
-  bool goes_on() const { return !is_over_; }
+  bool is_valid() const { return !is_over_; }  // false after the last sequence
   void advance();
 
  private:
@@ -69,17 +73,19 @@ class EveryChoice final : public Choice {
   bool is_over_ = false;
 };
 
-// A device as it may be found after power was lost when ops [0, op_count) had completed and none
-// later had begun. Requires op_count <= recording.ops.size(). Ops that the last flush among them
-// covers are there in full. Of the others, per band:
-//   - the write pointer stands anywhere that they can have brought it: at its flushed place, at the
-//     place of a reset or set, or anywhere up to where appends behind one of these came;
-//   - a block they wrote holds what one of them wrote, what lay there before (perhaps from an
-//     earlier life of the band), the two torn at a multiple of 512 bytes, or bytes of no sense; a
-//     block they did not write below the flushed write pointer is untouched, unless the band was
-//     reset: then it may have turned to zeros;
-//   - what they wrote behind the pointer cannot be read, but is on the medium.
-// Write pointers of a device without Capabilities::set_write_pointer obey the same rules.
+// Returns a device in a state that a power cut may leave after ops [0, op_count) have completed and
+// no later op has begun. The ops that the last flush among them covers are complete. For the other
+// ops, per band:
+//   - the write pointer is at its flushed position, at the position of a reset or set, or anywhere
+//     from there to the end of the appends that followed;
+//   - a written block holds the bytes of one of these appends, the earlier bytes (perhaps of the
+//     band's previous contents), a mixture of two versions torn at a multiple of 512 bytes, or
+//     arbitrary bytes;
+//   - an unwritten block below the flushed write pointer is unchanged; if the band was reset, the
+//     block may be zero instead;
+//   - blocks written past the final write pointer are on the medium but cannot be read.
+// The same holds for a device without Capabilities::set_write_pointer.
+// REQUIRES: op_count <= recording.ops.size().
 std::unique_ptr<MemoryDevice> after_power_cut(const Recording& recording, std::size_t op_count,
                                               Choice& choice);
 

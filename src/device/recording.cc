@@ -46,7 +46,7 @@ void RecordingDevice::record_contents(BandId band) {
   AlignedBuffer bytes(std::size_t{*end} * geometry().block_bytes);
   if (!inner_.read({band, 0}, bytes.span())) return;
   const bool is_blank = std::ranges::all_of(bytes.span(), [](auto b) { return b == std::byte{0}; });
-  // A conventional band that nobody wrote to holds zeros; nothing has happened to it.
+  // An unwritten conventional band holds zeros. It needs no op.
   if (is_blank && geometry().band_kinds[band.value] == BandKind::kConventional) return;
   record({.kind = Op::Kind::kAppend,
           .at = {band, 0},
@@ -68,8 +68,8 @@ void RecordingDevice::record(Op op) {
   ops_.push_back(std::move(op));
 }
 
-// How much of a failed append the device kept: what lies between `from` and the write pointer.
-// A conventional band cannot tell; what lies there is then taken as it is read.
+// Returns the number of blocks that the device kept of a failed append: those from `from` to the
+// write pointer. Returns 0 for a conventional band, which has no write pointer.
 std::size_t RecordingDevice::blocks_kept(BandAddress from, std::size_t blocks) {
   if (geometry().band_kinds[from.band.value] == BandKind::kConventional) return 0;
   const auto now = inner_.write_pointer(from.band);
@@ -82,7 +82,7 @@ Result<> RecordingDevice::append(BandAddress to, std::span<const Piece> pieces) 
   const Result<> result = inner_.append(to, pieces);
   std::size_t length_bytes = bytes_of(pieces);
   if (!result) {
-    // Only a device that failed while writing kept anything; one that refused kept nothing.
+    // A refused append left nothing on the device.
     if (!before || *before != to.rba) return result;
     length_bytes = blocks_kept(to, length_bytes / geometry().block_bytes) * geometry().block_bytes;
   }

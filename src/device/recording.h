@@ -1,6 +1,7 @@
-// A device that passes every call on and remembers, in order, what changed: appends with their
-// bytes, write pointers set, bands reset, flushes. From the record device/power_cut.h builds what a
-// power cut at any moment could have left. Tests record a workload once, then try every moment.
+// A device that forwards every call and records, in order, each change: appends with their bytes,
+// write pointers set, bands reset, flushes. device/power_cut.h builds from the recording any state
+// that a power cut could have left. A test records a workload once and then tries a power cut after
+// every change.
 #pragma once
 
 #include <vector>
@@ -14,8 +15,8 @@ namespace lazyfs::device {
 struct Op {
   enum class Kind : std::uint8_t { kAppend, kSetWritePointer, kReset, kFlush };
   Kind kind = Kind::kFlush;
-  BandAddress at;                // kAppend: where it began; kSetWritePointer: the new place
-  std::vector<std::byte> bytes;  // kAppend: what was written, whole blocks
+  BandAddress at;                // kAppend: its first block; kSetWritePointer: the new position
+  std::vector<std::byte> bytes;  // kAppend: the written bytes, whole blocks
   std::size_t covers = 0;        // kFlush: ops [0, covers) are durable
   friend bool operator==(const Op&, const Op&) = default;
 };
@@ -28,17 +29,17 @@ struct Recording {
 };
 
 // Invariants:
-//   R1  an op is in the record once the device below has completed it, and in the order of
-//       completion; of an append that failed, what the device kept of it
-//   R2  a flush covers the ops that had completed when it began, and no other
-//   R3  played on an empty device of the same geometry, the ops give what the device holds
-// Thread-safe. `inner` must outlive this. mu_ is a leaf lock, not held over calls to `inner`.
+//   R1  the recording has the ops that `inner` has completed, in the order of completion; of a
+//       failed append it has the blocks that the device kept
+//   R2  a flush covers the ops that had completed when the flush began, and no others
+//   R3  the ops, replayed on an empty device of the same geometry, give the contents of `inner`
+// Thread-safe. `inner` must outlive this. mu_ is a leaf lock, not held during calls to `inner`.
 class RecordingDevice final : public Device {
  public:
-  // What `inner` holds already becomes the first ops, followed by a flush that covers them.
+  // The present contents of `inner` become the first ops. A flush that covers them follows.
   explicit RecordingDevice(Device& inner);
 
-  // The number of ops so far: a test notes it beside what it did ("synced at op 17").
+  // The number of ops so far. A test stores it with its own steps ("synced at op 17").
   std::size_t op_count() const EXCLUDES(mu_);
   Recording recording() const EXCLUDES(mu_);  // a copy
 

@@ -107,9 +107,9 @@ TEST(PagePoolDeathTest, DiesOfAPageThatIsGivenBackTwiceOrIsNotItsOwn) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   PagePool pool, other;
   std::byte* page = pool.take();
-  EXPECT_DEATH(other.give_back(page), "invariant broken");
+  EXPECT_DEATH(other.give_back(page), "invariant violated");
   pool.give_back(page);
-  EXPECT_DEATH(pool.give_back(page), "invariant broken");
+  EXPECT_DEATH(pool.give_back(page), "invariant violated");
 }
 
 TEST(PagePoolTest, ThreadsNeverShareAPage) {

@@ -53,7 +53,7 @@ class PowerCutTest : public testing::Test {
   std::set<std::string> every_outcome(BandId band = kBand) {
     const Recording recording = recorded_.recording();
     std::set<std::string> found;
-    for (EveryChoice choice; choice.goes_on(); choice.advance()) {
+    for (EveryChoice choice; choice.is_valid(); choice.advance()) {
       found.insert(contents(*after_power_cut(recording, recording.ops.size(), choice), band));
     }
     return found;
@@ -166,7 +166,7 @@ TEST_F(PowerCutTest, BehindAResetTheEarlierLifeShowsThrough) {
 TEST_F(PowerCutTest, WhatLiesBehindThePointerIsOnTheMedium) {
   append("ab");
   const Recording recording = recorded_.recording();
-  for (EveryChoice choice; choice.goes_on(); choice.advance()) {
+  for (EveryChoice choice; choice.is_valid(); choice.advance()) {
     const auto device = after_power_cut(recording, recording.ops.size(), choice);
     if (*device->write_pointer(kBand) > 0) continue;
     device->place_write_pointer(kBand, 2);
@@ -208,7 +208,7 @@ TEST_F(PowerCutTest, AConventionalBandKeepsItsPlaceAndMayTear) {
   ASSERT_EQ(recorded.flush(), ok());
   ASSERT_EQ(recorded.append({BandId{0}, 2}, Piece(b.span())), ok());
   std::set<std::string> found;
-  for (EveryChoice choice; choice.goes_on(); choice.advance()) {
+  for (EveryChoice choice; choice.is_valid(); choice.advance()) {
     found.insert(contents(*after_power_cut(recorded.recording(), 3, choice), BandId{0}));
   }
   EXPECT_EQ(found, (std::set<std::string>{"..a.", "..b.", "../.", "..?."}));
