@@ -41,8 +41,8 @@ Errc write_error(int error) {
                                                               : Errc::kDeviceWrite;
 }
 
-// The kernel claims a block device itself when it is mounted as fuseblk, so the claim can only be
-// tried, not kept.
+// Tries to claim a block device, and releases it at once: a mount as fuseblk makes the kernel claim
+// the device itself.
 Result<> probe_block_device(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_EXCL);
   if (fd < 0) return fail(open_error(errno));
@@ -50,13 +50,14 @@ Result<> probe_block_device(const std::string& path) {
   return ok();
 }
 
-// Linux lets a block device that is set read-only be opened for writing; writes then fail.
+// Linux opens a read-only block device for writing without an error. Only the writes fail.
 bool is_write_protected(int fd) {
   int protection = 0;
   return ::ioctl(fd, BLKROGET, &protection) == 0 && protection != 0;
 }
 
-// Next pieces as an iovec, neighbours in memory joined; `skip` bytes of the first are done.
+// Returns the next pieces as an iovec and joins pieces that are adjacent in memory. `skip` bytes of
+// the first piece are already written.
 std::vector<iovec> gather(std::span<const device::Piece> pieces, std::size_t skip) {
   std::vector<iovec> out;
   for (const device::Piece& piece : pieces) {
@@ -102,7 +103,7 @@ Result<Backing> Backing::adopt(int fd, Claim claim) {
 }
 
 Result<Backing> Backing::open(const std::string& path, bool read_only, Claim claim) {
-  // O_NONBLOCK: a FIFO in the place of an image must not make us wait.
+  // O_NONBLOCK: opening a FIFO must not block.
   const int flags = (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK;
   const int fd = ::open(path.c_str(), flags);
   if (fd < 0) return fail(open_error(errno));
@@ -158,7 +159,7 @@ Result<std::size_t> Backing::read_some(std::uint64_t at, std::span<std::byte> to
     if (n < 0) return fail(Errc::kDeviceRead);
     if (n == 0) break;
     done += static_cast<std::size_t>(n);
-    // Direct I/O cannot go on from an odd place; only the end of a file leaves one there.
+    // Direct I/O cannot continue at an unaligned offset. A read stops there only at the file's end.
     if (done % kBlockBytes != 0) break;
   }
   return done;
@@ -171,7 +172,7 @@ Result<> Backing::read(std::uint64_t at, std::span<std::byte> to) const {
 
 Backing::Written Backing::write(std::uint64_t at, std::span<const device::Piece> pieces) const {
   const std::size_t total = device::bytes_of(pieces);
-  std::size_t done = 0, in_front = 0;  // bytes of the front piece that are done
+  std::size_t done = 0, in_front = 0;  // in_front: bytes already written of the first piece
   while (done < total) {
     const std::vector<iovec> vector = gather(pieces, in_front);
     const ssize_t n = ::pwritev(fd_, vector.data(), static_cast<int>(vector.size()),

@@ -1,5 +1,5 @@
-// The file or block device that holds an image: opening it, claiming it, moving bytes. errno ends
-// here. Direct I/O where it can be had and the block size allows it.
+// The file or block device that holds an image: opens it, claims it, reads and writes bytes. No
+// other file of src/edi handles errno.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace lazyfs::edi {
 
-// Owns the descriptor, and with it the lock on an image file. Thread-safe after opening.
+// Owns the file descriptor and the lock on an image file. Thread-safe once it is open.
 class Backing {
  public:
   enum class Claim {
-    kNone,       // for looking: others may use the image
-    kExclusive,  // nobody else may claim it; held for as long as this lives
+    kNone,       // other processes may use the image
+    kExclusive,  // no other process may claim the image while this object exists
   };
 
   // Errors: kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead; kEdiBadMagic
-  // for what is neither a file nor a block device.
+  // if the path is neither a file nor a block device.
   static Result<Backing> open(const std::string& path, bool read_only, Claim claim);
-  // Makes a new file, claimed. Errors: kEdiExists besides those of open(), kDeviceNoSpace.
+  // Makes a new file and claims it. Errors: kEdiExists, kDeviceNoSpace, and those of open().
   static Result<Backing> make(const std::string& path);
 
-  // Another owner of the same file, claim and all; the claim ends with the last one.
+  // Returns a second owner of the same file and claim. The claim ends with the last owner.
   Result<Backing> duplicate() const;
 
   Backing(Backing&& other) noexcept;
@@ -33,9 +33,9 @@ class Backing {
 
   bool is_block_device() const { return is_block_device_; }
   Result<std::uint64_t> size_bytes() const;
-  // A file of exactly `size_bytes`, all of it a hole. Errors: kDeviceNoSpace, kDeviceWrite.
+  // Makes the file one hole of `size_bytes`. Errors: kDeviceNoSpace, kDeviceWrite.
   Result<> become_hole(std::uint64_t size_bytes);
-  // Asks for direct I/O; where it cannot be had I/O stays buffered.
+  // Enables direct I/O. If the file system does not support it, I/O stays buffered.
   void prefer_direct();
 
   // Reads up to to.size() bytes; fewer only at the end of the file. Error: kDeviceRead.
@@ -43,7 +43,7 @@ class Backing {
   // Errors: kDeviceRead, kDeviceTruncated.
   Result<> read(std::uint64_t at, std::span<std::byte> to) const;
 
-  // How far a write came, and why it ended there.
+  // The number of bytes written, and the error if that is not all of them.
   struct Written {
     std::uint64_t bytes = 0;
     Result<> result;
@@ -53,7 +53,7 @@ class Backing {
   Result<> write(std::uint64_t at, device::Piece piece) const {
     return write(at, std::span(&piece, 1)).result;
   }
-  // Gives the room of a range back to the file system below; a wish only.
+  // Asks the file system that holds the image to free the space of a range. Errors are ignored.
   void punch(std::uint64_t at, std::uint64_t length_bytes) const;
   // Error: kDeviceFlush.
   Result<> sync() const;

@@ -1,5 +1,5 @@
-// What an image (format 1) keeps twice: its header, and each block of its write pointer table. An
-// image opens while one copy of each is sound; these functions find and mend the others.
+// An image of format 1 has two copies of its header and of each block of its write pointer table.
+// One intact copy of each is enough to open it. These functions find and repair damaged copies.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace lazyfs::edi {
 
-// A sentence for each copy of the header that cannot be used, or says something else. Nothing but
-// damage leaves such a one, or the end of a program that was linking bands.
+// Returns a sentence for each copy of the header that is damaged or differs from the newest one.
+// A copy differs if a program ended while it linked bands.
 Result<std::vector<std::string>> damaged_headers(const Image& image);
 
-// A sentence for each slot of the table that cannot be used. Damage, or a power cut while it was
-// written; an image that is opened for writing writes it anew with its next flush. Requires that
-// nobody writes to the image meanwhile.
+// Returns a sentence for each slot of the table that is damaged or was torn by a power cut. The
+// next flush of an image that is open for writing rewrites such a slot.
+// REQUIRES: no thread or process writes to the image during the call.
 Result<std::vector<std::string>> damaged_slots(const Image& image);
 
-// Writes all of them anew from the others, and returns a sentence for each. Requires that nobody
-// else uses the image, which was opened for writing.
+// Rewrites each damaged copy from the intact one, and returns a sentence for each.
+// REQUIRES: the image is open for writing, and no other thread or process uses it.
 Result<std::vector<std::string>> mend_copies(Image& image);
 
 }  // namespace lazyfs::edi

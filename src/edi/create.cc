@@ -15,7 +15,7 @@
 namespace lazyfs::edi {
 namespace {
 
-// Single bands as ranges; a band named twice is one.
+// Converts single bands to ranges. A band that is named twice counts once.
 std::vector<BandRange> ranges_of(std::vector<std::uint32_t> bands) {
   std::ranges::sort(bands);
   std::vector<BandRange> ranges;
@@ -49,7 +49,7 @@ Result<Uuid> new_uuid() {
   return uuid;
 }
 
-// The headers come last, so that an image that was not finished is none.
+// Writes the headers last: an unfinished image has no valid header.
 Result<> write_image(const Layout& layout, const Backing& backing) {
   auto head = AlignedBuffer::zeroed(std::size_t{kHeaderCopies} * kHeaderAreaBytes);
   if (layout.header.version == 0) {
@@ -94,7 +94,7 @@ Result<CreateOptions> fill(std::uint64_t bytes, std::uint32_t band_blocks,
   if (band_blocks == 0 || block_bytes == 0) return fail(Errc::kBadGeometry);
   const std::uint64_t most = bytes / (std::uint64_t{band_blocks} * block_bytes);
   CreateOptions options{.block_bytes = block_bytes};
-  // Headers and table take a few bands' room at most where bands are small.
+  // Headers and table take the space of a few bands at most, and only if bands are small.
   std::uint64_t low = 0, high = std::min<std::uint64_t>(most, kMaxBands);
   while (low < high) {
     const std::uint64_t middle = (low + high + 1) / 2;

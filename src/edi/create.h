@@ -1,4 +1,4 @@
-// Making an Emulated Disk Image: a new sparse file, or a plain block device that becomes one.
+// Makes an Emulated Disk Image in a new sparse file or on a plain block device.
 #pragma once
 
 #include <string>
@@ -9,29 +9,29 @@
 namespace lazyfs::edi {
 
 struct CreateOptions {
-  std::uint32_t format = 1;  // 0: one zone, nothing conventional or linked
+  std::uint32_t format = 1;  // 0: one zone, no conventional or linked bands
   std::uint32_t block_bytes = kBlockBytes;
   std::vector<Zone> zones;
   std::vector<std::uint32_t> conventional;  // bands, in any order
   std::vector<BandRange> linked;            // first and last band of each link, in any order
-  bool overwrite = false;                   // an image or file that is there already
+  bool overwrite = false;                   // replace an existing image or file
 };
 
-// All that an image of these options needs. Errors: kBadGeometry, kEdiBadVersion.
+// Returns the size of an image with these options. Errors: kBadGeometry, kEdiBadVersion.
 Result<std::uint64_t> image_bytes(const CreateOptions& options);
 
-// Options of one zone: as many bands of `band_blocks` as an image of `bytes` can hold.
-// Error: kBadGeometry when not even one fits.
+// Returns options with one zone: as many bands of `band_blocks` blocks as fit into `bytes`.
+// Error: kBadGeometry if no band fits.
 Result<CreateOptions> fill(std::uint64_t bytes, std::uint32_t band_blocks,
                            std::uint32_t block_bytes = kBlockBytes);
 
-// Size of a file or block device. Errors: kDeviceMissing, kDeviceAccess, kDeviceRead.
+// Returns the size of a file or block device. Errors: kDeviceMissing, kDeviceAccess, kDeviceRead.
 Result<std::uint64_t> backing_bytes(const std::string& path);
 
-// Every band is empty afterwards, and that is durable. Errors: kBadGeometry, kEdiBadVersion,
-// kEdiExists without `overwrite` (on a block device: when it holds an EDI), kDeviceBusy,
-// kDeviceNoSpace, kDeviceMissing, kDeviceAccess, kDeviceWrite, kDeviceFlush. A file that could not
-// be made whole is taken away again.
+// Makes an image with empty bands, durably. Removes a new file again if an error occurs.
+// Errors: kBadGeometry, kEdiBadVersion, kDeviceBusy, kDeviceNoSpace, kDeviceMissing, kDeviceAccess,
+// kDeviceWrite, kDeviceFlush; kEdiExists without `overwrite` (on a block device only if it holds an
+// EDI).
 Result<> create(const std::string& path, const CreateOptions& options);
 
 }  // namespace lazyfs::edi

@@ -1,4 +1,5 @@
-// The C face of the emulator: checks arguments, turns Results into numbers, lets no exception out.
+// The emulator's C API: checks arguments, converts a Result to an error number, and catches all
+// exceptions.
 #include "edi/edi.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include "edi/link.h"
 
 struct edi_device {
-  std::unique_ptr<lazyfs::edi::Image> image;  // null after a change of links that failed half way
+  std::unique_ptr<lazyfs::edi::Image> image;  // null after a link or unlink that failed half-way
 };
 
 namespace lazyfs::edi {
@@ -75,7 +76,7 @@ int code_of(Errc error) {
   }
 }
 
-// Runs `work`, which returns a Result<>, and gives its number.
+// Runs `work`, which returns a Result<>, and returns the error number.
 template <class Work>
 int guarded(Work work) {
   try {
@@ -88,7 +89,7 @@ int guarded(Work work) {
   }
 }
 
-// As guarded(), for calls that need an image.
+// Like guarded(), for calls that need an image.
 template <class Work>
 int with_image(edi_device* device, Work work) {
   if (device == nullptr) return EDI_INVALID;
@@ -100,8 +101,7 @@ bool is_aligned(const void* buffer) {
   return reinterpret_cast<std::uintptr_t>(buffer) % kBlockBytes == 0;
 }
 
-// Calls `work(address, bytes)` for one piece after the other of a range, so that each fits a bounce
-// buffer.
+// Splits a range into pieces that fit a bounce buffer, and calls `work(address, bytes)` for each.
 template <class Work>
 Result<> piecewise(BandAddress at, std::size_t length_bytes, std::uint32_t block_bytes, Work work) {
   for (std::size_t done = 0; done < length_bytes;) {
@@ -132,7 +132,7 @@ Result<> write_blocks(Image& image, BandAddress to, const void* buffer, std::uin
   const std::uint32_t block_bytes = image.geometry().block_bytes;
   const std::span from(static_cast<const std::byte*>(buffer), std::size_t{blocks} * block_bytes);
   if (is_aligned(buffer)) return image.append(to, device::Piece(from));
-  // What would be refused as a whole must not be written in part.
+  // Checks the whole write first: an invalid write must not be done in part.
   ASSIGN_OR_RETURN(const std::uint32_t at, image.write_pointer(to.band));
   TRY(device::check_append(image.geometry(), to, {}, at));
   if (std::uint64_t{to.rba} + blocks > image.geometry().blocks_of(to.band)) {
@@ -203,7 +203,7 @@ Result<> report_bands(Image& image, edi_band_request& request) {
   return ok();
 }
 
-// Errors: kBadBand and kBandOffline, and those of the operation.
+// Errors: kBadBand, kBandOffline, and those of the operation.
 Result<> manage(std::unique_ptr<Image>& image, edi_band_operation operation,
                 edi_band_request& request) {
   const BandId band{request.band};
@@ -228,8 +228,8 @@ Result<> manage(std::unique_ptr<Image>& image, edi_band_operation operation,
   return fail(Errc::kInvalid);
 }
 
-// C lets an enumeration hold any number. In C++ even looking at a wrong one as an enumerator is
-// undefined, so it is looked at as bytes first.
+// A C caller may pass any number as an enumerator. Reading an invalid enumerator is undefined
+// behaviour in C++, so this reads its bytes.
 bool is_operation(const edi_band_operation& operation) {
   std::uint32_t number = 0;
   static_assert(sizeof number == sizeof operation);
@@ -240,7 +240,7 @@ bool is_operation(const edi_band_operation& operation) {
 }  // namespace
 }  // namespace lazyfs::edi
 
-using namespace lazyfs;  // the functions below must be global; everything they use is not
+using namespace lazyfs;  // the functions below are global; they use lazyfs' names
 
 const char* edi_strerror(int error) {
   switch (error) {
@@ -251,29 +251,29 @@ const char* edi_strerror(int error) {
     case EDI_PAST_BAND_END:
       return "access reaches past the end of the band";
     case EDI_PAST_WRITE_POINTER:
-      return "access reaches the band's write pointer or lies past it";
+      return "access reaches or passes the band's write pointer";
     case EDI_BAD_BAND:
-      return "no band of that number on the device";
+      return "the device has no band with that number";
     case EDI_BAD_GEOMETRY:
       return "impossible geometry";
     case EDI_BAND_OFFLINE:
       return "band is a later part of a link";
     case EDI_BAND_READ_ONLY:
-      return "band can be read only";
+      return "band is read-only";
     case EDI_BAND_FAILED:
       return "an earlier write to this band failed; reset it first";
     case EDI_BAND_NOT_EMPTY:
       return "only empty bands can be linked and unlinked";
     case EDI_UNSUPPORTED:
-      return "this band or format cannot do that";
+      return "the band or format does not support this operation";
     case EDI_READ_FAILED:
-      return "the device failed to read";
+      return "reading the device failed";
     case EDI_WRITE_FAILED:
-      return "the device failed to write";
+      return "writing the device failed";
     case EDI_FLUSH_FAILED:
-      return "the device failed to flush";
+      return "flushing the device failed";
     case EDI_NO_SPACE:
-      return "no space for the image";
+      return "no space left for the image";
     case EDI_MISSING:
       return "no such file or device";
     case EDI_BUSY:
@@ -281,19 +281,19 @@ const char* edi_strerror(int error) {
     case EDI_ACCESS:
       return "no permission to open the device";
     case EDI_READ_ONLY:
-      return "the device is opened for reading only";
+      return "the device is open for reading only";
     case EDI_EXISTS:
-      return "there is a file or an image already";
+      return "the file or image already exists";
     case EDI_TRUNCATED:
       return "the image or device is shorter than its header says";
     case EDI_BAD_MAGIC:
       return "not an EDI: the magic number is missing";
     case EDI_BAD_VERSION:
-      return "EDI format version is not known";
+      return "unknown EDI format version";
     case EDI_BAD_CHECKSUM:
-      return "EDI header or write pointer table fails its checksum";
+      return "checksum mismatch in the EDI header or write pointer table";
     case EDI_BAD_HEADER:
-      return "EDI header holds impossible values";
+      return "EDI header has impossible values";
     case EDI_INVALID:
       return "invalid argument";
     case EDI_NO_MEMORY:
@@ -309,7 +309,7 @@ int edi_open(const char* path, unsigned flags, edi_device** device) {
   const bool read_only = (flags & EDI_OPEN_READ_ONLY) != 0;
   const bool shared = (flags & EDI_OPEN_SHARED) != 0;
   const bool is_known = (flags & ~(EDI_OPEN_READ_ONLY | EDI_OPEN_SHARED)) == 0;
-  // Two that write to one image would destroy it.
+  // Two writers would corrupt the image.
   if (path == nullptr || !is_known || (shared && !read_only)) return EDI_INVALID;
   return edi::guarded([&]() -> Result<> {
     ASSIGN_OR_RETURN(auto image,

@@ -1,7 +1,7 @@
-// EDI format 1: zones of different band sizes, conventional and linked bands, checksums, and the
-// write pointers in the middle of the image, where the head is anyway.
+// EDI format 1: zones of different band sizes, conventional and linked bands, and checksums. The
+// write pointers are in the middle of the image, to keep seeks to them short.
 //
-// Two copies of the header, at 0 and at 64 KiB; the valid one of the higher sequence counts.
+// The header has two copies, at 0 and at 64 KiB. The valid copy with the higher sequence counts.
 //
 //   offset size field
 //        0    4 magic         0x0E5D1000
@@ -18,8 +18,8 @@
 //       60    4 links         number of pairs (first band u32, last band u32)
 //       64    8 each          the pairs, in this order; then zeros to the end of the 64 KiB
 //
-// The table: for every 508 bands a block of 4096 bytes in two slots, one behind the other, written
-// in turn; the valid slot of the higher sequence counts.
+// The table has a block of 4096 bytes for every 508 bands. Each block has two adjacent slots, which
+// are written alternately. The valid slot with the higher sequence counts.
 //
 //   offset size field
 //        0    4 magic         0x0E5D1001
@@ -58,7 +58,7 @@ inline std::size_t entries_of(const Header& header) {
   return header.zones.size() + header.conventional.size() + header.links.size();
 }
 
-// Requires entries_of(header) <= kMaxHeaderEntries; `to` is zeroed behind the pairs.
+// Zeroes `to` after the pairs. REQUIRES: entries_of(header) <= kMaxHeaderEntries.
 void encode_header1(const Header& header, std::span<std::byte, kHeaderAreaBytes> to);
 // Errors: kEdiBadMagic, kEdiBadVersion, kEdiBadChecksum, kEdiBadHeader.
 Result<Header> decode_header1(std::span<const std::byte, kHeaderAreaBytes> from);
@@ -70,8 +70,8 @@ struct TableBlock {
   std::span<const std::uint32_t> pointers;  // at most kPointersPerBlock
 };
 void encode_table_block(const TableBlock& block, std::span<std::byte, kTableBlockBytes> to);
-// Fills `pointers` and returns the sequence. Errors: kEdiBadChecksum when the block is not one of
-// this image and index or is damaged, kEdiBadHeader when reserved bytes are not 0.
+// Fills `pointers` and returns the sequence. Errors: kEdiBadChecksum if the block is damaged or has
+// another image or index, kEdiBadHeader if a reserved byte is not 0.
 Result<std::uint64_t> decode_table_block(std::span<const std::byte, kTableBlockBytes> from,
                                          std::uint32_t index, std::uint64_t image,
                                          std::span<std::uint32_t> pointers);

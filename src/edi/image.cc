@@ -146,7 +146,7 @@ Result<> Image::flush() {
   return result;
 }
 
-// One flush: the table's changed blocks, then one barrier for data and table alike.
+// One flush writes the changed blocks of the table, then one barrier for data and table.
 Result<> Image::write_out() {
   std::vector<std::uint32_t> blocks;
   std::vector<BandId> reset_bands;
@@ -168,7 +168,7 @@ Result<> Image::write_out() {
     return ok();
   }
   MutexLock lock(mu_);
-  has_lost_writes_ = written.has_value();  // E4; a table that could not be written can be again
+  has_lost_writes_ = written.has_value();  // E4; a later flush may retry a failed table write
   for (std::uint32_t block : blocks) dirty_blocks_[block] = true;
   reset_bands_.insert(reset_bands_.end(), reset_bands.begin(), reset_bands.end());
   is_dirty_ = true;
@@ -191,7 +191,7 @@ Result<> Image::write_table(const std::vector<std::uint32_t>& blocks) {
   return ok();
 }
 
-// E5. A band that is being written again keeps its old blocks until it is next reset.
+// E5. A band with a running append keeps its old blocks until its next reset.
 void Image::punch_stale(const std::vector<BandId>& bands) {
   for (BandId id : bands) {
     std::uint32_t blocks = 0;

@@ -15,18 +15,18 @@ namespace lazyfs::edi {
 
 // Invariants, for every band:
 //   E1  the write pointer in memory never passes data whose write has not completed
-//   E2  the write pointer on disk is the one in memory of some moment since the last good flush, or
-//       of that flush
-//   E3  a band whose append failed takes no other until it is reset or its write pointer is set
-//   E4  after a barrier that failed nothing counts as flushed any more: what the kernel dropped
-//       then cannot be told, so every later flush fails too until the image is opened anew
-//   E5  the room of a reset band goes back to the file below only after a good flush of the reset,
-//       and never while the band is written
-//   E6  a copy of a table's block that was found damaged, as a power cut may leave it, is written
-//       anew by the next flush
+//   E2  the write pointer on disk equals a value that the one in memory had at or after the last
+//       successful flush
+//   E3  a band whose append failed refuses appends until it is reset or its write pointer is set
+//   E4  after a failed barrier every flush fails until the image is opened again: the kernel may
+//       have dropped writes, and does not report which
+//   E5  the space of a reset band is freed only after a successful flush of the reset, and never
+//       during an append to the band
+//   E6  the next flush rewrites each copy of a table block that was damaged when the image was
+//       opened, for example by a power cut
 //
-// Thread-safe as device.h asks. mu_ is a leaf lock; it is never held over I/O. `table_` belongs to
-// the flush that runs.
+// Thread-safe as device.h specifies. mu_ is a leaf lock and is never held during I/O. Only the
+// running flush uses table_.
 class Image final : public device::Device {
  public:
   Image(Layout layout, Backing backing, std::unique_ptr<PointerTable> table,
@@ -34,7 +34,7 @@ class Image final : public device::Device {
 
   const Layout& layout() const { return layout_; }
   const Backing& backing() const { return backing_; }
-  // How often the device was told to make writes durable; a flush costs one at most.
+  // The number of write barriers so far. A flush costs one at most.
   std::uint64_t barriers() const { return barriers_; }
 
   const device::Geometry& geometry() const override { return layout_.geometry; }
@@ -54,11 +54,11 @@ class Image final : public device::Device {
  private:
   struct Band {
     std::uint32_t write_pointer = 0;
-    std::uint32_t life = 0;  // moves when the pointer goes back: an append then is void
+    std::uint32_t life = 0;  // +1 when the pointer moves back: a running append is then void
     bool is_appending = false;
     bool is_failed = false;          // E3
     bool is_punching = false;        // an append must wait
-    std::uint32_t stale_blocks = 0;  // written in an earlier life, not yet punched
+    std::uint32_t stale_blocks = 0;  // discarded blocks whose space is not yet freed
   };
 
   Result<> check_band(BandId band) const;
@@ -89,8 +89,8 @@ class Image final : public device::Device {
   std::vector<Band> bands_ GUARDED_BY(mu_);
   std::vector<bool> dirty_blocks_ GUARDED_BY(mu_);   // of the table
   std::vector<BandId> reset_bands_ GUARDED_BY(mu_);  // since the last flush
-  bool is_dirty_ GUARDED_BY(mu_) = false;            // anything has been written since
-  // Flushes are numbered; a caller needs one that began after it came.
+  bool is_dirty_ GUARDED_BY(mu_) = false;            // writes or table changes since the last flush
+  // Flushes are numbered. A caller waits for one that began after its call.
   CondVar flushed_;
   bool is_flushing_ GUARDED_BY(mu_) = false;
   std::uint64_t flushes_begun_ GUARDED_BY(mu_) = 0;
@@ -102,7 +102,7 @@ class Image final : public device::Device {
 
 struct OpenOptions {
   bool read_only = false;
-  bool exclusive = true;  // refuse an image that somebody else has open so, and keep others out
+  bool exclusive = true;  // claim the image; fails with kDeviceBusy if another process has done so
 };
 
 // Errors: kEdiBadMagic, kEdiBadVersion, kEdiBadChecksum, kEdiBadHeader, kDeviceTruncated,

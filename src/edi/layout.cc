@@ -21,7 +21,7 @@ bool are_disjoint_and_rising(const std::vector<BandRange>& ranges, std::uint32_t
   return true;
 }
 
-// The band count, or 0 when the zones are impossible.
+// Returns the number of bands, or 0 if the zones are impossible.
 std::uint32_t bands_of(const Header& header) {
   std::uint64_t bands = 0, blocks = 0;
   for (const Zone& zone : header.zones) {
@@ -42,7 +42,7 @@ bool is_possible(const Header& header, std::uint32_t bands) {
   return header.table_before <= bands && entries_of(header) <= kMaxHeaderEntries;
 }
 
-// The band count, if the values are possible on their own.
+// Returns the number of bands if each value is possible. Does not check values against each other.
 Result<std::uint32_t> checked_bands(const Header& header) {
   if (header.version > 1) return fail(Errc::kEdiBadVersion);
   if (!std::has_single_bit(header.block_bytes) || header.block_bytes < kMinBlockBytes ||

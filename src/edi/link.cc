@@ -20,7 +20,7 @@ Result<> check_changeable(Image& image, BandId first, BandId last) {
   return ok();
 }
 
-// The second copy first: the first one, which is valid now, stays so until the second one is.
+// Writes the second copy first: the first one remains valid until the second one is.
 Result<> write_headers(const Header& header, const Backing& backing) {
   AlignedBuffer copy(kHeaderAreaBytes);
   encode_header1(header, copy.span().first<kHeaderAreaBytes>());

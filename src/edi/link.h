@@ -1,4 +1,4 @@
-// Linking bands of an image that exists, and ending links: both write the header anew.
+// Links bands of an existing image, and ends links. Both rewrite the header.
 #pragma once
 
 #include <memory>
@@ -7,16 +7,16 @@
 
 namespace lazyfs::edi {
 
-// Makes the bands `first` to `last` (both included) one larger band; all must be shingled, empty
-// and in no link. Afterwards `image` is another object, whose geometry has the link, and that is
-// durable. No other call may run on the image meanwhile. Errors that leave the image as it was:
-// kBadBand, kBadGeometry (also when the write pointer table lies between the bands), kBandNotEmpty,
-// kDeviceReadOnly, kUnsupported for format 0. After kDeviceWrite, kDeviceFlush and the like `image`
-// is null, as it is open which links there are.
+// Makes the bands `first` to `last` (both included) one larger band, durably. Replaces `image` by a
+// new object whose geometry has the link. REQUIRES: no other call on the image runs.
+// Errors that leave the image unchanged: kBadBand, kBadGeometry (a band is conventional or in a
+// link, or the write pointer table is between the bands), kBandNotEmpty, kDeviceReadOnly,
+// kUnsupported for format 0.
+// After any other error `image` is null, because the links on the disk are then unknown.
 Result<> link_bands(std::unique_ptr<Image>& image, BandId first, BandId last);
 
-// Ends the link that begins with band `first`; the larger band must be empty. Errors as above;
-// kBadGeometry when no link begins there.
+// Ends the link whose first band is `first`. Errors as above; kBandNotEmpty if the link is not
+// empty, kBadGeometry if no link starts with that band.
 Result<> unlink_bands(std::unique_ptr<Image>& image, BandId first);
 
 }  // namespace lazyfs::edi

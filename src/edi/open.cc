@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kHeadBytes = std::size_t{kHeaderCopies} * kHeaderAreaBytes;
 
-// The newest valid copy; when none is valid, what is wrong with the first.
+// Returns the newest valid copy. If no copy is valid, returns the error of the first one.
 Result<Header> newest_header1(std::span<const std::byte, kHeadBytes> head) {
   auto first = decode_header1(head.first<kHeaderAreaBytes>());
   auto second = decode_header1(head.last<kHeaderAreaBytes>());
@@ -21,7 +21,8 @@ Result<Header> read_header(const Backing& backing) {
   auto head = AlignedBuffer::zeroed(kHeadBytes);
   ASSIGN_OR_RETURN(const std::size_t length, backing.read_some(0, head.span()));
   const std::span<const std::byte> bytes = head.span();
-  // Something else may lie on the disk now: without the first magic the second copy says nothing.
+  // If the first copy has no magic number, another program may have reused the disk. The second
+  // copy then does not count.
   if (length < 8 || load_le_at<std::uint32_t>(bytes, 0) != kMagic) {
     return fail(Errc::kEdiBadMagic);
   }
@@ -52,7 +53,7 @@ Result<std::unique_ptr<Image>> open_image(const std::string& path, OpenOptions o
   ASSIGN_OR_RETURN(const std::uint64_t size, backing.size_bytes());
   const auto least = least_image_bytes(header);
   if (!least) return fail(Errc::kEdiBadHeader);
-  if (size < *least) return fail(Errc::kDeviceTruncated);  // before its bands take memory
+  if (size < *least) return fail(Errc::kDeviceTruncated);  // before lay_out() takes memory
   auto layout = lay_out(std::move(header));
   if (!layout) return fail(Errc::kEdiBadHeader);
   if (size < layout->image_bytes) return fail(Errc::kDeviceTruncated);
@@ -60,7 +61,7 @@ Result<std::unique_ptr<Image>> open_image(const std::string& path, OpenOptions o
   auto table = make_pointer_table(*layout);
   ASSIGN_OR_RETURN(auto pointers, table->load(backing));
   TRY(check_pointers(*layout, pointers));
-  // What an ended process wrote may not be durable yet; the table's next write builds on it.
+  // Writes of an earlier process may not be durable yet, but the next table write relies on them.
   if (!options.read_only) TRY(backing.sync());
   return std::make_unique<Image>(*std::move(layout), std::move(backing), std::move(table),
                                  std::move(pointers), options.read_only, path);

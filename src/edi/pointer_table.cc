@@ -9,8 +9,8 @@
 namespace lazyfs::edi {
 namespace {
 
-// Format 0: an array behind the header; block i is the i-th 4 KiB of the image, the first one with
-// the header in front.
+// Format 0: an array after the header. Block i is the i-th 4 KiB of the image, so the first block
+// includes the header.
 class PlainTable final : public PointerTable {
  public:
   explicit PlainTable(const Header& header) : header_(header), bands_(header.zones.front().count) {}
@@ -56,8 +56,8 @@ class PlainTable final : public PointerTable {
   const std::uint32_t bands_;
 };
 
-// Format 1: blocks with checksums in two slots. The slot that the last settled write used is never
-// overwritten before the other one is durable.
+// Format 1: blocks with checksums in two slots. The slot of the newest durable copy is never
+// overwritten before the other slot is durable.
 class SlottedTable final : public PointerTable {
  public:
   explicit SlottedTable(const Layout& layout)
@@ -116,7 +116,7 @@ class SlottedTable final : public PointerTable {
 
  private:
   struct Block {
-    std::uint64_t sequence = 0;  // highest ever written
+    std::uint64_t sequence = 0;  // highest one written so far
     std::uint32_t slot = 0;      // of the newest durable copy
     bool is_written = false;     // the other slot has been written since
   };
