@@ -1,4 +1,4 @@
-// Checking a filesystem: reads everything and reports every disagreement. It changes nothing.
+// Checking a filesystem: reads everything, changes nothing, and reports every disagreement.
 // docs/checking.md lists what must agree.
 #pragma once
 
@@ -19,7 +19,7 @@ struct CheckOptions {
 
 struct CheckReport {
   std::uint64_t problems = 0;
-  bool complete = true;  // all metadata could be read; if not, what needs all of it was not checked
+  bool complete = true;  // all metadata could be read; if not, some passes were left out
 
   std::uint64_t nodes = 0;  // of the metadata tree
   std::uint64_t items = 0;
@@ -27,33 +27,34 @@ struct CheckReport {
   std::uint64_t directories = 0;
   std::uint64_t shared_inodes = 0;
   std::uint64_t names = 0;
-  std::uint64_t orphans = 0;  // work that the next mount finishes
+  std::uint64_t orphans = 0;  // inodes that the next mount deletes or truncates
   std::uint64_t extents = 0;
   std::uint64_t references = 0;  // items, each of up to 128 blocks
   std::uint64_t live_blocks = 0;
   std::uint64_t shared_blocks = 0;     // of the live ones: those of shared inodes
-  std::uint64_t reference_blocks = 0;  // of files, which references map to shared ones
+  std::uint64_t reference_blocks = 0;  // of files, which references map
   std::uint64_t dead_blocks = 0;
   // Written but in no account: appended by a session that crashed, free again after the next mount.
   std::uint64_t unaccounted_blocks = 0;
   std::uint64_t verified_blocks = 0;  // data blocks read, with `data`
 };
 
-// Told about one disagreement as one sentence.
-using ProblemListener = std::function<void(const std::string&)>;
-// Told now and then what is being read ("nodes", "inodes", "shares", "bands", "names", "data") and
-// how much of it has been: items or blocks.
+// Gets each finding as one sentence.
+using FindingListener = std::function<void(const std::string&)>;
+// Gets, now and then, which stage runs ("nodes", "volume", "inodes", "shared extents", "bands",
+// "names", "data"), and how many items or blocks it has read.
 using ProgressListener = std::function<void(std::string_view stage, std::uint64_t done)>;
 
-// Reads the volume in `store`, which lies on `device`; nobody may change it meanwhile.
+// Reads the volume in `store`, which lies on `device`. REQUIRES: nothing changes it meanwhile.
 //
-// Memory: 48 bytes for each inode and name, 24 for each run of references (References), one bit for
-// each block of the bands that are written, and one band's append log; nothing that grows with a
-// file.
+// Memory: 24 bytes for each inode and each name, 16 for each orphan, 24 for each run of references
+// (References), one bit for each block of the bands that are written, one band's append log, and
+// one inode's attributes; nothing that grows with a file. Wrong names and references take more:
+// docs/checking.md.
 //
 // Disagreements and damaged metadata are reported, not errors. Error: a device that fails to answer
 // for its bands.
 Result<CheckReport> check(meta::Store& store, device::Device& device, const CheckOptions& options,
-                          const ProblemListener& problem, const ProgressListener& progress = {});
+                          const FindingListener& listener, const ProgressListener& progress = {});
 
 }  // namespace lazyfs::fsck

@@ -2,7 +2,7 @@
 // the device. One band's append log is held in memory.
 #include <algorithm>
 
-#include "fsck/check_context.h"
+#include "fsck/passes.h"
 
 namespace lazyfs::fsck {
 namespace {
@@ -14,15 +14,14 @@ struct Appended {
 
 class BandPass {
  public:
-  explicit BandPass(CheckContext& context) : c_(context) {}
+  explicit BandPass(Context& context) : c_(context) {}
 
   void item(const meta::Item& item) {
     c_.report.items += 1;
     const std::uint64_t number = item.key.owner - kBandOwnerBase;
     if (item.key.owner < kBandOwnerBase || number >= c_.bands.size()) {
       c_.has_stray_band_items = true;
-      return c_.problem("Item (owner {:#x}, kind {}, offset {}) belongs to nothing.",
-                        item.key.owner, item.key.kind, item.key.offset);
+      return c_.stray_item(item.key);
     }
     advance_to(static_cast<std::uint32_t>(number));
     if (!band().has_log_items) begin_log();
@@ -42,7 +41,7 @@ class BandPass {
   }
   BandFacts& band() { return c_.bands[number_]; }
 
-  // Ends every band before `number`, also those without a log.
+  // Ends every band before `number`, also one without a log.
   void advance_to(std::uint32_t number) {
     for (; number_ < number; ++number_) {
       end_band();
@@ -66,10 +65,10 @@ class BandPass {
     is_leftover_ = is_reset && may_be_leftover();
     if (is_leftover_) return;
     if (band().use != BandFacts::Use::kData) {
-      c_.band_problem(BandId{number_}, "Band {} has an append log of file data, but holds {}.",
-                      number_, band().use == BandFacts::Use::kLog ? "metadata" : "superblocks");
+      c_.band_problem(BandId{number_}, "Band {} has an append log of file data, but holds {}",
+                      number_, to_string(band().use));
     } else if (!band().has_summary) {
-      c_.band_problem(BandId{number_}, "Band {} has append or delete records, but no summary.",
+      c_.band_problem(BandId{number_}, "Band {} has append or delete records, but no summary",
                       number_);
     }
   }
@@ -85,10 +84,10 @@ class BandPass {
     if (append_items_ == 1 && rba > 0 && may_be_leftover()) is_leftover_ = true;  // erased up to it
     if (is_leftover_) return;
     if (rba > covered_) {
-      c_.band_problem(BandId{number_}, "Band {}: no append record covers the blocks from {} to {}.",
+      c_.band_problem(BandId{number_}, "Band {}: no append record covers the blocks from {} to {}",
                       number_, covered_, rba - 1);
     } else if (rba < covered_) {
-      c_.band_problem(BandId{number_}, "Band {}: append record {} overlaps the one before it.",
+      c_.band_problem(BandId{number_}, "Band {}: append record {} overlaps the one before it",
                       number_, rba);
     }
     covered_ = std::max<std::uint64_t>(covered_, rba + record->blocks);
@@ -114,7 +113,7 @@ class BandPass {
     if (!append) {
       return c_.band_problem(
           BandId{number_},
-          "Band {}: delete record {} names append record {}, which does not exist.", number_,
+          "Band {}: delete record {} names append record {}, which does not exist", number_,
           record->rba, record->append_record);
     }
     const std::uint64_t skip = record->rba - record->append_record;
@@ -123,17 +122,17 @@ class BandPass {
       c_.band_problem(
           BandId{number_},
           "Band {}: delete record {} (inode {}, file block {}, {} blocks) is not part of "
-          "append record {} (inode {}, file block {}, {} blocks).",
+          "append record {} (inode {}, file block {}, {} blocks)",
           number_, record->rba, record->inode.value, record->file_block, record->blocks,
           record->append_record, append->inode.value, append->file_block, append->blocks);
     }
     if (const auto twice = dead_.add(record->rba, record->blocks)) {
-      c_.band_problem(BandId{number_}, "Band {}: block {} in delete record {} is dead already.",
+      c_.band_problem(BandId{number_}, "Band {}: block {} in delete record {} is dead already",
                       number_, *twice, record->rba);
     }
   }
 
-  // ---- when all items of a band have gone by ----
+  // ---- after the last item of a band ----
 
   void end_band() {
     if (band().use != BandFacts::Use::kData) return;
@@ -146,7 +145,7 @@ class BandPass {
     const BandSummaryRecord& s = band().summary;
     const auto must_agree = [&](std::string_view what, std::uint64_t counted, std::uint64_t found) {
       if (counted == found) return;
-      c_.band_problem(BandId{number_}, "Band {}: the summary counts {} {}, but there are {}.",
+      c_.band_problem(BandId{number_}, "Band {}: the summary counts {} {}, but there are {}",
                       number_, counted, what, found);
     };
     must_agree("appended blocks", s.appended, covered_);
@@ -164,7 +163,7 @@ class BandPass {
       std::uint32_t end = block + 1;
       while (end < covered_ && band().live.has(end) == live && dead_.has(end) == dead) ++end;
       if (live == dead) {
-        c_.band_problem(BandId{number_}, "Band {}: the blocks from {} to {} are {}.", number_,
+        c_.band_problem(BandId{number_}, "Band {}: the blocks from {} to {} are {}", number_,
                         block, end - 1,
                         live ? "dead, but an extent refers to them" : "neither live nor dead");
       }
@@ -178,25 +177,25 @@ class BandPass {
     if (report.kind == device::BandKind::kConventional) return;  // has none
     if (report.write_pointer < appended) {
       c_.band_problem(BandId{number_},
-                      "Band {}: {} blocks are appended, but the write pointer stands at {}.",
+                      "Band {}: {} blocks are appended, but the write pointer stands at {}",
                       number_, appended, report.write_pointer);
     } else {
       c_.report.unaccounted_blocks += report.write_pointer - appended;
     }
   }
 
-  CheckContext& c_;
-  std::uint32_t number_ = 0;  // the band whose items go by
+  Context& c_;
+  std::uint32_t number_ = 0;  // the band whose items are being read
   std::vector<Appended> appended_;
   BlockSet dead_;
-  std::uint64_t covered_ = 0;  // the block behind the last append record
+  std::uint64_t covered_ = 0;  // the block after the last append record
   std::uint64_t append_items_ = 0, delete_items_ = 0;
   bool is_leftover_ = false;
 };
 
 }  // namespace
 
-void check_bands(CheckContext& c) {
+void check_bands(Context& c) {
   BandPass pass(c);
   c.visit({kVolumeOwner + 1, 0, 0}, kLastKey, "bands",
           [&](const meta::Item& item) { pass.item(item); });

@@ -4,14 +4,15 @@
 
 #include "base/buffer.h"
 #include "base/crc32c.h"
-#include "fsck/check_context.h"
+#include "fsck/passes.h"
+#include "fsck/path.h"
 
 namespace lazyfs::fsck {
 namespace {
 
 class DataPass {
  public:
-  explicit DataPass(CheckContext& context)
+  explicit DataPass(Context& context)
       : c_(context), buffer_(std::size_t{kMaxExtentBlocks} * kBlockBytes) {}
 
   void finish() { name_shared(); }
@@ -66,25 +67,30 @@ class DataPass {
       if (shared_.size() >= kMaxHeldBlocks) name_shared();
       return;
     }
-    tell(inode, file_block, at, why);
+    report_block(inode, file_block, at, why);
   }
 
-  void tell(InodeNo inode, std::uint64_t file_block, BandAddress at, std::string_view why) {
-    if (inode != told_) path_ = path_of(c_, inode);
-    told_ = inode;
-    c_.problem("Inode {} ({}), byte {}: the block (band {}, block {}) cannot be read: {}.",
-               inode.value, path_.empty() ? "without a name" : path_, file_block * kBlockBytes,
-               at.band.value, at.rba, why);
+  void report_block(InodeNo inode, std::uint64_t file_block, BandAddress at, std::string_view why) {
+    if (inode != last_inode_) path_ = find_path(inode);
+    last_inode_ = inode;
+    c_.problem("Inode {} ({}), byte {}: the block (band {}, block {}) cannot be read: {}",
+               inode.value, path_, file_block * kBlockBytes, at.band.value, at.rba, why);
+  }
+
+  std::string find_path(InodeNo inode) {
+    if (++paths_ > kMaxPaths) return "path not looked up";
+    std::string path = path_of(c_, inode);
+    return path.empty() ? "without a name" : path;
   }
 
   // Bad blocks of shared inodes are named by each file that refers to them: one walk for many.
   void name_shared() {
     if (shared_.empty()) return;
     std::ranges::sort(shared_, {}, &Shared::place);
-    c_.visit(kFirstKey, {kVolumeOwner - 1, 255, meta::kMaxOffset}, "",
+    c_.visit(kFirstKey, kLastInodeKey, "",
              [&](const meta::Item& item) { referring(item); });
     for (const Shared& bad : shared_) {
-      if (!bad.is_named) tell(bad.inode, bad.block, bad.at, bad.why);
+      if (!bad.is_named) report_block(bad.inode, bad.block, bad.at, bad.why);
     }
     shared_.clear();
   }
@@ -100,32 +106,34 @@ class DataPass {
       const std::uint64_t skip = bad->block - reference->block;
       if (skip >= reference->count) return;
       bad->is_named = true;
-      tell(InodeNo{item.key.owner}, item.key.offset + skip, bad->at, bad->why);
+      report_block(InodeNo{item.key.owner}, item.key.offset + skip, bad->at, bad->why);
     }
   }
 
   static constexpr std::size_t kMaxHeldBlocks = 65536;
+  static constexpr std::uint64_t kMaxPaths = 1000;  // each takes reading whole directories
   struct Shared {
     InodeNo inode;
     std::uint64_t block = 0;
     BandAddress at;
-    std::string_view why;  // lives for ever
+    std::string_view why;  // of describe(): static
     bool is_named = false;
     std::pair<InodeNo, std::uint64_t> place() const { return {inode, block}; }
   };
 
-  CheckContext& c_;
+  Context& c_;
   std::vector<Shared> shared_;
-  InodeNo told_;      // the one that was named last ...
-  std::string path_;  // ... and its path: to find one may take reading large directories
+  InodeNo last_inode_;  // the inode of the last report
+  std::string path_;    // its path
+  std::uint64_t paths_ = 0;
   AlignedBuffer buffer_;
 };
 
 }  // namespace
 
-void check_data(CheckContext& c) {
+void check_data(Context& c) {
   DataPass pass(c);
-  c.visit(kFirstKey, {kVolumeOwner - 1, 255, meta::kMaxOffset}, "",
+  c.visit(kFirstKey, kLastInodeKey, "",
           [&](const meta::Item& item) { pass.item(item); });
   pass.finish();
   c.progress("data", c.report.verified_blocks, true);

@@ -4,59 +4,59 @@
 
 namespace lazyfs::fsck {
 
-void ExtentPass::item(const meta::Item& item, const std::optional<InodeRecord>& record) {
+void ExtentCheck::begin(InodeNo inode, const std::optional<InodeRecord>& record) {
+  inode_ = inode;
+  type_ = record ? type_of(*record) : kRegularType;
+  totals_ = {};
+}
+
+void ExtentCheck::item(const meta::Item& item) {
   const auto decoded = decode_map_record(item.value);
   const std::uint64_t file_block = item.key.offset;
   if (!decoded || file_block > blocks_for(kMaxFileBytes) - blocks_of(*decoded)) {
     return c_.bad_item(item.key);
   }
   const auto* extent = std::get_if<ExtentRecord>(&*decoded);
-  const auto type = record ? static_cast<std::uint8_t>(record->mode >> 12) : kRegularType;
-  if (type != kRegularType && (type != kSharedType || !extent)) {
-    c_.problem("Inode {} is a {}, but has {}.", inode_.value, type_name(type),
-               extent ? "an extent" : "a reference");
-  }
   if (file_block < totals_.end) {
-    c_.problem("Inode {}: the {} at file block {} overlaps the one before it.", inode_.value,
+    c_.problem("Inode {}: the {} at file block {} overlaps the one before it", inode_.value,
                extent ? "extent" : "reference", file_block);
   }
   totals_.blocks += blocks_of(*decoded);
   totals_.end = std::max(totals_.end, file_block + blocks_of(*decoded));
   if (file_block == 0) totals_.maps_first_block = true;
-  if (!extent) return reference(std::get<ReferenceRecord>(*decoded), type);
+  if (!extent) return reference(std::get<ReferenceRecord>(*decoded));
   c_.report.extents += 1;
   if (check_place(file_block, *extent)) check_append_record(file_block, *extent);
-  if (type == kSharedType) c_.report.shared_blocks += extent->blocks();
+  if (type_ == kSharedType) c_.report.shared_blocks += extent->blocks();
 }
 
-// Where it leads to is looked at when all of them are known: check_shares.cc.
-void ExtentPass::reference(const ReferenceRecord& reference, std::uint8_t type) {
+// Its target is compared when all references are known: check_shared_extents.cc.
+void ExtentCheck::reference(const ReferenceRecord& reference) {
   c_.report.references += 1;
   c_.report.reference_blocks += reference.count;
-  if (type == kRegularType) c_.references.add(reference);
+  if (type_ == kRegularType) c_.references.add(reference);
 }
 
-// Whether the extent's blocks are written blocks of a data band, and nobody else's.
-bool ExtentPass::check_place(std::uint64_t file_block, const ExtentRecord& extent) {
+// Whether the extent's blocks are written blocks of a data band, and of no other extent.
+bool ExtentCheck::check_place(std::uint64_t file_block, const ExtentRecord& extent) {
   const std::uint32_t number = extent.at.band.value;
   const std::uint64_t end = std::uint64_t{extent.at.rba} + extent.blocks();
   BandFacts* band = c_.band(extent.at.band);
   if (!band) {
-    c_.problem("Inode {}: the extent at file block {} lies in band {}, which does not exist.",
+    c_.problem("Inode {}: the extent at file block {} lies in band {}, which does not exist",
                inode_.value, file_block, number);
     return false;
   }
   if (band->use != BandFacts::Use::kData) {
-    c_.problem("Inode {}: the extent at file block {} lies in band {}, which holds {}.",
-               inode_.value, file_block, number,
-               band->use == BandFacts::Use::kLog ? "metadata" : "superblocks");
+    c_.problem("Inode {}: the extent at file block {} lies in band {}, which holds {}",
+               inode_.value, file_block, number, to_string(band->use));
     return false;
   }
   if (end > band->blocks || end > band->summary.appended) {
     c_.band_problem(
         extent.at.band,
         "Inode {}: the extent at file block {} reaches block {} of band {}, of which {} are "
-        "appended.",
+        "appended",
         inode_.value, file_block, end, number, band->summary.appended);
     return false;
   }
@@ -64,14 +64,14 @@ bool ExtentPass::check_place(std::uint64_t file_block, const ExtentRecord& exten
     c_.band_problem(
         extent.at.band,
         "Inode {}: block {} of band {}, in the extent at file block {}, belongs to another "
-        "extent too.",
+        "extent too",
         inode_.value, *twice, number, file_block);
   }
   c_.report.live_blocks += extent.blocks();
   return true;
 }
 
-const std::optional<AppendRecord>& ExtentPass::append_record(BandAddress at) {
+const std::optional<AppendRecord>& ExtentCheck::append_record(BandAddress at) {
   if (at == cached_at_) return cached_;
   cached_at_ = at;
   cached_.reset();
@@ -82,14 +82,14 @@ const std::optional<AppendRecord>& ExtentPass::append_record(BandAddress at) {
   return cached_;
 }
 
-void ExtentPass::check_append_record(std::uint64_t file_block, const ExtentRecord& extent) {
+void ExtentCheck::check_append_record(std::uint64_t file_block, const ExtentRecord& extent) {
   const std::uint32_t band = extent.at.band.value;
   const auto& append = append_record({extent.at.band, extent.append_record});
   if (!append) {
     return c_.band_problem(
         extent.at.band,
         "Inode {}: the extent at file block {} names append record {} of band {}, "
-        "which does not exist.",
+        "which does not exist",
         inode_.value, file_block, extent.append_record, band);
   }
   const std::uint64_t skip = extent.at.rba - extent.append_record;
@@ -98,7 +98,7 @@ void ExtentPass::check_append_record(std::uint64_t file_block, const ExtentRecor
     return c_.band_problem(
         extent.at.band,
         "Inode {}: the extent at file block {} is not part of append record {} of "
-        "band {}, which says inode {}, file block {}, {} blocks.",
+        "band {}, which says inode {}, file block {}, {} blocks",
         inode_.value, file_block, extent.append_record, band, append->inode.value,
         append->file_block, append->blocks);
   }
@@ -107,7 +107,7 @@ void ExtentPass::check_append_record(std::uint64_t file_block, const ExtentRecor
     c_.band_problem(
         extent.at.band,
         "Inode {}: the checksums of the extent at file block {} are not those of append "
-        "record {} of band {}.",
+        "record {} of band {}",
         inode_.value, file_block, extent.append_record, band);
   }
 }

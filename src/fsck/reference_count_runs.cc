@@ -19,7 +19,7 @@ struct Word {
   std::uint64_t until = kNever;
 };
 
-// Extents or share counts, as they stand in the tree.
+// Extents or reference counts, as the tree has them.
 class ItemWitness {
  public:
   ItemWitness(meta::Store& store, InodeNo shared, Kind kind)
@@ -141,8 +141,9 @@ std::span<const ReferenceRun> RunSet::overlapping(const ReferenceRun& run) const
   return {first, last};
 }
 
-Result<> visit_shares(meta::Store& store, InodeNo shared, std::span<const ReferenceRun> references,
-                      const std::function<void(const ShareSegment&)>& visit) {
+Result<> visit_reference_counts(meta::Store& store, InodeNo shared,
+                                std::span<const ReferenceRun> references,
+                                const std::function<void(const ReferenceCountRun&)>& visit) {
   ItemWitness extents(store, shared, Kind::kExtent), counts(store, shared, Kind::kShareCount);
   ReferenceWitness runs(references);
   for (std::uint64_t block = 0; block != kNever;) {

@@ -1,5 +1,5 @@
-// The blocks of a shared inode as its three witnesses tell of them: its extents, its share counts,
-// and the references of files. A check compares what they say, a repair believes the references.
+// The blocks of a shared inode as its three witnesses describe them: its extents, its reference
+// counts, and the references of files. A check compares the three, a repair trusts the references.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace lazyfs::fsck {
 
-// References that lead to blocks of one shared inode, one behind the other.
+// References that lead to consecutive blocks of one shared inode.
 struct ReferenceRun {
   InodeNo shared;
   std::uint64_t block = 0;
@@ -24,22 +24,22 @@ struct ReferenceRun {
 };
 static_assert(sizeof(ReferenceRun) == 24);  // what a check says of its memory
 
-// All references of a volume. References of a file that go on where the one before ended are one
+// All references of a volume. A reference that begins where the file's previous one ends joins its
 // run, so the copy of a large file takes as much memory as that of a block.
 class References {
  public:
   void add(const fs::ReferenceRecord& reference);
-  // Behind the last add().
+  // REQUIRES: no add() follows.
   void sort();
   const std::vector<ReferenceRun>& runs() const { return runs_; }
-  // Those to one inode, ascending.
+  // References to one inode, ascending. REQUIRES: sort() was called.
   std::span<const ReferenceRun> to(InodeNo shared) const;
 
  private:
   std::vector<ReferenceRun> runs_;
 };
 
-// Blocks of some inodes. Filled, frozen, then asked.
+// Blocks of some inodes. freeze() ends filling and begins queries.
 class RunSet {
  public:
   void add(const ReferenceRun& run);
@@ -53,19 +53,20 @@ class RunSet {
 };
 
 // Blocks of which every witness says one thing.
-struct ShareSegment {
+struct ReferenceCountRun {
   std::uint64_t first = 0;
   std::uint64_t end = 0;
   bool is_mapped = false;        // an extent maps them
-  std::uint64_t counted = 0;     // what their share count says; 0: none covers them
+  std::uint64_t counted = 0;     // what their reference count says; 0: none covers them
   std::uint64_t references = 0;  // that lead to them
   bool is_right() const { return counted == references && is_mapped == (references > 0); }
 };
 
-// Visits what any witness says something about, in order. `references` are those to the inode.
-// Items that cannot be decoded say nothing; where two overlap the first one counts.
+// Visits every block that any witness describes, in order. `references` are those to the inode.
+// Items that cannot be decoded are left out; where two overlap the first one counts.
 // Memory: 8 bytes for each reference to one block. Errors: those of reading the tree.
-Result<> visit_shares(meta::Store& store, InodeNo shared, std::span<const ReferenceRun> references,
-                      const std::function<void(const ShareSegment&)>& visit);
+Result<> visit_reference_counts(meta::Store& store, InodeNo shared,
+                                std::span<const ReferenceRun> references,
+                                const std::function<void(const ReferenceCountRun&)>& visit);
 
 }  // namespace lazyfs::fsck

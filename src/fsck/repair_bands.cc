@@ -1,9 +1,9 @@
 // Append and delete logs, and the summaries. The extents are right by now. A band that disagrees
 // with them in anything gets a new append log: one record for each extent, and records without an
-// inode for the blocks between, which are dead. Who they had belonged to is forgotten.
+// inode for the blocks between, which are dead. Their former owners are forgotten.
 #include <algorithm>
 
-#include "fsck/repair_context.h"
+#include "fsck/passes.h"
 
 namespace lazyfs::fsck {
 namespace {
@@ -19,7 +19,7 @@ struct Mapped {
 
 class BandRepair {
  public:
-  explicit BandRepair(RepairContext& context) : c_(context) {}
+  explicit BandRepair(Context& context) : c_(context) {}
 
   void run() {
     find_wrong();
@@ -37,24 +37,23 @@ class BandRepair {
   }
 
  private:
-  // The check knows; what it says is told when it is repaired.
+  // A silent check finds them; rebuild() reports.
   void find_wrong() {
     c_.inodes = {};  // the check needs as much memory again
     c_.names = {};
-    const ProblemListener quiet = [](const std::string&) {};
+    const FindingListener quiet = [](const std::string&) {};
     const ProgressListener progress = [&](std::string_view stage, std::uint64_t done) {
-      c_.progress(stage, done);
+      c_.progress(stage, done, true);
     };
-    CheckContext check(c_.store, c_.device, quiet, progress);
-    check.name_seed = c_.name_seed;
+    Context check(Mode::kCheck, c_.store, c_.device, c_.now, quiet, progress);
     check.bands = c_.bands;
     for (BandFacts& band : check.bands) {
       band.live.clear();
       band.has_summary = band.has_log_items = band.disagrees = false;
       band.summary = {};
     }
-    check_volume_items(check);
-    check_inodes(check);
+    volume_items_pass(check);
+    inodes_pass(check);
     check_bands(check);
     stray_ = check.has_stray_band_items;
     for (std::uint32_t i = 0; i < check.bands.size(); ++i) {
@@ -64,16 +63,14 @@ class BandRepair {
     if (stray_) erase_stray();
   }
 
-  // Items of bands that the device does not have.
+  // Erases items of bands that the device does not have.
   void erase_stray() {
     const auto erase = [&](const meta::Item& item) {
       const bool known =
           item.key.owner >= kBandOwnerBase && item.key.owner - kBandOwnerBase < c_.bands.size();
       const auto kind = static_cast<Kind>(item.key.kind);
       if (known && (kind == Kind::kAppendRecord || kind == Kind::kDeleteRecord)) return;
-      c_.tell("Item (owner {:#x}, kind {}, offset {}) belonged to nothing: removed.",
-              item.key.owner, item.key.kind, item.key.offset);
-      c_.erase(item.key);
+      c_.stray_item(item.key);
     };
     c_.visit({kVolumeOwner + 1, 0, 0}, kLastKey, "", erase);
   }
@@ -91,7 +88,7 @@ class BandRepair {
     }
     std::ranges::sort(now_);
     std::vector<Mapped> extents;
-    c_.visit(kFirstKey, {kVolumeOwner - 1, 255, meta::kMaxOffset}, "extents",
+    c_.visit(kFirstKey, kLastInodeKey, "extents",
              [&](const meta::Item& item) {
                if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return;
                const auto extent = decode_extent(item.value);
@@ -142,9 +139,9 @@ class BandRepair {
       batch_.put(summary_key, encode(summary_));
     }
     flush_at(1);
-    c_.report.rebuilt_bands += 1;
-    c_.tell("Band {}: its append log is made anew: {} blocks, {} of them live, in {} records.",
-            band.value, summary_.appended, summary_.live, summary_.append_records);
+    c_.repair.rebuilt_bands += 1;
+    c_.repaired("Band {}: its append log is rebuilt: {} blocks, {} of them live, in {} records",
+                band.value, summary_.appended, summary_.live, summary_.append_records);
   }
 
   // One extent, and what is dead in front of it. Returns where the next one may begin.
@@ -163,7 +160,7 @@ class BandRepair {
     return extent.at.rba + extent.blocks();
   }
 
-  RepairContext& c_;
+  Context& c_;
   std::vector<BandId> wrong_, now_;
   bool stray_ = false;
   BandSummaryRecord summary_;
@@ -172,6 +169,6 @@ class BandRepair {
 
 }  // namespace
 
-void repair_bands(RepairContext& c) { BandRepair(c).run(); }
+void repair_bands(Context& c) { BandRepair(c).run(); }
 
 }  // namespace lazyfs::fsck

@@ -1,15 +1,16 @@
 // What inodes count of themselves: entries, links, cookies, blocks, attributes. Everything else is
-// right by now, so this counts once more.
+// right by now, so this pass counts again.
 #include <algorithm>
 
-#include "fsck/repair_context.h"
+#include "fsck/directory_entries.h"
+#include "fsck/passes.h"
 
 namespace lazyfs::fsck {
 namespace {
 
 class CountRepair {
  public:
-  explicit CountRepair(RepairContext& context) : c_(context) {}
+  explicit CountRepair(Context& context) : c_(context) {}
 
   void item(const meta::Item& item) {
     if (InodeNo{item.key.owner} != no_) begin(InodeNo{item.key.owner});
@@ -51,12 +52,9 @@ class CountRepair {
     const auto record = c_.inode(no_);
     if (!record) return;
     InodeRecord right = *record;
-    const auto orphan = std::ranges::lower_bound(c_.orphans, no_, {}, &OrphanFacts::inode);
-    const bool deleted = orphan != c_.orphans.end() && orphan->inode == no_ &&
-                         orphan->work == OrphanRecord::Work::kDelete;
-    const auto leading = std::ranges::equal_range(c_.names, no_, {}, &NameFacts::inode);
+    const bool deleted = c_.orphan_work(no_) == OrphanRecord::Work::kDelete;
     const bool is_directory = record->mode >> 12 == kDirectoryType;
-    right.links = static_cast<std::uint32_t>(leading.size());
+    right.links = static_cast<std::uint32_t>(c_.names_of(no_).size());
     if (is_directory) {
       right.links = static_cast<std::uint32_t>(2 + subdirectories_);
       right.entries = names_;
@@ -72,26 +70,26 @@ class CountRepair {
     right.blocks = blocks_;
     right.xattrs = xattrs_;
     if (right == *record) return;
-    c_.tell(
-        "Inode {}: set right what it counts: {} links ({} were said), {} entries ({}), {} blocks "
-        "({}), {} bytes ({}), {} attributes ({}).",
-        no_.value, right.links, record->links, right.entries, record->entries, right.blocks,
-        record->blocks, right.size, record->size, right.xattrs, record->xattrs);
+    c_.repaired(
+        "Inode {}: corrected what it counts: {} links (was {}), {} entries ({}), {} blocks ({}), "
+        "{} bytes ({}), {} attributes ({})", no_.value, right.links, record->links, right.entries,
+        record->entries, right.blocks, record->blocks, right.size, record->size, right.xattrs,
+        record->xattrs);
     c_.put_inode(no_, right);
   }
 
-  RepairContext& c_;
+  Context& c_;
   InodeNo no_;
   std::uint64_t names_ = 0, subdirectories_ = 0, last_cookie_ = 0, blocks_ = 0;
-  std::uint64_t end_ = 0;  // the block behind the last one that is mapped
+  std::uint64_t end_ = 0;  // the block after the last one that is mapped
   std::uint32_t xattrs_ = 0;
 };
 
 }  // namespace
 
-void repair_counts(RepairContext& c) {
+void repair_counts(Context& c) {
   CountRepair repair(c);
-  c.visit(kFirstKey, {kVolumeOwner - 1, 255, meta::kMaxOffset}, "counts",
+  c.visit(kFirstKey, kLastInodeKey, "counts",
           [&](const meta::Item& item) { repair.item(item); });
   repair.finish();
 }

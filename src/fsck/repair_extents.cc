@@ -18,38 +18,36 @@ std::string_view kind_of(const MapRecord& record) {
 
 }  // namespace
 
-// What a shared inode has ends where it ends, whatever its size says: files read it there.
-void ExtentRepair::begin(InodeNo inode, const InodeRecord& record) {
+// A shared inode keeps blocks past its size: files read them.
+void ExtentRepair::begin(InodeNo inode, const std::optional<InodeRecord>& record) {
   inode_ = inode;
-  const auto orphan = std::ranges::lower_bound(c_.orphans, inode, {}, &OrphanFacts::inode);
-  const bool is_orphan = orphan != c_.orphans.end() && orphan->inode == inode;
-  is_shared_ = record.mode == kSharedMode;
-  const bool has_limit = !is_orphan && !is_shared_ && !c_.is_target(inode);
-  limit_ = blocks_for(has_limit ? record.size : kMaxFileBytes);
+  is_shared_ = record->mode == kSharedMode;
+  const bool has_limit = !c_.orphan_work(inode) && !is_shared_ && !c_.is_target(inode);
+  limit_ = blocks_for(has_limit ? record->size : kMaxFileBytes);
   mapped_to_ = 0;
   maps_first_block_ = false;
 }
 
 void ExtentRepair::lost(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks,
                         std::string_view why) {
-  c_.tell("Inode {}: {} blocks from block {} on {}: they are lost, and read as zeros.", inode.value,
-          blocks, file_block, why);
-  c_.report.lost_blocks += blocks;
+  c_.repaired("Inode {}: {} blocks from block {} on {}: they are lost, and read as zeros",
+              inode.value, blocks, file_block, why);
+  c_.repair.lost_blocks += blocks;
 }
 
-// The part of an extent or a reference that does not lie behind the file's end; nullopt when that
+// The part of an extent or a reference that does not lie past the file's end; nullopt when that
 // is nothing. Of two that overlap, which no read can take together, the one that begins later
 // stays; the other ends there.
 std::optional<MapRecord> ExtentRepair::cut(std::uint64_t file_block, const MapRecord& record) {
   if (file_block < mapped_to_) {
-    c_.tell("Inode {}: the {} at file block {} overlapped the next one: cut.", inode_.value,
-            kind_of(last_), last_block_);
+    c_.repaired("Inode {}: the {} at file block {} overlapped the next one: truncated",
+                inode_.value, kind_of(last_), last_block_);
     c_.put(key_of(inode_, Kind::kExtent, last_block_),
            encode(part_of(last_, 0, static_cast<std::uint32_t>(file_block - last_block_))));
   }
   if (file_block + blocks_of(record) <= limit_) return record;
-  c_.tell("Inode {}: the {} at file block {} lay behind the end: cut.", inode_.value,
-          kind_of(record), file_block);
+  c_.repaired("Inode {}: the {} at file block {} lay past the end: truncated", inode_.value,
+              kind_of(record), file_block);
   const meta::Key key = key_of(inode_, Kind::kExtent, file_block);
   if (file_block >= limit_) {
     c_.erase(key);
@@ -64,9 +62,7 @@ void ExtentRepair::item(const meta::Item& item) {
   const std::uint64_t file_block = item.key.offset;
   const auto decoded = decode_map_record(item.value);
   if (!decoded || file_block > blocks_for(kMaxFileBytes) - blocks_of(*decoded)) {
-    c_.tell("Inode {}: the extent at file block {} held impossible values: removed.", inode_.value,
-            file_block);
-    return c_.erase(item.key);
+    return c_.bad_item(item.key);
   }
   const auto* extent = std::get_if<ExtentRecord>(&*decoded);
   if (extent && !is_readable(file_block, *extent)) return;
@@ -85,14 +81,14 @@ void ExtentRepair::item(const meta::Item& item) {
   }
 }
 
-// Removes it when not. What that means for files that refer to it is told of them.
+// Removes an extent that is not. Files that refer to it are repaired, and reported, later.
 bool ExtentRepair::is_readable(std::uint64_t file_block, const ExtentRecord& extent) {
   const std::uint64_t end = std::uint64_t{extent.at.rba} + extent.blocks();
   if (end <= c_.readable_blocks(extent.at.band)) return true;
   c_.erase(key_of(inode_, Kind::kExtent, file_block));
   if (is_shared_) {
-    c_.tell("Shared inode {}: the extent at block {} lay where no file data can be: removed.",
-            inode_.value, file_block);
+    c_.repaired("Shared inode {}: the extent at block {} lay where no file data can be: removed",
+                inode_.value, file_block);
   } else {
     lost(inode_, file_block, extent.blocks(), "lay where no file data can be");
   }
@@ -136,7 +132,7 @@ std::optional<BandAddress> ExtentRepair::place_for(std::uint32_t blocks) {
   return place;
 }
 
-// The band's append log is made anew later: it disagrees with the extent now.
+// The band's append log disagrees with the copy, and is rebuilt later.
 bool ExtentRepair::append_copy(const MappedExtent& run, std::span<const std::byte> bytes,
                                meta::Batch& batch) {
   const auto place = place_for(run.extent.blocks());
@@ -166,9 +162,9 @@ void ExtentRepair::copy(InodeNo inode, const MappedExtent& whole, meta::Batch& b
     const std::span run_bytes = bytes.span().subspan(std::size_t{begin} * kBlockBytes,
                                                      std::size_t{i - begin} * kBlockBytes);
     if (readable && append_copy(fs::part_of(whole, begin, i - begin), run_bytes, batch)) {
-      c_.tell("Inode {}: {} blocks from block {} on belong to another extent too: copied.",
-              inode_.value, i - begin, whole.file_block + begin);
-      c_.report.copied_blocks += i - begin;
+      c_.repaired("Inode {}: {} blocks from block {} on belong to another extent too: copied",
+                  inode_.value, i - begin, whole.file_block + begin);
+      c_.repair.copied_blocks += i - begin;
     } else {
       lost(inode_, whole.file_block + begin, i - begin,
            readable ? "belong to another extent, and there is no room to copy them"

@@ -1,31 +1,49 @@
-// Extents that were lost with their metadata node are found again by the append logs: a block that
-// was appended for an inode, has not died, and belongs to no extent is one that the inode has lost.
-// That is believed only where it cannot be the other way round: the extent's key may lie in a lost
-// range, and the key of a delete record that would say that the block has died does not.
+// Finds extents that were lost with their metadata node again, by the append logs: a block that was
+// appended for an inode, has not died, and belongs to no extent is one that the inode has lost.
+// This holds only where the extent's key may lie in a lost range and the key of a delete record for
+// the block does not.
 #include <sys/stat.h>
 
 #include <algorithm>
 
 #include "base/buffer.h"
 #include "base/crc32c.h"
-#include "fsck/repair_context.h"
+#include "fsck/passes.h"
 
 namespace lazyfs::fsck {
 namespace {
 
-using Lost = std::vector<meta::KeyRange>;
+// Ranges of keys, sorted and merged.
+class LostKeys {
+ public:
+  explicit LostKeys(std::vector<meta::KeyRange> ranges) {
+    std::ranges::sort(ranges, {}, &meta::KeyRange::first);
+    for (const meta::KeyRange& range : ranges) {
+      const bool joins =
+          !ranges_.empty() && (!ranges_.back().end || range.first <= *ranges_.back().end);
+      if (!joins) {
+        ranges_.push_back(range);
+      } else if (ranges_.back().end && (!range.end || *range.end > *ranges_.back().end)) {
+        ranges_.back().end = range.end;
+      }
+    }
+  }
+  // Whether any key from `first` to `last` is among them.
+  bool overlap(const meta::Key& first, const meta::Key& last) const {
+    const auto at = std::ranges::partition_point(
+        ranges_, [&](const meta::KeyRange& range) { return range.end && *range.end <= first; });
+    return at != ranges_.end() && at->first <= last;
+  }
 
-// Whether any key from `first` to `last` is in what is lost.
-bool is_lost(const Lost& lost, meta::Key first, meta::Key last) {
-  return std::ranges::any_of(lost, [&](const meta::KeyRange& range) {
-    return range.first <= last && (!range.end || first < *range.end);
-  });
-}
+ private:
+  std::vector<meta::KeyRange> ranges_;
+};
+
 // Whether the extent may be lost that maps block `i` of the append: it begins there, or at any
 // block of the append before it.
-bool is_extent_lost(const Lost& lost, const AppendRecord& append, std::uint32_t i) {
-  return is_lost(lost, key_of(append.inode, Kind::kExtent, append.file_block),
-                 key_of(append.inode, Kind::kExtent, append.file_block + i));
+bool is_extent_lost(const LostKeys& lost, const AppendRecord& append, std::uint32_t i) {
+  return lost.overlap(key_of(append.inode, Kind::kExtent, append.file_block),
+                      key_of(append.inode, Kind::kExtent, append.file_block + i));
 }
 
 // Whether extents of any inode are among what is lost.
@@ -33,7 +51,7 @@ bool may_hold_extents(const meta::KeyRange& range) { return range.first.owner <=
 
 class Salvage {
  public:
-  Salvage(RepairContext& context, const Lost& lost) : c_(context), lost_(lost) {}
+  explicit Salvage(Context& context) : c_(context), lost_(context.lost) {}
 
   void run() {
     for (std::uint32_t i = 0; i < c_.bands.size() && c_.good(); ++i) {
@@ -46,29 +64,27 @@ class Salvage {
   // Items of a band in memory: its append log alone, as in a check.
   void band(BandId id) {
     std::vector<std::pair<std::uint32_t, AppendRecord>> records;
-    c_.visit(key_of(id, Kind::kAppendRecord), key_of(id, Kind::kAppendRecord, meta::kMaxOffset), "",
-             [&](const meta::Item& item) {
-               const auto record = decode_append_record(item.value);
-               const std::uint64_t rba = item.key.offset, readable = c_.readable_blocks(id);
-               if (!record || record->inode.value == 0 || record->inode.value > kMaxInode ||
-                   rba > readable || record->blocks > readable - rba ||
-                   record->file_block > blocks_for(kMaxFileBytes) - record->blocks) {
-                 return;
-               }
-               if (is_extent_lost(lost_, *record, record->blocks - 1)) {
-                 records.emplace_back(static_cast<std::uint32_t>(rba), *record);
-               }
-             });
+    c_.visit_kind(id, Kind::kAppendRecord, [&](const meta::Item& item) {
+      const auto record = decode_append_record(item.value);
+      const std::uint64_t rba = item.key.offset, readable = c_.readable_blocks(id);
+      if (!record || record->inode.value == 0 || record->inode.value > kMaxInode ||
+          rba > readable || record->blocks > readable - rba ||
+          record->file_block > blocks_for(kMaxFileBytes) - record->blocks) {
+        return;
+      }
+      if (is_extent_lost(lost_, *record, record->blocks - 1)) {
+        records.emplace_back(static_cast<std::uint32_t>(rba), *record);
+      }
+    });
     if (records.empty()) return;
     BlockSet dead;
-    c_.visit(key_of(id, Kind::kDeleteRecord), key_of(id, Kind::kDeleteRecord, meta::kMaxOffset), "",
-             [&](const meta::Item& item) {
-               const auto record = decode_delete_record(item.value);
-               if (record && record->rba < c_.band(id)->blocks &&
-                   record->blocks <= c_.band(id)->blocks - record->rba) {
-                 dead.add(record->rba, record->blocks);
-               }
-             });
+    c_.visit_kind(id, Kind::kDeleteRecord, [&](const meta::Item& item) {
+      const auto record = decode_delete_record(item.value);
+      if (record && record->rba < c_.band(id)->blocks &&
+          record->blocks <= c_.band(id)->blocks - record->rba) {
+        dead.add(record->rba, record->blocks);
+      }
+    });
     for (const auto& [rba, record] : records) append({id, rba}, record, dead);
   }
 
@@ -80,7 +96,7 @@ class Salvage {
       const meta::Key first_death = key_of(at.band, Kind::kDeleteRecord, at.rba);
       const meta::Key last_death = key_of(at.band, Kind::kDeleteRecord, rba);
       wanted[i] = !dead.has(rba) && !c_.band(at.band)->live.has(rba) &&
-                  is_extent_lost(lost_, record, i) && !is_lost(lost_, first_death, last_death);
+                  is_extent_lost(lost_, record, i) && !lost_.overlap(first_death, last_death);
       any |= wanted[i];
     }
     if (!any) return;
@@ -120,11 +136,11 @@ class Salvage {
     if (is_new) record = make_record(append.inode);
     const std::uint64_t reaches = (file_block + end - begin) * kBlockBytes;
     if (!S_ISREG(record->mode) && record->mode != kSharedMode) return;
-    // What a shared inode has is not bounded by its size: only what files refer to counts.
-    if (is_new || is_made_anew(append.inode) || record->mode == kSharedMode) {
+    // References decide what a shared inode keeps, not its size.
+    if (is_new || is_rebuilt(append.inode) || record->mode == kSharedMode) {
       record->size = std::max(record->size, reaches);
     } else if (reaches > blocks_for(record->size) * kBlockBytes) {
-      return;  // cut off since
+      return;  // truncated since
     }
     ExtentRecord extent{{at.band, at.rba + begin}, at.rba, {}};
     extent.crcs.assign(crcs.begin() + begin, crcs.begin() + end);
@@ -133,22 +149,22 @@ class Salvage {
                              : key_of(append.inode, Kind::kExtent, meta::kMaxOffset));
     c_.put_inode(append.inode, *record);
     c_.band(at.band)->live.add(extent.at.rba, extent.blocks());
-    c_.report.salvaged_blocks += end - begin;
+    c_.repair.salvaged_blocks += end - begin;
     if (is_new) {
       c_.inodes.push_back(
           {append.inode, InodeNo{}, 1, static_cast<std::uint8_t>(record->mode >> 12)});
       c_.last_inode = std::max(c_.last_inode, append.inode.value);
     }
-    c_.tell("Inode {}: {} blocks from block {} on were found again by the append log of band {}.",
-            append.inode.value, end - begin, file_block, at.band.value);
+    c_.repaired("Inode {}: {} blocks from block {} on are recovered by the append log of band {}",
+                append.inode.value, end - begin, file_block, at.band.value);
   }
 
-  // Whether the inode's record, which is there, says no more of its size than what a repair, this
-  // one or one that was interrupted, had found of it.
-  bool is_made_anew(InodeNo inode) const {
+  // Whether the inode's record was rebuilt, by this repair or by an interrupted one: its size is
+  // then only that of the blocks that were found.
+  bool is_rebuilt(InodeNo inode) const {
     const meta::Key record = key_of(inode, Kind::kInode);
-    return is_lost(lost_, record, record) &&
-           !std::ranges::binary_search(c_.orphans, inode, {}, &OrphanFacts::inode);
+    return lost_.overlap(record, record) &&
+           !c_.orphan_work(inode);
   }
 
   InodeRecord make_record(InodeNo inode) const {
@@ -171,14 +187,14 @@ class Salvage {
     return free;
   }
 
-  RepairContext& c_;
-  const Lost& lost_;
+  Context& c_;
+  const LostKeys lost_;
 };
 
 }  // namespace
 
-void salvage_extents(RepairContext& c) {
-  if (std::ranges::any_of(c.lost, may_hold_extents)) Salvage(c, c.lost).run();
+void salvage_extents(Context& c) {
+  if (std::ranges::any_of(c.lost, may_hold_extents)) Salvage(c).run();
 }
 
 }  // namespace lazyfs::fsck

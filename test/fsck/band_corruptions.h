@@ -6,7 +6,7 @@
 
 namespace lazyfs::fsck {
 
-inline const Spoil kBands[] = {
+inline const Corruption kBands[] = {
     {"AppendRecordsWithAGap", [](V& v) { v.erase(key_of(kB1, Kind::kAppendRecord, 8)); },
      "Band 2: no append record covers the blocks from 8 to 8."},
     {"AppendRecordsThatOverlap",

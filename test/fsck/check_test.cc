@@ -13,27 +13,28 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-class CheckSpoilTest : public testing::TestWithParam<Spoil> {};
+class CheckCorruptionTest : public testing::TestWithParam<Corruption> {};
 
-TEST_P(CheckSpoilTest, IsNamed) {
+TEST_P(CheckCorruptionTest, IsNamed) {
   SampleVolume volume;
-  GetParam().spoil(volume);
+  GetParam().corrupt(volume);
   volume.commit();
   const Strings problems = volume.problems({.data = true});
   EXPECT_TRUE(std::ranges::any_of(problems,
                                   [](const std::string& problem) {
-                                    return problem.find(GetParam().says) != std::string::npos;
+                                    return problem.find(GetParam().finding) != std::string::npos;
                                   }))
-      << "expected: " << GetParam().says << "\nfound: " << testing::PrintToString(problems);
+      << "expected: " << GetParam().finding << "\nfound: " << testing::PrintToString(problems);
 }
 
-INSTANTIATE_TEST_SUITE_P(Names, CheckSpoilTest, testing::ValuesIn(kNames), name_of_case);
-INSTANTIATE_TEST_SUITE_P(Inodes, CheckSpoilTest, testing::ValuesIn(kInodes), name_of_case);
-INSTANTIATE_TEST_SUITE_P(Extents, CheckSpoilTest, testing::ValuesIn(kExtents), name_of_case);
-INSTANTIATE_TEST_SUITE_P(Shares, CheckSpoilTest, testing::ValuesIn(kShares), name_of_case);
-INSTANTIATE_TEST_SUITE_P(Bands, CheckSpoilTest, testing::ValuesIn(kBands), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Names, CheckCorruptionTest, testing::ValuesIn(kNames), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Inodes, CheckCorruptionTest, testing::ValuesIn(kInodes), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Extents, CheckCorruptionTest, testing::ValuesIn(kExtents), name_of_case);
+INSTANTIATE_TEST_SUITE_P(SharedExtents, CheckCorruptionTest, testing::ValuesIn(kSharedExtents),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Bands, CheckCorruptionTest, testing::ValuesIn(kBands), name_of_case);
 
-TEST(CheckTest, SoundVolumeHasNoProblems) {
+TEST(CheckTest, CleanVolumeHasNoProblems) {
   SampleVolume volume;
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
   EXPECT_TRUE(volume.report.complete);
@@ -116,7 +117,7 @@ TEST(CheckTest, LogsLeftOfABandThatTheMetadataLogHasTakenAreNoProblem) {
   EXPECT_EQ(volume.problems(), Strings{});
 }
 
-TEST(CheckTest, BlocksBehindTheEndThatAreToBeFreedAreNoProblem) {
+TEST(CheckTest, BlocksPastTheEndThatAreToBeFreedAreNoProblem) {
   SampleVolume volume;
   volume.change_inode(6, [](InodeRecord& r) { r.size = 0; });
   volume.put(key_of(kVolumeOwner, Kind::kOrphan, 6),
@@ -244,6 +245,19 @@ TEST(CheckTest, CycleAboveADirectoryIsNamedOnce) {
             Strings{"Directory 18 lies in itself: its names never lead to the root."});
 }
 
+TEST(CheckTest, PathThatRunsInACircleIsCutShort) {
+  SampleVolume volume;
+  volume.erase_entry(1, "dir", 2);
+  volume.put_entry(3, {InodeNo{3}, 1, 4, "loop"});
+  volume.commit();
+  volume.device->flip({kB2, 1}, 77);  // of /dir/inner
+  const Strings problems = volume.problems({.data = true});
+  const std::string& last = problems.back();
+  EXPECT_TRUE(last.starts_with("Inode 4 (.../loop/loop/")) << last;
+  EXPECT_TRUE(last.find("/loop/inner), byte 4096") != std::string::npos) << last;
+  EXPECT_LT(last.size(), 5000u);
+}
+
 TEST(CheckTest, ManyItemsAreReadInPieces) {
   SampleVolume volume;
   constexpr std::uint64_t kFiles = 600;  // 1800 items
@@ -273,10 +287,11 @@ TEST(CheckTest, EveryStageTellsItsProgress) {
       [&](std::string_view stage, std::uint64_t) {
         if (stages.empty() || stages.back() != stage) stages.emplace_back(stage);
       }));
-  EXPECT_EQ(stages, (Strings{"nodes", "volume", "inodes", "shares", "bands", "names", "data"}));
+  EXPECT_EQ(stages, (Strings{"nodes", "volume", "inodes", "shared extents", "bands", "names",
+                             "data"}));
 }
 
-// The log is cut off under an opened store, whose cache has no room for what lies around its root.
+// The log is truncated under an open store, whose cache has no room for the nodes near the root.
 TEST(CheckTest, UnreadableMetadataIsAProblemAndNotTheEnd) {
   SampleVolume volume;
   ASSERT_TRUE(volume.store->close());

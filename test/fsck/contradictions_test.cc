@@ -1,6 +1,5 @@
-// Volumes whose items contradict each other, as a defect or a hand may leave them, mounted for
-// writing by somebody who has not checked them: what is asked for fails or is done, and nobody ends
-// the process.
+// Volumes whose items contradict each other, as a defect may leave them, mounted for writing
+// without a check: each operation fails or is done, and the process continues.
 #include <gtest/gtest.h>
 
 #include "test/fsck/sample_volume.h"
@@ -111,7 +110,7 @@ TEST_F(ContradictionsTest, CleaningABandEndsThatHasAppendRecordsBehindItsEnd) {
 }
 
 // The file's own record is damaged, so that what it refers to cannot be looked up.
-TEST_F(ContradictionsTest, ScrubbingNamesAFileWithADamagedRecordAndGoesOn) {
+TEST_F(ContradictionsTest, ScrubbingNamesAFileWithADamagedRecordAndContinues) {
   sample_.put_text(key_of(InodeNo{8}, Kind::kInode), "no record");
   mount();
   const auto step = volume_->scrub({}, 1000);
@@ -120,12 +119,12 @@ TEST_F(ContradictionsTest, ScrubbingNamesAFileWithADamagedRecordAndGoesOn) {
   ASSERT_EQ(step->damaged.size(), 1u);
   EXPECT_EQ(step->damaged.front().inode, InodeNo{8});
   EXPECT_EQ(step->damaged.front().why, Errc::kItemBad);
-  EXPECT_EQ(step->blocks, 3u + 8 + 2);  // of inodes 4, 6 and 9; 7 is gone
+  EXPECT_EQ(step->blocks, 3u + 8 + 2);  // of inodes 4, 6 and 9; 7 is deleted
   EXPECT_TRUE(volume_->unmount());
 }
 
-// /left refers to itself: who waits for a lock that he holds waits for ever.
-TEST_F(ContradictionsTest, AFileThatSharesItsOwnBlocksIsAnErrorForWhoeverUsesThem) {
+// /left refers to itself: a thread that followed the reference would wait for a lock that it holds.
+TEST_F(ContradictionsTest, AFileThatSharesItsOwnBlocksIsAnErrorForEveryOperation) {
   sample_.change_reference(8, 0, [](ReferenceRecord& r) { r.shared = InodeNo{8}; });
   mount();
   const InodeNo left = lookup("left");

@@ -1,5 +1,5 @@
-// The ways in which a volume can disagree with itself, those of bands in fs/band_spoils.h: a sample
-// volume, one thing spoilt.
+// The ways in which a volume can disagree with itself: each damages one thing of a sample volume.
+// Those of bands are in band_corruptions.h.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,18 +13,18 @@ namespace lazyfs::fsck {
 
 inline constexpr BandId kB1 = SampleVolume::kB1, kB2 = SampleVolume::kB2, kB3 = SampleVolume::kB3;
 
-// One thing to spoil, and words of the sentence that must name it.
-struct Spoil {
+// Damage, and part of the finding that a check must report.
+struct Corruption {
   const char* name;  // of the test
-  std::function<void(SampleVolume&)> spoil;
-  const char* says;
+  std::function<void(SampleVolume&)> corrupt;
+  const char* finding;
 };
-inline void PrintTo(const Spoil& spoil, std::ostream* out) { *out << spoil.name; }
+inline void PrintTo(const Corruption& corruption, std::ostream* out) { *out << corruption.name; }
 
 using V = SampleVolume;
 inline constexpr InodeNo kRoot = kRootInode;
 
-inline const Spoil kNames[] = {
+inline const Corruption kNames[] = {
     {"EntryWithoutTwinByCookie", [](V& v) { v.erase(key_of(kRoot, Kind::kDentrySeq, 4)); },
      "Directory 1: the name 'sym' has no equal entry under cookie 4."},
     {"EntryWithoutTwinByName", [](V& v) { v.erase(v.name_key(1, "sym")); },
@@ -117,7 +117,7 @@ inline const Spoil kNames[] = {
      [](V& v) {
        v.put_entry(3, {InodeNo{1}, 1, 4, "root"});
      },
-     "Directory 3 has a name for the root."},
+     "Directory 3 has a name for the root: 'root'."},
     {"RootIsMissing", [](V& v) { v.erase(key_of(kRoot, Kind::kInode)); },
      "The root directory (inode 1) does not exist."},
     {"RootIsAFile",
@@ -128,7 +128,7 @@ inline const Spoil kNames[] = {
      "The root's parent is inode 3 instead of itself."},
 };
 
-inline const Spoil kInodes[] = {
+inline const Corruption kInodes[] = {
     {"FileWithoutAName", [](V& v) { v.erase_entry(1, "sym", 4); },
      "Inode 5 (a symbolic link) has no name, and is not to be deleted."},
     {"UnnamedInodeIsNoOrphan", [](V& v) { v.erase(key_of(kVolumeOwner, Kind::kOrphan, 7)); },
@@ -138,33 +138,33 @@ inline const Spoil kInodes[] = {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 5),
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
      },
-     "Inode 5 is to be deleted, but has link count 1 and 1 names."},
+     "Inode 5 is to be deleted, but has 1 names."},
     {"NamedFileToBeDeletedHasAnExtentBehindItsEnd",
      [](V& v) {
        v.change_inode(6, [](InodeRecord& r) { r.size = 8 * kBlockBytes; });
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 6),
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
      },
-     "Inode 6 is to be deleted, but has link count 1 and 1 names."},
+     "Inode 6 is to be deleted, but has 1 names."},
     {"DirectoryToBeDeletedHasNames",
      [](V& v) {
        v.erase_entry(1, "dir", 2);
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 3),
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
      },
-     "Inode 3 is to be deleted, but has link count 2 and 0 names."},
+     "Inode 3 is to be deleted, but is a directory that is not empty."},
     {"OrphanDoesNotExist",
      [](V& v) {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 99),
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
      },
-     "Inode 99 is on the list of orphans, but does not exist."},
+     "Inode 99 is to be deleted, but does not exist."},
     {"LinkToBeTruncated",
      [](V& v) {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 5),
              encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
      },
-     "Inode 5 is a symbolic link, but is to be truncated."},
+     "Inode 5 is to be truncated, but is a symbolic link."},
     {"DamagedOrphan", [](V& v) { v.put_text(key_of(kVolumeOwner, Kind::kOrphan, 7), "12345678"); },
      "Item (owner 0x8000000000000000, kind 17, offset 7) holds impossible values."},
     {"DamagedInode", [](V& v) { v.put_text(key_of(InodeNo{5}, Kind::kInode), "no inode"); },
@@ -189,7 +189,7 @@ inline const Spoil kInodes[] = {
      [](V& v) {
        v.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{7, 0, 0}));
      },
-     "Inode 7 exists, but the next number to be given out is 7."},
+     "Inode 10 exists, but the next number to be given out is 7."},
     {"HighestInodeThatCanBe",
      [](V& v) {
        InodeRecord record;
@@ -249,14 +249,14 @@ inline const Spoil kInodes[] = {
      "Inode 6 has piece 0 of the value of attribute 3, which has no name."},
 };
 
-inline const Spoil kExtents[] = {
+inline const Corruption kExtents[] = {
     {"InlineDataOfADirectory", [](V& v) { v.put_text(key_of(InodeNo{3}, Kind::kInline), "x"); },
      "Inode 3 is a directory, but has inline data."},
     {"InlineDataBesideAnExtent", [](V& v) { v.put_text(key_of(InodeNo{4}, Kind::kInline), "x"); },
      "Inode 4 has both inline data and an extent for its first block."},
-    {"InlineDataBehindTheEnd", [](V& v) { v.change_inode(2, [](InodeRecord& r) { r.size = 99; }); },
+    {"InlineDataPastTheEnd", [](V& v) { v.change_inode(2, [](InodeRecord& r) { r.size = 99; }); },
      "Inode 2 has 99 bytes, but 100 bytes of inline data."},
-    {"ExtentBehindTheEnd",
+    {"ExtentPastTheEnd",
      [](V& v) { v.change_inode(6, [](InodeRecord& r) { r.size = 8 * kBlockBytes; }); },
      "Inode 6 has 32768 bytes, but an extent reaches to block 9."},
     {"BlocksCountedWrong", [](V& v) { v.change_inode(6, [](InodeRecord& r) { r.blocks = 9; }); },
@@ -317,7 +317,7 @@ inline const Spoil kExtents[] = {
      "Inode 7 (without a name), byte 4096"},
 };
 
-inline const Spoil kShares[] = {
+inline const Corruption kSharedExtents[] = {
     {"ReferenceToNoInode",
      [](V& v) { v.change_reference(9, 1, [](ReferenceRecord& r) { r.shared = InodeNo{99}; }); },
      "Inode 9: the reference at file block 1 leads to blocks 0 to 1 of inode 99, which does not "
@@ -341,7 +341,7 @@ inline const Spoil kShares[] = {
      [](V& v) { v.change_reference(9, 1, [](ReferenceRecord& r) { r.block = 3; }); },
      "Inode 9: the reference at file block 1 leads to blocks 3 to 4 of inode 10, which does not "
      "have them all."},
-    {"ReferenceBehindTheEnd",
+    {"ReferencePastTheEnd",
      [](V& v) { v.change_inode(9, [](InodeRecord& r) { r.size = 2 * kBlockBytes; }); },
      "Inode 9 has 8192 bytes, but an extent reaches to block 3."},
     {"ReferenceOverAnExtent",
@@ -393,26 +393,26 @@ inline const Spoil kShares[] = {
     {"ShareCountTooHigh", [](V& v) { v.put_share_count(10, 2, 2, 7); },
      "Shared inode 10: 7 references to its blocks from 2 to 3 are counted, but there are 1."},
     {"ShareCountIsMissing", [](V& v) { v.erase(key_of(InodeNo{10}, Kind::kShareCount, 2)); },
-     "Shared inode 10: no share count covers its blocks from 2 to 3."},
+     "Shared inode 10: no reference count covers its blocks from 2 to 3."},
     {"ShareCountsAreMissing",
      [](V& v) {
        v.erase(key_of(InodeNo{10}, Kind::kShareCount, 0));
        v.erase(key_of(InodeNo{10}, Kind::kShareCount, 2));
      },
-     "Shared inode 10: no share count covers its blocks from 0 to 1."},
+     "Shared inode 10: no reference count covers its blocks from 0 to 1."},
     {"ShareCountTooLong", [](V& v) { v.put_share_count(10, 2, 3, 1); },
-     "Shared inode 10: a share count covers the blocks from 4 to 4, which no extent maps."},
+     "Shared inode 10: a reference count covers the blocks from 4 to 4, which no extent maps."},
     {"ShareCountsOverlap", [](V& v) { v.put_share_count(10, 0, 3, 2); },
-     "Inode 10: the share count at block 2 overlaps the one before it."},
+     "Inode 10: the reference count at block 2 overlaps the one before it."},
     {"DamagedShareCount",
      [](V& v) { v.put_text(key_of(InodeNo{10}, Kind::kShareCount, 2), "12345678"); },
      "Item (owner 0xa, kind 9, offset 2) holds impossible values."},
     {"ShareCountWhereNoBlockCanBe", [](V& v) { v.put_share_count(10, ~std::uint64_t{0}, 1, 1); },
      "Item (owner 0xa, kind 9, offset 18446744073709551615) holds impossible values."},
     {"ShareCountOfAFile", [](V& v) { v.put_share_count(6, 0, 3, 1); },
-     "Inode 6 is a file, but has share counts."},
+     "Inode 6 is a file, but has reference counts."},
     {"ShareCountOfADirectory", [](V& v) { v.put_share_count(3, 0, 3, 1); },
-     "Inode 3 is a directory, but has share counts."},
+     "Inode 3 is a directory, but has reference counts."},
     {"SharedInodeThatCallsItselfAFile",
      [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.mode = S_IFREG | 0644; }); },
      "Inode 8: the reference at file block 0 leads to blocks 0 to 3 of inode 10, which is a file."},
@@ -449,13 +449,13 @@ inline const Spoil kShares[] = {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 10),
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
      },
-     "Shared inode 10 is on the list of orphans."},
+     "Inode 10 is to be deleted, but is a shared inode."},
     {"SharedInodeToBeTruncated",
      [](V& v) {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 10),
              encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
      },
-     "Shared inode 10 is on the list of orphans."},
+     "Inode 10 is to be truncated, but is a shared inode."},
     {"SharedInodeWithoutALink",
      [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.links = 0; }); },
      "Shared inode 10 has link count 0 where 1 is due."},
@@ -511,7 +511,7 @@ inline const Spoil kShares[] = {
      "checksum."},
 };
 
-inline std::string name_of_case(const testing::TestParamInfo<Spoil>& info) {
+inline std::string name_of_case(const testing::TestParamInfo<Corruption>& info) {
   return info.param.name;
 }
 

@@ -1,7 +1,7 @@
-// Images made to break their reader: blocks of metadata with bytes changed at random and their
-// checksums made right again, so that what lies behind the checksums is reached. Whatever they
-// hold: nobody crashes or goes on for ever, neither who reads nor who changes what is there; a
-// check ends, and a repair leaves what a check finds clean.
+// Images made to break their readers: blocks of metadata with bytes changed at random and their
+// checksums corrected, so that the code after the checksums is reached. Whatever the images hold,
+// readers and writers neither crash nor run for ever, a check ends, and a check after a repair
+// finds nothing.
 //
 // LAZYFS_HOSTILE says how many images to try (2,000 unless it is set), LAZYFS_SEED which ones
 // (always the same unless it is set).
@@ -102,8 +102,8 @@ class Mutator {
   std::vector<BandAddress> blocks_;
 };
 
-// Changes all that a volume's root directory leads to, as programs might on a mount that nobody has
-// checked before. What comes of it is not looked at.
+// Changes all that a volume's root directory leads to, as programs might on a mount without a check
+// before. Results are not compared.
 class User {
  public:
   explicit User(Volume& volume) : volume_(volume) {}
@@ -204,7 +204,7 @@ class HostileTest : public testing::Test {
   }
 
   // Closes the volume and changes it, as the number says.
-  static void spoil(SampleVolume& volume, std::uint64_t image) {
+  static void corrupt(SampleVolume& volume, std::uint64_t image) {
     EXPECT_TRUE(volume.store->close());
     volume.store.reset();
     Mutator(*volume.device, seed() * 1'000'003 + image).run();
@@ -213,14 +213,14 @@ class HostileTest : public testing::Test {
   // Returns whether it was repaired; some have nothing left that could be.
   static bool repair(device::Device& device) {
     FixedClock clock;
-    std::vector<std::string> told, left;
-    const auto tell = [&](const std::string& text) { told.push_back(text); };
-    const auto store = open_for_repair(device, tell);
+    std::vector<std::string> changes, left;
+    const auto listener = [&](const std::string& text) { changes.push_back(text); };
+    const auto store = open_for_repair(device, listener);
     if (!store) return false;
-    if (!fsck::repair(**store, device, clock, tell)) return false;
+    if (!fsck::repair(**store, device, clock, listener)) return false;
     EXPECT_TRUE(
         fsck::check(**store, device, {}, [&](const std::string& text) { left.push_back(text); }));
-    EXPECT_EQ(left, std::vector<std::string>{}) << testing::PrintToString(told);
+    EXPECT_EQ(left, std::vector<std::string>{}) << testing::PrintToString(changes);
     EXPECT_TRUE((*store)->close());
     return true;
   }
@@ -231,7 +231,7 @@ TEST_F(HostileTest, WhateverTheyHoldTheyAreUsedAndRepairedAfterwards) {
   for (std::uint64_t i = 0; i < images && !HasFailure(); ++i) {
     SCOPED_TRACE("image " + std::to_string(i) + " of LAZYFS_SEED=" + std::to_string(seed()));
     SampleVolume volume;
-    spoil(volume, i);
+    corrupt(volume, i);
     use(*volume.device);
     repair(*volume.device);
   }
@@ -243,7 +243,7 @@ TEST_F(HostileTest, WhateverTheyHoldTheyAreReadCheckedAndRepaired) {
   for (std::uint64_t i = 0; i < images && !HasFailure(); ++i) {
     SCOPED_TRACE("image " + std::to_string(i) + " of LAZYFS_SEED=" + std::to_string(seed()));
     SampleVolume volume;
-    spoil(volume, i);
+    corrupt(volume, i);
     check(*volume.device);
     Readable::of(*volume.device);
     if (!repair(*volume.device)) continue;

@@ -35,7 +35,7 @@ void expect_big_is_back(const Readable::Contents& before, const Readable::Conten
   EXPECT_TRUE(after.at(kBig.value).starts_with(before.at(kBig.value)));
 }
 
-TEST(RepairLostTest, FileOfSeveralAppendsIsMadeAnew) {
+TEST(RepairLostTest, FileOfSeveralAppendsIsRebuilt) {
   SampleVolume volume;
   const auto before = readable(volume);
   lose_big(volume);
@@ -44,14 +44,14 @@ TEST(RepairLostTest, FileOfSeveralAppendsIsMadeAnew) {
   expect_big_is_back(before, readable(volume));
 }
 
-// The run that goes on meets a record that the one before has made, which says no more of the
+// The next run meets a record that the interrupted one has rebuilt, which says no more of the
 // file's size than what was found again by then.
 TEST(RepairLostTest, InterruptedRepairStillFindsAllOfALostFile) {
   interrupt_everywhere(lose_big, all_of(kBig), expect_big_is_back);
 }
 
-// Two leaves are lost, and what lies between them is not: of the file its attributes are left.
-TEST(RepairLostTest, FileOfWhichOnlyAttributesAreLeftIsMadeAnew) {
+// Two leaves are lost, and the one between them is not: the file's attributes remain.
+TEST(RepairLostTest, FileOfWhichOnlyAttributesAreLeftIsRebuilt) {
   SampleVolume volume;
   const auto before = readable(volume);
   erase_record_and_extents(volume);
@@ -64,7 +64,7 @@ TEST(RepairLostTest, FileOfWhichOnlyAttributesAreLeftIsMadeAnew) {
   expect_big_is_back(before, readable(volume));
 }
 
-// What lies behind the end of a file that was being cut off is not made part of it again.
+// Blocks past the end of a file that was being truncated do not become part of it again.
 TEST(RepairLostTest, FileThatIsBeingCutOffDoesNotGrow) {
   SampleVolume volume;
   volume.erase(key_of(kBig, Kind::kExtent, 8));
@@ -110,7 +110,7 @@ TEST(RepairLostTest, NumberOfALostFileIsNotGivenOutAgain) {
   EXPECT_TRUE(after.contains(12));
 }
 
-// Even where the counters that would tell are lost too.
+// Also where the counters are lost.
 TEST(RepairLostTest, NumberThatANameLeadsToIsNotGivenOutAgain) {
   SampleVolume volume;
   volume.put_entry(1, {InodeNo{11}, 9, 8, "newest"});

@@ -21,15 +21,15 @@ std::uint64_t volumes_wanted() {
   return given ? std::strtoull(given, nullptr, 0) : 400;
 }
 
-std::vector<Spoil> all_spoils() {
-  std::vector<Spoil> all;
-  const auto add = [&](const auto& spoils) {
-    all.insert(all.end(), std::begin(spoils), std::end(spoils));
+std::vector<Corruption> all_corruptions() {
+  std::vector<Corruption> all;
+  const auto add = [&](const auto& corruptions) {
+    all.insert(all.end(), std::begin(corruptions), std::end(corruptions));
   };
   add(kNames);
   add(kInodes);
   add(kExtents);
-  add(kShares);
+  add(kSharedExtents);
   add(kBands);
   return all;
 }
@@ -53,38 +53,38 @@ void repair_until(SampleVolume& volume, std::uint64_t change) {
   volume.open();
 }
 
-void spoil_and_repair(const std::vector<Spoil>& spoils, std::uint64_t interrupted_at) {
+void corrupt_and_repair(const std::vector<Corruption>& corruptions, std::uint64_t interrupted_at) {
   SampleVolume volume;
-  for (const Spoil& spoil : spoils) {
-    spoil.spoil(volume);
+  for (const Corruption& corruption : corruptions) {
+    corruption.corrupt(volume);
     volume.commit();
   }
   const auto before = readable(volume);
   if (interrupted_at > 0) repair_until(volume, interrupted_at);
   const Repaired first = repair(volume);
-  const std::string told = testing::PrintToString(first.told);
-  EXPECT_EQ(volume.problems(), Strings{}) << told;
-  EXPECT_EQ(repair(volume).told, Strings{}) << told;
+  const std::string changes = testing::PrintToString(first.changes);
+  EXPECT_EQ(volume.problems(), Strings{}) << changes;
+  EXPECT_EQ(repair(volume).changes, Strings{}) << changes;
   const auto after = readable(volume);
   for (const auto& [inode, contents] : before) {
-    ASSERT_TRUE(after.contains(inode)) << inode << told;
-    EXPECT_TRUE(after.at(inode) == contents) << inode << told;
+    ASSERT_TRUE(after.contains(inode)) << inode << changes;
+    EXPECT_TRUE(after.at(inode) == contents) << inode << changes;
   }
 }
 
 TEST(RepairSeveralTest, AreRepairedInOneRunAndNothingIsLost) {
-  const std::vector<Spoil> all = all_spoils();
+  const std::vector<Corruption> all = all_corruptions();
   std::mt19937_64 random(test_seed());
   for (std::uint64_t n = volumes_wanted(); n > 0; --n) {
-    std::vector<Spoil> spoils;
+    std::vector<Corruption> corruptions;
     std::string names = seed_trace();
     for (std::uint64_t i = 2 + random() % 3; i > 0; --i) {
-      spoils.push_back(all[random() % all.size()]);
-      names += std::string(", ") + spoils.back().name;
+      corruptions.push_back(all[random() % all.size()]);
+      names += std::string(", ") + corruptions.back().name;
     }
     SCOPED_TRACE(names);
     const std::uint64_t interrupted_at = random() % 2 == 0 ? 0 : 1 + random() % 60;
-    spoil_and_repair(spoils, interrupted_at);
+    corrupt_and_repair(corruptions, interrupted_at);
   }
 }
 

@@ -17,46 +17,47 @@ namespace {
 
 // Opens the volume as fsck does, tree and all.
 Repaired repair_all(SampleVolume& volume) {
-  Strings told;
+  Strings changes;
   auto store =
-      open_for_repair(*volume.device, [&](const std::string& text) { told.push_back(text); });
+      open_for_repair(*volume.device, [&](const std::string& text) { changes.push_back(text); });
   EXPECT_TRUE(store) << describe(store.error());
   if (!store) return {};
   volume.store = std::move(*store);
   Repaired result = repair(volume);
-  result.told.insert(result.told.begin(), told.begin(), told.end());
+  result.changes.insert(result.changes.begin(), changes.begin(), changes.end());
   return result;
 }
 
-class RepairSpoilTest : public testing::TestWithParam<Spoil> {};
+class RepairCorruptionTest : public testing::TestWithParam<Corruption> {};
 
-TEST_P(RepairSpoilTest, IsRepairedAndNothingIsLost) {
+TEST_P(RepairCorruptionTest, IsRepairedAndNothingIsLost) {
   SampleVolume volume;
-  GetParam().spoil(volume);
+  GetParam().corrupt(volume);
   volume.commit();
   const auto before = readable(volume);
   const Repaired first = repair(volume);
   Strings left = volume.problems();
-  EXPECT_EQ(left, Strings{}) << testing::PrintToString(first.told);
+  EXPECT_EQ(left, Strings{}) << testing::PrintToString(first.changes);
   const Repaired second = repair(volume);
-  EXPECT_EQ(second.told, Strings{});
+  EXPECT_EQ(second.changes, Strings{});
   const auto after = readable(volume);
   for (const auto& [inode, contents] : before) {
-    ASSERT_TRUE(after.contains(inode)) << inode << testing::PrintToString(first.told);
-    EXPECT_TRUE(after.at(inode) == contents) << inode << testing::PrintToString(first.told);
+    ASSERT_TRUE(after.contains(inode)) << inode << testing::PrintToString(first.changes);
+    EXPECT_TRUE(after.at(inode) == contents) << inode << testing::PrintToString(first.changes);
   }
 }
 
-std::string name_of(const testing::TestParamInfo<Spoil>& info) { return name_of_case(info); }
-INSTANTIATE_TEST_SUITE_P(Names, RepairSpoilTest, testing::ValuesIn(kNames), name_of);
-INSTANTIATE_TEST_SUITE_P(Inodes, RepairSpoilTest, testing::ValuesIn(kInodes), name_of);
-INSTANTIATE_TEST_SUITE_P(Extents, RepairSpoilTest, testing::ValuesIn(kExtents), name_of);
-INSTANTIATE_TEST_SUITE_P(Shares, RepairSpoilTest, testing::ValuesIn(kShares), name_of);
-INSTANTIATE_TEST_SUITE_P(Bands, RepairSpoilTest, testing::ValuesIn(kBands), name_of);
+std::string name_of(const testing::TestParamInfo<Corruption>& info) { return name_of_case(info); }
+INSTANTIATE_TEST_SUITE_P(Names, RepairCorruptionTest, testing::ValuesIn(kNames), name_of);
+INSTANTIATE_TEST_SUITE_P(Inodes, RepairCorruptionTest, testing::ValuesIn(kInodes), name_of);
+INSTANTIATE_TEST_SUITE_P(Extents, RepairCorruptionTest, testing::ValuesIn(kExtents), name_of);
+INSTANTIATE_TEST_SUITE_P(SharedExtents, RepairCorruptionTest, testing::ValuesIn(kSharedExtents),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Bands, RepairCorruptionTest, testing::ValuesIn(kBands), name_of);
 
-TEST(RepairTest, SoundVolumeStaysAsItIs) {
+TEST(RepairTest, CleanVolumeStaysAsItIs) {
   SampleVolume volume;
-  EXPECT_EQ(repair(volume).told, Strings{});
+  EXPECT_EQ(repair(volume).changes, Strings{});
 }
 
 TEST(RepairTest, NamelessInodesAreInLostAndFound) {
@@ -131,12 +132,12 @@ TEST(RepairTest, BlocksThatDiedDoNotComeBack) {
   SampleVolume volume;
   volume.erase(key_of(InodeNo{6}, Kind::kExtent, 0));
   volume.commit();
-  const Repaired repaired = repair(volume);  // no node was lost: the extent is gone for a reason
+  const Repaired repaired = repair(volume);  // no node was lost: the extent was deleted
   EXPECT_EQ(repaired.report.salvaged_blocks, 0u);
   EXPECT_EQ(volume.problems(), Strings{});
 }
 
-TEST(RepairTest, LostFileIsMadeAnewFromItsBlocks) {
+TEST(RepairTest, LostFileIsRebuiltFromItsBlocks) {
   SampleVolume volume;
   const auto before = readable(volume);
   volume.erase(key_of(InodeNo{4}, Kind::kInode));
@@ -160,7 +161,7 @@ TEST(RepairTest, BlocksThatTwoFilesCanReadAreCopied) {
   EXPECT_EQ(repaired.report.lost_blocks, 0u);
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
   EXPECT_EQ(readable(volume), before);
-  EXPECT_EQ(repair(volume).told, Strings{});
+  EXPECT_EQ(repair(volume).changes, Strings{});
 }
 
 TEST(RepairTest, OfBlocksThatTwoFilesHaveOnlyReadableOnesAreCopied) {
@@ -266,20 +267,20 @@ class DamagedTreeTest : public testing::Test {
   }
 
   Strings repair() {
-    Strings told;
-    const auto tell = [&](const std::string& text) { told.push_back(text); };
-    const auto store = open_for_repair(*device, tell);
+    Strings changes;
+    const auto listener = [&](const std::string& text) { changes.push_back(text); };
+    const auto store = open_for_repair(*device, listener);
     EXPECT_TRUE(store) << describe(store.error());
-    if (!store) return told;
+    if (!store) return changes;
     FixedClock clock;
-    const auto report = fsck::repair(**store, *device, clock, tell);
+    const auto report = fsck::repair(**store, *device, clock, listener);
     EXPECT_TRUE(report) << describe(report.error());
     Strings left;
     EXPECT_TRUE(check(**store, *device, {.data = true},
                       [&](const std::string& text) { left.push_back(text); }));
     EXPECT_EQ(left, Strings{});
     EXPECT_TRUE((*store)->close());
-    return told;
+    return changes;
   }
 
   // Several bands with few appends each, so that the logs of most lie within one leaf.
@@ -295,7 +296,7 @@ class DamagedTreeTest : public testing::Test {
     ASSERT_TRUE((*volume)->unmount());
   }
 
-  // Loses the root, all inner nodes, and the leaves that tell where file blocks are: the leaves
+  // Loses the root, all inner nodes, and the leaves that map file blocks: the leaves
   // that are left do not fit a new root, and go into the tree item by item.
   void lose_the_tree_and_extents() {
     for (const BandAddress at : images([](auto, int level) { return level > 0; })) {
@@ -330,12 +331,12 @@ class DamagedTreeTest : public testing::Test {
   // Repairs while every transaction is committed that changes more than a few nodes.
   static Result<RepairReport> repair_in_pieces(device::Device& device) {
     FixedClock clock;
-    const auto tell = [](const std::string&) {};
+    const auto listener = [](const std::string&) {};
     ASSIGN_OR_RETURN(
         const auto store,
-        open_for_repair(device, tell,
+        open_for_repair(device, listener,
                         {.cache_bytes = std::size_t{64} * kBlockBytes, .background = false}));
-    ASSIGN_OR_RETURN(const RepairReport report, fsck::repair(*store, device, clock, tell));
+    ASSIGN_OR_RETURN(const RepairReport report, fsck::repair(*store, device, clock, listener));
     TRY(store->close());
     return report;
   }
@@ -357,7 +358,7 @@ class DamagedTreeTest : public testing::Test {
   Readable::Contents all;
 };
 
-TEST_F(DamagedTreeTest, SoundTreeStaysAsItIs) { EXPECT_EQ(repair(), Strings{}); }
+TEST_F(DamagedTreeTest, CleanTreeStaysAsItIs) { EXPECT_EQ(repair(), Strings{}); }
 
 TEST_F(DamagedTreeTest, LostRootCostsNothing) {
   for (const BandAddress at : images([](auto node, int) { return node == 1; })) {
@@ -460,7 +461,7 @@ TEST_F(DamagedTreeTest, InterruptedRepairOfTheTreeDoesNotForgetWhatWasLost) {
   }
 }
 
-TEST_F(DamagedTreeTest, LostSuperblockIsMadeAnew) {
+TEST_F(DamagedTreeTest, LostSuperblockIsRebuilt) {
   for (std::uint32_t band = 0; band < 2; ++band) {
     for (std::uint32_t rba = 0; rba < *device->write_pointer(BandId{band}); ++rba) {
       device->flip({BandId{band}, rba}, 5000);
@@ -472,7 +473,7 @@ TEST_F(DamagedTreeTest, LostSuperblockIsMadeAnew) {
   EXPECT_EQ(repair(), Strings{});
 }
 
-TEST_F(DamagedTreeTest, SuperblocksThatAreOlderThanTheLogAreMadeAnew) {
+TEST_F(DamagedTreeTest, SuperblocksThatAreOlderThanTheLogAreRebuilt) {
   FixedClock clock;
   for (int session = 0; session < 3; ++session) {
     const auto volume = Volume::mount(*device, {.background = false}, clock);
@@ -501,10 +502,10 @@ TEST_F(DamagedTreeTest, DeviceWithoutAFilesystemIsLeftAlone) {
 
 // Of the sample volume: each block that is written, one bit of it, one at a time.
 TEST(RepairTest, AnyFlippedBitIsFoundAndRepairedOrStaysAnError) {
-  const SampleVolume sound;
-  const auto& geometry = sound.device->geometry();
+  const SampleVolume clean;
+  const auto& geometry = clean.device->geometry();
   for (std::uint32_t band = 0; band < geometry.band_count(); ++band) {
-    for (std::uint32_t rba = 0; rba < *sound.device->write_pointer(BandId{band}); ++rba) {
+    for (std::uint32_t rba = 0; rba < *clean.device->write_pointer(BandId{band}); ++rba) {
       SCOPED_TRACE(std::to_string(band) + ":" + std::to_string(rba));
       SampleVolume volume;
       const auto all = readable(volume);

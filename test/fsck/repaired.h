@@ -14,18 +14,18 @@ using Strings = std::vector<std::string>;
 
 struct Repaired {
   RepairReport report;
-  Strings told;
+  Strings changes;
 };
 
 inline Repaired repair(SampleVolume& volume, const std::vector<meta::KeyRange>& lost = {}) {
   Repaired repaired;
   FixedClock clock;
   EXPECT_TRUE(note_lost_ranges(*volume.store, lost));
-  const auto report = fsck::repair(*volume.store, *volume.device, clock,
-                                 [&](const std::string& text) { repaired.told.push_back(text); });
+  const auto listener = [&](const std::string& text) { repaired.changes.push_back(text); };
+  const auto report = fsck::repair(*volume.store, *volume.device, clock, listener);
   EXPECT_TRUE(report) << describe(report.error());
   if (report) repaired.report = *report;
-  EXPECT_EQ(repaired.report.repairs, repaired.told.size());
+  EXPECT_EQ(repaired.report.repairs, repaired.changes.size());
   return repaired;
 }
 
@@ -55,17 +55,18 @@ void interrupt_everywhere(Lose lose, const meta::KeyRange& lost, See see) {
       const auto store = *meta::Store::open(faulty, {.background = false});
       faulty.cut_power_at_change(n);
       FixedClock clock;
-      const auto told = [&](const std::string&) {
+      const auto listener = [&](const std::string&) {
         anything_durable |= store->commit().has_value();
       };
-      interrupted = !note_lost_ranges(*store, {lost}) || !fsck::repair(*store, faulty, clock, told);
+      interrupted =
+          !note_lost_ranges(*store, {lost}) || !fsck::repair(*store, faulty, clock, listener);
     }
     volume.open();
     // With nothing durable the tree is as damaged as it was, and is found to be.
     repair(volume, anything_durable ? std::vector<meta::KeyRange>{} : std::vector{lost});
     EXPECT_EQ(volume.problems({.data = true}), Strings{});
     see(before, readable(volume));
-    EXPECT_EQ(repair(volume).told, Strings{});
+    EXPECT_EQ(repair(volume).changes, Strings{});
     ASSERT_LT(n, 1000u);
   }
 }

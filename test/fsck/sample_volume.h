@@ -1,5 +1,5 @@
 // A small volume made item by item, without the code that mounts one: every kind of item is in it,
-// and all of it agrees. Tests then spoil one thing.
+// and all of it agrees. Tests then damage one thing.
 //
 //   /                  inode 1
 //   /file, /again      inode 2: 100 bytes inline, two names

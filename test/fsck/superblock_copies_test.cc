@@ -1,5 +1,5 @@
-// One of the two bands of superblocks is damaged: the volume opens by the other one, but somebody
-// is to be told, and the next opening for writing mends it.
+// One of the two bands of superblocks is damaged: the volume opens by the other one, the damage is
+// reported, and the next opening for writing repairs it.
 #include <gtest/gtest.h>
 
 #include "test/fsck/sample_volume.h"

@@ -1,17 +1,17 @@
-// Shared inodes, and the references of files. What files refer to decides: share counts are made
-// anew from the references, blocks that none leads to are freed, references that lead nowhere are
-// removed. An inode that files refer to, and that has no name, is shared; any other is a file.
+// Shared inodes, and the references of files. References decide: reference counts are rebuilt from
+// them, blocks without a reference are freed, references that lead nowhere are removed. An inode
+// that files refer to, and that has no name, is shared; any other is a file.
 #include <sys/stat.h>
 
 #include <algorithm>
 
+#include "fsck/passes.h"
 #include "fsck/repair_extents.h"
 
 namespace lazyfs::fsck {
 namespace {
 
 constexpr std::size_t kBatchItems = 16;
-constexpr meta::Key kLastInodeKey{kVolumeOwner - 1, 255, meta::kMaxOffset};
 
 std::optional<ReferenceRecord> reference_of(const meta::Item& item) {
   if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return std::nullopt;
@@ -20,9 +20,9 @@ std::optional<ReferenceRecord> reference_of(const meta::Item& item) {
   return reference ? std::optional(*reference) : std::nullopt;
 }
 
-class ShareRepair {
+class SharedExtentRepair {
  public:
-  explicit ShareRepair(RepairContext& context) : c_(context), extents_(context) {}
+  explicit SharedExtentRepair(Context& context) : c_(context), extents_(context) {}
 
   void run() {
     std::ranges::sort(c_.names);
@@ -31,8 +31,9 @@ class ShareRepair {
     for (InodeFacts& inode : c_.inodes) {
       if (inode.type == kSharedType && c_.good()) repair_shared(inode);
     }
+    std::ranges::sort(removed_);
     std::erase_if(c_.inodes, [&](const InodeFacts& inode) {
-      return std::ranges::find(gone_, inode.inode) != gone_.end();
+      return std::ranges::binary_search(removed_, inode.inode);
     });
     c_.inodes.insert(c_.inodes.end(), found_.begin(), found_.end());
     std::ranges::sort(c_.inodes, {}, &InodeFacts::inode);
@@ -60,8 +61,8 @@ class ShareRepair {
     auto record = c_.inode(inode.inode);
     if (!record) return;
     if (record->mode != kSharedMode) {
-      c_.tell("Inode {} was a {}, but files refer to its blocks: it is shared.", inode.inode.value,
-              type_name(inode.type));
+      c_.repaired("Inode {} was a {}, but files refer to its blocks: it is shared",
+                  inode.inode.value, type_name(inode.type));
       record->mode = kSharedMode;
       c_.put_inode(inode.inode, *record);
     }
@@ -70,15 +71,15 @@ class ShareRepair {
     c_.visit(key_of(inode.inode, Kind::kExtent), key_of(inode.inode, Kind::kExtent, kAnywhere), "",
              [&](const meta::Item& item) {
                if (!reference_of(item)) return;
-               c_.tell("Shared inode {} had a reference at block {}: removed.", inode.inode.value,
-                       item.key.offset);
+               c_.repaired("Shared inode {} had a reference at block {}: removed",
+                           inode.inode.value, item.key.offset);
                c_.erase(item.key);
              });
   }
 
-  // One without a name is brought into /lost+found later.
+  // A file without a name is brought into /lost+found later.
   void make_file(InodeFacts& inode, bool has_name) {
-    erase_items(inode.inode, Kind::kShareCount, Kind::kShareCount, "share counts");
+    erase_items(inode.inode, Kind::kShareCount, Kind::kShareCount, "reference counts");
     auto record = c_.inode(inode.inode);
     if (!record) return;
     const std::uint64_t end = end_of(inode.inode);
@@ -87,15 +88,13 @@ class ShareRepair {
       if (!has_name && end == 0 && !c_.get(key_of(inode.inode, Kind::kInline))) {
         return remove(inode);
       }
-      c_.tell("Inode {} called itself shared, but {}: it is a file.", inode.inode.value,
-              has_name ? "has a name" : "no file refers to its blocks");
+      c_.repaired("Inode {} called itself shared, but {}: it is a file", inode.inode.value,
+                  has_name ? "has a name" : "no file refers to its blocks");
       record->mode = S_IFREG | 0600;
     }
-    const auto orphan = std::ranges::lower_bound(c_.orphans, inode.inode, {}, &OrphanFacts::inode);
-    const bool is_orphan = orphan != c_.orphans.end() && orphan->inode == inode.inode;
-    if (!is_orphan && end > blocks_for(record->size)) {
+    if (!c_.orphan_work(inode.inode) && end > blocks_for(record->size)) {
       if (has_size) {
-        cut_off(inode.inode, blocks_for(record->size));
+        truncate(inode.inode, blocks_for(record->size));
       } else {
         record->size = end * kBlockBytes;
       }
@@ -104,16 +103,16 @@ class ShareRepair {
     inode.type = kRegularType;
   }
 
-  // A file whose size is known keeps nothing behind its end, whoever refers to it.
-  void cut_off(InodeNo inode, std::uint64_t limit) {
+  // A file whose size is known keeps no blocks past its end, also where other files refer to them.
+  void truncate(InodeNo inode, std::uint64_t limit) {
     const std::uint64_t from = limit - std::min<std::uint64_t>(limit, kMaxExtentBlocks - 1);
     c_.visit(key_of(inode, Kind::kExtent, from), key_of(inode, Kind::kExtent, kAnywhere), "",
              [&](const meta::Item& item) {
                auto record = decode_map_record(item.value);
                const std::uint64_t first = item.key.offset;
                if (!record || first + blocks_of(*record) <= limit) return;
-               c_.tell("Inode {}: what it had at file block {} lay behind the end: cut.",
-                       inode.value, first);
+               c_.repaired("Inode {}: what it had at file block {} lay past the end: truncated",
+                           inode.value, first);
                if (first >= limit) return c_.erase(item.key);
                c_.put(item.key, encode(part_of(MapEntry{first, std::move(*record)}, 0,
                                                static_cast<std::uint32_t>(limit - first))
@@ -122,10 +121,10 @@ class ShareRepair {
   }
 
   void remove(const InodeFacts& inode) {
-    c_.tell("Shared inode {} had no blocks: removed.", inode.inode.value);
+    c_.repaired("Shared inode {} had no blocks: removed", inode.inode.value);
     erase_items(inode.inode, Kind::kXattrName, Kind{255}, "attributes");
     c_.erase(key_of(inode.inode, Kind::kInode));
-    gone_.push_back(inode.inode);
+    removed_.push_back(inode.inode);
   }
 
   void erase_items(InodeNo inode, Kind first, Kind last, std::string_view what) {
@@ -135,10 +134,10 @@ class ShareRepair {
                c_.erase(item.key);
                any = true;
              });
-    if (any) c_.tell("Inode {} had {}, which it cannot have: removed.", inode.value, what);
+    if (any) c_.repaired("Inode {} had {}, which it cannot have: removed", inode.value, what);
   }
 
-  // The block behind the last one that it maps.
+  // The block after the last one that it maps.
   std::uint64_t end_of(InodeNo inode) {
     const auto last =
         c_.store.last_in(key_of(inode, Kind::kExtent), key_of(inode, Kind::kExtent, kAnywhere));
@@ -151,7 +150,7 @@ class ShareRepair {
   void collect() {
     InodeNo owner;
     bool is_file = false;
-    c_.visit(kFirstKey, kLastInodeKey, "shares", [&](const meta::Item& item) {
+    c_.visit(kFirstKey, kLastInodeKey, "shared extents", [&](const meta::Item& item) {
       if (InodeNo{item.key.owner} != owner) {
         owner = InodeNo{item.key.owner};
         const InodeFacts* facts = c_.find_inode(owner);
@@ -170,13 +169,13 @@ class ShareRepair {
   // ---- one shared inode ----
 
   void repair_shared(InodeFacts& inode) {
-    std::vector<ShareSegment> segments;
-    const auto visited =
-        visit_shares(c_.store, inode.inode, references_.to(inode.inode),
-                     [&](const ShareSegment& segment) { segments.push_back(segment); });
+    std::vector<ReferenceCountRun> runs;
+    const auto visited = visit_reference_counts(
+        c_.store, inode.inode, references_.to(inode.inode),
+        [&](const ReferenceCountRun& run) { runs.push_back(run); });
     if (!visited) return c_.fail_with(visited.error());
     bool is_used = false, is_wrong = has_overlapping_counts(inode.inode);
-    for (const ShareSegment& s : segments) {
+    for (const ReferenceCountRun& s : runs) {
       if (!s.is_mapped && s.references > 0) {
         dangling_.add({inode.inode, s.first, s.end - s.first});
       }
@@ -184,35 +183,34 @@ class ShareRepair {
       is_wrong |= s.counted != (s.is_mapped ? s.references : 0);
     }
     if (!is_used) return make_file(inode, false);
-    for (const ShareSegment& s : segments) {
-      if (s.is_mapped && s.references == 0) take_away(inode.inode, s);
+    for (const ReferenceCountRun& s : runs) {
+      if (s.is_mapped && s.references == 0) release(inode.inode, s);
     }
-    if (is_wrong) count_anew(inode.inode, segments);
+    if (is_wrong) recount(inode.inode, runs);
   }
 
   bool has_overlapping_counts(InodeNo inode) {
     std::uint64_t end = 0;
     bool overlap = false;
-    c_.visit(key_of(inode, Kind::kShareCount), key_of(inode, Kind::kShareCount, meta::kMaxOffset),
-             "", [&](const meta::Item& item) {
-               const auto record = decode_share_count(item.value);
-               overlap |= !record || item.key.offset < end;
-               if (record) end = item.key.offset + record->blocks;
-             });
+    c_.visit_kind(inode, Kind::kShareCount, [&](const meta::Item& item) {
+      const auto record = decode_share_count(item.value);
+      overlap |= !record || item.key.offset < end;
+      if (record) end = item.key.offset + record->blocks;
+    });
     return overlap;
   }
 
-  void count_anew(InodeNo inode, const std::vector<ShareSegment>& segments) {
-    c_.tell("Shared inode {}: its share counts are made anew from the references.", inode.value);
-    c_.visit(key_of(inode, Kind::kShareCount), key_of(inode, Kind::kShareCount, meta::kMaxOffset),
-             "", [&](const meta::Item& item) { c_.erase(item.key); });
+  void recount(InodeNo inode, const std::vector<ReferenceCountRun>& runs) {
+    c_.repaired("Shared inode {}: its reference counts are rebuilt from the references",
+                inode.value);
+    c_.visit_kind(inode, Kind::kShareCount, [&](const meta::Item& item) { c_.erase(item.key); });
     meta::Batch batch;
     const auto flush_at = [&](std::size_t items) {
       if (batch.size() < items) return;
       c_.apply(batch);
       batch.clear();
     };
-    for (const ShareSegment& s : segments) {
+    for (const ReferenceCountRun& s : runs) {
       if (!s.is_mapped || s.references == 0) continue;
       for (std::uint64_t block = s.first; block < s.end; block += kMaxExtentBlocks) {
         const auto blocks = std::min<std::uint64_t>(s.end - block, kMaxExtentBlocks);
@@ -225,38 +223,38 @@ class ShareRepair {
     flush_at(1);
   }
 
-  // Blocks that no file refers to. They are freed, unless what was lost may have been the file:
-  // then they are a file of their own.
-  void take_away(InodeNo inode, const ShareSegment& s) {
+  // Blocks that no file refers to are freed; if the file that referred to them may be lost, they
+  // become a file of their own.
+  void release(InodeNo inode, const ReferenceCountRun& s) {
     const bool may_be_missed = std::ranges::any_of(
         c_.lost, [](const meta::KeyRange& range) { return range.first.owner <= kMaxInode; });
-    InodeNo heir{};
+    InodeNo new_file{};
     if (may_be_missed) {
       if (found_.empty() || found_of_ != inode) {
         found_of_ = inode;
         found_.push_back({c_.new_inode(), InodeNo{}, 1, kRegularType});
       }
-      heir = found_.back().inode;
-      c_.tell(
-          "Shared inode {}: the file that its blocks {} to {} belonged to is lost: they are "
-          "inode {} now.",
-          inode.value, s.first, s.end - 1, heir.value);
+      new_file = found_.back().inode;
+      c_.repaired(
+          "Shared inode {}: the file that its blocks {} to {} belonged to is lost: they are inode "
+          "{} now", inode.value, s.first, s.end - 1, new_file.value);
     } else {
-      c_.tell("Shared inode {}: no file refers to its blocks {} to {}: freed.", inode.value,
-              s.first, s.end - 1);
+      c_.repaired("Shared inode {}: no file refers to its blocks {} to {}: freed", inode.value,
+                  s.first, s.end - 1);
     }
     const std::uint64_t from = s.first - std::min<std::uint64_t>(s.first, kMaxExtentBlocks - 1);
     c_.visit(key_of(inode, Kind::kExtent, from), key_of(inode, Kind::kExtent, s.end - 1), "",
              [&](const meta::Item& item) {
                const auto extent = decode_extent(item.value);
                if (extent && item.key.offset + extent->blocks() > s.first) {
-                 split(inode, {item.key.offset, *extent}, s, heir);
+                 split(inode, {item.key.offset, *extent}, s, new_file);
                }
              });
   }
 
-  // Takes the segment's part of an extent away, and gives it to the heir if there is one.
-  void split(InodeNo inode, const MappedExtent& whole, const ShareSegment& s, InodeNo heir) {
+  // Takes the run's part of an extent from the shared inode, and gives it to the new file, if any.
+  void split(InodeNo inode, const MappedExtent& whole, const ReferenceCountRun& s,
+             InodeNo new_file) {
     const std::uint64_t first = std::max(whole.file_block, s.first);
     const std::uint64_t end = std::min(whole.end(), s.end);
     const auto part = [&](std::uint64_t from, std::uint64_t to) {
@@ -273,24 +271,24 @@ class ShareRepair {
     if (end < whole.end()) {
       batch.put(key_of(inode, Kind::kExtent, end), encode(part(end, whole.end())));
     }
-    if (heir.value != 0) {
+    if (new_file.value != 0) {
       InodeRecord record;
       record.mode = S_IFREG | 0600;
       record.links = 1;
       record.size = end * kBlockBytes;
       record.access = record.modification = record.change = record.birth = c_.now;
-      batch.put(key_of(heir, Kind::kInode), encode(record));
-      batch.put(key_of(heir, Kind::kExtent, first), encode(part(first, end)));
+      batch.put(key_of(new_file, Kind::kInode), encode(record));
+      batch.put(key_of(new_file, Kind::kExtent, first), encode(part(first, end)));
     }
     c_.apply(batch);
   }
 
-  // ---- references that lead nowhere ----
+  // ---- references to blocks that no shared inode has ----
 
   void mend_references() {
     dangling_.freeze();
     if (dangling_.empty()) return;
-    c_.visit(kFirstKey, kLastInodeKey, "shares", [&](const meta::Item& item) {
+    c_.visit(kFirstKey, kLastInodeKey, "shared extents", [&](const meta::Item& item) {
       const auto reference = reference_of(item);
       if (!reference) return;
       const auto bad = dangling_.overlapping(ReferenceRun::of(*reference));
@@ -323,13 +321,13 @@ class ShareRepair {
     c_.apply(batch);
   }
 
-  // Of an inode that is a file of its own they are copied; where there is nothing they are lost.
+  // Blocks that another file has as its own are copied; others are lost.
   void replace(InodeNo inode, std::uint64_t file_block, const ReferenceRun& bad,
                meta::Batch& batch) {
     const auto lost = [&](std::uint64_t from, std::uint64_t to) {
       if (from >= to) return;
       extents_.lost(inode, file_block + (from - bad.block), static_cast<std::uint32_t>(to - from),
-                    fmt::format("were those of inode {} that are not there", bad.shared.value));
+                    fmt::format("were of inode {}, which lacks them", bad.shared.value));
     };
     std::uint64_t at = bad.block;
     const std::uint64_t first = at - std::min<std::uint64_t>(at, kMaxExtentBlocks - 1);
@@ -353,18 +351,18 @@ class ShareRepair {
 
   static constexpr std::uint64_t kAnywhere = meta::kMaxOffset;
 
-  RepairContext& c_;
+  Context& c_;
   ExtentRepair extents_;
   References references_;
   RunSet dangling_;  // blocks that references lead to, and no shared inode has
-  std::vector<InodeNo> gone_;
+  std::vector<InodeNo> removed_;
   std::vector<InodeFacts> found_;  // made of blocks whose files are lost
   InodeNo found_of_;               // the shared inode that the last one comes from
 };
 
 }  // namespace
 
-void find_targets(RepairContext& c) {
+void find_targets(Context& c) {
   c.visit(kFirstKey, kLastInodeKey, "references", [&](const meta::Item& item) {
     const auto reference = reference_of(item);
     if (!reference || (!c.targets.empty() && c.targets.back() == reference->shared)) return;
@@ -379,10 +377,10 @@ void find_targets(RepairContext& c) {
   c.targets.erase(std::unique(c.targets.begin(), c.targets.end()), c.targets.end());
 }
 
-void repair_shares(RepairContext& c) {
+void repair_shared_extents(Context& c) {
   const bool has_shared = std::ranges::any_of(
       c.inodes, [](const InodeFacts& inode) { return inode.type == kSharedType; });
-  if (has_shared || !c.targets.empty() || !c.counted.empty()) ShareRepair(c).run();
+  if (has_shared || !c.targets.empty() || !c.counted.empty()) SharedExtentRepair(c).run();
 }
 
 }  // namespace lazyfs::fsck

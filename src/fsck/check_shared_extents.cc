@@ -1,13 +1,13 @@
-// Shared inodes against the files that refer to their blocks. The references are counted anew from
-// the files alone; every block of a shared inode must have as many as its one share count says.
-#include "fsck/check_context.h"
+// Shared inodes against the files that refer to their blocks. The references are counted from the
+// files alone; every block of a shared inode has as many as its one reference count says.
+#include "fsck/passes.h"
 
 namespace lazyfs::fsck {
 namespace {
 
-class SharePass {
+class SharedExtentCheck {
  public:
-  explicit SharePass(CheckContext& context) : c_(context) {}
+  explicit SharedExtentCheck(Context& context) : c_(context) {}
 
   void run() {
     c_.references.sort();
@@ -25,41 +25,39 @@ class SharePass {
 
  private:
   void check_inode(InodeNo inode) {
-    const auto visited =
-        visit_shares(c_.store, inode, c_.references.to(inode), [&](const ShareSegment& segment) {
-          c_.progress("shares", done_ += segment.end - segment.first);
-          if (!segment.is_right()) compare(inode, segment);
+    const auto visited = visit_reference_counts(
+        c_.store, inode, c_.references.to(inode), [&](const ReferenceCountRun& run) {
+          c_.progress("shared extents", done_ += run.end - run.first);
+          if (!run.is_right()) compare(inode, run);
         });
     if (!visited) c_.unreadable(key_of(inode, Kind::kExtent), visited.error());
   }
 
-  void compare(InodeNo inode, const ShareSegment& s) {
+  void compare(InodeNo inode, const ReferenceCountRun& s) {
     const std::uint64_t last = s.end - 1;
     if (!s.is_mapped) {
       if (s.references > 0) dangling_.add({inode, s.first, s.end - s.first});
       if (s.counted > 0) {
         c_.problem(
-            "Shared inode {}: a share count covers the blocks from {} to {}, which no "
-            "extent maps.",
-            inode.value, s.first, last);
+            "Shared inode {}: a reference count covers the blocks from {} to {}, which no extent "
+            "maps", inode.value, s.first, last);
       }
     } else if (s.references == 0) {
-      c_.problem("Shared inode {}: no file refers to its blocks from {} to {}.", inode.value,
+      c_.problem("Shared inode {}: no file refers to its blocks from {} to {}", inode.value,
                  s.first, last);
     } else if (s.counted == 0) {
-      c_.problem("Shared inode {}: no share count covers its blocks from {} to {}.", inode.value,
+      c_.problem("Shared inode {}: no reference count covers its blocks from {} to {}", inode.value,
                  s.first, last);
     } else {
       c_.problem(
-          "Shared inode {}: {} references to its blocks from {} to {} are counted, but "
-          "there are {}.",
-          inode.value, s.counted, s.first, last, s.references);
+          "Shared inode {}: {} references to its blocks from {} to {} are counted, but there are "
+          "{}", inode.value, s.counted, s.first, last, s.references);
     }
   }
 
-  // Whose they are is not held in memory.
+  // Which files they belong to is not held in memory.
   void name_dangling() {
-    c_.visit(kFirstKey, {kVolumeOwner - 1, 255, meta::kMaxOffset}, "shares",
+    c_.visit(kFirstKey, kLastInodeKey, "shared extents",
              [&](const meta::Item& item) {
                if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return;
                const auto record = decode_map_record(item.value);
@@ -69,9 +67,8 @@ class SharePass {
                if (bad.empty()) return;
                const InodeFacts* inode = c_.find_inode(reference->shared);
                c_.problem(
-                   "Inode {}: the reference at file block {} leads to blocks {} to {} of "
-                   "inode {}, {}.",
-                   item.key.owner, item.key.offset, reference->block,
+                   "Inode {}: the reference at file block {} leads to blocks {} to {} of inode "
+                   "{}, {}", item.key.owner, item.key.offset, reference->block,
                    reference->block + reference->count - 1, reference->shared.value, why(inode));
              });
   }
@@ -82,16 +79,16 @@ class SharePass {
     return fmt::format("which is a {}", type_name(inode->type));
   }
 
-  CheckContext& c_;
+  Context& c_;
   RunSet dangling_;  // blocks that references lead to, and no shared inode has
   std::uint64_t done_ = 0;
 };
 
 }  // namespace
 
-void check_shares(CheckContext& c) {
-  c.progress("shares", 0, true);
-  if (c.report.complete) SharePass(c).run();
+void check_shared_extents(Context& c) {
+  c.progress("shared extents", 0, true);
+  if (c.report.complete) SharedExtentCheck(c).run();
 }
 
 }  // namespace lazyfs::fsck

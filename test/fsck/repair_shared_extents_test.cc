@@ -1,5 +1,5 @@
-// Repairs of blocks that several files share (fsck/repair_shares.cc). Each way in which single
-// items can disagree is in spoils.h; here is what becomes of what was lost.
+// Repairs of blocks that several files share (fsck/repair_shared_extents.cc). Each way in which
+// single items can disagree is in corruptions.h; these tests are about what was lost.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -37,7 +37,7 @@ bool is_part_of_any(const Readable::Contents& contents, std::string_view bytes) 
       contents, [&](const auto& file) { return file.second.find(bytes) != std::string::npos; });
 }
 
-TEST(RepairSharesTest, ShareCountsAreWhatIsReferredTo) {
+TEST(RepairSharedExtentsTest, ShareCountsAreWhatIsReferredTo) {
   SampleVolume volume;
   volume.change_inode(9, [](InodeRecord& r) {
     r.size = 10 * kB;
@@ -59,7 +59,7 @@ TEST(RepairSharesTest, ShareCountsAreWhatIsReferredTo) {
   EXPECT_EQ(readable(volume), before);
 }
 
-TEST(RepairSharesTest, BlocksThatNoFileRefersToAreFreed) {
+TEST(RepairSharedExtentsTest, BlocksThatNoFileRefersToAreFreed) {
   SampleVolume volume;
   volume.change_reference(8, 0, [](ReferenceRecord& r) { r.count = 3; });
   volume.commit();
@@ -70,7 +70,7 @@ TEST(RepairSharesTest, BlocksThatNoFileRefersToAreFreed) {
   EXPECT_EQ(volume.report.shared_blocks, 3u);
 }
 
-TEST(RepairSharesTest, SharedInodeThatNoFileRefersToIsAFileInLostAndFound) {
+TEST(RepairSharedExtentsTest, SharedInodeThatNoFileRefersToIsAFileInLostAndFound) {
   SampleVolume volume;
   const std::string text = readable(volume).at(8);
   volume.erase(key_of(kLeft, Kind::kExtent, 0));
@@ -83,24 +83,23 @@ TEST(RepairSharesTest, SharedInodeThatNoFileRefersToIsAFileInLostAndFound) {
   EXPECT_EQ(decode_inode(volume.value_of(key_of(kShared, Kind::kInode)))->mode, S_IFREG | 0600u);
 }
 
-TEST(RepairSharesTest, WhatAReferenceHasLostIsTold) {
+TEST(RepairSharedExtentsTest, WhatAReferenceHasLostIsReported) {
   SampleVolume volume;
   volume.change_reference(9, 1, [](ReferenceRecord& r) { r.block = 3; });
   volume.commit();
   const Repaired repaired = repair(volume);
   EXPECT_EQ(repaired.report.lost_blocks, 1u);
-  EXPECT_TRUE(std::ranges::any_of(repaired.told, [](const std::string& text) {
+  EXPECT_TRUE(std::ranges::any_of(repaired.changes, [](const std::string& text) {
     return text.starts_with(
-        "Inode 9: 1 blocks from block 2 on were those of inode 10 that are not "
-        "there: they are lost");
-  })) << testing::PrintToString(repaired.told);
+        "Inode 9: 1 blocks from block 2 on were of inode 10, which lacks them: they are lost");
+  })) << testing::PrintToString(repaired.changes);
   const auto after = readable(volume);
   EXPECT_EQ(after.at(9).substr(kB, kB),
             after.at(8).substr(3 * kB) + after.at(9).substr(2 * kB - 7, 7));
   EXPECT_EQ(after.at(9).substr(2 * kB), std::string(kB, '\0'));
 }
 
-TEST(RepairSharesTest, ReferencesToBlocksOfAFileGetCopies) {
+TEST(RepairSharedExtentsTest, ReferencesToBlocksOfAFileGetCopies) {
   SampleVolume volume;
   volume.change_reference(9, 1, [](ReferenceRecord& r) { r = {InodeNo{6}, 2, 2}; });
   volume.commit();
@@ -115,7 +114,7 @@ TEST(RepairSharesTest, ReferencesToBlocksOfAFileGetCopies) {
 }
 
 // It would show what it never had, else.
-TEST(RepairSharesTest, FileThatIsReferredToDoesNotGrow) {
+TEST(RepairSharedExtentsTest, FileThatIsReferredToDoesNotGrow) {
   SampleVolume volume;
   volume.change_reference(9, 1, [](ReferenceRecord& r) { r.shared = InodeNo{6}; });
   volume.change_inode(6, [](InodeRecord& r) { r.size = 8 * kB; });
@@ -129,7 +128,7 @@ TEST(RepairSharesTest, FileThatIsReferredToDoesNotGrow) {
 
 // ---- Lost leaves --------------------------------------------------------------------------------
 
-TEST(RepairSharesTest, LostSharedInodeIsFoundByTheAppendLog) {
+TEST(RepairSharedExtentsTest, LostSharedInodeIsFoundByTheAppendLog) {
   SampleVolume volume;
   const auto before = readable(volume);
   lose_shared(volume);
@@ -141,8 +140,8 @@ TEST(RepairSharesTest, LostSharedInodeIsFoundByTheAppendLog) {
   EXPECT_EQ(readable(volume), before);
 }
 
-// The leaf behind it is left, with share counts that tell nothing of its size.
-TEST(RepairSharesTest, SharedInodeOfWhichOnlyShareCountsAreLeftIsFoundByTheAppendLog) {
+// The next leaf remains, with reference counts that say nothing of its size.
+TEST(RepairSharedExtentsTest, SharedInodeOfWhichOnlyShareCountsAreLeftIsFoundByTheAppendLog) {
   SampleVolume volume;
   const auto before = readable(volume);
   volume.erase(key_of(kShared, Kind::kInode));
@@ -155,7 +154,7 @@ TEST(RepairSharesTest, SharedInodeOfWhichOnlyShareCountsAreLeftIsFoundByTheAppen
   EXPECT_EQ(readable(volume), before);
 }
 
-TEST(RepairSharesTest, BlocksOfALostFileAreAFileOfTheirOwn) {
+TEST(RepairSharedExtentsTest, BlocksOfALostFileAreAFileOfTheirOwn) {
   SampleVolume volume;
   const auto before = readable(volume);
   lose_left(volume);
@@ -169,7 +168,7 @@ TEST(RepairSharesTest, BlocksOfALostFileAreAFileOfTheirOwn) {
   EXPECT_EQ(after.at(11).substr(2 * kB, tail.size()), tail);
 }
 
-TEST(RepairSharesTest, SharedInodeWhoseFilesAreAllLostIsAFile) {
+TEST(RepairSharedExtentsTest, SharedInodeWhoseFilesAreAllLostIsAFile) {
   SampleVolume volume;
   const auto before = readable(volume);
   lose_left(volume);
@@ -181,14 +180,14 @@ TEST(RepairSharesTest, SharedInodeWhoseFilesAreAllLostIsAFile) {
   EXPECT_EQ(readable(volume).at(10).substr(0, before.at(8).size()), before.at(8));
 }
 
-TEST(RepairSharesTest, InterruptedRepairStillFindsALostSharedInode) {
+TEST(RepairSharedExtentsTest, InterruptedRepairStillFindsALostSharedInode) {
   interrupt_everywhere(lose_shared, all_of(kShared),
                        [](const Readable::Contents& before, const Readable::Contents& after) {
                          EXPECT_EQ(after, before);
                        });
 }
 
-TEST(RepairSharesTest, InterruptedRepairStillFindsTheBlocksOfALostFile) {
+TEST(RepairSharedExtentsTest, InterruptedRepairStillFindsTheBlocksOfALostFile) {
   interrupt_everywhere(lose_left, all_of(kLeft),
                        [](const Readable::Contents& before, const Readable::Contents& after) {
                          EXPECT_EQ(after.at(9), before.at(9));
@@ -263,17 +262,17 @@ class DamagedSharesTest : public testing::Test {
   }
 
   void repair() {
-    Strings told, left;
-    const auto tell = [&](const std::string& text) { told.push_back(text); };
-    const auto store = open_for_repair(*device, tell);
+    Strings changes, left;
+    const auto listener = [&](const std::string& text) { changes.push_back(text); };
+    const auto store = open_for_repair(*device, listener);
     ASSERT_TRUE(store) << describe(store.error());
     see_what_is_lost(**store);
     FixedClock clock;
-    const auto report = fsck::repair(**store, *device, clock, tell);
+    const auto report = fsck::repair(**store, *device, clock, listener);
     ASSERT_TRUE(report) << describe(report.error());
     EXPECT_TRUE(check(**store, *device, {.data = true},
                       [&](const std::string& text) { left.push_back(text); }));
-    EXPECT_EQ(left, Strings{}) << testing::PrintToString(told);
+    EXPECT_EQ(left, Strings{}) << testing::PrintToString(changes);
     EXPECT_TRUE((*store)->close());
   }
 
@@ -283,10 +282,10 @@ class DamagedSharesTest : public testing::Test {
     device::FaultyDevice faulty(*device);
     faulty.cut_power_at_change(n);
     FixedClock clock;
-    const auto tell = [](const std::string&) {};
+    const auto listener = [](const std::string&) {};
     const auto store = open_for_repair(
-        faulty, tell, {.cache_bytes = std::size_t{16} * kBlockBytes, .background = false});
-    return store && fsck::repair(**store, faulty, clock, tell) && (*store)->close();
+        faulty, listener, {.cache_bytes = std::size_t{16} * kBlockBytes, .background = false});
+    return store && fsck::repair(**store, faulty, clock, listener) && (*store)->close();
   }
 
   void expect_nothing_foreign() {

@@ -1,0 +1,218 @@
+// What the passes of a check and of a repair have in common: what has been found out so far, and
+// where findings go. Only src/fsck/*.cc include this.
+#pragma once
+
+#include <spdlog/fmt/fmt.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fs/item/schema.h"
+#include "fsck/block_set.h"
+#include "fsck/check.h"
+#include "fsck/reference_count_runs.h"
+#include "fsck/repair.h"
+
+namespace lazyfs::fsck {
+
+using namespace fs;  // the items that every pass reads
+
+struct BandFacts {
+  enum class Use : std::uint8_t { kData, kSuper, kLog };
+  Use use = Use::kData;
+  bool has_summary = false;
+  bool has_log_items = false;
+  std::uint32_t blocks = 0;
+  device::BandReport device;
+  BandSummaryRecord summary;
+  BlockSet live;           // blocks that extents refer to; in a repair, that it has accepted
+  bool disagrees = false;  // its logs or its summary with the extents or the device
+};
+std::string_view to_string(BandFacts::Use use);
+
+struct InodeFacts {
+  InodeNo inode;
+  InodeNo parent;  // of a directory
+  std::uint32_t links = 0;
+  std::uint8_t type = 0;  // mode >> 12
+};
+
+struct OrphanFacts {
+  InodeNo inode;
+  OrphanRecord::Work work = OrphanRecord::Work::kDelete;
+};
+
+// A name that leads to an inode.
+struct NameFacts {
+  InodeNo inode;
+  InodeNo directory;
+  std::uint8_t type = 0;
+  friend auto operator<=>(const NameFacts&, const NameFacts&) = default;
+};
+
+inline constexpr std::uint8_t kSharedType = kSharedMode >> 12, kDirectoryType = 4, kRegularType = 8,
+                              kSymlinkType = 10;
+std::string_view type_name(std::uint8_t type);
+constexpr std::uint8_t type_of(const InodeRecord& record) {
+  return static_cast<std::uint8_t>(record.mode >> 12);
+}
+
+inline constexpr meta::Key kFirstKey{0, 0, 0};
+inline constexpr meta::Key kLastInodeKey{kVolumeOwner - 1, 255, meta::kMaxOffset};
+inline constexpr meta::Key kLastKey{~std::uint64_t{0}, 255, meta::kMaxOffset};
+std::optional<meta::Key> successor(meta::Key key);
+
+// What a repair does about a finding.
+enum class Action : std::uint8_t { kRemove, kMove, kCorrect, kRebuild, kTruncate };
+std::string_view to_string(Action action);
+
+enum class Mode : std::uint8_t { kCheck, kRepair };
+
+// Invariants:
+//   C1  a check changes nothing: put(), erase() and apply() are for repairs
+//   C2  the first error of the store ends a repair: error() keeps it, and what follows does nothing
+//   C3  in a check, damage reads as no item, is a finding, and clears report.complete
+// Single-threaded.
+class Context {
+ public:
+  Context(Mode mode, meta::Store& the_store, device::Device& the_device, Timestamp the_time,
+          const FindingListener& listener, const ProgressListener& progress);
+
+  // Fills `bands`. Errors: those of the device's report().
+  Result<> learn_bands();
+  bool repairs() const { return mode_ == Mode::kRepair; }
+
+  // ---- findings: the sentence has no full stop ----
+
+  // A check reports the finding. A repair reports it with the action, which the caller then takes:
+  // true.
+  template <class... Args>
+  bool finding(Action action, fmt::format_string<Args...> text, Args&&... args) {
+    return found(action, fmt::format(text, std::forward<Args>(args)...));
+  }
+  // One that a check reports; a later pass of a repair corrects and reports it in its own way.
+  template <class... Args>
+  void problem(fmt::format_string<Args...> text, Args&&... args) {
+    if (!repairs()) found(Action::kCorrect, fmt::format(text, std::forward<Args>(args)...));
+  }
+  // One that is corrected by rebuilding the band's logs.
+  template <class... Args>
+  void band_problem(BandId id, fmt::format_string<Args...> text, Args&&... args) {
+    if (BandFacts* facts = band(id)) facts->disagrees = true;
+    problem(text, std::forward<Args>(args)...);
+  }
+  // A change that a repair has made.
+  template <class... Args>
+  void repaired(fmt::format_string<Args...> text, Args&&... args) {
+    repair.repairs += 1;
+    listener_(fmt::format(text, std::forward<Args>(args)...) + ".");
+  }
+  // An item that cannot be decoded: a repair erases it.
+  void bad_item(const meta::Key& key);
+  // One whose owner does not exist, and cannot.
+  void stray_item(const meta::Key& key);
+
+  // The first report of a stage, and the last, are never left out.
+  void progress(std::string_view stage, std::uint64_t done, bool last = false);
+
+  // ---- items ----
+
+  // Calls `visit` for each item of the range, in order, with its value as it is by then; a repair
+  // may change items meanwhile. The rest of the range is left out when an item cannot be read. No
+  // progress is reported when `stage` is empty.
+  template <class Visit>
+  void visit(meta::Key first, meta::Key last, std::string_view stage, Visit visit) {
+    std::optional<meta::Key> from = first;
+    std::uint64_t done = 0;
+    while (good() && from && *from <= last) {
+      auto items = store.scan(*from, last, kScanItems);
+      if (!items) return unreadable(*from, items.error());
+      const std::uint64_t edits = edits_;
+      for (meta::Item& item : *items) {
+        if (edits_ != edits) {
+          auto current = get(item.key);
+          if (!current) continue;
+          item.value = std::move(*current);
+        }
+        visit(item);
+      }
+      done += items->size();
+      progress(stage, done);
+      if (items->size() < kScanItems) break;
+      from = successor(items->back().key);
+    }
+    progress(stage, done, true);
+  }
+  // All items of that kind of one inode or band.
+  template <class Owner, class Visit>
+  void visit_kind(Owner owner, Kind kind, Visit visit) {
+    this->visit(key_of(owner, kind), key_of(owner, kind, meta::kMaxOffset), "", visit);
+  }
+  // The item as it is now; nullopt also when it cannot be read.
+  std::optional<meta::Value> get(meta::Key key);
+  std::optional<InodeRecord> inode(InodeNo no);
+  // Metadata from there on cannot be read.
+  void unreadable(const meta::Key& from, Errc error);
+
+  void put(meta::Key key, std::span<const std::byte> value);
+  void put_inode(InodeNo no, const InodeRecord& record);
+  void erase(meta::Key key);
+  void apply(const meta::Batch& batch);
+  void fail_with(Errc error) {
+    if (!error_) error_ = error;
+  }
+  bool good() const { return !error_; }
+  std::optional<Errc> error() const { return error_; }
+
+  // ---- facts ----
+
+  BandFacts* band(BandId id) { return id.value < bands.size() ? &bands[id.value] : nullptr; }
+  // How many blocks from its start can be read of a data band; 0 of any other.
+  std::uint32_t readable_blocks(BandId id) const;
+  InodeFacts* find_inode(InodeNo inode);
+  std::optional<OrphanRecord::Work> orphan_work(InodeNo inode) const;
+  // REQUIRES: `names` is sorted.
+  std::span<const NameFacts> names_of(InodeNo inode) const;
+  bool is_target(InodeNo inode) const;
+  // A number for an inode that the repair makes. No inode has it, and no name leads to it: a name
+  // of a lost inode must not come to lead to another one. REQUIRES: `names` is sorted.
+  InodeNo new_inode();
+
+  meta::Store& store;
+  device::Device& device;
+  const Timestamp now;
+  CheckReport report;
+  RepairReport repair;
+  std::uint64_t name_seed = 0;
+  std::optional<CounterRecord> counters;
+  std::uint64_t last_inode = 1;       // the highest number that is in use or has been given out
+  std::vector<BandFacts> bands;
+  bool has_stray_band_items = false;  // items of bands that do not exist, or of no known kind
+  std::vector<OrphanFacts> orphans;   // ascending by inode
+  std::vector<InodeFacts> inodes;     // ascending by inode
+  std::vector<NameFacts> names;       // sorted by the pass over names
+  References references;              // of files; in a check
+  // Of a repair:
+  std::vector<InodeNo> targets;      // ascending: inodes that references were found to lead to
+  std::vector<InodeNo> counted;      // ascending: inodes with reference counts
+  std::vector<meta::KeyRange> lost;  // where items are lost, this time and in unfinished repairs
+
+ private:
+  static constexpr std::size_t kScanItems = 512;
+
+  bool found(Action action, std::string text);
+
+  const Mode mode_;
+  const FindingListener& listener_;
+  const ProgressListener& progress_;
+  std::uint64_t next_progress_ = 0;
+  std::uint64_t edits_ = 0;
+  std::uint64_t lowest_free_ = 2;
+  std::optional<Errc> error_;
+};
+
+}  // namespace lazyfs::fsck

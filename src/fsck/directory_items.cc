@@ -1,0 +1,136 @@
+#include "fsck/directory_items.h"
+
+#include <algorithm>
+
+namespace lazyfs::fsck {
+
+void DirectoryItems::begin(InodeNo directory, const std::optional<InodeRecord>& record) {
+  no_ = directory;
+  next_cookie_ = record ? std::optional(record->next_cookie) : std::nullopt;
+  names_ = cookies_ = subdirectories_ = 0;
+  moved_.clear();
+}
+
+void DirectoryItems::names(const meta::Item& item) {
+  const auto entries = decode_dentries(item.value);
+  if (!entries) return c_.bad_item(item.key);
+  std::vector<DentryRecord> keep, misplaced;
+  for (const DentryRecord& entry : *entries) {
+    if (name_hash(entry.name, c_.name_seed) != item.key.offset) {
+      c_.finding(Action::kMove, "Directory {}: the name '{}' stands under the wrong hash {:#x}",
+                 no_.value, entry.name, item.key.offset);
+      misplaced.push_back(entry);
+    } else if (std::ranges::find(keep, entry.name, &DentryRecord::name) == keep.end()) {
+      keep.push_back(entry);
+    } else {
+      c_.finding(Action::kRemove, "Directory {} holds the name '{}' twice", no_.value, entry.name);
+    }
+  }
+  if (!c_.repairs()) {
+    for (const DentryRecord& entry : *entries) one_name(entry);
+    return;
+  }
+  if (keep.size() != entries->size()) rewrite(item, keep);
+  for (const DentryRecord& entry : misplaced) move(entry);
+  for (const DentryRecord& entry : keep) {
+    if (!moved_.contains(entry.name)) one_name(entry);
+  }
+}
+
+void DirectoryItems::rewrite(const meta::Item& item, const std::vector<DentryRecord>& entries) {
+  if (entries.empty()) return c_.erase(item.key);
+  c_.put(item.key, encode(entries));
+}
+
+// Whether the scan meets the name again under its own hash depends on what has been read ahead: so
+// the name is handled here, and passed over there.
+void DirectoryItems::move(const DentryRecord& entry) {
+  if (find_name(c_, no_, entry.name)) return;
+  const meta::Key key = key_of(no_, Kind::kDentryName, name_hash(entry.name, c_.name_seed));
+  std::vector<DentryRecord> entries;
+  if (const auto value = c_.get(key)) {
+    if (auto others = decode_dentries(*value)) entries = std::move(*others);
+  }
+  entries.push_back(entry);
+  c_.put(key, encode(entries));
+  moved_.insert(entry.name);
+  one_name(entry);
+}
+
+void DirectoryItems::one_name(DentryRecord entry) {
+  c_.names.push_back({entry.inode, no_, entry.type});
+  c_.report.names += 1;
+  names_ += 1;
+  if (entry.type == kDirectoryType) subdirectories_ += 1;
+  if (next_cookie_ && entry.cookie >= *next_cookie_) {
+    c_.problem("Directory {}: the name '{}' has cookie {}, but the next one is {}", no_.value,
+               entry.name, entry.cookie, *next_cookie_);
+  }
+  const auto value = c_.get(key_of(no_, Kind::kDentrySeq, entry.cookie));
+  const auto twin = value ? decode_dentry(*value) : fail(Errc::kItemBad);
+  const bool has_twin = twin && *twin == entry;
+  if (has_twin && entry.cookie <= kMaxCookie) return;
+  const bool repairs =
+      has_twin ? c_.finding(Action::kCorrect,
+                            "Directory {}: the name '{}' has cookie {}, which is too high",
+                            no_.value, entry.name, entry.cookie)
+               : c_.finding(Action::kCorrect,
+                            "Directory {}: the name '{}' has no equal entry under cookie {}",
+                            no_.value, entry.name, entry.cookie);
+  if (!repairs) return;
+  const auto other =
+      twin && twin->name != entry.name ? find_name(c_, no_, twin->name) : std::nullopt;
+  add_twin(std::move(entry), other && other->cookie == entry.cookie);
+}
+
+void DirectoryItems::add_twin(DentryRecord entry, bool is_cookie_taken) {
+  if (is_cookie_taken || entry.cookie > kMaxCookie) {
+    entry.cookie = free_cookie(c_, no_, next_cookie_.value_or(0));
+  }
+  put_entry(c_, no_, entry);
+}
+
+void DirectoryItems::by_cookie(const meta::Item& item) {
+  auto entry = decode_dentry(item.value);
+  if (!entry || item.key.offset == 0) return c_.bad_item(item.key);
+  cookies_ += 1;
+  const auto named = find_name(c_, no_, entry->name);
+  const bool is_in_place = entry->cookie == item.key.offset;
+  if (named && *named == *entry && is_in_place) return;
+  const Action action = named ? Action::kRemove : Action::kCorrect;
+  const bool repairs =
+      is_in_place
+          ? c_.finding(action,
+                       "Directory {}: the entry '{}' under cookie {} has no equal one under its "
+                       "name",
+                       no_.value, entry->name, item.key.offset)
+          : c_.finding(action, "Directory {}: the entry '{}' under cookie {} calls itself {}",
+                       no_.value, entry->name, item.key.offset, entry->cookie);
+  if (!repairs) return;
+  if (named) return c_.erase(item.key);  // the name has its twin elsewhere
+  entry->cookie = item.key.offset;
+  if (entry->cookie > kMaxCookie) c_.erase(item.key);
+  c_.names.push_back({entry->inode, no_, entry->type});
+  add_twin(std::move(*entry), false);
+}
+
+void DirectoryItems::end(const InodeRecord& record) {
+  if (record.entries != names_) {
+    c_.problem("Directory {} counts {} entries, but has {} names", no_.value, record.entries,
+               names_);
+  }
+  if (cookies_ != names_) {
+    c_.problem("Directory {} has {} names, but {} entries by cookie", no_.value, names_, cookies_);
+  }
+  // An orphaned directory has no links left, and nothing in it.
+  const std::uint64_t links = record.links == 0 && names_ == 0 ? 0 : 2 + subdirectories_;
+  if (record.links != links) {
+    c_.problem("Directory {} has link count {}, but it should be {} for {} subdirectories",
+               no_.value, record.links, links, subdirectories_);
+  }
+  if (record.size != 0) {
+    c_.problem("Directory {} has size {} where 0 is due", no_.value, record.size);
+  }
+}
+
+}  // namespace lazyfs::fsck

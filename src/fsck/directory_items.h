@@ -1,0 +1,37 @@
+// The names of one directory: every entry is in both its places, under the right hash and once.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "fsck/directory_entries.h"
+
+namespace lazyfs::fsck {
+
+// begin(), then the directory's items in the order of their keys, then end(). The names that stay
+// are added to Context::names.
+class DirectoryItems {
+ public:
+  explicit DirectoryItems(Context& context) : c_(context) {}
+
+  void begin(InodeNo directory, const std::optional<InodeRecord>& record);
+  void names(const meta::Item& item);      // kDentryName
+  void by_cookie(const meta::Item& item);  // kDentrySeq
+  // What the directory counts. A repair counts when all names are right.
+  void end(const InodeRecord& record);
+
+ private:
+  void rewrite(const meta::Item& item, const std::vector<DentryRecord>& entries);
+  void move(const DentryRecord& entry);
+  void one_name(DentryRecord entry);
+  void add_twin(DentryRecord entry, bool is_cookie_taken);
+
+  Context& c_;
+  InodeNo no_;
+  std::optional<std::uint64_t> next_cookie_;
+  std::uint64_t names_ = 0, cookies_ = 0, subdirectories_ = 0;
+  std::set<std::string> moved_;  // names that were under wrong hashes
+};
+
+}  // namespace lazyfs::fsck
