@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t kBandsMax = 1 << 14;
 constexpr std::uint64_t kImageBytesMax = std::uint64_t{1} << 40;  // a hole, but for its front
 
-void require_sound(const edi::Layout& layout) {
+void require_valid(const edi::Layout& layout) {
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < layout.band_starts.size(); ++i) {
     if (layout.is_linked_away(BandId{static_cast<std::uint32_t>(i)})) continue;
@@ -58,7 +58,7 @@ void try_header(Result<edi::Header> header, Bytes bytes) {
   if (bands > kBandsMax) return;
   const auto layout = edi::lay_out(*header);
   if (!layout) return;
-  require_sound(*layout);
+  require_valid(*layout);
   open(bytes, std::min(layout->image_bytes, kImageBytesMax));
 }
 

@@ -1,6 +1,6 @@
 // The fuzz target for whole volumes (fuzz/targets.h): one of two, with blocks changed as the input
-// says and all checksums made right that cover them. It is checked, mounted and read, repaired,
-// checked again, which must find nothing, and read again.
+// says and all checksums over them corrected. It is checked, mounted and read, repaired, checked
+// again, which must find nothing, and read again.
 //
 // The input: which volume (1 byte), then changes: what (1), at which block (2), and what that
 // takes. A change whose highest bit is set leaves the block's own checksum wrong.
@@ -141,7 +141,7 @@ class Changed {
     touched_.insert(at);
   }
 
-  // Makes the checksums right that descriptors carry of the images behind them, and those that
+  // Corrects the checksums that descriptors carry of the images after them, and those that
   // commit records carry of descriptors.
   void seal_log() {
     for (const BandAddress at : base_.metadata) {
@@ -171,11 +171,11 @@ class Changed {
     const AlignedBuffer last = read(copy);
     const auto role = last.data()[3] == std::byte{'M'} ? meta::DescriptorRole::kCommit
                                                        : meta::DescriptorRole::kCopy;
-    auto behind = meta::decode_descriptor(role, last.span().first<kBlockBytes>());
-    if (!behind || behind->seq != front.seq) return;
-    behind->entries = front.entries;
-    if (role == meta::DescriptorRole::kCommit) behind->descriptors_crc = crc;
-    put(copy, *behind, role);
+    auto last_block = meta::decode_descriptor(role, last.span().first<kBlockBytes>());
+    if (!last_block || last_block->seq != front.seq) return;
+    last_block->entries = front.entries;
+    if (role == meta::DescriptorRole::kCommit) last_block->descriptors_crc = crc;
+    put(copy, *last_block, role);
   }
 
   void put(BandAddress at, const meta::Descriptor& descriptor, meta::DescriptorRole role) {
@@ -201,10 +201,10 @@ void check(device::Device& device) {
 // False when there is nothing left that could be repaired.
 bool repair(device::Device& device) {
   fsck::FixedClock clock;
-  const auto hear = [](const std::string&) {};
-  const auto store = fsck::open_for_repair(device, hear);
+  const auto listener = [](const std::string&) {};
+  const auto store = fsck::open_for_repair(device, listener);
   if (!store) return false;
-  if (!fsck::repair(**store, device, clock, hear)) return false;
+  if (!fsck::repair(**store, device, clock, listener)) return false;
   const auto left = fsck::check(**store, device, {}, [](const std::string& problem) {
     std::fprintf(stderr, "%s\n", problem.c_str());
   });

@@ -1,4 +1,4 @@
-// Takes an input of a fuzz target apart.
+// Splits the input of a fuzz target into numbers and bytes.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Input {
   Bytes bytes_;
 };
 
-// The bytes at the front of a block, with zeros behind.
+// A block that begins with the bytes; the rest is zeros.
 inline AlignedBuffer block_of(Bytes bytes, std::size_t blocks = 1) {
   AlignedBuffer block = AlignedBuffer::zeroed(blocks * kBlockBytes);
   std::ranges::copy(bytes.first(std::min(bytes.size(), block.size())), block.data());

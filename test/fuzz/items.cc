@@ -5,7 +5,7 @@
 namespace lazyfs::fuzz {
 namespace {
 
-// What can be decoded is encoded as something that says the same.
+// A value that can be decoded is encoded as one that decodes to the same record.
 template <class Decode>
 void try_kind(Bytes value, Decode decode) {
   const auto record = decode(value);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Takes what run.sh has found into corpus/: of all inputs the fewest that reach the same code.
+# Replaces corpus/ by the fewest inputs that reach the same code, of its own and those of run.sh.
 #   keep.sh FOLDER_OF_THE_FUZZERS [TARGET]...
 set -euo pipefail
 

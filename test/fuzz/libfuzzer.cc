@@ -6,7 +6,7 @@
 #include "fuzz/targets.h"
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  log::set_level(log::Level::kOff);
+  lazyfs::log::set_level(lazyfs::log::Level::kOff);
   return 0;
 }
 

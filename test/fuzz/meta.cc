@@ -10,7 +10,7 @@
 namespace lazyfs::fuzz {
 namespace {
 
-// All blocks of metadata begin alike: magic, crc32c of what is behind byte 8.
+// All blocks of metadata begin alike: magic, crc32c of the bytes from 8 on.
 void seal(std::span<std::byte> block, std::string_view magic) {
   std::ranges::copy(std::as_bytes(std::span(magic)), block.data());
   store_le_at(block, 4, crc32c(block.subspan(8)));

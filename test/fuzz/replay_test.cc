@@ -1,5 +1,5 @@
-// Tries every input of corpus/ on its target, and pieces of each: what a fuzzer once found worth
-// keeping, and seeds of every kind. LAZYFS_FUZZ_CORPUS names another folder.
+// Runs every input of corpus/, and pieces of each, on its target: inputs that fuzzers have found,
+// and seeds of every kind. LAZYFS_FUZZ_CORPUS names another folder.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the fuzzers, one behind the other, on what test/fuzz/corpus keeps and on seeds made anew.
+# Runs the fuzzers one after the other, on test/fuzz/corpus and on new seeds.
 #   run.sh FOLDER_OF_THE_FUZZERS SECONDS_OF_EACH [TARGET]...
-# What they find worth keeping, and what breaks something, is left in FOLDER/found/TARGET; `keep.sh`
-# takes the smallest of it into the repository. Exit status: 0 when nothing was broken.
+# Inputs that reach new code, and those that fail, are in FOLDER/found/TARGET afterwards; `keep.sh`
+# takes the fewest that matter into the repository. Exit status: 0 when no input failed.
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "$0")")

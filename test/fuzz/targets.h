@@ -1,9 +1,9 @@
-// What fuzzers are let loose on: everything that reads bytes from a disk. Each target takes any
-// bytes at all and makes of them what its reader gets, with the checksums made right, so that what
-// lies behind them is reached. What a target finds wrong ends the process.
+// Fuzz targets: everything that reads bytes from a disk. Each target takes any bytes and makes its
+// reader's input of them, with correct checksums, so that the code after the checksums is reached.
+// A target that finds an error ends the process.
 //
-// libfuzzer.cc makes a fuzzer of each, for clang, which run.sh runs; keep.sh takes what they found
-// into corpus/, and replay_test.cc tries that.
+// libfuzzer.cc makes a fuzzer of each, for clang, which run.sh runs; keep.sh takes the inputs that
+// they found into corpus/, and replay_test.cc runs those.
 #pragma once
 
 #include <cstddef>

@@ -132,8 +132,8 @@ TEST(MkfsTest, NewFilesystemIsClean) {
   ASSERT_TRUE(make_filesystem(*device, {.uuid = sample_uuid()}));
   const auto store = *meta::Store::open(*device, {.background = false, .read_only = true});
   std::vector<std::string> problems;
-  const auto hear = [&](const std::string& problem) { problems.push_back(problem); };
-  ASSERT_TRUE(fsck::check(*store, *device, {}, hear));
+  const auto listener = [&](const std::string& problem) { problems.push_back(problem); };
+  ASSERT_TRUE(fsck::check(*store, *device, {}, listener));
   EXPECT_EQ(problems, std::vector<std::string>{});
 }
 
