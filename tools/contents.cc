@@ -27,7 +27,7 @@ std::string with_article(std::string_view type, std::string_view noun) {
 std::optional<std::string> known_contents(const std::string& path) {
   const std::unique_ptr<blkid_struct_probe, FreeProbe> probe(
       blkid_new_probe_from_filename(path.c_str()));
-  if (!probe) return std::nullopt;  // whoever opens it next says why
+  if (!probe) return std::nullopt;  // the next open fails and says why
   blkid_probe_enable_partitions(probe.get(), 1);
   const int found = blkid_do_safeprobe(probe.get());
   if (found == -2) return "more than one filesystem";

@@ -28,7 +28,7 @@ struct Arguments {
   bool no_change = false, preen = false, yes = false, force = false, data = false, json = false;
 };
 
-// Keeps a block device from being mounted while it is read; an image file is locked by opening it.
+// Keeps a block device from being mounted during the run; opening an image file locks it.
 class BlockDeviceClaim {
  public:
   explicit BlockDeviceClaim(const std::string& path) {
@@ -137,7 +137,7 @@ void print_summary(const Arguments& arguments, const fsck::CheckReport& report,
   std::puts(text.c_str());
 }
 
-// One run: what it has found and done, and where that is told.
+// One run: a check, a repair if asked for, and a second check.
 class Run {
  public:
   explicit Run(const Arguments& arguments)
@@ -166,7 +166,7 @@ class Run {
   }
 
  private:
-  // Reads, and changes nothing. A volume that cannot be opened is a problem that -y may help.
+  // Changes nothing. A volume that cannot be opened is a finding that -y may repair.
   Result<int> check_only(bool may_change) {
     ASSIGN_OR_RETURN(
         const auto device,
@@ -193,8 +193,8 @@ class Run {
     return check_copies(device);
   }
 
-  // What is kept twice. A power cut may tear a copy while it is written, so that only one which is
-  // never written is a problem.
+  // Checks what is stored twice. A power cut may tear a copy that is being written, so that only
+  // damage of one that is never written counts as a problem.
   Result<> check_copies(edi::Image& device) {
     ASSIGN_OR_RETURN(const auto headers, edi::damaged_headers(device));
     for (const std::string& text : headers) found(text);
@@ -208,22 +208,22 @@ class Run {
     return ok();
   }
 
-  // Repairs, and looks whether all is well now.
+  // Repairs, and checks again.
   Result<> repair() {
     ASSIGN_OR_RETURN(const auto device,
                      edi::open_image(arguments_.device, {.exclusive = exclusive_}));
-    const auto tell = [&](const std::string& text) { told(text); };
+    const auto listener = [&](const std::string& text) { changed(text); };
     ASSIGN_OR_RETURN(const auto mended, edi::mend_copies(*device));
-    for (const std::string& text : mended) told(text);
+    for (const std::string& text : mended) changed(text);
     const auto bands = meta::damaged_superblocks(*device);
-    ASSIGN_OR_RETURN(const auto store, fsck::open_for_repair(*device, tell));
-    ASSIGN_OR_RETURN(repair_, fsck::repair(*store, *device, system_clock(), tell,
+    ASSIGN_OR_RETURN(const auto store, fsck::open_for_repair(*device, listener));
+    ASSIGN_OR_RETURN(repair_, fsck::repair(*store, *device, system_clock(), listener,
                                          [&](std::string_view stage, std::uint64_t done) {
                                            progress_(stage, done);
                                          }));
     repair_.repairs += mended.size();
     for (const BandId band : bands.value_or(std::vector<BandId>{})) {
-      told("the superblock in band " + std::to_string(band.value) + " is written anew");
+      changed("The superblock in band " + std::to_string(band.value) + " was rewritten.");
       ++repair_.repairs;
     }
     problems_.clear();
@@ -235,7 +235,7 @@ class Run {
   void found(const std::string& text) {
     progress_.clear();
     if (arguments_.json) {
-      problems_.push_back(text);
+      keep(problems_, text);
     } else {
       std::puts((arguments_.device + ": " + text).c_str());
     }
@@ -246,10 +246,14 @@ class Run {
     progress_.clear();
     std::puts((arguments_.device + ": " + text + " Its other copy is good.").c_str());
   }
-  void told(const std::string& text) {
+  // Bounds the memory that a damaged volume takes; problem_count counts all.
+  static void keep(std::vector<std::string>& list, const std::string& text) {
+    if (list.size() < kMaxListed) list.push_back(text);
+  }
+  void changed(const std::string& text) {
     progress_.clear();
     if (arguments_.json) {
-      repairs_.push_back(text);
+      keep(repairs_, text);
     } else {
       std::puts((arguments_.device + ": repair: " + text).c_str());
     }
@@ -261,6 +265,8 @@ class Run {
       print_summary(arguments_, report_, repair_);
     }
   }
+
+  static constexpr std::size_t kMaxListed = 100'000;
 
   const Arguments& arguments_;
   Progress progress_;
@@ -275,20 +281,19 @@ class Run {
 int main(int argc, char** argv) {
   CommandLine app(
       "fsck.lazyfs",
-      "Checks a lazyfs that is not mounted. Without -p or -y it changes nothing: what disagrees "
-      "is reported, and left.",
+      "Checks a lazyfs that is not mounted, and reports each contradiction. Changes nothing "
+      "without -p or -y.",
       LAZYFS_VERSION, kUsage);
   app.set_footer(
-      "Exit status: 0 clean, 1 repaired, 4 something is left that disagrees, 8 could not run, 16 "
-      "wrong usage.");
+      "Exit status: 0 clean, 1 repaired, 4 problems remain, 8 could not run, 16 wrong usage.");
   Arguments arguments;
   CommandOption& n = app.flag("-n", arguments.no_change, "change nothing");
   CommandOption& p = app.flag("-p,-a", arguments.preen, "repair, if all metadata can be read");
   CommandOption& y = app.flag("-y", arguments.yes, "repair whatever can be repaired");
   n.excludes(p).excludes(y);
   p.excludes(y);
-  app.flag("-f", arguments.force, "check even if it seems clean (always so)");
-  app.flag("--data", arguments.data, "read all file data too and verify its checksums");
+  app.flag("-f", arguments.force, "accepted for compatibility: everything is always checked");
+  app.flag("--data", arguments.data, "also read all file data and verify its checksums");
   app.flag("--json", arguments.json, "print one JSON object");
   app.option("DEVICE", arguments.device, "EDI: image file or block device").required();
   if (const auto status = app.parse(argc, argv)) return *status;

@@ -23,7 +23,7 @@ using namespace lazyfs;
 constexpr std::uint32_t kDefaultBandBlocks = (std::uint32_t{256} << 20) / kBlockBytes;
 constexpr std::uint32_t kBandsWanted = 128;
 
-// "what: why", and what to do about it where there is something.
+// "what: why", with advice where there is any.
 struct Trouble : std::runtime_error {
   using std::runtime_error::runtime_error;
   Trouble(const std::string& what, Errc why) : Trouble(what, describe(why)) {}
@@ -36,10 +36,10 @@ struct Arguments {
   bool force = false, quiet = false;
 };
 
-// What is to be done, before anything is.
+// What to do; made before anything is changed.
 struct Plan {
-  std::optional<edi::CreateOptions> image;  // to be made first
-  bool is_new_file = false;                 // to be taken away again when something fails
+  std::optional<edi::CreateOptions> image;  // to be created first
+  bool is_new_file = false;                 // removed when something fails
   mkfs::Options options;
 };
 
@@ -49,7 +49,7 @@ std::uint64_t size_of(const std::string& option, const std::string& text) {
   return *size;
 }
 
-mkfs::Options format_options(const Arguments& arguments) {
+mkfs::Options options_of(const Arguments& arguments) {
   mkfs::Options options;
   options.label = arguments.label;
   options.owner = {geteuid(), getegid()};
@@ -83,7 +83,7 @@ std::uint32_t band_blocks_of(const std::string& band_size) {
   return static_cast<std::uint32_t>(bytes / kBlockBytes);
 }
 
-// Bands of 256 MiB, smaller where there would be fewer than 128.
+// Bands of 256 MiB; smaller ones where there would be fewer than 128.
 std::uint32_t choose_band_blocks(std::uint64_t bytes) {
   std::uint32_t blocks = kDefaultBandBlocks;
   for (; blocks > meta::kMinLogBandBlocks; blocks /= 2) {
@@ -103,7 +103,7 @@ edi::CreateOptions choose_image(const std::string& what, std::uint64_t bytes,
                             std::to_string(mkfs::kMinBands) + " bands of " +
                             size_text(std::uint64_t{blocks} * kBlockBytes) + ")");
   }
-  image->overwrite = true;  // whether that is right has been asked before
+  image->overwrite = true;  // allowed by the checks before
   return std::move(*image);
 }
 
@@ -133,9 +133,9 @@ void require_plan(const std::string& what, const device::Geometry& geometry,
   }
 }
 
-// ---- what is there already ----------------------------------------------------------------------
+// ---- what the device holds ----------------------------------------------------------------------
 
-// An EDI that is there: it keeps its geometry.
+// An existing EDI keeps its geometry.
 void plan_for_image(const Arguments& arguments, edi::Image& image, const Plan& plan) {
   const auto found = meta::read_superblock(image);
   const bool is_filesystem =
@@ -173,7 +173,7 @@ void plan_for_new_file(const Arguments& arguments, Plan& plan) {
     throw Trouble(arguments.device, "SIZE is for a new image file, and this is no file");
   }
   if (exists && !arguments.force) {
-    throw Trouble(arguments.device, "the file is there already (-f replaces it)");
+    throw Trouble(arguments.device, "the file exists (-f replaces it)");
   }
   plan.image =
       choose_image("SIZE " + arguments.size, size_of("SIZE", arguments.size), arguments.band_size);
@@ -183,7 +183,7 @@ void plan_for_new_file(const Arguments& arguments, Plan& plan) {
 
 Plan plan_for(const Arguments& arguments) {
   Plan plan;
-  plan.options = format_options(arguments);
+  plan.options = options_of(arguments);
   if (!arguments.size.empty()) {
     plan_for_new_file(arguments, plan);
     return plan;
@@ -264,7 +264,7 @@ int main(int argc, char** argv) {
       "with SIZE a new image file is made.",
       LAZYFS_VERSION);
   Arguments arguments;
-  app.flag("-f,--force", arguments.force, "overwrite what is there");
+  app.flag("-f,--force", arguments.force, "overwrite existing contents");
   app.flag("-q,--quiet", arguments.quiet, "print nothing");
   app.option("-L,--label", arguments.label, "name of the filesystem, at most 63 bytes");
   app.option("-U,--uuid", arguments.uuid, "instead of a random one");

@@ -13,7 +13,7 @@ namespace {
 
 using fs::CounterRecord, fs::InodeRecord, fs::Kind, fs::key_of, fs::kRootInode, fs::kVolumeOwner;
 
-// Smaller ones are full at once, and hold no transaction that any operation fits in.
+// A smaller log has no room for the transactions of some operations.
 constexpr std::uint64_t kMinDefaultLogBlocks = 256;
 constexpr std::uint64_t kMaxDefaultLogBytes = std::uint64_t{16} << 30;
 
@@ -45,7 +45,7 @@ std::vector<BandId> log_candidates(const device::Geometry& geometry) {
   return bands;
 }
 
-// Bands that are part of a larger, linked one have no blocks of their own, and no use.
+// A band that is linked to another one has no blocks of its own.
 std::uint32_t usable_bands(const device::Geometry& geometry) {
   return static_cast<std::uint32_t>(
       std::ranges::count_if(geometry.band_blocks, [](std::uint32_t blocks) { return blocks > 0; }));
@@ -64,7 +64,7 @@ Result<> check_options(const device::Geometry& geometry, const Options& options)
   return ok();
 }
 
-// Resets bands 0 and 1 first: from then on the old filesystem cannot be taken for one.
+// Resets bands 0 and 1 first: without superblocks the old filesystem cannot be opened.
 Result<> wipe(device::Device& device) {
   for (std::uint32_t i = 0; i < kSuperBands; ++i) TRY(device.reset(BandId{i}));
   TRY(device.flush());

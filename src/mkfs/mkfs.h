@@ -1,4 +1,4 @@
-// Making a filesystem on a banded device: which bands hold what, and the first items of the tree.
+// Making a filesystem on a banded device: which bands hold what, and the tree's first items.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace lazyfs::mkfs {
 
 // Bands 0 and 1 hold superblocks and nothing else.
 inline constexpr std::uint32_t kSuperBands = 2;
-// What the metadata log needs to be cleaned while it is written.
+// The metadata log cannot be cleaned with fewer.
 inline constexpr std::uint32_t kMinLogBands = 4;
-// What cleaning and the growing log keep back, and as many again for files.
+// Four that cleaning and the growing log keep back, and two for files.
 inline constexpr std::uint32_t kMinDataBands = 6;
 inline constexpr std::uint32_t kMinBands = kSuperBands + kMinLogBands + kMinDataBands;
 
@@ -28,26 +28,26 @@ struct Options {
   fs::Owner owner;                  // of the root directory
 };
 
-// Where everything goes.
+// Which bands hold what.
 struct Layout {
-  std::vector<BandId> log_bands;  // ascending; as near to the middle of the device as can be
+  std::vector<BandId> log_bands;  // ascending; those nearest to the middle of the device
   std::uint64_t log_blocks = 0;
   std::uint32_t data_bands = 0;
   std::uint64_t data_blocks = 0;
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-// A 64th of the device, but at most 16 GiB: docs/checking.md says why. The log
-// grows by itself when that turns out to be too little.
+// A 64th of the device, at most 16 GiB: docs/checking.md says why. The log takes further bands when
+// it needs them.
 std::uint64_t default_log_blocks(std::uint64_t device_blocks);
 
 // Pure. Errors: kFormatBlockSize, kFormatLabelTooLong, kFormatSuperBands, kFormatTooFewBands,
 // kFormatLogTooLarge.
 Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options);
 
-// Resets every band, whatever is on the device, and leaves an empty filesystem, durable. A failure
-// on the way leaves a device without a filesystem. Errors: those of plan_layout() and of the
-// device.
+// Resets every shingled band, whatever the device holds, and makes an empty filesystem, durable. A
+// failure leaves no filesystem or one without a root directory, which does not mount. Errors: those
+// of plan_layout() and of the device.
 Result<Layout> make_filesystem(device::Device& device, const Options& options,
                           Clock& clock = system_clock());
 
