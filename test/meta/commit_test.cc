@@ -177,7 +177,8 @@ TEST(AbandonTest, NothingIsWrittenAfterAStoreWasAbandoned) {
   std::thread writer([&] {
     for (std::uint64_t key = 0;; ++key, ++changes) {
       Batch batch;
-      batch.put({1, 1, key % 200}, as_value(std::string(1000, 'w')));
+      const char letter = static_cast<char>('a' + key % 23);  // so that every put changes its item
+      batch.put({1, 1, key % 200}, as_value(std::string(1000, letter)));
       if (!store->apply(batch)) return;
     }
   });
