@@ -126,7 +126,7 @@ Result<std::uint64_t> FileCopier::share(const Share& share) {
 // map, and the target's map can say all that there is of it afterwards (I5).
 bool FileCopier::can_share(const Share& share) const {
   const Inode &from = *share.from, &to = *share.to;
-  if (to.uncut) return false;
+  if (to.truncate_pending) return false;
   const bool sizes_fit = share.first + share.blocks <= blocks_for(from.record.size) &&
                          share.target * kBlockBytes <= to.record.size &&
                          (share.end % kBlockBytes == 0 || to.record.size <= share.end);
@@ -148,7 +148,7 @@ Result<std::optional<std::uint64_t>> FileCopier::share_once(const Share& share, 
   Inode &from = *share.from, &to = *share.to;
   const WriteBackToken token(share.to);  // no block of it is being written
   const InodeLocks locks{&from, &to};
-  if (from.gone || to.gone) return fail(Errc::kStale);
+  if (from.deleted || to.deleted) return fail(Errc::kStale);
   if (!can_share(share)) return std::nullopt;
   ASSIGN_OR_RETURN(auto entries, read_map(core_.store, from.no, share.first, share.blocks));
   if (share.first == 0 && (entries.empty() || entries.front().file_block > 0)) {

@@ -92,7 +92,7 @@ Result<> FileRanges::free_whole_blocks(const InodeRef& inode, std::uint64_t firs
                                        std::uint64_t end) {
   const WriteBackToken token(inode);  // no block of it is being written
   WriterLock lock(inode->mu);
-  if (inode->gone) return fail(Errc::kStale);
+  if (inode->deleted) return fail(Errc::kStale);
   if (first == 0) TRY(erase_inline(*inode));
   TRY(unmap(*inode, first, end));
   if (!inode->buffer) return ok();
@@ -151,7 +151,7 @@ Result<> FileRanges::unmap(Inode& inode, std::uint64_t first, std::uint64_t end)
 
 Result<> FileRanges::touch(const InodeRef& inode, RangeFlags flags) {
   WriterLock lock(inode->mu);
-  if (inode->gone) return fail(Errc::kStale);
+  if (inode->deleted) return fail(Errc::kStale);
   inode->record.modification = inode->record.change = core_.clock.now();
   if (flags.clear_set_id) drop_set_id(inode->record);
   inode->record_dirty = true;

@@ -22,7 +22,7 @@ void drop_set_id(InodeRecord& record) {
 
 Result<std::uint64_t> file_size(Inode& inode) {
   ReaderLock lock(inode.mu);
-  if (inode.gone) return fail(Errc::kStale);
+  if (inode.deleted) return fail(Errc::kStale);
   if (!S_ISREG(inode.record.mode)) return fail(Errc::kInvalid);
   return inode.record.size;
 }
@@ -38,13 +38,13 @@ struct FileWriter::Write {
 
 Result<FileWriter::Step> FileWriter::try_write(const InodeRef& inode, Write& w) {
   WriterLock lock(inode->mu);
-  if (inode->gone) return fail(Errc::kStale);
+  if (inode->deleted) return fail(Errc::kStale);
   if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
   if (!inode->buffer) inode->buffer = std::make_unique<data::WriteBuffer>(core_.pages);
   data::WriteBuffer& buffer = *inode->buffer;
 
   const std::uint64_t size = inode->record.size, last_block = size / kBlockBytes;
-  if (inode->uncut && w.offset + w.bytes.size() > size) return Step::kNeedsCut;
+  if (inode->truncate_pending && w.offset + w.bytes.size() > size) return Step::kNeedsCut;
   const auto loaded = [&](std::uint64_t block) -> const FileReader::Block* {
     const auto found = std::ranges::find(w.loaded, block, [](const auto& l) { return l.first; });
     const bool good = found != w.loaded.end() && found->second.map_version == inode->map_version;
@@ -199,7 +199,7 @@ Result<> free_behind_end(const Core& core, Inode& inode) {
     last.erase(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value));
     TRY(core.store.apply(last, meta::Reserve::kDelete));
   }
-  inode.uncut = false;
+  inode.truncate_pending = false;
   return ok();
 }
 
@@ -207,7 +207,7 @@ Result<> resume_cut(const Core& core, const InodeRef& inode) {
   const WriteBackToken token(inode);
   WriterLock lock(inode->mu);
   if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
-  inode->uncut = true;
+  inode->truncate_pending = true;
   const auto freed = free_behind_end(core, *inode);
   if (!freed) core.dirty.add(inode, core.clock.monotonic());
   return freed;
@@ -235,7 +235,7 @@ Result<> FileWriter::put_size(Inode& inode, const InodeRecord& record) {
   inode.inline_known = true;
   inode.inline_bytes =
       inline_value ? std::min<std::uint64_t>(inline_value->size(), record.size) : 0;
-  inode.uncut = record.blocks > 0;
+  inode.truncate_pending = record.blocks > 0;
   ++inode.map_version;
   return ok();
 }
@@ -244,8 +244,8 @@ Result<> FileWriter::put_size(Inode& inode, const InodeRecord& record) {
 Result<> FileWriter::finish_cut(const InodeRef& inode) {
   const WriteBackToken token(inode);
   WriterLock lock(inode->mu);
-  if (inode->gone) return fail(Errc::kStale);
-  return inode->uncut ? free_behind_end(core_, *inode) : ok();
+  if (inode->deleted) return fail(Errc::kStale);
+  return inode->truncate_pending ? free_behind_end(core_, *inode) : ok();
 }
 
 // `last` is the last block of the file as it is stored, when the file was `last_size` long.
@@ -253,11 +253,11 @@ Result<> FileWriter::truncate_locked(const InodeRef& ref, std::uint64_t size,
                                      std::uint64_t last_size, const FileReader::Block& last) {
   Inode& inode = *ref;
   WriterLock lock(inode.mu);
-  if (inode.gone) return fail(Errc::kStale);
+  if (inode.deleted) return fail(Errc::kStale);
   if (!S_ISREG(inode.record.mode)) return fail(Errc::kInvalid);
   const std::uint64_t old_size = inode.record.size;
   const std::uint64_t end_block = blocks_for(size);
-  if (inode.uncut && size > old_size) TRY(free_behind_end(core_, inode));
+  if (inode.truncate_pending && size > old_size) TRY(free_behind_end(core_, inode));
   if (last.had_rest && size > old_size && old_size == last_size) {  // I6
     if (!inode.buffer) inode.buffer = std::make_unique<data::WriteBuffer>(core_.pages);
     const std::uint64_t last_block = old_size / kBlockBytes;
@@ -288,8 +288,8 @@ Result<> FileWriter::truncate_locked(const InodeRef& ref, std::uint64_t size,
   }
   inode.record = record;
   inode.record_dirty = !clean;
-  const auto freed = inode.uncut ? free_behind_end(core_, inode) : ok();
-  if (!clean || inode.uncut) core_.dirty.add(ref, core_.clock.monotonic());
+  const auto freed = inode.truncate_pending ? free_behind_end(core_, inode) : ok();
+  if (!clean || inode.truncate_pending) core_.dirty.add(ref, core_.clock.monotonic());
   return freed;
 }
 

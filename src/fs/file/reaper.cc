@@ -46,20 +46,20 @@ void Reaper::drop_all() {
   }
   for (InodeRef& inode : queue) {
     WriterLock lock(inode->mu);
-    inode->gone = true;  // else it would come back here when the reference ends
+    inode->deleted = true;  // else it would come back here when the reference ends
   }
 }
 
 namespace {
 
 // From here on nobody but the deletion changes what the tree has of the inode: whoever else wants
-// to, looks at `gone` first, under the inode's lock. Whatever happens, the orphan record sees to
+// to, looks at `deleted` first, under the inode's lock. Whatever happens, the orphan record sees to
 // the rest at the next mount. False: it is being deleted already.
 bool condemn(const Core& core, const InodeRef& ref) {
   const WriteBackToken token(ref);
   WriterLock lock(ref->mu);
-  if (ref->gone) return false;
-  ref->gone = true;
+  if (ref->deleted) return false;
+  ref->deleted = true;
   if (ref->buffer) core.bands.release(ref->buffer->drop_from(0));
   ref->record_dirty = false;
   return true;

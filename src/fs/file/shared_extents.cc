@@ -128,7 +128,7 @@ Result<SharedChange::Change*> SharedChange::change_of(InodeNo number) {
   auto change = std::make_unique<Change>(shared_.store_, number);
   change->inode = std::move(inode);
   change->lock.emplace(change->inode->mu);
-  if (change->inode->gone) return fail(Errc::kItemBad);
+  if (change->inode->deleted) return fail(Errc::kItemBad);
   change->record = change->inode->record;
   return changes_.emplace(number, std::move(change)).first->second.get();
 }
@@ -245,7 +245,7 @@ void SharedChange::account(data::BandTable& bands) {
     if (!change->inode) continue;
     Inode& inode = *change->inode;
     inode.record.blocks = change->blocks();
-    inode.gone = inode.record.blocks == 0;
+    inode.deleted = inode.record.blocks == 0;
     ++inode.map_version;
   }
 }

@@ -143,8 +143,8 @@ Result<std::size_t> WriteBack::collect(const InodeRef& inode, std::size_t max_bl
                                        std::vector<Member>& group, Goal& goal) {
   WriteBackToken token(inode);
   WriterLock lock(inode->mu);
-  if (inode->gone) return 0;
-  if (inode->uncut) TRY(free_behind_end(core_, *inode));
+  if (inode->deleted) return 0;
+  if (inode->truncate_pending) TRY(free_behind_end(core_, *inode));
   if (!inode->buffer || inode->buffer->clean()) {
     if (inode->record_dirty) TRY(put_record(*inode));
     return 0;

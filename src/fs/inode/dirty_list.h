@@ -1,4 +1,4 @@
-// The inodes with changes that the tree does not have yet, oldest first.
+// The inodes with changes that the tree lacks, oldest first.
 #pragma once
 
 #include <chrono>
@@ -11,18 +11,17 @@
 
 namespace lazyfs::fs {
 
-// Older than everything: for those who want all that is dirty.
+// Older than every change: selects all dirty inodes.
 inline constexpr std::chrono::nanoseconds kEver = std::chrono::nanoseconds::max();
 
-// Invariant: an inode is in the list exactly while its on_dirty_list is set, which its lock guards;
-// so it is in the list at most once. Thread-safe; mu_ is a leaf lock.
+// Invariant: an inode is in the list exactly while its on_dirty_list is set, which its lock guards.
+// So it is in the list at most once. Thread-safe; mu_ is a leaf lock.
 class DirtyList {
  public:
-  // Inodes are numbered as they come; a number is never given twice.
+  // Number of an addition; the numbers of entries are consecutive.
   using Sequence = std::uint64_t;
 
-  // Requires the inode's exclusive lock.
-  void add(const InodeRef& inode, std::chrono::nanoseconds now) EXCLUDES(mu_) {
+  void add(const InodeRef& inode, std::chrono::nanoseconds now) REQUIRES(inode->mu) EXCLUDES(mu_) {
     if (inode->on_dirty_list) return;
     inode->on_dirty_list = true;
     MutexLock lock(mu_);
@@ -30,9 +29,9 @@ class DirtyList {
     ++end_;
   }
 
-  // Takes the oldest inode out if it has been dirty since `before` or longer, and came before
-  // `end`. The caller clears on_dirty_list under the inode's lock, before it looks at what is
-  // dirty.
+  // Takes the oldest inode out if it has been dirty since `before` or longer and was added before
+  // `end`. REQUIRES: the caller clears on_dirty_list under the inode's lock before it looks at the
+  // inode's changes.
   std::optional<InodeRef> take(std::chrono::nanoseconds before, Sequence end) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (entries_.empty() || entries_.front().since > before) return std::nullopt;
@@ -42,7 +41,7 @@ class DirtyList {
     return inode;
   }
 
-  // What is added from now on has this number or a higher one.
+  // The number of the next addition.
   Sequence end() const EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return end_;
@@ -60,7 +59,7 @@ class DirtyList {
   };
   mutable Mutex mu_;
   std::deque<Entry> entries_ GUARDED_BY(mu_);
-  Sequence end_ GUARDED_BY(mu_) = 0;  // one past the last entry's number; they are consecutive
+  Sequence end_ GUARDED_BY(mu_) = 0;  // one past the last entry's number
 };
 
 }  // namespace lazyfs::fs

@@ -43,11 +43,11 @@ Result<InodeRef> InodeTable::get(InodeNo number) {
   InodeRef inode = find_or_add(number);
   if (inode->loaded.load(std::memory_order_acquire)) {
     ReaderLock lock(inode->mu);
-    if (inode->gone) return fail(Errc::kStale);
+    if (inode->deleted) return fail(Errc::kStale);
     return inode;
   }
   WriterLock lock(inode->mu);
-  if (inode->gone) return fail(Errc::kStale);
+  if (inode->deleted) return fail(Errc::kStale);
   if (!inode->loaded.load(std::memory_order_relaxed)) {
     TRY(load(*inode));
     inode->loaded.store(true, std::memory_order_release);
@@ -73,18 +73,18 @@ void InodeTable::give_back_lookups(InodeNo number, std::uint64_t count) {
     MutexLock lock(shard.mu);
     const auto found = shard.inodes.find(number);
     if (found == shard.inodes.end()) return;
-    // The kernel may give back only what it was given; a wrong count must not free what is in use.
+    // A count that is higher than what the kernel was given must not free an inode in use.
     count = std::min<std::uint64_t>(count, found->second->references.load());
     inode = InodeRef(this, found->second.get());
     inode->references.fetch_add(1, std::memory_order_relaxed);
   }
   if (count > 0) drop(inode.get(), count);
-  // Without a name, what waits to be written back will never be read.
+  // An inode without a name and without users is not written back but deleted.
   if (inode->references.load() != 2) return;  // `inode` and the dirty list
   bool useless = false;
   {
     ReaderLock lock(inode->mu);
-    useless = inode->on_dirty_list && inode->record.links == 0 && !inode->gone;
+    useless = inode->on_dirty_list && inode->record.links == 0 && !inode->deleted;
   }
   if (useless && unnamed_) unnamed_(std::move(inode));
 }
@@ -105,9 +105,11 @@ void InodeTable::last_reference_dropped(InodeNo number) {
     const auto found = shard.inodes.find(number);
     if (found == shard.inodes.end()) return;
     Inode& inode = *found->second;
-    if (inode.references.load(std::memory_order_acquire) != 0) return;  // somebody took it again
-    // Nobody else can reach the inode now: its fields are ours without its lock.
-    if (!inode.loaded.load() || inode.gone || inode.record.links > 0 || !unnamed_) {
+    if (inode.references.load(std::memory_order_acquire) != 0) return;  // referenced again
+    // No reference exists and shard.mu is held: no other thread reaches the inode, as if this one
+    // held its lock.
+    inode.assert_held();
+    if (!inode.loaded.load() || inode.deleted || inode.record.links > 0 || !unnamed_) {
       shard.inodes.erase(found);
       return;
     }
@@ -150,7 +152,7 @@ InodeLocks::~InodeLocks() {
 namespace {
 
 // The blocks that the file will have once all is written back.
-std::uint64_t blocks_of(const Inode& inode, meta::Store& store) {
+std::uint64_t blocks_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(inode.mu) {
   constexpr std::size_t kRunsLookedUp = 64;
   const std::uint64_t stored = inode.record.blocks;
   const std::uint64_t waiting = inode.buffer ? inode.buffer->dirty_blocks() : 0;
@@ -171,7 +173,7 @@ std::uint64_t blocks_of(const Inode& inode, meta::Store& store) {
 
 // In units of 512 bytes. What lies in the tree counts by its bytes: of a file that has data and
 // occupies nothing, programs that look for holes (tar -S) believe that it is one hole.
-std::uint64_t sectors_of(const Inode& inode, meta::Store& store) {
+std::uint64_t sectors_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(inode.mu) {
   constexpr std::uint64_t kSectorBytes = 512;
   const std::uint64_t blocks = blocks_of(inode, store);
   const bool may_be_inline = S_ISREG(inode.record.mode) && inode.record.size > 0;

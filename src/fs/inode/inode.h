@@ -1,8 +1,7 @@
-// An inode in memory, and the table of those that somebody uses.
+// An inode in memory, and the table of all inodes in use.
 //
-// An inode is in the table while the kernel holds lookups on it, while an operation works on it, or
-// while it has changes that are not in the tree yet (the dirty list holds it then). All three are
-// references.
+// An inode is in the table while it is referenced: by the kernel's lookups, by an operation that
+// works on it, or by the dirty list, which holds each inode with changes that the tree lacks.
 #pragma once
 
 #include <array>
@@ -26,43 +25,48 @@ namespace lazyfs::fs {
 class InodeTable;
 
 // Invariants:
-//   I1  record is not older than the inode's item in the tree; when they differ, record_dirty
-//   I2  record_dirty, or a page in buffer  =>  the inode is on the dirty list (on_dirty_list)
-//   I3  gone  =>  the tree has no item of this inode and never will again
-//   I5  tree_size <= record.size, and all data below tree_size is in the tree, if perhaps as it was
-//       before an overwrite: a crash shows no file longer than what was written of it. No extent
-//       reaches behind tree_size's block (but see I7). Items of this inode are encoded by
-//       for_tree()
-//   I6  the rest of the last block, behind the end of the file, is zeros in the buffer, but in a
-//       band it may be what was there before the file was cut; whoever grows the file beyond that
-//       block brings it into the buffer first
-//   I4  at most one thread writes this inode back at a time (writing_back)
-//   I7  uncut: a truncation that failed has left extents behind the end. The inode is on the dirty
-//       list until they are freed, and does not grow before; a crash leaves its orphan record
+//   I1  record is at least as new as the inode's item in the tree. If they differ, record_dirty is
+//       set (but for the size, see I5).
+//   I2  record_dirty, or a page in buffer  =>  the inode is on the dirty list (on_dirty_list).
+//   I3  deleted  =>  the tree has no item of this inode, or loses its items by the deletion that is
+//       under way and by nothing else. It never has an item again.
+//   I4  At most one thread holds the inode's WriteBackToken (writing_back).
+//   I5  tree_size <= record.size. The tree holds all data below tree_size, though perhaps as it was
+//       before an overwrite: after a crash no file is longer than what was written of it. No extent
+//       reaches past tree_size's block (exception: I7). for_tree() encodes this inode's item.
+//   I6  Bytes past the end of the file in its last block are zero in the write buffer but may be
+//       stale in a band. An operation that extends the file past that block first loads the block
+//       into the buffer and zeroes them.
+//   I7  truncate_pending: extents past the end of the file remain after a failed truncation. The
+//       inode stays on the dirty list until write-back has freed them, and the file does not grow
+//       until then. The inode's orphan record makes a mount free them after a crash.
 //
-// mu may be held while the tree reads a metadata node from the device; it then keeps only those
-// waiting who want this very inode. It is never held over I/O on data bands or over a commit.
+// mu may be held while the tree reads a metadata node from the device: only threads that need this
+// inode wait meanwhile. It is never held over I/O on data bands or over a commit.
 struct Inode {
   explicit Inode(InodeNo number) : no(number) {}
+  // For -Wthread-safety, where the analysis cannot see that this thread holds mu exclusively. Does
+  // nothing.
+  void assert_held() const LAZYFS_TSA(assert_capability(mu)) {}
 
   const InodeNo no;
-  // Lookups of the kernel and users; from 0 to 1 only in the table.
+  // The kernel's lookups, and one for each InodeRef. Only the table raises it from 0 to 1.
   std::atomic<std::uint64_t> references{0};
   std::atomic<bool> loaded{false};  // record is valid
 
   mutable SharedMutex mu;
   InodeRecord record GUARDED_BY(mu);
   bool record_dirty GUARDED_BY(mu) = false;
-  std::uint64_t tree_size GUARDED_BY(mu) = 0;  // the size that the tree may show, see I5
-  bool gone GUARDED_BY(mu) = false;
+  std::uint64_t tree_size GUARDED_BY(mu) = 0;  // the size in the inode's item, see I5
+  bool deleted GUARDED_BY(mu) = false;
   bool on_dirty_list GUARDED_BY(mu) = false;
-  bool uncut GUARDED_BY(mu) = false;
+  bool truncate_pending GUARDED_BY(mu) = false;
   std::uint64_t inline_bytes GUARDED_BY(mu) = 0;  // length of the inline item, when inline_known
   bool inline_known GUARDED_BY(mu) = false;
   std::uint64_t map_version GUARDED_BY(mu) = 0;  // +1 whenever blocks get another place or content
-  std::unique_ptr<data::WriteBuffer> buffer GUARDED_BY(mu);  // made at the first write
+  std::unique_ptr<data::WriteBuffer> buffer GUARDED_BY(mu);  // null until the first write
 
-  // Writing back. Errors are counted, so that each open file can tell whether it has reported them.
+  // Errors of write-back are counted: each open file knows by the count what it has reported.
   std::atomic<std::uint64_t> write_errors{0};
   std::atomic<Errc> last_write_error{Errc::kDeviceWrite};
 
@@ -103,8 +107,8 @@ class InodeRef {
 // Thread-safe. Each shard's lock is a leaf; the tree is read without it.
 class InodeTable {
  public:
-  // `unnamed` is called with a reference when an inode without links loses its last user, the dirty
-  // list not counted.
+  // Calls `unnamed` with a reference when an inode without links loses its last reference but the
+  // dirty list's.
   InodeTable(meta::Store& store, std::function<void(InodeRef)> unnamed)
       : store_(store), unnamed_(std::move(unnamed)) {}
   ~InodeTable();
@@ -115,7 +119,7 @@ class InodeTable {
   // Puts a new inode into the table, whose item is (or is about to be) in the tree.
   InodeRef insert(InodeNo inode, const InodeRecord& record);
 
-  // Lookups of the kernel: references that an InodeRef does not hold.
+  // The kernel's lookups: references without an InodeRef.
   void take_lookup(Inode& inode) { inode.references.fetch_add(1, std::memory_order_relaxed); }
   void give_back_lookups(InodeNo inode, std::uint64_t count);
   std::size_t size() const;
@@ -130,7 +134,7 @@ class InodeTable {
 
   Shard& shard_of(InodeNo inode) { return shards_[std::hash<InodeNo>{}(inode) % kShards]; }
   InodeRef find_or_add(InodeNo inode);
-  Result<> load(Inode& inode);
+  Result<> load(Inode& inode) REQUIRES(inode.mu);
   void drop(Inode* inode, std::uint64_t count);
   void last_reference_dropped(InodeNo inode);
 
@@ -139,9 +143,12 @@ class InodeTable {
   std::array<Shard, kShards> shards_;
 };
 
-// Exclusive locks on up to four inodes, taken in the order of their numbers whatever the order of
-// the arguments; one inode named twice is locked once. This is the only way to hold two inode
-// locks.
+// Exclusive locks on up to four inodes, taken in the order of their numbers, whatever the order of
+// the arguments. Null arguments are skipped; an inode named twice is locked once. No other code
+// holds two locks of inodes (but SharedChange, for shared-extent inodes).
+//
+// The analysis of -Wthread-safety cannot follow a list of locks: after the construction call
+// `inode->assert_held()` for each inode.
 class InodeLocks {
  public:
   InodeLocks(std::initializer_list<Inode*> inodes);
@@ -153,10 +160,10 @@ class InodeLocks {
   std::array<Inode*, 4> inodes_{};
 };
 
-// What is dirty counts as if it had been written already.
+// Counts dirty blocks as if they had been written back.
 Attributes attributes_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(inode.mu);
 
-// `record` as the inode's item shall hold it now.
+// `record` as the inode's item in the tree must hold it now (I5).
 InodeRecord for_tree(const Inode& inode, InodeRecord record) REQUIRES_SHARED(inode.mu);
 
 }  // namespace lazyfs::fs

@@ -221,7 +221,7 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   TRY(check_name(name));
   ASSIGN_OR_RETURN(const InodeRef directory, get_directory(parent));
   WriterLock lock(directory->mu);
-  if (directory->gone || directory->record.links == 0) return fail(Errc::kNotFound);
+  if (directory->deleted || directory->record.links == 0) return fail(Errc::kNotFound);
   EntryChanges changes(store_, seed_);
   ASSIGN_OR_RETURN(const auto existing, changes.find(parent, name));
   if (existing) return fail(Errc::kExists);
@@ -254,7 +254,7 @@ Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record,
                                            const Extras& extras) {
   ASSIGN_OR_RETURN(const InodeRef directory, get_directory(parent));
   ReaderLock lock(directory->mu);
-  if (directory->gone || directory->record.links == 0) return fail(Errc::kNotFound);
+  if (directory->deleted || directory->record.links == 0) return fail(Errc::kNotFound);
   record.access = record.modification = record.change = record.birth = clock_.now();
   record.links = 0;
   inherit_group(record, directory->record);
@@ -275,8 +275,8 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
   if (inode == directory) return fail(Errc::kNotPermitted);
   InodeLocks locks{directory.get(), inode.get()};
   if (is_directory(inode->record)) return fail(Errc::kNotPermitted);
-  if (directory->gone || directory->record.links == 0) return fail(Errc::kNotFound);
-  if (inode->gone) return fail(Errc::kNotFound);
+  if (directory->deleted || directory->record.links == 0) return fail(Errc::kNotFound);
+  if (inode->deleted) return fail(Errc::kNotFound);
   if (inode->record.links >= kMaxLinks) return fail(Errc::kTooManyLinks);
   EntryChanges changes(store_, seed_);
   ASSIGN_OR_RETURN(const auto existing, changes.find(parent, name));
@@ -291,7 +291,7 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
   meta::Batch batch;
   put_inode(batch, number, for_tree(*inode, record));
   put_inode(batch, parent, directory_record);
-  if (record.links == 1 && inode->uncut) {  // I7
+  if (record.links == 1 && inode->truncate_pending) {  // I7
     put_orphan(batch, number, OrphanRecord::Work::kTruncate);
   } else if (record.links == 1) {
     batch.erase(key_of(kVolumeOwner, Kind::kOrphan, number.value));
@@ -435,7 +435,7 @@ Result<bool> Directories::try_rename(Move& move, RenameFlags flags) {
   ASSIGN_OR_RETURN(const auto moved, changes.find(move.from->no, move.from_name));
   ASSIGN_OR_RETURN(const auto target, changes.find(move.to->no, move.to_name));
   if (moved != move.moved || target != move.target) return false;
-  if (move.to->gone || move.to->record.links == 0) return fail(Errc::kNotFound);
+  if (move.to->deleted || move.to->record.links == 0) return fail(Errc::kNotFound);
   if (move.child == move.victim) return true;  // two names of one inode: nothing happens
 
   move.from_record = move.from->record;

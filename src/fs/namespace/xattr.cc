@@ -119,7 +119,7 @@ Result<> Xattrs::set(InodeNo number, std::string_view name, std::string_view val
   if (value.size() > kMaxXattrBytes) return fail(Errc::kAttributeTooBig);
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   WriterLock lock(inode->mu);
-  if (inode->gone) return fail(Errc::kStale);
+  if (inode->deleted) return fail(Errc::kStale);
   InodeRecord record = inode->record;
   meta::Batch batch;
   bool keep = true;
@@ -147,7 +147,7 @@ Result<> Xattrs::remove(InodeNo number, std::string_view name) {
   TRY(check_xattr_name(name));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   WriterLock lock(inode->mu);
-  if (inode->gone) return fail(Errc::kStale);
+  if (inode->deleted) return fail(Errc::kStale);
   InodeRecord record = inode->record;
   meta::Batch batch;
   const auto removed = remove_in(batch, number, record, name);

@@ -86,8 +86,8 @@ Result<> LiveData::remap_if_unchanged(const gc::LiveRun& run, BandAddress to) {
   }
   Inode& owner = **found;
   WriterLock lock(owner.mu);
-  TRY(remap(run, to, !owner.gone));
-  if (!owner.gone) ++owner.map_version;
+  TRY(remap(run, to, !owner.deleted));
+  if (!owner.deleted) ++owner.map_version;
   return ok();
 }
 

@@ -15,7 +15,7 @@ void AccessTimes::note(const InodeRef& inode) {
     if (!is_due(inode->record, now)) return;
   }
   WriterLock lock(inode->mu);
-  if (inode->gone || !is_due(inode->record, now)) return;
+  if (inode->deleted || !is_due(inode->record, now)) return;
   inode->record.access = now;
   inode->record_dirty = true;
   dirty_.add(inode, clock_.monotonic());

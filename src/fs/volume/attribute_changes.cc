@@ -9,7 +9,7 @@ namespace lazyfs::fs {
 Result<> change_attributes(meta::Store& store, Xattrs& xattrs, Clock& clock, Inode& inode,
                            const AttributeChange& change) {
   WriterLock lock(inode.mu);
-  if (inode.gone) return fail(Errc::kStale);
+  if (inode.deleted) return fail(Errc::kStale);
   InodeRecord record = inode.record;
   const Timestamp now = clock.now();
   if (change.clear_set_id && !S_ISDIR(record.mode)) drop_set_id(record);  // as Linux does
