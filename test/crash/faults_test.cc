@@ -94,8 +94,7 @@ class FaultRun {
       }
       failed_ += 1;
       // One that fails may have cut the file off: what is behind is given up first.
-      const bool cuts =
-          act == Act::kTruncate || act == Act::kPunch || act == Act::kZero || act == Act::kAllocate;
+      const bool cuts = act == Act::kTruncate || act == Act::kPunch || act == Act::kZero;
       if (cuts && models_.back().is_file(operation.path)) {
         maybe_ = models_.back();
         maybe_->apply(operation, 0);

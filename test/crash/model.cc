@@ -185,10 +185,6 @@ void Model::sync() {
 void Model::change_range(const Operation& o) {
   Contents& contents = change(o.path).contents;
   const std::uint64_t end = o.offset + o.length, size = contents.size();
-  if (o.act == Act::kAllocate) {
-    if (end > size) contents.truncate(end);
-    return;
-  }
   const std::uint64_t until = o.act == Act::kPunch ? std::min(end, size) : end;
   if (o.offset < until) contents.write(o.offset, std::string(until - o.offset, '\0'));
 }
@@ -219,8 +215,7 @@ void Model::apply(const Operation& o, std::uint64_t made) {
     case Act::kWriteHeld: return write(o, held(o.tag).value());
     case Act::kTruncate: return change(o.path).contents.truncate(o.offset);
     case Act::kPunch:
-    case Act::kZero:
-    case Act::kAllocate: return change_range(o);
+    case Act::kZero: return change_range(o);
     case Act::kCopy: return copy(o, made);
     case Act::kShare: return share(o);
     case Act::kLink:

@@ -28,7 +28,6 @@ std::string to_string(const Operation& o) {
     case Act::kTruncate: return "truncate " + o.path + " to " + std::to_string(o.offset);
     case Act::kPunch: return range_text("punch", o);
     case Act::kZero: return range_text("zero", o);
-    case Act::kAllocate: return range_text("allocate", o);
     case Act::kCopy: return copy_text("copy", o);
     case Act::kShare: return copy_text("share", o);
     case Act::kLink: return "link " + o.path + " to " + o.other;

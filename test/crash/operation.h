@@ -13,7 +13,6 @@ enum class Act : std::uint8_t {
   kTruncate,
   kPunch,     // zeros over what the file has of a range
   kZero,      // zeros over all of it
-  kAllocate,  // the file grows to hold it
   kCopy,      // copy_file_range
   kShare,     // a part of a copy that came to be shared blocks (crash/copying.h)
   kLink,

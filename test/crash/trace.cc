@@ -92,8 +92,7 @@ Result<> rename(Volume& volume, const Operation& o) {
 
 Result<> change_range(Volume& volume, InodeNo inode, const Operation& o) {
   if (o.act == Act::kPunch) return volume.punch(inode, o.offset, o.length, {.keep_size = true});
-  if (o.act == Act::kZero) return volume.zero(inode, o.offset, o.length, {});
-  return volume.allocate(inode, o.offset, o.length, {});
+  return volume.zero(inode, o.offset, o.length, {});
 }
 
 Result<> change(Volume& volume, const Operation& o, const Model& model) {
@@ -111,7 +110,6 @@ Result<> change(Volume& volume, const Operation& o, const Model& model) {
     }
     case Act::kPunch:
     case Act::kZero:
-    case Act::kAllocate:
       if (!model.is_file(o.path)) return fail(Errc::kInvalid);
       return change_range(volume, inode.no(), o);
     case Act::kChangeMode: {

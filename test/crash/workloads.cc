@@ -166,8 +166,8 @@ std::vector<Operation> alphabet() {
       range(Act::kPunch, "/d/c", 0, 3 * kB),
       range(Act::kZero, "/a", 4000, 20'000),
       range(Act::kZero, "/b", 200, 600),
-      range(Act::kAllocate, "/a", 9000, 9000),
-      range(Act::kAllocate, "/b", 0, 2 * kB),
+      range(Act::kZero, "/a", 9000, 9000),
+      range(Act::kZero, "/b", 0, 2 * kB),
       copy("/a", 0, "/n", 0, 20'000),           // all of it, to a file that a create has made
       copy("/d/c", 0, "/a", 0, 3 * kB),         // all of it, over a shorter file
       copy("/a", 0, "/d/c", 0, 20'000),         // over the beginning of a longer one
@@ -259,8 +259,8 @@ Operation random_change(std::mt19937_64& random) {
     case 27: return copy(file, 0, other, 0, 100'000);
     case 22:
     case 23: {
-      constexpr Act kRanges[] = {Act::kPunch, Act::kZero, Act::kAllocate};
-      return range(kRanges[random() % 3], file, one_of(random, kSizes) + random() % 3 * 700,
+      constexpr Act kRanges[] = {Act::kPunch, Act::kZero};
+      return range(kRanges[random() % 2], file, one_of(random, kSizes) + random() % 3 * 700,
                    1 + one_of(random, kSizes));
     }
     case 20: return named(Act::kHold, file);

@@ -119,16 +119,5 @@ TEST_F(BusyTest, ALargeFileThatIsRewrittenKeepsNoOtherFromBeingWrittenBack) {
   EXPECT_EQ(read(lookup("other")), std::string(kBlockBytes, 'o'));
 }
 
-TEST_F(BusyTest, AllocationThatFindsNoSpaceEndsAlthoughOthersFreeSome) {
-  const InodeNo file = create("f"), other = create("other");
-  write_letter(other, 0, 1, 'o');
-  ASSERT_TRUE(volume_->sync());
-  write_letter(other, 0, 1, 'p');
-  at_each_append_of_data([&](int) { write_letter(other, 0, 1, 'q'); });
-  const std::uint64_t wanted = volume_->space()->free_blocks + 1000;
-  EXPECT_EQ(volume_->allocate(file, 0, wanted * kBlockBytes, {}).error(), Errc::kNoSpace);
-  EXPECT_LT(appends_, kMost);
-}
-
 }  // namespace
 }  // namespace lazyfs::fs

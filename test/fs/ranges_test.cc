@@ -84,21 +84,10 @@ TEST_F(RangesTest, ZeroingGrowsTheFileUnlessItShallKeepItsSize) {
   EXPECT_EQ(read(file), std::string(50, 'x') + std::string(2 * kB, '\0'));
 }
 
-TEST_F(RangesTest, AllocationFailsWhereThereIsNoSpaceAndChangesNothingThen) {
-  const InodeNo file = file_of(1);
-  EXPECT_EQ(volume_->allocate(file, 0, std::uint64_t{1} << 50, {}).error(), Errc::kNoSpace);
-  EXPECT_EQ(read(file), std::string(kB, 'x'));
-  ASSERT_TRUE(volume_->allocate(file, 0, 3 * kB, {.keep_size = true}));
-  EXPECT_EQ(volume_->get_attributes(file)->size, kB);
-  ASSERT_TRUE(volume_->allocate(file, 0, 3 * kB, {}));
-  EXPECT_EQ(read(file), std::string(kB, 'x') + std::string(2 * kB, '\0'));
-}
-
 TEST_F(RangesTest, RangesOutsideWhatAFileMayHoldAreRefused) {
   const InodeNo file = file_of(1);
   EXPECT_EQ(volume_->punch(file, 0, 0, {}).error(), Errc::kInvalid);
   EXPECT_EQ(volume_->zero(file, kMaxFileBytes, 1, {}).error(), Errc::kFileTooBig);
-  EXPECT_EQ(volume_->allocate(file, 1, kMaxFileBytes, {}).error(), Errc::kFileTooBig);
   EXPECT_EQ(volume_->punch(kRootInode, 0, 1, {}).error(), Errc::kInvalid);
 }
 

@@ -116,19 +116,30 @@ class Ranges(MountTest):
         fallocate(file, ZERO_RANGE, 3000, 10000)
         self.assertEqual(get("f"), b"x" * 3000 + bytes(10000))
 
-    def test_allocation_grows_the_file_unless_told_otherwise(self):
+    def test_fallocate_promises_no_space_that_it_cannot_keep(self):
         file = self.file(b"x" * 100)
-        fallocate(file, KEEP_SIZE, 0, 1 << 20)
-        self.assertEqual(os.fstat(file).st_size, 100)
-        fallocate(file, 0, 50, 20)
-        self.assertEqual(os.fstat(file).st_size, 100)
-        fallocate(file, 0, 0, 1 << 20)
-        self.assertEqual(get("f"), b"x" * 100 + bytes((1 << 20) - 100))
-        self.fails_with(errno.ENOSPC, fallocate, file, 0, 0, 1 << 50)
-        self.fails_with(errno.EOPNOTSUPP, fallocate, file, COLLAPSE, 0, BLOCK)
-        self.fails_with(errno.EOPNOTSUPP, fallocate, file, INSERT, 0, BLOCK)
+        for mode in (0, KEEP_SIZE, COLLAPSE, INSERT):
+            self.fails_with(errno.EOPNOTSUPP, fallocate, file, mode, 0, 1 << 20)
         self.fails_with(errno.EINVAL, fallocate, file, 0, 0, 0)
-        self.assertEqual(os.fstat(file).st_size, 1 << 20)
+        self.assertEqual(get("f"), b"x" * 100)
+        fallocate(file, PUNCH_HOLE | KEEP_SIZE, 0, 10)  # the refusal stops no other mode
+        self.assertEqual(get("f"), bytes(10) + b"x" * 90)
+
+    def test_posix_fallocate_takes_its_space_at_once(self):
+        file = self.file(b"x" * 100)
+        os.posix_fallocate(file, 50, 20)
+        self.assertEqual(os.fstat(file).st_size, 100)
+        os.posix_fallocate(file, 0, 1 << 20)
+        self.assertEqual(get("f"), b"x" * 100 + bytes((1 << 20) - 100))
+        self.assertEqual(self.blocks(file), (1 << 20) // BLOCK)
+
+    def test_two_files_are_not_promised_the_same_space(self):
+        disk = os.statvfs(".")
+        length = disk.f_bavail * disk.f_frsize * 6 // 10
+        for name in ("one", "other"):
+            file = os.open(name, os.O_RDWR | os.O_CREAT)
+            self.addCleanup(os.close, file)
+            self.fails_with(errno.EOPNOTSUPP, fallocate, file, 0, 0, length)
 
     def test_data_and_holes_are_found(self):
         file = self.file(b"")

@@ -10,7 +10,6 @@ namespace lazyfs::fs {
 namespace {
 
 constexpr std::size_t kExtentsABatch = 128;
-constexpr int kMaxRooms = 64;  // others may take what is freed, again and again
 
 Result<> check_range(std::uint64_t offset, std::uint64_t length) {
   if (length == 0) return fail(Errc::kInvalid);
@@ -25,26 +24,6 @@ Result<> check_range(std::uint64_t offset, std::uint64_t length) {
 Result<> FileRanges::grow(const InodeRef& inode, std::uint64_t size) {
   ASSIGN_OR_RETURN(const std::uint64_t now, file_size(*inode));
   return size > now ? writer_.truncate(inode, size) : ok();
-}
-
-// Nothing that is written later goes to where blocks were set aside before, so there are none to
-// set aside: what is promised is only that they are there now.
-Result<> FileRanges::allocate(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,
-                              RangeFlags flags) {
-  TRY(check_range(offset, length));
-  ASSIGN_OR_RETURN(const std::uint64_t size, file_size(*inode));
-  std::uint64_t wanted = blocks_for(offset + length) - offset / kBlockBytes;
-  {
-    ReaderLock lock(inode->mu);
-    wanted -= std::min(wanted, inode->record.blocks);
-  }
-  for (int rooms = 0; !core_.bands.reserve(wanted); ++rooms) {
-    const bool is_in_vain = wanted > core_.bands.space().total || rooms == kMaxRooms;
-    if (is_in_vain || !make_room_()) return fail(Errc::kNoSpace);
-  }
-  core_.bands.release(wanted);
-  if (!flags.keep_size && offset + length > size) TRY(grow(inode, offset + length));
-  return touch(inode, flags);
 }
 
 Result<> FileRanges::punch(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "base/result.h"
 #include "fs/file/core.h"
@@ -14,13 +13,9 @@ namespace lazyfs::fs {
 // keeps those away.
 class FileRanges {
  public:
-  // `make_room` is called without locks when there is no space; false: nothing helped.
-  FileRanges(const Core& core, FileWriter& writer, std::function<bool()> make_room)
-      : core_(core), writer_(writer), make_room_(std::move(make_room)) {}
+  FileRanges(const Core& core, FileWriter& writer) : core_(core), writer_(writer) {}
 
-  // As Volume::allocate(), punch() and zero().
-  Result<> allocate(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,
-                    RangeFlags flags);
+  // As Volume::punch() and zero().
   Result<> punch(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,
                  RangeFlags flags);
   Result<> zero(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,
@@ -44,7 +39,6 @@ class FileRanges {
 
   const Core& core_;
   FileWriter& writer_;
-  const std::function<bool()> make_room_;
 };
 
 }  // namespace lazyfs::fs

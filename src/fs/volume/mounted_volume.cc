@@ -82,7 +82,7 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
       writer_(
           core_, reader_, [this] { return space_maker_.make_space(); },
           [this](std::size_t bytes) { return throttle_.admit(bytes); }),
-      ranges_(core_, writer_, [this] { return space_maker_.make_space(); }),
+      ranges_(core_, writer_),
       copier_(core_, reader_, writer_, write_back_, numbers_),
       scrubber_(device, *store_, bands_, inodes_, shared_, counters_),
       stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, reaper_, collector_, counters_),
@@ -394,13 +394,6 @@ Result<> MountedVolume::write(InodeNo number, std::uint64_t offset, std::span<co
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   return writer_.write(inode, offset, from, clear_set_id);
-}
-
-Result<> MountedVolume::allocate(InodeNo number, std::uint64_t offset, std::uint64_t length,
-                                 RangeFlags flags) {
-  TRY(check_usable(true));
-  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
-  return ranges_.allocate(inode, offset, length, flags);
 }
 
 Result<> MountedVolume::punch(InodeNo number, std::uint64_t offset, std::uint64_t length,

@@ -77,8 +77,6 @@ class MountedVolume final : public Volume {
                            bool is_noted) override;
   Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
                  bool clear_set_id) override;
-  Result<> allocate(InodeNo inode, std::uint64_t offset, std::uint64_t length,
-                    RangeFlags flags) override;
   Result<> punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                  RangeFlags flags) override;
   Result<> zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,

@@ -108,12 +108,10 @@ class Volume {
   virtual Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
                          bool clear_set_id = false) = 0;
 
-  // Ranges of files. allocate: the file grows to hold the range, unless there is no space for it
-  // now (kNoSpace); none is set aside. punch: the range reads as zeros, and its whole blocks are
-  // free; the size stays. zero: as punch, but the file grows to hold the range.
-  // A volume may do without these three and the next three: kNotSupported.
-  virtual Result<> allocate(InodeNo inode, std::uint64_t offset, std::uint64_t length,
-                            RangeFlags flags);
+  // Ranges of files. punch: the range reads as zeros, and its whole blocks are freed; the size
+  // stays. zero: as punch, but the file grows to hold the range. Space cannot be set aside for a
+  // range: each write of a block gets a new place.
+  // A volume may do without these two and the next three: kNotSupported.
   virtual Result<> punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                          RangeFlags flags);
   virtual Result<> zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,
@@ -171,9 +169,6 @@ inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
   return fail(Errc::kNotSupported);
 }
 inline Result<> Volume::set_placement(PlacementChoice) { return fail(Errc::kNotSupported); }
-inline Result<> Volume::allocate(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
-  return fail(Errc::kNotSupported);
-}
 inline Result<> Volume::punch(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
   return fail(Errc::kNotSupported);
 }

@@ -43,7 +43,6 @@ std::span<std::byte> read_buffer(std::size_t size) {
 Result<> change_range(fs::Volume& volume, InodeNo inode, int kind, std::uint64_t offset,
                       std::uint64_t length, fs::RangeFlags flags) {
   switch (kind) {
-    case 0: return volume.allocate(inode, offset, length, flags);
     case FALLOC_FL_PUNCH_HOLE: return volume.punch(inode, offset, length, flags);
     case FALLOC_FL_ZERO_RANGE: return volume.zero(inode, offset, length, flags);
     default: return fail(Errc::kNotSupported);
@@ -152,8 +151,10 @@ void fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* info) 
              }));
 }
 
-// The kernel lets no other modes through, and drops what it has of a range that is punched or
-// zeroed.
+// The kernel passes on no other modes than allocating, punching and zeroing, and drops its pages of
+// a range that is punched or zeroed. Allocating is refused: an overwritten block always gets a new
+// place, so a reservation would not make a later write succeed. glibc's posix_fallocate(3) then
+// writes the blocks.
 void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
                fuse_file_info*) {
   const auto from = static_cast<std::uint64_t>(offset);
@@ -163,6 +164,7 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
   const int kind = mode & ~FALLOC_FL_KEEP_SIZE;
   bool mode_changes = false;
   const auto done = call(req, Operation::fallocate, [&](fs::Volume& volume) -> Result<> {
+    if (kind == 0) return fail(Errc::kNotSupported);
     ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(ino), flags.clear_set_id));
     TRY(change_range(volume, inode_of(ino), kind, from, bytes, flags));
     return commit_change(face_of(req), inode_of(ino));
