@@ -1,5 +1,5 @@
-// Work that ends although others go on writing meanwhile: here whenever a block of a file reaches
-// the device.
+// Work that ends, and succeeds, although other threads change the same files meanwhile: here
+// whenever a block of a file is written to the device or read from it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,8 +17,14 @@ class BusyDevice final : public device::ForwardingDevice {
  public:
   using ForwardingDevice::append;
   using ForwardingDevice::ForwardingDevice;
+  using ForwardingDevice::read;
   std::function<void(BandId)> before_append;
+  std::function<void()> before_read;
 
+  Result<> read(BandAddress from, std::span<std::byte> to) override {
+    if (before_read) before_read();
+    return ForwardingDevice::read(from, to);
+  }
   Result<> append(BandAddress to, std::span<const device::Piece> pieces) override {
     if (before_append) before_append(to.band);
     return ForwardingDevice::append(to, pieces);
@@ -38,6 +44,7 @@ class BusyTest : public VolumeTest {
   }
   void TearDown() override {
     busy_.before_append = nullptr;
+    busy_.before_read = nullptr;
     VolumeTest::TearDown();
   }
   void at_each_append_of_data(std::function<void(int)> others) {
@@ -117,6 +124,35 @@ TEST_F(BusyTest, ALargeFileThatIsRewrittenKeepsNoOtherFromBeingWrittenBack) {
   ASSERT_TRUE(volume_->fsync_directory(kRootInode));  // a commit
   lose_power();
   EXPECT_EQ(read(lookup("other")), std::string(kBlockBytes, 'o'));
+}
+
+// Each change of the map makes the block that the write has loaded worthless.
+TEST_F(BusyTest, AWriteSucceedsHoweverOftenTheMapChangesWhileItLoadsABlock) {
+  constexpr std::uint64_t kChanges = 1200;
+  const InodeNo file = create("f");
+  write_letter(file, 0, kChanges + 1, 'a');
+  ASSERT_TRUE(volume_->sync());
+  std::uint64_t changes = 0;
+  busy_.before_read = [&] {
+    if (changes == kChanges || is_busy_) return;
+    is_busy_ = true;
+    EXPECT_TRUE(volume_->punch(file, ++changes * kBlockBytes, kBlockBytes, {}));
+    is_busy_ = false;
+  };
+  write(file, 10, "b");
+  EXPECT_EQ(changes, kChanges);
+  EXPECT_EQ(read(file, 0, 20), "aaaaaaaaaabaaaaaaaaa");
+}
+
+TEST_F(BusyTest, ACopyEndsWhereItsSourceEndsThatIsTruncatedMeanwhile) {
+  const InodeNo source = create("source"), target = create("target");
+  write_letter(source, 0, 10, 's');
+  ASSERT_TRUE(volume_->sync());
+  write_letter(target, 0, 1, 't');
+  at_each_append_of_data([&](int) { EXPECT_TRUE(volume_->set_attributes(source, {.size = 0})); });
+  EXPECT_EQ(volume_->copy_range(source, 0, target, 0, 10 * kBlockBytes, false), 0u);
+  EXPECT_EQ(appends_, 1);
+  EXPECT_EQ(read(target), std::string(kBlockBytes, 't'));
 }
 
 }  // namespace

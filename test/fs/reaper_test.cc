@@ -1,6 +1,6 @@
 // Deleting, cutting and copying on a volume whose metadata log has little room, or none for a
 // while.
-#include "fs/file/reaper.h"
+#include "fs/file/orphan_cleanup.h"
 
 #include <gtest/gtest.h>
 

@@ -2,26 +2,33 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
-#include "fs/file/core.h"
+#include "base/clock.h"
+#include "data/band_table.h"
+#include "fs/file/counters.h"
+#include "fs/file/file_maps.h"
 #include "fs/file/file_reader.h"
 #include "fs/file/file_writer.h"
-#include "fs/namespace/inode_numbers.h"
+#include "fs/file/truncation.h"
 #include "fs/file/write_back.h"
+#include "fs/inode/inode.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::fs {
 
-// How blocks come to be shared: what is dirty in the two files is written back; then, under both
-// files' locks and in one batch, the source's extents go to a new shared inode, by whole append
-// records, and both files refer to it (fs/file/shared_extents.h).
-// Parts that already are references get one
-// more. A crash shows each such batch done or not done; where the log is too small for one batch
-// there are several.
+// How blocks become shared: both files' dirty data is written back. Then one batch, under both
+// files' locks, gives the source's extents, by whole append records, to a new shared-extent inode,
+// and maps both files' blocks to references to it (fs/file/shared_extents.h). Source blocks that
+// are references already get one reference more. A crash shows each batch done or not done; a batch
+// that is too large for the log is divided.
 //
-// Thread-safe. Towards writers of the same ranges nothing here is atomic but a batch: the kernel
-// keeps those away.
+// Thread-safe. Only a batch is atomic towards writers of the same ranges: the kernel excludes them.
 class FileCopier {
  public:
   struct Place {
@@ -29,9 +36,20 @@ class FileCopier {
     std::uint64_t offset = 0;
   };
 
-  FileCopier(const Core& core, FileReader& reader, FileWriter& writer, WriteBack& write_back,
-             InodeNumbers& numbers)
-      : core_(core), reader_(reader), writer_(writer), write_back_(write_back), numbers_(numbers) {}
+  // `new_inode` gives the number of a new inode.
+  FileCopier(meta::Store& store, FileMaps& maps, FileReader& reader, FileWriter& writer,
+             Truncation& truncation, WriteBack& write_back, data::BandTable& bands,
+             Counters& counters, Clock& clock, std::function<Result<InodeNo>()> new_inode)
+      : store_(store),
+        maps_(maps),
+        reader_(reader),
+        writer_(writer),
+        truncation_(truncation),
+        write_back_(write_back),
+        bands_(bands),
+        counters_(counters),
+        clock_(clock),
+        new_inode_(std::move(new_inode)) {}
 
   // As Volume::copy_range().
   Result<std::uint64_t> copy(Place from, Place to, std::uint64_t length, bool clear_set_id);
@@ -39,25 +57,35 @@ class FileCopier {
  private:
   struct Share;  // whole blocks to be shared
 
+  enum class Through : std::uint8_t { kAll, kSourceEnded };
+
   Result<> copy_range(Place from, Place to, std::uint64_t length, bool clear_set_id,
                       std::uint64_t& done);
-  Result<> write_through(Place from, Place to, std::uint64_t length, bool clear_set_id,
-                         std::uint64_t& done);
+  Result<Through> copy_blocks(Place from, Place to, std::uint64_t end, bool clear_set_id,
+                              std::uint64_t& done);
+  Result<Through> write_through(Place from, Place to, std::uint64_t length, bool clear_set_id,
+                                std::uint64_t& done);
   Result<std::uint64_t> share(const Share& share);
   Result<std::optional<std::uint64_t>> share_once(const Share& share, InodeNo number,
                                                   std::size_t at_most);
-  bool can_share(const Share& share) const;
+  static bool can_share(const Share& share, const Inode& from, const Inode& to)
+      REQUIRES(from.mu, to.mu);
   Result<> change_maps(const Share& share, InodeNo number, std::span<const MapEntry> entries,
                        std::uint64_t blocks, MapChange& source, MapChange& target,
                        SharedChange& shared);
   Result<std::vector<MappedExtent>> whole_records(InodeNo inode,
                                                   std::span<const MapEntry> entries) const;
 
-  const Core& core_;
+  meta::Store& store_;
+  FileMaps& maps_;
   FileReader& reader_;
   FileWriter& writer_;
+  Truncation& truncation_;
   WriteBack& write_back_;
-  InodeNumbers& numbers_;
+  data::BandTable& bands_;
+  Counters& counters_;
+  Clock& clock_;
+  const std::function<Result<InodeNo>()> new_inode_;
 };
 
 }  // namespace lazyfs::fs

@@ -4,12 +4,10 @@
 #include <array>
 
 #include "fs/file/extent_map.h"
-#include "fs/file/write_back.h"
+#include "fs/inode/write_back_token.h"
 
 namespace lazyfs::fs {
 namespace {
-
-constexpr std::size_t kExtentsABatch = 128;
 
 Result<> check_range(std::uint64_t offset, std::uint64_t length) {
   if (length == 0) return fail(Errc::kInvalid);
@@ -20,11 +18,6 @@ Result<> check_range(std::uint64_t offset, std::uint64_t length) {
 }  // namespace
 
 // ---- Changing -----------------------------------------------------------------------------------
-
-Result<> FileRanges::grow(const InodeRef& inode, std::uint64_t size) {
-  ASSIGN_OR_RETURN(const std::uint64_t now, file_size(*inode));
-  return size > now ? writer_.truncate(inode, size) : ok();
-}
 
 Result<> FileRanges::punch(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,
                            RangeFlags flags) {
@@ -37,11 +30,12 @@ Result<> FileRanges::punch(const InodeRef& inode, std::uint64_t offset, std::uin
 Result<> FileRanges::zero(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,
                           RangeFlags flags) {
   TRY(punch(inode, offset, length, flags));
-  return flags.keep_size ? ok() : grow(inode, offset + length);
+  ASSIGN_OR_RETURN(const std::uint64_t size, file_size(*inode));
+  if (flags.keep_size || size >= offset + length) return ok();
+  return truncation_.set_size(inode, offset + length);
 }
 
-// Requires that `end` is not behind the end of the file. The block there goes whole when the range
-// reaches the end.
+// REQUIRES: `end` is at most the file's size. If it is the size, the last block is freed whole.
 Result<> FileRanges::clear(const InodeRef& inode, std::uint64_t offset, std::uint64_t end) {
   ASSIGN_OR_RETURN(const std::uint64_t size, file_size(*inode));
   const std::uint64_t first = blocks_for(offset);
@@ -61,21 +55,21 @@ Result<> FileRanges::clear_part(const InodeRef& inode, std::uint64_t offset, std
   {
     ReaderLock lock(inode->mu);
     const std::uint64_t block = offset / kBlockBytes;
-    ASSIGN_OR_RETURN(const std::uint64_t behind, end_of_data(*inode, block));
-    if (behind == block) return ok();
+    ASSIGN_OR_RETURN(const std::uint64_t data_end, end_of_data(*inode, block));
+    if (data_end == block) return ok();
   }
   return writer_.write(inode, offset, std::span(kZeros).first(end - offset), false);
 }
 
 Result<> FileRanges::free_whole_blocks(const InodeRef& inode, std::uint64_t first,
                                        std::uint64_t end) {
-  const WriteBackToken token(inode);  // no block of it is being written
+  const WriteBackToken token(inode);  // keeps its blocks from being written meanwhile
   WriterLock lock(inode->mu);
   if (inode->deleted) return fail(Errc::kStale);
   if (first == 0) TRY(erase_inline(*inode));
-  TRY(unmap(*inode, first, end));
+  TRY(maps_.free_blocks(*inode, first, end));
   if (!inode->buffer) return ok();
-  core_.bands.release(inode->buffer->drop_range(first, end));
+  bands_.release(inode->buffer->drop_range(first, end));
   if (inode->buffer->clean()) inode->tree_size = inode->record.size;  // I5
   return ok();
 }
@@ -85,56 +79,20 @@ Result<> FileRanges::erase_inline(Inode& inode) {
   if (!is_inline) return ok();
   meta::Batch batch;
   batch.erase(key_of(inode.no, Kind::kInline));
-  TRY(core_.store.apply(batch, meta::Reserve::kDelete));
+  TRY(store_.apply(batch, meta::Reserve::kDelete));
   inode.inline_known = true;
   inode.inline_bytes = 0;
   ++inode.map_version;
   return ok();
 }
 
-// In as many batches as it takes: a crash in between leaves a part of the range.
-Result<> FileRanges::unmap(Inode& inode, std::uint64_t first, std::uint64_t end) {
-  std::size_t at_most = kExtentsABatch;
-  while (first < end && inode.record.blocks > 0) {
-    ASSIGN_OR_RETURN(const auto items,
-                     core_.store.scan(key_of(inode.no, Kind::kExtent, first),
-                                      key_of(inode.no, Kind::kExtent, end - 1), at_most));
-    std::uint64_t until = end;
-    if (items.size() == at_most) {
-      ASSIGN_OR_RETURN(const auto last, decode_map_record(items.back().value));
-      until = std::min(end, items.back().key.offset + blocks_of(last));
-    }
-    SharedChange shared(core_.shared);
-    MapChange change(core_.store, inode.no, &shared);
-    TRY(change.unmap(first, until - first));
-    InodeRecord record = inode.record;
-    record.blocks += static_cast<std::uint64_t>(change.blocks_delta());
-    meta::Batch batch;
-    change.put_into(batch);
-    shared.put_into(batch);
-    batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
-    const auto applied = core_.store.apply(batch, meta::Reserve::kDelete);
-    if (!applied) {
-      if (applied.error() != Errc::kBatchTooLarge || at_most == 1) return fail(applied.error());
-      at_most /= 2;  // the extents' bands are many
-      continue;
-    }
-    change.account(core_.bands);
-    shared.account(core_.bands);
-    ++inode.map_version;
-    inode.record.blocks = record.blocks;
-    first = until;
-  }
-  return ok();
-}
-
 Result<> FileRanges::touch(const InodeRef& inode, RangeFlags flags) {
   WriterLock lock(inode->mu);
   if (inode->deleted) return fail(Errc::kStale);
-  inode->record.modification = inode->record.change = core_.clock.now();
+  inode->record.modification = inode->record.change = clock_.now();
   if (flags.clear_set_id) drop_set_id(inode->record);
   inode->record_dirty = true;
-  core_.dirty.add(inode, core_.clock.monotonic());
+  dirty_.add(inode, clock_.monotonic());
   return ok();
 }
 
@@ -143,19 +101,19 @@ Result<> FileRanges::touch(const InodeRef& inode, RangeFlags flags) {
 Result<bool> FileRanges::has_inline(Inode& inode) {
   if (inode.inline_known) return inode.inline_bytes > 0;
   if (inode.record.size > 0 && inode.record.blocks > 0) {
-    ASSIGN_OR_RETURN(const auto mapped, read_map(core_.store, inode.no, 0, 1));
+    ASSIGN_OR_RETURN(const auto mapped, read_map(store_, inode.no, 0, 1));
     if (!mapped.empty()) return false;
   }
-  ASSIGN_OR_RETURN(const auto value, core_.store.get(key_of(inode.no, Kind::kInline)));
+  ASSIGN_OR_RETURN(const auto value, store_.get(key_of(inode.no, Kind::kInline)));
   return value.has_value();
 }
 
-// The first block behind the data that begins at `block`; `block` itself when a hole is there.
+// The first block past the data that begins at `block`; `block` itself if it lies in a hole.
 Result<std::uint64_t> FileRanges::end_of_data(Inode& inode, std::uint64_t block) {
-  for (;;) {
+  for (;;) {  // each turn moves `block` on, until a hole ends it
     const std::uint64_t before = block;
     while (inode.buffer && inode.buffer->has(block)) ++block;
-    ASSIGN_OR_RETURN(const auto entries, read_map(core_.store, inode.no, block, kMaxExtentBlocks));
+    ASSIGN_OR_RETURN(const auto entries, read_map(store_, inode.no, block, kMaxExtentBlocks));
     for (const MapEntry& entry : entries) {
       if (entry.file_block == block) block = entry.end();
     }
@@ -171,11 +129,11 @@ Result<std::uint64_t> FileRanges::find_data(Inode& inode, std::uint64_t offset) 
   ReaderLock lock(inode.mu);
   if (offset >= inode.record.size) return fail(Errc::kNoSuchRange);
   const std::uint64_t block = offset / kBlockBytes;
-  ASSIGN_OR_RETURN(const std::uint64_t behind, end_of_data(inode, block));
-  if (behind > block) return offset;
+  ASSIGN_OR_RETURN(const std::uint64_t data_end, end_of_data(inode, block));
+  if (data_end > block) return offset;
   std::uint64_t next = meta::kMaxOffset;
   ASSIGN_OR_RETURN(const auto items,
-                   core_.store.scan(key_of(inode.no, Kind::kExtent, block),
+                   store_.scan(key_of(inode.no, Kind::kExtent, block),
                                     key_of(inode.no, Kind::kExtent, meta::kMaxOffset), 1));
   if (!items.empty()) next = items.front().key.offset;
   if (const auto held = inode.buffer ? inode.buffer->first_from(block) : std::nullopt) {
@@ -188,8 +146,8 @@ Result<std::uint64_t> FileRanges::find_data(Inode& inode, std::uint64_t offset) 
 Result<std::uint64_t> FileRanges::find_hole(Inode& inode, std::uint64_t offset) {
   ReaderLock lock(inode.mu);
   if (offset >= inode.record.size) return fail(Errc::kNoSuchRange);
-  ASSIGN_OR_RETURN(const std::uint64_t behind, end_of_data(inode, offset / kBlockBytes));
-  return std::min(inode.record.size, std::max(offset, behind * kBlockBytes));
+  ASSIGN_OR_RETURN(const std::uint64_t data_end, end_of_data(inode, offset / kBlockBytes));
+  return std::min(inode.record.size, std::max(offset, data_end * kBlockBytes));
 }
 
 }  // namespace lazyfs::fs

@@ -3,17 +3,32 @@
 
 #include <cstdint>
 
+#include "base/clock.h"
 #include "base/result.h"
-#include "fs/file/core.h"
+#include "data/band_table.h"
+#include "fs/file/file_maps.h"
 #include "fs/file/file_writer.h"
+#include "fs/file/truncation.h"
+#include "fs/inode/dirty_list.h"
+#include "fs/inode/inode.h"
+#include "fs/item/attributes.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::fs {
 
 // Thread-safe. Nothing here is atomic towards readers and writers of the same range: the kernel
-// keeps those away.
+// excludes them.
 class FileRanges {
  public:
-  FileRanges(const Core& core, FileWriter& writer) : core_(core), writer_(writer) {}
+  FileRanges(meta::Store& store, FileMaps& maps, FileWriter& writer, Truncation& truncation,
+             data::BandTable& bands, DirtyList& dirty, Clock& clock)
+      : store_(store),
+        maps_(maps),
+        writer_(writer),
+        truncation_(truncation),
+        bands_(bands),
+        dirty_(dirty),
+        clock_(clock) {}
 
   // As Volume::punch() and zero().
   Result<> punch(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,
@@ -21,24 +36,27 @@ class FileRanges {
   Result<> zero(const InodeRef& inode, std::uint64_t offset, std::uint64_t length,
                 RangeFlags flags);
 
-  // Where data, or a hole, begins at `offset` or behind it; the end of the file counts as a hole.
-  // kNoSuchRange: there is none, or `offset` is not inside the file.
+  // The offset of the first data, or hole, at or past `offset`; the end of the file counts as a
+  // hole. kNoSuchRange: there is none, or `offset` is not inside the file.
   Result<std::uint64_t> find_data(Inode& inode, std::uint64_t offset);
   Result<std::uint64_t> find_hole(Inode& inode, std::uint64_t offset);
 
  private:
-  Result<> grow(const InodeRef& inode, std::uint64_t size);
   Result<> clear(const InodeRef& inode, std::uint64_t offset, std::uint64_t end);
   Result<> clear_part(const InodeRef& inode, std::uint64_t offset, std::uint64_t end);
   Result<> free_whole_blocks(const InodeRef& inode, std::uint64_t first, std::uint64_t end);
-  Result<> unmap(Inode& inode, std::uint64_t first, std::uint64_t end) REQUIRES(inode.mu);
   Result<> erase_inline(Inode& inode) REQUIRES(inode.mu);
   Result<> touch(const InodeRef& inode, RangeFlags flags);
   Result<bool> has_inline(Inode& inode) REQUIRES_SHARED(inode.mu);
   Result<std::uint64_t> end_of_data(Inode& inode, std::uint64_t block) REQUIRES_SHARED(inode.mu);
 
-  const Core& core_;
+  meta::Store& store_;
+  FileMaps& maps_;
   FileWriter& writer_;
+  Truncation& truncation_;
+  data::BandTable& bands_;
+  DirtyList& dirty_;
+  Clock& clock_;
 };
 
 }  // namespace lazyfs::fs

@@ -1,15 +1,18 @@
 #include "fs/file/file_reader.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
+#include "data/appender.h"
 
 namespace lazyfs::fs {
 namespace {
 
-// Copies the part of [block_offset, block_offset + bytes.size()) that [offset, offset + to.size())
-// covers.
+// Copies the part of `bytes`, which begin at `bytes_offset` of the file, that lies in `to`, which
+// begins at `offset`.
 void copy_overlap(std::uint64_t bytes_offset, std::span<const std::byte> bytes,
                   std::uint64_t offset, std::span<std::byte> to) {
   const std::uint64_t from = std::max(bytes_offset, offset);
@@ -25,11 +28,11 @@ bool follows(const MappedExtent& a, const MappedExtent& b) {
 
 }  // namespace
 
-// What a read needs from below the write buffer.
+// The parts of a read that the write buffer does not have.
 struct FileReader::Plan {
   std::vector<Piece> extents;
 
-  // A run that goes on where the last one ended becomes one read.
+  // A run that continues the last one becomes one read with it.
   void add(Piece piece) {
     if (extents.empty() || !follows(extents.back().extent, piece.extent)) {
       extents.push_back(std::move(piece));
@@ -45,24 +48,24 @@ struct FileReader::Plan {
 
 Result<> FileReader::plan_entry(MapEntry& entry, Plan& plan) {
   if (const auto* reference = std::get_if<ReferenceRecord>(&entry.record)) {
-    ASSIGN_OR_RETURN(auto pieces, core_.shared.resolve(entry.file_block, *reference, core_.bands));
+    ASSIGN_OR_RETURN(auto pieces, shared_.resolve(entry.file_block, *reference, bands_));
     for (Piece& piece : pieces) plan.add(std::move(piece));
     return ok();
   }
   auto& extent = std::get<ExtentRecord>(entry.record);
   const BandId band = extent.at.band;
-  if (band.value >= core_.bands.band_count()) return fail(Errc::kItemBad);
-  plan.add({{entry.file_block, std::move(extent)}, core_.bands.pin(band)});
+  if (band.value >= bands_.band_count()) return fail(Errc::kItemBad);
+  plan.add({{entry.file_block, std::move(extent)}, bands_.pin(band)});
   return ok();
 }
 
 Result<> FileReader::plan_range(Inode& inode, std::uint64_t first, std::uint64_t count,
                                 Plan& plan) {
-  ASSIGN_OR_RETURN(auto entries, read_map(core_.store, inode.no, first, count));
+  ASSIGN_OR_RETURN(auto entries, read_map(store_, inode.no, first, count));
   for (MapEntry& entry : entries) TRY(plan_entry(entry, plan));
   const bool block_0_mapped = !entries.empty() && entries.front().file_block == 0;
   if (first == 0 && !block_0_mapped && !(inode.inline_known && inode.inline_bytes == 0)) {
-    ASSIGN_OR_RETURN(auto value, core_.store.get(key_of(inode.no, Kind::kInline)));
+    ASSIGN_OR_RETURN(auto value, store_.get(key_of(inode.no, Kind::kInline)));
     plan.has_inline = value.has_value();
     if (value) plan.inline_bytes = std::move(*value);
   }
@@ -76,11 +79,11 @@ Result<> FileReader::read_run(const MappedExtent& run, std::uint64_t offset,
   const bool inside = run_offset >= offset && run_offset + run_bytes <= offset + to.size();
   std::byte* direct = to.data() + (run_offset - offset);
   if (inside && reinterpret_cast<std::uintptr_t>(direct) % kBlockBytes == 0) {
-    return data::read_verified(core_.device, run.extent.at, run.extent.crcs,
+    return data::read_verified(device_, run.extent.at, run.extent.crcs,
                                std::span(direct, run_bytes));
   }
   AlignedBuffer bounce(run_bytes);
-  TRY(data::read_verified(core_.device, run.extent.at, run.extent.crcs, bounce.span()));
+  TRY(data::read_verified(device_, run.extent.at, run.extent.crcs, bounce.span()));
   copy_overlap(run_offset, bounce.span(), offset, to);
   return ok();
 }
@@ -90,10 +93,10 @@ Result<> FileReader::read_planned(const Plan& plan, std::uint64_t offset, std::s
   for (const Piece& piece : plan.extents) {
     const auto done = read_run(piece.extent, offset, to);
     if (done) continue;
-    if (done.error() == Errc::kDataChecksumBad) ++core_.counters.checksum_errors;
+    if (done.error() == Errc::kDataChecksumBad) ++counters_.checksum_errors;
     if (done.error() == Errc::kDeviceRead) {
-      ++core_.counters.read_errors;
-      core_.bands.note_unreadable(piece.extent.extent.at.band);
+      ++counters_.read_errors;
+      bands_.note_unreadable(piece.extent.extent.at.band);
     }
     return fail(done.error());
   }
@@ -111,7 +114,7 @@ Result<std::size_t> FileReader::read(Inode& inode, std::uint64_t offset, std::sp
         static_cast<std::size_t>(std::min<std::uint64_t>(to.size(), inode.record.size - offset));
     const std::uint64_t first = offset / kBlockBytes;
     const std::uint64_t end = (offset + length - 1) / kBlockBytes + 1;
-    // Blocks in the buffer are copied at once; the ranges between them come from below.
+    // Blocks in the buffer are copied at once; the ranges between them are planned.
     std::uint64_t missing = first;
     const bool clean = !inode.buffer || inode.buffer->clean();
     if (!clean) {
@@ -156,6 +159,13 @@ Result<FileReader::Block> FileReader::stored_block(Inode& inode, std::uint64_t b
   stored.had_rest = std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{0}; });
   std::ranges::fill(rest, std::byte{0});
   return stored;
+}
+
+Result<std::uint64_t> file_size(Inode& inode) {
+  ReaderLock lock(inode.mu);
+  if (inode.deleted) return fail(Errc::kStale);
+  if (!S_ISREG(inode.record.mode)) return fail(Errc::kInvalid);
+  return inode.record.size;
 }
 
 }  // namespace lazyfs::fs

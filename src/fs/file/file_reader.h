@@ -7,32 +7,39 @@
 
 #include "base/buffer.h"
 #include "base/result.h"
-#include "fs/file/core.h"
+#include "data/band_table.h"
+#include "device/device.h"
+#include "fs/file/counters.h"
 #include "fs/file/extent_map.h"
+#include "fs/file/shared_extents.h"
+#include "fs/inode/inode.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::fs {
 
 // Thread-safe. Bands are read without any lock; pins keep them from being reset meanwhile.
 class FileReader {
  public:
-  explicit FileReader(const Core& core) : core_(core) {}
+  FileReader(device::Device& device, meta::Store& store, data::BandTable& bands,
+             SharedExtents& shared, Counters& counters)
+      : device_(device), store_(store), bands_(bands), shared_(shared), counters_(counters) {}
 
   // Reads up to to.size() bytes at `offset`; fewer at the end of the file. Fastest when `to` is
-  // aligned to kBlockBytes. Errors: kDataChecksumBad, and what the layers below give, for this
+  // aligned to kBlockBytes. An error, kDataChecksumBad or one of the layers below, concerns this
   // range alone.
   Result<std::size_t> read(Inode& inode, std::uint64_t offset, std::span<std::byte> to);
 
   struct Block {
     AlignedBuffer bytes;
-    std::uint64_t map_version = 0;  // the inode's when the block was looked up
-    bool had_rest = false;          // bytes behind the file's end were not zeros, as here they are
+    std::uint64_t map_version = 0;  // the inode's, when the block was looked up
+    bool had_rest = false;  // stored bytes past the end of the file are not zero, unlike in `bytes`
   };
-  // One block as the tree and the bands have it, zeros where nothing is and behind the end of the
-  // file (I6); the write buffer is not asked.
+  // One block as the tree and the bands have it, without the write buffer. Holes and bytes past the
+  // end of the file (I6) are zero.
   Result<Block> stored_block(Inode& inode, std::uint64_t block);
 
  private:
-  using Piece = SharedInodes::Piece;
+  using Piece = SharedExtents::Piece;
   struct Plan;
 
   Result<> plan_entry(MapEntry& entry, Plan& plan);
@@ -41,7 +48,14 @@ class FileReader {
   Result<> read_planned(const Plan& plan, std::uint64_t offset, std::span<std::byte> to);
   Result<> read_run(const MappedExtent& run, std::uint64_t offset, std::span<std::byte> to);
 
-  const Core& core_;
+  device::Device& device_;
+  meta::Store& store_;
+  data::BandTable& bands_;
+  SharedExtents& shared_;
+  Counters& counters_;
 };
+
+// The size of a regular file. kInvalid: it is none; kStale: it was deleted. Takes the inode's lock.
+Result<std::uint64_t> file_size(Inode& inode);
 
 }  // namespace lazyfs::fs

@@ -1,67 +1,80 @@
-// Changes the contents of files: writing into the write buffer, truncating.
+// Writes into files: from the caller's memory to the inode's write buffer.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
+#include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
-#include "fs/file/core.h"
+#include "data/band_table.h"
+#include "data/page_pool.h"
 #include "fs/file/file_reader.h"
+#include "fs/file/shared_extents.h"
+#include "fs/file/truncation.h"
+#include "fs/inode/dirty_list.h"
+#include "fs/inode/inode.h"
+#include "meta/store/store.h"
 
 namespace lazyfs::fs {
 
+// A write goes one way: throttle; load the blocks that it covers in part, without a lock; then,
+// under the inode's lock, reserve space and put the bytes into the buffer. It begins again if
+// the map has changed between the last two steps, or if space had to be made.
 // Thread-safe.
 class FileWriter {
  public:
-  // `make_room` is called without locks when no space can be reserved; false: nothing helped.
-  // `throttle` is called without locks before each write, with its bytes, and may wait for memory
-  // and for the collector; it fails when memory is full of what cannot be written.
-  FileWriter(const Core& core, FileReader& reader, std::function<bool()> make_room,
-             std::function<Result<>(std::size_t)> throttle)
-      : core_(core),
+  // The functions are called without locks. `throttle`, before each write, with its bytes: may wait
+  // for memory and for the collector; fails when memory is full of data that cannot be written.
+  // `make_space`, when no space can be reserved: false when it could free none.
+  struct Pressure {
+    std::function<Result<>(std::size_t)> throttle;
+    std::function<bool()> make_space;
+  };
+  FileWriter(meta::Store& store, FileReader& reader, Truncation& truncation, SharedExtents& shared,
+             data::BandTable& bands, data::PagePool& pages, DirtyList& dirty, Clock& clock,
+             Pressure pressure)
+      : store_(store),
         reader_(reader),
-        make_room_(std::move(make_room)),
-        throttle_(std::move(throttle)) {}
+        truncation_(truncation),
+        shared_(shared),
+        bands_(bands),
+        pages_(pages),
+        dirty_(dirty),
+        clock_(clock),
+        pressure_(std::move(pressure)) {}
 
-  // Space is reserved here, so that writing back later cannot fail for it. All or nothing.
+  // Writes all of `from` or fails. Space is reserved here, so that write-back cannot fail for lack
+  // of it. REQUIRES: the mount is writable. Errors: kNoSpace, kFileTooBig, kStale, kInvalid (no
+  // regular file), kLogFailed (nothing can be written any more), and those of reading blocks and of
+  // Truncation::finish().
   Result<> write(const InodeRef& inode, std::uint64_t offset, std::span<const std::byte> from,
                  bool clear_set_id);
-  // Sets the size; what is cut off is freed, what is added reads as zeros. After an error either
-  // nothing has changed, or the size has and some of what was cut off is freed later (I7).
-  Result<> truncate(const InodeRef& inode, std::uint64_t size);
 
  private:
-  enum class Step : std::uint8_t { kDone, kNeedsSpace, kNeedsBlocks, kNeedsCut };
+  enum class Stored : std::uint8_t { kDone, kMapChanged, kNoSpace };
   struct Write;
 
-  Result<Step> try_write(const InodeRef& inode, Write& write);
+  std::vector<std::uint64_t> blocks_needed(const Inode& inode, const Write& write) const
+      REQUIRES_SHARED(inode.mu);
+  Result<> load_blocks(const InodeRef& inode, Write& write);
+  Result<Stored> store(const InodeRef& inode, const Write& write);
+  Result<bool> reserve(const Inode& inode, const Write& write, std::uint64_t pages)
+      REQUIRES(inode.mu);
   Result<std::uint64_t> count_overwritten(const Inode& inode, const Write& write) const
       REQUIRES_SHARED(inode.mu);
-  Result<> load_missing(Inode& inode, Write& write);
-  Result<> truncate_locked(const InodeRef& inode, std::uint64_t size, std::uint64_t last_size,
-                           const FileReader::Block& last);
-  Result<> put_size(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu);
-  Result<> finish_cut(const InodeRef& inode);
 
-  const Core& core_;
+  meta::Store& store_;
   FileReader& reader_;
-  const std::function<bool()> make_room_;
-  const std::function<Result<>(std::size_t)> throttle_;
+  Truncation& truncation_;
+  SharedExtents& shared_;
+  data::BandTable& bands_;
+  data::PagePool& pages_;
+  DirtyList& dirty_;
+  Clock& clock_;
+  const Pressure pressure_;
 };
-
-// The size of a regular file; kInvalid: it is none, kStale: it is gone. Takes the inode's lock.
-Result<std::uint64_t> file_size(Inode& inode);
-
-// A program that may not keep set-ID bits loses them: set-user-ID always, set-group-ID when the
-// group may execute (else the bit means something else).
-void drop_set_id(InodeRecord& record);
-
-// Frees what an inode that is uncut has behind its end, and ends its orphan record. Requires its
-// token.
-Result<> free_behind_end(const Core& core, Inode& inode) REQUIRES(inode.mu);
-// Goes on with a truncation of a file that a crash has interrupted. If that fails the inode stays
-// uncut (I7), and its end is freed when it is written back.
-Result<> resume_cut(const Core& core, const InodeRef& inode);
 
 }  // namespace lazyfs::fs

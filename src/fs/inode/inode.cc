@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "fs/file/extent_map.h"
 
 namespace lazyfs::fs {
 
@@ -149,61 +148,9 @@ InodeLocks::~InodeLocks() {
   }
 }
 
-namespace {
-
-// The blocks that the file will have once all is written back.
-std::uint64_t blocks_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(inode.mu) {
-  constexpr std::size_t kRunsLookedUp = 64;
-  const std::uint64_t stored = inode.record.blocks;
-  const std::uint64_t waiting = inode.buffer ? inode.buffer->dirty_blocks() : 0;
-  if (waiting == 0 || stored == 0) return stored + waiting;
-  // No extent lies behind this one (I5): what is appended replaces nothing.
-  const std::uint64_t stored_end = blocks_for(inode.tree_size);
-  std::uint64_t fresh = 0;
-  const auto runs = inode.buffer->runs(kRunsLookedUp);
-  for (const data::WriteBuffer::Run& run : runs) {
-    fresh += run.blocks;
-    if (run.first_block >= stored_end) continue;
-    fresh -= count_mapped(store, inode.no, run.first_block, run.blocks).value_or(0);
-  }
-  // Of a file without holes this is exact too.
-  const std::uint64_t at_most = std::max(stored, blocks_for(inode.record.size));
-  return std::min(stored + (runs.empty() ? waiting : fresh), at_most);
-}
-
-// In units of 512 bytes. What lies in the tree counts by its bytes: of a file that has data and
-// occupies nothing, programs that look for holes (tar -S) believe that it is one hole.
-std::uint64_t sectors_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(inode.mu) {
-  constexpr std::uint64_t kSectorBytes = 512;
-  const std::uint64_t blocks = blocks_of(inode, store);
-  const bool may_be_inline = S_ISREG(inode.record.mode) && inode.record.size > 0;
-  if (blocks > 0 || !may_be_inline) return blocks * (kBlockBytes / kSectorBytes);
-  std::uint64_t bytes = inode.inline_bytes;
-  if (!inode.inline_known) {
-    const auto value = store.get(key_of(inode.no, Kind::kInline));
-    bytes = value && *value ? (*value)->size() : 0;
-  }
-  return (bytes + kSectorBytes - 1) / kSectorBytes;
-}
-
-}  // namespace
-
-Attributes attributes_of(const Inode& inode, meta::Store& store) {
-  const InodeRecord& r = inode.record;
-  Attributes a;
-  a.inode = inode.no;
-  a.mode = r.mode;
-  a.links = r.links;
-  a.owner = r.owner;
-  a.rdev = r.rdev;
-  a.size = S_ISDIR(r.mode) ? r.entries * 32 : r.size;
-  a.blocks_512 = sectors_of(inode, store);
-  a.access = r.access;
-  a.modification = r.modification;
-  a.change = r.change;
-  a.birth = r.birth;
-  a.generation = r.generation;
-  return a;
+void drop_set_id(InodeRecord& record) {
+  record.mode &= ~static_cast<std::uint32_t>(S_ISUID);
+  if (record.mode & S_IXGRP) record.mode &= ~static_cast<std::uint32_t>(S_ISGID);
 }
 
 InodeRecord for_tree(const Inode& inode, InodeRecord record) {

@@ -160,10 +160,11 @@ class InodeLocks {
   std::array<Inode*, 4> inodes_{};
 };
 
-// Counts dirty blocks as if they had been written back.
-Attributes attributes_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(inode.mu);
-
 // `record` as the inode's item in the tree must hold it now (I5).
 InodeRecord for_tree(const Inode& inode, InodeRecord record) REQUIRES_SHARED(inode.mu);
+
+// Drops the bits that a program without the right to keep them loses by changing a file's contents:
+// S_ISUID always, S_ISGID if the group may execute the file (else the bit means something else).
+void drop_set_id(InodeRecord& record);
 
 }  // namespace lazyfs::fs

@@ -93,8 +93,8 @@ Result<> LiveData::remap_if_unchanged(const gc::LiveRun& run, BandAddress to) {
 
 // REQUIRES: the owner's lock is held exclusively, if the owner exists.
 Result<> LiveData::remap(const gc::LiveRun& run, BandAddress to, bool owner_exists) {
-  MapChange change(store_, run.owner, nullptr);  // only extents are replaced
-  std::uint32_t done = 0;                        // blocks of the run in `change`
+  MapChange change(store_, run.owner);
+  std::uint32_t done = 0;  // blocks of the run in `change`
   if (owner_exists) {
     ASSIGN_OR_RETURN(const auto extents,
                      read_extents(store_, run.owner, run.file_block, run.blocks()));
@@ -109,6 +109,8 @@ Result<> LiveData::remap(const gc::LiveRun& run, BandAddress to, bool owner_exis
       TRY(change.map(mapped.file_block, moved));
       done = skip + moved.blocks();
     }
+    // Only extents are replaced, unless the map is damaged.
+    if (!change.take_ended_references().empty()) return fail(Errc::kItemBad);
   }
   if (done < run.blocks()) change.lost({to.band, to.rba + done}, run.blocks() - done);
   meta::Batch batch;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "data/band_table.h"
-#include "fs/file/extent_map.h"
+#include "fs/file/map_change.h"
 #include "fs/inode/inode.h"
 #include "gc/port.h"
 #include "meta/store/store.h"

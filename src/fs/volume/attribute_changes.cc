@@ -2,7 +2,7 @@
 
 #include <sys/stat.h>
 
-#include "fs/file/file_writer.h"
+#include "fs/inode/inode.h"
 
 namespace lazyfs::fs {
 

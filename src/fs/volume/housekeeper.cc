@@ -9,11 +9,10 @@ constexpr auto kPeriod = std::chrono::milliseconds(500);
 
 }  // namespace
 
-Housekeeper::Housekeeper(const Core& core, data::BandTable& bands, Reaper& reaper,
+Housekeeper::Housekeeper(data::BandTable& bands, OrphanCleanup& orphans,
                          gc::Collector& collector, gc::Pacer& pacer)
-    : core_(core),
-      bands_(bands),
-      reaper_(reaper),
+    : bands_(bands),
+      orphans_(orphans),
       collector_(collector),
       pacer_(pacer),
       thread_(kPeriod, [this](bool woken) { return step(woken); }) {}
@@ -29,7 +28,7 @@ bool Housekeeper::step(bool woken) {
   const auto evacuated = collector_.evacuate_failed_bands();
   if (!evacuated) log::error("moving data out of failed bands: {}", describe(evacuated.error()));
   const bool now = woken || pacer_.is_quiet() || priority != gc::CleanPriority::kNone;
-  if (now) reaper_.run(core_);
+  if (now) orphans_.run();
   if (now && !bands_.empty_bands().empty()) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "data/band_table.h"
-#include "fs/file/reaper.h"
+#include "fs/file/orphan_cleanup.h"
 #include "fs/volume/periodic_thread.h"
 #include "gc/collector.h"
 #include "gc/pacer.h"
@@ -14,7 +14,7 @@ namespace lazyfs::fs {
 // Thread-safe, but run_due() requires that the thread was not started.
 class Housekeeper {
  public:
-  Housekeeper(const Core& core, data::BandTable& bands, Reaper& reaper, gc::Collector& collector,
+  Housekeeper(data::BandTable& bands, OrphanCleanup& orphans, gc::Collector& collector,
               gc::Pacer& pacer);
 
   void start() { thread_.start(); }
@@ -27,9 +27,8 @@ class Housekeeper {
  private:
   bool step(bool woken);
 
-  const Core& core_;
   data::BandTable& bands_;
-  Reaper& reaper_;
+  OrphanCleanup& orphans_;
   gc::Collector& collector_;
   gc::Pacer& pacer_;
   PeriodicThread thread_;  // last: it ends before what it uses

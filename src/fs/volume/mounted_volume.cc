@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "fs/file/file_attributes.h"
 #include "fs/namespace/acl.h"
 #include "fs/namespace/new_inode.h"
 #include "fs/volume/attribute_changes.h"
@@ -41,7 +42,8 @@ AccessTime access_time_of(const MountOptions& options) {
 
 MountedVolume::MountedVolume(device::Device& device, const MountOptions& options, Clock& clock,
                              std::unique_ptr<meta::Store> store)
-    : options_(options),
+    : device_(device),
+      options_(options),
       clock_(clock),
       store_(std::move(store)),
       seed_(seed_of(store_->superblock().uuid)),
@@ -50,16 +52,16 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
       random_state_(seed_ | 1),
       appender_(device, bands_, policy_of(options.placement),
                 [this] { return next_random(random_state_); }),
-      reaper_([this] { housekeeper_.wake(); }),
-      inodes_(*store_, [this](InodeRef inode) { reaper_.add(std::move(inode)); }),
+      inodes_(*store_, [this](InodeRef inode) { orphans_.add(std::move(inode)); }),
       shared_(*store_, inodes_),
-      core_{device, *store_, clock_,  options_, bands_,   appender_,
-            pages_, inodes_, shared_, dirty_,   counters_},
+      maps_(*store_, bands_, shared_),
+      orphans_(*store_, maps_, bands_, [this] { housekeeper_.wake(); }),
       numbers_(*store_, at_mount_.next_inode),
       directories_(*store_, inodes_, numbers_, clock_, seed_),
       xattrs_(*store_, inodes_, clock_),
       access_times_(dirty_, clock_, access_time_of(options)),
-      reader_(core_),
+      reader_(device, *store_, bands_, shared_, counters_),
+      truncation_(*store_, maps_, reader_, bands_, pages_, dirty_, clock_),
       live_data_(*store_, inodes_, bands_),
       collector_(live_data_, device, bands_, appender_, clock_, options_.clean),
       pacer_(bands_,
@@ -68,33 +70,35 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
               .low_percent = options_.gc_low_percent,
               .high_percent = options_.gc_high_percent},
              clock_),
-      throttle_(pacer_, pages_, *store_, clock_, counters_.stalls, options.dirty_bytes,
+      throttle_(pacer_, pages_, *store_, clock_, stalls_, options.dirty_bytes,
                 options.background,
                 {.write_back_soon = [this] { flusher_.wake(); },
                  .clean_soon = [this] { housekeeper_.wake(); },
                  .write_back = [this] { return write_back_.write_dirty(kEver); }}),
-      write_back_(
-          core_, [this] { return collector_.make_room(); },
-          [this](std::uint64_t blocks) { collector_.help(blocks); },
-          [this] { throttle_.pages_freed(); }),
-      space_maker_(core_, *store_, bands_, reaper_, write_back_, collector_, throttle_,
-                   counters_.stalls, clock_, options.background),
-      writer_(
-          core_, reader_, [this] { return space_maker_.make_space(); },
-          [this](std::size_t bytes) { return throttle_.admit(bytes); }),
-      ranges_(core_, writer_),
-      copier_(core_, reader_, writer_, write_back_, numbers_),
+      write_back_(*store_, maps_, truncation_, bands_, appender_, dirty_, counters_, clock_,
+                  {.make_room = [this] { return collector_.make_room(); },
+                   .keep_up = [this](std::uint64_t blocks) { collector_.help(blocks); },
+                   .progress = [this] { throttle_.pages_freed(); }}),
+      space_maker_(*store_, bands_, orphans_, write_back_, collector_, throttle_,
+                   stalls_, clock_, options.background),
+      writer_(*store_, reader_, truncation_, shared_, bands_, pages_, dirty_, clock_,
+              {.throttle = [this](std::size_t bytes) { return throttle_.admit(bytes); },
+               .make_space = [this] { return space_maker_.make_space(); }}),
+      ranges_(*store_, maps_, writer_, truncation_, bands_, dirty_, clock_),
+      copier_(*store_, maps_, reader_, writer_, truncation_, write_back_, bands_, counters_, clock_,
+              [this] { return numbers_.take(); }),
       scrubber_(device, *store_, bands_, inodes_, shared_, counters_),
-      stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, reaper_, collector_, counters_),
+      stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, orphans_, collector_, counters_,
+             stalls_),
       flusher_(*store_, write_back_, throttle_, clock_, options.commit_interval,
                options.on_read_only),
-      housekeeper_(core_, bands_, reaper_, collector_, pacer_) {}
+      housekeeper_(bands_, orphans_, collector_, pacer_) {}
 
 MountedVolume::~MountedVolume() {
   stop_threads();
   while (auto inode = dirty_.take(kEver, dirty_.end())) {
   }
-  reaper_.drop_all();
+  orphans_.drop_all();
 }
 
 Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const MountOptions& options,
@@ -113,11 +117,11 @@ Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const Moun
 Result<> MountedVolume::start() {
   store_->set_band_source({[this] { return bands_.take_for_log(meta::kMinLogBandBlocks); },
                            [this](BandId band) { bands_.give_back_from_log(band); }});
-  TRY(recover_bands(core_.device, *store_, bands_, options_.read_only));
+  TRY(recover_bands(device_, *store_, bands_, options_.read_only));
   TRY(inodes_.get(kRootInode));
   if (options_.read_only) return ok();
   TRY(erase_lost_ranges(*store_));
-  TRY(finish_orphans(core_, reaper_));
+  TRY(finish_orphans(*store_, inodes_, truncation_, orphans_));
   TRY(store_->commit());
   if (options_.background) {
     flusher_.start();
@@ -138,7 +142,7 @@ Result<> MountedVolume::unmount() {
   stop_threads();
   if (shut_down_ || options_.read_only) return options_.read_only ? store_->close() : ok();
   const Result<> written = write_back_.write_dirty(kEver, true);
-  reaper_.run(core_);
+  orphans_.run();
   const Result<> committed = store_->commit();
   ignore_error(collector_.reset_empty_bands(), "the next mount resets what is empty");
   const Result<> closed = store_->close();
@@ -333,7 +337,7 @@ Result<Attributes> MountedVolume::set_attributes(InodeNo number, const Attribute
       ReaderLock lock(inode->mu);
       if (S_ISDIR(inode->record.mode)) return fail(Errc::kIsDirectory);
     }
-    TRY(writer_.truncate(inode, *change.size));
+    TRY(truncation_.set_size(inode, *change.size));
   }
   const bool others = change.mode || change.uid || change.gid || change.access ||
                       change.modification || change.change || change.access_now ||
@@ -464,7 +468,7 @@ Result<> MountedVolume::sync() {
 
 Result<SpaceReport> MountedVolume::space() {
   TRY(check_usable(false));
-  if (!options_.read_only) reaper_.run(core_);  // what was deleted is free
+  if (!options_.read_only) orphans_.run();  // what was deleted is free
   const data::SpaceCounts counts = bands_.space();
   SpaceReport report;
   report.total_blocks = counts.total > counts.kept_back ? counts.total - counts.kept_back : 0;

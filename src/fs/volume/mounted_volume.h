@@ -6,17 +6,19 @@
 #include <memory>
 #include <string>
 
-#include "fs/file/core.h"
+#include "fs/file/counters.h"
 #include "fs/file/file_copier.h"
 #include "fs/file/file_ranges.h"
 #include "fs/file/file_reader.h"
 #include "fs/file/file_writer.h"
-#include "fs/file/reaper.h"
+#include "fs/file/orphan_cleanup.h"
+#include "fs/file/truncation.h"
 #include "fs/file/write_back.h"
 #include "fs/namespace/directory.h"
 #include "fs/namespace/inode_numbers.h"
 #include "fs/namespace/xattr.h"
 #include "fs/space/live_data.h"
+#include "fs/space/stall_times.h"
 #include "fs/volume/access_times.h"
 #include "fs/volume/flusher.h"
 #include "fs/volume/housekeeper.h"
@@ -112,12 +114,14 @@ class MountedVolume final : public Volume {
   Result<Created> open_new(const InodeRef& inode);
   void stop_threads();
 
+  device::Device& device_;
   const MountOptions options_;
   Clock& clock_;
   const std::unique_ptr<meta::Store> store_;
   const std::uint64_t seed_;
   const CounterRecord at_mount_;
   Counters counters_;
+  StallTimes stalls_;
   std::atomic<bool> shut_down_{false};
 
   // The parts, each after those that it uses.
@@ -125,16 +129,17 @@ class MountedVolume final : public Volume {
   data::BandTable bands_;
   std::atomic<std::uint64_t> random_state_;
   data::Appender appender_;
-  Reaper reaper_;
   InodeTable inodes_;
-  SharedInodes shared_;
+  SharedExtents shared_;
+  FileMaps maps_;
+  OrphanCleanup orphans_;
   DirtyList dirty_;
-  const Core core_;
   InodeNumbers numbers_;
   Directories directories_;
   Xattrs xattrs_;
   AccessTimes access_times_;
   FileReader reader_;
+  Truncation truncation_;
   LiveData live_data_;
   gc::Collector collector_;
   gc::Pacer pacer_;

@@ -3,8 +3,7 @@
 #include <map>
 
 #include "base/log.h"
-#include "fs/file/extent_map.h"
-#include "fs/file/file_writer.h"
+#include "fs/file/map_change.h"
 #include "fs/space/band_logs.h"
 
 namespace lazyfs::fs {
@@ -84,7 +83,7 @@ class BandRecovery {
     if (read_only_) return ok();
     log::info("band {}: {} blocks from {} on were appended but not recorded before the crash",
               band.value, blocks, rba);
-    MapChange change(store_, InodeNo{0}, nullptr);
+    MapChange change(store_, InodeNo{0});
     change.lost({band, rba}, blocks);
     meta::Batch batch;
     change.put_into(batch);
@@ -128,28 +127,29 @@ Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTab
   return ok();
 }
 
-Result<> finish_orphans(const Core& core, Reaper& reaper) {
-  ASSIGN_OR_RETURN(const auto items, scan_all(core.store, kVolumeOwner, Kind::kOrphan));
+Result<> finish_orphans(meta::Store& store, InodeTable& inodes, Truncation& truncation,
+                        OrphanCleanup& cleanup) {
+  ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kOrphan));
   for (const meta::Item& item : items) {
     const auto record = decode_orphan(item.value);
     if (!record) {
       log::error("inode {}: its orphan record is damaged", item.key.offset);
       continue;
     }
-    const auto inode = core.inodes.get(InodeNo{item.key.offset});
+    const auto inode = inodes.get(InodeNo{item.key.offset});
     if (!inode) {
       log::error("orphan {}: {}", item.key.offset, describe(inode.error()));
       continue;
     }
-    // A deleted inode goes to the reaper when this reference, its last one, ends.
+    // A deleted inode is queued for cleanup when this reference, its last one, ends.
     if (record->work == OrphanRecord::Work::kDelete) continue;
-    const auto cut = resume_cut(core, *inode);
-    if (!cut) {
-      log::warn("inode {}: what was cut off is not freed yet: {}", item.key.offset,
-                describe(cut.error()));
+    const auto resumed = truncation.resume(*inode);
+    if (!resumed) {
+      log::warn("inode {}: blocks past its end are not freed yet: {}", item.key.offset,
+                describe(resumed.error()));
     }
   }
-  reaper.run(core);
+  cleanup.run();
   return ok();
 }
 

@@ -5,8 +5,9 @@
 #include "base/result.h"
 #include "data/band_table.h"
 #include "device/device.h"
-#include "fs/file/core.h"
-#include "fs/file/reaper.h"
+#include "fs/file/orphan_cleanup.h"
+#include "fs/file/truncation.h"
+#include "fs/inode/inode.h"
 #include "fs/item/schema.h"
 #include "meta/store/store.h"
 
@@ -21,10 +22,11 @@ namespace lazyfs::fs {
 Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTable& bands,
                        bool read_only);
 
-// Completes truncations that a crash has interrupted, and hands deleted inodes to the reaper, which
+// Resumes truncations that a crash has interrupted, and queues deleted inodes for cleanup, which
 // runs once. An orphan that cannot be read is logged and left to fsck; an extent past the end of a
 // file that cannot be freed now is freed later (I7). Neither makes the mount fail.
-Result<> finish_orphans(const Core& core, Reaper& reaper);
+Result<> finish_orphans(meta::Store& store, InodeTable& inodes, Truncation& truncation,
+                        OrphanCleanup& cleanup);
 
 // Erases the ranges that an unfinished repair has recorded as lost. A mount for writing must do so:
 // after it files may be deleted whose blocks the repair would take for lost ones.

@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/log.h"
+#include "data/appender.h"
 #include "fs/file/extent_map.h"
 
 namespace lazyfs::fs {
@@ -122,14 +123,14 @@ class Scrubber::Step {
     const auto inode = in_.inodes_.get(InodeNo{item.key.owner});
     if (!inode && inode.error() != Errc::kStale) report(item, 0, inode.error());
     if (!inode) return;
-    Result<std::vector<SharedInodes::Piece>> pieces;
+    Result<std::vector<SharedExtents::Piece>> pieces;
     {
       ReaderLock lock((*inode)->mu);
       if (!is_unchanged(item)) return;
       pieces = in_.shared_.resolve(0, record, in_.bands_);
     }
     if (!pieces) return report(item, 0, pieces.error());
-    for (const SharedInodes::Piece& piece : *pieces) {
+    for (const SharedExtents::Piece& piece : *pieces) {
       verify(item, static_cast<std::uint32_t>(piece.extent.file_block), piece.extent.extent);
     }
   }

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "data/band_table.h"
 #include "device/device.h"
-#include "fs/file/core.h"
+#include "fs/file/counters.h"
 #include "fs/file/shared_extents.h"
 #include "fs/inode/inode.h"
 #include "fs/volume/volume.h"
@@ -19,7 +19,7 @@ namespace lazyfs::fs {
 class Scrubber {
  public:
   Scrubber(device::Device& device, meta::Store& store, data::BandTable& bands, InodeTable& inodes,
-           SharedInodes& shared, Counters& counters)
+           SharedExtents& shared, Counters& counters)
       : device_(device),
         store_(store),
         bands_(bands),
@@ -37,7 +37,7 @@ class Scrubber {
   meta::Store& store_;
   data::BandTable& bands_;
   InodeTable& inodes_;
-  SharedInodes& shared_;
+  SharedExtents& shared_;
   Counters& counters_;
 };
 

@@ -9,13 +9,12 @@ constexpr int kForgetTries = 20;
 
 }  // namespace
 
-SpaceMaker::SpaceMaker(const Core& core, meta::Store& store, data::BandTable& bands,
-                       Reaper& reaper, WriteBack& write_back, gc::Collector& collector,
+SpaceMaker::SpaceMaker(meta::Store& store, data::BandTable& bands, OrphanCleanup& orphans,
+                       WriteBack& write_back, gc::Collector& collector,
                        Throttle& throttle, StallTimes& stalls, Clock& clock, bool kernel_forgets)
-    : core_(core),
-      store_(store),
+    : store_(store),
       bands_(bands),
-      reaper_(reaper),
+      orphans_(orphans),
       write_back_(write_back),
       collector_(collector),
       throttle_(throttle),
@@ -26,7 +25,7 @@ SpaceMaker::SpaceMaker(const Core& core, meta::Store& store, data::BandTable& ba
 bool SpaceMaker::make_space() {
   const auto start = clock_.monotonic();
   const std::uint64_t before = bands_.space().available, deaths = bands_.deaths();
-  reaper_.run(core_);
+  orphans_.run();
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
   ignore_error(store_.give_back_bands(), "the store logs it");
   const auto gained = [&] { return bands_.space().available > before || bands_.deaths() > deaths; };
@@ -34,14 +33,14 @@ bool SpaceMaker::make_space() {
   for (int i = 0; i < kForgetTries && kernel_forgets_ && !gained(); ++i) {
     if (clock_.monotonic().count() - last_unlink_ns_.load() > kUnlinkIsRecent.count()) break;
     if (!throttle_.pause(kForgetPeriod)) break;
-    reaper_.run(core_);
+    orphans_.run();
   }
   stalls_.add(clock_.monotonic() - start);
   return gained();
 }
 
 Result<> SpaceMaker::collect_garbage() {
-  reaper_.run(core_);
+  orphans_.run();
   TRY(write_back_.write_dirty(kEver));
   TRY(store_.give_back_bands());
   TRY(collector_.reset_empty_bands());

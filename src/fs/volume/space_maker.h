@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "data/band_table.h"
-#include "fs/file/reaper.h"
+#include "fs/file/orphan_cleanup.h"
 #include "fs/file/write_back.h"
 #include "fs/space/stall_times.h"
 #include "fs/volume/throttle.h"
@@ -21,7 +21,7 @@ namespace lazyfs::fs {
 class SpaceMaker {
  public:
   // `kernel_forgets`: lookups are given back by another thread than the one that asks for space.
-  SpaceMaker(const Core& core, meta::Store& store, data::BandTable& bands, Reaper& reaper,
+  SpaceMaker(meta::Store& store, data::BandTable& bands, OrphanCleanup& orphans,
              WriteBack& write_back, gc::Collector& collector, Throttle& throttle,
              StallTimes& stalls, Clock& clock, bool kernel_forgets);
 
@@ -34,10 +34,9 @@ class SpaceMaker {
   Result<> collect_garbage();
 
  private:
-  const Core& core_;
   meta::Store& store_;
   data::BandTable& bands_;
-  Reaper& reaper_;
+  OrphanCleanup& orphans_;
   WriteBack& write_back_;
   gc::Collector& collector_;
   Throttle& throttle_;

@@ -67,14 +67,14 @@ std::string VolumeStats::json(std::string_view state) const {
       {"read_errors", counters_.read_errors.load()},
       {"write_back_errors", counters_.write_back_errors.load()},
       {"bad_bands", bands_.bad_bands().size()},
-      {"stalls", counters_.stalls.count()},
-      {"stall_ns_p50", counters_.stalls.percentile_ns(0.5)},
-      {"stall_ns_p99", counters_.stalls.percentile_ns(0.99)},
-      {"stall_ns_p999", counters_.stalls.percentile_ns(0.999)},
-      {"stall_ns_max", counters_.stalls.max_ns()}};
+      {"stalls", stalls_.count()},
+      {"stall_ns_p50", stalls_.percentile_ns(0.5)},
+      {"stall_ns_p99", stalls_.percentile_ns(0.99)},
+      {"stall_ns_p999", stalls_.percentile_ns(0.999)},
+      {"stall_ns_max", stalls_.max_ns()}};
   json["space"] = space_json(bands_.space());
   json["inodes_in_memory"] = inodes_.size();
-  json["inodes_to_delete"] = reaper_.waiting();
+  json["inodes_to_delete"] = orphans_.waiting();
   return json.dump();
 }
 

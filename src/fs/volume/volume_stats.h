@@ -7,10 +7,11 @@
 #include "data/appender.h"
 #include "data/band_table.h"
 #include "data/page_pool.h"
-#include "fs/file/core.h"
-#include "fs/file/reaper.h"
+#include "fs/file/counters.h"
+#include "fs/file/orphan_cleanup.h"
 #include "fs/inode/dirty_list.h"
 #include "fs/inode/inode.h"
+#include "fs/space/stall_times.h"
 #include "gc/collector.h"
 #include "meta/store/store.h"
 
@@ -22,17 +23,18 @@ class VolumeStats {
  public:
   VolumeStats(const meta::Store& store, const data::BandTable& bands,
               const data::Appender& appender, const data::PagePool& pages, const DirtyList& dirty,
-              const InodeTable& inodes, const Reaper& reaper, const gc::Collector& collector,
-              const Counters& counters)
+              const InodeTable& inodes, const OrphanCleanup& orphans,
+              const gc::Collector& collector, const Counters& counters, const StallTimes& stalls)
       : store_(store),
         bands_(bands),
         appender_(appender),
         pages_(pages),
         dirty_(dirty),
         inodes_(inodes),
-        reaper_(reaper),
+        orphans_(orphans),
         collector_(collector),
-        counters_(counters) {}
+        counters_(counters),
+        stalls_(stalls) {}
 
   // A JSON object, whose keys are INTERFACE: docs/stats.md.
   std::string json(std::string_view state) const;
@@ -44,9 +46,10 @@ class VolumeStats {
   const data::PagePool& pages_;
   const DirtyList& dirty_;
   const InodeTable& inodes_;
-  const Reaper& reaper_;
+  const OrphanCleanup& orphans_;
   const gc::Collector& collector_;
   const Counters& counters_;
+  const StallTimes& stalls_;  // of writers that waited for memory or space
 };
 
 }  // namespace lazyfs::fs

@@ -1,0 +1,116 @@
+#include "fs/file/group_appender.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace lazyfs::fs {
+namespace {
+
+constexpr int kMaxFailures = 8;  // of bands, in one append
+
+// The next `count` pages of the part, as the append has placed them from its block `first` on.
+std::vector<AppendedSegment> segments_of(const FrozenPart& part, std::size_t count,
+                                         const data::Placed& placed, std::size_t first) {
+  std::vector<AppendedSegment> segments;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t block = part.pages[part.recorded + i].file_block;
+    if (!segments.empty()) {
+      AppendedSegment& last = segments.back();
+      const std::size_t length = last.crcs.size();
+      if (last.file_block + length == block && length < kMaxExtentBlocks) {
+        last.crcs = std::span(last.crcs.data(), length + 1);
+        continue;
+      }
+    }
+    segments.push_back({block,
+                        {placed.at.band, placed.at.rba + static_cast<std::uint32_t>(first + i)},
+                        std::span(placed.crcs).subspan(first + i, 1)});
+  }
+  return segments;
+}
+
+// The first pages of the group's parts that are not recorded, at most kGroupBlocks.
+std::vector<device::Piece> next_pages(WriteBackGroup& group, data::Stream stream) {
+  std::vector<device::Piece> pages;
+  for (GroupMember& member : group) {
+    const FrozenPart& part = member.part(stream);
+    for (std::size_t i = part.recorded; i < part.pages.size() && pages.size() < kGroupBlocks; ++i) {
+      pages.push_back(part.pages[i].bytes);
+    }
+  }
+  return pages;
+}
+
+}  // namespace
+
+struct GroupAppender::Attempts {
+  int failures = 0, room_tries = 0;
+  bool mixing = false;    // once in another stream's band: cleaning is under way
+  bool anywhere = false;  // from now on in any band: cleaning has found nothing
+};
+
+// Appends pages, the first ones of the group's parts that are not recorded, to one band, and
+// records them. `band_failed`: whether the error is the band's, so that another may do.
+Result<> GroupAppender::append_once(WriteBackGroup& group, data::Stream stream,
+                                    std::span<const device::Piece> pages, bool anywhere,
+                                    bool& band_failed) {
+  band_failed = false;
+  ASSIGN_OR_RETURN(data::Lease lease, appender_.lease(stream, pages.size(), anywhere));
+  if (lease.room() == 0) return ok();  // its end closes the band
+  const auto appended = lease.append(pages);
+  band_failed = !appended;
+  if (!appended) return fail(appended.error());
+  const data::Placed& placed = *appended;
+  counters_.user_blocks += placed.blocks();
+  std::size_t done = 0;
+  for (GroupMember& member : group) {
+    FrozenPart& part = member.part(stream);
+    const std::size_t count = std::min(part.pages.size() - part.recorded, placed.blocks() - done);
+    if (count == 0) continue;
+    const std::size_t before = part.recorded;
+    const auto in_map = recorder_.record(member, part, segments_of(part, count, placed, done));
+    lease.recorded(static_cast<std::uint32_t>(part.recorded - before));
+    if (!in_map) {
+      lose_unrecorded(store_, bands_, lease);
+      return in_map;
+    }
+    done += count;
+  }
+  CHECK(done == placed.blocks());
+  return ok();
+}
+
+// After no band was found: true when the next attempt may find one.
+bool GroupAppender::try_again(Attempts& attempts) {
+  if (!std::exchange(attempts.mixing, true) && bands_.user_room().blocks > 0) return true;
+  if (attempts.room_tries++ < kMaxRoomTries && make_room_()) {
+    attempts.mixing = false;
+    return true;
+  }
+  attempts.room_tries = 0;
+  return !std::exchange(attempts.anywhere, true);
+}
+
+Result<> GroupAppender::append(WriteBackGroup& group, data::Stream stream) {
+  Attempts attempts;
+  for (;;) {  // each turn records blocks, or counts an attempt
+    const std::vector<device::Piece> pages = next_pages(group, stream);
+    if (pages.empty()) return ok();
+    keep_up_(std::min<std::size_t>(pages.size(), bands_.largest_band_blocks()));
+    bool band_failed = false;
+    const auto done =
+        append_once(group, stream, pages, attempts.anywhere || attempts.mixing, band_failed);
+    if (done) {
+      attempts.room_tries = 0;
+      attempts.mixing = false;
+      continue;
+    }
+    if (done.error() == Errc::kNoSpace && try_again(attempts)) continue;
+    // The lease sets a band aside that fails.
+    if (!band_failed || store_.failed() || ++attempts.failures >= kMaxFailures) return done;
+  }
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,42 @@
+#include "fs/file/map_batch.h"
+
+namespace lazyfs::fs {
+
+void MapBatch::put_inode(Inode& inode, const InodeRecord& record, std::uint64_t tree_size,
+                         const MapChange& change) {
+  inodes_.push_back({&inode, record, &change});
+  inodes_.back().record.size = tree_size;
+}
+
+Result<> MapBatch::end_references() {
+  for (MapChange& change : changes_) {
+    for (const ReferenceRecord& reference : change.take_ended_references()) {
+      TRY(shared_.remove(reference));
+    }
+  }
+  return ok();
+}
+
+Result<> MapBatch::apply(meta::Reserve reserve) {
+  TRY(end_references());
+  for (Item& item : inodes_) {
+    item.record.blocks += static_cast<std::uint64_t>(item.change->blocks_delta());
+    items_.put(key_of(item.inode->no, Kind::kInode), encode(item.record));
+  }
+  for (const MapChange& change : changes_) change.put_into(items_);
+  shared_.put_into(items_);
+  TRY(store_.apply(items_, reserve));
+
+  for (const MapChange& change : changes_) change.account(bands_);
+  shared_.account(bands_);
+  for (const Item& item : inodes_) {
+    Inode& inode = *item.inode;
+    inode.assert_held();  // as put_inode() requires
+    inode.record.blocks = item.record.blocks;
+    inode.tree_size = item.record.size;
+    ++inode.map_version;
+  }
+  return ok();
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,55 @@
+// The first step of write-back: takes an inode's token and freezes its dirty pages.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "data/band_table.h"
+#include "data/write_buffer.h"
+#include "fs/file/counters.h"
+#include "fs/file/truncation.h"
+#include "fs/file/write_back_group.h"
+#include "fs/inode/inode.h"
+#include "meta/store/store.h"
+
+namespace lazyfs::fs {
+
+// What one write-back of an inode is to reach.
+struct WriteBackGoal {
+  bool all = false;          // every block that was dirty; else `blocks` suffice
+  bool is_set = false;       // by the first collect()
+  std::uint64_t blocks = 0;  // still to be written, of as many as were dirty
+  std::uint64_t end = 0;     // no block from here on was dirty
+  std::uint64_t size = 0;    // of the file
+  bool is_reached = false;
+};
+
+// Thread-safe.
+class PageCollector {
+ public:
+  PageCollector(meta::Store& store, Truncation& truncation, data::BandTable& bands,
+                Counters& counters)
+      : store_(store), truncation_(truncation), bands_(bands), counters_(counters) {}
+
+  // Freezes the inode's dirty pages, at most `max_blocks` unless the goal needs more, and adds it
+  // to the group. Returns how many; 0: nothing is left to do, and a small file or the inode's item,
+  // where these were dirty, are in the tree. Errors: those of Truncation::finish_locked(), of
+  // reading the map, and of Store::apply().
+  Result<std::size_t> collect(const InodeRef& inode, std::size_t max_blocks, WriteBackGroup& group,
+                              WriteBackGoal& goal);
+
+ private:
+  static std::size_t blocks_to_take(const Inode& inode, std::size_t max_blocks,
+                                    WriteBackGoal& goal) REQUIRES_SHARED(inode.mu);
+  Result<> put_record(Inode& inode) REQUIRES(inode.mu);
+  Result<bool> write_inline(Inode& inode) REQUIRES(inode.mu);
+  Result<> sort_by_stream(Inode& inode, const data::DirtyRun& run, GroupMember& member)
+      REQUIRES(inode.mu);
+
+  meta::Store& store_;
+  Truncation& truncation_;
+  data::BandTable& bands_;
+  Counters& counters_;
+};
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,135 @@
+#include "fs/file/truncation.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "fs/inode/write_back_token.h"
+
+namespace lazyfs::fs {
+
+// ---- Freeing ------------------------------------------------------------------------------------
+
+Result<> Truncation::free_past_end(Inode& inode) {
+  TRY(maps_.free_blocks(inode, blocks_for(inode.record.size), meta::kMaxOffset));
+  if (inode.record.links > 0) {  // else the orphan record says kDelete
+    meta::Batch last;
+    last.erase(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value));
+    TRY(store_.apply(last, meta::Reserve::kDelete));
+  }
+  inode.truncate_pending = false;
+  return ok();
+}
+
+Result<> Truncation::finish_locked(Inode& inode) {
+  return inode.truncate_pending ? free_past_end(inode) : ok();
+}
+
+Result<> Truncation::finish(const InodeRef& inode) {
+  const WriteBackToken token(inode);
+  WriterLock lock(inode->mu);
+  if (inode->deleted) return fail(Errc::kStale);
+  return finish_locked(*inode);
+}
+
+Result<> Truncation::resume(const InodeRef& inode) {
+  const WriteBackToken token(inode);
+  WriterLock lock(inode->mu);
+  if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
+  inode->truncate_pending = true;
+  const auto freed = free_past_end(*inode);
+  if (!freed) dirty_.add(inode, clock_.monotonic());
+  return freed;
+}
+
+// ---- Setting the size ---------------------------------------------------------------------------
+
+// Puts the inode's item with the new size, and shortens inline contents. Extents past the end wait
+// for free_past_end().
+Result<> Truncation::put_size(Inode& inode, const InodeRecord& record) {
+  meta::Batch batch;
+  batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
+  ASSIGN_OR_RETURN(const auto inline_value, store_.get(key_of(inode.no, Kind::kInline)));
+  if (inline_value && record.size == 0) {
+    batch.erase(key_of(inode.no, Kind::kInline));
+  } else if (inline_value && inline_value->size() > record.size) {
+    batch.put(key_of(inode.no, Kind::kInline),
+              std::span<const std::byte>(*inline_value).first(record.size));
+  }
+  // An inode without a name keeps its orphan record, which says kDelete.
+  if (record.blocks > 0 && record.links > 0) {
+    batch.put(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value),
+              encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+  }
+  TRY(store_.apply(batch, meta::Reserve::kDelete));
+  inode.inline_known = true;
+  inode.inline_bytes =
+      inline_value ? std::min<std::uint64_t>(inline_value->size(), record.size) : 0;
+  inode.truncate_pending = record.blocks > 0;
+  ++inode.map_version;
+  return ok();
+}
+
+// `last` is the file's last block as it was stored when the file was `last_size` long.
+Result<> Truncation::set_size_locked(const InodeRef& inode, std::uint64_t size,
+                                     std::uint64_t last_size, const FileReader::Block& last) {
+  if (inode->deleted) return fail(Errc::kStale);
+  if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
+  const std::uint64_t old_size = inode->record.size;
+  const std::uint64_t end_block = blocks_for(size);
+  if (size > old_size) TRY(finish_locked(*inode));
+  if (last.had_rest && size > old_size && old_size == last_size) {  // I6
+    if (!inode->buffer) inode->buffer = std::make_unique<data::WriteBuffer>(pages_);
+    const std::uint64_t last_block = old_size / kBlockBytes;
+    if (!inode->buffer->has_dirty(last_block)) {
+      bands_.reserve_always(1);
+      inode->buffer->provide(last_block, last.bytes.span());
+    }
+  }
+  const auto first_dirty = inode->buffer ? inode->buffer->first_dirty() : std::nullopt;
+  const bool clean = !first_dirty || *first_dirty >= end_block;  // once blocks past the end drop
+  const std::uint64_t tree_size = clean ? size : std::min(inode->tree_size, size);
+  InodeRecord record = inode->record;
+  record.size = size;
+  record.modification = record.change = clock_.now();
+  const std::uint64_t old_tree_size = std::exchange(inode->tree_size, tree_size);
+  const auto put = put_size(*inode, record);
+  if (!put) {  // nothing has changed
+    inode->tree_size = old_tree_size;
+    if (first_dirty) dirty_.add(inode, clock_.monotonic());
+    return fail(put.error());
+  }
+  if (size < old_size && inode->buffer) {
+    bands_.release(inode->buffer->drop_from(end_block));
+    const std::uint64_t last_block = size / kBlockBytes;
+    if (inode->buffer->has_dirty(last_block)) {
+      inode->buffer->zero_tail(last_block, size % kBlockBytes);
+    }
+  }
+  inode->record = record;
+  inode->record_dirty = !clean;
+  const auto freed = finish_locked(*inode);
+  if (!clean || inode->truncate_pending) dirty_.add(inode, clock_.monotonic());
+  return freed;
+}
+
+Result<> Truncation::set_size(const InodeRef& inode, std::uint64_t size) {
+  if (size > kMaxFileBytes) return fail(Errc::kFileTooBig);
+  // The token keeps blocks of the file from being written meanwhile. The collector may move them,
+  // which keeps their contents.
+  const WriteBackToken token(inode);
+  FileReader::Block last;
+  std::uint64_t old_size = 0;
+  {
+    ReaderLock lock(inode->mu);
+    old_size = inode->record.size;
+  }
+  if (size > old_size && old_size % kBlockBytes != 0) {
+    ASSIGN_OR_RETURN(last, reader_.stored_block(*inode, old_size / kBlockBytes));
+  }
+  WriterLock lock(inode->mu);
+  return set_size_locked(inode, size, old_size, last);
+}
+
+}  // namespace lazyfs::fs

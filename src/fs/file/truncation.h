@@ -1,0 +1,60 @@
+// Sets the sizes of files, and frees what lies past the new end.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "data/band_table.h"
+#include "data/page_pool.h"
+#include "fs/file/file_maps.h"
+#include "fs/file/file_reader.h"
+#include "fs/inode/dirty_list.h"
+#include "fs/inode/inode.h"
+#include "meta/store/store.h"
+
+namespace lazyfs::fs {
+
+// The new size and, if blocks are to be freed, an orphan record go into one batch; the blocks are
+// freed in further batches. An error or a crash between them leaves the truncation pending (I7).
+// Thread-safe.
+class Truncation {
+ public:
+  Truncation(meta::Store& store, FileMaps& maps, FileReader& reader, data::BandTable& bands,
+             data::PagePool& pages, DirtyList& dirty, Clock& clock)
+      : store_(store),
+        maps_(maps),
+        reader_(reader),
+        bands_(bands),
+        pages_(pages),
+        dirty_(dirty),
+        clock_(clock) {}
+
+  // Sets the size. Bytes past the end are freed, added bytes read as zeros. After an error either
+  // nothing has changed, or the size has and the truncation is pending. Errors: kStale, kInvalid
+  // (no regular file), kFileTooBig, and those of reading the last block and of Store::apply().
+  Result<> set_size(const InodeRef& inode, std::uint64_t size);
+  // Continues the truncation that a crash has interrupted, as the inode's orphan record says. After
+  // an error it is pending.
+  Result<> resume(const InodeRef& inode);
+  // Frees what a pending truncation has left, if there is one. finish_locked() REQUIRES the inode's
+  // WriteBackToken.
+  Result<> finish(const InodeRef& inode);
+  Result<> finish_locked(Inode& inode) REQUIRES(inode.mu);
+
+ private:
+  Result<> set_size_locked(const InodeRef& inode, std::uint64_t size, std::uint64_t last_size,
+                           const FileReader::Block& last) REQUIRES(inode->mu);
+  Result<> put_size(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu);
+  Result<> free_past_end(Inode& inode) REQUIRES(inode.mu);
+
+  meta::Store& store_;
+  FileMaps& maps_;
+  FileReader& reader_;
+  data::BandTable& bands_;
+  data::PagePool& pages_;
+  DirtyList& dirty_;
+  Clock& clock_;
+};
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,65 @@
+// The inodes whose pages write-back appends together.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "data/placement.h"
+#include "device/device.h"
+#include "fs/inode/inode.h"
+#include "fs/inode/write_back_token.h"
+#include "meta/tree/key.h"
+
+namespace lazyfs::fs {
+
+// A frozen page, which never changes (W1), and its block in the file.
+struct FrozenPage {
+  std::uint64_t file_block = 0;
+  device::Piece bytes;
+};
+
+// The frozen pages of one inode that go to one stream, in the order of the file.
+struct FrozenPart {
+  std::vector<FrozenPage> pages;
+  std::size_t recorded = 0;  // so many of them are in the map already
+
+  // The first block that is not in the map once `pages_recorded` of them are.
+  std::uint64_t next_block(std::size_t pages_recorded) const {
+    return pages_recorded < pages.size() ? pages[pages_recorded].file_block : meta::kMaxOffset;
+  }
+};
+
+// One inode of a group.
+struct GroupMember {
+  InodeRef inode;
+  WriteBackToken token;
+  std::uint64_t size = 0;        // of the file when its pages were frozen
+  std::uint64_t next_dirty = 0;  // the first block that was dirty and not frozen then
+  std::array<FrozenPart, data::kUserStreams> parts;  // by stream
+
+  FrozenPart& part(data::Stream stream) { return parts[static_cast<std::size_t>(stream)]; }
+  std::size_t blocks() const {
+    std::size_t sum = 0;
+    for (const FrozenPart& p : parts) sum += p.pages.size();
+    return sum;
+  }
+  std::size_t recorded() const {
+    std::size_t sum = 0;
+    for (const FrozenPart& p : parts) sum += p.recorded;
+    return sum;
+  }
+};
+
+using WriteBackGroup = std::vector<GroupMember>;
+
+// Blocks of an append.
+inline constexpr std::size_t kGroupBlocks = 2048;  // 8 MiB
+
+// Makings of room in a row that may fail to help. Where bands are nearly all live, cleaning fills a
+// band for each one it empties. The inodes being written back may be what a thread waits for that
+// could free space; so after that the pages stay dirty and are retried later.
+inline constexpr int kMaxRoomTries = 64;
+
+}  // namespace lazyfs::fs
