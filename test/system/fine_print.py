@@ -24,6 +24,11 @@ LIBC.opendir.restype = LIBC.readdir.restype = ctypes.c_void_p
 LIBC.telldir.restype = ctypes.c_long
 LIBC.readdir.argtypes = LIBC.telldir.argtypes = LIBC.rewinddir.argtypes = [ctypes.c_void_p]
 LIBC.closedir.argtypes = [ctypes.c_void_p]
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                      ctypes.c_int64]
+LIBC.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 LIBC.seekdir.argtypes = [ctypes.c_void_p, ctypes.c_long]
 F_OFD_SETLK = 37
 DAY = 86400 * 10**9
@@ -305,6 +310,24 @@ class Locks(MountTest):
             self.assertFalse(attempt(fcntl.LOCK_SH))
             self.assertTrue(self.in_child(lambda: fcntl.flock(file, fcntl.LOCK_EX)))
         self.assertTrue(attempt(fcntl.LOCK_EX))
+
+
+class Maps(MountTest):
+    def test_bytes_stored_past_the_end_are_gone_once_the_page_was_synced(self):
+        put("f", b"x" * 100)
+        for grow in (lambda file: os.ftruncate(file, 8192),
+                     lambda file: os.pwrite(file, b"w", 8191),
+                     lambda file: os.pwrite(file, b"w", 2000)):
+            file = os.open("f", os.O_RDWR)
+            self.addCleanup(os.close, file)
+            os.ftruncate(file, 100)
+            page = LIBC.mmap(None, 4096, 3, 1, file, 0)  # shared, to be written to
+            ctypes.memset(page + 100, ord("Z"), 1000)
+            self.assertEqual(LIBC.msync(page, 4096, 4), 0)  # MS_SYNC
+            grow(file)
+            self.assertEqual(os.pread(file, 1000, 100), bytes(1000))
+            self.assertEqual(ctypes.string_at(page + 100, 1000), bytes(1000))
+            LIBC.munmap(page, 4096)
 
 
 class Writers(MountTest):
