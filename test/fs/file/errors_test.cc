@@ -1,4 +1,4 @@
-// A device that fails: who hears of it, what goes on, what is moved to where it is safe, and when
+// A failing device: which files report it, what continues, which data is moved to safety, and when
 // the volume gives up.
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "test/support/seed.h"
-#include "volume_fixture.h"
+#include "test/fs/volume_fixture.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -101,7 +101,7 @@ TEST_F(ErrorsTest, AFailedWriteBackReachesFsyncOfEachFileThatWasOpenOnce) {
   EXPECT_EQ(read(lookup("f")), block(0));
 }
 
-TEST_F(ErrorsTest, OfSeveralFailuresEachFileHearsOnceAndOnlyOfItsOwn) {
+TEST_F(ErrorsTest, EachFileReportsItsOwnFailuresOnce) {
   const InodeNo file = create("f"), untouched = create("g");
   OpenFile* one = open(file);
   OpenFile* elsewhere = open(untouched);
@@ -118,7 +118,7 @@ TEST_F(ErrorsTest, OfSeveralFailuresEachFileHearsOnceAndOnlyOfItsOwn) {
   volume_->release(elsewhere);
 }
 
-TEST_F(ErrorsTest, AsLongAsDataCannotBeWrittenEveryFsyncFailsAndNothingIsForgotten) {
+TEST_F(ErrorsTest, EveryFsyncFailsWhileDataCannotBeWrittenAndNoDataIsLost) {
   const InodeNo file = create("f");
   OpenFile* one = open(file);
   write(file, 0, block(0));
@@ -129,15 +129,15 @@ TEST_F(ErrorsTest, AsLongAsDataCannotBeWrittenEveryFsyncFailsAndNothingIsForgott
     EXPECT_EQ(read(file), block(0));
   }
   faulty_.mend();
-  EXPECT_FALSE(volume_->fsync(file, one, false));  // of the failure behind its last fsync
+  EXPECT_FALSE(volume_->fsync(file, one, false));  // of the failure after its last fsync
   EXPECT_TRUE(volume_->fsync(file, one, false));
   volume_->release(one);
   lose_power();
   EXPECT_EQ(read(lookup("f")), block(0));
 }
 
-// Memory is full then: who went on waiting for it would do so for ever.
-TEST_F(ErrorsTest, WhoWritesMoreThanMemoryHoldsHearsThatDataCannotBeWritten) {
+// Memory is full then: a writer that waited for it would wait for ever.
+TEST_F(ErrorsTest, AWriteFailsWhenMemoryIsFullOfUnwritableData) {
   for (const bool background : {false, true}) {
     SCOPED_TRACE(background);
     options_.background = background;
@@ -158,7 +158,7 @@ TEST_F(ErrorsTest, WhoWritesMoreThanMemoryHoldsHearsThatDataCannotBeWritten) {
   }
 }
 
-TEST_F(ErrorsTest, ClosingTellsOfAnErrorThatFsyncHasNotReported) {
+TEST_F(ErrorsTest, CloseReportsAnErrorThatFsyncHasNotReported) {
   const InodeNo file = create("f");
   OpenFile* one = open(file);
   write(file, 0, block(0));
@@ -189,7 +189,7 @@ TEST_F(ErrorsTest, ABlockThatCannotBeReadLeavesItsNeighboursReadable) {
   faulty_.mend();
 }
 
-TEST_F(ErrorsTest, WhatCanBeReadIsMovedOutOfABandThatCannotBeReadEverywhere) {
+TEST_F(ErrorsTest, ReadableBlocksLeaveABandWithUnreadableOnes) {
   const InodeNo file = stored_file("f", 300);
   const BandAddress bad = place_of(file, 130);
   break_block(bad);
@@ -232,7 +232,7 @@ TEST_F(ErrorsTest, ABandThatFailsWhileItIsWrittenIsEmptiedAndTriedAgain) {
     const bool hit = info.call == Call::kAppend && info.at.band == band;
     return hit ? Perhaps(Fault{Errc::kDeviceWrite, 1}) : std::nullopt;
   });
-  const InodeNo other = stored_file("g", 50);  // goes to another band, and nobody hears of it
+  const InodeNo other = stored_file("g", 50);  // goes to another band, and no error is reported
   EXPECT_EQ(bad_bands(), 1u);
   faulty_.mend();
   volume_->tick();
@@ -267,7 +267,7 @@ TEST_F(ErrorsTest, ABandThatFailsAgainAndAgainIsGivenUp) {
   EXPECT_EQ(bad_bands(), 0u);
 }
 
-TEST_F(ErrorsTest, WhatIsLeftOfABandThatHasLostItsEndIsMovedAway) {
+TEST_F(ErrorsTest, RemainingBlocksLeaveABandThatLostItsEnd) {
   const InodeNo file = stored_file("f", 50);
   const BandAddress lost = place_of(file, 40);
   ASSERT_EQ(place_of(file, 0).band, lost.band);
@@ -292,8 +292,8 @@ TEST_F(ErrorsTest, WhatIsLeftOfABandThatHasLostItsEndIsMovedAway) {
 
 TEST_F(ErrorsTest, OnlyAMetadataLogThatCannotBeWrittenMakesTheVolumeReadOnly) {
   ASSERT_TRUE(volume_->unmount());
-  int told = 0;
-  options_.on_read_only = [&] { ++told; };
+  int notified = 0;
+  options_.on_read_only = [&] { ++notified; };
   mount();
   const InodeNo file = stored_file("f", 3);
   OpenFile* one = open(file);
@@ -302,7 +302,7 @@ TEST_F(ErrorsTest, OnlyAMetadataLogThatCannotBeWrittenMakesTheVolumeReadOnly) {
   EXPECT_EQ(volume_->fsync(file, one, false).error(), Errc::kLogFailed);
   volume_->tick();
   volume_->tick();
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(notified, 1);
   EXPECT_EQ(stats()["state"], "read-only after an error");
   EXPECT_EQ(volume_->fsync(file, one, false).error(), Errc::kLogFailed);
   EXPECT_EQ(volume_->write(file, 0, bytes_of("x")).error(), Errc::kReadOnly);
@@ -318,7 +318,7 @@ TEST_F(ErrorsTest, OnlyAMetadataLogThatCannotBeWrittenMakesTheVolumeReadOnly) {
   EXPECT_EQ(read(lookup("f"), kBlockBytes, kBlockBytes), block(1));
 }
 
-TEST_F(ErrorsTest, AnAppendOfMetadataThatFailsIsNoticedByNobody) {
+TEST_F(ErrorsTest, AFailedMetadataAppendReachesNoUser) {
   const InodeNo file = create("f");
   const auto of_log = log_bands();
   int failures = 0;
@@ -338,9 +338,9 @@ TEST_F(ErrorsTest, AnAppendOfMetadataThatFailsIsNoticedByNobody) {
 
 // ---- All at once --------------------------------------------------------------------------------
 
-// Threads that write, read and sync, with the volume's own threads behind them, while now and then
+// Threads that write, read and sync, beside the volume's own threads, while now and then
 // a call fails. An operation that fails has not happened; in the end everything is there.
-TEST_F(ErrorsTest, WritersGoOnWhileTheDeviceFailsNowAndThen) {
+TEST_F(ErrorsTest, WritersContinueWhileTheDeviceFailsNowAndThen) {
   constexpr std::uint64_t kFiles = 3, kBlocks = 200, kSteps = 500;
   ASSERT_TRUE(volume_->unmount());
   options_.background = true;
@@ -416,7 +416,7 @@ TEST_F(ErrorsTest, WritersGoOnWhileTheDeviceFailsNowAndThen) {
     }
   };
   compare();
-  faulty_.restore_power();  // a device that starts anew knows nothing of bands that failed
+  faulty_.restore_power();  // a device that was restarted does not know which bands failed
   lose_power();
   compare();
 }

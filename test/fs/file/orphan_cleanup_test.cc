@@ -1,4 +1,4 @@
-// Deleting, cutting and copying on a volume whose metadata log has little room, or none for a
+// Deletion, truncation and copies on a volume whose metadata log has little room, or none for a
 // while.
 #include "fs/file/orphan_cleanup.h"
 
@@ -15,11 +15,11 @@
 namespace lazyfs::fs {
 namespace {
 
-// Another store, but for batches that are larger than it takes just now.
+// Forwards to another store, but refuses batches that are larger than its limits of the moment.
 class CrowdedStore : public meta::Store {
  public:
   explicit CrowdedStore(std::unique_ptr<meta::Store> below) : below_(std::move(below)) {}
-  std::size_t room = SIZE_MAX;           // entries of a batch that deletes
+  std::size_t room = SIZE_MAX;           // most entries of a batch that deletes
   std::size_t ordinary_room = SIZE_MAX;  // of any other
 
   Result<std::optional<meta::Value>> get(meta::Key key) override { return below_->get(key); }
@@ -55,7 +55,7 @@ class CrowdedStore : public meta::Store {
   const std::unique_ptr<meta::Store> below_;
 };
 
-class ReaperTest : public testing::Test {
+class OrphanCleanupTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
@@ -116,14 +116,14 @@ class ReaperTest : public testing::Test {
     const std::string text(kBlockBytes, letter);
     EXPECT_TRUE(volume().write(inode, block * kBlockBytes, std::as_bytes(std::span(text))));
   }
-  Result<> cut(InodeNo inode, std::uint64_t blocks) {
-    const auto cut = volume_->set_attributes(inode, {.size = blocks * kBlockBytes});
-    return cut ? ok() : fail(cut.error());
+  Result<> truncate(InodeNo inode, std::uint64_t blocks) {
+    const auto done = volume_->set_attributes(inode, {.size = blocks * kBlockBytes});
+    return done ? ok() : fail(done.error());
   }
   // A letter for each block, that of its first byte; '0' for a zero.
   std::string letters(InodeNo inode) {
     std::string text(std::size_t{64} * kBlockBytes, '?'), found;
-    const auto length = volume_->read(inode, 0, std::as_writable_bytes(std::span(text)));
+    const auto length = volume().read(inode, 0, std::as_writable_bytes(std::span(text)));
     EXPECT_TRUE(length);
     for (std::size_t at = 0; at < length.value_or(0); at += kBlockBytes) {
       found += text[at] == 0 ? '0' : text[at];
@@ -144,7 +144,7 @@ class ReaperTest : public testing::Test {
   std::unique_ptr<MountedVolume> volume_;
 };
 
-TEST_F(ReaperTest, DeletesLaterWhatTheLogHasNoRoomForNow) {
+TEST_F(OrphanCleanupTest, RetriesADeletionForWhichTheLogHadNoRoom) {
   const InodeNo first = make("first", 10), second = make("second", 10);
   remove("first", first, 0);
   EXPECT_EQ(to_delete(), 1u);
@@ -160,16 +160,16 @@ TEST_F(ReaperTest, DeletesLaterWhatTheLogHasNoRoomForNow) {
   EXPECT_FALSE(has_item(second));
 }
 
-TEST_F(ReaperTest, DeletesInSmallStepsWhileThereIsLittleRoom) {
+TEST_F(OrphanCleanupTest, DeletesInSmallStepsWhileThereIsLittleRoom) {
   const InodeNo inode = make("pieces", 600);
   remove("pieces", inode, 64);
   EXPECT_EQ(to_delete(), 0u);
   EXPECT_FALSE(has_item(inode));
 }
 
-// Else the collector, who looks for the inodes of what it moves, would change what is being
+// Else the collector, which gets the inodes of the blocks that it moves, would change items being
 // deleted.
-TEST_F(ReaperTest, WhatWaitsToBeDeletedIsGoneForEverybody) {
+TEST_F(OrphanCleanupTest, AQueuedInodeIsStaleForEveryThread) {
   const InodeNo inode = make("f", 10);
   remove("f", inode, 0);
   EXPECT_EQ(volume_->get_attributes(inode).error(), Errc::kStale);
@@ -179,20 +179,20 @@ TEST_F(ReaperTest, WhatWaitsToBeDeletedIsGoneForEverybody) {
   EXPECT_FALSE(has_item(inode));
 }
 
-TEST_F(ReaperTest, WhatStillWaitsToBeDeletedAtTheEndIsLeftToTheNextMount) {
+TEST_F(OrphanCleanupTest, TheNextMountDeletesWhatIsStillQueued) {
   const InodeNo inode = make("f", 10);
   remove("f", inode, 0);
   EXPECT_TRUE(has_item(inode));
 }
 
-// ---- Cutting ------------------------------------------------------------------------------------
+// ---- Truncating ---------------------------------------------------------------------------------
 
-TEST_F(ReaperTest, ATruncationThatTheLogHasNoRoomForChangesNothing) {
+TEST_F(OrphanCleanupTest, ATruncationThatTheLogHasNoRoomForChangesNothing) {
   const InodeNo inode = make("f", 2);  // blocks 0 and 2
   write(inode, 2, 'b');
   write(inode, 3, 'c');
   store_->room = 0;
-  EXPECT_EQ(cut(inode, 1).error(), Errc::kLogFull);
+  EXPECT_EQ(truncate(inode, 1).error(), Errc::kLogFull);
   EXPECT_EQ(letters(inode), "\a0bc");
   store_->room = SIZE_MAX;
   EXPECT_TRUE(volume_->fsync(inode, nullptr, false));
@@ -200,28 +200,28 @@ TEST_F(ReaperTest, ATruncationThatTheLogHasNoRoomForChangesNothing) {
   EXPECT_EQ(blocks_reserved(), 0u);
 }
 
-TEST_F(ReaperTest, AGrowthThatTheLogHasNoRoomForReservesNothingForEver) {
+TEST_F(OrphanCleanupTest, AGrowthThatTheLogHasNoRoomForReservesNothingForEver) {
   const InodeNo inode = make("f", 1);
   ASSERT_TRUE(volume_->set_attributes(inode, {.size = 100}));
   store_->room = 0;
-  EXPECT_EQ(cut(inode, 2).error(), Errc::kLogFull);
+  EXPECT_EQ(truncate(inode, 2).error(), Errc::kLogFull);
   store_->room = SIZE_MAX;
   EXPECT_TRUE(volume_->sync());
   EXPECT_EQ(blocks_reserved(), 0u);
   EXPECT_EQ(letters(inode), "\a");
 }
 
-// Only the new size fits into the log; the blocks behind it are freed later.
-TEST_F(ReaperTest, WhatATruncationCouldNotFreeIsNeverSeenAgain) {
+// Only the new size fits into the log; the blocks past it are freed later.
+TEST_F(OrphanCleanupTest, BlocksOfAPendingTruncationAreNeverReadAgain) {
   const InodeNo grown = make("grown", 8), written = make("written", 8), synced = make("synced", 8);
   const InodeNo source = make("source", 1), target = make("target", 8);
   store_->room = 2;
   for (const InodeNo inode : {grown, written, synced, target}) {
-    EXPECT_EQ(cut(inode, 1).error(), Errc::kLogFull);
+    EXPECT_EQ(truncate(inode, 1).error(), Errc::kLogFull);
     EXPECT_EQ(letters(inode), "\a");
   }
   store_->room = SIZE_MAX;
-  EXPECT_TRUE(cut(grown, 6));
+  EXPECT_TRUE(truncate(grown, 6));
   EXPECT_EQ(letters(grown), "\a00000");
   write(written, 6, 'w');
   EXPECT_EQ(letters(written), "\a00000w");
@@ -231,26 +231,26 @@ TEST_F(ReaperTest, WhatATruncationCouldNotFreeIsNeverSeenAgain) {
   EXPECT_EQ(volume_->get_attributes(synced)->blocks_512, kBlockBytes / 512);
 }
 
-TEST_F(ReaperTest, AMountFinishesLaterATruncationThatTheLogHasNoRoomFor) {
+TEST_F(OrphanCleanupTest, AMountFinishesAPendingTruncationWhenTheLogHasRoom) {
   const InodeNo grown = make("grown", 8), synced = make("synced", 8);
   store_->room = 2;
-  for (const InodeNo inode : {grown, synced}) EXPECT_EQ(cut(inode, 1).error(), Errc::kLogFull);
+  for (const InodeNo inode : {grown, synced}) EXPECT_EQ(truncate(inode, 1).error(), Errc::kLogFull);
   store_->room = 0;
   ASSERT_TRUE(store_->commit());
   mount_again(0);
   EXPECT_EQ(letters(grown), "\a");
-  EXPECT_EQ(cut(grown, 6).error(), Errc::kLogFull) << "what was cut off would be seen";
+  EXPECT_EQ(truncate(grown, 6).error(), Errc::kLogFull) << "freed blocks would be read";
   give_room();
-  EXPECT_TRUE(cut(grown, 6));
+  EXPECT_TRUE(truncate(grown, 6));
   EXPECT_EQ(letters(grown), "\a00000");
   EXPECT_TRUE(volume_->sync());
   EXPECT_EQ(volume_->get_attributes(synced)->blocks_512, kBlockBytes / 512);
 }
 
-TEST_F(ReaperTest, FinishingATruncationChangesNoTimes) {
+TEST_F(OrphanCleanupTest, FinishingATruncationChangesNoTimes) {
   const InodeNo inode = make("f", 8);
   store_->room = 2;
-  EXPECT_EQ(cut(inode, 1).error(), Errc::kLogFull);
+  EXPECT_EQ(truncate(inode, 1).error(), Errc::kLogFull);
   ASSERT_TRUE(store_->commit());
   const auto before = volume_->get_attributes(inode);
   mount_again(SIZE_MAX);
@@ -261,8 +261,8 @@ TEST_F(ReaperTest, FinishingATruncationChangesNoTimes) {
   EXPECT_EQ(after->change, before->change);
 }
 
-// A band that has blocks which no record tells of is left alone until there is room for one.
-TEST_F(ReaperTest, AMountWorksWhileTheLogHasNoRoomForWhatWasLost) {
+// A band with unrecorded blocks is set aside until the log has room for a record of them.
+TEST_F(OrphanCleanupTest, AMountWorksWhileTheLogHasNoRoomToRecordLostBlocks) {
   const InodeNo kept = make("kept", 2);
   const std::uint64_t bad = bands("bad_bands");
   const InodeNo lost = make("lost", 0);
@@ -279,7 +279,7 @@ TEST_F(ReaperTest, AMountWorksWhileTheLogHasNoRoomForWhatWasLost) {
 }
 
 // A band that has nothing live is reset by the mount, its logs end when there is room for that.
-TEST_F(ReaperTest, AMountWorksWhileTheLogHasNoRoomToEndABandsLogs) {
+TEST_F(OrphanCleanupTest, AMountWorksWhileTheLogHasNoRoomToEndABandsLogs) {
   const InodeNo inode = make("f", 100);
   ASSERT_TRUE(volume_->unlink(kRootInode, "f"));
   volume_->forget(inode, 1);
@@ -293,14 +293,14 @@ TEST_F(ReaperTest, AMountWorksWhileTheLogHasNoRoomToEndABandsLogs) {
 }
 
 // Until then an unnamed file is to be deleted, and from then on its end is to be freed.
-TEST_F(ReaperTest, AnUnnamedFileGetsANameWhileWhatWasCutOffIsNotFreed) {
+TEST_F(OrphanCleanupTest, AnUnnamedFileGetsANameWhileItsTruncationIsPending) {
   const auto made = volume_->create_unnamed(kRootInode, 0644, {});
   ASSERT_TRUE(made);
   const InodeNo inode = made->attributes.inode;
   for (std::uint64_t i = 0; i < 8; ++i) write(inode, 2 * i, 'a');
   ASSERT_TRUE(volume_->sync());
   store_->room = 2;
-  EXPECT_EQ(cut(inode, 1).error(), Errc::kLogFull);
+  EXPECT_EQ(truncate(inode, 1).error(), Errc::kLogFull);
   ASSERT_TRUE(volume_->link(inode, kRootInode, "name"));
   ASSERT_TRUE(volume_->fsync_directory(kRootInode));
   volume_->release(made->file);
@@ -309,8 +309,8 @@ TEST_F(ReaperTest, AnUnnamedFileGetsANameWhileWhatWasCutOffIsNotFreed) {
 
 // ---- Writing back -------------------------------------------------------------------------------
 
-// It is not the bands' fault: none is set aside, nor given up after a few failures.
-TEST_F(ReaperTest, ALogWithoutRoomForWhatIsWrittenCostsNoBand) {
+// The bands are not at fault: none is set aside, or given up after a few failures.
+TEST_F(OrphanCleanupTest, ALogWithoutRoomForWhatIsWrittenCostsNoBand) {
   const InodeNo inode = make("f", 2);
   store_->ordinary_room = 0;
   for (int i = 0; i < 5; ++i) {
@@ -324,7 +324,7 @@ TEST_F(ReaperTest, ALogWithoutRoomForWhatIsWrittenCostsNoBand) {
   EXPECT_EQ(letters(inode), "a0\a00b");
 }
 
-TEST_F(ReaperTest, ALogWithoutAnyRoomCostsNoBandForLong) {
+TEST_F(OrphanCleanupTest, ALogWithoutAnyRoomCostsNoBandForLong) {
   const InodeNo inode = make("f", 2);
   for (int i = 0; i < 5; ++i) {
     store_->room = store_->ordinary_room = 0;
@@ -341,7 +341,7 @@ TEST_F(ReaperTest, ALogWithoutAnyRoomCostsNoBandForLong) {
 
 // ---- Copying ------------------------------------------------------------------------------------
 
-TEST_F(ReaperTest, ACopyThatFailsLeavesItsTargetAsLongAsItWas) {
+TEST_F(OrphanCleanupTest, ACopyThatFailsLeavesItsTargetAsLongAsItWas) {
   const InodeNo source = make("source", 1), target = make("target", 1);
   ASSERT_TRUE(volume_->set_attributes(target, {.size = 100}));
   store_->ordinary_room = 4;

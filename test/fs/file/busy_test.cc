@@ -8,7 +8,7 @@
 
 #include "device/forwarding.h"
 #include "meta/store/store.h"
-#include "volume_fixture.h"
+#include "test/fs/volume_fixture.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -33,7 +33,7 @@ class BusyDevice final : public device::ForwardingDevice {
 
 class BusyTest : public VolumeTest {
  protected:
-  static constexpr int kMost = 300;  // then the others rest, so that each test ends
+  static constexpr int kMost = 300;  // then the other thread stops, so that each test ends
 
   void SetUp() override {
     ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
@@ -52,7 +52,7 @@ class BusyTest : public VolumeTest {
     busy_.before_append = [this, logs = (*store)->log_bands(), others](BandId band) {
       const bool is_data = band.value > 1 && !std::ranges::count(logs, band);
       if (!is_data || is_busy_ || appends_ == kMost) return;
-      is_busy_ = true;  // what the others wait for is no work of this kind
+      is_busy_ = true;  // appends of the other thread call nothing
       others(++appends_);
       is_busy_ = false;
     };
@@ -87,7 +87,7 @@ TEST_F(BusyTest, FsyncEndsAlthoughTheFileGrows) {
   EXPECT_EQ(read(lookup("f")).substr(0, 2 * kBlockBytes), std::string(2 * kBlockBytes, 'a'));
 }
 
-// The size lies behind all data.
+// The size is past all data.
 TEST_F(BusyTest, FsyncKeepsTheSizeOfAFileThatIsWrittenToMeanwhile) {
   const InodeNo file = create("f");
   write_letter(file, 0, 1, 'a');

@@ -69,7 +69,7 @@ TEST_F(CopyTest, ACopyCostsNoDataBlocksAndReadsTheSame) {
   EXPECT_EQ(volume_->get_attributes(lookup("b"))->size, text.size());
 }
 
-TEST_F(CopyTest, WhatIsWrittenToOneIsNotSeenInTheOther) {
+TEST_F(CopyTest, AWriteToOneCopyIsNotSeenInTheOther) {
   const std::string text = text_of(20 * kB, 1), new_text = text_of(3 * kB, 2);
   const InodeNo a = file_of("a", text);
   const InodeNo b = copy_of(a, "b", text.size());
@@ -106,7 +106,7 @@ TEST_F(CopyTest, BlocksDieWithTheirLastReference) {
   EXPECT_EQ(live_blocks(), before);
 }
 
-TEST_F(CopyTest, WhatWaitsToBeWrittenIsCopiedToo) {
+TEST_F(CopyTest, DirtyBlocksAreCopiedToo) {
   const std::string text = text_of(9 * kB, 1);
   const InodeNo a = create("a");
   write(a, 0, text);
@@ -116,7 +116,7 @@ TEST_F(CopyTest, WhatWaitsToBeWrittenIsCopiedToo) {
   EXPECT_EQ(read(lookup("b")), text);
 }
 
-TEST_F(CopyTest, PartsAndPlacesThatDoNotLieAlikeAreCopiedByteByByte) {
+TEST_F(CopyTest, RangesWithDifferentOffsetsInTheirBlocksAreCopiedByteByByte) {
   const std::string a_text = text_of(40 * kB, 1), b_text = text_of(30 * kB, 2);
   const struct {
     std::uint64_t from, to, length;
@@ -165,7 +165,7 @@ TEST_F(CopyTest, HolesAreCopiedAsHolesAndInlineFilesByTheirBytes) {
   EXPECT_EQ(read(lookup("b")), "a few bytes" + a_text.substr(11));
 }
 
-TEST_F(CopyTest, TheCopyOfAnEndTakesNothingBehindItAlong) {
+TEST_F(CopyTest, ACopiedLastBlockBringsNoBytesPastTheEnd) {
   const InodeNo a = file_of("a", text_of(3 * kB, 1));
   AttributeChange cut;
   cut.size = 2 * kB + 7;  // its last block keeps in the band what was there
@@ -200,7 +200,7 @@ TEST_F(CopyTest, WithinOneFileAndOverAnEarlierCopyOfItself) {
   EXPECT_EQ(read(lookup("b")), text);
 }
 
-TEST_F(CopyTest, TheCollectorMovesSharedBlocksForAllWhoReferToThem) {
+TEST_F(CopyTest, TheCollectorMovesSharedBlocksOnceForAllFiles) {
   const std::string text = text_of(200 * kB, 1);
   const InodeNo a = create("a"), filler = create("filler");
   for (std::uint64_t i = 0; i < 200; ++i) {  // mixed with what dies
@@ -227,7 +227,7 @@ TEST_F(CopyTest, TheCollectorMovesSharedBlocksForAllWhoReferToThem) {
   EXPECT_EQ(read(lookup("b")), text);
 }
 
-TEST_F(CopyTest, NobodyComesUponTheInodeThatHoldsTheBlocks) {
+TEST_F(CopyTest, TheSharedExtentInodeIsNeverFound) {
   const InodeNo a = file_of("a", text_of(9 * kB, 1));
   copy_of(a, "b", 9 * kB);
   ASSERT_TRUE(volume_->sync());
@@ -295,7 +295,7 @@ TEST_F(CopyTest, ADamagedSharedBlockIsNamedInEachFile) {
 }
 
 // Files of whole blocks, each of one letter, so that any block that is read must be of one.
-TEST_F(CopyTest, ManyAtOnceSeeWholeBlocksOnly) {
+TEST_F(CopyTest, ConcurrentCopiesSeeWholeBlocksOnly) {
   ASSERT_TRUE(volume_->unmount());
   volume_.reset();
   options_.background = true;

@@ -34,7 +34,7 @@ TEST_F(RangesTest, PunchedBlocksAreFreeAndTheirNeighboursKept) {
   EXPECT_EQ(read(lookup("f")), expected);
 }
 
-TEST_F(RangesTest, PunchingWhatWaitsToBeWrittenForgetsIt) {
+TEST_F(RangesTest, PunchingDirtyBlocksDropsThem) {
   const InodeNo file = create("f");
   write(file, 0, std::string(8 * kB, 'x'));
   ASSERT_TRUE(volume_->punch(file, 0, 8 * kB, {}));
@@ -84,7 +84,7 @@ TEST_F(RangesTest, ZeroingGrowsTheFileUnlessItShallKeepItsSize) {
   EXPECT_EQ(read(file), std::string(50, 'x') + std::string(2 * kB, '\0'));
 }
 
-TEST_F(RangesTest, RangesOutsideWhatAFileMayHoldAreRefused) {
+TEST_F(RangesTest, RangesPastTheLargestFileSizeAreRefused) {
   const InodeNo file = file_of(1);
   EXPECT_EQ(volume_->punch(file, 0, 0, {}).error(), Errc::kInvalid);
   EXPECT_EQ(volume_->zero(file, kMaxFileBytes, 1, {}).error(), Errc::kFileTooBig);
@@ -142,7 +142,7 @@ class UnnamedTest : public RangesTest {
   }
 };
 
-TEST_F(UnnamedTest, AnUnnamedFileIsInNoFolderAndGoneAfterItsLastUse) {
+TEST_F(UnnamedTest, AnUnnamedFileIsInNoDirectoryAndDeletedAfterItsLastUse) {
   const InodeNo file = unnamed();
   write(file, 0, std::string(4 * kB, 'x'));
   EXPECT_EQ(read(file), std::string(4 * kB, 'x'));
