@@ -118,7 +118,7 @@ Result<> change(Volume& volume, const Operation& o, const Model& model) {
     }
     case Act::kSetXattr:
       return volume.set_xattr(inode.no(), o.other, text_of(o.tag, 0, o.length),
-                              XattrMode::kAny);
+                              fs::XattrMode::kAny);
     case Act::kRemoveXattr: return volume.remove_xattr(inode.no(), o.other);
     case Act::kFsync: return volume.fsync(inode.no(), nullptr, false);
     case Act::kDataSync: return volume.fsync(inode.no(), nullptr, true);
