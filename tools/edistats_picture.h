@@ -1,4 +1,4 @@
-// The bands of a filesystem as a picture: a bar for each, coloured by what it holds.
+// Draws the bands of a filesystem: a bar for each, coloured by what the band holds.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace lazyfs::tools {
 
 std::string svg_of(const fs::BandReport& report);
-// A page with the picture and the report, which is `text`.
+// A page with the picture and `text`, the report.
 std::string html_of(const std::string& device, const std::string& text,
                     const fs::BandReport& report);
 

@@ -1,4 +1,4 @@
-// Asks a mounted lazyfs for its statistics and tells it what to do, through ioctls on its root
+// Prints the counters of a mounted lazyfs and sends it requests, through ioctls on its root
 // directory.
 #include <fcntl.h>
 #include <sys/file.h>
@@ -33,7 +33,7 @@ using lazyfs::Json;
 
 constexpr int kDamaged = 4;  // as fsck's "left uncorrected"
 
-// "what: why", and what to do about it where there is something.
+// The message is "what: why", and what to do about it if something can be done.
 struct Trouble : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -55,7 +55,7 @@ class MountPoint {
     throw Trouble(path_ + ": " + std::strerror(errno));
   }
 
-  // First what the kernel still has, then what the daemon has.
+  // First the kernel writes its dirty pages to the daemon, then the daemon makes all durable.
   void sync() {
     if (syncfs(fd_) != 0) throw Trouble(path_ + ": " + std::strerror(errno));
     request(lazyfs::fuse::kSyncRequest, nullptr);
@@ -124,7 +124,7 @@ void wait_for_image(const std::string& image) {
   if (result != 0) throw Trouble(image + ": " + std::strerror(errno));
 }
 
-// Names of the inodes, as far as there are any: by a walk through the mount.
+// Paths of the inodes that have one, found by a walk through the mount.
 std::map<std::uint64_t, std::string> names_of(const std::string& mount_point,
                                               const std::set<std::uint64_t>& inodes) {
   namespace files = std::filesystem;
@@ -170,7 +170,7 @@ ScrubFindings scrub_all(const std::string& mount_point) {
   return findings;
 }
 
-// Returns whether all is well.
+// Returns false when it found damage.
 bool scrub(const std::string& mount_point, bool json) {
   const ScrubFindings findings = scrub_all(mount_point);
   std::set<std::uint64_t> inodes;
@@ -220,7 +220,8 @@ void shut_down(const std::string& mount_point) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine app("lazyfsctl", "Watches and steers a mounted lazyfs.", LAZYFS_VERSION);
+  CommandLine app("lazyfsctl", "Prints the counters of a mounted lazyfs, and controls it.",
+                  LAZYFS_VERSION);
   StatsPlan plan;
   std::string path;
 
@@ -228,7 +229,7 @@ int main(int argc, char** argv) {
   stats_command.flag("--json", plan.json, "as one JSON object");
   stats_command.flag("--watch", plan.watch, "again every second");
   stats_command.option("MOUNTPOINT", plan.mount_point).required();
-  CommandLine& gc = app.command("gc", "cleans bands until nothing is left that pays");
+  CommandLine& gc = app.command("gc", "cleans every band that is worth it now");
   gc.option("MOUNTPOINT", path).required();
   CommandLine& sync = app.command("sync", "makes everything durable");
   sync.option("MOUNTPOINT", path).required();

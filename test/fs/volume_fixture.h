@@ -1,4 +1,5 @@
-// A small disk, a volume on it, and words to use it with. After each test the volume is checked.
+// A small device with a mounted volume, and short names for what tests do with it. After each test
+// the volume is checked.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How long writers had to wait: a histogram with at most 25 % error, from which percentiles come.
+// A histogram of the times that writers waited. A percentile is at most a quarter too long.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace lazyfs::fs {
 
-// Thread-safe; figures read while others add are of some moment.
+// Four buckets for each power of two, one for each time below 8 ns: 252 counters, 2 KiB.
+// Thread-safe, without locks; what is read while others add may miss the latest additions.
 class StallTimes {
  public:
   void add(std::chrono::nanoseconds waited) {
@@ -27,7 +28,8 @@ class StallTimes {
     return sum;
   }
   std::uint64_t max_ns() const { return max_ns_.load(std::memory_order_relaxed); }
-  // The time that `share` (0 to 1) of the stalls did not exceed: a bucket's end, at most max_ns().
+  // The time that `share` (0 to 1) of the stalls did not exceed, rounded up to the end of its
+  // bucket but at most max_ns(). 0 when nothing was added.
   std::uint64_t percentile_ns(double share) const {
     const double wanted = share * static_cast<double>(count());
     std::uint64_t sum = 0;
@@ -39,7 +41,6 @@ class StallTimes {
   }
 
  private:
-  // Four buckets for each power of two; below 8 ns one for each.
   static std::size_t bucket_of(std::uint64_t ns) {
     if (ns < 8) return ns;
     const auto power = static_cast<std::size_t>(std::bit_width(ns)) - 1;  // 3 to 63

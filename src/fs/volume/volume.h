@@ -27,7 +27,7 @@ struct Created {
   OpenFile* file = nullptr;
 };
 
-// Where a scrub goes on: an inode, and a block of its file.
+// Where a scrub continues: an inode, and a block of its file.
 struct ScrubPlace {
   std::uint64_t inode = 1;
   std::uint64_t file_block = 0;
@@ -36,27 +36,27 @@ struct Damage {
   InodeNo inode;
   std::uint64_t offset = 0;  // in the file, of the damaged block
   Errc why = Errc::kDataChecksumBad;
-  // When it is metadata that cannot be read: it may be of all inodes from `inode` to this one.
+  // Set when metadata cannot be read: it may belong to any inode from `inode` to this one.
   std::optional<InodeNo> last;
 };
 struct ScrubStep {
-  std::optional<ScrubPlace> next;  // nothing: all has been read
-  std::uint64_t blocks = 0;        // that were read
+  std::optional<ScrubPlace> next;  // nullopt: the scrub is complete
+  std::uint64_t blocks = 0;        // read by this step
   std::vector<Damage> damaged;
 };
 
-// Thread-safe. Every call that names an inode requires that the caller holds a lookup on it
-// (lookup(), create(), link() and the like give one each; forget() gives them back), except the
-// root's. All functions can fail with the errors of the layers below (I/O, checksums, no space).
+// Thread-safe. REQUIRES: a caller that names an inode, other than the root, holds a lookup on it.
+// lookup(), create(), link() and the like give one each; forget() gives lookups back. All functions
+// can fail with the errors of the layers below (I/O, checksums, no space).
 class Volume {
  public:
   virtual ~Volume() = default;
 
-  // Recovers and mounts what is on `device`, which must outlive the volume, as must `clock`.
+  // Recovers and mounts the filesystem on `device`. `device` and `clock` must outlive the volume.
   static Result<std::unique_ptr<Volume>> mount(device::Device& device, const MountOptions& options,
                                                Clock& clock = system_clock());
-  // Writes everything, ends the threads. Afterwards only the destructor may be called. Error: what
-  // could not be made durable.
+  // Makes everything durable and ends the threads. Then only the destructor may be called. Error:
+  // why something could not be made durable.
   virtual Result<> unmount() = 0;
 
   // Names. Each of these that returns Attributes takes a lookup on the inode.
@@ -75,9 +75,10 @@ class Volume {
                           std::string_view to_name, RenameFlags flags) = 0;
   virtual Result<std::string> read_link(InodeNo inode) = 0;
 
-  // Entries behind `cookie` (0: from the start) in the order of their insertion, "." and ".." not
-  // among them, at most `max_entries`. Entries that exist all the while are returned exactly once,
-  // also those that are replaced, exchanged, or renamed within the directory. No lookups.
+  // At most `max_entries` entries that follow `cookie` (0: from the start), in the order of their
+  // insertion, without "." and "..". An entry that exists during the whole reading of a directory
+  // is returned exactly once, also when it is replaced, exchanged, or renamed within the directory.
+  // Takes no lookups.
   // `note_access` as for read().
   virtual Result<std::vector<DirectoryEntry>> read_directory(InodeNo directory,
                                                              std::uint64_t cookie,
@@ -85,8 +86,8 @@ class Volume {
                                                              bool note_access = true) = 0;
   // The directory's parent, for "..".
   virtual Result<InodeNo> parent_of(InodeNo directory) = 0;
-  // As lookup() but by number, for readdirplus and file handles: takes a lookup. kStale when there
-  // is no such inode, or it has no name any more.
+  // As lookup() but by number, for readdirplus and file handles: takes a lookup. kStale when the
+  // inode does not exist or has no name.
   virtual Result<Attributes> lookup_inode(InodeNo inode) = 0;
 
   virtual Result<Attributes> get_attributes(InodeNo inode) = 0;
@@ -95,7 +96,7 @@ class Volume {
   // Files.
   virtual Result<Created> create(InodeNo parent, std::string_view name, std::uint32_t mode,
                                  Owner owner) = 0;
-  // A file without a name, as in `directory`; link() may give it one. kNotSupported: not here.
+  // A file without a name, with what it would inherit from `directory`; link() may give it a name.
   virtual Result<Created> create_unnamed(InodeNo directory, std::uint32_t mode, Owner owner);
   virtual Result<OpenFile*> open(InodeNo inode) = 0;  // regular files
   virtual void release(OpenFile* file) = 0;
@@ -103,8 +104,8 @@ class Volume {
   // `note_access`: update the access time if the mount's options say so (false: O_NOATIME).
   virtual Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to,
                                    bool note_access = true) = 0;
-  // Writes all of `from` or fails. `append`: at the end of the file, atomically.
-  // `clear_set_id`: drop set-user-ID and set-group-ID bits (the writer has no right to keep them).
+  // Writes all of `from` or fails.
+  // `clear_set_id`: clear set-user-ID and set-group-ID bits (the writer has no right to keep them).
   virtual Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
                          bool clear_set_id = false) = 0;
 
@@ -116,55 +117,58 @@ class Volume {
                          RangeFlags flags);
   virtual Result<> zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                         RangeFlags flags);
-  // Copies up to `length` bytes from one file, or place, to another; returns how many: fewer at the
-  // end of the source, and of long ranges (at least 1 MiB). Whole blocks that lie alike in their
-  // blocks at both places are not copied but shared, and cost no space until one of the two is
-  // overwritten. Requires that the ranges do not overlap (kInvalid).
+  // Copies up to `length` bytes between files, or within one; returns how many: fewer at the end of
+  // the source, and of long ranges (at least 1 MiB). Where both offsets are equally far into a
+  // block, whole blocks are shared instead of copied: they take no space until one of the files
+  // overwrites them. kInvalid: the ranges overlap.
   virtual Result<std::uint64_t> copy_range(InodeNo from, std::uint64_t from_offset, InodeNo to,
                                            std::uint64_t to_offset, std::uint64_t length,
                                            bool clear_set_id);
-  // Where data, or a hole, begins at `offset` or behind it; the end of the file counts as a hole.
-  // kNoSuchRange: there is none, or `offset` is not inside the file.
+  // The first offset, from `offset` on, where data, or a hole, begins; the end of the file counts
+  // as a hole. kNoSuchRange: none exists, or `offset` is not inside the file.
   virtual Result<std::uint64_t> find_data(InodeNo inode, std::uint64_t offset);
   virtual Result<std::uint64_t> find_hole(InodeNo inode, std::uint64_t offset);
 
-  // Reports an error of writing back that `file` has not seen yet (at close).
+  // At close: returns the write-back error that `file` has not reported yet. It stays pending.
   virtual Result<> flush(OpenFile* file) = 0;
-  // Makes the file's data and metadata, and the directory entries made before, durable.
+  // Makes the file's data and metadata, and the names made before, durable. Returns a write-back
+  // error that `file` has not reported yet.
   virtual Result<> fsync(InodeNo inode, OpenFile* file, bool data_only) = 0;
   virtual Result<> fsync_directory(InodeNo directory) = 0;
   virtual Result<> sync() = 0;  // everything
 
-  // Extended attributes, names as the kernel gives them ("user.x").
+  // Extended attributes, with names as the kernel passes them ("user.x").
   virtual Result<std::string> get_xattr(InodeNo inode, std::string_view name) = 0;
   virtual Result<> set_xattr(InodeNo inode, std::string_view name, std::string_view value,
                              XattrMode mode) = 0;
   virtual Result<> remove_xattr(InodeNo inode, std::string_view name) = 0;
-  // Files made in the directory inherit an access control list: their mode is then to be given
+  // Whether files made in the directory inherit an access control list. If so, their mode is passed
   // without the caller's umask applied.
   virtual Result<bool> has_default_acl(InodeNo) { return false; }
   virtual Result<std::vector<std::string>> list_xattrs(InodeNo inode) = 0;
 
+  // Deletes inodes that wait for it first, so that their blocks count as free.
   virtual Result<SpaceReport> space() = 0;
-  // Where data goes from now on, as MountOptions::placement. kNotSupported: it has no places.
+  // The placement policy from now on, as MountOptions::placement.
   virtual Result<> set_placement(PlacementChoice choice);
-  // Cleans until nothing is left that pays.
+  // Deletes, writes back, and cleans each band that is worth it once.
   virtual Result<> collect_garbage() = 0;
-  // Reads some megabytes of file contents from the device, and verifies their checksums: from
-  // `from` on, in the order of inode numbers. What cannot be read is named, and is no error:
-  // blocks, and parts of the metadata that it comes upon. A step ends when it has read enough, or
-  // found `max_damaged` bad blocks. Files may change meanwhile.
+  // Reads at most about 32 MiB of file data from the device, from `from` on in the order of inode
+  // numbers, and verifies the checksums. Blocks and metadata that cannot be read are listed in the
+  // result; they are no error of the call. A step also ends early rather than list more than
+  // `max_damaged` blocks, but may list as many as an extent has. Files may change meanwhile.
   virtual Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) = 0;
   // Every counter and state, as a JSON object (the keys are INTERFACE: see docs/stats.md).
   virtual std::string stats_json() = 0;
-  // Does the background's due work now, on the caller's thread (for mounts without threads).
+  // Does the background work that is due, on the caller's thread (for mounts without threads).
   virtual void tick() = 0;
 
-  // Drops what is not durable and refuses every further change and read, as a power cut would.
+  // Drops what is not durable and lets every later operation fail with kShutDown, as a power cut
+  // would. After it nothing is written to the device.
   virtual void shut_down() = 0;
 };
 
-// What not every volume has.
+// The operations that a volume may do without (kNotSupported).
 inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
   return fail(Errc::kNotSupported);
 }

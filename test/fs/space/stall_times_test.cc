@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-TEST(StallTimes, AreZeroWhenNobodyWaited) {
+TEST(StallTimes, AreZeroWhenNoWriterWaited) {
   const StallTimes times;
   EXPECT_EQ(times.count(), 0u);
   EXPECT_EQ(times.percentile_ns(0.5), 0u);

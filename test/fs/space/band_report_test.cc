@@ -16,7 +16,7 @@ BandLine line_of(const BandReport& report, BandId band) {
   return {};
 }
 
-TEST(BandReportTest, TellsWhatEachBandOfFileDataHolds) {
+TEST(BandReportTest, ReportsWhatEachBandOfFileDataHolds) {
   SampleVolume volume;
   const auto report = report_bands(*volume.store, *volume.device);
   ASSERT_TRUE(report) << describe(report.error());
@@ -33,7 +33,7 @@ TEST(BandReportTest, TellsWhatEachBandOfFileDataHolds) {
   EXPECT_EQ(unused.write_pointer, 0u);
 }
 
-TEST(BandReportTest, TellsSuperblocksAndLogFromFileData) {
+TEST(BandReportTest, DistinguishesSuperblocksAndLogFromFileData) {
   SampleVolume volume;
   const auto report = report_bands(*volume.store, *volume.device);
   ASSERT_TRUE(report);
@@ -93,7 +93,7 @@ TEST(BandReportTest, CallsARetiredBandOffline) {
   EXPECT_EQ(report->totals.free_bands, before->totals.free_bands - 1);
 }
 
-TEST(BandReportTest, ReckonsWriteAmplificationFromTheCounters) {
+TEST(BandReportTest, ComputesWriteAmplificationFromTheCounters) {
   SampleVolume volume;
   volume.put(key_of(kVolumeOwner, Kind::kCounters),
              encode(CounterRecord{.next_inode = 8, .user_blocks = 100, .collector_blocks = 50}));
@@ -110,14 +110,14 @@ TEST(BandReportTest, SharesOfNothingAreOne) {
   EXPECT_DOUBLE_EQ(BandTotals{}.write_amplification(), 1.0);
 }
 
-TEST(BandReportTest, RefusesASummaryThatCannotBe) {
+TEST(BandReportTest, RefusesASummaryWithMoreLiveBlocksThanAppended) {
   SampleVolume volume;
   volume.change_summary(SampleVolume::kB1, [](BandSummaryRecord& s) { s.live = s.appended + 1; });
   volume.commit();
   EXPECT_EQ(report_bands(*volume.store, *volume.device).error(), Errc::kItemBad);
 }
 
-TEST(BandReportTest, RefusesASummaryOfABandThatIsNotThere) {
+TEST(BandReportTest, RefusesASummaryOfABandThatDoesNotExist) {
   SampleVolume volume;
   volume.put(key_of(kVolumeOwner, Kind::kBandSummary, 1u << 20), encode(BandSummaryRecord{}));
   volume.commit();
