@@ -42,15 +42,15 @@ AccessTime access_time_of(const MountOptions& options) {
 
 MountedVolume::MountedVolume(device::Device& device, const MountOptions& options, Clock& clock,
                              std::unique_ptr<meta::Store> store)
-    : device_(device),
-      options_(options),
+    : options_(options),
       clock_(clock),
       store_(std::move(store)),
       seed_(seed_of(store_->superblock().uuid)),
       at_mount_(read_counters(*store_).value_or(CounterRecord{})),
-      bands_(device.geometry(), store_->superblock().super_bands, store_->log_bands()),
+      device_(device),
+      bands_(device_.geometry(), store_->superblock().super_bands, store_->log_bands()),
       random_state_(seed_ | 1),
-      appender_(device, bands_, policy_of(options.placement),
+      appender_(device_, bands_, policy_of(options.placement),
                 [this] { return next_random(random_state_); }),
       inodes_(*store_, [this](InodeRef inode) { orphans_.add(std::move(inode)); }),
       shared_(*store_, inodes_),
@@ -60,18 +60,17 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
       directories_(*store_, inodes_, numbers_, clock_, seed_),
       xattrs_(*store_, inodes_, clock_),
       access_times_(dirty_, clock_, access_time_of(options)),
-      reader_(device, *store_, bands_, shared_, counters_),
+      reader_(device_, *store_, bands_, shared_, counters_),
       truncation_(*store_, maps_, reader_, bands_, pages_, dirty_, clock_),
       live_data_(*store_, inodes_, bands_),
-      collector_(live_data_, device, bands_, appender_, clock_, options_.clean),
+      collector_(live_data_, device_, bands_, appender_, clock_, options_.clean),
       pacer_(bands_,
              {.on_idle = options_.gc_idle,
               .on_space = options_.gc_space,
               .low_percent = options_.gc_low_percent,
               .high_percent = options_.gc_high_percent},
              clock_),
-      throttle_(pacer_, pages_, *store_, clock_, stalls_, options.dirty_bytes,
-                options.background,
+      throttle_(pacer_, pages_, *store_, clock_, stalls_, options.dirty_bytes, options.background,
                 {.write_back_soon = [this] { flusher_.wake(); },
                  .clean_soon = [this] { housekeeper_.wake(); },
                  .write_back = [this] { return write_back_.write_dirty(kEver); }}),
@@ -79,15 +78,15 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
                   {.make_room = [this] { return collector_.make_room(); },
                    .keep_up = [this](std::uint64_t blocks) { collector_.help(blocks); },
                    .progress = [this] { throttle_.pages_freed(); }}),
-      space_maker_(*store_, bands_, orphans_, write_back_, collector_, throttle_,
-                   stalls_, clock_, options.background),
+      space_maker_(*store_, bands_, orphans_, write_back_, collector_, throttle_, stalls_, clock_,
+                   options.background),
       writer_(*store_, reader_, truncation_, shared_, bands_, pages_, dirty_, clock_,
               {.throttle = [this](std::size_t bytes) { return throttle_.admit(bytes); },
                .make_space = [this] { return space_maker_.make_space(); }}),
       ranges_(*store_, maps_, writer_, truncation_, bands_, dirty_, clock_),
       copier_(*store_, maps_, reader_, writer_, truncation_, write_back_, bands_, counters_, clock_,
               [this] { return numbers_.take(); }),
-      scrubber_(device, *store_, bands_, inodes_, shared_, counters_),
+      scrubber_(device_, *store_, bands_, inodes_, shared_, counters_),
       stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, orphans_, collector_, counters_,
              stalls_),
       flusher_(*store_, write_back_, throttle_, clock_, options.commit_interval,
@@ -140,7 +139,8 @@ void MountedVolume::stop_threads() {
 
 Result<> MountedVolume::unmount() {
   stop_threads();
-  if (shut_down_ || options_.read_only) return options_.read_only ? store_->close() : ok();
+  if (device_.is_off()) return ok();
+  if (options_.read_only) return store_->close();
   const Result<> written = write_back_.write_dirty(kEver, true);
   orphans_.run();
   const Result<> committed = store_->commit();
@@ -151,13 +151,13 @@ Result<> MountedVolume::unmount() {
 }
 
 void MountedVolume::shut_down() {
-  shut_down_ = true;
+  device_.switch_off();
   stop_threads();
   store_->abandon();
 }
 
 Result<> MountedVolume::check_usable(bool for_change) const {
-  if (shut_down_.load(std::memory_order_relaxed)) return fail(Errc::kShutDown);
+  if (device_.is_off()) return fail(Errc::kShutDown);
   if (for_change && options_.read_only) return fail(Errc::kReadOnly);
   if (for_change && store_->failed()) return fail(Errc::kReadOnly);
   return ok();
@@ -496,7 +496,7 @@ Result<ScrubStep> MountedVolume::scrub(ScrubPlace from, std::size_t max_damaged)
 }
 
 std::string MountedVolume::stats_json() {
-  return stats_.json(shut_down_           ? "shut down"
+  return stats_.json(device_.is_off()     ? "shut down"
                      : store_->failed()   ? "read-only after an error"
                      : options_.read_only ? "read-only"
                                           : "writable");

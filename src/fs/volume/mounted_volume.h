@@ -25,6 +25,7 @@
 #include "fs/volume/open_file.h"
 #include "fs/volume/scrub.h"
 #include "fs/volume/space_maker.h"
+#include "fs/volume/switched_device.h"
 #include "fs/volume/throttle.h"
 #include "fs/volume/volume.h"
 #include "fs/volume/volume_stats.h"
@@ -34,8 +35,8 @@
 namespace lazyfs::fs {
 
 // Invariants:
-//   V1  after shut_down() has returned no thread of the volume runs, and every operation fails with
-//       kShutDown, but for those that another thread had begun before
+//   V1  once shut_down() has begun, operations fail with kShutDown; once it has returned, no thread
+//       of the volume runs and nothing reaches the device, from operations that had begun neither
 //   V2  a read-only volume has no threads and never writes to the device
 // Thread-safe as Volume says. It has no lock of its own: each part has its own.
 class MountedVolume final : public Volume {
@@ -114,7 +115,6 @@ class MountedVolume final : public Volume {
   Result<Created> open_new(const InodeRef& inode);
   void stop_threads();
 
-  device::Device& device_;
   const MountOptions options_;
   Clock& clock_;
   const std::unique_ptr<meta::Store> store_;
@@ -122,9 +122,9 @@ class MountedVolume final : public Volume {
   const CounterRecord at_mount_;
   Counters counters_;
   StallTimes stalls_;
-  std::atomic<bool> shut_down_{false};
 
-  // The parts, each after those that it uses.
+  // The parts, each after those that it uses. The store has the device itself: abandon() stops it.
+  SwitchedDevice device_;  // off: shut down
   data::PagePool pages_;
   data::BandTable bands_;
   std::atomic<std::uint64_t> random_state_;
