@@ -17,8 +17,8 @@ Result<std::vector<meta::Item>> scan_all(meta::Store& store, std::uint64_t owner
   for (;;) {
     ASSIGN_OR_RETURN(auto items, store.scan(key_of(owner, kind, from),
                                             key_of(owner, kind, meta::kMaxOffset), kItemsAScan));
-    const bool last = items.size() < kItemsAScan;
-    if (!items.empty()) from = items.back().key.offset + 1;
+    const bool last = items.size() < kItemsAScan || items.back().key.offset == meta::kMaxOffset;
+    if (!last) from = items.back().key.offset + 1;
     std::move(items.begin(), items.end(), std::back_inserter(all));
     if (last) return all;
   }
