@@ -1,5 +1,5 @@
-// Space is told truly: what space() calls available can be written, and whatever is deleted or
-// overwritten, and however fast, a volume that has room never says that it has none.
+// space() is right: what it reports as available can be written. However fast blocks are deleted
+// and overwritten, a volume that has room never fails with kNoSpace.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Setting {
 };
 void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 
-// A small disk, and files whose blocks say which block of which version they are.
+// A small disk. Each block of a file holds its own number and a version.
 class SpaceTest : public testing::TestWithParam<Setting> {
  protected:
   void SetUp() override {
@@ -42,7 +42,7 @@ class SpaceTest : public testing::TestWithParam<Setting> {
     ASSERT_TRUE(volume) << describe(volume.error());
     volume_ = std::move(*volume);
   }
-  // Everything agrees on the way.
+  // Checks the volume between the mounts.
   void remount() {
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
@@ -74,7 +74,7 @@ class SpaceTest : public testing::TestWithParam<Setting> {
   Result<> write(InodeNo file, std::uint64_t block, std::uint64_t blocks, std::uint64_t version) {
     return volume_->write(file, block * kBlockBytes, contents(block, blocks, version));
   }
-  // In chunks, until all is written or an error comes. Returns how many blocks.
+  // Writes in chunks, up to the first error. Returns how many blocks were written.
   std::uint64_t fill(InodeNo file, std::uint64_t blocks, std::uint64_t version, Result<>& error) {
     std::uint64_t at = 0;
     while (at < blocks) {
@@ -171,7 +171,7 @@ TEST_P(SpaceTest, BlocksOfAFileAreCountedOnceWhileTheyAreOverwritten) {
   EXPECT_EQ(blocks_of(sparse), 14u);
 }
 
-TEST_P(SpaceTest, FullDiskTakesNoMoreIntoAHole) {
+TEST_P(SpaceTest, FullDiskRefusesWritesIntoAHole) {
   const InodeNo holes = create("holes");
   ASSERT_TRUE(volume_->set_attributes(holes, {.size = 1000 * kBlockBytes}));
   ASSERT_TRUE(write(holes, 10, 1, 1));
@@ -276,7 +276,7 @@ INSTANTIATE_TEST_SUITE_P(, SpaceTest,
                                          Setting{"threads", 80, 128, true}),
                          [](const auto& setting) { return std::string(setting.param.name); });
 
-// Stands still, and does something when it is asked for the time once more.
+// A clock that stands still, and calls at_last when it was asked for the time often enough.
 class AskedClock final : public Clock {
  public:
   Timestamp now() override { return {1'700'000'000, 0}; }
@@ -289,7 +289,7 @@ class AskedClock final : public Clock {
   std::function<void()> at_last;
 };
 
-// The kernel lets go of what lost its name only after rename() was answered.
+// The kernel gives lookups of a replaced file back only after rename() was answered.
 TEST(ReplacedFileTest, WriterWaitsForTheSpaceOfAFileThatLostItsName) {
   const auto device = device::MemoryDevice::uniform(64, 16);
   ASSERT_TRUE(mkfs::make_filesystem(*device, {}));

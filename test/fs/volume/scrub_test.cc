@@ -1,4 +1,4 @@
-// Finding what has rotted, on a mounted volume.
+// Finding damaged data and metadata on a mounted volume.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class ScrubTest : public testing::Test {
     EXPECT_TRUE(volume_->sync());
     return made->attributes.inode;
   }
-  // Turns a bit of the file's block over, where it lies now.
+  // Flips a bit of the file's block in the band that holds it now.
   void rot(InodeNo inode, std::uint64_t block) {
     const auto store = meta::Store::open(*device_, {.background = false, .read_only = true});
     ASSERT_TRUE(store);
@@ -77,7 +77,7 @@ class ScrubTest : public testing::Test {
 
 using Damaged = std::multimap<std::uint64_t, std::uint64_t>;
 
-TEST_F(ScrubTest, SoundFilesAreReadOnce) {
+TEST_F(ScrubTest, UndamagedFilesAreReadOnce) {
   make("a", 100'000);  // 25 blocks
   make("b", 5);        // in the tree
   make("c", 2'000'000);
@@ -92,7 +92,7 @@ TEST_F(ScrubTest, EmptyVolumeIsDoneAtOnce) {
   EXPECT_EQ(found.blocks, 0u);
 }
 
-TEST_F(ScrubTest, DamagedBlocksAreNamed) {
+TEST_F(ScrubTest, DamagedBlocksAreReported) {
   make("a", 100'000);
   const InodeNo b = make("b", 2'000'000), c = make("c", 3 * kBlockBytes);
   rot(b, 0);
@@ -102,7 +102,7 @@ TEST_F(ScrubTest, DamagedBlocksAreNamed) {
   EXPECT_EQ(scrub().damaged, all);
 }
 
-TEST_F(ScrubTest, StepsEndAndGoOnWhereTheyEnded) {
+TEST_F(ScrubTest, EachStepContinuesWhereTheLastOneEnded) {
   const InodeNo big = make("b", 80'000'000);  // 19532 blocks: more than two steps
   for (std::uint64_t block = 0; block < 19532; block += 40) rot(big, block);
   const Found found = scrub(128);
@@ -111,8 +111,8 @@ TEST_F(ScrubTest, StepsEndAndGoOnWhereTheyEnded) {
   EXPECT_GE(found.steps, 3u);
 }
 
-// Each node is lost in turn: files that are not named with it are still read.
-TEST_F(ScrubTest, MetadataThatCannotBeReadIsNamedAndPassedOver) {
+// Each node is made unreadable in turn: files that the report does not cover are still read.
+TEST_F(ScrubTest, UnreadableMetadataIsReportedAndSkipped) {
   std::vector<InodeNo> files;
   for (int i = 0; i < 300; ++i) files.push_back(make("file" + std::to_string(i), 2 * kBlockBytes));
   for (const InodeNo file : files) rot(file, 1);
@@ -126,7 +126,7 @@ TEST_F(ScrubTest, MetadataThatCannotBeReadIsNamedAndPassedOver) {
     if (volume) volume_ = std::move(*volume);
     const Found found = volume ? scrub() : Found{};
     device_->flip(image.at, 999);
-    if (!volume) continue;  // the mount itself needs it: the node of the volume's own items
+    if (!volume) continue;  // the mount needs the node with the volume's own items
     nodes_named += found.lost.empty() ? 0 : 1;
     for (const InodeNo file : files) {
       const bool is_in_lost = std::ranges::any_of(found.lost, [&](const auto& lost) {
@@ -150,7 +150,7 @@ TEST_F(ScrubTest, BlocksThatDiedAreNotRead) {
   EXPECT_EQ(scrub().damaged, Damaged{});
 }
 
-TEST_F(ScrubTest, PlaceThatCannotBeIsRefused) {
+TEST_F(ScrubTest, ImpossiblePlaceIsRefused) {
   EXPECT_EQ(volume_->scrub({0, 0}, 1000).error(), Errc::kInvalid);
 }
 

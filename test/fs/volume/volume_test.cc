@@ -46,7 +46,7 @@ TEST_F(VolumeTest, HoleReadsAsZeros) {
   EXPECT_EQ(read(lookup("a")), expected);
 }
 
-TEST_F(VolumeTest, CutFileGrowsWithZeros) {
+TEST_F(VolumeTest, TruncatedFileGrowsWithZeros) {
   const InodeNo file = create("a");
   write(file, 0, std::string(10'000, 'x'));
   ASSERT_TRUE(volume_->sync());
@@ -92,7 +92,7 @@ TEST_F(VolumeTest, OrphanOfACrashIsDeletedAtTheNextMount) {
   EXPECT_EQ(volume_->space()->free_blocks, free_blocks);
 }
 
-TEST_F(VolumeTest, UnnamedFileThatIsCutIsStillDeletedAfterACrash) {
+TEST_F(VolumeTest, UnnamedFileThatIsTruncatedIsDeletedAfterACrash) {
   const auto free_blocks = volume_->space()->free_blocks;
   const InodeNo file = create("a");
   write(file, 0, std::string(50'000, 'y'));
@@ -105,7 +105,7 @@ TEST_F(VolumeTest, UnnamedFileThatIsCutIsStillDeletedAfterACrash) {
   EXPECT_EQ(volume_->space()->free_blocks, free_blocks);
 }
 
-TEST_F(VolumeTest, FileOfTheTreeOccupiesSomethingAndAHoleNothing) {
+TEST_F(VolumeTest, InlineFileOccupiesSpaceAndAHoleDoesNot) {
   const auto sectors = [&](std::string_view name) {
     return volume_->get_attributes(lookup(name))->blocks_512;
   };
@@ -157,7 +157,7 @@ TEST_F(VolumeTest, DirectoryIsReadInTheOrderOfInsertion) {
   EXPECT_EQ(names[5], "f6");
 }
 
-TEST_F(VolumeTest, ReaderOfADirectoryMeetsEachEntryOnceThoughHeRenamesIt) {
+TEST_F(VolumeTest, ReaderOfADirectoryGetsEachEntryOnceWhileItRenamesThem) {
   const auto read_all = [&](const auto& change) {
     std::vector<std::string> names;
     std::uint64_t cookie = 0;
@@ -204,8 +204,8 @@ TEST_F(VolumeTest, LongSymlinkAndXattrSurviveARemount) {
   EXPECT_EQ(*volume_->get_xattr(lookup("a"), "user.big"), value);
 }
 
-// 64 bands of 1 MiB: the file is rewritten many times over what the disk holds.
-TEST_F(VolumeTest, RewritingAFileForEverDoesNotFillTheDisk) {
+// On 64 bands of 1 MiB: the writes amount to many times the size of the disk.
+TEST_F(VolumeTest, RewritingAFileManyTimesDoesNotFillTheDisk) {
   const InodeNo file = create("a");
   const std::string text(1 << 20, 'z');
   for (int round = 0; round < 200; ++round) {
@@ -216,8 +216,8 @@ TEST_F(VolumeTest, RewritingAFileForEverDoesNotFillTheDisk) {
   EXPECT_EQ(read(file, 3 << 20), text);
 }
 
-// A file larger than one append is written in several groups; what is left of it after the first
-// came back to the dirty list and was taken again while the pass still held its token.
+// A file larger than one append is written in several groups. The rest after the first group came
+// back to the dirty list, and was taken again while the pass still held the inode's token.
 TEST_F(VolumeTest, FileOfSeveralAppendsIsWrittenInOnePass) {
   const InodeNo file = create("a");
   std::string text(13'000'000, 'z');
@@ -249,14 +249,14 @@ TEST_F(VolumeTest, FileThatGrowsWhileItIsWrittenBackKeepsItsLastBlockInTheTree) 
   volume_->tick();
   faulty_.mend();
   EXPECT_TRUE(grown);
-  faulty_.mend();  // before `grown` is gone
+  faulty_.mend();  // before `grown` is deleted
   ASSERT_TRUE(volume_->fsync_directory(kRootInode));
   lose_power();
   EXPECT_TRUE(read(lookup("a")) == std::string(10'000, 'x'));
 }
 
-// After the crash the tree has the new size, and the last block as it was before it was cut.
-TEST_F(VolumeTest, FileCutBeforeACrashGrowsWithZerosAfterIt) {
+// After the crash the tree has the new size, and the last block from before the truncation.
+TEST_F(VolumeTest, FileTruncatedBeforeACrashGrowsWithZerosAfterIt) {
   for (const bool by_writing : {false, true}) {
     const std::string name = by_writing ? "w" : "t";
     const InodeNo file = create(name);
@@ -280,7 +280,7 @@ TEST_F(VolumeTest, FileCutBeforeACrashGrowsWithZerosAfterIt) {
   }
 }
 
-TEST_F(VolumeTest, FullDiskSaysSoAndGivesSpaceBack) {
+TEST_F(VolumeTest, FullDiskIsNoSpaceUntilFilesAreDeleted) {
   const InodeNo file = create("a");
   const std::string text(1 << 20, 'z');
   std::uint64_t offset = 0;
@@ -339,7 +339,7 @@ TEST_F(VolumeTest, FilesAreRemovedFromAFullDiskOfTinyBands) {
   }
 }
 
-TEST_F(VolumeTest, AFileWithAllTheNamesThatItCanHaveGetsNoMore) {
+TEST_F(VolumeTest, FileWithTheLargestLinkCountGetsNoMoreNames) {
   const InodeNo file = create("f");
   const auto set_links = [&](std::uint32_t links) {
     ASSERT_TRUE(volume_->unmount());
@@ -362,10 +362,9 @@ TEST_F(VolumeTest, AFileWithAllTheNamesThatItCanHaveGetsNoMore) {
   set_links(2);
 }
 
-// Overwrites in a full disk keep the collector at work; every byte is compared with a model.
-// Single blocks overwritten at random make the most metadata there can be; the log grows into what
-// was kept back for it, and the collector always finds a band to move things to.
-TEST_F(VolumeTest, RandomOverwritesOfAFullDiskGoOnForEver) {
+// Single blocks overwritten at random make the largest possible amount of metadata: the log grows
+// into the space kept back for it, and the collector always has a band to move blocks to.
+TEST_F(VolumeTest, RandomOverwritesOfAFullDiskNeverFail) {
   const InodeNo file = create("a");
   const std::uint64_t blocks = volume_->space()->available_blocks * 9 / 10;
   const std::string block(kBlockBytes, 'o');
