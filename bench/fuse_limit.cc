@@ -1,8 +1,9 @@
 // The FUSE limit: a filesystem in memory behind the very door that lazyfs uses. No filesystem with
 // this transport and these settings can be faster; what is above it is lazyfs' own.
 
-#include "fuse/session/daemon.h"
 #include "bench/memory_volume.h"
+#include "fuse/session/daemon.h"
+#include "fuse/session/remount.h"
 #include "tools/command_line.h"
 
 int main(int argc, char** argv) {

@@ -1,10 +1,10 @@
 // Mounts a lazyfs: lazyfs [-f] [-o OPTION,...] DEVICE MOUNTPOINT.
 #include <unistd.h>
 
-
 #include "edi/image.h"
 #include "fs/volume/volume.h"
 #include "fuse/session/daemon.h"
+#include "fuse/session/remount.h"
 #include "tools/command_line.h"
 
 namespace {

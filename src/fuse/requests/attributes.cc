@@ -59,11 +59,11 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fu
       call(req, Operation::setattr, [&](fs::Volume& volume) -> Result<fs::Attributes> {
         TRY(prepare_set_id(req, volume, inode_of(ino), change.clear_set_id));
         ASSIGN_OR_RETURN(const fs::Attributes now, volume.set_attributes(inode_of(ino), change));
-        TRY(commit_change(face_of(req), inode_of(ino)));
+        TRY(commit_change(context_of(req), inode_of(ino)));
         return now;
       });
   // Some of it may have changed, and the kernel would go by what it knew before.
-  if (!changed) fuse_lowlevel_notify_inval_inode(face_of(req).session, ino, -1, 0);
+  if (!changed) fuse_lowlevel_notify_inval_inode(context_of(req).session, ino, -1, 0);
   reply_attributes(req, changed);
 }
 
@@ -87,7 +87,7 @@ void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* valu
                if (name == fs::kAccessAcl) {
                  TRY(drop_foreign_set_group_id(req, volume, inode_of(ino)));
                }
-               return commit_change(face_of(req), inode_of(ino));
+               return commit_change(context_of(req), inode_of(ino));
              }));
 }
 
@@ -121,7 +121,7 @@ void removexattr(fuse_req_t req, fuse_ino_t ino, const char* name) {
   reply_done(req, call(req, Operation::removexattr, [&](fs::Volume& volume) -> Result<> {
                TRY(check_namespace(name));
                TRY(volume.remove_xattr(inode_of(ino), name));
-               return commit_change(face_of(req), inode_of(ino));
+               return commit_change(context_of(req), inode_of(ino));
              }));
 }
 

@@ -1,6 +1,6 @@
-// The control door: ioctls on any open file or directory of a mount, usually its root. They need no
-// socket and no second permission system. Shared with lazyfsctl; numbers never change their
-// meaning.
+// Control requests: ioctls on any open file or directory of a mount, usually its root. They need no
+// socket and no second permission system. lazyfsctl and remounts send them; numbers never change
+// their meaning.
 #pragma once
 
 #include <sys/ioctl.h>
@@ -12,14 +12,14 @@ namespace lazyfs::fuse {
 // One piece of the statistics, a JSON text that may be longer than an ioctl can carry.
 //
 //   offset size field
-//        0    8 snapshot  in: 0 takes a new snapshot, else the one to go on with; out: its number
-//        8    4 offset    in: where in the text to go on
+//        0    8 number    in: 0 asks for a new text, else the text to continue; out: its number
+//        8    4 offset    in: where in the text to continue
 //       12    4 length    out: bytes of text that follow
 //       16    4 total     out: bytes of the whole text
 //       20    4 reserved  0
 //       24    - text
 struct StatsPiece {
-  std::uint64_t snapshot = 0;
+  std::uint64_t number = 0;
   std::uint32_t offset = 0;
   std::uint32_t length = 0;
   std::uint32_t total = 0;
@@ -30,28 +30,28 @@ static_assert(sizeof(StatsPiece) == 16024, "an ioctl carries less than 16 KiB");
 
 inline constexpr unsigned long kStatsRequest = _IOWR(0xED, 1, StatsPiece);  // anybody
 inline constexpr unsigned long kCollectGarbageRequest = _IO(0xED, 2);       // root only
-// As syncfs(2) does, which the kernel does not pass on from mounts of image files, nor, before
+// As syncfs(2), which the kernel does not pass on from mounts of image files, nor, before
 // Linux 6.18, from others. Anybody.
 inline constexpr unsigned long kSyncRequest = _IO(0xED, 3);
 // One step of reading all file contents and verifying them; root only.
 //
 //   offset size field
-//        0    8 inode       where to go on; 0 from the daemon: that was all. Begin with 1, 0
+//        0    8 inode       in: where to begin (first 1, 0); out: where to continue, 0 at the end
 //        8    8 file_block
-//       16    8 blocks      out: that this step has read
+//       16    8 blocks      out: blocks read by this step
 //       24    4 damaged     out: entries of `found`
 //       28    4 reserved    0
 //       32    - found
 struct ScrubPiece {
   struct Found {
     std::uint64_t inode = 0;
-    std::uint64_t offset = 0;  // in the file, of the damaged block
+    std::uint64_t offset = 0;  // of the damaged block in the file
     std::uint32_t what = kUnread;
     std::uint32_t reserved = 0;
   };
   static constexpr std::uint32_t kUnread = 0;        // the block cannot be read
-  static constexpr std::uint32_t kBadChecksum = 1;   // it is not what was written
-  static constexpr std::uint32_t kLostMetadata = 2;  // metadata, of all inodes to `offset`
+  static constexpr std::uint32_t kBadChecksum = 1;   // its checksum is wrong
+  static constexpr std::uint32_t kLostMetadata = 2;  // metadata of inodes `inode` to `offset`
   static constexpr std::uint32_t kMaxFound = 256;
   std::uint64_t inode = 1;
   std::uint64_t file_block = 0;

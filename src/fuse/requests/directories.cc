@@ -44,12 +44,12 @@ class EntryBuffer {
   bool empty() const { return used_ == 0; }
 
   void reply() {
-    Face& face = face_of(req_);
+    RequestContext& context = context_of(req_);
     if (fuse_reply_buf(req_, bytes_.get(), used_) == 0) return;
-    for (const InodeNo inode : looked_up_) face.volume.forget(inode, 1);
+    for (const InodeNo inode : looked_up_) context.volume.forget(inode, 1);
   }
   void give_up(Errc error) {
-    for (const InodeNo inode : looked_up_) face_of(req_).volume.forget(inode, 1);
+    for (const InodeNo inode : looked_up_) context_of(req_).volume.forget(inode, 1);
     reply_error(req_, error);
   }
 
@@ -125,11 +125,11 @@ void read_entries(fuse_req_t req, Operation operation, fuse_ino_t ino, std::size
 }  // namespace
 
 void opendir(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
-  if (!face_of(req).options.announce_opens) {
+  if (!context_of(req).settings.announce_opens) {
     fuse_reply_err(req, ENOSYS);
     return;
   }
-  face_of(req).counts.add(Operation::opendir);
+  context_of(req).counts.add(Operation::opendir);
   info->fh = 0;
   info->keep_cache = 1;
   info->cache_readdir = 1;  // the kernel drops it when the directory changes
@@ -137,7 +137,7 @@ void opendir(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
 }
 
 void releasedir(fuse_req_t req, fuse_ino_t, fuse_file_info*) {
-  face_of(req).counts.add(Operation::releasedir);
+  context_of(req).counts.add(Operation::releasedir);
   fuse_reply_err(req, 0);
 }
 

@@ -61,13 +61,13 @@ bool must_be_durable(const fuse_file_info& info, std::size_t size) {
 
 void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* info) {
-  Face& face = face_of(req);
+  RequestContext& context = context_of(req);
   const std::uint32_t umask = fuse_req_ctx(req)->umask;
   const auto made = call(req, Operation::create, [&](fs::Volume& volume) -> Result<fs::Created> {
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
     ASSIGN_OR_RETURN(const fs::Created file,
                      volume.create(inode_of(parent), name, rest, owner_of(req)));
-    const auto durable = commit_names(face, inode_of(parent));
+    const auto durable = commit_names(context, inode_of(parent));
     if (durable) return file;
     volume.release(file.file);
     volume.forget(file.attributes.inode, 1);
@@ -75,20 +75,20 @@ void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   });
   if (!made) return reply_error(req, made.error());
   const fuse_entry_param entry = to_entry(made->attributes);
-  if (face.options.announce_opens) {
+  if (context.settings.announce_opens) {
     describe_open(*info, made->file);
   } else {
     describe_open(*info, nullptr);
-    face.volume.release(made->file);
+    context.volume.release(made->file);
   }
   if (fuse_reply_create(req, &entry, info) == 0) return;
-  if (face.options.announce_opens) face.volume.release(made->file);
-  face.volume.forget(made->attributes.inode, 1);
+  if (context.settings.announce_opens) context.volume.release(made->file);
+  context.volume.forget(made->attributes.inode, 1);
 }
 
 void open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {
-  Face& face = face_of(req);
-  if (!face.options.announce_opens) {
+  RequestContext& context = context_of(req);
+  if (!context.settings.announce_opens) {
     fuse_reply_err(req, ENOSYS);
     return;
   }
@@ -96,7 +96,7 @@ void open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {
       call(req, Operation::open, [&](fs::Volume& volume) { return volume.open(inode_of(ino)); });
   if (!file) return reply_error(req, file.error());
   describe_open(*info, *file);
-  if (fuse_reply_open(req, info) != 0) face.volume.release(*file);
+  if (fuse_reply_open(req, info) != 0) context.volume.release(*file);
 }
 
 void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info* info) {
@@ -112,7 +112,7 @@ void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_f
 
 void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, off_t offset,
            fuse_file_info* info) {
-  Face& face = face_of(req);
+  RequestContext& context = context_of(req);
   const bool clear_set_id = kernel_clears_set_id();
   bool mode_changes = false;
   const auto done = call(req, Operation::write, [&](fs::Volume& volume) -> Result<> {
@@ -124,12 +124,12 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
   if (!done) return reply_error(req, done.error());
   // The kernel does not expect its cached mode to change by a write. Only the attributes are
   // dropped, so the request that we are about to answer does not stand in the way.
-  if (mode_changes) fuse_lowlevel_notify_inval_inode(face.session, ino, -1, 0);
+  if (mode_changes) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   fuse_reply_write(req, size);
 }
 
 void flush(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
-  if (!face_of(req).options.announce_opens) {
+  if (!context_of(req).settings.announce_opens) {
     fuse_reply_err(req, ENOSYS);
     return;
   }
@@ -167,10 +167,10 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
     if (kind == 0) return fail(Errc::kNotSupported);
     ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(ino), flags.clear_set_id));
     TRY(change_range(volume, inode_of(ino), kind, from, bytes, flags));
-    return commit_change(face_of(req), inode_of(ino));
+    return commit_change(context_of(req), inode_of(ino));
   });
   if (done && mode_changes) {
-    fuse_lowlevel_notify_inval_inode(face_of(req).session, ino, -1, 0);
+    fuse_lowlevel_notify_inval_inode(context_of(req).session, ino, -1, 0);
   }
   reply_done(req, done);
 }
@@ -186,12 +186,12 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
         const std::uint64_t bytes,
         volume.copy_range(inode_of(from), static_cast<std::uint64_t>(from_offset), inode_of(to),
                           static_cast<std::uint64_t>(to_offset), length, clear_set_id));
-    TRY(commit_change(face_of(req), inode_of(to)));
+    TRY(commit_change(context_of(req), inode_of(to)));
     return bytes;
   };
   const auto copied = call(req, Operation::copy_file_range, copy);
   if (!copied) return reply_error(req, copied.error());
-  if (mode_changes) fuse_lowlevel_notify_inval_inode(face_of(req).session, to, -1, 0);
+  if (mode_changes) fuse_lowlevel_notify_inval_inode(context_of(req).session, to, -1, 0);
   fuse_reply_write(req, *copied);
 }
 

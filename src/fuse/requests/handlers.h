@@ -1,5 +1,5 @@
-// The requests that lazyfs answers, one function for each, as libfuse calls them; and what they
-// share. A handler asks the volume through call(), then replies; no lock is held over a reply.
+// The request handlers, one for each request as libfuse calls them, and what they share. A handler
+// asks the volume through call(), then replies. Invariant: no lock is held over a reply.
 #pragma once
 
 #ifndef FUSE_USE_VERSION
@@ -9,19 +9,22 @@
 
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "base/log.h"
 #include "base/result.h"
 #include "fuse/requests/convert.h"
-#include "fuse/requests/face.h"
+#include "fuse/requests/context.h"
 
 namespace lazyfs::fuse {
 
-// We are the only writer, so what the kernel knows stays true; it drops by itself what its own
-// requests change.
+// The kernel's requests alone change the volume, so what the kernel has cached stays true; it drops
+// by itself what its own requests change.
 inline constexpr double kForeverSeconds = 86400;
 
-inline Face& face_of(fuse_req_t req) { return *static_cast<Face*>(fuse_req_userdata(req)); }
+inline RequestContext& context_of(fuse_req_t req) {
+  return *static_cast<RequestContext*>(fuse_req_userdata(req));
+}
 inline InodeNo inode_of(fuse_ino_t ino) { return InodeNo{ino}; }
 inline fs::Owner owner_of(fuse_req_t req) {
   const fuse_ctx* context = fuse_req_ctx(req);
@@ -36,15 +39,13 @@ inline Result<std::uint32_t> masked(fs::Volume& volume, InodeNo parent, std::uin
   return inherits ? mode : mode & ~umask;
 }
 
-// Counts the operation and runs `body(volume)`, which returns a Result; nothing is thrown beyond
-// here.
+// Counts the operation and runs `body(volume)`, which returns a Result. Lets no exception pass.
 template <class F>
-auto call(fuse_req_t req, Operation operation, F&& body) noexcept
-    -> decltype(body(face_of(req).volume)) {
-  Face& face = face_of(req);
-  face.counts.add(operation);
+auto call(RequestContext& context, Operation operation, F&& body) noexcept
+    -> decltype(body(context.volume)) {
+  context.counts.add(operation);
   try {
-    return body(face.volume);
+    return body(context.volume);
   } catch (const std::bad_alloc&) {
     return fail(Errc::kNoMemory);
   } catch (const std::exception& e) {
@@ -53,16 +54,22 @@ auto call(fuse_req_t req, Operation operation, F&& body) noexcept
   }
 }
 
+template <class F>
+auto call(fuse_req_t req, Operation operation, F&& body) noexcept
+    -> decltype(body(context_of(req).volume)) {
+  return call(context_of(req), operation, std::forward<F>(body));
+}
+
 // Makes the changes of names that were answered so far, and this one, durable if the mount asks for
 // it (dirsync, sync).
-Result<> commit_names(Face& face, InodeNo parent);
+Result<> commit_names(RequestContext& context, InodeNo parent);
 // Makes what a request has changed in `inode` durable if the mount asks for it (sync).
-Result<> commit_change(Face& face, InodeNo inode);
+Result<> commit_change(RequestContext& context, InodeNo inode);
 
 void reply_error(fuse_req_t req, Errc error);
 void reply_done(fuse_req_t req, const Result<>& result);
 void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result);
-// Gives the lookup back when the kernel does not want it any more.
+// Gives the lookup back when the request was interrupted meanwhile.
 void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result);
 // For a name just made in `parent`: durable first, if the mount asks for it.
 void reply_new_entry(fuse_req_t req, InodeNo parent, const Result<fs::Attributes>& result);

@@ -1,7 +1,6 @@
-// The control door (control.h).
+// Control requests (control.h).
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "fuse/requests/control.h"
@@ -13,29 +12,29 @@ namespace {
 bool is_root(fuse_req_t req) { return fuse_req_ctx(req)->uid == 0; }
 
 void send_stats(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
-  Face& face = face_of(req);
+  RequestContext& context = context_of(req);
   StatsPiece piece;
   if (in_size < sizeof piece || out_size < sizeof piece) return reply_error(req, Errc::kInvalid);
   std::memcpy(&piece, in, sizeof piece);
-  const auto got = call(req, Operation::ioctl, [&](fs::Volume&) -> Result<SnapshotShelf::Piece> {
-    if (piece.snapshot == 0) {
-      piece.snapshot = face.snapshots.put(stats_json(face));
+  const auto got = call(req, Operation::ioctl, [&](fs::Volume&) -> Result<StatsTexts::Piece> {
+    if (piece.number == 0) {
+      piece.number = context.stats_texts.put(stats_json(context));
       piece.offset = 0;
     }
-    auto found = face.snapshots.get(piece.snapshot, piece.offset, sizeof piece.text);
+    auto found = context.stats_texts.get(piece.number, piece.offset, sizeof piece.text);
     if (!found) return fail(Errc::kStale);
     return std::move(*found);
   });
   if (!got) return reply_error(req, got.error());
   piece.length = static_cast<std::uint32_t>(got->text.size());
-  piece.total = static_cast<std::uint32_t>(got->total);
+  piece.total = static_cast<std::uint32_t>(got->total_bytes);
   std::memcpy(piece.text, got->text.data(), got->text.size());
   fuse_reply_ioctl(req, 0, &piece, sizeof piece);
 }
 
-// FS_IOC_SHUTDOWN is declared as if it gave a number, but it takes one, which FUSE therefore does
-// not send. So it is fetched from the caller; if that fails, the request means what its users mean
-// by it.
+// The flag of FS_IOC_SHUTDOWN. The request is declared as if it returned a number, but it takes
+// one, so FUSE does not send the number: it is read from the caller's memory. If that fails, the
+// flag is the one that the users of the request mean.
 std::uint32_t shut_down_flag(fuse_req_t req, void* argument) {
   std::uint32_t flag = kShutDownNothing;
   iovec here{&flag, sizeof flag};
@@ -93,41 +92,38 @@ void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_
   fuse_reply_ioctl(req, 0, &piece, sizeof piece);
 }
 
-void tell_writable(fuse_req_t req) {
-  Face& face = face_of(req);
-  face.counts.add(Operation::ioctl);
-  const std::vector<std::string>& options = face.options.kernel;
-  if (std::ranges::find(options, "ro") != options.end()) return reply_error(req, Errc::kReadOnly);
+void check_writable(fuse_req_t req) {
+  RequestContext& context = context_of(req);
+  context.counts.add(Operation::ioctl);
+  if (context.settings.read_only) return reply_error(req, Errc::kReadOnly);
   fuse_reply_ioctl(req, 0, nullptr, 0);
 }
 
-void set_placement(fuse_req_t req, const void* in, std::size_t in_size) {
+// A request of root that brings a number, at most that of `last`; `set(volume, choice)` heeds it.
+template <class Choice, class F>
+void set_choice(fuse_req_t req, const void* in, std::size_t in_size, Choice last, F&& set) {
   if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
-  std::uint32_t number = 0;
-  if (in_size < sizeof number) return reply_error(req, Errc::kInvalid);
-  std::memcpy(&number, in, sizeof number);
   const auto done = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<> {
-    if (number > static_cast<std::uint32_t>(fs::PlacementChoice::kRandom)) {
-      return fail(Errc::kInvalid);
-    }
-    return volume.set_placement(static_cast<fs::PlacementChoice>(number));
+    std::uint32_t number = 0;
+    if (in_size < sizeof number) return fail(Errc::kInvalid);
+    std::memcpy(&number, in, sizeof number);
+    if (number > static_cast<std::uint32_t>(last)) return fail(Errc::kInvalid);
+    return set(volume, static_cast<Choice>(number));
   });
   if (!done) return reply_error(req, done.error());
   fuse_reply_ioctl(req, 0, nullptr, 0);
 }
 
+void set_placement(fuse_req_t req, const void* in, std::size_t in_size) {
+  set_choice(req, in, in_size, fs::PlacementChoice::kRandom,
+             [](fs::Volume& volume, auto choice) { return volume.set_placement(choice); });
+}
+
 void set_sync_choice(fuse_req_t req, const void* in, std::size_t in_size) {
-  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
-  std::uint32_t number = 0;
-  if (in_size < sizeof number) return reply_error(req, Errc::kInvalid);
-  std::memcpy(&number, in, sizeof number);
-  if (number > static_cast<std::uint32_t>(SyncChoice::kAll)) {
-    return reply_error(req, Errc::kInvalid);
-  }
-  Face& face = face_of(req);
-  face.counts.add(Operation::ioctl);
-  face.sync = static_cast<SyncChoice>(number);
-  fuse_reply_ioctl(req, 0, nullptr, 0);
+  set_choice(req, in, in_size, SyncChoice::kAll, [&](fs::Volume&, auto choice) {
+    context_of(req).sync = choice;
+    return ok();
+  });
 }
 
 void sync_all(fuse_req_t req) {
@@ -144,7 +140,7 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
   if (command == kCollectGarbageRequest) return collect_garbage(req);
   if (command == kScrubRequest) return scrub(req, in, in_size, out_size);
   if (command == kSyncRequest) return sync_all(req);
-  if (command == kWritableRequest) return tell_writable(req);
+  if (command == kWritableRequest) return check_writable(req);
   if (command == kPlacementRequest) return set_placement(req, in, in_size);
   if (command == kSyncChoiceRequest) return set_sync_choice(req, in, in_size);
   if (command == kShutDownRequest) return shut_down(req, argument);

@@ -99,14 +99,14 @@ void link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
 void unlink(fuse_req_t req, fuse_ino_t parent, const char* name) {
   reply_done(req, call(req, Operation::unlink, [&](fs::Volume& volume) -> Result<> {
                TRY(volume.unlink(inode_of(parent), name));
-               return commit_names(face_of(req), inode_of(parent));
+               return commit_names(context_of(req), inode_of(parent));
              }));
 }
 
 void rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
   reply_done(req, call(req, Operation::rmdir, [&](fs::Volume& volume) -> Result<> {
                TRY(volume.remove_directory(inode_of(parent), name));
-               return commit_names(face_of(req), inode_of(parent));
+               return commit_names(context_of(req), inode_of(parent));
              }));
 }
 
@@ -118,7 +118,7 @@ void rename(fuse_req_t req, fuse_ino_t from_parent, const char* from, fuse_ino_t
                TRY(volume.rename(inode_of(from_parent), from, inode_of(to_parent), to,
                                  {.no_replace = (flags & RENAME_NOREPLACE) != 0,
                                   .exchange = (flags & RENAME_EXCHANGE) != 0}));
-               return commit_names(face_of(req), inode_of(to_parent));
+               return commit_names(context_of(req), inode_of(to_parent));
              }));
 }
 

@@ -5,20 +5,20 @@
 namespace lazyfs::fuse {
 namespace {
 
-constexpr unsigned kMaxBackground = 64;  // requests that nobody waits for, as read-ahead
+constexpr unsigned kMaxBackground = 64;  // requests that no caller waits for, as read-ahead
 constexpr unsigned kCongestionThreshold = 48;
 
-// What the kernel should do for us, as far as it can.
+// Asks the kernel for the features that help, as far as it has them.
 void init(void* user_data, fuse_conn_info* connection) {
-  Face& face = *static_cast<Face*>(user_data);
-  SessionOptions& options = face.options;
+  RequestContext& context = *static_cast<RequestContext*>(user_data);
+  RequestSettings& settings = context.settings;
   unsigned want = FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
                   FUSE_CAP_IOCTL_DIR | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPLICIT_INVAL_DATA |
                   FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK;
-  if (options.writeback_cache) want |= FUSE_CAP_WRITEBACK_CACHE;
+  if (settings.writeback_cache) want |= FUSE_CAP_WRITEBACK_CACHE;
   const unsigned no_opens = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT;
-  if ((connection->capable & no_opens) != no_opens) options.announce_opens = true;
-  if (!options.announce_opens) want |= no_opens;
+  if ((connection->capable & no_opens) != no_opens) settings.announce_opens = true;
+  if (!settings.announce_opens) want |= no_opens;
   // Not wanted: ASYNC_DIO. After an asynchronous direct write the kernel drops no cached page of
   // the range, so that readers could see old data for ever, and sends no FSYNC for O_DSYNC.
   // Not wanted, though libfuse would: READDIRPLUS_AUTO (lookups after a readdir without them cost

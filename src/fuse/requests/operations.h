@@ -10,7 +10,7 @@ namespace lazyfs::fuse {
 // The most that one WRITE carries: what libfuse offers the kernel (256 pages).
 inline constexpr std::size_t kMaxWriteBytes = std::size_t{1} << 20;
 
-// The session's user data must be a Face*.
+// The session's user data must be a RequestContext*.
 const fuse_lowlevel_ops& operations();
 
 }  // namespace lazyfs::fuse

@@ -2,12 +2,13 @@
 
 namespace lazyfs::fuse {
 
-Result<> commit_names(Face& face, InodeNo parent) {
-  return face.sync.load() == SyncChoice::kNone ? ok() : face.volume.fsync_directory(parent);
+Result<> commit_names(RequestContext& context, InodeNo parent) {
+  return context.sync.load() == SyncChoice::kNone ? ok() : context.volume.fsync_directory(parent);
 }
 
-Result<> commit_change(Face& face, InodeNo inode) {
-  return face.sync.load() != SyncChoice::kAll ? ok() : face.volume.fsync(inode, nullptr, false);
+Result<> commit_change(RequestContext& context, InodeNo inode) {
+  if (context.sync.load() != SyncChoice::kAll) return ok();
+  return context.volume.fsync(inode, nullptr, false);
 }
 
 void reply_error(fuse_req_t req, Errc error) {
@@ -38,16 +39,16 @@ fuse_entry_param to_entry(const fs::Attributes& attributes) {
 
 void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result) {
   if (!result) return reply_error(req, result.error());
-  Face& face = face_of(req);
+  RequestContext& context = context_of(req);
   const fuse_entry_param entry = to_entry(*result);
-  if (fuse_reply_entry(req, &entry) != 0) face.volume.forget(result->inode, 1);
+  if (fuse_reply_entry(req, &entry) != 0) context.volume.forget(result->inode, 1);
 }
 
 void reply_new_entry(fuse_req_t req, InodeNo parent, const Result<fs::Attributes>& result) {
-  Face& face = face_of(req);
+  RequestContext& context = context_of(req);
   if (result) {
-    if (const auto durable = commit_names(face, parent); !durable) {
-      face.volume.forget(result->inode, 1);
+    if (const auto durable = commit_names(context, parent); !durable) {
+      context.volume.forget(result->inode, 1);
       return reply_error(req, durable.error());
     }
   }

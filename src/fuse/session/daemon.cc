@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,20 +12,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "base/log.h"
 #include "fuse/session/confine.h"
-#include "fuse/requests/control.h"
-#include "fuse/session/read_only.h"
+#include "fuse/session/mount_table.h"
+#include "fuse/session/read_only_remounter.h"
 #include "fuse/session/session.h"
 
 namespace lazyfs::fuse {
-namespace {
-
-constexpr int kFailed = 1;
 
 int complain(const DaemonPlan& plan, const std::string& what) {
   std::fprintf(stderr, "%s: %s\n", plan.program.c_str(), what.c_str());
@@ -35,19 +28,21 @@ int complain(const DaemonPlan& plan, const std::string& what) {
   return kFailed;
 }
 
-// Absolute, so that it holds after chdir; a name that is no file stays as it is.
 std::string absolute(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
                                                          &std::free);
   return real ? std::string(real.get()) : path;
 }
 
+namespace {
+
 std::expected<void, std::string> check_mount_point(const std::string& path) {
   struct stat st {};
-  struct statvfs space {};  // asked for because a dead mount's directory may still be cached
+  struct statvfs space {};  // the directory of a mount whose daemon is dead may still be cached
   if (stat(path.c_str(), &st) != 0 || statvfs(path.c_str(), &space) != 0) {
     if (errno == ENOTCONN || errno == ECONNABORTED) {
-      return std::unexpected(path + ": a dead mount is in the way; run umount -l " + path);
+      return std::unexpected(path + ": the daemon of the mount there is dead; run umount -l " +
+                           path);
     }
     return std::unexpected(path + ": the mount point cannot be used: " + std::strerror(errno));
   }
@@ -66,23 +61,16 @@ std::optional<dev_t> block_device_number(const std::string& path) {
 std::expected<void, std::string> check_not_mounted(const std::string& source) {
   const auto device = block_device_number(source);
   if (!device) return {};
-  const std::string number = std::to_string(major(*device)) + ":" + std::to_string(minor(*device));
-  std::ifstream mounts("/proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) {
-    std::istringstream words(line);  // mount id, parent id, device, root, mount point, ...
-    std::string id, parent, its_number, root, point;
-    words >> id >> parent >> its_number >> root >> point;
-    if (its_number == number) {
-      return std::unexpected(source + ": the device is busy: it is mounted on " + point);
-    }
-  }
-  return {};
+  const auto mount = mount_of(*device);
+  if (!mount) return {};
+  return std::unexpected(source + ": the device is busy: it is mounted on " + mount->point);
 }
 
-// Keeps two daemons that start at once from both opening a block device: the kernel claims it only
-// at the mount, and what is claimed before would keep the kernel out. An image file has a lock of
-// its own. Not held longer than needed: udev, which takes such a lock when it looks at a new
-// device, waits for it, as we wait for udev and for another daemon's start.
+// Keeps two daemons that start at once from both opening a block device: the kernel claims the
+// device only at the mount, and a claim of the daemon would keep the kernel out. An image file has
+// a lock of its own. Released as soon as the mount exists: udev takes such a lock when it looks at
+// a new device and waits for this one, as the constructor waits for udev and for another daemon's
+// start.
 class StartLock {
  public:
   explicit StartLock(const std::string& source) {
@@ -147,20 +135,20 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   const auto keeper = std::make_shared<MountKeeper>(plan.mount_point);
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
-  ReadOnlyTurn read_only_turn(keeper, plan.mount_point);
-  plan.options.volume.on_read_only = [&] { read_only_turn.ask(); };
+  ReadOnlyRemounter read_only_remounter(keeper, plan.mount_point);
+  plan.options.volume.on_read_only = [&] { read_only_remounter.ask(); };
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());
   const MountPlace place{plan.source, plan.mount_point,
                          block_device_number(plan.source).has_value()};
   auto session = Session::mount(**volume, plan.options.session, place, keeper);
   if (!session) {
-    ignore_error((*volume)->unmount(), "the failed mount is what the user must hear of");
+    ignore_error((*volume)->unmount(), "the user needs the reason of the failed mount");
     return complain(plan, plan.mount_point + ": " + session.error());
   }
   start_lock.release();
   log::info("{} is mounted on {}", plan.source, plan.mount_point);
-  if (!plan.options.volume.read_only) read_only_turn.start();
+  if (!plan.options.volume.read_only) read_only_remounter.start();
   on_ready();
   confine();
   (*session)->serve();
@@ -177,7 +165,7 @@ int wait_for_child(const DaemonPlan& plan, int from_child, pid_t child) {
     got = read(from_child, &status, 1);
   } while (got < 0 && errno == EINTR);
   if (got == 1) return status;
-  int how = 0;  // it ended without a word from on_ready: it has complained, or it died
+  int how = 0;  // the daemon ended before on_ready: it has complained, or it died
   waitpid(child, &how, 0);
   if (WIFEXITED(how) && WEXITSTATUS(how) != 0) return WEXITSTATUS(how);
   std::fprintf(stderr, "%s: %s: the daemon died while mounting (%s)\n", plan.program.c_str(),
@@ -199,7 +187,7 @@ int live_in_background(const DaemonPlan& plan, const OpenVolume& open_volume) {
   return live(plan, open_volume, [ready = ends[1]] {
     close_standard_streams();
     const char fine = 0;
-    if (write(ready, &fine, 1) != 1) log::debug("nobody waited for the mount");
+    if (write(ready, &fine, 1) != 1) log::debug("the program that waits for the mount has ended");
     close(ready);
   });
 }
@@ -221,61 +209,6 @@ int run_daemon(DaemonPlan plan, const OpenVolume& open_volume) {
   }
   if (!plan.foreground) return live_in_background(plan, open_volume);
   return live(plan, open_volume, [] {});
-}
-
-namespace {
-
-bool serves_writers(const std::string& mount_point) {
-  const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool serves = ioctl(fd, kWritableRequest, 0) == 0;
-  close(fd);
-  return serves;
-}
-
-// Sends the daemon a request of control.h with a number. False: errno says why.
-bool send_number(const std::string& mount_point, unsigned long request, std::uint32_t number) {
-  const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool changed = ioctl(fd, request, &number) == 0;
-  const int why = errno;
-  close(fd);
-  errno = why;
-  return changed;
-}
-
-}  // namespace
-
-int remount(const DaemonPlan& plan) {
-  struct statvfs now {};
-  const std::string where = absolute(plan.mount_point);
-  if (statvfs(where.c_str(), &now) != 0) return complain(plan, where + ": " + std::strerror(errno));
-  const bool read_only = plan.options.volume.read_only;
-  if ((now.f_flag & ST_RDONLY) != 0 && !read_only && !serves_writers(where)) {
-    return complain(plan, where +
-                              ": it was mounted for reading only, as which its daemon opened the "
-                              "device; unmount it and mount it again");
-  }
-  unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
-  for (const std::string& option : plan.options.session.kernel) {
-    if (option == "nodev") flags |= MS_NODEV;
-    if (option == "nosuid") flags |= MS_NOSUID;
-    if (option == "noexec") flags |= MS_NOEXEC;
-    if (option == "noatime") flags |= MS_NOATIME;
-    if (option == "sync") flags |= MS_SYNCHRONOUS;
-    if (option == "dirsync") flags |= MS_DIRSYNC;
-  }
-  if (::mount(nullptr, where.c_str(), nullptr, flags, nullptr) != 0) {
-    return complain(plan, where + ": " + std::strerror(errno));
-  }
-  const auto sync = static_cast<std::uint32_t>(plan.options.session.sync);
-  if (!send_number(where, kSyncChoiceRequest, sync)) {
-    return complain(plan, where + ": sync or dirsync cannot be changed: " + std::strerror(errno));
-  }
-  if (read_only || !plan.options.has_placement) return 0;
-  const auto placement = static_cast<std::uint32_t>(plan.options.volume.placement);
-  if (send_number(where, kPlacementRequest, placement)) return 0;
-  return complain(plan, where + ": the placement cannot be changed: " + std::strerror(errno));
 }
 
 }  // namespace lazyfs::fuse

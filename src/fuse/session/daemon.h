@@ -1,4 +1,4 @@
-// A program that mounts a volume and serves it: into the background, log, errors, the end.
+// The life of a program that mounts a volume and serves it: background, log, errors, the end.
 #pragma once
 
 #include <expected>
@@ -19,16 +19,19 @@ struct DaemonPlan {
   bool foreground = false;
 };
 
-// Opens the device and mounts the volume on it, in the process that will serve it. What is shared
-// is the volume together with its device; the last reference closes both. Error: "what: why".
+// Opens the device and mounts the volume on it, in the process that will serve it. The pointer
+// holds the volume together with its device; the last reference closes both. Error: "what: why".
 using OpenVolume =
     std::function<std::expected<std::shared_ptr<fs::Volume>, std::string>(const DaemonPlan&)>;
 
 // Returns the exit status: of the waiting parent once the mount is usable (0) or has failed, of the
-// daemon itself after the unmount. Call it before any thread is made.
+// daemon itself after the unmount. REQUIRES: the process has no other thread yet.
 int run_daemon(DaemonPlan plan, const OpenVolume& open_volume);
 
-// Answers `mount -o remount` for a mounted volume: rw to ro and flags; not ro to rw. Exit status.
-int remount(const DaemonPlan& plan);
+inline constexpr int kFailed = 1;
+// Reports "PROGRAM: WHAT" and returns kFailed.
+int complain(const DaemonPlan& plan, const std::string& what);
+// The absolute path, which is valid after chdir; a name that is no file stays as it is.
+std::string absolute(const std::string& path);
 
 }  // namespace lazyfs::fuse

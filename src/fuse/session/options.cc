@@ -11,7 +11,7 @@
 namespace lazyfs::fuse {
 namespace {
 
-using Reason = std::optional<std::string>;  // why a value cannot be; nothing when it can
+using Reason = std::optional<std::string>;  // why a value is refused; nothing: it is accepted
 
 struct Parser {
   Options options;
@@ -72,6 +72,14 @@ Reason read_unsigned(std::string_view text, std::uint64_t low, std::uint64_t hig
   return {};
 }
 
+Reason read_microseconds(std::string_view text, std::uint64_t high,
+                         std::chrono::microseconds& to) {
+  std::uint64_t number = 0;
+  if (auto reason = read_number(text, 0, high, number)) return reason;
+  to = std::chrono::microseconds(number);
+  return {};
+}
+
 using Flag = std::function<void(Parser&)>;
 using Setting = std::function<Reason(Parser&, std::string_view)>;
 
@@ -103,8 +111,8 @@ const std::map<std::string_view, Flag>& flags() {
       {"remount", [](Parser& p) { p.options.remount = true; }},
       {"allow_other", [](Parser& p) { p.entire_world = true; }},
       {"noallow_other", [](Parser& p) { p.entire_world = false; }},
-      {"writeback", [](Parser& p) { p.options.session.writeback_cache = true; }},
-      {"opens", [](Parser& p) { p.options.session.announce_opens = true; }},
+      {"writeback", [](Parser& p) { p.options.session.requests.writeback_cache = true; }},
+      {"opens", [](Parser& p) { p.options.session.requests.announce_opens = true; }},
       {"debug", [](Parser& p) { p.options.session.debug = true; }},
   };
   return table;
@@ -143,8 +151,10 @@ const std::map<std::string_view, Setting>& settings() {
                                                              {"random", PlacementChoice::kRandom}};
   static const std::map<Text, CleanChoice> cleans = {
       {"whole", CleanChoice::kWhole}, {"tail", CleanChoice::kTail}, {"auto", CleanChoice::kAuto}};
-  static const std::map<Text, AwakeChoice> awakes = {
-      {"auto", AwakeChoice::kAuto}, {"on", AwakeChoice::kOn}, {"off", AwakeChoice::kOff}};
+  static const std::map<Text, CpuLatencyChoice> latencies = {
+      {"auto", CpuLatencyChoice::kAuto},
+      {"on", CpuLatencyChoice::kOn},
+      {"off", CpuLatencyChoice::kOff}};
   constexpr std::uint64_t kCacheMin = std::uint64_t{1} << 20;
   static const std::map<Text, Setting> table = {
       {"commit",
@@ -167,7 +177,10 @@ const std::map<std::string_view, Setting>& settings() {
          return read_unsigned(t, 0, 100, p.options.volume.gc_high_percent);
        }},
       {"loglevel", read_log_level},
-      {"awake", [](Parser& p, Text t) { return read_choice(t, awakes, p.options.session.awake); }},
+      {"awake",
+       [](Parser& p, Text t) {
+         return read_choice(t, latencies, p.options.session.transport.cpu_latency);
+       }},
       {"logfile",
        [](Parser& p, Text t) -> Reason {
          if (!t.starts_with('/')) return "'" + std::string(t) + "' is not an absolute path";
@@ -176,10 +189,12 @@ const std::map<std::string_view, Setting>& settings() {
        }},
       {"spin",
        [](Parser& p, Text t) {
-         return read_unsigned(t, 0, 10000, p.options.session.spin_microseconds);
+         return read_microseconds(t, 10000, p.options.session.transport.spin);
        }},
       {"threads",
-       [](Parser& p, Text t) { return read_unsigned(t, 2, 1024, p.options.session.threads_max); }},
+       [](Parser& p, Text t) {
+         return read_unsigned(t, 2, 1024, p.options.session.transport.threads_max);
+       }},
       {"readahead",
        [](Parser& p, Text t) {
          return read_unsigned(t, 4, 1 << 20, p.options.session.read_ahead_kib);
@@ -188,8 +203,8 @@ const std::map<std::string_view, Setting>& settings() {
   return table;
 }
 
-// What mount(8) and other filesystems know, and what /proc/mounts says of any mount by FUSE (which
-// mount(8) brings back to remount it), and what changes nothing here.
+// Options that change nothing here: those that mount(8) and other filesystems know, and those that
+// /proc/mounts shows of any mount by FUSE (mount(8) passes them to a remount).
 bool harmless(std::string_view name) {
   static const std::set<std::string_view> names = {
       "defaults", "auto",       "noauto",        "nofail",   "_netdev",
@@ -229,11 +244,12 @@ Options finish(Parser parser, bool as_root) {
   if (!parser.exec) kernel.push_back("noexec");
   if (parser.synchronous) kernel.push_back("sync");
   if (parser.directory_sync) kernel.push_back("dirsync");
-  parser.options.session.sync = parser.synchronous      ? SyncChoice::kAll
+  parser.options.session.requests.sync = parser.synchronous      ? SyncChoice::kAll
                                 : parser.directory_sync ? SyncChoice::kNames
                                                         : SyncChoice::kNone;
   if (parser.options.volume.access_time == fs::AccessTime::kNone) kernel.push_back("noatime");
   parser.options.session.allow_other = parser.entire_world;
+  parser.options.session.requests.read_only = parser.read_only;
   parser.options.volume.read_only = parser.read_only;
   return std::move(parser.options);
 }

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "fuse/requests/below.h"
+#include "fuse/requests/low_level.h"
 #include "fuse/requests/handlers.h"
 #include "fuse/requests/operations.h"
 #include "fuse/session/unmount.h"
@@ -22,9 +22,9 @@ namespace {
 
 constexpr std::uint32_t kLargeWriteBytes = 128 << 10;
 
-// libfuse tells why a mount failed only by a line of its log.
-Mutex g_complaint_mu;
-std::string g_complaint GUARDED_BY(g_complaint_mu);
+// libfuse reports why a mount failed only by a line of its log.
+Mutex g_mount_error_mu;
+std::string g_mount_error GUARDED_BY(g_mount_error_mu);
 
 void take_log(fuse_log_level level, const char* format, va_list arguments) {
   char line[512];
@@ -32,17 +32,17 @@ void take_log(fuse_log_level level, const char* format, va_list arguments) {
   std::string text(line);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   if (level > FUSE_LOG_ERR) return log::debug("libfuse: {}", text);
-  MutexLock lock(g_complaint_mu);
-  g_complaint = text.starts_with("fuse: ") ? text.substr(6) : text;
+  MutexLock lock(g_mount_error_mu);
+  g_mount_error = text.starts_with("fuse: ") ? text.substr(6) : text;
 }
 
-std::string complaint() {
-  MutexLock lock(g_complaint_mu);
-  return g_complaint.empty() ? "the kernel refused the mount" : g_complaint;
+std::string mount_error() {
+  MutexLock lock(g_mount_error_mu);
+  return g_mount_error.empty() ? "the kernel refused the mount" : g_mount_error;
 }
 
-// What libfuse 3.14 does not know, but the kernel offers, is added to the answer to INIT:
-// FUSE_HANDLE_KILLPRIV_V2 moves the dropping of set-user-ID bits to us (see files.cc) and spares a
+// Adds to the answer to INIT what libfuse 3.14 does not know but the kernel offers:
+// FUSE_HANDLE_KILLPRIV_V2 makes the daemon drop set-user-ID bits (requests/set_id.h) and saves a
 // request for security.capability before every write.
 void amend_init(const Request& request, std::span<iovec> answer) {
   const auto* asked = request.body<fuse_init_in>();
@@ -102,8 +102,11 @@ std::string mount_options(const SessionOptions& options, const MountPlace& place
 
 Session::Session(fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
                  std::shared_ptr<MountKeeper> keeper)
-    : place_(place), keeper_(std::move(keeper)), face_(volume, options) {
-  face_.transport_json = [this] { return transport_json(); };
+    : options_(options),
+      place_(place),
+      keeper_(std::move(keeper)),
+      context_(volume, options.requests) {
+  context_.transport_json = [this] { return transport_json(); };
 }
 
 std::expected<std::unique_ptr<Session>, std::string> Session::mount(
@@ -120,28 +123,23 @@ std::expected<std::unique_ptr<Session>, std::string> Session::mount(
 
 std::expected<void, std::string> Session::attach() {
   fuse_set_log_func(take_log);
-  std::string program = "lazyfs", dash_o = "-o", options = mount_options(face_.options, place_);
+  std::string program = "lazyfs", dash_o = "-o", options = mount_options(options_, place_);
   std::array<char*, 3> words{program.data(), dash_o.data(), options.data()};
   fuse_args arguments = FUSE_ARGS_INIT(static_cast<int>(words.size()), words.data());
-  session_ = fuse_session_new(&arguments, &operations(), sizeof(fuse_lowlevel_ops), &face_);
+  session_ = fuse_session_new(&arguments, &operations(), sizeof(fuse_lowlevel_ops), &context_);
   fuse_opt_free_args(&arguments);
-  if (!session_) return std::unexpected(complaint());
-  face_.session = session_;
+  if (!session_) return std::unexpected(mount_error());
+  context_.session = session_;
   if (fuse_session_mount(session_, place_.mount_point.c_str()) != 0) {
-    return std::unexpected(complaint());
+    return std::unexpected(mount_error());
   }
   mounted_ = true;
   fd_ = fuse_session_fd(session_);
   fcntl(fd_, F_SETFD, FD_CLOEXEC);
   static constexpr fuse_custom_io kIo{.writev = write_answer, .read = read_request};
-  if (fuse_session_custom_io(session_, &kIo, fd_) != 0) return std::unexpected(complaint());
+  if (fuse_session_custom_io(session_, &kIo, fd_) != 0) return std::unexpected(mount_error());
   transport_ = std::make_unique<Transport>(
-      fd_,
-      TransportOptions{.threads_max = face_.options.threads_max,
-                       .spin = std::chrono::microseconds(face_.options.spin_microseconds),
-                       .payload_bytes_max = kMaxWriteBytes,
-                       .awake = face_.options.awake},
-      [this](const Request& request) { handle(request); }, may_block);
+      fd_, options_.transport, [this](const Request& request) { handle(request); }, may_block);
   transport_->start();
   return {};
 }
@@ -161,11 +159,11 @@ Session::~Session() {
     transport_->stop();
     transport_->join();
   }
-  if (session_) fuse_session_destroy(session_);  // and the connection: nobody waits for us any more
-  if (mounted_) detach(*keeper_, place_.mount_point);  // serve() did not get to see the end
+  if (session_) fuse_session_destroy(session_);  // ends the connection, and with it every request
+  if (mounted_) detach(*keeper_, place_.mount_point);  // serve() did not see the end of the mount
 }
 
-// The kernel reads ahead 128 KiB unless told otherwise, and libfuse cannot tell it. Best effort: a
+// The kernel reads ahead 128 KiB by default, and libfuse has no option for more. Best effort: a
 // smaller window costs speed only.
 void Session::raise_read_ahead() const {
   struct stat st {};
@@ -174,7 +172,7 @@ void Session::raise_read_ahead() const {
       std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev));
   const std::string suffix = place_.block_device ? "-fuseblk" : "";
   std::ofstream knob("/sys/class/bdi/" + device + suffix + "/read_ahead_kb");
-  knob << face_.options.read_ahead_kib << std::flush;
+  knob << options_.read_ahead_kib << std::flush;
   if (!knob) log::debug("fuse: the read-ahead window of {} stays as it is", device);
 }
 
@@ -186,7 +184,7 @@ void Session::handle(const Request& request) {
     destroy_unique_ = header.unique;
     return transport_->stop();  // answered by farewell()
   }
-  if (answer_below(face_, fd_, request)) return;
+  if (answer_low_level(context_, fd_, request)) return;
   fuse_buf buffer{};
   buffer.size = request.bytes.size();
   buffer.mem = request.bytes.data();
@@ -205,7 +203,7 @@ std::string Session::transport_json() const {
   const nlohmann::ordered_json json = {
       {"requests", counts.requests},   {"threads", counts.threads}, {"spins", counts.spins},
       {"spins_won", counts.spins_won}, {"sleeps", counts.sleeps},   {"handovers", counts.handovers},
-      {"stuck", counts.stuck},         {"awake", counts.awake}};
+      {"stuck", counts.stuck},         {"awake", counts.latency_limits}};
   return json.dump();
 }
 

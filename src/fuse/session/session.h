@@ -1,9 +1,9 @@
 // One mount: libfuse's session, the transport beneath it, and the end of both.
 //
 // An unmount ends in one of two ways. A block device's mount (fuseblk) sends DESTROY and lets
-// umount(2) wait for the answer; we take no more requests, finish the running ones, and answer only
-// once the volume is closed: farewell(). Any other mount just ends, and umount(2) does not wait.
-// Not thread-safe: belongs to the thread that made it.
+// umount(2) wait for the answer: the session takes no more requests, finishes the running ones, and
+// answers only when the volume is closed (farewell()). Any other mount ends at once, and umount(2)
+// does not wait. Not thread-safe: belongs to the thread that made it.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 #include "base/mutex.h"
 #include "fs/volume/volume.h"
-#include "fuse/requests/face.h"
+#include "fuse/requests/context.h"
 #include "fuse/session/mount_keeper.h"
 #include "fuse/session/options.h"
 #include "fuse/transport/transport.h"
@@ -37,10 +37,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Until the mount has gone, by umount or because SIGTERM, SIGINT or SIGHUP (which the caller has
-  // blocked in all threads) asked for it. Afterwards no request is running and none will come.
+  // Returns when the mount has ended: by umount, or by SIGTERM, SIGINT or SIGHUP. Afterwards no
+  // request is running and none will come. REQUIRES: these signals are blocked in all threads.
   void serve();
-  // Lets an umount(2) that waits return. Requires that serve() has returned.
+  // Lets an umount(2) that waits return. REQUIRES: serve() has returned.
   void farewell();
 
  private:
@@ -54,13 +54,14 @@ class Session {
   bool wait_until_ready();
   std::string transport_json() const;
 
+  const SessionOptions options_;
   const MountPlace place_;
   const std::shared_ptr<MountKeeper> keeper_;
-  Face face_;
+  RequestContext context_;
   ::fuse_session* session_ = nullptr;
   int fd_ = -1;
   bool mounted_ = false;
-  std::atomic<std::uint64_t> destroy_unique_{0};  // the DESTROY that waits for its answer; 0: none
+  std::atomic<std::uint64_t> destroy_unique_{0};  // of the DESTROY to be answered; 0: none
   std::unique_ptr<Transport> transport_;
 
   Mutex mu_;  // leaf

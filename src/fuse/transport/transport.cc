@@ -18,16 +18,13 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kTick = std::chrono::milliseconds(1);
-constexpr int kIdleTicksBeforeSleep = 40;  // longer than Awake holds on
+constexpr int kIdleTicksBeforeSleep = 40;  // longer than CpuLatencyLimit lasts
 constexpr std::size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 constexpr std::size_t kRequestAt = kBlockBytes - kWriteHeaderBytes;  // the payload is then aligned
 // What other requests need beside their payload: names, extended attributes (64 KiB), batches.
-constexpr std::size_t kRoomBytes = std::size_t{2} * kBlockBytes;
-constexpr int kSpinWorthIt = 96;  // of 256
-// A yield that takes so long gave the CPU to somebody who computes.
+constexpr std::size_t kOtherBytes = std::size_t{2} * kBlockBytes;
+// A yield that takes so long gave the CPU to a thread that computes.
 constexpr auto kCpuWanted = std::chrono::microseconds(20);
-constexpr auto kRoomMin = std::chrono::milliseconds(10);
-constexpr auto kRoomMax = std::chrono::milliseconds(1000);
 
 thread_local const Request* t_current = nullptr;
 
@@ -56,9 +53,9 @@ void Transport::start() {
   MutexLock lock(mu_);
   active_ = 1;
   spawn_locked();
-  // Opened here: soon the process may open nothing for writing any more.
-  auto awake = std::make_unique<Awake>(options_.awake);
-  watchdog_ = std::thread([this, mine = std::move(awake)] { watch(*mine); });
+  // Opened here: the confined process may open nothing for writing.
+  auto limit = std::make_unique<CpuLatencyLimit>(options_.cpu_latency);
+  watchdog_ = std::thread([this, mine = std::move(limit)] { watch(*mine); });
 }
 
 void Transport::stop() { end(); }
@@ -66,7 +63,7 @@ void Transport::stop() { end(); }
 void Transport::end() {
   stopping_.store(true);
   const std::uint64_t one = 1;
-  if (write(ended_fd_, &one, sizeof one) < 0) log::debug("fuse: the end was announced before");
+  if (write(ended_fd_, &one, sizeof one) < 0) log::debug("fuse: the end was signalled before");
   MutexLock lock(mu_);
   rested_.notify_all();
   watchdog_wake_.notify_all();
@@ -91,7 +88,7 @@ TransportCounts Transport::counts() const {
                          .sleeps = sleeps_,
                          .handovers = handovers_,
                          .stuck = stuck_,
-                         .awake = times_awake_};
+                         .latency_limits = latency_limits_};
   MutexLock lock(mu_);
   for (const auto& worker : workers_) counts.requests += (worker->ticket.load() + 1) / 2;
   counts.threads = workers_.size();
@@ -102,7 +99,7 @@ TransportCounts Transport::counts() const {
 
 void Transport::work(Worker& worker) {
   while (!stopping_.load(std::memory_order_relaxed)) {
-    if (!worker.active.load(std::memory_order_relaxed)) {  // handed over meanwhile
+    if (!worker.active.load(std::memory_order_relaxed)) {  // retired meanwhile
       rest(worker, false);
       continue;
     }
@@ -137,16 +134,16 @@ Transport::Received Transport::receive(Worker& worker) {
   return {Got::kEnd, {}};
 }
 
-// Waits for the next request. Returns nothing when stopped, or when somebody else took it.
+// Waits for the next request. Returns kNothing when stopped, or when another worker took it.
 Transport::Received Transport::lead(Worker& worker) {
   const auto begin = SteadyClock::now();
-  if (spin_score_ >= kSpinWorthIt && begin >= no_spin_before_) {
+  if (spin_policy_.should_spin(begin)) {
     Received received = spin(worker);
     if (received.got != Got::kNothing) return received;
   }
   if (!sleep()) return {};
   Received received = receive(worker);
-  learn(SteadyClock::now() - begin < 2 * options_.spin);
+  spin_policy_.note_request(SteadyClock::now() - begin < 2 * options_.spin);
   return received;
 }
 
@@ -159,31 +156,22 @@ Transport::Received Transport::spin(Worker& worker) {
     Received received = receive(worker);
     if (received.got != Got::kNothing) {
       spins_won_.fetch_add(1, std::memory_order_relaxed);
-      learn(true);
+      spin_policy_.note_request(true);
       return received;
     }
-    sched_yield();  // somebody else may need this CPU to make the request we wait for
+    sched_yield();  // the thread that makes the next request may need this CPU
     const auto before = std::exchange(now, SteadyClock::now());
     if (now - before > kCpuWanted) {
       received = receive(worker);
-      if (received.got == Got::kNothing) make_room();
+      if (received.got == Got::kNothing) spin_policy_.note_busy_cpu(SteadyClock::now());
       return received;
     }
   }
-  no_spin_for_ = {};
+  spin_policy_.note_idle_cpu();
   return {};
 }
 
-void Transport::make_room() {
-  no_spin_for_ = std::clamp(2 * no_spin_for_, kRoomMin, kRoomMax);
-  no_spin_before_ = SteadyClock::now() + no_spin_for_;
-}
-
-void Transport::learn(bool came_soon) {
-  spin_score_ = spin_score_ - spin_score_ / 8 + (came_soon ? 32 : 0);
-}
-
-// Until a request may be there; false when stopping.
+// Returns when a request may have come; false when stopping.
 bool Transport::sleep() {
   sleeps_.fetch_add(1, std::memory_order_relaxed);
   pollfd wait[] = {{.fd = fd_, .events = POLLIN}, {.fd = ended_fd_, .events = POLLIN}};
@@ -225,22 +213,22 @@ void Transport::activate_one_locked() {
   } else if (workers_.size() < options_.threads_max) {
     ++active_;
     spawn_locked();
-  }  // else whoever finishes first becomes active: see rest()
+  }  // else the first worker to finish becomes active: see rest()
 }
 
 void Transport::spawn_locked() {
   auto worker = std::make_unique<Worker>();
-  worker->buffer = AlignedBuffer(kBlockBytes + options_.payload_bytes_max + kRoomBytes);
+  worker->buffer = AlignedBuffer(kBlockBytes + options_.payload_bytes_max + kOtherBytes);
   Worker& it = *worker;
   workers_.push_back(std::move(worker));
   it.thread = std::thread([this, &it] { work(it); });
 }
 
-// Called by a worker that has nothing to do or that is no longer active; returns when it is again.
+// Called by a worker that has nothing to do or is no longer active; returns when it is active.
 void Transport::rest(Worker& worker, bool queue_is_empty) {
   MutexLock lock(mu_);
   if (worker.active) {
-    if (!queue_is_empty || active_ <= 1) return;  // T1: somebody must stay
+    if (!queue_is_empty || active_ <= 1) return;  // T1: one worker stays
     worker.active = false;
     --active_;
     wanted_ = std::max(1u, active_);
@@ -258,7 +246,7 @@ void Transport::rest(Worker& worker, bool queue_is_empty) {
 
 // --- the watchdog --------------------------------------------------------------------------------
 
-void Transport::watch(Awake& awake) {
+void Transport::watch(CpuLatencyLimit& limit) {
   int idle_ticks = 0;
   while (!stopping_.load()) {
     {
@@ -275,8 +263,8 @@ void Transport::watch(Awake& awake) {
     }
     const Seen seen = watch_once();
     idle_ticks = seen.moved ? 0 : idle_ticks + 1;
-    awake.observe(seen.requests);
-    times_awake_ = awake.times_held();
+    limit.observe(seen.requests);
+    latency_limits_ = limit.times_set();
   }
 }
 

@@ -2,24 +2,23 @@
 // request and nothing of filesystems, so that another way to the kernel can take its place.
 //
 // What a request costs here is mostly the waking of a sleeping CPU. So one thread, the leader,
-// waits for the next request by asking again and again for a short while before it sleeps, and the
-// thread that got a request handles it itself. Other threads join only when one is not enough:
+// spins: it asks again and again for the next request for a short while before it sleeps
+// (SpinPolicy), and the thread that got a request handles it itself. Other threads join only when
+// one is not enough:
 //   - a request that may wait for the disk is announced by `may_block`; its thread hands over first
 //   - a watchdog hands over for a thread that has been busy with one request for a tick (1 ms), and
 //     adds a thread (up to the number of CPUs) when the queue was never empty for a whole tick
-//   - a thread that finds the queue empty while there is a leader goes to rest
-// Asking again and again pays only on a CPU that would be idle. The leader yields each time; when
-// somebody else used the CPU meanwhile, it stops spinning for a while (10 ms, doubling up to 1 s).
+//   - a thread that finds the queue empty while another one leads goes to rest
 //
 // Invariants:
-//   T1  active_ is the number of workers that read from the kernel or handle a request that is
-//   neither
-//       announced nor found to take long; active_ == 0 only when every one of threads_max workers
-//       handles a long request
-//   T2  at most one worker is the leader, and only an active one
-//   T3  a worker that is not active never reads from the kernel
-//       (but for the one request that it may be taking when the watchdog removes it)
-// Thread-safe. mu_ is a leaf lock; it is never held while a request is read or handled.
+//   T1  active_ = workers reading from /dev/fuse or handling a request not classified as blocking
+//       (by may_block or by the watchdog). active_ == 0 only while each of threads_max workers
+//       handles a request classified as blocking
+//   T2  at most one worker leads, and only an active one
+//   T3  a worker that is not active never reads from /dev/fuse, except to finish the one read
+//       during which the watchdog retired it
+//   T4  grants_ <= resting_; a resting worker becomes active only by a grant, counted in active_
+// Thread-safe. mu_ is a leaf lock; no request is read or handled under it.
 #pragma once
 
 #include <linux/fuse.h>
@@ -37,19 +36,20 @@
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "fuse/transport/awake.h"
+#include "fuse/transport/cpu_latency.h"
+#include "fuse/transport/spin_policy.h"
 
 namespace lazyfs::fuse {
 
-// A request as the kernel sent it. The bytes are valid, and theirs to change, while it is handled.
-// What a WRITE brings lies on a page boundary.
+// A request as the kernel sent it. The bytes are valid while it is handled; the handler may change
+// them. The data of a WRITE begins at a page boundary.
 struct Request {
   std::span<std::byte> bytes;  // at least a fuse_in_header
 
   const fuse_in_header& header() const {
     return *reinterpret_cast<const fuse_in_header*>(bytes.data());
   }
-  // What follows the header; null when the request is too short to hold a T.
+  // The argument that follows the header; null when the request is too short to hold a T.
   template <class T>
   const T* body() const {
     if (bytes.size() < sizeof(fuse_in_header) + sizeof(T)) return nullptr;
@@ -64,18 +64,18 @@ struct TransportOptions {
   unsigned threads_max = 32;
   std::chrono::microseconds spin{50};
   std::size_t payload_bytes_max = 1 << 20;  // of a WRITE
-  AwakeChoice awake = AwakeChoice::kOff;
+  CpuLatencyChoice cpu_latency = CpuLatencyChoice::kOff;
 };
 
 struct TransportCounts {
   std::uint64_t requests = 0;
-  std::uint64_t spins = 0;      // times that the leader waited without sleeping, in vain or not
-  std::uint64_t spins_won = 0;  // the request came meanwhile
+  std::uint64_t spins = 0;      // times that the leader waited without sleeping
+  std::uint64_t spins_won = 0;  // times that a request came meanwhile
   std::uint64_t sleeps = 0;     // times that the leader slept
   std::uint64_t handovers = 0;  // announced long requests
   std::uint64_t stuck = 0;      // requests that the watchdog found to take long
   std::uint64_t threads = 0;
-  std::uint64_t awake = 0;  // times that idle CPUs were kept awake
+  std::uint64_t latency_limits = 0;  // times that the wake-up latency of CPUs was limited
 };
 
 class Transport {
@@ -90,7 +90,7 @@ class Transport {
   Transport& operator=(const Transport&) = delete;
 
   void start();
-  // Lets running requests finish and takes no more.
+  // Takes no more requests; those that are running finish.
   void stop();
   void join();
   // A descriptor that polls readable once the kernel has ended the connection (unmounted) or stop()
@@ -104,7 +104,7 @@ class Transport {
     AlignedBuffer buffer;
     std::atomic<std::uint64_t> ticket{0};  // odd while a request is handled
     std::atomic<bool> active{true};        // changed under mu_ only
-    std::uint64_t ticket_seen = 0;         // the watchdog's
+    std::uint64_t ticket_seen = 0;         // by the watchdog
   };
   enum class Got : std::uint8_t { kRequest, kNothing, kEnd };
   struct Received {
@@ -117,8 +117,6 @@ class Transport {
   Received lead(Worker& worker);
   Received spin(Worker& worker);
   bool sleep();
-  void learn(bool came_soon);
-  void make_room();
   void handle(Worker& worker, const Request& request);
   void hand_over(Worker& worker);
   void rest(Worker& worker, bool queue_is_empty);
@@ -128,9 +126,9 @@ class Transport {
   void spawn_locked() REQUIRES(mu_);
   void retire_locked(Worker& worker) REQUIRES(mu_);
 
-  void watch(Awake& awake);
+  void watch(CpuLatencyLimit& limit);
   struct Seen {
-    bool moved = false;          // somebody is at work
+    bool moved = false;          // a worker has begun or ended a request, or was found stuck
     std::uint64_t requests = 0;  // begun since the last look
   };
   Seen watch_once();
@@ -145,14 +143,11 @@ class Transport {
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> leader_{false};
-  std::atomic<bool> saw_empty_{false};  // somebody found the queue empty during this tick
+  std::atomic<bool> saw_empty_{false};  // a worker found the queue empty during this tick
   std::atomic<bool> watchdog_sleeps_{false};
   std::atomic<std::uint64_t> spins_{0}, spins_won_{0}, sleeps_{0}, handovers_{0}, stuck_{0};
 
-  // The leader's: handed on with leader_.
-  int spin_score_ = 128;  // 0..256: how often waiting was short lately
-  std::chrono::steady_clock::time_point no_spin_before_{};
-  std::chrono::milliseconds no_spin_for_{0};  // doubles while the CPUs are wanted by others
+  SpinPolicy spin_policy_;  // the leader's: passed on with leader_
 
   mutable Mutex mu_;
   CondVar rested_, watchdog_wake_;
@@ -160,10 +155,9 @@ class Transport {
   unsigned active_ GUARDED_BY(mu_) = 0;
   unsigned wanted_ GUARDED_BY(mu_) = 1;  // active workers that the load asks for
   unsigned resting_ GUARDED_BY(mu_) = 0;
-  unsigned grants_ GUARDED_BY(mu_) =
-      0;  // resting workers told to become active (counted in active_)
+  unsigned grants_ GUARDED_BY(mu_) = 0;  // T4
   std::thread watchdog_;
-  std::atomic<std::uint64_t> times_awake_{0};
+  std::atomic<std::uint64_t> latency_limits_{0};
 };
 
 }  // namespace lazyfs::fuse

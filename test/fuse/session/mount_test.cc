@@ -195,7 +195,8 @@ TEST_F(MountTest, ADaemonThatWasKilledLeavesAMountThatOnlyNeedsUnmounting) {
   const Outcome again = mount("", loop);
   EXPECT_NE(again.status, 0);
   EXPECT_EQ(again.text,
-            "fuse_limit: " + mnt_ + ": a dead mount is in the way; run umount -l " + mnt_ + "\n");
+            "fuse_limit: " + mnt_ + ": the daemon of the mount there is dead; run umount -l " +
+                mnt_ + "\n");
   EXPECT_EQ(unmount().status, 0);
   EXPECT_EQ(mount("", loop).status, 0);
   EXPECT_EQ(unmount().status, 0);

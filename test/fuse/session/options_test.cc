@@ -107,9 +107,9 @@ TEST(Options, SyncAndDirsyncReachTheKernel) {
 }
 
 TEST(Options, CpusAreKeptAwakeAsChosen) {
-  EXPECT_EQ(parsed("").session.awake, AwakeChoice::kAuto);
-  EXPECT_EQ(parsed("awake=on").session.awake, AwakeChoice::kOn);
-  EXPECT_EQ(parsed("awake=off").session.awake, AwakeChoice::kOff);
+  EXPECT_EQ(parsed("").session.transport.cpu_latency, CpuLatencyChoice::kAuto);
+  EXPECT_EQ(parsed("awake=on").session.transport.cpu_latency, CpuLatencyChoice::kOn);
+  EXPECT_EQ(parsed("awake=off").session.transport.cpu_latency, CpuLatencyChoice::kOff);
 }
 
 TEST(Options, WhatProcMountsSaysOfAMountRemountsIt) {

@@ -1,4 +1,4 @@
-#include "fuse/requests/below.h"
+#include "fuse/requests/low_level.h"
 
 #include <linux/stat.h>
 #include <sys/sysmacros.h>
@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <exception>
 
 #include "base/log.h"
 #include "fuse/requests/handlers.h"
@@ -26,7 +25,7 @@ static_assert(sizeof(StatxOut) == 32 + 256);
 
 constexpr auto kForever = static_cast<std::uint64_t>(kForeverSeconds);
 
-// False: nobody waits for the answer any more.
+// False: the request was interrupted.
 template <class... Parts>
 bool answer(int fd, std::uint64_t unique, const Parts&... parts) {
   fuse_out_header header{};
@@ -35,20 +34,8 @@ bool answer(int fd, std::uint64_t unique, const Parts&... parts) {
   const std::array pieces{iovec{&header, sizeof header},
                           iovec{const_cast<Parts*>(&parts), sizeof parts}...};
   if (writev(fd, pieces.data(), pieces.size()) >= 0) return true;
-  log::debug("fuse: nobody waits for request {}", unique);
+  log::debug("fuse: request {} was interrupted", unique);
   return false;
-}
-
-// As call() of handlers.h, for requests without a fuse_req_t.
-template <class F>
-auto guarded(Face& face, Operation operation, F&& body) noexcept -> decltype(body(face.volume)) {
-  face.counts.add(operation);
-  try {
-    return body(face.volume);
-  } catch (const std::exception& e) {
-    log::error("fuse: {} ended with an exception: {}", name_of(operation), e.what());
-    return fail(Errc::kInternal);
-  }
 }
 
 fuse_attr to_fuse_attr(const fs::Attributes& a) {
@@ -97,9 +84,9 @@ struct statx to_statx(const fs::Attributes& a) {
   return to;
 }
 
-void statx_inode(Face& face, int fd, const Request& request) {
+void statx_inode(RequestContext& context, int fd, const Request& request) {
   const fuse_in_header& header = request.header();
-  const auto attributes = guarded(face, Operation::statx, [&](fs::Volume& volume) {
+  const auto attributes = call(context, Operation::statx, [&](fs::Volume& volume) {
     return volume.get_attributes(InodeNo{header.nodeid});
   });
   if (!attributes) return answer_error(fd, header.unique, to_errno(attributes.error()));
@@ -109,8 +96,8 @@ void statx_inode(Face& face, int fd, const Request& request) {
   answer(fd, header.unique, out);
 }
 
-// A file for O_TMPFILE. It is opened by the way, as by CREATE.
-void make_unnamed(Face& face, int fd, const Request& request) {
+// Makes a file for O_TMPFILE and opens it, as CREATE does.
+void make_unnamed(RequestContext& context, int fd, const Request& request) {
   const fuse_in_header& header = request.header();
   const auto* asked = request.body<fuse_create_in>();
   if (!asked) return answer_error(fd, header.unique, EINVAL);
@@ -119,7 +106,7 @@ void make_unnamed(Face& face, int fd, const Request& request) {
     ASSIGN_OR_RETURN(const std::uint32_t mode, masked(volume, parent, asked->mode, asked->umask));
     return volume.create_unnamed(parent, mode, {header.uid, header.gid});
   };
-  const auto made = guarded(face, Operation::tmpfile, make);
+  const auto made = call(context, Operation::tmpfile, make);
   if (!made) return answer_error(fd, header.unique, to_errno(made.error()));
   fuse_entry_out entry{};
   entry.nodeid = made->attributes.inode.value;
@@ -128,16 +115,16 @@ void make_unnamed(Face& face, int fd, const Request& request) {
   entry.attr = to_fuse_attr(made->attributes);
   fuse_open_out open{};
   open.open_flags = FOPEN_KEEP_CACHE;
-  const bool keeps_file = face.options.announce_opens;
+  const bool keeps_file = context.settings.announce_opens;
   if (keeps_file) open.fh = reinterpret_cast<std::uint64_t>(made->file);
   const bool taken = answer(fd, header.unique, entry, open);
-  if (!taken || !keeps_file) face.volume.release(made->file);
-  if (!taken) face.volume.forget(made->attributes.inode, 1);
+  if (!taken || !keeps_file) context.volume.release(made->file);
+  if (!taken) context.volume.forget(made->attributes.inode, 1);
 }
 
-void sync_all(Face& face, int fd, const Request& request) {
+void sync_all(RequestContext& context, int fd, const Request& request) {
   const auto synced =
-      guarded(face, Operation::syncfs, [](fs::Volume& volume) { return volume.sync(); });
+      call(context, Operation::syncfs, [](fs::Volume& volume) { return volume.sync(); });
   answer_error(fd, request.header().unique, synced ? 0 : to_errno(synced.error()));
 }
 
@@ -146,14 +133,14 @@ void sync_all(Face& face, int fd, const Request& request) {
 void answer_error(int fd, std::uint64_t unique, int error) {
   const fuse_out_header header{.len = sizeof(fuse_out_header), .error = -error, .unique = unique};
   if (write(fd, &header, sizeof header) < 0)
-    log::debug("fuse: nobody waits for request {}", unique);
+    log::debug("fuse: request {} was interrupted", unique);
 }
 
-bool answer_below(Face& face, int fd, const Request& request) {
+bool answer_low_level(RequestContext& context, int fd, const Request& request) {
   switch (request.header().opcode) {
-    case FUSE_SYNCFS: sync_all(face, fd, request); return true;
-    case FUSE_TMPFILE: make_unnamed(face, fd, request); return true;
-    case kStatxOpcode: statx_inode(face, fd, request); return true;
+    case FUSE_SYNCFS: sync_all(context, fd, request); return true;
+    case FUSE_TMPFILE: make_unnamed(context, fd, request); return true;
+    case kStatxOpcode: statx_inode(context, fd, request); return true;
     default: return false;
   }
 }

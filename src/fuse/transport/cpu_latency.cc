@@ -1,4 +1,4 @@
-#include "fuse/transport/awake.h"
+#include "fuse/transport/cpu_latency.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@ constexpr unsigned kCalmTicks = 20;
 constexpr std::int32_t kNoLatency = 0;               // microseconds
 constexpr std::int32_t kAnyLatency = 2'000'000'000;  // the kernel's own default
 
-bool wanted(AwakeChoice choice, const std::string& idle_driver_file) {
-  if (choice != AwakeChoice::kAuto) return choice == AwakeChoice::kOn;
+bool is_wanted(CpuLatencyChoice choice, const std::string& idle_driver_file) {
+  if (choice != CpuLatencyChoice::kAuto) return choice == CpuLatencyChoice::kOn;
   std::ifstream file(idle_driver_file);
   std::string driver;
   file >> driver;
@@ -28,38 +28,39 @@ bool wanted(AwakeChoice choice, const std::string& idle_driver_file) {
 
 }  // namespace
 
-Awake::Awake(AwakeChoice choice, const std::string& device, const std::string& idle_driver_file) {
-  if (!wanted(choice, idle_driver_file)) return;
+CpuLatencyLimit::CpuLatencyLimit(CpuLatencyChoice choice, const std::string& device,
+                                 const std::string& idle_driver_file) {
+  if (!is_wanted(choice, idle_driver_file)) return;
   fd_ = open(device.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd_ < 0) {
     log::debug("fuse: {} cannot be opened; idle CPUs will halt", device);
     return;
   }
-  hold(false);  // opening alone means no latency at all
+  set(false);  // the kernel takes opening alone for a limit of 0
 }
 
-Awake::~Awake() {
+CpuLatencyLimit::~CpuLatencyLimit() {
   if (fd_ >= 0) close(fd_);
 }
 
-void Awake::observe(std::uint64_t requests) {
+void CpuLatencyLimit::observe(std::uint64_t requests) {
   if (fd_ < 0) return;
   const bool busy = requests >= kBusyRequests;
   busy_ticks_ = busy ? busy_ticks_ + 1 : 0;
   calm_ticks_ = busy ? 0 : calm_ticks_ + 1;
-  if (!holds_ && busy_ticks_ >= kBusyTicks) hold(true);
-  if (holds_ && calm_ticks_ >= kCalmTicks) hold(false);
+  if (!is_set_ && busy_ticks_ >= kBusyTicks) set(true);
+  if (is_set_ && calm_ticks_ >= kCalmTicks) set(false);
 }
 
-void Awake::hold(bool on) {
-  holds_ = on;
-  times_held_ += on;
+void CpuLatencyLimit::set(bool on) {
+  is_set_ = on;
+  times_set_ += on;
   const std::int32_t latency = on ? kNoLatency : kAnyLatency;
   if (pwrite(fd_, &latency, sizeof latency, 0) < 0) {
-    log::debug("fuse: the kernel takes no latency limit");
+    log::debug("fuse: the kernel refused a latency limit");
     close(fd_);
     fd_ = -1;
-    holds_ = false;
+    is_set_ = false;
   }
 }
 

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "fuse/requests/cookie.h"
-#include "fuse/requests/face.h"
+#include "fuse/requests/operation_counts.h"
+#include "fuse/requests/stats_texts.h"
 
 namespace lazyfs::fuse {
 namespace {
@@ -61,20 +62,20 @@ TEST(Convert, OnlyWhatIsAskedForChanges) {
   EXPECT_TRUE(now.modification.has_value());
 }
 
-TEST(Snapshots, AreReadPieceByPieceUntilEightNewerOnesCame) {
-  SnapshotShelf shelf;
-  const std::uint64_t first = shelf.put("0123456789");
-  EXPECT_EQ(shelf.get(first, 0, 4)->text, "0123");
-  EXPECT_EQ(shelf.get(first, 8, 4)->text, "89");
-  EXPECT_EQ(shelf.get(first, 10, 4)->text, "");
-  EXPECT_EQ(shelf.get(first, 0, 4)->total, 10u);
-  EXPECT_FALSE(shelf.get(first, 11, 1).has_value());
-  EXPECT_FALSE(shelf.get(0, 0, 1).has_value());
-  EXPECT_FALSE(shelf.get(first + 1, 0, 1).has_value());
-  for (int i = 0; i < 7; ++i) shelf.put("newer");
-  EXPECT_TRUE(shelf.get(first, 0, 1).has_value());
-  shelf.put("newest");
-  EXPECT_FALSE(shelf.get(first, 0, 1).has_value());
+TEST(StatsTexts, AreReadPieceByPieceUntilEightNewerOnesCame) {
+  StatsTexts texts;
+  const std::uint64_t first = texts.put("0123456789");
+  EXPECT_EQ(texts.get(first, 0, 4)->text, "0123");
+  EXPECT_EQ(texts.get(first, 8, 4)->text, "89");
+  EXPECT_EQ(texts.get(first, 10, 4)->text, "");
+  EXPECT_EQ(texts.get(first, 0, 4)->total_bytes, 10u);
+  EXPECT_FALSE(texts.get(first, 11, 1).has_value());
+  EXPECT_FALSE(texts.get(0, 0, 1).has_value());
+  EXPECT_FALSE(texts.get(first + 1, 0, 1).has_value());
+  for (int i = 0; i < 7; ++i) texts.put("newer");
+  EXPECT_TRUE(texts.get(first, 0, 1).has_value());
+  texts.put("newest");
+  EXPECT_FALSE(texts.get(first, 0, 1).has_value());
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+// What all request handlers of a mount share.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "fs/volume/volume.h"
+#include "fuse/requests/control.h"
+#include "fuse/requests/operation_counts.h"
+#include "fuse/requests/stats_texts.h"
+
+struct fuse_session;  // libfuse's
+
+namespace lazyfs::fuse {
+
+struct RequestSettings {
+  bool writeback_cache = false;  // the kernel gathers writes, and owns size and times meanwhile
+  bool announce_opens = false;   // the kernel sends OPEN, FLUSH and RELEASE; false: never
+  bool read_only = false;        // the volume was mounted for reading only
+  SyncChoice sync = SyncChoice::kNone;  // at the mount; see RequestContext::sync
+};
+
+// One for each mount; the user data of its libfuse session. Constant after the INIT request, but
+// for `sync`, the counters and the texts.
+struct RequestContext {
+  RequestContext(fs::Volume& its_volume, const RequestSettings& its_settings)
+      : volume(its_volume), settings(its_settings), sync(its_settings.sync) {}
+
+  fs::Volume& volume;
+  RequestSettings settings;
+  std::atomic<SyncChoice> sync;  // which changes are durable before the reply; a remount changes it
+  std::function<std::string()> transport_json = [] { return std::string("{}"); };
+  ::fuse_session* session = nullptr;
+  OperationCounts counts{};
+  StatsTexts stats_texts{};
+};
+
+// The volume's statistics with the operations by kind and the transport's counters added.
+std::string stats_json(const RequestContext& context);
+
+}  // namespace lazyfs::fuse

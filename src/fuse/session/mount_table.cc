@@ -1,0 +1,45 @@
+#include "fuse/session/mount_table.h"
+
+#include <libmount/libmount.h>
+
+#include <memory>
+
+#include "base/log.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+using Table = std::unique_ptr<libmnt_table, decltype(&mnt_unref_table)>;
+
+Table read_table() {
+  Table table(mnt_new_table_from_file("/proc/self/mountinfo"), &mnt_unref_table);
+  if (!table) log::warn("fuse: /proc/self/mountinfo cannot be read");
+  return table;
+}
+
+std::optional<MountEntry> entry_of(libmnt_fs* found) {
+  if (!found) return {};
+  MountEntry entry{.id = mnt_fs_get_id(found), .point = mnt_fs_get_target(found)};
+  for (const char* options : {mnt_fs_get_vfs_options(found), mnt_fs_get_fs_options(found)}) {
+    unsigned long flags = 0;
+    if (options) mnt_optstr_get_flags(options, &flags, mnt_get_builtin_optmap(MNT_LINUX_MAP));
+    entry.flags |= flags;
+  }
+  return entry;
+}
+
+}  // namespace
+
+std::optional<MountEntry> mount_at(const std::string& point) {
+  const Table table = read_table();
+  if (!table) return {};
+  return entry_of(mnt_table_find_target(table.get(), point.c_str(), MNT_ITER_BACKWARD));
+}
+
+std::optional<MountEntry> mount_of(dev_t device) {
+  const Table table = read_table();
+  if (!table) return {};
+  return entry_of(mnt_table_find_devno(table.get(), device, MNT_ITER_FORWARD));
+}
+
+}  // namespace lazyfs::fuse

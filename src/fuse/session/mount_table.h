@@ -1,0 +1,23 @@
+// What is mounted, from /proc/self/mountinfo.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+namespace lazyfs::fuse {
+
+struct MountEntry {
+  int id = 0;  // no two mounts have the same one at a time
+  std::string point;
+  unsigned long flags = 0;  // of mount(2): those of the mount and of its filesystem
+};
+
+// The mount on top at `point`, an absolute path; nothing when there is none, or the table cannot be
+// read.
+std::optional<MountEntry> mount_at(const std::string& point);
+// A mount of this device.
+std::optional<MountEntry> mount_of(dev_t device);
+
+}  // namespace lazyfs::fuse

@@ -1,0 +1,70 @@
+#include "fuse/session/read_only_remounter.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/log.h"
+#include "fuse/session/mount_table.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+constexpr auto kTryAgainAfter = std::chrono::seconds(1);
+
+}  // namespace
+
+void ReadOnlyRemounter::start() {
+  if (const auto mount = mount_at(mount_point_)) mount_id_ = mount->id;
+  thread_ = std::thread([this] { run(); });
+}
+
+ReadOnlyRemounter::~ReadOnlyRemounter() {
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void ReadOnlyRemounter::ask() {
+  MutexLock lock(mu_);
+  asked_ = true;
+  changed_.notify_all();
+}
+
+ReadOnlyRemounter::Outcome ReadOnlyRemounter::remount() const {
+  const auto mount = mount_at(mount_point_);
+  if (!mount || mount->id != mount_id_) return Outcome::kDone;  // unmounted
+  const int error = keeper_->remount_read_only(mount->flags);
+  if (error == 0) {
+    log::warn("{} is mounted read-only now", mount_point_);
+    return Outcome::kDone;
+  }
+  if (error == EBUSY) return Outcome::kLater;
+  log::warn("{} cannot be remounted read-only, but nothing is written any more: {}", mount_point_,
+            std::strerror(error));
+  return Outcome::kDone;
+}
+
+void ReadOnlyRemounter::run() {
+  {
+    MutexLock lock(mu_);
+    while (!asked_ && !stopping_) changed_.wait(mu_);
+  }
+  for (bool first = true;; first = false) {
+    {
+      MutexLock lock(mu_);
+      if (stopping_) return;
+    }
+    if (remount() == Outcome::kDone) return;
+    if (first) {
+      log::warn("{} is shown as read-only as soon as no file is open for writing", mount_point_);
+    }
+    MutexLock lock(mu_);
+    if (!stopping_) changed_.wait_for(mu_, kTryAgainAfter);
+  }
+}
+
+}  // namespace lazyfs::fuse

@@ -1,0 +1,31 @@
+// Whether the leader should ask again and again for the next request before it sleeps. Asking pays
+// when requests come soon, and on a CPU that would be idle.
+//
+// A pure state machine: its times come from the caller. Not thread-safe: belongs to the leader.
+#pragma once
+
+#include <chrono>
+
+namespace lazyfs::fuse {
+
+class SpinPolicy {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  bool should_spin(Time now) const { return score_ >= kWorthIt && now >= not_before_; }
+  // A request has come: `soon` if spinning would have met it.
+  void note_request(bool soon) { score_ = score_ - score_ / 8 + (soon ? 32 : 0); }
+  // Another thread wanted the CPU meanwhile: no spinning for 10 ms, doubling up to 1 s.
+  void note_busy_cpu(Time now);
+  // The whole time was spent spinning, and no other thread wanted the CPU.
+  void note_idle_cpu() { pause_ = {}; }
+
+ private:
+  static constexpr int kWorthIt = 96;
+
+  int score_ = 128;  // 0..256: how often requests came soon lately
+  Time not_before_{};
+  std::chrono::milliseconds pause_{0};
+};
+
+}  // namespace lazyfs::fuse
