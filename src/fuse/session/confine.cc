@@ -1,35 +1,22 @@
 #include "fuse/session/confine.h"
 
+#include <cap-ng.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
-#include <sys/prctl.h>
+#include <seccomp.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/log.h"
 
 namespace lazyfs::fuse {
 namespace {
-
-#if defined(__x86_64__)
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
-#elif defined(__aarch64__)
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
-#else
-constexpr std::uint32_t kArchitecture = 0;  // no filter for others
-#endif
 
 // Sanitizers fork, trace and write reports.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -38,147 +25,134 @@ constexpr bool kIsSanitized = true;
 constexpr bool kIsSanitized = false;
 #endif
 
-constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
-
-// Calls that are refused whatever their arguments are.
-constexpr std::uint32_t kForbidden[] = {
-#ifdef __NR_fork
-    __NR_fork, __NR_vfork, __NR_creat, __NR_unlink, __NR_rename, __NR_link, __NR_symlink,
-    __NR_mkdir, __NR_rmdir, __NR_mknod, __NR_chmod, __NR_chown, __NR_lchown, __NR_ioperm, __NR_iopl,
-    __NR_renameat,
-#endif
+// Calls that are refused whatever their arguments are. libseccomp skips those that this
+// architecture does not have.
+constexpr int kForbidden[] = {
+    // older forms of the calls below
+    SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(creat), SCMP_SYS(unlink), SCMP_SYS(rename),
+    SCMP_SYS(link), SCMP_SYS(symlink), SCMP_SYS(mkdir), SCMP_SYS(rmdir), SCMP_SYS(mknod),
+    SCMP_SYS(chmod), SCMP_SYS(chown), SCMP_SYS(lchown), SCMP_SYS(ioperm), SCMP_SYS(iopl),
+    SCMP_SYS(renameat),
     // programs and other processes
-    __NR_execve, __NR_execveat, __NR_ptrace, __NR_process_vm_writev, __NR_kill, __NR_tkill,
-    __NR_rt_sigqueueinfo, __NR_rt_tgsigqueueinfo, __NR_pidfd_send_signal, __NR_pidfd_open,
+    SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(process_vm_writev),
+    SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(rt_tgsigqueueinfo),
+    SCMP_SYS(pidfd_send_signal), SCMP_SYS(pidfd_open),
     // names, and what belongs to them (an access control list is a mode, too)
-    __NR_unlinkat, __NR_renameat2, __NR_linkat, __NR_symlinkat, __NR_mkdirat, __NR_mknodat,
-    __NR_fchmodat, __NR_fchmod, __NR_fchownat, __NR_fchown, __NR_truncate, __NR_open_by_handle_at,
-    __NR_name_to_handle_at, __NR_setxattr, __NR_lsetxattr, __NR_fsetxattr, __NR_removexattr,
-    __NR_lremovexattr, __NR_fremovexattr,
+    SCMP_SYS(unlinkat), SCMP_SYS(renameat2), SCMP_SYS(linkat), SCMP_SYS(symlinkat),
+    SCMP_SYS(mkdirat), SCMP_SYS(mknodat), SCMP_SYS(fchmodat), SCMP_SYS(fchmod), SCMP_SYS(fchownat),
+    SCMP_SYS(fchown), SCMP_SYS(truncate), SCMP_SYS(open_by_handle_at), SCMP_SYS(name_to_handle_at),
+    SCMP_SYS(setxattr), SCMP_SYS(lsetxattr), SCMP_SYS(fsetxattr), SCMP_SYS(removexattr),
+    SCMP_SYS(lremovexattr), SCMP_SYS(fremovexattr),
     // the network
-    __NR_bind, __NR_listen, __NR_accept, __NR_accept4,
+    SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(accept), SCMP_SYS(accept4),
     // mounts, roots and namespaces
-    __NR_mount, __NR_umount2, __NR_move_mount, __NR_open_tree, __NR_fsopen, __NR_fsconfig,
-    __NR_fsmount, __NR_fspick, __NR_mount_setattr, __NR_pivot_root, __NR_chroot, __NR_setns,
-    __NR_unshare,
+    SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(move_mount), SCMP_SYS(open_tree), SCMP_SYS(fsopen),
+    SCMP_SYS(fsconfig), SCMP_SYS(fsmount), SCMP_SYS(fspick), SCMP_SYS(mount_setattr),
+    SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(setns), SCMP_SYS(unshare),
     // the kernel itself
-    __NR_init_module, __NR_finit_module, __NR_delete_module, __NR_kexec_load, __NR_reboot,
-    __NR_swapon, __NR_swapoff, __NR_bpf, __NR_perf_event_open, __NR_userfaultfd, __NR_add_key,
-    __NR_request_key, __NR_keyctl, __NR_acct, __NR_quotactl, __NR_sethostname, __NR_setdomainname,
-    __NR_settimeofday, __NR_clock_settime, __NR_io_uring_setup,
+    SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(kexec_load),
+    SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(bpf), SCMP_SYS(perf_event_open),
+    SCMP_SYS(userfaultfd), SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(keyctl),
+    SCMP_SYS(acct), SCMP_SYS(quotactl), SCMP_SYS(sethostname), SCMP_SYS(setdomainname),
+    SCMP_SYS(settimeofday), SCMP_SYS(clock_settime), SCMP_SYS(io_uring_setup),
     // identity
-    __NR_setuid, __NR_setgid, __NR_setreuid, __NR_setregid, __NR_setresuid, __NR_setresgid,
-    __NR_setgroups, __NR_setfsuid, __NR_setfsgid, __NR_capset};
+    SCMP_SYS(setuid), SCMP_SYS(setgid), SCMP_SYS(setreuid), SCMP_SYS(setregid), SCMP_SYS(setresuid),
+    SCMP_SYS(setresgid), SCMP_SYS(setgroups), SCMP_SYS(setfsuid), SCMP_SYS(setfsgid),
+    SCMP_SYS(capset)};
 
 // The first number that Linux 6.1, for which the list above was made, does not know. Newer calls
-// can do what the list forbids, and libraries know how to do without them.
-constexpr std::uint32_t kFirstNewCall = 451;
+// can do what the list forbids, and libraries know how to do without them. Linux adds some five a
+// year.
+constexpr int kFirstNewCall = 451;
+constexpr int kLastNewCall = 599;
 
+// A filter of system calls that allows what no rule refuses. The first error of a rule is kept.
 class Filter {
  public:
-  Filter() {
-    load(offsetof(seccomp_data, arch));
-    add(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0);
-    answer(kRefuse);
-    load(offsetof(seccomp_data, nr));
-#ifdef __x86_64__
-    add(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1);  // the x32 calls, by other numbers
-    answer(kRefuse);
-#endif
-    add(BPF_JMP | BPF_JGE | BPF_K, kFirstNewCall, 0, 1);
-    answer(SECCOMP_RET_ERRNO | ENOSYS);
-    for (const std::uint32_t call : kForbidden) {
-      add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1);
-      answer(kRefuse);
+  Filter() : context_(seccomp_init(SCMP_ACT_ALLOW), &seccomp_release) {
+    if (!context_) {
+      error_ = ENOMEM;
+      return;
     }
-    // Calls whose arguments lie in memory cannot be looked into: their callers know what to do.
-    for (const std::uint32_t call : {__NR_clone3, __NR_openat2}) {
-      add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1);
-      answer(SECCOMP_RET_ERRNO | ENOSYS);
-    }
-    allow_only(__NR_clone, 0, BPF_JSET, CLONE_THREAD);  // threads, not processes
-    refuse_if(__NR_openat, 2, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, EACCES);
-#ifdef __NR_open
-    refuse_if(__NR_open, 1, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, EACCES);
-#endif
-    allow_only(__NR_socket, 0, BPF_JEQ, AF_UNIX);                               // the log's
-    allow_only(__NR_tgkill, 0, BPF_JEQ, static_cast<std::uint32_t>(getpid()));  // abort()
-    answer(SECCOMP_RET_ALLOW);
+    keep(seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_TSYNC, 1));  // all threads
+    keep(seccomp_attr_set(context_.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(EPERM)));
+    keep(seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2));  // a binary search
   }
 
-  // False: errno says why.
-  bool install() {
-    sock_fprog program{};
-    program.len = static_cast<unsigned short>(code_.size());
-    program.filter = code_.data();
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+  void refuse(int call, int error) { add(call, error, nullptr, 0); }
+  void refuse_unless(int call, unsigned argument, std::uint64_t value) {
+    const scmp_arg_cmp condition{argument, SCMP_CMP_NE, value, 0};
+    add(call, EPERM, &condition, 1);
+  }
+  // Refuses the call when `argument` & `mask` is `value`.
+  void refuse_if_masked(int call, unsigned argument, std::uint64_t mask, std::uint64_t value,
+                        int error) {
+    const scmp_arg_cmp condition{argument, SCMP_CMP_MASKED_EQ, mask, value};
+    add(call, error, &condition, 1);
+  }
+
+  // Returns an errno or 0. From now on no thread gets new privileges either.
+  int install() {
+    if (error_ == 0) keep(seccomp_load(context_.get()));
+    return error_;
   }
 
  private:
-  void add(unsigned code, std::uint32_t k, unsigned yes = 0, unsigned no = 0) {
-    code_.push_back({static_cast<std::uint16_t>(code), static_cast<std::uint8_t>(yes),
-                     static_cast<std::uint8_t>(no), k});
+  void add(int call, int error, const scmp_arg_cmp* conditions, unsigned count) {
+    if (error_ != 0) return;
+    const auto action = SCMP_ACT_ERRNO(static_cast<std::uint32_t>(error));
+    keep(seccomp_rule_add_array(context_.get(), action, call, count, conditions));
   }
-  void load(std::size_t offset) {
-    add(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
-  }
-  // The lower half: flags and domains lie there.
-  void load_argument(std::size_t index) {
-    load(offsetof(seccomp_data, args) + index * sizeof(std::uint64_t));
-  }
-  void answer(std::uint32_t what) { add(BPF_RET | BPF_K, what); }
-
-  // `test`: BPF_JSET for any of the bits, BPF_JEQ for the value.
-  void allow_only(std::uint32_t call, std::size_t argument, unsigned test, std::uint32_t value) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
-    load_argument(argument);
-    add(BPF_JMP | test | BPF_K, value, 1, 0);
-    answer(kRefuse);
-    answer(SECCOMP_RET_ALLOW);
-  }
-  void refuse_if(std::uint32_t call, std::size_t argument, std::uint32_t bits, int error) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
-    load_argument(argument);
-    add(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1);
-    answer(SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error));
-    answer(SECCOMP_RET_ALLOW);
+  void keep(int result) {
+    if (error_ == 0 && result < 0) error_ = -result;
   }
 
-  std::vector<sock_filter> code_;
+  const std::unique_ptr<void, decltype(&seccomp_release)> context_;
+  int error_ = 0;
 };
 
-constexpr std::uint64_t bit(int capability) { return std::uint64_t{1} << capability; }
+int install_filter() {
+  Filter filter;
+  for (const int call : kForbidden) filter.refuse(call, EPERM);
+  for (int call = kFirstNewCall; call <= kLastNewCall; ++call) filter.refuse(call, ENOSYS);
+  // Calls whose arguments lie in memory cannot be looked into: their callers know what to do.
+  for (const int call : {SCMP_SYS(clone3), SCMP_SYS(openat2)}) filter.refuse(call, ENOSYS);
+  filter.refuse_if_masked(SCMP_SYS(clone), 0, CLONE_THREAD, 0, EPERM);  // threads, not processes
+  for (const int flag : {O_WRONLY, O_RDWR, O_CREAT, O_TRUNC}) {
+    const auto bit = static_cast<std::uint64_t>(flag);
+    filter.refuse_if_masked(SCMP_SYS(openat), 2, bit, bit, EACCES);
+    filter.refuse_if_masked(SCMP_SYS(open), 1, bit, bit, EACCES);
+  }
+  filter.refuse_unless(SCMP_SYS(socket), 0, AF_UNIX);                                // the log's
+  filter.refuse_unless(SCMP_SYS(tgkill), 0, static_cast<std::uint64_t>(getpid()));  // abort()
+  return filter.install();
+}
 
 }  // namespace
 
 void drop_capabilities() {
   if (geteuid() != 0) return;
-  constexpr std::uint64_t kept =
-      bit(CAP_SYS_ADMIN) | bit(CAP_SYS_PTRACE) | bit(CAP_DAC_OVERRIDE) | bit(CAP_DAC_READ_SEARCH);
-  for (int capability = 0; capability <= CAP_LAST_CAP; ++capability) {
-    // An older kernel does not know the last ones.
-    if ((kept & bit(capability)) == 0) prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  if (capng_get_caps_process() != 0) return log::warn("capabilities cannot be read");
+  std::vector<unsigned> kept;
+  for (const unsigned capability :
+       {CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) {
+    if (capng_have_capability(CAPNG_PERMITTED, capability) == 1) kept.push_back(capability);
   }
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  std::array<__user_cap_data_struct, 2> data{};
-  if (syscall(SYS_capget, &header, data.data()) != 0) {
-    return log::warn("capabilities cannot be read: {}", std::strerror(errno));
+  capng_clear(CAPNG_SELECT_BOTH);
+  for (const unsigned capability : kept) {
+    capng_update(CAPNG_ADD, static_cast<capng_type_t>(CAPNG_EFFECTIVE | CAPNG_PERMITTED |
+                                                      CAPNG_BOUNDING_SET),
+                 capability);
   }
-  for (std::size_t i = 0; i < data.size(); ++i) {
-    const auto mask = static_cast<std::uint32_t>(kept >> (32 * i));
-    data[i].permitted &= mask;
-    data[i].effective &= mask;
-    data[i].inheritable = 0;
-  }
-  if (syscall(SYS_capset, &header, data.data()) != 0) {
-    log::warn("capabilities cannot be given up: {}", std::strerror(errno));
+  if (const int error = capng_apply(CAPNG_SELECT_BOTH); error != 0) {
+    log::warn("capabilities cannot be given up: libcap-ng error {}", error);
   }
 }
 
 void confine() {
-  if (geteuid() != 0 || kIsSanitized || kArchitecture == 0) return;
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !Filter().install()) {
-    log::warn("system calls cannot be restricted: {}", std::strerror(errno));
+  if (geteuid() != 0 || kIsSanitized) return;
+  if (const int error = install_filter(); error != 0) {
+    log::warn("system calls cannot be restricted: {}", std::strerror(error));
   }
 }
 
