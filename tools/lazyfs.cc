@@ -12,7 +12,7 @@ namespace {
 using lazyfs::Errc;
 using lazyfs::fuse::DaemonPlan;
 
-// What one can do about it, where there is something.
+// A remedy, if one is known.
 std::string_view advice(Errc error) {
   switch (error) {
     case Errc::kEdiBadMagic:

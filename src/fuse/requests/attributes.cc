@@ -10,8 +10,8 @@
 namespace lazyfs::fuse::handlers {
 namespace {
 
-// Set when the one who truncates may not keep set-user-ID and set-group-ID bits. libfuse 3.14 hides
-// this bit, so the request itself is asked.
+// True when the caller who truncates may not keep set-user-ID and set-group-ID bits. libfuse 3.14
+// hides this bit of the request.
 bool kernel_clears_set_id() {
   const Request* request = current_request();
   const auto* body = request ? request->body<fuse_setattr_in>() : nullptr;
@@ -30,8 +30,7 @@ void reply_sized(fuse_req_t req, const Result<std::string>& value, std::size_t s
   }
 }
 
-// Names that somebody heeds: those of the three namespaces that keep what they are given, and of
-// the kernel's own the access control lists.
+// Accepts names of the three namespaces that store any value, and access control lists.
 Result<> check_namespace(std::string_view name) {
   if (name == fs::kAccessAcl || name == fs::kDefaultAcl) return ok();
   for (const std::string_view space : {"user.", "trusted.", "security."}) {
@@ -51,7 +50,7 @@ void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
 }
 
 void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
-  // A change of owner always drops the bits, whoever makes it, unless it brings a mode of its own.
+  // A change of owner drops the bits, also for root, unless the same request sets the mode.
   const bool new_owner =
       (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 && (to_set & FUSE_SET_ATTR_MODE) == 0;
   const auto change = to_change(*values, to_set, new_owner || kernel_clears_set_id());
@@ -62,7 +61,7 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fu
         TRY(commit_change(context_of(req), inode_of(ino)));
         return now;
       });
-  // Some of it may have changed, and the kernel would go by what it knew before.
+  // A part may have changed: the kernel must drop the attributes that it has cached.
   if (!changed) fuse_lowlevel_notify_inval_inode(context_of(req).session, ino, -1, 0);
   reply_attributes(req, changed);
 }
@@ -101,8 +100,8 @@ void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size
               size);
 }
 
-// Only root sees the names of the attributes that only root may read; the kernel keeps nobody from
-// listing them.
+// Names of attributes that only root may read are listed to root only; the kernel does not filter
+// them.
 void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
   const bool sees_all = fuse_req_ctx(req)->uid == 0;
   const auto joined =

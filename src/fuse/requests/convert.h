@@ -1,4 +1,4 @@
-// The filesystem's words <-> the kernel's structures.
+// Conversion between the filesystem's types and the kernel's structures.
 #pragma once
 
 #include <fuse_lowlevel.h>
@@ -12,7 +12,7 @@ namespace lazyfs::fuse {
 struct stat to_stat(const fs::Attributes& attributes);
 struct statvfs to_statvfs(const fs::SpaceReport& space);
 
-// `to_set` is libfuse's FUSE_SET_ATTR_* mask; `clear_set_id` what the kernel said beside it.
+// `to_set` is libfuse's FUSE_SET_ATTR_* mask, without FATTR_KILL_SUIDGID, which is `clear_set_id`.
 fs::AttributeChange to_change(const struct stat& values, int to_set, bool clear_set_id);
 
 }  // namespace lazyfs::fuse

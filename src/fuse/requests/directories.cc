@@ -1,5 +1,5 @@
-// Requests that read directories. Nothing is kept between them: an offset says it all (cookie.h),
-// so that telldir, seekdir and removing while reading come out right.
+// Requests that read directories. No state is kept between them: an offset is enough (cookie.h), so
+// telldir, seekdir and removing while reading are right.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 namespace lazyfs::fuse::handlers {
 namespace {
 
-// The reply to one readdir or readdirplus, filled entry by entry. With `plus` each entry that was
-// put in has taken a lookup.
+// The reply to one readdir or readdirplus, filled entry by entry. Invariant: with `plus` the buffer
+// holds a lookup of each inode in looked_up_.
 class EntryBuffer {
  public:
   EntryBuffer(fuse_req_t req, std::size_t size, bool plus)
       : req_(req), bytes_(std::make_unique_for_overwrite<char[]>(size)), size_(size), plus_(plus) {}
 
-  // False when the entry does not fit, or when reading its inode failed as error() then says.
+  // False when the entry does not fit.
   bool put(fs::Volume& volume, const std::string& name, InodeNo inode, mode_t type,
            std::uint64_t offset, bool take_lookup) {
     if (needed(name) > size_ - used_) return false;
@@ -32,8 +32,8 @@ class EntryBuffer {
         entry = to_entry(*attributes);
         looked_up_.push_back(inode);
       } else if (attributes.error() == Errc::kStale || attributes.error() == Errc::kNotFound) {
-        return true;  // removed meanwhile: it is no entry any more
-      }               // else the name is shown, and looking it up gives the error
+        return true;  // removed meanwhile
+      }               // else the name is listed, and looking it up gives the error
     }
     add(name, entry, offset);
     return true;
@@ -74,15 +74,15 @@ class EntryBuffer {
   std::vector<InodeNo> looked_up_;
 };
 
-// "." and "..", as far as they lie at `offset` or behind it. False: the buffer is full.
+// Puts "." and "..", those at or after `offset`. False: the buffer is full.
 Result<bool> put_dots(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory,
                       std::uint64_t offset) {
-  if (offset < kBehindDot && !buffer.put(volume, ".", directory, S_IFDIR, kBehindDot, false)) {
+  if (offset < kAfterDot && !buffer.put(volume, ".", directory, S_IFDIR, kAfterDot, false)) {
     return false;
   }
-  if (offset >= kBehindDotDot) return true;
+  if (offset >= kAfterDotDot) return true;
   ASSIGN_OR_RETURN(const InodeNo parent, volume.parent_of(directory));
-  return buffer.put(volume, "..", parent, S_IFDIR, kBehindDotDot, false);
+  return buffer.put(volume, "..", parent, S_IFDIR, kAfterDotDot, false);
 }
 
 // False for a directory opened with O_NOATIME. libfuse 3.14 hides the flags of READDIR.
@@ -93,9 +93,9 @@ bool notes_access() {
 }
 
 Result<> fill(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory, std::uint64_t offset) {
-  ASSIGN_OR_RETURN(const bool goes_on, put_dots(volume, buffer, directory, offset));
-  if (!goes_on) return ok();
-  std::uint64_t cookie = cookie_of_offset(std::max(offset, kBehindDotDot));
+  ASSIGN_OR_RETURN(const bool has_room, put_dots(volume, buffer, directory, offset));
+  if (!has_room) return ok();
+  std::uint64_t cookie = cookie_of_offset(std::max(offset, kAfterDotDot));
   const bool note_access = notes_access();
   while (true) {
     const std::size_t asked = buffer.room();
@@ -119,7 +119,7 @@ void read_entries(fuse_req_t req, Operation operation, fuse_ino_t ino, std::size
     return fill(volume, buffer, inode_of(ino), static_cast<std::uint64_t>(offset));
   });
   if (!done && buffer.empty()) return buffer.give_up(done.error());
-  buffer.reply();  // what was read before the error; the next request meets it again
+  buffer.reply();  // the entries read before an error; the next request meets the error again
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ void opendir(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
   context_of(req).counts.add(Operation::opendir);
   info->fh = 0;
   info->keep_cache = 1;
-  info->cache_readdir = 1;  // the kernel drops it when the directory changes
+  info->cache_readdir = 1;  // until the directory changes
   fuse_reply_open(req, info);
 }
 

@@ -1,9 +1,9 @@
 // Requests about the contents of files.
 //
-// Unless the kernel is to announce opens, it is told once that open, opendir and flush are not
-// known (ENOSYS). It then opens and closes without us, keeps its cached pages, and saves three
-// requests a file; errors of writing back are then reported by fsync, as other disk filesystems do.
-// The volume does not miss the opens: an inode lives as long as the kernel's lookups.
+// Without the option `opens` the first OPEN, OPENDIR and FLUSH are answered with ENOSYS. The kernel
+// then opens and closes files without the daemon, keeps its cached pages, and saves three requests
+// a file; fsync reports write-back errors, as other disk filesystems do. The volume needs no opens:
+// an inode lives as long as the kernel's lookups.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <unistd.h>
@@ -26,7 +26,8 @@ void describe_open(fuse_file_info& info, fs::OpenFile* file) {
   info.keep_cache = 1;
 }
 
-// Set when the writer may not keep set-user-ID and set-group-ID bits. libfuse 3.14 hides this bit.
+// True when the writer may not keep set-user-ID and set-group-ID bits. libfuse 3.14 hides this bit
+// of the request.
 bool kernel_clears_set_id() {
   const Request* request = current_request();
   const auto* body = request ? request->body<fuse_write_in>() : nullptr;
@@ -122,8 +123,8 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
     return must_be_durable(*info, size) ? volume.fsync(inode_of(ino), nullptr, true) : ok();
   });
   if (!done) return reply_error(req, done.error());
-  // The kernel does not expect its cached mode to change by a write. Only the attributes are
-  // dropped, so the request that we are about to answer does not stand in the way.
+  // The kernel does not expect a write to change the mode that it has cached. The notification
+  // drops attributes only, so it does not wait for the request that is about to be answered.
   if (mode_changes) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   fuse_reply_write(req, size);
 }
@@ -175,7 +176,8 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
   reply_done(req, done);
 }
 
-// The kernel has written its pages of both ranges before, and drops those of the target behind.
+// The kernel has written its dirty pages of both ranges, and drops its pages of the target
+// afterwards.
 void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info*,
                      fuse_ino_t to, off_t to_offset, fuse_file_info*, std::size_t length, int) {
   const bool clear_set_id = fuse_req_ctx(req)->uid != 0;

@@ -1,4 +1,4 @@
-// The request handlers, one for each request as libfuse calls them, and what they share. A handler
+// The request handlers, one for each request as libfuse calls them, and their helpers. A handler
 // asks the volume through call(), then replies. Invariant: no lock is held over a reply.
 #pragma once
 

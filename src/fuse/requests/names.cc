@@ -12,7 +12,7 @@ namespace lazyfs::fuse::handlers {
 
 namespace {
 
-// Of an inode that the kernel has forgotten it asks for ".", to serve file handles, and for "..".
+// The kernel looks up "." and ".." to serve file handles of inodes that it has forgotten.
 Result<fs::Attributes> look_up(fs::Volume& volume, InodeNo parent, std::string_view name) {
   if (name == ".") return volume.lookup_inode(parent);
   if (name != "..") return volume.lookup(parent, name);
@@ -26,7 +26,7 @@ void lookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
   const auto found = call(req, Operation::lookup, [&](fs::Volume& volume) {
     return look_up(volume, inode_of(parent), name);
   });
-  if (!found && found.error() == Errc::kNotFound) {  // the kernel remembers that, too
+  if (!found && found.error() == Errc::kNotFound) {  // the kernel caches this, too
     fuse_entry_param nothing{};
     nothing.entry_timeout = kForeverSeconds;
     fuse_reply_entry(req, &nothing);

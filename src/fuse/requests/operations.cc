@@ -22,7 +22,7 @@ void init(void* user_data, fuse_conn_info* connection) {
   // Not wanted: ASYNC_DIO. After an asynchronous direct write the kernel drops no cached page of
   // the range, so that readers could see old data for ever, and sends no FSYNC for O_DSYNC.
   // Not wanted, though libfuse would: READDIRPLUS_AUTO (lookups after a readdir without them cost
-  // more than they save), AUTO_INVAL_DATA (nobody else writes), ATOMIC_O_TRUNC (needs opens).
+  // more than they save), AUTO_INVAL_DATA (no other writer exists), ATOMIC_O_TRUNC (needs opens).
   connection->want = want & connection->capable;
   connection->max_background = kMaxBackground;
   connection->congestion_threshold = kCongestionThreshold;

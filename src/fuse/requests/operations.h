@@ -1,4 +1,4 @@
-// The table of requests that we answer, for libfuse.
+// The table of request handlers, for libfuse.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@ struct fuse_lowlevel_ops;  // libfuse's
 
 namespace lazyfs::fuse {
 
-// The most that one WRITE carries: what libfuse offers the kernel (256 pages).
+// The largest WRITE: libfuse offers the kernel 256 pages.
 inline constexpr std::size_t kMaxWriteBytes = std::size_t{1} << 20;
 
 // The session's user data must be a RequestContext*.

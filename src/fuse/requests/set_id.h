@@ -1,9 +1,9 @@
-// Set-user-ID and set-group-ID bits of files that somebody without the right to keep them changes.
+// Set-user-ID and set-group-ID bits of files that a caller without the right to keep them changes.
 //
 // FUSE_HANDLE_KILLPRIV_V2 makes this the daemon's business: the kernel says with WRITE and SETATTR
 // that the caller lacks CAP_FSETID, and says nothing with FALLOCATE and COPY_FILE_RANGE. The volume
-// drops S_ISUID, and S_ISGID of files that the group may execute. What remains is Linux' rule for
-// the other S_ISGID (since 6.2): it is dropped unless the caller is in the file's group.
+// drops S_ISUID, and S_ISGID of files that the group may execute. The functions here add Linux'
+// rule for other files (since 6.2): S_ISGID is dropped unless the caller is in the file's group.
 #pragma once
 
 #include "fuse/requests/handlers.h"

@@ -37,7 +37,7 @@ constexpr int kForbidden[] = {
     SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace), SCMP_SYS(process_vm_writev),
     SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(rt_tgsigqueueinfo),
     SCMP_SYS(pidfd_send_signal), SCMP_SYS(pidfd_open),
-    // names, and what belongs to them (an access control list is a mode, too)
+    // names, owners, modes (of which access control lists are a part) and attributes
     SCMP_SYS(unlinkat), SCMP_SYS(renameat2), SCMP_SYS(linkat), SCMP_SYS(symlinkat),
     SCMP_SYS(mkdirat), SCMP_SYS(mknodat), SCMP_SYS(fchmodat), SCMP_SYS(fchmod), SCMP_SYS(fchownat),
     SCMP_SYS(fchown), SCMP_SYS(truncate), SCMP_SYS(open_by_handle_at), SCMP_SYS(name_to_handle_at),
@@ -115,7 +115,7 @@ int install_filter() {
   Filter filter;
   for (const int call : kForbidden) filter.refuse(call, EPERM);
   for (int call = kFirstNewCall; call <= kLastNewCall; ++call) filter.refuse(call, ENOSYS);
-  // Calls whose arguments lie in memory cannot be looked into: their callers know what to do.
+  // A filter cannot see arguments in memory. glibc uses the older calls when these do not exist.
   for (const int call : {SCMP_SYS(clone3), SCMP_SYS(openat2)}) filter.refuse(call, ENOSYS);
   filter.refuse_if_masked(SCMP_SYS(clone), 0, CLONE_THREAD, 0, EPERM);  // threads, not processes
   for (const int flag : {O_WRONLY, O_RDWR, O_CREAT, O_TRUNC}) {

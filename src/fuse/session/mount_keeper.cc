@@ -16,7 +16,7 @@
 namespace lazyfs::fuse {
 namespace {
 
-// What may be kept when a mount is made read-only.
+// Flags that stay when a mount is made read-only.
 constexpr unsigned long kKeptFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_SYNCHRONOUS |
                                      MS_DIRSYNC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME;
 
@@ -31,7 +31,7 @@ MountKeeper::MountKeeper(const std::string& mount_point) {
   fd_ = ends[0];
   int ready = -1;
   if (process_ > 0 && recv(fd_, &ready, sizeof ready, 0) == sizeof ready) return;
-  log::warn("fuse: no process that could unmount: {}", std::strerror(errno));
+  log::warn("fuse: the keeper, which unmounts, cannot be started: {}", std::strerror(errno));
   close(std::exchange(fd_, -1));
 }
 

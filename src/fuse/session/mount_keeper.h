@@ -1,10 +1,10 @@
-// A process beside the daemon that does to its mount what the daemon must not do itself.
+// The keeper: a process beside the daemon that unmounts and remounts the daemon's mount.
 //
 // umount(2) and remounting wait for answers of the very daemon that serves the mount. A process
 // that is killed while one of its own threads waits so never ends: the thread keeps /dev/fuse open,
-// so nobody ends the connection, and every sync(2) of the machine waits with it. This process holds
-// nothing of the daemon's: when the daemon dies its connection ends, and with it whatever this
-// process waits for. It also leaves the daemon without the right to mount anything.
+// so the connection never ends, and every sync(2) of the machine waits. The keeper holds no
+// descriptor of the daemon: when the daemon dies, its connection ends, and with it whatever the
+// keeper waits for. The keeper also lets the daemon run without the right to mount.
 #pragma once
 
 #include <sys/types.h>
@@ -18,17 +18,17 @@ namespace lazyfs::fuse {
 // Thread-safe. A call that waits can be killed.
 class MountKeeper {
  public:
-  // To be made before the process has other threads or anything open that it should not share for a
-  // moment. Afterwards it may give up what mounting takes: the keeper has it. Signals that are
-  // blocked now do not end the keeper; it ends with the daemon.
+  // REQUIRES: the process has no other thread, and nothing open that the keeper must not share for
+  // a moment. Afterwards the daemon may give up the rights that mounting takes: the keeper keeps
+  // them. Signals that are blocked now do not end the keeper; it ends with the daemon.
   explicit MountKeeper(const std::string& mount_point);
   ~MountKeeper();
   MountKeeper(const MountKeeper&) = delete;
   MountKeeper& operator=(const MountKeeper&) = delete;
 
-  // Each returns 0 or what umount(2) and mount(2) leave in errno; ECHILD when there is no keeper.
+  // Each returns 0 or the errno of umount(2) or mount(2); ECHILD when no keeper could be started.
   int unmount() { return ask({Request::kUnmount, 0}); }
-  // Whether it is in use or not.
+  // Also when the mount is in use.
   int detach() { return ask({Request::kDetach, 0}); }
   // With these flags of mount(2) beside MS_REMOUNT and MS_RDONLY.
   int remount_read_only(unsigned long flags) { return ask({Request::kReadOnly, flags}); }

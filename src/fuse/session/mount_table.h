@@ -1,4 +1,4 @@
-// What is mounted, from /proc/self/mountinfo.
+// Queries of /proc/self/mountinfo.
 #pragma once
 
 #include <sys/types.h>

@@ -43,8 +43,8 @@ int remount(const DaemonPlan& plan) {
   const bool read_only = plan.options.volume.read_only;
   if ((now.f_flag & ST_RDONLY) != 0 && !read_only && !serves_writers(where)) {
     return complain(plan, where +
-                              ": it was mounted for reading only, as which its daemon opened the "
-                              "device; unmount it and mount it again");
+                              ": mounted with -o ro, so its daemon opened the device for reading "
+                              "only; unmount it and mount it again with -o rw");
   }
   unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
   for (const std::string& option : plan.options.session.kernel) {

@@ -5,9 +5,9 @@
 
 namespace lazyfs::fuse {
 
-// Changes the flags of the mount, and passes to its daemon what else the options change (placement,
-// sync, dirsync). A daemon that mounted for reading only does not become a writing one. Returns the
-// exit status.
+// Changes the flags of the mount, and passes the placement, sync and dirsync to its daemon. Refuses
+// to make a mount writable whose daemon opened the device for reading only. Returns the exit
+// status.
 int remount(const DaemonPlan& plan);
 
 }  // namespace lazyfs::fuse

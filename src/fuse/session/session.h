@@ -33,7 +33,7 @@ class Session {
   static std::expected<std::unique_ptr<Session>, std::string> mount(
       fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
       std::shared_ptr<MountKeeper> keeper);
-  ~Session();  // leaves no mount behind
+  ~Session();  // unmounts what is still mounted
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kPatienceMs = 5000;
 
-// For those who may not call umount(2) themselves.
+// For daemons of ordinary users, who may not call umount(2).
 bool ask_fusermount(const char* flags, const std::string& mount_point) {
   std::string program = "fusermount3", option = flags, end = "--", where = mount_point;
   std::array<char*, 5> words{program.data(), option.data(), end.data(), where.data(), nullptr};
@@ -61,7 +61,7 @@ Unmounter::Unmounter(std::shared_ptr<MountKeeper> keeper, std::string mount_poin
 
 Unmounter::~Unmounter() {
   close(signal_fd_);
-  // An umount(2) that waits returns when the session says farewell, which is after us.
+  // An umount(2) that waits returns at Session::farewell(), which comes later.
   if (unmounting_.joinable()) unmounting_.detach();
 }
 

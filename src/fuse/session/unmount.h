@@ -1,4 +1,4 @@
-// Waits for the end of a mount, and brings it about when a signal asks for it.
+// Waits for the end of a mount, and unmounts when a signal comes.
 #pragma once
 
 #include <memory>
@@ -9,22 +9,22 @@
 
 namespace lazyfs::fuse {
 
-// Takes the mount away whether it is in use or not, as far as the caller may.
+// Unmounts, also a mount that is in use, if the caller has the right to. Logs an error otherwise.
 void detach(MountKeeper& keeper, const std::string& mount_point);
 
-// The unmounting is asked for on a thread of its own: it may wait for the very thread that waits
-// here. Not thread-safe.
+// Unmounts on a thread of its own, because umount(2) may wait for the very thread that waits here.
+// Not thread-safe.
 class Unmounter {
  public:
-  // `ended_fd` polls readable once the mount has gone. SIGTERM, SIGINT and SIGHUP are blocked in
-  // every thread.
+  // `ended_fd` polls readable when the mount has ended. REQUIRES: SIGTERM, SIGINT and SIGHUP are
+  // blocked in every thread.
   Unmounter(std::shared_ptr<MountKeeper> keeper, std::string mount_point, int ended_fd);
   ~Unmounter();
   Unmounter(const Unmounter&) = delete;
   Unmounter& operator=(const Unmounter&) = delete;
 
-  // Until the mount has gone. A mount that is in use is detached when a signal comes; who uses it
-  // then has a few seconds to leave.
+  // Returns when the mount has ended. When a signal comes, a mount that is in use is detached, and
+  // its users have a few seconds to leave.
   void wait_for_end();
 
  private:
