@@ -97,7 +97,7 @@ class MountTest : public testing::Test {
     run("truncate -s 16M " + top_ + "/image");
     std::string loop = run("losetup -f --show " + top_ + "/image").text;
     if (!loop.empty() && loop.back() == '\n') loop.pop_back();
-    run("blockdev --setrw " + loop);  // Linux keeps the protection of whoever had it before
+    run("blockdev --setrw " + loop);  // Linux keeps the last user's write protection
     loops_.push_back(loop);
     return loop;
   }

@@ -195,7 +195,7 @@ class Ranges(MountTest):
 
 
 class Names(MountTest):
-    def test_rename_does_not_replace_when_told_so(self):
+    def test_rename_with_noreplace_does_not_replace(self):
         put("a", b"a")
         put("b", b"b")
         self.fails_with(errno.EEXIST, rename, "a", "b", NOREPLACE)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The daemon is asked to end while much waits to be written, and killed before it is through.
-# Nothing of the machine may hang on that: sync(2) returns, the mount can be taken away and made
-# anew.
+# The daemon gets SIGTERM while much data waits to be written, and is killed before it has ended.
+# Nothing may hang afterwards: sync(2) returns, and the filesystem can be unmounted and mounted
+# again.
 #   ending.sh [ROUNDS]     (6)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -11,7 +11,7 @@ new_seed
 RANDOM=$SEED
 new_fs 512M --band-size 1M
 
-# What the kernel waits for is let go of, so that a failure costs this test and not the machine.
+# Ends what the kernel waits for, so that a failure costs this test and not the machine.
 end_connections() {
   mkdir -p "$WORK/connections"
   mount -t fusectl none "$WORK/connections" || return 0

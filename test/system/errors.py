@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What programs see of a device that fails (errors.sh).
 
-    errors.py writers FOLDER [,opens]  write, and hear what becomes of it; waits for a line of the
-                                       standard input before each step, and prints one behind it
+    errors.py writers FOLDER [,opens]  write, and check which calls report errors; waits for a line
+                                       of the standard input before each step, prints one after
     errors.py written FOLDER           what the writers wrote is there
     errors.py make FILE                a file of blocks that can be told apart
     errors.py damage IMAGE             changes one of them on the disk
@@ -43,8 +43,8 @@ def data(name):
 
 
 def writers(folder, opens):
-    """With `opens` the kernel tells of each descriptor; each hears once of what had failed while it
-    was open. Without, fsync tells of what is not durable, whoever calls it."""
+    """With `opens` the kernel announces each descriptor; each reports once what failed while it was
+    open. Without, fsync of any descriptor reports what is not durable."""
     names = ["a", "b"]
     opened = {name: [os.open(f"{folder}/{name}", os.O_RDWR | os.O_CREAT) for _ in range(3)]
               for name in names}
@@ -68,7 +68,7 @@ def writers(folder, opens):
         wanted = "ENOSPC" if opens else None
         # The first one has heard of the last failure already, unless there was another since.
         error_of(os.fsync, files[0])
-        expect("fsync behind that", error_of(os.fsync, files[0]), None)
+        expect("fsync after that", error_of(os.fsync, files[0]), None)
         if opens:
             duplicate = os.dup(files[2])
             expect("close of a duplicate", error_of(os.close, duplicate), "ENOSPC")
@@ -108,7 +108,7 @@ def damage(image):
                 found.append(at)
             at += BLOCK
         if len(found) != 1:
-            sys.exit(f"the block is there {len(found)} times")
+            sys.exit(f"the block exists {len(found)} times")
         os.pwrite(file.fileno(), b"\xff", found[0] + 2000)
 
 
@@ -158,7 +158,7 @@ def read(path):
     while len(got) < BAD * BLOCK:
         got += os.pread(file, 1 << 20, len(got))
     expect("a large read", got, b"".join(block(n) for n in range(BAD)))
-    expect("behind it", error_of(os.pread, file, 1 << 20, BAD * BLOCK), "EIO")
+    expect("after it", error_of(os.pread, file, 1 << 20, BAD * BLOCK), "EIO")
     expect("the size", os.fstat(file).st_size, BLOCKS * BLOCK)
     with mmap.mmap(file, BLOCKS * BLOCK, prot=mmap.PROT_READ) as memory:
         for number in (BAD - 1, BAD + 1):

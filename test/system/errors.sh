@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Errors, on a mount: who hears of what could not be written, that a damaged block harms no other,
-# and how a filesystem shows that it has become read-only.
+# Errors, on a mount: which calls report data that could not be written, that a damaged block harms
+# no other, and how a filesystem shows that it has become read-only.
 #
 # The image lies on a small filesystem in memory: when that is full, the device fails to write.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
@@ -35,7 +35,7 @@ for options in commit=1,opens commit=1; do
   echo go >&8
   read -r -u 9 _ || fail "the writers"  # they have written
   wrote_in_vain() { (($(stat_of data.write_back_errors) > 0)); }
-  until_true "nobody noticed that nothing could be written" wrote_in_vain
+  until_true "no write-back error was counted while nothing could be written" wrote_in_vain
   echo go >&8
   read -r -u 9 _ || fail "the writers, while nothing could be written"
   empty_host
@@ -74,7 +74,7 @@ fill_host
 for ((i = 0; i < 100000; i++)); do : 2>/dev/null >"$MNT/$i" || break; done
 gave_up() { [[ $(stat_of state) == "read-only after an error" ]]; }
 until_true "the filesystem is not read-only" gave_up
-grep -q "read-only" "$LOG" || fail "the log does not tell"
+grep -q "read-only" "$LOG" || fail "the log does not report it"
 touch "$MNT/new" 2>"$WORK/touch" && fail "a file was made in a filesystem that is read-only"
 grep -q "Read-only file system" "$WORK/touch" || fail "touch: $(cat "$WORK/touch")"
 grep " $MNT " /proc/self/mounts | grep -q " rw," || fail "remounted under an open file"
@@ -83,7 +83,7 @@ exec 7>&-
 shown() { grep " $MNT " /proc/self/mounts | grep -q " ro,nosuid,nodev"; }
 until_true "the mount is not shown as read-only: $(grep " $MNT " /proc/self/mounts)" shown
 python3 -c 'import os, sys
-sys.exit(not os.statvfs(sys.argv[1]).f_flag & os.ST_RDONLY)' "$MNT" || fail "statvfs does not tell"
+sys.exit(not os.statvfs(sys.argv[1]).f_flag & os.ST_RDONLY)' "$MNT" || fail "not in statvfs"
 [[ $(cat "$MNT/kept") == kept ]] || fail "what was durable cannot be read"
 umount "$MNT" || fail "umount"
 wait "$DAEMON" && fail "the daemon says that all was well"
@@ -91,7 +91,7 @@ DAEMON=''
 empty_host
 fsck_fs --data
 mount_fs
-[[ $(cat "$MNT/kept") == kept ]] || fail "what was durable has gone"
+[[ $(cat "$MNT/kept") == kept ]] || fail "durable data is lost"
 touch "$MNT/new" || fail "mounted again it does not take changes"
 unmount_fs
 umount "$HOST"

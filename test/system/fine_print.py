@@ -357,7 +357,7 @@ class Listings(MountTest):
         while entry := LIBC.readdir(folder):
             yield ctypes.string_at(entry + 19).decode()
 
-    def test_a_told_place_stays_while_the_folder_changes(self):
+    def test_a_place_of_telldir_stays_valid_while_the_folder_changes(self):
         for number in range(3000):
             put(f"{number:04}")
         folder = LIBC.opendir(b".")

@@ -38,7 +38,7 @@ def use(folder, record):
                 sys.exit(f"{name}: {error.strerror}")
             continue
         if name == "handles/removed":
-            sys.exit("a file that was removed is there")
+            sys.exit("a removed file can be opened")
         if name == "handles":
             found = sorted(os.listdir(opened))
             if found != ["deeper", "file"]:

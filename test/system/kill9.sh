@@ -39,7 +39,7 @@ see_a_loss() {
   fsck_fs
   drop_unflushed
   mount_fs
-  [[ ! -e $MNT/lost ]] || fail "what was dropped is there"
+  [[ ! -e $MNT/lost ]] || fail "the dropped data exists"
   unmount_fs
   fsck_fs
 }

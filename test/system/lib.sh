@@ -46,7 +46,7 @@ start_test() {
 }
 
 # Programs that were built with sanitizers report into files of the folder, of which a single one
-# makes the test fail: a daemon's exit status does not always get through to somebody.
+# makes the test fail: a daemon's exit status does not always reach the test.
 keep_reports() {
   local options
   for options in ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS; do
@@ -99,7 +99,7 @@ attach() {
   LOOP=$(losetup --find --show --direct-io=on "$1" 2>/dev/null) ||
     LOOP=$(losetup --find --show "$1") || skip "no loop device"
   LOOPS+=("$LOOP")
-  blockdev --setrw "$LOOP"  # Linux keeps the protection of whoever had the device before
+  blockdev --setrw "$LOOP"  # Linux keeps the write protection of the last user of the device
 }
 
 detach() {

@@ -332,7 +332,7 @@ class Contents(MountTest):
         self.assertEqual(again[:], page[:])
         os.close(file)
 
-    def test_reads_at_and_behind_the_end(self):
+    def test_reads_at_and_past_the_end(self):
         put("f", b"abc")
         file = os.open("f", os.O_RDONLY)
         self.assertEqual(os.pread(file, 10, 2), b"c")

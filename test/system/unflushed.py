@@ -28,7 +28,7 @@ def uncovered(journal):
         place += HEADER.size
         if kind == WRITE:
             if place + length > len(journal):
-                break  # the daemon was killed while it told of a write that was to come
+                break  # the daemon was killed while it recorded a write to come
             writes[number] = (at, journal[place:place + length])
             place += length
         elif kind == WRITTEN:

@@ -92,7 +92,7 @@ class Users(UserTest):
         self.succeeds(BOB, lambda: put("d/f", b"x"), groups=[TEAM])
         self.assertEqual(os.stat("d/f").st_gid, TEAM)
 
-    def test_only_an_owner_changes_modes_and_nobody_gives_files_away(self):
+    def test_only_an_owner_changes_modes_and_only_root_gives_files_away(self):
         self.folder_of(ALICE, 0o777)
         self.succeeds(ALICE, lambda: put("d/f", b"x"))
         self.refused(errno.EPERM, BOB, lambda: os.chmod("d/f", 0o777))
@@ -124,7 +124,7 @@ class Users(UserTest):
             self.succeeds(BOB, action)
             self.assertEqual(mode_alone("f"), 0o777)
 
-    def test_somebody_outside_of_the_group_drops_its_set_group_id_bit(self):
+    def test_a_change_by_an_outsider_of_the_group_drops_its_set_group_id_bit(self):
         def changed(name, function, *arguments):
             def action():
                 file = os.open("f", os.O_RDWR)
@@ -182,7 +182,7 @@ class Users(UserTest):
 
         self.succeeds(ALICE, list_own)
 
-    def test_the_control_door_is_closed_to_users(self):
+    def test_control_requests_are_refused_to_users(self):
         def control(command):
             folder = os.open(".", os.O_RDONLY)
             fcntl.ioctl(folder, command, 0)
@@ -256,7 +256,7 @@ class Lists(UserTest):
             os.removexattr("d", f"system.posix_acl_{kind}")
         self.fails_with(errno.ENODATA, os.removexattr, "d", "user.a")
 
-    def test_names_that_nobody_heeds_are_refused(self):
+    def test_names_of_unknown_namespaces_are_refused(self):
         put("f")
         for name in "system.something", "other.something", "something":
             self.fails_with(errno.EOPNOTSUPP, os.setxattr, "f", name, b"v")

@@ -43,7 +43,7 @@ class ConfineTest : public testing::Test {
   }
 };
 
-TEST_F(ConfineTest, NobodyElseGetsASignal) {
+TEST_F(ConfineTest, OtherProcessesGetNoSignal) {
   const pid_t other = getpid();
   siginfo_t info{};
   info.si_code = SI_QUEUE;
@@ -55,7 +55,7 @@ TEST_F(ConfineTest, NobodyElseGetsASignal) {
   EXPECT_EQ(tried([] { return syscall(SYS_tgkill, getpid(), gettid(), 0); }), 0);
 }
 
-TEST_F(ConfineTest, ModesAndMountsStayAsTheyAre) {
+TEST_F(ConfineTest, ModesAndMountsCannotBeChanged) {
   EXPECT_EQ(tried_call(SYS_fchmodat, AT_FDCWD, "/", 0755), EPERM);
   EXPECT_EQ(tried_call(SYS_setxattr, "/none", "system.posix_acl_access", "", 0, 0), EPERM);
   EXPECT_EQ(tried_call(SYS_fsetxattr, -1, "system.posix_acl_access", "", 0, 0), EPERM);
@@ -68,7 +68,7 @@ TEST_F(ConfineTest, CallsThatAreNewerThanTheFilterAreUnknown) {
   EXPECT_EQ(tried_call(kFchmodat2, AT_FDCWD, "/none", 0755, 0), ENOSYS);
 }
 
-TEST_F(ConfineTest, WhatServingTakesWorks) {
+TEST_F(ConfineTest, CallsThatServingNeedsWork) {
   EXPECT_EQ(tried([] { return open("/dev/null", O_RDONLY | O_CLOEXEC); }), 0);
   EXPECT_EQ(tried([] { return open("/dev/null", O_RDWR | O_CLOEXEC); }), EACCES);
   EXPECT_EQ(tried([] { return socket(AF_UNIX, SOCK_DGRAM, 0); }), 0);

@@ -1,4 +1,4 @@
-// Mounting and unmounting: what is there afterwards, and what is not.
+// Mounting and unmounting, and what they leave.
 #include <sys/ioctl.h>
 
 #include <csignal>
@@ -21,7 +21,7 @@ TEST_F(MountTest, ShowsItsSourceAndTypeAndIsUsableAtOnce) {
   EXPECT_EQ(read("f"), "x");
 }
 
-TEST_F(MountTest, UnmountingLeavesNothingBehind) {
+TEST_F(MountTest, UnmountingLeavesNoProcessAndNoMount) {
   mount_it();
   EXPECT_EQ(daemons().size(), 1u);
   EXPECT_EQ(unmount().status, 0);
@@ -39,7 +39,7 @@ TEST_F(MountTest, KeeperHoldsNothingAndEndsWithTheDaemonHoweverThatEnds) {
   }
   ASSERT_EQ(held.size(), 1u);
   EXPECT_TRUE(held[0].starts_with("socket:")) << held[0];
-  kill(keepers()[0], SIGTERM);  // whoever ends all of them ends the daemon first
+  kill(keepers()[0], SIGTERM);  // the keeper ignores it: the daemon ends first
   EXPECT_EQ(keepers().size(), 1u);
   kill(daemons()[0], SIGKILL);
   wait_until_no_daemon();

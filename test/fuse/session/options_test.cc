@@ -60,7 +60,7 @@ TEST(Options, EveryOptionOfOursReachesTheVolume) {
   EXPECT_EQ(options.log_file, "/var/log/lazyfs");
 }
 
-TEST(Options, ChoicesOfCleaningAreTold) {
+TEST(Options, ChoicesOfCleaningAreParsed) {
   const Options both = parsed("gc=idle+space");
   EXPECT_TRUE(both.volume.gc_idle && both.volume.gc_space);
   const Options space = parsed("gc=space");

@@ -115,7 +115,7 @@ TEST_F(TransportTest, ARequestTooShortForItsBodyHasNone) {
 
 // Blocks requests `long_ones` until `release` was handled; that can only be if another thread
 // serves.
-TEST_F(TransportTest, AnAnnouncedLongRequestKeepsNobodyWaiting) {
+TEST_F(TransportTest, AnAnnouncedLongRequestDelaysNoOther) {
   start([&](const Request& request) {
     if (request.header().opcode == kLong) wait_for(100);
     note(request.header().unique);
@@ -127,7 +127,7 @@ TEST_F(TransportTest, AnAnnouncedLongRequestKeepsNobodyWaiting) {
   EXPECT_EQ(transport_->counts().handovers, 3u);
 }
 
-TEST_F(TransportTest, AShortRequestThatTakesLongKeepsNobodyWaiting) {
+TEST_F(TransportTest, AShortRequestThatTakesLongDelaysNoOther) {
   start([&](const Request& request) {
     if (request.header().unique <= 3) wait_for(100);
     note(request.header().unique);
