@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "base/json.h"
 #include "fs/volume/volume.h"
 #include "fuse/requests/control.h"
 #include "fuse/requests/operation_counts.h"
@@ -30,7 +31,7 @@ struct RequestContext {
   fs::Volume& volume;
   RequestSettings settings;
   std::atomic<SyncChoice> sync;  // which changes are durable before the reply; a remount changes it
-  std::function<std::string()> transport_json = [] { return std::string("{}"); };
+  std::function<Json()> transport_json = [] { return Json::object(); };
   ::fuse_session* session = nullptr;
   OperationCounts counts{};
   StatsTexts stats_texts{};

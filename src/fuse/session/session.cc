@@ -10,7 +10,6 @@
 #include <array>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "fuse/requests/low_level.h"
 #include "fuse/requests/handlers.h"
@@ -198,13 +197,16 @@ void Session::set_ready() {
   ready_changed_.notify_all();
 }
 
-std::string Session::transport_json() const {
+Json Session::transport_json() const {
   const TransportCounts counts = transport_->counts();
-  const nlohmann::ordered_json json = {
-      {"requests", counts.requests},   {"threads", counts.threads}, {"spins", counts.spins},
-      {"spins_won", counts.spins_won}, {"sleeps", counts.sleeps},   {"handovers", counts.handovers},
-      {"stuck", counts.stuck},         {"awake", counts.latency_limits}};
-  return json.dump();
+  return Json::object({{"requests", counts.requests},
+                       {"threads", counts.threads},
+                       {"spins", counts.spins},
+                       {"spins_won", counts.spins_won},
+                       {"sleeps", counts.sleeps},
+                       {"handovers", counts.handovers},
+                       {"stuck", counts.stuck},
+                       {"awake", counts.latency_limits}});
 }
 
 // --- the end -------------------------------------------------------------------------------------

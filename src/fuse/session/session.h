@@ -52,7 +52,7 @@ class Session {
   void raise_read_ahead() const;
   void set_ready();
   bool wait_until_ready();
-  std::string transport_json() const;
+  Json transport_json() const;
 
   const SessionOptions options_;
   const MountPlace place_;
