@@ -24,7 +24,7 @@ Result<std::vector<meta::Item>> scan_all(meta::Store& store, std::uint64_t owner
   }
 }
 
-// One band at a time.
+// Recovers one band at a time.
 class BandRecovery {
  public:
   BandRecovery(device::Device& device, meta::Store& store, data::BandTable& bands, bool read_only)
@@ -44,7 +44,7 @@ class BandRecovery {
     data::BandCounters counters{summary.appended, summary.live, summary.append_records,
                                 summary.delete_records};
     if (pointer < summary.appended) {
-      // What is left can be moved out.
+      // The collector can move out the blocks that remain.
       if (counters.live <= counters.appended) bands_.restore(band, counters);
       return set_aside(band, "blocks of files are missing");
     }
@@ -76,7 +76,7 @@ class BandRecovery {
     if (!reset) return set_aside(band, describe(reset.error()));
     const auto erased = erase_band_logs(store_, band);
     if (erased || erased.error() != Errc::kLogFull) return erased;
-    return set_aside(band, "the metadata log has no room to end its logs", false);
+    return set_aside(band, "the metadata log has no room to erase its logs", false);
   }
 
   Result<> record_lost(BandId band, std::uint32_t rba, std::uint32_t blocks) {
@@ -104,11 +104,15 @@ Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTab
   ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kBandSummary));
   std::map<BandId, BandSummaryRecord> summaries;
   for (const meta::Item& item : items) {
+    if (item.key.offset >= bands.band_count()) {
+      log::error("band {}: it has a summary, but does not exist", item.key.offset);
+      continue;
+    }
     const BandId band{static_cast<std::uint32_t>(item.key.offset)};
     const auto summary = decode_band_summary(item.value);
-    if (summary && summary->live == 0 && !read_only && band.value < bands.band_count() &&
-        !bands.is_data(band)) {
-      TRY(erase_band_logs(store, band));  // it became a log band before its logs' end was durable
+    if (summary && summary->live == 0 && !read_only && !bands.is_data(band)) {
+      // The band became a log band before the erasure of its data logs was durable.
+      TRY(erase_band_logs(store, band));
       continue;
     }
     if (!summary || !bands.is_data(band)) {

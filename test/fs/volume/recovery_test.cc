@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+#include <string>
+
 #include "device/memory.h"
 #include "fs/item/schema.h"
 #include "fs/volume/volume.h"
@@ -30,6 +33,44 @@ TEST(RecoveryTest, OrphanWithTheLargestKeyDoesNotKeepTheMountFromEnding) {
   const auto volume = Volume::mount(*device, {.background = false});
   ASSERT_TRUE(volume) << describe(volume.error());
   EXPECT_TRUE((*volume)->get_attributes(kRootInode));
+  EXPECT_TRUE((*volume)->unmount());
+}
+
+// The number of such a band does not fit into 32 bits: cut off, it would be that of another band.
+TEST(RecoveryTest, SummaryOfABandThatDoesNotExistChangesNoOtherBand) {
+  const auto device = device::MemoryDevice::uniform(64, 256);
+  ASSERT_TRUE(mkfs::make_filesystem(*device, {}));
+  const std::string text(100'000, 'x');
+  InodeNo file;
+  {
+    const auto volume = Volume::mount(*device, {.background = false});
+    ASSERT_TRUE(volume) << describe(volume.error());
+    const auto made = (*volume)->create(kRootInode, "f", 0644, {});
+    ASSERT_TRUE(made) << describe(made.error());
+    file = made->attributes.inode;
+    (*volume)->release(made->file);
+    ASSERT_TRUE((*volume)->write(file, 0, std::as_bytes(std::span(text))));
+    ASSERT_TRUE((*volume)->unmount());
+  }
+  {
+    const auto store = meta::Store::open(*device, {.background = false});
+    ASSERT_TRUE(store) << describe(store.error());
+    const auto item = (*store)->get(key_of(file, Kind::kExtent));
+    ASSERT_TRUE(item && *item);
+    const std::uint64_t band = decode_extent(**item)->at.band.value;
+    meta::Batch batch;
+    batch.put(key_of(kVolumeOwner, Kind::kBandSummary, (std::uint64_t{1} << 32) + band),
+              encode(BandSummaryRecord{}));
+    ASSERT_TRUE((*store)->apply(batch));
+    ASSERT_TRUE((*store)->close());
+  }
+  const auto volume = Volume::mount(*device, {.background = false});
+  ASSERT_TRUE(volume) << describe(volume.error());
+  ASSERT_TRUE((*volume)->lookup(kRootInode, "f"));
+  std::string found(text.size(), '?');
+  const auto length = (*volume)->read(file, 0, std::as_writable_bytes(std::span(found)));
+  ASSERT_TRUE(length) << describe(length.error());
+  EXPECT_EQ(found, text);
   EXPECT_TRUE((*volume)->unmount());
 }
 
