@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -9,6 +10,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
+#include <fstream>
+#include <string>
 #include <thread>
 
 namespace lazyfs::fuse {
@@ -23,12 +27,11 @@ class ConfineTest : public testing::Test {
     if (geteuid() != 0) GTEST_SKIP() << "only root's daemons are confined";
   }
 
-  // What `call` leaves in errno once the process is confined; 0 when it succeeds.
+  // What `call` leaves in errno in a child; 0 when it succeeds.
   template <class Call>
-  static int tried(const Call& call) {
+  static int in_child(const Call& call) {
     const pid_t child = fork();
     if (child == 0) {
-      confine();
       errno = 0;
       _exit(call() < 0 ? errno : 0);
     }
@@ -37,11 +40,45 @@ class ConfineTest : public testing::Test {
     EXPECT_TRUE(WIFEXITED(status)) << status;
     return WEXITSTATUS(status);
   }
+  // The same of a confined child.
+  template <class Call>
+  static int tried(const Call& call) {
+    return in_child([&] {
+      confine();
+      errno = 0;
+      return call();
+    });
+  }
   template <class... Arguments>
   static int tried_call(long number, Arguments... arguments) {
     return tried([&] { return syscall(number, arguments...); });
   }
 };
+
+// The sets of this process, as /proc/self/status lists them.
+std::uint64_t capabilities(const std::string& set) {
+  std::ifstream status("/proc/self/status");
+  for (std::string name, value; status >> name && std::getline(status, value);) {
+    if (name == set + ":") return std::stoull(value, nullptr, 16);
+  }
+  return ~std::uint64_t{0};
+}
+
+TEST_F(ConfineTest, FourCapabilitiesAtMostRemainInEachSet) {
+  std::uint64_t kept = 0;
+  for (const int capability :
+       {CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) {
+    kept |= std::uint64_t{1} << capability;
+  }
+  const auto surplus = [kept] {
+    drop_capabilities();
+    std::uint64_t all = capabilities("CapInh");
+    for (const char* set : {"CapPrm", "CapEff", "CapBnd"}) all |= capabilities(set);
+    errno = E2BIG;
+    return (all & ~kept) == 0 ? 0 : -1;
+  };
+  EXPECT_EQ(in_child(surplus), 0);
+}
 
 TEST_F(ConfineTest, OtherProcessesGetNoSignal) {
   const pid_t other = getpid();
