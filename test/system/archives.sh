@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Programs that carry everything a file has: rsync -aHAX, tar with attributes, lists and holes,
-# cp -a, and dpkg unpacking Debian packages into a root on the mount.
+# Programs that copy everything a file has: rsync -aHAX, tar with attributes, ACLs and holes, cp -a,
+# and dpkg, which unpacks Debian packages into a root directory on the mount.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 start_test
@@ -8,7 +8,7 @@ new_seed
 new_fs 1G
 mount_fs
 
-# described FOLDER: all that can be said of it, a line for each name in a fixed order.
+# described FOLDER: prints all properties of its files, a line for each name in a fixed order.
 described() {
   (cd "$1" &&
     find . -mindepth 1 -type d -printf '%p d %m %U %G %n %T@\n' | sort &&
@@ -24,7 +24,7 @@ same() {
   diff "$WORK/one" "$WORK/other" >"$WORK/diff" || fail "$3: $(head -n 5 "$WORK/diff")"
 }
 
-# tree FOLDER: every kind of file, with everything that a file may have.
+# tree FOLDER: makes every kind of file, with every kind of property.
 tree() {
   mkdir -p "$1/folder/deep" "$1/shared"
   cp -r "$TOP/src" "$1/src"
@@ -41,7 +41,7 @@ tree() {
   setcap cap_net_raw+ep "$1/program" 2>/dev/null || true
   setfacl -m u:1234:rw,g:4321:r "$1/folder/one"
   setfacl -d -m u:1234:rwx,o::- "$1/shared"
-  # rsync leaves the time of a device alone that differs by less than a second.
+  # rsync does not correct the time of a device that differs by less than a second.
   find "$1" -depth -exec touch -h -d '2020-02-02 02:02:02.020202' {} +
   touch -d '2055-05-05 05:05:05.123456789' "$1/folder/one"
   touch -d '1931-01-01 00:00:00.5' "$1/pipe"
@@ -72,7 +72,7 @@ say "cp -a"
 cp -a --sparse=always "$MNT/rsync" "$MNT/copy" || fail "cp"
 same "$WORK/tree" "$MNT/copy" "cp"
 for name in rsync tar copy; do
-  (($(stat -c %b "$MNT/$name/sparse") <= 3 * 64 * 2)) || fail "$name: the sparse file is none"
+  (($(stat -c %b "$MNT/$name/sparse") <= 3 * 64 * 2)) || fail "$name: the sparse file has no holes"
 done
 remount_fs
 for name in rsync tar copy; do same "$WORK/tree" "$MNT/$name" "$name, mounted again"; done
@@ -86,7 +86,7 @@ if (cd "$WORK/packages" && apt-get -q download base-files bash coreutils dpkg ta
   dpkg --root="$MNT/root" --force-depends --force-script-chrootless --unpack \
     "$WORK"/packages/*.deb >"$WORK/dpkg.log" 2>&1 || fail "dpkg: $(tail -n 3 "$WORK/dpkg.log")"
   for package in "$WORK"/packages/*.deb; do
-    # What is below /etc gets its name when a package is configured.
+    # Files in /etc get their names when dpkg configures the package.
     dpkg-deb --fsys-tarfile "$package" | tar -C "$MNT/root" --compare --numeric-owner \
       --exclude=./etc --warning=no-timestamp >"$WORK/compare.log" 2>&1 ||
       fail "$(basename "$package"): $(head -n 3 "$WORK/compare.log")"

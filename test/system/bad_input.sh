@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Bad input: each gives an error of the form `PROGRAM: what: why`, a status that is not 0, and
-# nothing left behind; a full disk gives ENOSPC and takes nothing with it.
+# Bad input: each command fails with a message of the form `PROGRAM: what: why` and a status other
+# than 0, and leaves nothing behind. A full disk gives ENOSPC and loses no data.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 start_test
 
-# refuses PATTERN COMMAND...: it fails, at once, and says what PATTERN (an extended regular
-# expression) matches, after its own name.
+# refuses PATTERN COMMAND...: the command must fail at once. Its message must begin with its name and
+# match PATTERN (an extended regular expression).
 refuses() {
   local pattern=$1 program status=0
   shift
@@ -16,18 +16,18 @@ refuses() {
   ((status != 124 && status != 137)) || fail "'$*' hangs"
   ((status < 128)) || fail "'$*' dies with status $status: $(cat "$WORK/err")"
   grep -qE "^$program: .*: " "$WORK/err" ||
-    fail "'$*' says, not in the form PROGRAM: what: why: $(cat "$WORK/err" "$WORK/out")"
-  grep -qiE "$pattern" "$WORK/err" || fail "'$*' says nothing of '$pattern': $(cat "$WORK/err")"
+    fail "'$*' prints, not in the form PROGRAM: what: why: $(cat "$WORK/err" "$WORK/out")"
+  grep -qiE "$pattern" "$WORK/err" || fail "'$*' does not print '$pattern': $(cat "$WORK/err")"
   ! mountpoint -q "$MNT" || fail "'$*' leaves a mount"
   say "refused: $(head -n 1 "$WORK/err")"
 }
 
-# Options that are no good: a parser's own words are fine.
+# Invalid options: the option parser's own message is enough.
 refuses_usage() {
   local status=0
   timeout -k 1 30 "$@" </dev/null >"$WORK/out" 2>"$WORK/err" || status=$?
   ((status != 0 && status < 124)) || fail "'$*': status $status"
-  [[ -s $WORK/err ]] || fail "'$*' fails without a word"
+  [[ -s $WORK/err ]] || fail "'$*' fails without a message"
 }
 
 unchanged() { sha256sum "$IMAGE" | cut -d' ' -f1; }
@@ -75,8 +75,8 @@ new_fs 128M
 mount_fs
 echo precious >"$MNT/precious"
 unmount_fs
-# flip FIRST|SECOND: a bit in every record of that copy. Records are told by their magic; the two
-# bands are far apart.
+# flip FIRST|SECOND: inverts a bit in every record of that copy. A record is recognised by its magic
+# number. The two bands are far apart.
 flip() {
   python3 - "$IMAGE" "$1" <<'PYTHON'
 import sys
@@ -98,9 +98,9 @@ for copy in first second; do
   cp --sparse=always "$IMAGE" "$WORK/whole"
   flip "$copy" || fail "no superblocks to flip"
   mount_fs
-  [[ $(cat "$MNT/precious") == precious ]] || fail "the file is gone with the $copy superblock"
+  [[ $(cat "$MNT/precious") == precious ]] || fail "the file is lost with the $copy superblock"
   unmount_fs
-  say "the other copy serves when the $copy one is damaged"
+  say "the other copy works when the $copy one is damaged"
   cp --sparse=always "$WORK/whole" "$WORK/next"
   dd if="$WORK/next" of="$IMAGE" bs=1M conv=notrunc,fsync status=none
 done
@@ -136,7 +136,7 @@ refuses 'read-only' lazyfs "$DEVICE" "$MNT"
 refuses 'read-only' mkfs.lazyfs -f "$DEVICE"
 fsck_fs
 mount_fs ro
-[[ $(cat "$MNT/precious") == precious ]] || fail "not there on a write-protected device"
+[[ $(cat "$MNT/precious") == precious ]] || fail "the file is missing on a write-protected device"
 ! touch "$MNT/new" 2>/dev/null || fail "a file is made on a write-protected device"
 umount "$MNT" && wait "$DAEMON" && DAEMON='' || fail "umount of a write-protected device"
 blockdev --setrw "$DEVICE"
@@ -162,7 +162,7 @@ fsck_fs
 
 # ---- sizes -----------------------------------------------------------------------------------
 
-say "sizes that make no sense"
+say "impossible sizes"
 for size in 0 1 4095 -1 12X 99999999999999999999 1.5.5G; do
   refuses_usage mkfs.lazyfs "$WORK/new.img" "$size"
   [[ ! -s $WORK/new.img ]] || fail "mkfs.lazyfs IMAGE $size leaves an image"
@@ -217,7 +217,7 @@ say "$size bytes were accepted, $available were promised"
 ((size * 100 >= available * 95)) || fail "statfs promised $available bytes, $size were accepted"
 for i in {1..2000}; do echo "$i" >"$MNT/small-$i" 2>/dev/null || break; done
 lazyfsctl sync "$MNT" || fail "sync of a full disk"
-(cd "$MNT/kept" && sha256sum --quiet -c "$WORK/sums") || fail "a full disk has harmed files"
+(cd "$MNT/kept" && sha256sum --quiet -c "$WORK/sums") || fail "files are damaged on a full disk"
 rm "$MNT/big" || fail "rm on a full disk"
 rm -f "$MNT"/small-*
 lazyfsctl sync "$MNT"
@@ -228,7 +228,7 @@ fill again
 again=$(stat -c %s "$MNT/again")
 ((again * 100 >= size * 90)) || fail "the second time only $again bytes were accepted, not $size"
 remount_fs
-(cd "$MNT/kept" && sha256sum --quiet -c "$WORK/sums") || fail "files are harmed after remounting"
-[[ $(stat -c %s "$MNT/again") == "$again" ]] || fail "the accepted bytes are not there"
+(cd "$MNT/kept" && sha256sum --quiet -c "$WORK/sums") || fail "files are damaged after remounting"
+[[ $(stat -c %s "$MNT/again") == "$again" ]] || fail "the accepted bytes are missing"
 unmount_fs
 fsck_fs

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# PostgreSQL on a mount: initdb, pgbench, its server killed, and then the daemon below it; each time
-# the database recovers, and every transaction that was reported as committed is there.
+# PostgreSQL on a mount: initdb and pgbench. The test kills the server and later the lazyfs daemon.
+# Each time the database recovers, and has every transaction that it had reported as committed.
 #   database.sh [SECONDS OF EACH LOAD]     (5)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -9,7 +9,7 @@ bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin 2>/dev/null | sort -V | tai
 [[ -n $bin ]] || skip "no PostgreSQL"
 PATH=$bin:$PATH
 start_test
-# Its socket stays where it is when the mount is gone.
+# The socket is outside of the mount, so that it remains after the unmount.
 export PGHOST=$WORK/socket PGPORT=54329 PGUSER=postgres PGDATABASE=postgres
 mkdir "$PGHOST"
 chown postgres "$PGHOST"
@@ -17,7 +17,7 @@ chmod 755 "$WORK"
 
 as_postgres() { setpriv --reuid=postgres --regid=postgres --init-groups "$@"; }
 
-# kill_server PID: with all its processes, some of which would wait for others that are dead.
+# kill_server PID: kills the server and all its processes; some would wait for dead ones.
 kill_server() {
   local children
   kill -STOP "$1"  # it makes no new ones meanwhile
@@ -48,7 +48,7 @@ load() {
   counter=$!
 }
 
-# recovered ROUND: the balances agree, and nothing that was committed is missing.
+# recovered ROUND: checks that the balances agree and that no committed row is missing.
 recovered() {
   local sums committed found
   sums=$(ask "select (select sum(abalance) from pgbench_accounts) = (select sum(bbalance) from
@@ -58,7 +58,7 @@ recovered() {
   committed=$(cat "$WORK/committed")
   found=$(ask "select max(i) from journal where round = $1")
   [[ -n $committed ]] || fail "round $1: nothing was committed"
-  ((found >= committed)) || fail "round $1: $committed were committed, $found are there"
+  ((found >= committed)) || fail "round $1: $committed were committed, $found exist"
   say "$committed commits of round $1 and $(ask 'select count(*) from pgbench_history') of pgbench"
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A whole Debian, installed by debootstrap into a root on the mount; its programs run from there,
-# and every file of every package is as its package says, also after mounting again.
+# debootstrap installs a complete Debian into a root directory on the mount. Its programs run there,
+# and every file of every package equals the package's checksums, also after mounting again.
 #   debootstrap.sh [SUITE]     (that of this machine)
-# Takes the packages from where this machine's apt has its own; without a network it cannot run.
+# Downloads the packages from the mirror in this machine's apt configuration. Requires a network.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 command -v debootstrap >/dev/null || skip "debootstrap is not installed"
@@ -25,7 +25,7 @@ fi
 check_root() {
   chroot "$MNT/root" dpkg --audit >"$WORK/audit" || fail "dpkg --audit"
   [[ ! -s $WORK/audit ]] || fail "dpkg --audit: $(head -n 3 "$WORK/audit")"
-  # A line for each file that is not what its package says; c marks what was configured.
+  # dpkg prints a line for each file that differs from its package; c marks configuration files.
   chroot "$MNT/root" dpkg --verify >"$WORK/verify" || true
   grep -v ' c /' "$WORK/verify" >"$WORK/wrong" && fail "dpkg --verify: $(head -n 3 "$WORK/wrong")"
   chroot "$MNT/root" perl -e 'print "alive\n"' | grep -q alive || fail "perl does not run"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What O_DSYNC, O_SYNC and the mount options sync and dirsync promise: the change is durable when
-# the call returns. After each call the filesystem is shut down as by a power cut.
+# O_DSYNC, O_SYNC and the mount options sync and dirsync make a change durable before the call
+# returns. After each call the test shuts the filesystem down, like a power cut.
 #   durable.sh [GROUP]...     (all)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -8,16 +8,16 @@ start_test
 new_fs 256M
 sequence=0
 
-# Nothing else makes anything durable meanwhile.
+# The long commit interval leaves it to the tested call to make the change durable.
 mount_patiently() { mount_fs "commit=300${1:+,$1}"; }
 
 end_shut_down() {
-  umount "$MNT" || umount -l "$MNT" || fail "umount of a filesystem that is shut down"
+  umount "$MNT" || umount -l "$MNT" || fail "umount of a filesystem after shutdown"
   wait "$DAEMON" || true
   DAEMON=''
 }
 
-# cut_after CASE OPTIONS [REMOUNT OPTIONS]: 0 when the change has outlived the cut.
+# cut_after CASE OPTIONS [REMOUNT OPTIONS]: returns 0 if the change survived the shutdown.
 cut_after() {
   local folder=$MNT/$((++sequence)) status=0
   mount_patiently "$2"
@@ -42,7 +42,7 @@ all_outlive() {
   done
 }
 
-if cut_after mkdir ""; then fail "a shut-down loses nothing: the tests below prove nothing"; fi
+if cut_after mkdir ""; then fail "a shutdown loses nothing, so the tests below prove nothing"; fi
 for group in "${@:-writes names changes remount}"; do
   for one in $group; do
     case $one in
@@ -50,7 +50,7 @@ for group in "${@:-writes names changes remount}"; do
       names) all_outlive names dirsync ;;
       changes) all_outlive names sync; all_outlive changes sync ;;
       remount)
-        say "mount options that a remount sets and takes away"
+        say "mount options that a remount sets and clears"
         cut_after mkdir "" dirsync || fail "mkdir after remount,dirsync was lost"
         cut_after chmod "" sync || fail "chmod after remount,sync was lost"
         if cut_after mkdir sync async; then fail "remount,async changes nothing"; fi ;;

@@ -45,7 +45,7 @@ for ((round = 1; round <= rounds; round++)); do
   if mountpoint -q "$MNT" || ! stat "$MNT" >/dev/null 2>&1; then umount -l "$MNT" || true; fi
   fsck_fs
   mount_fs
-  [[ $(cat "$MNT/durable") == "$round" ]] || fail "what round $round synced is lost"
+  [[ $(cat "$MNT/durable") == "$round" ]] || fail "the synced data of round $round is lost"
   unmount_fs
   say "round $round: killed $moment ms into its end"
 done

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Errors, on a mount: which calls report data that could not be written, that a damaged block harms
-# no other, and how a filesystem shows that it has become read-only.
+# Errors on a mount: which calls report a failed write, that a damaged block affects no other block,
+# and how a filesystem reports that it has become read-only.
 #
-# The image lies on a small filesystem in memory: when that is full, the device fails to write.
+# The image is on a small filesystem in memory. When that is full, writes to the device fail.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 start_test
@@ -10,7 +10,7 @@ HOST=$WORK/host
 mkdir "$HOST"
 mount -t tmpfs -o size=96M,mode=755 lazyfs-errors "$HOST" || skip "no tmpfs"
 
-# image_on_host: an empty filesystem there, in DEVICE.
+# image_on_host: makes an empty filesystem there and sets DEVICE.
 image_on_host() {
   IMAGE=$HOST/disk.img DEVICE=$HOST/disk.img
   rm -f "$IMAGE"
@@ -78,20 +78,20 @@ grep -q "read-only" "$LOG" || fail "the log does not report it"
 touch "$MNT/new" 2>"$WORK/touch" && fail "a file was made in a filesystem that is read-only"
 grep -q "Read-only file system" "$WORK/touch" || fail "touch: $(cat "$WORK/touch")"
 grep " $MNT " /proc/self/mounts | grep -q " rw," || fail "remounted under an open file"
-[[ $(cat "$MNT/kept") == kept ]] || fail "what was durable cannot be read"
+[[ $(cat "$MNT/kept") == kept ]] || fail "durable data cannot be read"
 exec 7>&-
 shown() { grep " $MNT " /proc/self/mounts | grep -q " ro,nosuid,nodev"; }
 until_true "the mount is not shown as read-only: $(grep " $MNT " /proc/self/mounts)" shown
 python3 -c 'import os, sys
-sys.exit(not os.statvfs(sys.argv[1]).f_flag & os.ST_RDONLY)' "$MNT" || fail "not in statvfs"
-[[ $(cat "$MNT/kept") == kept ]] || fail "what was durable cannot be read"
+sys.exit(not os.statvfs(sys.argv[1]).f_flag & os.ST_RDONLY)' "$MNT" || fail "statvfs does not report it"
+[[ $(cat "$MNT/kept") == kept ]] || fail "durable data cannot be read"
 umount "$MNT" || fail "umount"
-wait "$DAEMON" && fail "the daemon says that all was well"
+wait "$DAEMON" && fail "the daemon reports success"
 DAEMON=''
 empty_host
 fsck_fs --data
 mount_fs
 [[ $(cat "$MNT/kept") == kept ]] || fail "durable data is lost"
-touch "$MNT/new" || fail "mounted again it does not take changes"
+touch "$MNT/new" || fail "after mounting again it is not writable"
 unmount_fs
 umount "$HOST"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fio writes patterns and reads them back: block sizes, engines, direct and cached, at random and in
-# sequence; verified at once, and the same again after mounting again.
+# fio writes patterns and reads them back, with several block sizes and engines, direct and cached,
+# random and sequential. The data is verified at once, and again after mounting again.
 #   fio.sh [SIZE OF EACH FILE]     (16m)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 

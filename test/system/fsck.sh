@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# fsck.lazyfs on many files: it stays within the memory that docs/checking.md says, and shows on a
-# terminal how far it has come. Then metadata is damaged: -y repairs it, the next run is clean and
-# changes nothing, and the files that are left are as they were.
+# fsck.lazyfs on many files: its memory stays within the limit of docs/checking.md, and it shows its
+# progress on a terminal. Then the test damages metadata: -y repairs it, the next run is clean and
+# changes nothing, and the remaining files are unchanged.
 #   fsck.sh [FILES]     (20000)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -11,12 +11,12 @@ new_seed
 DEVICE_KIND=image  # whose blocks can be looked through
 new_fs 8G
 
-# Of the process, not of the machine: 64 MiB of nodes, what programs need anyway, and for each inode
-# and name 48 bytes, twice while a table grows. Sanitizers need more than the program.
+# The memory limit of the process: 64 MiB of nodes, the memory that any program needs, and 48 bytes
+# for each inode and name, twice while a table grows. Sanitizers need more than the program.
 limit=(prlimit --data=$(((160 << 20) + files * 2 * 48 * 3)))
 if [[ $(ldd "$BIN/fsck.lazyfs") =~ lib[at]san ]]; then limit=(); fi
 
-# fsck OPTION...: its status, and what it says in $WORK/fsck.log.
+# fsck OPTION...: returns its status; its output is in $WORK/fsck.log.
 fsck() {
   local status=0
   "${limit[@]}" fsck.lazyfs "$@" "$DEVICE" >"$WORK/fsck.log" 2>&1 || status=$?
@@ -32,7 +32,7 @@ say "$files files"
 before=$(date +%s)
 fsck -n --data || fail "status $?: $(tail -n 5 "$WORK/fsck.log")"
 say "$(($(date +%s) - before)) s: $(tail -n 1 "$WORK/fsck.log")"
-if grep -q $'\r' "$WORK/fsck.log"; then fail "progress is shown where there is no terminal"; fi
+if grep -q $'\r' "$WORK/fsck.log"; then fail "fsck shows progress without a terminal"; fi
 script -qec "fsck.lazyfs -n $DEVICE" /dev/null >"$WORK/terminal" </dev/null || fail "on a terminal"
 for stage in nodes inodes bands names; do
   grep -q $'\r'"$stage  *[0-9]" "$WORK/terminal" || fail "no progress of $stage on a terminal"
@@ -46,9 +46,9 @@ fsck -n || status=$?
 repaired=0
 before=$(date +%s)
 fsck -y || repaired=$?
-# Only images that nothing refers to any more may have been hit.
+# The damage may have hit only node images that are no longer in use.
 ((repaired == 0 && status == 0 || repaired == 1 && status != 0)) ||
-  fail "-n says $status, -y $repaired: $(tail -n 5 "$WORK/fsck.log")"
+  fail "-n has status $status, -y $repaired: $(tail -n 5 "$WORK/fsck.log")"
 say "$(($(date +%s) - before)) s: $(tail -n 1 "$WORK/fsck.log")"
 unchanged=$(digest)
 fsck -y || fail "a second run has status $?: $(tail -n 5 "$WORK/fsck.log")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# TeraGen, TeraSort and TeraValidate on lazyfs, the result validated: with the local job runner on
-# the mount, and on HDFS whose NameNode and DataNode keep everything on it.
+# TeraGen, TeraSort and TeraValidate on lazyfs, with the local job runner on the mount, and on an
+# HDFS whose NameNode and DataNode store everything on the mount.
 #   hadoop.sh [SIZE] [MODE]...     SIZE of the rows to sort (256M); MODE local and hdfs
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 

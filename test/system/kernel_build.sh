@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A Linux kernel, configured and built on the mount; the same sources built on the disk of this
-# machine give the same objects.
+# Configures and builds a Linux kernel on the mount. A build of the same sources on this machine's
+# disk must give the same objects.
 #   kernel_build.sh [TARGET]...     (vmlinux of tinyconfig)
-# LINUX_SOURCE names another archive; JOBS how many compilers run at a time (2).
+# LINUX_SOURCE names another archive; JOBS is the number of parallel compilers (2).
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 archive=${LINUX_SOURCE:-/usr/src/linux-source-6.1.tar.xz}
-[[ -e $archive ]] || fail "$archive: not there: install linux-source-6.1"
+[[ -e $archive ]] || fail "$archive does not exist: install linux-source-6.1"
 for program in make gcc flex bison bc; do
   command -v "$program" >/dev/null || skip "$program is not installed"
 done
@@ -14,10 +14,10 @@ targets=("${@:-vmlinux}")
 start_test
 new_fs 4G
 mount_fs
-# What a build writes into its objects must not differ for other reasons than the filesystem.
+# These variables make both builds write the same names and times into the objects.
 export KBUILD_BUILD_TIMESTAMP='2020-02-02' KBUILD_BUILD_USER=user KBUILD_BUILD_HOST=host
 
-# build FOLDER: the sources unpacked and built there.
+# build FOLDER: unpacks and builds the sources there.
 build() {
   mkdir "$1"
   tar -C "$1" --strip-components=1 --delay-directory-restore -xf "$WORK/linux.tar"
@@ -26,7 +26,7 @@ build() {
   } >"$WORK/build.log" 2>&1 || fail "building in $1: $(tail -n 3 "$WORK/build.log")"
 }
 
-# digests FOLDER FILE: of all that the build has made there.
+# digests FOLDER FILE: writes the digests of all objects of the build to FILE.
 digests() {
   (cd "$1" && find . -name '*.o' -o -name vmlinux -o -name '*.a' | sort | xargs sha256sum) >"$2"
 }
@@ -42,8 +42,8 @@ cmp "$WORK/built" "$WORK/again" || fail "objects changed when the filesystem was
 say "nothing is left to do"
 make -C "$MNT/linux" -j1 "${targets[@]}" >"$WORK/build.log" 2>&1 || fail "make, mounted again"
 grep -q '^  \(CC\|AS\) ' "$WORK/build.log" && fail "make built again: $(grep CC "$WORK/build.log")"
-say "building beside it"
-# At the same path, for that is written into objects too.
+say "building on this machine's disk"
+# The same path, because the compiler writes it into the objects.
 unmount_fs
 build "$MNT/linux"
 digests "$MNT/linux" "$WORK/native"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The daemon is killed at random moments while several processes write, or shut down as by a power
-# cut; after two kills of three what the device had taken since the last flush is lost, all of it or
-# some of its sectors. Each time the filesystem is clean and mounts, and everything that was fsynced
-# is there.
+# Kills the daemon, or shuts the filesystem down like a power cut, at random moments while several
+# processes write. After two of three kills the device loses the writes since the last flush, all of
+# them or some of their sectors. Each time the filesystem is clean, mounts, and has everything that
+# was fsynced.
 #   kill9.sh [ROUNDS [WRITERS [SIZE OF THE DISK]]]     (12 rounds, 4 writers, 512M)
-# What a round recovered must still be the same one round later.
+# The recovered data of a round must be the same one round later.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 rounds=${1:-12}
@@ -19,7 +19,7 @@ folder()  { echo "$MNT/round-$1/writer-$2"; }
 journal() { echo "$WORK/journal-$1-$2"; }
 digest()  { tar -C "$MNT" --sort=name --numeric-owner -cf - "round-$1" | sha256sum; }
 
-# Until a writer has done some operations: on a busy machine it takes its time to start.
+# Waits until a writer has done some operations: on a busy machine it may start late.
 await_work() {
   local tries
   for ((tries = 0; tries < 1200; tries++)); do
@@ -29,7 +29,7 @@ await_work() {
   fail "a writer has not begun within a minute"
 }
 
-# A disk that says it has flushed and has not must be found out: else nothing was dropped.
+# A disk that ignores flushes must lose data here; otherwise the test drops nothing.
 see_a_loss() {
   note_unflushed deaf
   mount_fs
@@ -44,7 +44,8 @@ see_a_loss() {
   fsck_fs
 }
 
-# end_round ROUND PID...: in one of four ways in turn; all writers notice. Sets `how`.
+# end_round ROUND PID...: ends the mount in one of four ways in turn. Checks that all writers end.
+# Sets `how`.
 end_round() {
   local round=$1 writer
   shift
@@ -101,7 +102,7 @@ for ((round = 1; round <= rounds + 1; round++)); do
   mount_fs "commit=$((1 + round % 3 * 2))"
   if ((round > 1)); then verify $((round - 1)); fi
   if ((round > 2)); then
-    [[ $(digest $((round - 2))) == "$before" ]] || fail "what round $((round - 2)) had has changed"
+    [[ $(digest $((round - 2))) == "$before" ]] || fail "the data of round $((round - 2)) has changed"
     rm -rf "$MNT/round-$((round - 2))" "$WORK"/journal-$((round - 2))-*
   fi
   if ((round > 1)); then before=$(digest $((round - 1))); fi

@@ -1,12 +1,14 @@
-# What the system tests share; sourced by them. A test gets an empty folder, a device of its own,
-# and whatever happens, what it mounted, attached and started is gone when it ends.
+# Common functions of the system tests, which source this file. A test gets an empty folder and its
+# own device. At its end, also after a failure, all its mounts, loop devices and processes are
+# removed.
 #
 # Environment:
-#   LAZYFS_BIN      where the programs are (default: build/bin of this tree)
+#   LAZYFS_BIN      folder of the programs (default: build/bin of this tree)
 #   LAZYFS_DEVICE   loop (default): a loop device over a sparse file; image: the file itself
-#   LAZYFS_WORK     where the folder is made (default /var/tmp); a real disk, not a tmpfs
+#   LAZYFS_WORK     parent of the test's folder (default /var/tmp); on a real disk, not a tmpfs
 #   LAZYFS_OPTIONS  mount options added to every mount
-#   LAZYFS_SEED     for tests that draw lots
+#   LAZYFS_SEED     seed of random tests
+#   LAZYFS_KEEP     if set, the test's folder is not removed
 # Exit status: 0 passed, 1 failed, 77 cannot run here (no root, no FUSE).
 #
 # Variables for tests: WORK (the folder), IMAGE, DEVICE, MNT, DAEMON (pid while mounted, or empty).
@@ -30,7 +32,7 @@ fail() { printf '%s: FAILED: %s\n' "$TEST" "$*" >&2; exit 1; }
 skip() { printf '%s: cannot run here: %s\n' "$TEST" "$*" >&2; exit 77; }
 
 start_test() {
-  ((EUID == 0)) || skip "it takes root"
+  ((EUID == 0)) || skip "requires root"
   [[ -e /dev/fuse ]] || modprobe fuse 2>/dev/null || true
   [[ -e /dev/fuse ]] || skip "no /dev/fuse"
   [[ -x $BIN/lazyfs ]] || fail "$BIN/lazyfs is not built"
@@ -45,8 +47,8 @@ start_test() {
   trap 'exit 143' TERM
 }
 
-# Programs that were built with sanitizers report into files of the folder, of which a single one
-# makes the test fail: a daemon's exit status does not always reach the test.
+# Programs built with sanitizers write their reports to files in the folder. One report makes the
+# test fail, because a daemon's exit status does not always reach the test.
 keep_reports() {
   local options
   for options in ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS; do
@@ -62,7 +64,7 @@ show_reports() {
   head -n 100 "${reports[@]:0:5}" >&2
 }
 
-# Called at the end, however it comes.
+# Runs at the end of the test: success, failure or signal.
 end_test() {
   local status=$1 loop
   trap - EXIT
@@ -71,7 +73,7 @@ end_test() {
   ((status == 0 || status == 77)) || show_log
   cd /
   if [[ -n $DAEMON ]]; then
-    # An unmount that hangs ends when the daemon does.
+    # An unmount that hangs ends when the daemon ends.
     timeout -k 1 20 umount "$MNT" 2>/dev/null
     kill -KILL "$DAEMON" 2>/dev/null
     wait "$DAEMON" 2>/dev/null
@@ -94,12 +96,12 @@ show_log() {
   echo "---" >&2
 }
 
-# attach FILE: a loop device over it, in LOOP.
+# attach FILE: attaches a loop device to it and sets LOOP.
 attach() {
   LOOP=$(losetup --find --show --direct-io=on "$1" 2>/dev/null) ||
     LOOP=$(losetup --find --show "$1") || skip "no loop device"
   LOOPS+=("$LOOP")
-  blockdev --setrw "$LOOP"  # Linux keeps the write protection of the last user of the device
+  blockdev --setrw "$LOOP"  # Linux keeps the write protection of the device's previous user
 }
 
 detach() {
@@ -109,7 +111,7 @@ detach() {
   LOOPS=("${rest[@]}")
 }
 
-# new_device SIZE: a sparse device that holds nothing, in DEVICE; its file in IMAGE.
+# new_device SIZE: makes an empty sparse device. Sets DEVICE, and IMAGE to its file.
 new_device() {
   IMAGE=$WORK/disk.img
   rm -f "$IMAGE"
@@ -136,7 +138,7 @@ new_fs() {
   fi
 }
 
-# new_edi_fs OPTION OF edicreate...: a filesystem in an image of that geometry.
+# new_edi_fs OPTION OF edicreate...: makes a filesystem in an image of that geometry.
 new_edi_fs() {
   IMAGE=$WORK/disk.edi DEVICE=$WORK/disk.edi
   rm -f "$IMAGE"
@@ -144,8 +146,8 @@ new_edi_fs() {
   mkfs.lazyfs -q "$DEVICE" >"$WORK/mkfs.log" 2>&1 || fail "mkfs: $(cat "$WORK/mkfs.log")"
 }
 
-# mount_fs [OPTION,...]: in the foreground of a child of ours, so that its pid is known and its
-# log kept; returns when the mount is usable.
+# mount_fs [OPTION,...]: starts the daemon in the foreground of a child process, so that the test
+# knows its pid and has its log. Returns when the mount is usable.
 mount_fs() {
   local options=${1:-}${1:+${LAZYFS_OPTIONS:+,}}${LAZYFS_OPTIONS:-} tries
   env "${DAEMON_ENVIRONMENT[@]}" lazyfs -f ${options:+-o "$options"} "$DEVICE" "$MNT" \
@@ -160,7 +162,7 @@ mount_fs() {
   fail "mount: $(tail -n 3 "$LOG")"
 }
 
-# Afterwards everything is durable and the device is free.
+# Makes everything durable, unmounts, and waits until the daemon has released the device.
 unmount_fs() {
   local status=0
   lazyfsctl sync "$MNT" || fail "sync before the unmount"
@@ -170,7 +172,7 @@ unmount_fs() {
   ((status == 0)) || fail "the daemon ended with status $status"
 }
 
-# As a power cut does to a machine, kill -9 does to a daemon: nothing is finished.
+# Kills the daemon. Like a power cut, kill -9 leaves all work unfinished.
 kill_fs() {
   kill -KILL "$DAEMON"
   wait "$DAEMON" 2>/dev/null || true
@@ -178,8 +180,8 @@ kill_fs() {
   umount -l "$MNT" || fail "umount after kill -9"
 }
 
-# note_unflushed [deaf]: from the next mount on it is noted what the device held before each write
-# that no flush covers, with `deaf` also before those that one does. See unflushed.cc.
+# note_unflushed [deaf]: from the next mount on, records the contents of the device before each write
+# that no flush covers yet. With `deaf`, flushes count as if they had not happened. See unflushed.cc.
 note_unflushed() {
   local library
   library=$(readlink -f "$BIN/../test/libunflushed.so")
@@ -189,13 +191,13 @@ note_unflushed() {
   if [[ ${1:-} == deaf ]]; then DAEMON_ENVIRONMENT+=(LAZYFS_UNFLUSHED_DEAF=1); fi
 }
 
-# drop_unflushed [SEED]: what the daemon, which must have been killed, had written since the last
-# flush is lost: all of it, or some by lot.
+# drop_unflushed [SEED]: undoes the daemon's writes since the last flush: all of them, or with SEED
+# a random part. REQUIRES: the daemon was killed.
 drop_unflushed() {
   python3 "$HERE/unflushed.py" drop "$DEVICE" "$WORK/unflushed" "$@" || fail "unflushed.py"
 }
 
-# fsck_fs [OPTION]...: it must be clean.
+# fsck_fs [OPTION]...: checks that the filesystem is clean.
 fsck_fs() {
   local status=0
   fsck.lazyfs -n "$@" "$DEVICE" >"$WORK/fsck.log" 2>&1 || status=$?
@@ -208,7 +210,7 @@ remount_fs() {
   mount_fs "${1:-}"
 }
 
-# until_true WHAT COMMAND...: waits, a minute at most, for what happens by itself but not at once.
+# until_true WHAT COMMAND...: waits at most a minute until the command succeeds.
 until_true() {
   local what=$1 tries
   shift
@@ -219,14 +221,14 @@ until_true() {
   fail "$what"
 }
 
-# totals NAME: a figure of edistats --json.
+# totals NAME: prints a total of edistats --json.
 totals() {
   edistats --json "$DEVICE" >"$WORK/edistats.json" || fail "edistats"
   python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["totals"][sys.argv[2]])' "$WORK/edistats.json" "$1"
 }
 
-# new_seed: LAZYFS_SEED or one drawn, printed, in SEED.
+# new_seed: sets SEED to LAZYFS_SEED or to a random number, and prints it.
 new_seed() {
   SEED=${LAZYFS_SEED:-$((RANDOM * 32768 + RANDOM))}
   say "LAZYFS_SEED=$SEED repeats this run"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Debian's Linux source, unpacked on lazyfs: everything is there after mounting again, and once it
-# is removed its blocks are dead and, cleaned, its bands free.
-#   linux_source.sh [COUNT]      the first COUNT members of the archive; all of them without it
+# Unpacks Debian's Linux source on lazyfs. After mounting again every file is correct. After removal
+# its blocks are dead, and after cleaning its bands are free.
+#   linux_source.sh [COUNT]      the first COUNT members of the archive (all of them)
 # LINUX_SOURCE names another archive.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 count=${1:-0}
 archive=${LINUX_SOURCE:-/usr/src/linux-source-6.1.tar.xz}
-[[ -e $archive ]] || fail "$archive: not there: install linux-source-6.1"
+[[ -e $archive ]] || fail "$archive does not exist: install linux-source-6.1"
 start_test
 
 if ((count == 0)); then
@@ -24,7 +24,7 @@ mount_fs
 free_bands=$(totals free_bands)
 
 say "unpacking"
-# Its folders are not in the order in which GNU tar could set their times on the way.
+# GNU tar could not set the times of folders while it unpacks, because of the archive's order.
 tar -C "$MNT" --delay-directory-restore -xf "$WORK/linux.tar"
 lazyfsctl sync "$MNT"
 live=$(totals live)
@@ -35,7 +35,7 @@ python3 "$HERE/tar_tree.py" compare "$WORK/linux.tar" "$MNT"
 say "removing it"
 rm -rf "${MNT:?}"/linux-source-*
 [[ -z $(ls -A "$MNT") ]] || fail "rm -rf left something: $(ls -A "$MNT" | head)"
-# The kernel lets the inodes go when it likes; then they are deleted.
+# lazyfs deletes an inode when the kernel forgets it, which may be late.
 blocks_are_gone() {
   lazyfsctl sync "$MNT"
   (($(totals live) == 0))

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A mount exported by an NFS server: NFS-Ganesha, which runs as a program and finds every file by
-# the handle that the kernel gives for it, as the kernel's own server does. Handles hold while
-# caches are dropped, the server and the mount are started again. Debian's packages
-# are nfs-ganesha-vfs and libnfs-utils; the tests do not install them, because they start a server.
+# Exports a mount by the NFS server NFS-Ganesha. Like the kernel's server, it finds every file by the
+# handle that the kernel returns. Handles remain valid when caches are dropped, when the server
+# restarts, and when the filesystem is mounted again. Debian's packages are nfs-ganesha-vfs and
+# libnfs-utils. The test does not install them, because they start a server.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 for program in ganesha.nfsd nfs-ls nfs-cat nfs-cp; do
@@ -60,10 +60,10 @@ for ((i = 0; i < 30; i++)); do
 done
 drop
 for ((i = 0; i < 30; i++)); do
-  cmp "$WORK/small-$i" "$MNT/folder/small-$i" || fail "what was written differs"
+  cmp "$WORK/small-$i" "$MNT/folder/small-$i" || fail "the written data differs"
 done
 (($(nfs-ls "$(url folder)" | wc -l) == 31)) || fail "the listing is wrong"
-say "a server that starts again"
+say "a restarted server"
 stop_server
 start_server
 nfs-cat "$(url folder/small-29)" | cmp - "$WORK/small-29" || fail "the data differs"

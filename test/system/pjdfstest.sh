@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The pjdfstest suite (POSIX semantics of names, modes, owners, times, limits and every errno) as
-# root on a mount. It is built from its package when it is not there yet. What it passes over must
-# be just what SKIPPED lists.
-#   PJDFSTEST       where the program is, or is put (default: below build/ of this tree)
+# root on a mount. The script builds it from its package if necessary. The suite must skip exactly
+# the tests in SKIPPED.
+#   PJDFSTEST       path of the program (default: below build/ of this tree)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 VERSION=0.2.2
@@ -21,7 +21,7 @@ install_suite() {
     >"$WORK/cargo.log" 2>&1 || skip "pjdfstest cannot be built: $(tail -n 2 "$WORK/cargo.log")"
 }
 
-# configuration REMOUNT: the first user stands for the owner, the second for a stranger.
+# configuration REMOUNT: the first user is the owner, the second another user.
 configuration() {
   cat <<END
 [features]
@@ -60,7 +60,8 @@ run_suite false
 skipped=$(sed -n 's/^\([a-z_:]*\) *skipped$/\1/p' "$WORK/out" | grep -v '::erofs_' | sort)
 [[ $skipped == "$(printf '%s\n' "${SKIPPED[@]}" | sort)" ]] || fail "skipped: $skipped"
 
-# By themselves: other tests keep files open for writing, which no filesystem is remounted under.
+# These run alone: no filesystem can be remounted read-only while another test has files open for
+# writing.
 run_suite true erofs
 remount_fs
 unmount_fs

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Programs that everybody uses, on a mount: git, rsync, sqlite3, a C compiler, tar, cp, find.
+# Common programs on a mount: git, rsync, sqlite3, a C compiler, tar, cp, find.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 start_test
@@ -88,7 +88,7 @@ cat >"$MNT/c/main.c" <<'C'
 int main(void) { printf("%d\n", twice(21)); return 0; }
 C
 (cd "$MNT/c" && cc -c part.c && ar rcs libpart.a part.o && cc -O2 -o main main.c -L. -lpart)
-[[ $("$MNT/c/main") == 42 ]] || fail "the program says $("$MNT/c/main")"
+[[ $("$MNT/c/main") == 42 ]] || fail "the program prints $("$MNT/c/main")"
 
 say "tar: sparse files and extended attributes"
 mkdir "$MNT/tar"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What POSIX says of files and what Linux adds, asked of a mount; once without and once with the
-# kernel's write-back cache.
+# Checks the semantics of POSIX and Linux on a mount, once without and once with the kernel's
+# write-back cache.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 start_test
@@ -13,7 +13,7 @@ for options in "" writeback; do
   python3 "$HERE/users.py" "$MNT" 2>&1 || fail "see above"
   python3 "$HERE/direct.py" "$MNT" 2>&1 || fail "see above"
   [[ -n $options ]] || python3 "$HERE/fine_print.py" "$MNT" 2>&1 || fail "see above"
-  # With its write-back cache the kernel finds no data that it has not sent yet.
+  # With the kernel's write-back cache SEEK_DATA does not find data that the kernel has not sent yet.
   [[ -n $options ]] || python3 "$HERE/beyond_posix.py" "$MNT" 2>&1 || fail "see above"
   rm -rf "${MNT:?}"/*
   unmount_fs

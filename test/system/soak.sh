@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A disk that stays 95 % full while it is overwritten, deleted from, cleaned and scrubbed; then
-# everything on it is as written, now and after a new mount, and fsck with all data finds nothing.
+# Overwrites, deletes, cleans and scrubs on a disk that stays 95 % full. Afterwards, and after
+# mounting again, all files have their written contents, and fsck --data finds nothing.
 #   soak.sh [SECONDS [SIZE OF THE DISK [PROCESSES]]]     (60, 256M, 2)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -12,7 +12,7 @@ new_seed
 
 resident() { awk '/^VmHWM/ {print $2 " KiB"}' "/proc/$DAEMON/status"; }
 
-# Until $WORK/enough is there: each fifth time a scrub, otherwise a cleaning.
+# Scrubs (each fifth time) or cleans, until $WORK/enough exists.
 keep_cleaning() {
   local times=0
   while [[ ! -e $WORK/enough ]]; do
@@ -33,7 +33,7 @@ cleaner=$!
 python3 "$HERE/soak.py" work "$MNT" "$WORK/record" "$SEED" "$seconds" "$processes" || fail "work"
 touch "$WORK/enough"
 wait "$cleaner" || fail "cleaning or scrubbing"
-say "most memory that the daemon had: $(resident)"
+say "the daemon's maximum resident memory: $(resident)"
 lazyfsctl stats "$MNT" | tee "$WORK/stats"
 remount_fs
 python3 "$HERE/soak.py" verify "$MNT" "$WORK/record" "$processes" || fail "mounted again"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Space is told truly: what statfs calls available can be written, and no program is refused room
-# that there is, however it deletes and overwrites.
+# Space is reported correctly: a program can write as much as statfs reports as available, and gets
+# no ENOSPC while space is available, whatever it deletes and overwrites.
 #   space.sh [SIZE OF THE DISK [ROUNDS OF FILLING AND DELETING]]     (40M, 5)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -19,7 +19,7 @@ round() {
   say "mounted with ${1:-no options}, bands of $2"
   new_fs "$size" --band-size "$2"
   mount_fs "$1"
-  # With the kernel's cache a write that has no room is accepted, and the error comes later.
+  # With the kernel's cache a write without space succeeds, and the error is reported later.
   [[ $1 == writeback ]] || work fill
   work rewrite
   work scatter "$SEED"
@@ -28,7 +28,7 @@ round() {
   fsck_fs --data
 }
 
-say "placement is changed by remounting"
+say "remounting changes placement"
 new_fs "$size" --band-size 256K
 mount_fs ""
 for policy in best random age first; do
@@ -39,7 +39,7 @@ for policy in best random age first; do
 done
 lazyfs -o remount "$DEVICE" "$MNT" || fail "remount"
 lazyfsctl stats --json "$MNT" | grep -q '"placement": *"first"' ||
-  fail "remounting changes it unasked"
+  fail "remounting without the option changes placement"
 unmount_fs
 fsck_fs --data
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Random work by several processes, compared with a model: with small caches, with the kernel's
+# Compares random operations of several processes with a model: with small caches, with the kernel's
 # write-back cache, on a disk that is too small, and while bands are cleaned. After each round all
-# is there when the daemon is killed behind a sync, and when the disk is mounted again.
+# data must exist after a sync and a kill of the daemon, and after mounting again.
 #   stress.sh [OPERATIONS OF EACH PROCESS [PROCESSES]]     (1500, 4)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
