@@ -11,7 +11,7 @@ std::string at_block(std::uint64_t block, std::string_view what) {
   return "block " + std::to_string(block) + " " + std::string(what);
 }
 
-// Where it came from, as far as that can be seen.
+// Describes the origin of the bytes as far as it is known.
 std::string_view looks_like(std::string_view bytes) {
   return std::ranges::all_of(bytes, [](char c) { return c == 0; }) ? "is zeros" : "is foreign";
 }
@@ -27,7 +27,7 @@ std::uint64_t Contents::length_of(std::uint64_t block, std::uint64_t size) const
   return std::min<std::uint64_t>(kBlockBytes, size - block * kBlockBytes);
 }
 
-// Up to `size` zeros are added; what is not yet durable stays so.
+// Appends zeros up to `size`. Does not change which blocks are durable.
 void Contents::grow(std::uint64_t size) {
   if (size <= size_) return;
   if (size_ % kBlockBytes != 0) {
@@ -53,7 +53,7 @@ void Contents::write(std::uint64_t offset, std::string_view text) {
     const std::uint64_t to = std::min(start + kBlockBytes, end);
     std::string bytes = *blocks_[block].back();
     bytes.replace(from - start, to - from, text.substr(from - offset, to - from));
-    // What grow() has put there is not a version of its own: it came with these bytes.
+    // The zeros of grow() are not a version of their own: they were written with these bytes.
     const bool grew = block >= old_blocks || (old_size % kBlockBytes != 0 && end > old_size &&
                                               block + 1 == old_blocks);
     if (grew) blocks_[block].pop_back();
@@ -63,7 +63,7 @@ void Contents::write(std::uint64_t offset, std::string_view text) {
 }
 
 void Contents::truncate(std::uint64_t size) {
-  // The rest of the last block may have to be written as zeros before the file may show it.
+  // lazyfs may write the rest of the last block as zeros before the file extends past it.
   if (size > size_ && size_ % kBlockBytes != 0) clean_ = false;
   std::set<std::uint64_t> sizes{size};
   if (!clean_) {

@@ -1,5 +1,5 @@
-// What a file may hold after a crash. Data that was not made durable may be there or not, block by
-// block; a size may be an old one, a new one, or the end of a block in between.
+// The contents that a file may have after a crash. Each block with unsynced data may be old or new.
+// The size may be an old one, a new one, or the end of a block between them.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace lazyfs::crash {
 
 // Invariants:
 //   C1  blocks_ has an entry for each block below size_, and each entry has a version
-//   C2  the last version of a block is what it holds now, up to the end of the file
+//   C2  the last version of a block is its present contents, up to the end of the file
 //   C3  size_ is in sizes_
-// A version of a block is what it held at some moment since the file was last made durable, as long
-// as the file then was. A file that shows `size` bytes after a crash shows of each block a version
-// that is at least as long: no file becomes longer than what was written of it (fs/inode/inode.h,
-// I5), and what was cut off never comes back.
+// A version of a block is its contents at some moment since the file was last made durable; it ends
+// where the file ended then. If a file has `size` bytes after a crash, each of its blocks has a
+// version that is at least as long: a file never extends past its written blocks (fs/inode/inode.h,
+// I5), and truncated bytes never come back.
 class Contents {
  public:
   Contents() = default;
@@ -27,11 +27,11 @@ class Contents {
   void truncate(std::uint64_t size);
   void make_durable();
   std::uint64_t size() const { return size_; }
-  std::string now() const;  // what it holds when there is no crash
+  std::string now() const;  // the contents without a crash
 
-  // What is wrong with `found` after a crash; empty when nothing is.
+  // Returns the problem of `found` after a crash; empty if `found` is allowed.
   std::string difference(std::string_view found) const;
-  // What is wrong with it when there was none.
+  // Returns the problem of `found` without a crash.
   std::string difference_now(std::string_view found) const;
 
  private:
@@ -44,7 +44,7 @@ class Contents {
   std::uint64_t size_ = 0;
   std::set<std::uint64_t> sizes_{0};
   std::vector<std::vector<Version>> blocks_;
-  bool clean_ = true;  // nothing was written since it was made durable
+  bool clean_ = true;  // nothing was written since the file was made durable
 };
 
 }  // namespace lazyfs::crash

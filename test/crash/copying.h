@@ -1,4 +1,4 @@
-// What a copy did, as operations that the model knows.
+// Splits a copy into operations that the model supports.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace lazyfs::crash {
 
-// What copies have done in the volume since it was mounted.
+// Counts what copies have done in the volume since its mount.
 struct Copied {
-  std::uint64_t shared_blocks = 0;  // that came to be shared
-  std::uint64_t steps = 0;          // in which they did, or whole blocks were written
+  std::uint64_t shared_blocks = 0;  // blocks that copies have made shared
+  std::uint64_t steps = 0;          // steps that shared blocks or wrote whole blocks
 };
 Copied copied_in(fs::Volume& volume);
 
-// `copy` has copied so many bytes in a volume that was as `before`; `at_once`: all whole blocks of
-// it came to be shared in one step. Then they change hands at once: in front of that the
-// destination grows up to them, and what is no whole block at both ends is written like any other
-// bytes.
+// Returns the operations that together equal `copy`, which has copied `copied` bytes in a volume
+// that equalled `before`. With `at_once`, all whole blocks became shared in one step: the
+// destination first grows up to the first whole block, the bytes at both ends outside of whole
+// blocks are ordinary writes, and one operation shares the whole blocks.
 Workload parts_of(const Operation& copy, std::uint64_t copied, bool at_once, const Model& before);
 
 }  // namespace lazyfs::crash

@@ -1,6 +1,6 @@
-// Power cuts at every moment of many workloads. LAZYFS_CRASH_STATES says how many states to try:
-// 20,000 unless it is set; `make check-crash` asks for many more, and with LAZYFS_CRASH_PAIRS=all
-// for each pair of operations, however many states these are.
+// Power cuts at every moment of many workloads. LAZYFS_CRASH_STATES is the number of states to try
+// (20,000 by default). `make check-crash` tries many more states, and with LAZYFS_CRASH_PAIRS=all
+// all pairs of operations.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 #include "base/log.h"
 #include "base/types.h"
-#include "crash/crew.h"
 #include "crash/explorer.h"
+#include "crash/parallel_run.h"
 #include "crash/workloads.h"
 #include "test/support/seed.h"
 
@@ -33,7 +33,7 @@ bool all_pairs_wanted() {
 
 class CrashTest : public testing::Test {
  protected:
-  // `percent`: of all states that are wanted, what this test may try.
+  // This test may try `percent` of all states.
   void allow(std::uint64_t percent) { left_ = states_wanted() * percent / 100; }
   void allow_all() { left_ = ~std::uint64_t{0}; }
 
@@ -41,22 +41,22 @@ class CrashTest : public testing::Test {
     if (!std::getenv("LAZYFS_CRASH_LOG")) log::set_level(log::Level::kOff);
   }
   void TearDown() override {
-    std::printf("%lu workloads, %lu states, of these %lu of repeated power cuts, %lu used on\n%s\n",
-                workloads_, tried_.states, tried_.relapsed, tried_.used,
-                to_string(tried_.landmarks).c_str());
+    std::printf("%lu workloads, %lu states; %lu after a cut recovery, %lu used further\n%s\n",
+                workloads_, tried_.states, tried_.cut_in_recovery, tried_.used,
+                to_string(tried_.op_counts).c_str());
   }
 
-  bool goes_on() const { return left_ > 0 && !HasFailure(); }
+  bool may_continue() const { return left_ > 0 && !HasFailure(); }
 
   // Tries the power cuts of one workload.
   void explore_one(const Image& image, const Workload& workload) {
     options_.seed = test_seed();
     options_.max_states = left_;
-    const Verdict verdict = explore(image, workload, run_, options_);
-    EXPECT_FALSE(verdict.explored.failure) << to_string(verdict, options_);
-    count(verdict.explored);
+    const Outcome outcome = explore(image, workload, run_, options_);
+    EXPECT_FALSE(outcome.explored.failure) << to_string(outcome, options_);
+    count(outcome.explored);
   }
-  // The same for one that cannot be repeated.
+  // Tries the power cuts of a history that cannot be run again.
   void explore_history(const History& history) {
     options_.seed = test_seed();
     options_.max_states = left_;
@@ -68,15 +68,15 @@ class CrashTest : public testing::Test {
   void count(const Explored& explored) {
     ++workloads_;
     tried_.states += explored.states;
-    tried_.relapsed += explored.relapsed;
+    tried_.cut_in_recovery += explored.cut_in_recovery;
     tried_.used += explored.used;
-    tried_.landmarks += explored.landmarks;
+    tried_.op_counts += explored.op_counts;
     left_ -= std::min(left_, explored.states);
   }
 
   using Generator = Workload (*)(std::mt19937_64&, std::size_t);
   void explore_random(const Image& image, std::vector<Generator> generators, std::size_t length) {
-    for (std::uint64_t i = 0; goes_on(); ++i) {
+    for (std::uint64_t i = 0; may_continue(); ++i) {
       std::mt19937_64 random(test_seed() * 1'000'003 + i);
       explore_one(image, generators[i % generators.size()](random, 1 + random() % length));
     }
@@ -89,7 +89,7 @@ class CrashTest : public testing::Test {
   std::uint64_t left_ = 0;
 };
 
-TEST_F(CrashTest, EachOperationAloneIsThereOrNot) {
+TEST_F(CrashTest, OneOperationIsAppliedAsAWholeOrNotAtAll) {
   options_.choices = 6;
   const Image image = small_image();
   for (const Operation& operation : alphabet()) {
@@ -98,7 +98,7 @@ TEST_F(CrashTest, EachOperationAloneIsThereOrNot) {
   }
 }
 
-TEST_F(CrashTest, TwoOperationsInARowAreThereInTheirOrder) {
+TEST_F(CrashTest, TwoOperationsAreAppliedInTheirOrder) {
   allow(20);
   if (all_pairs_wanted()) allow_all();
   const Image image = small_image();
@@ -119,28 +119,28 @@ TEST_F(CrashTest, TwoOperationsInARowAreThereInTheirOrder) {
   std::mt19937_64 random(test_seed());
   std::ranges::shuffle(pairs, random);
   for (const Pair& pair : pairs) {
-    if (goes_on()) explore_one(image, sequence(*pair.first, pair.between, *pair.second));
+    if (may_continue()) explore_one(image, sequence(*pair.first, pair.between, *pair.second));
   }
   std::printf("%zu of %zu pairs\n", workloads_, pairs.size());
 }
 
-TEST_F(CrashTest, ManyOperationsAreThereUpToOneOfThem) {
+TEST_F(CrashTest, APrefixOfManyOperationsIsApplied) {
   allow(18);
-  options_.relapses = 1;
+  options_.recovery_cuts = 1;
   explore_random(small_image(), {random_workload}, 40);
 }
 
 TEST_F(CrashTest, NothingIsLostWhileBandsAreCleaned) {
   allow(12);
   explore_random(worn_image(), {wearing_workload}, 40);
-  EXPECT_GT(tried_.landmarks.data_resets, workloads_);
+  EXPECT_GT(tried_.op_counts.data_resets, workloads_);
 }
 
 TEST_F(CrashTest, NothingIsLostWhileTheLogGrowsAndShrinks) {
   allow(10);
   explore_random(crowded_image(), {crowding_workload}, 60);
-  EXPECT_GT(tried_.landmarks.log_resets, workloads_);
-  EXPECT_GT(tried_.landmarks.log_bands_added, workloads_ / 8);
+  EXPECT_GT(tried_.op_counts.log_resets, workloads_);
+  EXPECT_GT(tried_.op_counts.log_bands_added, workloads_ / 8);
 }
 
 TEST_F(CrashTest, NothingIsLostWhenNodesDoNotFitInMemory) {
@@ -149,7 +149,7 @@ TEST_F(CrashTest, NothingIsLostWhenNodesDoNotFitInMemory) {
   explore_random(crowded_image(), {crowding_workload}, 60);
 }
 
-TEST_F(CrashTest, NothingIsLostWhileLargeFilesAreCutAndDeleted) {
+TEST_F(CrashTest, NothingIsLostWhileLargeFilesAreTruncatedAndDeleted) {
   allow(5);
   explore_random(ragged_image(), {cutting_workload}, 12);
 }
@@ -167,17 +167,18 @@ TEST_F(CrashTest, NothingIsLostWhenTheDiskIsFull) {
 TEST_F(CrashTest, NothingIsLostWhileSuperblocksChangeBands) {
   allow(5);
   explore_random(make_image(20, 16, small_setup()), {remounting_workload}, 60);
-  EXPECT_GT(tried_.landmarks.superblock_resets, 0u);
+  EXPECT_GT(tried_.op_counts.superblock_resets, 0u);
 }
 
-// Life goes on behind a power cut, and meets what it has left, until the next one.
-TEST_F(CrashTest, NothingIsLostInManyLives) {
+// The volume is used again after each power cut, with all that the cut has left, until the next
+// one.
+TEST_F(CrashTest, NothingIsLostInManySuccessivePowerCuts) {
   allow(10);
   options_.choices = 1;
-  for (std::uint64_t i = 0; goes_on(); ++i) {
+  for (std::uint64_t i = 0; may_continue(); ++i) {
     std::mt19937_64 random(test_seed() * 1'000'003 + i);
     Image image = i % 2 == 0 ? small_image() : worn_image();
-    for (int life = 0; life < 12 && goes_on(); ++life) {
+    for (int life = 0; life < 12 && may_continue(); ++life) {
       const Workload workload = i % 2 == 0 ? random_workload(random, 1 + random() % 20)
                                            : wearing_workload(random, 1 + random() % 20);
       explore_one(image, workload);
@@ -199,34 +200,34 @@ TEST_F(CrashTest, NothingIsLostWhileThreadsWorkInTheBackground) {
   explore_random(worn_image(), {wearing_workload}, 40);
 }
 
-TEST_F(CrashTest, NothingIsLostWhenTheEndsOfBandsAreCutOff) {
+TEST_F(CrashTest, NothingIsLostWhileTailsOfBandsAreCleaned) {
   allow(5);
   run_.mount.clean = fs::CleanChoice::kTail;
   explore_random(worn_image(), {wearing_workload}, 40);
 }
 
-TEST_F(CrashTest, NothingIsLostOfWhatSeveralThreadsDoAtOnce) {
+TEST_F(CrashTest, NothingIsLostWhileSeveralThreadsWorkAtOnce) {
   allow(10);
-  const Image image = crew_image(3);
-  for (std::uint64_t i = 0; goes_on(); ++i) {
+  const Image image = image_with_folders(3);
+  for (std::uint64_t i = 0; may_continue(); ++i) {
     std::mt19937_64 random(test_seed() * 1'000'003 + i);
     std::vector<Workload> workloads;
     for (std::size_t thread = 0; thread < 3; ++thread) {
       workloads.push_back(moved_to(thread, random_workload(random, 1 + random() % 40)));
     }
-    const Crew crew(image, workloads);
-    ASSERT_EQ(crew.problems(), std::vector<std::string>{});
-    explore_history({crew.recording(), crew.first(),
+    const ParallelRun parallel(image, workloads);
+    ASSERT_EQ(parallel.problems(), std::vector<std::string>{});
+    explore_history({parallel.recording(), parallel.first(),
                      [&](std::size_t op_count, const Observation& found) {
-                       return crew.differences(op_count, found);
+                       return parallel.differences(op_count, found);
                      }});
   }
 }
 
-// Each recovery is cut short too, and the recovery from that.
-TEST_F(CrashTest, RecoveringGoesOnWhereItWasCutShort) {
+// A power cut interrupts each recovery, and also the recovery from that.
+TEST_F(CrashTest, RecoveryWorksAfterAnInterruptedRecovery) {
   allow(5);
-  options_.relapses = 2;
+  options_.recovery_cuts = 2;
   options_.choices = 1;
   explore_random(worn_image(), {wearing_workload}, 20);
 }

@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "crash/judge.h"
 #include "crash/medium.h"
+#include "crash/verify.h"
 #include "device/power_cut.h"
 
 namespace lazyfs::crash {
@@ -14,10 +14,11 @@ namespace {
 using device::Op;
 using device::Recording;
 
-// Passes the questions on and remembers the answers: two states with the same answers are one.
-class Noted final : public device::Choice {
+// Forwards to another Choice and records the selections. Two states with the same selections are
+// equal.
+class RecordedChoice final : public device::Choice {
  public:
-  explicit Noted(device::Choice& inner) : inner_(inner) {}
+  explicit RecordedChoice(device::Choice& inner) : inner_(inner) {}
   std::uint32_t among(std::uint32_t options) override {
     answers_.push_back(inner_.among(options));
     return answers_.back();
@@ -29,7 +30,8 @@ class Noted final : public device::Choice {
   std::vector<std::uint32_t> answers_;
 };
 
-// The first question is where a write pointer stands: it has moved, and all else was lost.
+// Keeps the first change and loses all others. The first selection is the position of a write
+// pointer.
 class KeepFirst final : public device::Choice {
  public:
   std::uint32_t among(std::uint32_t options) override {
@@ -46,15 +48,15 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   return x ^ (x >> 31);
 }
 
-std::string words_of(const Recording& recording, std::size_t from, std::size_t op_count,
-                     const std::vector<std::uint32_t>& answers) {
+std::string text_of_cut(const Recording& recording, std::size_t from, std::size_t op_count,
+                        const std::vector<std::uint32_t>& answers) {
   std::string text = "power cut after op " + std::to_string(op_count) + " of " +
-                     std::to_string(recording.ops.size()) + "; the last ones:\n";
+                     std::to_string(recording.ops.size()) + "; the last ops:\n";
   for (std::size_t i = std::max(from, op_count - std::min<std::size_t>(op_count, 12)); i < op_count;
        ++i) {
     text += "    " + std::to_string(i) + " " + to_string(recording.ops[i]) + "\n";
   }
-  text += "  what was not flushed is decided by:";
+  text += "  selections for unflushed ops:";
   for (const std::uint32_t answer : answers) text += " " + std::to_string(answer);
   return text + "\n";
 }
@@ -66,81 +68,81 @@ class Explorer {
 
   Explored run() {
     const Recording& recording = history_.recording;
-    explored_.landmarks = landmarks_of(recording, history_.first);
-    for (std::size_t n = history_.first; n <= recording.ops.size() && goes_on(); ++n) {
+    explored_.op_counts = count_ops(recording, history_.first);
+    for (std::size_t n = history_.first; n <= recording.ops.size() && may_continue(); ++n) {
       oracle_ = [&](const Observation& found) { return history_.differences(n, found); };
-      cut(recording, history_.first, n, mixed(options_.seed, n), options_.relapses);
+      cut(recording, history_.first, n, mixed(options_.seed, n), options_.recovery_cuts);
     }
     return std::move(explored_);
   }
 
  private:
-  bool goes_on() const { return !explored_.failure && explored_.states < options_.max_states; }
+  bool may_continue() const { return !explored_.failure && explored_.states < options_.max_states; }
 
-  // All choices at one moment. `relapses`: how many more power cuts may follow.
+  // Tries all choices at one moment. At most `recovery_cuts` more power cuts may follow.
   void cut(const Recording& recording, std::size_t first, std::size_t op_count,
-           std::uint64_t seed, std::uint32_t relapses) {
+           std::uint64_t seed, std::uint32_t recovery_cuts) {
     std::set<std::vector<std::uint32_t>> seen;
     device::KeepAll keep_all;
     device::LoseAll lose_all;
     KeepFirst keep_first;
     const std::array<device::Choice*, 3> always{&keep_all, &lose_all, &keep_first};
-    for (std::uint32_t i = 0; i < options_.choices + always.size() && goes_on(); ++i) {
+    for (std::uint32_t i = 0; i < options_.choices + always.size() && may_continue(); ++i) {
       device::RandomChoice random(mixed(seed, i));
-      Noted choice(i < always.size() ? *always[i] : random);
+      RecordedChoice choice(i < always.size() ? *always[i] : random);
       const auto device = after_power_cut(recording, op_count, choice);
       if (!seen.insert(choice.answers()).second) continue;
-      const std::size_t depth = words_.size();
-      words_ += words_of(recording, first, op_count, choice.answers());
+      const std::size_t depth = text_.size();
+      text_ += text_of_cut(recording, first, op_count, choice.answers());
       const std::uint64_t state_seed = mixed(seed, i);
-      if (relapses == 0 || mixed(state_seed, 2) % options_.relapse_every != 0) {
-        try_state(*device, state_seed, relapses);
+      if (recovery_cuts == 0 || mixed(state_seed, 2) % options_.recovery_cut_every != 0) {
+        try_state(*device, state_seed, recovery_cuts);
       } else if (i == 0 && mixed(state_seed, 3) % 2 == 0) {
         const auto end = recording.ops.begin() + static_cast<std::ptrdiff_t>(op_count);
-        words_ += "  the daemon is killed, and the power goes later:\n";
-        relapse(*device, {recording.ops.begin(), end}, state_seed, relapses);
+        text_ += "  the daemon is killed; the power is cut later:\n";
+        cut_recovery(*device, {recording.ops.begin(), end}, state_seed, recovery_cuts);
       } else {
-        relapse(*device, medium_of(*device), state_seed, relapses);
+        cut_recovery(*device, medium_of(*device), state_seed, recovery_cuts);
       }
-      words_.resize(depth);
+      text_.resize(depth);
     }
   }
 
-  void count(std::uint32_t relapses) {
+  void count(std::uint32_t recovery_cuts) {
     ++explored_.states;
-    if (relapses < options_.relapses) ++explored_.relapsed;
+    if (recovery_cuts < options_.recovery_cuts) ++explored_.cut_in_recovery;
   }
 
   void note(std::vector<std::string> problems) {
-    if (!problems.empty()) explored_.failure = Failure{words_, std::move(problems)};
+    if (!problems.empty()) explored_.failure = Failure{text_, std::move(problems)};
   }
 
-  void try_state(device::Device& device, std::uint64_t seed, std::uint32_t relapses) {
-    count(relapses);
-    const bool use_on = mixed(seed, 1) % options_.use_every == 0;
-    if (use_on) ++explored_.used;
-    note(judge(device, oracle_, use_on));
+  void try_state(device::Device& device, std::uint64_t seed, std::uint32_t recovery_cuts) {
+    count(recovery_cuts);
+    const bool also_use = mixed(seed, 1) % options_.use_every == 0;
+    if (also_use) ++explored_.used;
+    note(verify_state(device, oracle_, also_use));
   }
 
-  // The mount of the state is cut short too. `before` are ops that lead to it; what of them is not
-  // flushed may still be lost.
-  void relapse(device::Device& device, std::vector<Op> before, std::uint64_t seed,
-               std::uint32_t relapses) {
-    count(relapses);
+  // Cuts the power during the mount of the state, too. `before` are the ops that lead to the state;
+  // a later power cut may still lose those that are not flushed.
+  void cut_recovery(device::Device& device, std::vector<Op> before, std::uint64_t seed,
+               std::uint32_t recovery_cuts) {
+    count(recovery_cuts);
     device::RecordingDevice recorded(device);
     const std::size_t readable = recorded.op_count(), first = before.size();
-    note(judge(recorded, oracle_, false));
+    note(verify_state(recorded, oracle_, false));
     Recording recording = recorded.recording();
     begin_with_medium(recording, readable, std::move(before));
-    for (std::size_t n = first; n <= recording.ops.size() && goes_on(); ++n) {
-      cut(recording, first, n, mixed(seed, n), relapses - 1);
+    for (std::size_t n = first; n <= recording.ops.size() && may_continue(); ++n) {
+      cut(recording, first, n, mixed(seed, n), recovery_cuts - 1);
     }
   }
 
   const History& history_;
   const ExploreOptions& options_;
-  Oracle oracle_;  // of the present moment
-  std::string words_;              // the power cuts that have led to the state
+  Oracle oracle_;     // for the current moment
+  std::string text_;  // the power cuts that led to the current state
   Explored explored_;
 };
 
@@ -149,7 +151,7 @@ Explored explore_once(const Image& image, const Workload& workload, const RunOpt
   const Trace trace = run(image, workload, run_options);
   if (trace.problems.empty()) return explore(trace, options);
   Explored explored;
-  explored.failure = Failure{"no power was cut", trace.problems};
+  explored.failure = Failure{"without a power cut", trace.problems};
   return explored;
 }
 
@@ -172,31 +174,32 @@ Explored explore(const Trace& trace, const ExploreOptions& options) {
   return explore(History{trace.recording, trace.first, differences}, options);
 }
 
-Verdict explore(const Image& image, const Workload& workload, const RunOptions& run_options,
+Outcome explore(const Image& image, const Workload& workload, const RunOptions& run_options,
                 const ExploreOptions& options) {
-  Verdict verdict{explore_once(image, workload, run_options, options), workload};
-  if (!verdict.explored.failure) return verdict;
-  const std::uint64_t states = verdict.explored.states;
-  // From the end, as what came last matters most; once more around when anything could go.
+  Outcome outcome{explore_once(image, workload, run_options, options), workload};
+  if (!outcome.explored.failure) return outcome;
+  const std::uint64_t states = outcome.explored.states;
+  // Removes operations from the end first, because the last ones matter most. Repeats until no
+  // operation can be removed.
   for (bool shrunk = true; shrunk;) {
     shrunk = false;
-    for (std::size_t i = verdict.minimal.size(); i-- > 0;) {
-      Workload shorter = verdict.minimal;
+    for (std::size_t i = outcome.minimal.size(); i-- > 0;) {
+      Workload shorter = outcome.minimal;
       shorter.erase(shorter.begin() + static_cast<std::ptrdiff_t>(i));
       Explored explored = explore_once(image, shorter, run_options, options);
       if (!explored.failure) continue;
-      verdict = {std::move(explored), std::move(shorter)};
+      outcome = {std::move(explored), std::move(shorter)};
       shrunk = true;
     }
   }
-  verdict.explored.states = states;
-  return verdict;
+  outcome.explored.states = states;
+  return outcome;
 }
 
-std::string to_string(const Verdict& verdict, const ExploreOptions& options) {
-  if (!verdict.explored.failure) return "";
+std::string to_string(const Outcome& outcome, const ExploreOptions& options) {
+  if (!outcome.explored.failure) return "";
   return "LAZYFS_SEED=" + std::to_string(options.seed) + ", the shortest workload that fails:\n" +
-         to_string(verdict.minimal) + to_string(*verdict.explored.failure);
+         to_string(outcome.minimal) + to_string(*outcome.explored.failure);
 }
 
 }  // namespace lazyfs::crash

@@ -1,4 +1,4 @@
-// Tries what power cuts during a workload may leave, and judges each state.
+// Explores the states that power cuts during a workload may leave, and verifies each of them.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "crash/landmarks.h"
+#include "crash/op_counts.h"
 #include "crash/trace.h"
 #include "device/memory.h"
 
@@ -15,32 +15,33 @@ namespace lazyfs::crash {
 
 struct ExploreOptions {
   std::uint64_t seed = 1;
-  // Of the states that a power cut at one moment may leave, so many at random, beside those in
-  // which everything was kept, everything unflushed was lost, everything but a write pointer was.
+  // The number of random states to try after a power cut at one moment. The explorer also tries the
+  // states in which everything was kept, everything unflushed was lost, and everything unflushed
+  // except the first write pointer was lost.
   std::uint32_t choices = 4;
-  // How many power cuts may hit the mounts that recover from power cuts, one behind the other, ...
-  std::uint32_t relapses = 0;
-  // ... in one of so many states.
-  std::uint32_t relapse_every = 8;
-  std::uint32_t use_every = 4;  // the recovered volume is used on in one of so many states
+  // The maximum number of successive power cuts during recovery.
+  std::uint32_t recovery_cuts = 0;
+  std::uint32_t recovery_cut_every = 8;  // recovery is cut in one of this many states
+  std::uint32_t use_every = 4;           // the volume is used further in one of this many states
   std::uint64_t max_states = ~std::uint64_t{0};
 };
 
 struct Failure {
-  std::string where;                  // the moment and the state, in words
-  std::vector<std::string> problems;  // what is wrong with it
+  std::string where;                  // the moment and the state, as text
+  std::vector<std::string> problems;  // found in that state
 };
 std::string to_string(const Failure& failure);
 
 struct Explored {
-  std::uint64_t states = 0;    // different ones that were judged, ...
-  std::uint64_t relapsed = 0;  // ... of these, left by a power cut during recovery
-  std::uint64_t used = 0;      // ... of these, used on
-  Landmarks landmarks;         // of the workload
-  std::optional<Failure> failure;  // the first one; nothing is tried behind it
+  std::uint64_t states = 0;           // number of different states verified
+  std::uint64_t cut_in_recovery = 0;  // of these: left by a power cut during recovery
+  std::uint64_t used = 0;             // of these: used further
+  OpCounts op_counts;                 // of the workload
+  std::optional<Failure> failure;     // the first failure; exploring stops there
 };
 
-// Ops, of which those before `first` are what was there, and what may be found after so many.
+// Recorded ops. The ops before `first` are the initial contents. `differences` returns the problems
+// of an observation after a power cut that followed `op_count` ops.
 struct History {
   const device::Recording& recording;
   std::size_t first = 0;
@@ -50,13 +51,14 @@ struct History {
 Explored explore(const History& history, const ExploreOptions& options);
 Explored explore(const Trace& trace, const ExploreOptions& options);
 
-// The same for a workload; when it fails, operations are left out of it as long as it still fails.
-struct Verdict {
+// Runs a workload and explores its trace. After a failure, removes operations from the workload as
+// long as it still fails.
+struct Outcome {
   Explored explored;
-  Workload minimal;  // of a failure
+  Workload minimal;  // the shortened workload after a failure
 };
-Verdict explore(const Image& image, const Workload& workload, const RunOptions& run,
+Outcome explore(const Image& image, const Workload& workload, const RunOptions& run,
                 const ExploreOptions& options);
-std::string to_string(const Verdict& verdict, const ExploreOptions& options);
+std::string to_string(const Outcome& outcome, const ExploreOptions& options);
 
 }  // namespace lazyfs::crash

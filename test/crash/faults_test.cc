@@ -1,7 +1,8 @@
-// One call to the device fails, each in turn (LAZYFS_FAULTS=all), or some of each kind: every read,
-// append, flush, reset, question. Whatever fails, nobody crashes, nothing wrong is read, an
-// operation that succeeded has happened, and what a sync had promised before or promises afterwards
-// is there when the power goes.
+// Fault injection: in each run one call to the device fails. LAZYFS_FAULTS=all fails each call in
+// turn; otherwise a sample of each kind. After any fault
+//   - lazyfs does not crash, and no read returns wrong data;
+//   - every operation that has succeeded is visible;
+//   - everything that an earlier or later sync covers survives a power cut.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -10,9 +11,9 @@
 #include <thread>
 
 #include "base/log.h"
-#include "crash/judge.h"
 #include "crash/medium.h"
 #include "crash/trace.h"
+#include "crash/verify.h"
 #include "crash/workloads.h"
 #include "device/faulty.h"
 #include "device/forwarding.h"
@@ -35,17 +36,17 @@ struct Kind {
 const Kind kKinds[] = {
     {"read error", Call::kRead, {Errc::kDeviceRead}},
     {"write error", Call::kAppend, {Errc::kDeviceWrite}},
-    {"write error behind the first block", Call::kAppend, {Errc::kDeviceWrite, 1}},
+    {"write error after the first block", Call::kAppend, {Errc::kDeviceWrite, 1}},
     {"no space on the host", Call::kAppend, {Errc::kDeviceNoSpace}},
-    {"short write for want of space", Call::kAppend, {Errc::kDeviceNoSpace, 2}},
+    {"short write for lack of space", Call::kAppend, {Errc::kDeviceNoSpace, 2}},
     {"flush error", Call::kFlush, {Errc::kDeviceFlush}},
     {"reset error", Call::kReset, {Errc::kDeviceWrite}},
-    {"no write pointer", Call::kWritePointer, {Errc::kBandOffline}},
-    {"no write pointer set", Call::kSetWritePointer, {Errc::kDeviceWrite}},
-    {"no report", Call::kReport, {Errc::kBandOffline}},
+    {"write pointer error", Call::kWritePointer, {Errc::kBandOffline}},
+    {"set write pointer error", Call::kSetWritePointer, {Errc::kDeviceWrite}},
+    {"report error", Call::kReport, {Errc::kBandOffline}},
 };
 
-// One workload on one device that fails once.
+// Runs a workload on a device with one fault.
 class FaultRun {
  public:
   FaultRun(const Image& image, const Workload& workload) : image_(image), workload_(workload) {
@@ -58,7 +59,7 @@ class FaultRun {
   }
 
   FaultyDevice& device() { return *faulty_; }
-  // Returns what is wrong.
+  // Returns the problems.
   Problems run(std::uint64_t seed) {
     work();
     faulty_->mend();
@@ -67,11 +68,11 @@ class FaultRun {
       finish();
     }
     volume_.reset();
-    judge_state("as the daemon leaves it", nullptr);
+    check_state("after the daemon's end", nullptr);
     device::LoseAll lose_all;
-    judge_state("when the power goes then", &lose_all);
+    check_state("after a power cut", &lose_all);
     device::RandomChoice random(seed);
-    judge_state("when the power goes then, at random", &random);
+    check_state("after a power cut, at random", &random);
     return std::move(problems_);
   }
   std::uint64_t failed_operations() const { return failed_; }
@@ -93,14 +94,14 @@ class FaultRun {
         continue;
       }
       failed_ += 1;
-      // One that fails may have cut the file off: what is behind is given up first.
+      // A failed operation may have truncated the file, because it frees extents first.
       const bool cuts = act == Act::kTruncate || act == Act::kPunch || act == Act::kZero;
       if (cuts && models_.back().is_file(operation.path)) {
         maybe_ = models_.back();
         maybe_->apply(operation, 0);
         return;
       }
-      // A copy first makes the destination reach to where it is to go.
+      // A failed copy may have extended the destination up to the copy's offset.
       if (act == Act::kCopy && models_.back().is_file(operation.other) &&
           models_.back().size_of(operation.other) < operation.to) {
         maybe_ = models_.back();
@@ -138,13 +139,13 @@ class FaultRun {
     for (const std::string& text : found) problems_.push_back(when + ": " + text);
   }
 
-  void judge_state(const std::string& when, device::Choice* choice) {
+  void check_state(const std::string& when, device::Choice* choice) {
     device::Recording recording = recorded_->recording();
     begin_with_medium(recording, first_, image_.recording.ops);
     device::KeepAll keep_all;
     const auto left =
         device::after_power_cut(recording, recording.ops.size(), choice ? *choice : keep_all);
-    const auto found = judge(
+    const auto found = verify_state(
         *left, [&](const Observation& seen) { return differences(seen); }, true);
     for (const std::string& text : found) problems_.push_back(when + ": " + text);
   }
@@ -158,13 +159,13 @@ class FaultRun {
   std::size_t first_ = 0;
   std::vector<Model> models_;
   std::size_t promised_ = 0;
-  std::optional<Model> maybe_;  // what a truncation that failed may have left
+  std::optional<Model> maybe_;  // the state that a failed operation may have left
   std::unique_ptr<fs::Volume> volume_;
   std::uint64_t failed_ = 0;
   Problems problems_;
 };
 
-// Of the calls of one kind, so many fail: `few`, or with LAZYFS_FAULTS=all each of them.
+// Returns how many calls of one kind fail: `few`, or with LAZYFS_FAULTS=all each of them.
 std::uint64_t faults_each(std::uint64_t few) {
   return std::getenv("LAZYFS_FAULTS") ? ~std::uint64_t{0} : few;
 }
@@ -175,10 +176,10 @@ class FaultsTest : public testing::Test {
     if (!std::getenv("LAZYFS_CRASH_LOG")) log::set_level(log::Level::kOff);
   }
   void TearDown() override {
-    std::printf("%lu faults, %lu operations failed of them\n", faults_, failed_);
+    std::printf("%lu faults made %lu operations fail\n", faults_, failed_);
   }
 
-  // Each call of each kind fails once, or, of many, every `stride`-th.
+  // Fails at most about `most_each` calls of each kind, evenly spread, one per run.
   void try_all(const Image& image, const Workload& workload, std::uint64_t most_each) {
     FaultRun sound(image, workload);
     ASSERT_EQ(sound.run(1), Problems{});
@@ -238,7 +239,7 @@ TEST_F(FaultsTest, AnyCallMayFailWhileTheLogIsCleaned) {
 
 // ---- Hangs --------------------------------------------------------------------------------------
 
-// Holds calls of one kind until it is told to let them go.
+// Blocks appends and flushes from hang() until resume().
 class HangingDevice final : public device::ForwardingDevice {
  public:
   using ForwardingDevice::append;
@@ -248,11 +249,11 @@ class HangingDevice final : public device::ForwardingDevice {
     MutexLock lock(mu_);
     hangs_ = true;
   }
-  void wait_until_somebody_hangs() EXCLUDES(mu_) {
+  void wait_until_a_call_hangs() EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (waiting_ == 0) moved_.wait(mu_);
   }
-  void let_go() EXCLUDES(mu_) {
+  void resume() EXCLUDES(mu_) {
     MutexLock lock(mu_);
     hangs_ = false;
     moved_.notify_all();
@@ -282,9 +283,9 @@ class HangingDevice final : public device::ForwardingDevice {
   int waiting_ GUARDED_BY(mu_) = 0;
 };
 
-// While the disk hangs under a sync, names are made and looked up and files written and read; when
-// it goes on, the sync ends, and so does the mount.
-TEST_F(FaultsTest, WhileTheDeviceHangsOthersGoOn) {
+// While the disk hangs during a sync, other calls create and look up names and write and read
+// files. After the disk resumes, the sync and the unmount complete.
+TEST_F(FaultsTest, OtherCallsContinueWhileTheDeviceHangs) {
   const Image image = small_image();
   device::KeepAll keep_all;
   const auto medium =
@@ -298,7 +299,7 @@ TEST_F(FaultsTest, WhileTheDeviceHangsOthersGoOn) {
   device.hang();
   Result<> synced = fail(Errc::kInternal);
   std::thread syncer([&] { synced = (*volume)->sync(); });
-  device.wait_until_somebody_hangs();
+  device.wait_until_a_call_hangs();
   const auto made = (*volume)->create(fs::kRootInode, "meanwhile", 0644, {});
   EXPECT_TRUE(made);
   const std::string text = "written while the disk hangs";
@@ -311,7 +312,7 @@ TEST_F(FaultsTest, WhileTheDeviceHangsOthersGoOn) {
     (*volume)->release(made->file);
   }
   EXPECT_TRUE((*volume)->lookup(fs::kRootInode, "before"));
-  device.let_go();
+  device.resume();
   syncer.join();
   EXPECT_TRUE(synced);
   EXPECT_TRUE((*volume)->unmount());

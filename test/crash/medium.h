@@ -1,5 +1,6 @@
-// A device as its medium has it, with what lies behind the write pointers: it cannot be read, but
-// shows through when a later append there is lost. A RecordingDevice alone does not see it.
+// The whole medium of a device, including blocks past the write pointers. These blocks cannot be
+// read, but they become visible if a power cut loses a later append to them. A RecordingDevice does
+// not record them.
 #pragma once
 
 #include "device/memory.h"
@@ -7,11 +8,11 @@
 
 namespace lazyfs::crash {
 
-// Ops that make an empty device like this one, and a flush that covers them.
+// Returns ops that give an empty device the contents of `device`, and a flush that covers them.
 std::vector<device::Op> medium_of(device::MemoryDevice& device);
 
-// `recording` began with `first` ops that said what could be read of a device; now it begins with
-// `medium`, of the same device. Returns how many ops more that are.
+// Replaces the first `first` ops of `recording`, which are the readable contents of a device, by
+// `medium` of the same device. Returns the change of the number of ops.
 std::ptrdiff_t begin_with_medium(device::Recording& recording, std::size_t first,
                                  std::vector<device::Op> medium);
 

@@ -104,7 +104,7 @@ void Model::add_name(std::string_view path, std::uint64_t inode) {
   CHECK(change(place.directory).entries.emplace(place.name, inode).second);
 }
 
-// The inode goes with its last name.
+// Removes the inode with its last name.
 void Model::drop_name(const Place& place) {
   Node& directory = change(place.directory);
   const std::uint64_t inode = directory.entries.at(place.name);
@@ -166,7 +166,7 @@ void Model::exchange(std::string_view from, std::string_view to) {
   move(in_b, b.directory, a.directory);
 }
 
-// An inode that has lost its last name is gone, whoever still holds it.
+// The model has no inodes without a name, even if a file is held open.
 void Model::write(const Operation& o, std::uint64_t inode) {
   if (!nodes_.contains(inode)) return;
   Contents& contents = change(inode).contents;
@@ -189,16 +189,16 @@ void Model::change_range(const Operation& o) {
   if (o.offset < until) contents.write(o.offset, std::string(until - o.offset, '\0'));
 }
 
-// As a write of what the source holds.
+// Applies a copy as a write of the source's bytes.
 void Model::copy(const Operation& o, std::uint64_t copied) {
-  if (copied == 0) return;  // the source has nothing there
+  if (copied == 0) return;  // the source has no bytes in the range
   const std::string source = node(at(o.path)).contents.now();
   CHECK(copied <= o.length && o.offset + copied <= source.size());
   change(o.other).contents.write(o.to, std::string_view(source).substr(o.offset, copied));
 }
 
-// Both files' maps say it all in one transaction, and say by then all that was written before. So
-// whatever shows this transaction, or one behind it, shows nothing older of the two.
+// One transaction changes the maps of both files, after all earlier writes to them. So a state with
+// this or a later transaction has no older contents of the two files.
 void Model::share(const Operation& o) {
   copy(o, o.length);
   change(o.path).contents.make_durable();

@@ -1,10 +1,11 @@
-// What a volume must hold: the oracle. It is told of every operation that succeeded, and then knows
-// the names exactly, and of each file what it may hold if the power is cut (crash/contents.h).
+// The oracle: a model of the contents that a volume must have. A test applies every successful
+// operation to the model. The model then has the exact names, and for each file the contents that
+// it may have after a power cut (crash/contents.h).
 //
-// The promise that it stands for is DESIGN's: after a crash the names, types, links, modes, targets
-// and attributes are those after some operation at or behind the last sync; nothing is lost in
-// between, nothing is out of order. Contents of files are durable after a sync, or an fsync of
-// them.
+// The model checks this promise (rule 4 of rules_test.cc): after a crash the names, types, links,
+// modes, targets and attributes are those after some operation, which is the last sync or a later
+// one. Nothing before that operation is missing, and nothing after it is present. The contents of a
+// file are durable after a sync, or an fsync of the file.
 #pragma once
 
 #include <cstdint>
@@ -21,28 +22,28 @@
 
 namespace lazyfs::crash {
 
-// A value: copies are cheap, they share what does not change.
+// A value. Copies are cheap because they share unchanged nodes.
 class Model {
  public:
   Model();  // an empty root directory
   explicit Model(const Observation& durable);
 
-  // `operation` succeeded; it made `made`, if anything; of a copy that is how many bytes were
-  // copied. Requires that it can succeed in this state.
+  // Applies an operation that has succeeded. `made` is the inode that it made, or the number of
+  // bytes that it copied. REQUIRES: the operation can succeed in this state.
   void apply(const Operation& operation, std::uint64_t made);
-  // The inode that a path leads to; nullopt when there is none.
+  // Returns the inode of a path; nullopt if the path does not exist.
   std::optional<std::uint64_t> find(std::string_view path) const;
-  std::uint64_t size_of(std::string_view path) const;  // 0 for what is no file
+  std::uint64_t size_of(std::string_view path) const;  // 0 if the path is not a file
   bool is_directory(std::string_view path) const;
   bool is_file(std::string_view path) const;
-  // The inode of the `index`-th file that was opened and not forgotten since, if there are any;
-  // around the end.
+  // Returns the inode of a held file: number `index` modulo the number of held files. Returns
+  // nullopt if no file is held.
   std::optional<std::uint64_t> held(std::size_t index) const;
 
-  // The same volume without what lies in other folders of the root.
+  // Returns the model without the other folders of the root.
   Model only(std::string_view folder) const;
-  // What an observation contradicts, one sentence each. `crashed`: it was made after a crash, so
-  // that contents may be older.
+  // Returns a sentence for each difference between `found` and the model. With `crashed`, files may
+  // have older contents.
   std::vector<std::string> differences(const Observation& found, bool crashed) const;
 
  private:

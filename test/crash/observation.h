@@ -1,4 +1,4 @@
-// Everything that can be seen of a mounted volume.
+// Everything that a user can see of a mounted volume.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ struct Observed {
 };
 
 struct Observation {
-  std::map<std::uint64_t, Observed> inodes;  // all that names lead to, by number
-  std::vector<std::string> problems;         // what could not be read, or contradicts itself
+  std::map<std::uint64_t, Observed> inodes;  // all inodes with a name, by number
+  std::vector<std::string> problems;         // failed reads and contradictions
 };
 
-// Walks from the root. Nothing is changed, if the volume keeps no access times.
+// Walks the tree from the root. Changes nothing, except access times if the volume keeps them.
 Observation observe(fs::Volume& volume);
 
-// What lies in one folder of the root.
+// Returns the observation of one folder of the root.
 Observation only(const Observation& all, std::string_view folder);
 
-// What two observations disagree about, times left out.
+// Returns the differences of two observations, except in times.
 std::vector<std::string> differences(const Observation& before, const Observation& after);
 
 }  // namespace lazyfs::crash

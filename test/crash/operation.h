@@ -1,4 +1,4 @@
-// One step of a workload, as data: it can be listed, printed, left out and repeated.
+// One step of a workload as data. A test can list, print, skip and repeat it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ enum class Act : std::uint8_t {
   kCreate,
   kWrite,
   kTruncate,
-  kPunch,     // zeros over what the file has of a range
-  kZero,      // zeros over all of it
+  kPunch,     // zeroes a range up to the end of the file
+  kZero,      // zeroes a range; the file grows to hold the range
   kCopy,      // copy_file_range
-  kShare,     // a part of a copy that came to be shared blocks (crash/copying.h)
+  kShare,     // the part of a copy that shares blocks (crash/copying.h)
   kLink,
   kUnlink,
   kRename,
@@ -25,16 +25,16 @@ enum class Act : std::uint8_t {
   kSetXattr,
   kRemoveXattr,
   kChangeMode,
-  kHold,       // opens a file for good: it can be written to when it has no name any more
-  kWriteHeld,  // to one that was opened; the tag says which
+  kHold,       // opens a file until the unmount: it stays writable after its last name is removed
+  kWriteHeld,  // writes to a held file, which the tag selects
   kFsync,
   kDataSync,
   kFsyncDirectory,
   kSync,
-  kTick,     // the background's due work, when everything dirty is old
-  kCollect,  // cleans until nothing is left that pays
+  kTick,     // does the background work that is due; all dirty data is old
+  kCollect,  // cleans until no band is worth cleaning
   kRemount,
-  kKill,  // the daemon is killed, while the disk keeps its power; then mounted again
+  kKill,  // kills the daemon without a power cut, then mounts again
 };
 
 inline constexpr std::uint64_t kAtEnd = ~std::uint64_t{0};
@@ -42,25 +42,26 @@ inline constexpr std::uint64_t kAtEnd = ~std::uint64_t{0};
 // Paths begin with "/".
 struct Operation {
   Act act = Act::kSync;
-  // What it is done to; of kLink, kRename, kExchange the old name; of kCopy the source.
+  // The file or directory. kLink, kRename, kExchange: the old name. kCopy: the source.
   std::string path;
-  // The new name; the target of kSymlink; the attribute's name; of kCopy the destination.
+  // kLink, kRename, kExchange: the new name. kSymlink: the target. kSetXattr, kRemoveXattr: the
+  // attribute's name. kCopy: the destination.
   std::string other;
   std::uint64_t offset = 0;  // kWrite: kAtEnd appends; kTruncate: the new size; kChangeMode: mode
-  std::uint64_t length = 0;  // kWrite and ranges: bytes; kSetXattr: of the value
-  std::uint64_t to = 0;      // kCopy: where in the destination
-  std::uint32_t tag = 0;     // of what is written: text_of()
+  std::uint64_t length = 0;  // kWrite and ranges: bytes; kSetXattr: bytes of the value
+  std::uint64_t to = 0;      // kCopy: offset in the destination
+  std::uint32_t tag = 0;     // selects the bytes that text_of() writes
 };
 using Workload = std::vector<Operation>;
 
 std::string to_string(const Operation& operation);
 std::string to_string(const Workload& workload);
 
-// Whether all names so far are durable once it has returned.
+// Returns whether all names made so far are durable after the operation.
 bool promises(Act act);
 
-// What a write with this tag puts at [offset, offset + length) of a file: no two tags and no two
-// places look alike, and no block of it looks like zeros.
+// Returns the bytes that a write with this tag puts at [offset, offset + length) of a file. Bytes
+// of different tags or offsets differ, and no block is all zeros.
 std::string text_of(std::uint32_t tag, std::uint64_t offset, std::uint64_t length);
 
 }  // namespace lazyfs::crash

@@ -1,5 +1,5 @@
 // Breaks each safety rule on purpose and expects the crash tests to notice. A test breaks a rule
-// either in the recorded disk operations (crash/lies.h) or in lazyfs (base/test_hook.h).
+// either in the recorded disk operations (crash/violations.h) or in lazyfs (base/test_hook.h).
 // The rules:
 //   1  a transaction counts only if everything that it refers to is on the disk
 //   2  a data band is reset only after the transaction that removed its last reference is durable,
@@ -19,9 +19,9 @@
 #include "base/log.h"
 #include "base/test_hook.h"
 #include "crash/explorer.h"
-#include "crash/lies.h"
 #include "crash/medium.h"
 #include "crash/observation.h"
+#include "crash/violations.h"
 #include "crash/workloads.h"
 #include "device/forwarding.h"
 #include "device/power_cut.h"
@@ -30,17 +30,17 @@
 namespace lazyfs::crash {
 namespace {
 
-using Lie = Trace (*)(Trace);
+using Violation = Trace (*)(Trace);
 using Generator = Workload (*)(std::mt19937_64&, std::size_t);
 
-Trace truth(Trace trace) { return trace; }
+Trace unchanged(Trace trace) { return trace; }
 
 std::unique_ptr<device::MemoryDevice> device_of(const Image& image) {
   device::KeepAll keep_all;
   return device::after_power_cut(image.recording, image.recording.ops.size(), keep_all);
 }
 
-// A device on which something happens, once, just before a read reaches it.
+// A device that runs a function once, before it forwards the next read.
 class Interrupted final : public device::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -61,7 +61,6 @@ class RulesTest : public testing::Test {
   void SetUp() override { log::set_level(log::Level::kOff); }
   void TearDown() override { disabled_rule = Rule::kNone; }
 
-  // Mounts what is on `device`.
   std::unique_ptr<fs::Volume> mount(device::Device& device) {
     auto volume = fs::Volume::mount(device, quiet_options(), clock_);
     EXPECT_TRUE(volume);
@@ -73,8 +72,9 @@ class RulesTest : public testing::Test {
 
   QuickClock clock_;
 
-  // Whether one of some workloads fails when the trace is bent by `lie`, or `rule` is broken.
-  bool is_noticed(Lie lie, Rule rule, const Image& image, Generator generator,
+  // Returns whether one of several workloads fails after `violation` has changed its trace, or
+  // while `rule` is disabled.
+  bool is_noticed(Violation violation, Rule rule, const Image& image, Generator generator,
                   ExploreOptions options = {.choices = 6, .max_states = 2000},
                   std::uint64_t workloads = 60) {
     disabled_rule = rule;
@@ -83,41 +83,42 @@ class RulesTest : public testing::Test {
       std::mt19937_64 random(test_seed() + i);
       options.seed = test_seed() + i;
       const Trace trace = run(image, generator(random, 40), {});
-      noticed = !trace.problems.empty() || explore(lie(trace), options).failure;
+      noticed = !trace.problems.empty() || explore(violation(trace), options).failure;
     }
     disabled_rule = Rule::kNone;
     return noticed;
   }
 };
 
-TEST_F(RulesTest, Rule1DataThatIsNotFlushedBeforeItsTransactionIsMissed) {
+TEST_F(RulesTest, Rule1NoticesATransactionBeforeItsDataIsFlushed) {
   EXPECT_TRUE(is_noticed(without_flush_of_data, Rule::kNone, small_image(), random_workload));
 }
 
-TEST_F(RulesTest, Rule2BandOfDataThatIsResetTooEarlyIsMissed) {
+TEST_F(RulesTest, Rule2NoticesADataBandThatIsResetTooEarly) {
   EXPECT_TRUE(is_noticed(with_early_resets_of_data, Rule::kNone, worn_image(), wearing_workload));
 }
 
-TEST_F(RulesTest, Rule3BandOfTheLogThatIsResetTooEarlyIsMissed) {
+TEST_F(RulesTest, Rule3NoticesALogBandThatIsResetTooEarly) {
   EXPECT_TRUE(
       is_noticed(with_early_resets_of_log, Rule::kNone, crowded_image(), crowding_workload));
 }
 
-TEST_F(RulesTest, Rule4SyncThatDoesNotFlushItsTransactionIsMissed) {
+TEST_F(RulesTest, Rule4NoticesASyncThatDoesNotFlushItsTransaction) {
   EXPECT_TRUE(is_noticed(without_flush_of_log, Rule::kNone, small_image(), random_workload));
 }
 
-TEST_F(RulesTest, Rule4SuperblockThatIsNotFlushedIsMissed) {
+TEST_F(RulesTest, Rule4NoticesASuperblockThatIsNotFlushed) {
   EXPECT_TRUE(
       is_noticed(without_flush_of_superblock, Rule::kNone, small_image(), remounting_workload));
 }
 
-TEST_F(RulesTest, Rule4TransactionThatIsNotWholeIsNotBelieved) {
-  EXPECT_TRUE(is_noticed(truth, Rule::kDetectTornTransaction, small_image(), random_workload));
+TEST_F(RulesTest, Rule4TornTransactionIsIgnored) {
+  EXPECT_TRUE(is_noticed(unchanged, Rule::kDetectTornTransaction, small_image(), random_workload));
 }
 
-// A session writes a transaction, which is lost, but for what is behind the write pointer. The next
-// one writes another to the same place, of which only the moved write pointer is left.
+// A session writes a transaction. A power cut loses the write pointer's move, but the blocks past
+// it remain on the medium. The next session writes another transaction to the same place. A power
+// cut keeps the write pointer's move and loses the blocks.
 TEST_F(RulesTest, Rule4TransactionOfAnEarlierSessionDoesNotComeBack) {
   const Trace before =
       run(small_image(), {{.act = Act::kCreate, .path = "/lost"}, {.act = Act::kSync}}, {});
@@ -140,12 +141,13 @@ TEST_F(RulesTest, Rule4TransactionOfAnEarlierSessionDoesNotComeBack) {
     workload.push_back({.act = Act::kSync});
     return workload;
   };
-  EXPECT_FALSE(is_noticed(truth, Rule::kNone, *image, generator, {.choices = 0}));
-  EXPECT_TRUE(is_noticed(truth, Rule::kDetectStaleSession, *image, generator, {.choices = 0}));
+  EXPECT_FALSE(is_noticed(unchanged, Rule::kNone, *image, generator, {.choices = 0}));
+  EXPECT_TRUE(is_noticed(unchanged, Rule::kDetectStaleSession, *image, generator, {.choices = 0}));
 }
 
-// While a file is being read, it is cut off, its band is emptied, and something else wants it.
-TEST_F(RulesTest, Rule2BandThatIsReadIsNotReset) {
+// During a read the file is truncated, its band loses its last live block, and new data needs a
+// band.
+TEST_F(RulesTest, Rule2BandWithAReaderIsNotReset) {
   const auto reads_well = [&](Rule rule) {
     disabled_rule = rule;
     const auto memory = device_of(small_image());
@@ -173,7 +175,7 @@ TEST_F(RulesTest, Rule2BandThatIsReadIsNotReset) {
   EXPECT_FALSE(reads_well(Rule::kAwaitReaders));
 }
 
-TEST_F(RulesTest, Rule5BlockWithABadBitIsAnErrorAndTheRestGoesOn) {
+TEST_F(RulesTest, Rule5BlockWithABadBitIsAnErrorAndOtherFilesStayReadable) {
   const auto memory = device_of(small_image());
   const auto ops = medium_of(*memory);
   const auto data = std::ranges::find_if(ops, [](const device::Op& op) {
@@ -190,7 +192,7 @@ TEST_F(RulesTest, Rule5BlockWithABadBitIsAnErrorAndTheRestGoesOn) {
   EXPECT_EQ(problems(Rule::kVerifyData), std::vector<std::string>{});
 }
 
-TEST_F(RulesTest, Rule7DataThatWaitsToBeWrittenIsBounded) {
+TEST_F(RulesTest, Rule7DirtyDataIsLimited) {
   const auto waits_at_most = [&](Rule rule) {
     disabled_rule = rule;
     const auto memory = device_of(small_image());
@@ -211,9 +213,10 @@ TEST_F(RulesTest, Rule7DataThatWaitsToBeWrittenIsBounded) {
   EXPECT_GT(waits_at_most(Rule::kBoundDirtyMemory), 16u);
 }
 
-TEST_F(RulesTest, Rule6WhatWasAcceptedHasAPlace) {
-  EXPECT_FALSE(is_noticed(truth, Rule::kNone, full_image(), filling_workload, {.choices = 0}, 10));
-  EXPECT_TRUE(is_noticed(truth, Rule::kReserveSpace, full_image(), filling_workload));
+TEST_F(RulesTest, Rule6AcceptedDataHasSpace) {
+  EXPECT_FALSE(
+      is_noticed(unchanged, Rule::kNone, full_image(), filling_workload, {.choices = 0}, 10));
+  EXPECT_TRUE(is_noticed(unchanged, Rule::kReserveSpace, full_image(), filling_workload));
 }
 
 }  // namespace

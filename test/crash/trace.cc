@@ -15,7 +15,7 @@ namespace {
 
 using fs::Volume;
 
-// An inode that a path leads to, looked up as the kernel does, and given back at the end.
+// The inode of a path, looked up as the kernel does. The destructor forgets the lookups.
 class Held {
  public:
   static Result<Held> walk(Volume& volume, std::string_view path) {
@@ -133,7 +133,7 @@ Result<std::uint64_t> copy(Volume& volume, const Operation& o, const Model& mode
   return volume.copy_range(from.no(), o.offset, to.no(), o.to, o.length, false);
 }
 
-// The lookup is not given back before the mount ends.
+// The lookup count is not released before the unmount.
 Result<> hold(Volume& volume, const Operation& o, const Model& model) {
   if (!model.is_file(o.path)) return fail(Errc::kInvalid);
   ASSIGN_OR_RETURN(const Held folder, Held::walk(volume, folder_of(o.path)));
@@ -289,7 +289,7 @@ class Run {
     }
   }
 
-  // A copy that fails may have made the destination reach to where it was to go.
+  // A failed copy may have extended the destination up to the copy's offset.
   void grown_at_most(const Operation& copy, std::size_t begin) {
     const Model& model = trace_.models.back();
     if (!model.is_file(copy.path) || !model.is_file(copy.other)) return;
@@ -299,8 +299,8 @@ class Run {
     note({.act = Act::kTruncate, .path = copy.other, .offset = copy.to}, begin, 0);
   }
 
-  // What is found then is one of the things that a power cut may lead to, but it promises nothing:
-  // it may not be on the medium yet.
+  // The state found after the kill is one that a power cut may leave. It is not durable: it may not
+  // be on the medium yet.
   void kill(std::size_t begin) {
     volume_->shut_down();
     volume_.reset();
@@ -323,7 +323,7 @@ class Run {
     trace_.steps.push_back({begin, recorded_.op_count(), promises(operation.act)});
   }
 
-  // There are so many ops more in front of everything.
+  // All op indices grow by the number of added ops.
   void shift(std::ptrdiff_t by) {
     const auto added = static_cast<std::size_t>(by);
     trace_.first += added;
@@ -353,7 +353,7 @@ Trace run(const Image& image, const Workload& workload, const RunOptions& option
   return run.finish(options.unmount);
 }
 
-// Of the model that is nearest.
+// Returns the differences from the nearest model.
 std::vector<std::string> Trace::differences(Range range, const Observation& found) const {
   std::vector<std::string> best;
   for (std::size_t i = range.high + 1; i-- > range.low;) {
@@ -368,7 +368,7 @@ Trace::Range Trace::possible(std::size_t op_count) const {
   Range range;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].promises && steps[i].end <= op_count) range.low = i + 1;
-    // A sync under way changes nothing that the model before it does not allow.
+    // A running sync leaves only states that the model before it allows.
     if (!steps[i].promises && steps[i].begin < op_count) range.high = i + 1;
   }
   range.high = std::max(range.low, range.high);

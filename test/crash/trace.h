@@ -1,5 +1,6 @@
-// A workload carried out on a volume, with all that is needed to judge what any power cut on the
-// way leaves: what reached the device in which order, and what the volume had promised by when.
+// A workload that has run on a volume. The trace has all that is needed to verify the state after
+// any power cut: the ops that reached the device in their order, and which of them made names
+// durable.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,8 @@
 
 namespace lazyfs::crash {
 
-// A minute passes each time that somebody looks: everything is old at once, and runs repeat.
+// A clock that advances by a minute at each call: dirty data is old at once, and runs repeat
+// exactly.
 class QuickClock final : public Clock {
  public:
   Timestamp now() override { return {1'700'000'000 + ++looks_, 0}; }
@@ -27,41 +29,41 @@ class QuickClock final : public Clock {
   std::atomic<std::int64_t> looks_{100};
 };
 
-fs::MountOptions quiet_options();  // no threads, no access times, little memory
+fs::MountOptions quiet_options();  // no background threads, no access times, little memory
 
-// A device that is not in use, and what the volume on it holds.
+// The contents of an unmounted device, and the model of its volume.
 struct Image {
   device::Recording recording;
   Model model;
 };
 enum class Failures : std::uint8_t { kNone, kAllowed };
-// A fresh volume on an empty device, in which `setup` was done and which was then unmounted.
-// Operations of `setup` that fail are left out, if that is allowed.
+// Makes a volume on an empty device, runs `setup`, and unmounts. Failing operations of `setup` are
+// skipped if `failures` allows it.
 Image make_image(device::MemoryDevice& device, const Workload& setup,
                  Failures failures = Failures::kNone);
-// The same on `bands` bands of `band_blocks` blocks.
+// The same on a new device with `bands` bands of `band_blocks` blocks.
 Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup,
                  Failures failures = Failures::kNone);
 
 struct Trace {
-  // An operation had reached the device with nothing at op `begin`, with everything at op `end`.
-  // A copy may be several steps (crash/copying.h).
+  // An operation that sent ops [begin, end) to the device. A copy may be several steps
+  // (crash/copying.h).
   struct Step {
     std::size_t begin = 0, end = 0;
-    bool promises = false;  // at `end` all names so far are durable
+    bool promises = false;  // at `end` all names made so far are durable
   };
   device::Recording recording;  // the image's contents, the mount, the operations, the unmount
   std::size_t first = 0;        // the image's contents end here
   std::vector<Step> steps;      // of the operations that succeeded, and the unmount
   std::vector<Model> models;    // models[i]: after i steps
-  std::vector<std::string> problems;  // what contradicts the model though no power was cut
+  std::vector<std::string> problems;  // differences from the model without a power cut
 
   struct Range {
     std::size_t low = 0, high = 0;
   };
-  // The models that a power cut after `op_count` ops may lead to.
+  // Returns the models that the volume may equal after `op_count` ops and a power cut.
   Range possible(std::size_t op_count) const;
-  // Accepts what one of models[low .. high] does.
+  // Returns an empty list if `found` is allowed by one of models[low .. high].
   std::vector<std::string> differences(Range range, const Observation& found) const;
 };
 
@@ -69,15 +71,16 @@ struct RunOptions {
   fs::MountOptions mount = quiet_options();
   bool unmount = true;
 };
-// Operations that fail, as they may, are left out. With a background, time is the machine's.
+// Runs a workload. Failing operations are not in the trace. A mount with background threads uses
+// the system clock.
 Trace run(const Image& image, const Workload& workload, const RunOptions& options);
 
-// What a power cut after `op_count` ops leaves. Nothing when it cannot be mounted.
+// Returns the state after `op_count` ops and a power cut, or nullopt if it cannot be mounted.
 std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count,
                                    device::Choice& choice);
 
-// Carries one operation out on a volume that is as `model` says. Returns the inode that it made,
-// the bytes that it copied, or 0.
+// Performs one operation on a volume that equals `model`. Returns the inode that the operation
+// made, the number of bytes that it copied, or 0.
 Result<std::uint64_t> perform(fs::Volume& volume, const Operation& operation, const Model& model);
 
 }  // namespace lazyfs::crash

@@ -36,7 +36,7 @@ Operation set_xattr(std::string path, std::string name, std::uint64_t length) {
           .length = length};
 }
 
-// One after the other, from `first` on.
+// Gives the operations consecutive tags from `first` on.
 Workload tagged(Workload workload, std::uint32_t first) {
   for (Operation& operation : workload) operation.tag = first++;
   return workload;
@@ -97,7 +97,7 @@ Image crowded_image() {
 }
 
 Image full_image() {
-  // What is available is found by asking: the figure is the volume's business.
+  // Only the volume knows how much space is available.
   Workload setup{create("/big")};
   for (std::uint32_t block = 0; block < 400; ++block) {
     setup.push_back(write("/big", block * kB, kB, block + 1));
@@ -150,10 +150,10 @@ std::vector<Operation> alphabet() {
       write("/a", 4000, 5000),      // over an edge
       write("/b", 10, 20),          // within the tree
       write("/a", kAtEnd, 3000),    // within the last block
-      write("/a", kAtEnd, 3 * kB),  // and behind it
-      write("/b", kAtEnd, 900),     // out of the tree
-      write("/d/c", 6 * kB, 10),    // behind a hole
-      write("/n", 0, 6000),         // of a file that a create before has made
+      write("/a", kAtEnd, 3 * kB),  // past the last block
+      write("/b", kAtEnd, 900),     // moves inline data out of the tree
+      write("/d/c", 6 * kB, 10),    // after a hole
+      write("/n", 0, 6000),         // in a file that an earlier operation has created
       truncate("/a", 0),
       truncate("/a", 4100),
       truncate("/a", kB),
@@ -168,15 +168,15 @@ std::vector<Operation> alphabet() {
       range(Act::kZero, "/b", 200, 600),
       range(Act::kZero, "/a", 9000, 9000),
       range(Act::kZero, "/b", 0, 2 * kB),
-      copy("/a", 0, "/n", 0, 20'000),           // all of it, to a file that a create has made
-      copy("/d/c", 0, "/a", 0, 3 * kB),         // all of it, over a shorter file
-      copy("/a", 0, "/d/c", 0, 20'000),         // over the beginning of a longer one
-      copy("/d/c", kB, "/a", 5 * kB, 2 * kB),   // a part of it, behind the end
+      copy("/a", 0, "/n", 0, 20'000),           // the whole file, to a new file
+      copy("/d/c", 0, "/a", 0, 3 * kB),         // the whole file, over a shorter file
+      copy("/a", 0, "/d/c", 0, 20'000),         // over the beginning of a longer file
+      copy("/d/c", kB, "/a", 5 * kB, 2 * kB),   // a part, past the end
       copy("/a", 100, "/d/c", kB + 100, 9900),  // from within a block to within the last one
-      copy("/d/c", 10, "/a", 4000, 6000),       // to another place in its block
+      copy("/d/c", 10, "/a", 4000, 6000),       // to another offset within a block
       copy("/d/c", 0, "/d/c", 4 * kB, 2 * kB),  // within one file
-      copy("/a", 0, "/b", 0, kB),               // over one that is in the tree
-      copy("/b", 0, "/a", kB, 300),             // of one that is in the tree
+      copy("/a", 0, "/b", 0, kB),               // over a file with inline data
+      copy("/b", 0, "/a", kB, 300),             // from a file with inline data
       named(Act::kLink, "/a", "/n"),
       named(Act::kLink, "/b", "/d/n"),
       named(Act::kUnlink, "/a"),
@@ -237,7 +237,7 @@ const std::vector<std::string> kFolders{"/d", "/e", "/d/x", "/n", "/e/n"};
 const std::vector<std::uint64_t> kSizes{0, 1, 100, 1000, 1024, 1025, 4095, 4096, 4097,
                                         8192, 10'000, 12'288, 20'000};
 
-// Of blocks more often than of bytes.
+// Returns whole blocks more often than other lengths.
 Operation random_copy(std::mt19937_64& random, const std::vector<std::string>& files,
                       std::uint64_t blocks) {
   const std::uint64_t skip = random() % 4 == 0 ? random() % kB : 0;

@@ -1,4 +1,4 @@
-// Where power cuts are tried: volumes to begin with, and what is done to them.
+// The initial volumes and the workloads of the crash tests.
 #pragma once
 
 #include <cstdint>
@@ -15,39 +15,40 @@ namespace lazyfs::crash {
 // an attribute.
 Workload small_setup();
 Image small_image();
-// Small bands, most of them written, with live and dead blocks side by side.
+// Small bands. Most of them are written and have both live and dead blocks.
 Image worn_image();
-// A log of the least size that is nearly full of live nodes.
+// A log of the minimum size, nearly full of live nodes.
 Image crowded_image();
-// Nothing is left for files.
+// A volume without space for file data.
 Image full_image();
-// Files of hundreds of extents, and a log so small that it takes many transactions to free them.
+// Files of hundreds of extents, and a log so small that freeing them takes many transactions.
 Image ragged_image();
-// Bands of different sizes, some of them conventional or without blocks; no write pointer can be
-// set back, and few bands may be open at once.
+// Bands of different sizes, some of them conventional or without blocks. The device cannot set a
+// write pointer back and limits the number of open bands.
 Image mixed_image();
 
-// Every operation on the names of small_image(), each in the forms that differ.
+// Every operation on the names of small_image(), in each form that matters.
 std::vector<Operation> alphabet();
 
-// What is done between two operations of a pair, and behind the second one.
+// The step between two operations of a pair, and after the second one.
 enum class Between : std::uint8_t { kNothing, kTick, kFsync, kSync };
 inline constexpr int kBetweens = 4;
-// One or two operations, then a sync. Tags are given so that no two writes are alike.
+// Returns one or two operations and a sync. Each write gets its own tag.
 Workload sequence(const Operation& only);
 Workload sequence(const Operation& first, Between between, const Operation& second);
 
-// `length` operations on names that small_image() has and some more.
+// Returns `length` operations on the names of small_image() and a few others.
 Workload random_workload(std::mt19937_64& random, std::size_t length);
-// The same for worn_image(): overwriting, deleting, collecting.
+// For worn_image(): overwrites, deletes, collects garbage.
 Workload wearing_workload(std::mt19937_64& random, std::size_t length);
-// For crowded_image(): so many names and attributes come and go that the log grows and shrinks.
+// For crowded_image(): adds and removes so many names and attributes that the log grows and
+// shrinks.
 Workload crowding_workload(std::mt19937_64& random, std::size_t length);
-// For full_image(): writing goes on when nothing is left.
+// For full_image(): continues to write when no space is left.
 Workload filling_workload(std::mt19937_64& random, std::size_t length);
-// For ragged_image(): cutting and deleting.
+// For ragged_image(): truncates and deletes.
 Workload cutting_workload(std::mt19937_64& random, std::size_t length);
-// Mounts and unmounts, and kills the daemon, so that the superblocks' bands are begun anew.
+// Mounts, unmounts, and kills the daemon, so that super bands are reset and written again.
 Workload remounting_workload(std::mt19937_64& random, std::size_t length);
 
 }  // namespace lazyfs::crash

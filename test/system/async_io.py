@@ -1,4 +1,4 @@
-"""Asynchronous I/O by the kernel's own calls, for tests: python has none."""
+"""Asynchronous I/O by the kernel's system calls, for tests: Python does not have them."""
 import ctypes
 import mmap
 import os
@@ -35,7 +35,7 @@ def call(*arguments):
 
 
 def aligned(data):
-    """A buffer at a page's start, as O_DIRECT wants it."""
+    """A buffer aligned to a page, for O_DIRECT."""
     buffer = mmap.mmap(-1, len(data))
     buffer[:] = data
     return buffer
@@ -52,7 +52,7 @@ class Queue:
         call(DESTROY, self.context)
 
     def write(self, file, data, offsets):
-        """Writes `data` at each of the offsets, all at once, and waits for all."""
+        """Writes `data` at each of the offsets in parallel, and waits for all writes."""
         buffer = aligned(data)
         view = (ctypes.c_char * len(data)).from_buffer(buffer)
         requests = [Request(opcode=PWRITE, file=file, buffer=ctypes.addressof(view),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What Linux adds to POSIX, asked of a mount:  beyond_posix.py FOLDER
+"""Checks what Linux adds to POSIX on a mount:  beyond_posix.py FOLDER
 
-Each test has a folder of its own below FOLDER. Runs as root.
+Each test has its own folder below FOLDER. Runs as root.
 """
 import ctypes
 import errno
@@ -36,7 +36,7 @@ def rename(old, new, flags):
 
 
 def birth(path):
-    """The birth time in nanoseconds, as statx(2) has it."""
+    """Returns the birth time of statx(2) in nanoseconds."""
     buffer = ctypes.create_string_buffer(256)
     checked(LIBC.statx(AT_FDCWD, path.encode(), 0, STATX_BTIME, buffer))
     mask, = struct.unpack_from("<I", buffer, 0)

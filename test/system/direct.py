@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Asynchronous direct writes against cached reads of the same file:  direct.py FOLDER [ROUNDS]
 
-In each round a file's blocks are overwritten by asynchronous direct writes while other processes
-read the file through the cache. After the last write is complete every read gives the new contents.
+In each round asynchronous direct writes overwrite a file's blocks while other processes read the
+file through the cache. After the last write has completed, every read must give the new contents.
 """
 import multiprocessing
 import os

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What must be durable when a call returns (durable.sh).
+"""Changes that must be durable when a call returns (durable.sh).
 
-    durable.py cases GROUP             the names of a group's cases
-    durable.py prepare CASE FOLDER     makes what the case begins with
-    durable.py act CASE FOLDER MOUNT   does it, and shuts the filesystem down as a power cut would
-    durable.py found CASE FOLDER       exit status 0: the change is there
+    durable.py cases GROUP             prints the names of a group's cases
+    durable.py prepare CASE FOLDER     makes the initial files of the case
+    durable.py act CASE FOLDER MOUNT   makes the change and shuts the filesystem down
+    durable.py found CASE FOLDER       exit status 0: the change exists
 """
 import ctypes
 import fcntl
@@ -82,7 +82,7 @@ def list_of(path):
     return sorted(os.listdir(path))
 
 
-# Name: what is there before, what is done, whether it is found.
+# Name: (prepares, acts, returns whether the change exists).
 WRITES = {
     "dsync": (make_names, write_with(os.O_DSYNC), written),
     "sync": (make_names, write_with(os.O_SYNC), written),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What programs see of a device that fails (errors.sh).
+"""Errors that programs get from a failing device (errors.sh).
 
     errors.py writers FOLDER [,opens]  write, and check which calls report errors; waits for a line
                                        of the standard input before each step, prints one after
-    errors.py written FOLDER           what the writers wrote is there
-    errors.py make FILE                a file of blocks that can be told apart
-    errors.py damage IMAGE             changes one of them on the disk
-    errors.py read FILE                all others can be read, by every way of reading
+    errors.py written FOLDER           checks that the writers' data exists
+    errors.py make FILE                makes a file of different blocks
+    errors.py damage IMAGE             changes one of these blocks on the disk
+    errors.py read FILE                checks that every way of reading gives all other blocks
 """
 import errno
 import mmap
@@ -25,7 +25,7 @@ def wait():
 
 
 def error_of(function, *arguments):
-    """The error's name, or None."""
+    """Returns the error's name, or None."""
     try:
         function(*arguments)
     except OSError as error:
@@ -66,7 +66,7 @@ def writers(folder, opens):
         expect("fsync of a file opened later", error_of(os.fsync, later), None)
         os.close(later)
         wanted = "ENOSPC" if opens else None
-        # The first one has heard of the last failure already, unless there was another since.
+        # The first descriptor has already reported the last failure, unless another one followed.
         error_of(os.fsync, files[0])
         expect("fsync after that", error_of(os.fsync, files[0]), None)
         if opens:
@@ -99,7 +99,7 @@ def make(path):
 
 
 def damage(image):
-    """Finds the block, which lies at a multiple of its size."""
+    """Finds the block. Its offset is a multiple of its size."""
     found = []
     with open(image, "r+b") as file:
         at = 0
@@ -139,7 +139,7 @@ def expect_all_but_one(what, read_one):
 
 def read(path):
     file = os.open(path, os.O_RDONLY)
-    # One after the other, read ahead by the kernel; each by itself; and past its cache.
+    # Sequentially with the kernel's read-ahead; each block alone; and without the kernel's cache.
     expect_all_but_one("forwards", lambda n: os.pread(file, BLOCK, n * BLOCK))
     drop(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
@@ -153,7 +153,7 @@ def read(path):
         return page[:]
 
     expect_all_but_one("O_DIRECT", read_direct)
-    # A large read gives what comes before the damage.
+    # A large read returns the bytes before the damage.
     got = b""
     while len(got) < BAD * BLOCK:
         got += os.pread(file, 1 << 20, len(got))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What is seldom asked of a filesystem, asked of a mount:  fine_print.py FOLDER [OPTION [TEST]]
+"""Checks rarely used features on a mount:  fine_print.py FOLDER [OPTION [TEST]]
 
-OPTION: relatime (the default), noatime or strictatime, as the mount has it. Each test has a folder
-of its own below FOLDER. Runs as root.
+OPTION is the mount's option: relatime (the default), noatime or strictatime. Each test has its own
+folder below FOLDER. Runs as root.
 """
 import ctypes
 import errno
@@ -38,7 +38,7 @@ SPAWN = multiprocessing.get_context("fork")
 
 
 def as_another(user, body):
-    """Runs body() as that user; true when it returned."""
+    """Runs body() as that user. Returns true if body() returned."""
     child = os.fork()
     if child == 0:
         try:
@@ -73,8 +73,8 @@ class Times(MountTest):
 
     def test_a_read_moves_the_access_time_as_the_mount_says(self):
         now = time.time_ns()
-        # (access, modification) before; whether relatime notes the read. A change of owner, mode or
-        # times sets ctime, so an old access time is older than that always.
+        # (access time, modification time) before the read; whether relatime updates the access time.
+        # A change of owner, mode or times sets ctime, so an old access time is always before ctime.
         for access, modification in [(now - 10**12, now - 10**11), (now - 2 * DAY, now - 3 * DAY),
                                      (10**18, 10**18)]:
             found = self.access_after_reading(access, modification)
@@ -225,7 +225,7 @@ class Attributes(MountTest):
 
 class Locks(MountTest):
     def in_child(self, body):
-        """What body() returns in another process: true, or false when the lock was refused."""
+        """Returns the result of body() in another process: false if the lock was refused."""
         def run(answer):
             try:
                 body()
@@ -373,7 +373,7 @@ class Listings(MountTest):
             put(f"new-{number}")
         LIBC.seekdir(folder, place)
         again = [n for n in self.names_from(folder) if not n.startswith("new-")]
-        # Whether what was removed meanwhile is still listed is left open by POSIX.
+        # POSIX leaves open whether a listing shows names that were removed meanwhile.
         self.assertEqual(len(again), len(set(again)))
         self.assertLessEqual(set(rest) - set(removed), set(again))
         self.assertLessEqual(set(again), set(rest))

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Many files for fsck.sh.
 
-    fsck.py make FOLDER FILES            files in folders of a thousand; one in fifty has blocks
-    fsck.py damage IMAGE ONE_IN SEED     flips a bit in one of so many images of metadata nodes
-    fsck.py digest IMAGE                 of all that is no hole
-    fsck.py verify FOLDER FILES LOST     all but LOST files are there at most, none in another form
+    fsck.py make FOLDER FILES            makes folders of 1,000 files; one file in fifty has blocks
+    fsck.py damage IMAGE ONE_IN SEED     flips a bit in one of ONE_IN images of metadata nodes
+    fsck.py digest IMAGE                 prints a digest of all blocks outside of holes
+    fsck.py verify FOLDER FILES LOST     checks that at most LOST files are missing, and that all
+                                         others are unchanged
 """
 import hashlib
 import os
@@ -33,7 +34,7 @@ def make(root, files):
 
 
 def written(file):
-    """(where, block) of all blocks that are no hole."""
+    """Yields (offset, block) of all blocks outside of holes."""
     end = os.fstat(file).st_size
     at = 0
     while True:
@@ -60,7 +61,7 @@ def damage(image, one_in, seed):
 
 
 def digest(image):
-    """Of the places, too."""
+    """The digest covers the offsets, too."""
     told = hashlib.sha256()
     file = os.open(image, os.O_RDONLY)
     for at, block in written(file):
@@ -78,7 +79,7 @@ def verify(root, files, lost_at_most):
         except FileNotFoundError:
             lost += 1
             continue
-        # Where an inode's record was lost its size is that of its blocks.
+        # If an inode's record was lost, repair sets the size to the end of the blocks.
         if found != contents(number) and found.rstrip(b"\0") != contents(number):
             wrong.append(f"{path_of(root, number)}: {found[:40]}")
     print(f"{lost} files are not in their place")

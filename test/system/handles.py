@@ -2,7 +2,7 @@
 """File handles, as an NFS server keeps them.
 
     handles.py take FOLDER FILE    makes files below FOLDER and writes their handles to FILE
-    handles.py use FOLDER FILE     opens them by these; one that was removed is stale
+    handles.py use FOLDER FILE     opens the files by handle; the handle of a removed file is stale
 """
 import errno
 import os

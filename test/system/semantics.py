@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What POSIX says of files, asked of a mount:  semantics.py FOLDER [writeback]
+"""Checks the semantics of POSIX on a mount:  semantics.py FOLDER [writeback]
 
-Each test has a folder of its own below FOLDER. Runs as root. `writeback` says that the kernel's
-write-back cache is on, where the kernel alone keeps the times of files.
+Each test has its own folder below FOLDER. Runs as root. `writeback`: the mount uses the kernel's
+write-back cache; then the kernel sets the times of files.
 """
 import errno
 import fcntl

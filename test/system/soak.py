@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Overwrites and deletes on a nearly full filesystem for a given time, and knows each block.
+"""Overwrites and deletes on a nearly full filesystem for a given time, and verifies each block.
 
-    soak.py work FOLDER RECORD SEED SECONDS [PROCESSES]   then RECORD.N says what must be there
-    soak.py verify FOLDER RECORD [PROCESSES]              is it there? exit status 1 if not
+    soak.py work FOLDER RECORD SEED SECONDS [PROCESSES]   writes the expected contents to RECORD.N
+    soak.py verify FOLDER RECORD [PROCESSES]              compares; exit status 1 on a difference
 
-The processes keep FOLDER's filesystem 95 % full by what statfs says (the goal is FULL), and read
-back from the disk all the while, one operation in six, what they have written. None may be refused
-room: there is always some.
+The processes keep FOLDER's filesystem 95 % full by statfs (FULL). One operation in six reads written
+data back from the disk. No write may fail with ENOSPC, because space is always available.
 """
 import array
 import json
@@ -42,7 +41,7 @@ def fullness(folder):
 
 
 class Worker:
-    """One process: its files, of each the version of each block."""
+    """One process: its files, and the version of each of their blocks."""
 
     def __init__(self, root, seed):
         self.root = root
@@ -58,7 +57,7 @@ class Worker:
         return os.path.join(self.root, f"{number % 32}", f"{number}")
 
     def write(self, number, at, blocks):
-        """One version for all of it, in pieces of one request each."""
+        """Writes one version to the range, in pieces of one request each."""
         self.version += 1
         versions = self.files[number]
         data = b"".join(contents(number, at + i, self.version) for i in range(blocks))
@@ -85,7 +84,7 @@ class Worker:
             self.write(number, at, min(RUN_BLOCKS_MAX, blocks - at))
 
     def some_file(self):
-        """Large ones rather, so that most blocks are written again and again."""
+        """Prefers large files, so that most blocks are overwritten repeatedly."""
         drawn = [self.lots.choice(self.keys) for _ in range(3)]
         return max(drawn, key=lambda number: len(self.files[number]))
 
@@ -118,7 +117,7 @@ class Worker:
         del self.files[number][size:]
 
     def rename_over(self):
-        """A new file takes the name of an old one, as editors do."""
+        """Renames a new file over an old one, as editors do."""
         old = self.lots.choice(self.keys)
         self.create()
         os.rename(self.path(self.number), self.path(old))

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Is space told truly? Each verb works in an empty mounted filesystem and leaves it empty.
+"""Checks that space is reported correctly. Each command needs an empty mounted filesystem and leaves
+it empty.
 
-    space.py fill FOLDER             what statfs calls available can be written, and no more; then
-                                     ENOSPC, with everything before intact; a full disk takes
-                                     overwrites; rm works at once and gives the space back
-    space.py rewrite FOLDER          a file of a quarter of the disk, until four disks are written
-    space.py scatter FOLDER SEED     4 KiB at random in files that fill 90 %, as much as they hold
-    space.py refill FOLDER ROUNDS    fills 97 % and deletes it, again and again
+    space.py fill FOLDER             writes until ENOSPC: as many bytes as statfs reports as available,
+                                     and no more. All files are intact, overwriting works on the full
+                                     disk, rm works at once and frees the space
+    space.py rewrite FOLDER          rewrites a file of a quarter of the disk, 16 times
+    space.py scatter FOLDER SEED     overwrites 4 KiB at random in files that fill 90 % of the disk
+    space.py refill FOLDER ROUNDS    fills 97 % of the disk and deletes it, repeatedly
 """
 import errno
 import os
@@ -32,7 +33,7 @@ def available(folder):
 
 
 def write_blocks(fd, block, blocks, version):
-    """As many as there is room for."""
+    """Writes all of the blocks, or raises the error of a write."""
     data = memoryview(contents(block, version, blocks))
     done = 0
     while done < len(data):
@@ -40,7 +41,7 @@ def write_blocks(fd, block, blocks, version):
 
 
 def fill(fd, blocks, version, may_end=False):
-    """Returns how many could be written before ENOSPC, at the latest at fsync."""
+    """Returns the number of blocks written before a write or the fsync gave ENOSPC."""
     at, step = 0, CHUNK // BLOCK
     while at < blocks:
         try:
@@ -68,8 +69,8 @@ def near(found, wanted, what):
 
 
 def until_available(folder, wanted):
-    """What the kernel still knows of a removed file ends a moment after rm; a large file's blocks,
-    scattered over thousands of bands, come back bit by bit. A minute at most."""
+    """Waits a minute at most for free space: the kernel forgets a removed file a moment after rm, and
+    the blocks of a large file in thousands of bands are freed step by step."""
     for _ in range(600):
         if available(folder) >= wanted - wanted // 100:
             return

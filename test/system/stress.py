@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Random work by several processes at once, each result compared with a model.
+"""Random operations of several processes, each result compared with a model.
 
-    stress.py work FOLDER RECORD SEED OPERATIONS [PROCESSES]    RECORD.N: what must be there then
-    stress.py fill ...        as work, for a full disk: writes nothing through mapped memory, where
-                              no error can be returned
-    stress.py verify FOLDER RECORD [PROCESSES]                  is it there? exit status 1 if not
+    stress.py work FOLDER RECORD SEED OPERATIONS [PROCESSES]    RECORD.N: the expected contents
+    stress.py fill ...        like work, for a full disk: does not write through mapped memory,
+                              which cannot return an error
+    stress.py verify FOLDER RECORD [PROCESSES]                  exit status 1 on a difference
 
-Each process has a folder of its own below FOLDER. A full disk is no error: what fails with ENOSPC
-must not have happened, and removing always works. Runs as root.
+Each process has its own folder below FOLDER. ENOSPC is allowed on a full disk, but a failed operation
+must not have changed anything, and removing must always work. Runs as root.
 """
 import ctypes
 import errno
@@ -51,7 +51,7 @@ def expect(found, wanted, what):
 
 
 class File:
-    """The model of one file: what each of its names and open descriptors must show."""
+    """The model of one file: the contents seen through each of its names and descriptors."""
 
     def __init__(self):
         self.data = bytearray()
@@ -208,7 +208,7 @@ class Worker:
 
     # ---- contents ----
     def opened(self, flags):
-        """(descriptor, File, how to name it, whether to close it)"""
+        """Returns (descriptor, File, name for messages, whether to close the descriptor)."""
         if self.orphans and self.lots.random() < 0.1:
             descriptor, file = self.lots.choice(self.orphans)
             return descriptor, file, "an unlinked file", False
@@ -291,7 +291,7 @@ class Worker:
             self.put(file, offset, bytes(length))
 
     def find_data(self, descriptor, file, what):
-        """What is no data reads as zeros, and is found where it is."""
+        """Holes read as zeros, and SEEK_DATA and SEEK_HOLE find them."""
         os.fsync(descriptor)  # the kernel's write-back cache keeps what is new to itself
         at = 0
         while at < len(file.data):
@@ -307,7 +307,7 @@ class Worker:
                 expect(at > begin, True, f"{what}: no data at {begin}")
 
     def copy_range(self, descriptor, file, _):
-        """From another file or another place of the same, often so that blocks can be shared."""
+        """Copies from any file, often with offsets that allow sharing blocks."""
         path = self.any_file()
         if not path:
             return
@@ -407,7 +407,7 @@ class Worker:
 
 
 def found_in(root):
-    """What Worker.record() would say of the folder."""
+    """Returns what Worker.record() would return for the folder."""
     found = {"files": {}, "folders": [], "symlinks": {}}
     for folder, folders, files in os.walk(root):
         for name in folders + files:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A tar archive and the tree that it was unpacked to.
 
-    tar_tree.py cut ARCHIVE OUTPUT COUNT    the first COUNT members, as an archive of their own
-    tar_tree.py compare ARCHIVE ROOT        names, types, modes, owners, mtimes, links, contents;
-                                            nothing missing and nothing more; exit status 1 if not
+    tar_tree.py cut ARCHIVE OUTPUT COUNT    writes the first COUNT members to a new archive
+    tar_tree.py compare ARCHIVE ROOT        compares names, types, modes, owners, mtimes, links and
+                                            contents; exit status 1 on a difference
 """
 import os
 import stat
@@ -24,7 +24,7 @@ def cut(archive, output, count):
 
 
 def differences(member, path, source):
-    """Yields what is wrong with one member."""
+    """Yields the differences of one member."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:

@@ -1,23 +1,22 @@
-// What a power cut would take away: preloaded into a daemon (LD_PRELOAD) this keeps a journal of
-// what the device held before each write that no completed flush covers. When the daemon was
-// killed, unflushed.py puts that back. Nothing of lazyfs knows of it, and the daemon is the one
-// that is installed.
+// Simulates a power cut for an installed daemon. This library is preloaded (LD_PRELOAD) and keeps a
+// journal of the device's contents before each write that no completed flush covers. After the
+// daemon was killed, unflushed.py writes these contents back. No code of lazyfs knows of it.
 //
-//   LAZYFS_UNFLUSHED_OF        the device or image, the only file whose writes are noted
-//   LAZYFS_UNFLUSHED_JOURNAL   where the journal is made; a new daemon begins a new one
-//   LAZYFS_UNFLUSHED_DEAF      no flush is noted, so that dropping takes away what was flushed, too
+//   LAZYFS_UNFLUSHED_OF        the device or image; writes to other files are not recorded
+//   LAZYFS_UNFLUSHED_JOURNAL   path of the journal; a new daemon begins a new journal
+//   LAZYFS_UNFLUSHED_DEAF      flushes are not recorded, so that dropping also undoes flushed writes
 //
-// The journal is a sequence of records, each of one write(2), so that a killed daemon leaves at
-// most the last one torn: then what that one announces has not begun.
+// The journal is a sequence of records. One write(2) writes one record, so a killed daemon leaves at
+// most the last record torn. The operation of a torn record has not begun.
 //   offset size field
 //        0    8 kind     0 a write begins, 1 it has ended, 2 a flush begins, 3 it has succeeded
 //        8    8 number   of the write or the flush
-//       16    8 at       of a write that begins: where on the device
+//       16    8 at       of a write that begins: offset on the device
 //       24    8 length   of a write that begins: bytes of old contents that follow
-// A flush covers the writes that had ended when it began. When none is left uncovered the journal
-// is emptied.
+// A flush covers the writes that had ended when it began. The journal is emptied when all writes are
+// covered.
 //
-// Only the calls are noted with which src/edi/backing.cc changes an image that is mounted.
+// The library intercepts only the calls with which src/edi/backing.cc changes a mounted image.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -45,7 +44,7 @@ constexpr std::size_t kHeaderBytes = 32;
 
 enum class Kind : std::uint64_t { kWrite, kWritten, kFlush, kFlushed };
 
-// Who cannot note what must be noted has no business to go on.
+// Ends the process: without a complete journal the test would prove nothing.
 [[noreturn]] void give_up(const char* what) {
   static_cast<void>(::write(STDERR_FILENO, what, std::strlen(what)));
   std::abort();
@@ -57,16 +56,16 @@ const char* variable(const char* name) {
   return value;
 }
 
-// The C library's own (or a sanitizer's).
+// Returns the function of the C library (or of a sanitizer).
 template <class Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
 // Invariants:
-//   U1  what a write replaces is in the journal before the write begins
-//   U2  a write leaves uncovered_ only by a flush that began after its end and succeeded
-// Thread-safe. mu_ is held while the journal is written, so that records do not mix.
+//   U1  the bytes that a write replaces are in the journal before the write begins
+//   U2  only a successful flush that began after the end of a write removes it from uncovered_
+// Thread-safe. mu_ is held while the journal is written, so that records do not interleave.
 class Journal {
  public:
   Journal()
@@ -156,7 +155,7 @@ Journal& journal() {
   return the_journal;
 }
 
-// The descriptor is not written through before, and no other thread runs.
+// REQUIRES: the descriptor has no earlier writes, and no other thread runs.
 [[gnu::constructor]] void begin() { static_cast<void>(journal()); }
 
 }  // namespace

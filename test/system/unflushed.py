@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Takes from a device what its killed daemon had written after the last flush.
+"""Undoes the writes of a killed daemon since the last flush.
 
-    unflushed.py drop DEVICE JOURNAL          all of it
-    unflushed.py drop DEVICE JOURNAL SEED     each sector of it or not, by lot
+    unflushed.py drop DEVICE JOURNAL          all of them
+    unflushed.py drop DEVICE JOURNAL SEED     a random selection of their sectors
     unflushed.py self-test
 
-JOURNAL is what test/system/unflushed.cc has kept, and says what it holds. A disk writes a sector as
-a whole or not at all; what was written more than once may be as of any of these times.
+test/system/unflushed.cc writes and describes JOURNAL. A disk writes a sector as a whole or not at
+all. A sector with several writes may have the contents of any of them.
 """
 import os
 import random
@@ -20,7 +20,7 @@ SECTOR = 512
 
 
 def uncovered(journal):
-    """[(at, old contents)] of the writes that no flush covers, as they began."""
+    """Returns [(offset, old contents)] of the writes that no flush covers, in their order."""
     writes, ended, flushes = {}, set(), {}
     place = 0
     while place + HEADER.size <= len(journal):
@@ -36,7 +36,7 @@ def uncovered(journal):
         elif kind == FLUSH:
             flushes[number] = set(ended)
         elif kind == FLUSHED:
-            # One that began before the journal was emptied says nothing of what it holds now.
+            # A flush that began before the journal was emptied covers no write of it.
             for covered in flushes.pop(number, ()):
                 writes.pop(covered, None)
                 ended.discard(covered)
@@ -46,7 +46,7 @@ def uncovered(journal):
 
 
 def versions_by_sector(writes):
-    """Where -> the contents it had, oldest first, without the present ones."""
+    """Returns {offset: [earlier contents, oldest first]}."""
     versions = {}
     for at, old in writes:
         for offset in range(0, len(old), SECTOR):
@@ -55,7 +55,7 @@ def versions_by_sector(writes):
 
 
 def chosen(versions, lots):
-    """[(where, contents)] to put back; the others stay as they are."""
+    """Returns [(offset, contents)] to write back."""
     if lots is None:
         return [(at, olds[0]) for at, olds in versions.items()]
     share = lots.choice([0.05, 0.5, 0.95])  # of what is lost: little, half, nearly all
@@ -64,7 +64,7 @@ def chosen(versions, lots):
 
 
 def drop(device, journal_path, lots):
-    """Says what it has done."""
+    """Returns a description of what it has undone."""
     with open(journal_path, "rb") as journal:
         writes = uncovered(journal.read())
     versions = versions_by_sector(writes)

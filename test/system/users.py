@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Several users on one mount:  users.py FOLDER
 
-Each test has a folder of its own below FOLDER. Runs as root; acts as other users in children.
+Each test has its own folder below FOLDER. Runs as root. Child processes act as other users.
 """
 import ctypes
 import errno
@@ -22,7 +22,7 @@ AT_FDCWD, STATX_MODE = -100, 2
 
 
 def mode_alone(path):
-    """The permissions of a file as the kernel checks them: no other attribute is asked for."""
+    """Returns the permissions of a file by statx(2), and asks for no other attribute."""
     answer = ctypes.create_string_buffer(256)
     if LIBC.statx(AT_FDCWD, path.encode(), 0, STATX_MODE, answer) != 0:
         raise OSError(ctypes.get_errno(), path)
@@ -30,7 +30,7 @@ def mode_alone(path):
 
 
 def as_user(user, action, groups=()):
-    """What action() raises as `user`: an errno, or 0."""
+    """Returns the errno that action() raises as `user`, or 0."""
     child = os.fork()
     if child == 0:
         status = 255

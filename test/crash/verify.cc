@@ -1,4 +1,4 @@
-#include "crash/judge.h"
+#include "crash/verify.h"
 
 #include <sys/stat.h>
 
@@ -12,25 +12,25 @@ namespace {
 
 using Problems = std::vector<std::string>;
 
-class Judge {
+class Verifier {
   struct Made {
     std::uint64_t folder = 0, file = 0, copy = 0;
     bool is_complete = false;
   };
 
  public:
-  explicit Judge(device::Device& device) : device_(device) {}
+  explicit Verifier(device::Device& device) : device_(device) {}
 
-  Problems run(const Oracle& oracle, bool use_on) {
+  Problems run(const Oracle& oracle, bool also_use) {
     check("before the mount", false);
-    if (use_on) {
+    if (also_use) {
       if (const auto seen = look({}, true)) add("mounted for reading", oracle(*seen));
     }
     const auto seen = look({});
     if (!seen) return std::move(problems_);
     add("after the mount", oracle(*seen));
     check("after the mount", true);
-    if (use_on && problems_.empty()) use(*seen);
+    if (also_use && problems_.empty()) use(*seen);
     return std::move(problems_);
   }
 
@@ -39,7 +39,7 @@ class Judge {
     for (const std::string& problem : found) problems_.push_back(when + ": " + problem);
   }
 
-  // What fsck.lazyfs would say.
+  // Runs fsck.lazyfs' checks.
   void check(const std::string& when, bool data) {
     meta::StoreOptions options;
     options.cache_bytes = std::size_t{1} << 20;
@@ -52,8 +52,8 @@ class Judge {
     if (!report) add(when, {"check: " + std::string(describe(report.error()))});
   }
 
-  // Mounts, does `work` if any, and looks at everything. The mount ends as if by a power cut that
-  // loses nothing, or by an unmount if there was work.
+  // Mounts, runs `work` if it is given, and observes everything. After `work` the volume is
+  // unmounted; otherwise the mount ends as in a power cut that loses nothing.
   std::optional<Observation> look(const std::function<Result<>(fs::Volume&)>& work,
                                   bool read_only = false) {
     QuickClock clock;
@@ -71,14 +71,14 @@ class Judge {
       }
     }
     Observation seen = observe(**volume);
-    if (work && !(*volume)->unmount()) add("use", {"it cannot be unmounted"});
+    if (work && !(*volume)->unmount()) add("use", {"unmount failed"});
     if (!work) (*volume)->shut_down();
     return seen;
   }
 
-  // A recovered volume takes files, copies and keeps them, lets files grow with zeros, and cleans
-  // its bands; everything else stays as it was. One that is full says so, and lets go of what was
-  // begun.
+  // Checks that a recovered volume creates, copies and keeps files, extends files with zeros, and
+  // cleans its bands, and that everything else remains unchanged. A full volume must return an
+  // error for lack of space, and must allow removing what the test has made.
   void use(const Observation& before) {
     Made made;
     Observation expected = before;
@@ -106,7 +106,7 @@ class Judge {
     for (const std::uint64_t inode : {made.file, made.copy}) {
       const auto found = from.inodes.find(inode);
       const bool is_kept = found != from.inodes.end() && found->second.contents == text();
-      if (!is_kept) add("used on", {"a file that was made is not as it was written"});
+      if (!is_kept) add("used on", {"a new file differs from what was written"});
       from.inodes.erase(inode);
     }
     from.inodes.erase(made.folder);
@@ -137,7 +137,7 @@ class Judge {
     return made.is_complete ? ok() : fail(Errc::kNoSpace);
   }
 
-  // Every file becomes longer, half of them by a byte behind a hole.
+  // Extends every file. Half of the files get a byte after a hole.
   static Result<> grow_files(fs::Volume& volume, Observation& expected) {
     for (auto& [inode, file] : expected.inodes) {
       if (!S_ISREG(file.attributes.mode)) continue;
@@ -151,7 +151,7 @@ class Judge {
                      InodeNo{inode}, {.size = file.contents.size()}); !set) {
         grown = fail(set.error());
       }
-      if (!grown) {  // full by now
+      if (!grown) {  // the volume is full
         file.contents.resize(file.attributes.size);
         return grown.error() == Errc::kNoSpace ? ok() : grown;
       }
@@ -172,8 +172,8 @@ class Judge {
 
 }  // namespace
 
-std::vector<std::string> judge(device::Device& device, const Oracle& oracle, bool use_on) {
-  return Judge(device).run(oracle, use_on);
+std::vector<std::string> verify_state(device::Device& device, const Oracle& oracle, bool also_use) {
+  return Verifier(device).run(oracle, also_use);
 }
 
 }  // namespace lazyfs::crash

@@ -1,4 +1,4 @@
-#include "crash/landmarks.h"
+#include "crash/op_counts.h"
 
 #include <map>
 #include <string_view>
@@ -13,7 +13,7 @@ Content content_of(const Op& append) {
   return magic.starts_with("LZ") ? Content::kLog : Content::kData;
 }
 
-Landmarks& Landmarks::operator+=(const Landmarks& other) {
+OpCounts& OpCounts::operator+=(const OpCounts& other) {
   data_resets += other.data_resets;
   log_resets += other.log_resets;
   superblock_resets += other.superblock_resets;
@@ -22,8 +22,8 @@ Landmarks& Landmarks::operator+=(const Landmarks& other) {
   return *this;
 }
 
-Landmarks landmarks_of(const device::Recording& recording, std::size_t first) {
-  Landmarks found;
+OpCounts count_ops(const device::Recording& recording, std::size_t first) {
+  OpCounts found;
   std::map<BandId, Content> bands;
   std::map<BandId, bool> was_log;
   for (std::size_t i = 0; i < recording.ops.size(); ++i) {
@@ -49,7 +49,7 @@ Landmarks landmarks_of(const device::Recording& recording, std::size_t first) {
   return found;
 }
 
-std::string to_string(const Landmarks& l) {
+std::string to_string(const OpCounts& l) {
   return std::to_string(l.transactions) + " transactions, reset bands: " +
          std::to_string(l.data_resets) + " of data, " + std::to_string(l.log_resets) +
          " of the log, " + std::to_string(l.superblock_resets) + " of superblocks; " +

@@ -1,5 +1,5 @@
-// Several threads at work on one volume, each in a folder of its own, and what a power cut may
-// leave of them all.
+// Several threads work on one volume, each in its own folder. The class knows which states a power
+// cut may leave.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +9,30 @@
 
 namespace lazyfs::crash {
 
-// The folder of a thread; its workload names nothing outside of it.
+// Returns the folder of a thread. All paths of its workload are in that folder.
 std::string folder_of(std::size_t thread);
 
-// `threads` folders, in each what small_image() has in its root.
-Image crew_image(std::size_t threads);
-// `workload` with all its paths in the thread's folder.
+// Makes `threads` folders, each with the contents of small_image()'s root.
+Image image_with_folders(std::size_t threads);
+// Returns `workload` with all its paths moved into the thread's folder.
 Workload moved_to(std::size_t thread, Workload workload);
 
-// Each thread knows what it did and when; all see the same device.
-class Crew {
+class ParallelRun {
  public:
-  // Carries the workloads out, one thread each, on a volume with a background of its own.
-  Crew(const Image& image, const std::vector<Workload>& workloads);
+  // Runs each workload on its own thread, on a volume with background threads.
+  ParallelRun(const Image& image, const std::vector<Workload>& workloads);
 
   const device::Recording& recording() const { return recording_; }
   std::size_t first() const { return first_; }
-  // What contradicts the models though no power was cut.
+  // Differences from the models without a power cut.
   const std::vector<std::string>& problems() const { return problems_; }
-  // What contradicts them after a power cut: each folder must be as one of its thread's models, and
-  // none older than what a sync of any thread has promised.
+  // Differences from the models after a power cut. Each folder must equal one of its thread's
+  // models, and that model must not be older than the last sync of any thread.
   std::vector<std::string> differences(std::size_t op_count, const Observation& found) const;
 
  private:
-  // Stamps order what the threads do: an operation that began behind the end of another has the
-  // higher one.
+  // Stamps order the operations of all threads: if an operation began after another one ended, its
+  // begin stamp is higher than the other's end stamp.
   struct Stamps {
     std::uint64_t begin = 0, end = 0;
   };

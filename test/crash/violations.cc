@@ -1,37 +1,37 @@
-#include "crash/lies.h"
+#include "crash/violations.h"
 
 #include <algorithm>
 #include <functional>
 #include <map>
 
-#include "crash/landmarks.h"
+#include "crash/op_counts.h"
 
 namespace lazyfs::crash {
 namespace {
 
 using device::Op;
 
-// A flush that does nothing.
+// Makes a flush cover nothing.
 void annul(std::vector<Op>& ops, std::size_t i) {
   ops[i].covers = 0;
 }
 
-// Annuls each flush behind the image whose neighbours are as `is_meant` says: the last append
-// before it and the next one behind it; nullptr where there is none.
+// Annuls each flush of the workload that `is_meant` accepts. Its arguments are the last append
+// before the flush and the next append after it; nullptr if there is none.
 void annul_flushes(Trace& trace,
-                   const std::function<bool(const Op* before, const Op* behind)>& is_meant) {
+                   const std::function<bool(const Op* before, const Op* after)>& is_meant) {
   std::vector<Op>& ops = trace.recording.ops;
   const Op* before = nullptr;
   for (std::size_t i = trace.first; i < ops.size(); ++i) {
     if (ops[i].kind == Op::Kind::kAppend) before = &ops[i];
     if (ops[i].kind != Op::Kind::kFlush) continue;
-    const auto behind = std::find_if(ops.begin() + static_cast<std::ptrdiff_t>(i), ops.end(),
-                                     [](const Op& op) { return op.kind == Op::Kind::kAppend; });
-    if (is_meant(before, behind == ops.end() ? nullptr : &*behind)) annul(ops, i);
+    const auto after = std::find_if(ops.begin() + static_cast<std::ptrdiff_t>(i), ops.end(),
+                                    [](const Op& op) { return op.kind == Op::Kind::kAppend; });
+    if (is_meant(before, after == ops.end() ? nullptr : &*after)) annul(ops, i);
   }
 }
 
-// Moves op `from` to the place `to` in front of it; what lies between comes later by one.
+// Moves op `from` forward to index `to`. The ops between move back by one.
 void move_forward(Trace& trace, std::size_t from, std::size_t to) {
   std::vector<Op>& ops = trace.recording.ops;
   const auto begin = ops.begin();
@@ -47,11 +47,11 @@ void move_forward(Trace& trace, std::size_t from, std::size_t to) {
   }
 }
 
-// Moves resets of bands that hold `content` in front of the last transaction before them.
+// Moves each reset of a band with `content` before the transaction that precedes the reset.
 Trace with_early_resets(Trace trace, Content content) {
   std::vector<Op>& ops = trace.recording.ops;
   std::map<BandId, Content> contents;
-  std::size_t transaction = 0;  // where the last one began
+  std::size_t transaction = 0;  // index of the first op of the last transaction
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const Op& op = ops[i];
     if (op.kind == Op::Kind::kAppend) {
@@ -70,9 +70,9 @@ Trace with_early_resets(Trace trace, Content content) {
 }  // namespace
 
 Trace without_flush_of_data(Trace trace) {
-  annul_flushes(trace, [](const Op* before, const Op* behind) {
-    return before && behind && content_of(*before) == Content::kData &&
-           content_of(*behind) == Content::kLog;
+  annul_flushes(trace, [](const Op* before, const Op* after) {
+    return before && after && content_of(*before) == Content::kData &&
+           content_of(*after) == Content::kLog;
   });
   return trace;
 }

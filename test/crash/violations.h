@@ -1,6 +1,5 @@
-// Traces of disks and volumes that break a rule of DESIGN's section 6: what was recorded of a
-// volume that keeps it is changed to what one that breaks it would have done. An explorer that
-// finds nothing wrong with them proves nothing.
+// Changes the trace of a correct volume to that of a volume or disk that violates a safety rule.
+// The rules are in rules_test.cc. The explorer must find a failure in each changed trace.
 #pragma once
 
 #include "crash/trace.h"

@@ -1,4 +1,4 @@
-#include "crash/crew.h"
+#include "crash/parallel_run.h"
 
 #include <algorithm>
 #include <thread>
@@ -24,7 +24,7 @@ Workload moved_to(std::size_t thread, Workload workload) {
   return workload;
 }
 
-Image crew_image(std::size_t threads) {
+Image image_with_folders(std::size_t threads) {
   Workload setup;
   for (std::size_t i = 0; i < threads; ++i) {
     setup.push_back({.act = Act::kMakeDirectory, .path = "/" + folder_of(i)});
@@ -34,7 +34,7 @@ Image crew_image(std::size_t threads) {
   return make_image(24, 32, setup);
 }
 
-Crew::Crew(const Image& image, const std::vector<Workload>& workloads)
+ParallelRun::ParallelRun(const Image& image, const std::vector<Workload>& workloads)
     : workers_(workloads.size()) {
   device::KeepAll keep_all;
   const auto device =
@@ -76,7 +76,7 @@ Crew::Crew(const Image& image, const std::vector<Workload>& workloads)
   recorded_ = nullptr;
 }
 
-void Crew::work(fs::Volume& volume, const Workload& workload, Worker& worker) {
+void ParallelRun::work(fs::Volume& volume, const Workload& workload, Worker& worker) {
   Trace& trace = worker.trace;
   for (const Operation& operation : workload) {
     const std::uint64_t begin_stamp = ++stamp_;
@@ -98,7 +98,7 @@ void Crew::work(fs::Volume& volume, const Workload& workload, Worker& worker) {
   }
 }
 
-Trace::Range Crew::possible(const Worker& worker, std::size_t op_count) const {
+Trace::Range ParallelRun::possible(const Worker& worker, std::size_t op_count) const {
   Trace::Range range = worker.trace.possible(op_count);
   for (const Worker& other : workers_) {
     for (std::size_t i = 0; i < other.stamps.size(); ++i) {
@@ -113,7 +113,8 @@ Trace::Range Crew::possible(const Worker& worker, std::size_t op_count) const {
   return range;
 }
 
-std::vector<std::string> Crew::differences(std::size_t op_count, const Observation& found) const {
+std::vector<std::string> ParallelRun::differences(std::size_t op_count,
+                                                  const Observation& found) const {
   std::vector<std::string> all;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const auto differences = workers_[i].trace.differences(possible(workers_[i], op_count),
