@@ -5,8 +5,8 @@
 
 start_test
 
-# refuses PATTERN COMMAND...: the command must fail at once. Its message must begin with its name and
-# match PATTERN (an extended regular expression).
+# refuses PATTERN COMMAND...: the command must fail at once. Its message must begin with its name
+# and match PATTERN (an extended regular expression).
 refuses() {
   local pattern=$1 program status=0
   shift

@@ -83,7 +83,7 @@ exec 7>&-
 shown() { grep " $MNT " /proc/self/mounts | grep -q " ro,nosuid,nodev"; }
 until_true "the mount is not shown as read-only: $(grep " $MNT " /proc/self/mounts)" shown
 python3 -c 'import os, sys
-sys.exit(not os.statvfs(sys.argv[1]).f_flag & os.ST_RDONLY)' "$MNT" || fail "statvfs does not report it"
+sys.exit(not os.statvfs(sys.argv[1]).f_flag & os.ST_RDONLY)' "$MNT" || fail "not in statvfs"
 [[ $(cat "$MNT/kept") == kept ]] || fail "durable data cannot be read"
 umount "$MNT" || fail "umount"
 wait "$DAEMON" && fail "the daemon reports success"

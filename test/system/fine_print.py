@@ -73,7 +73,7 @@ class Times(MountTest):
 
     def test_a_read_moves_the_access_time_as_the_mount_says(self):
         now = time.time_ns()
-        # (access time, modification time) before the read; whether relatime updates the access time.
+        # (access time, modification time) before the read; whether relatime sets the access time.
         # A change of owner, mode or times sets ctime, so an old access time is always before ctime.
         for access, modification in [(now - 10**12, now - 10**11), (now - 2 * DAY, now - 3 * DAY),
                                      (10**18, 10**18)]:

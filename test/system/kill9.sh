@@ -102,7 +102,7 @@ for ((round = 1; round <= rounds + 1; round++)); do
   mount_fs "commit=$((1 + round % 3 * 2))"
   if ((round > 1)); then verify $((round - 1)); fi
   if ((round > 2)); then
-    [[ $(digest $((round - 2))) == "$before" ]] || fail "the data of round $((round - 2)) has changed"
+    [[ $(digest $((round - 2))) == "$before" ]] || fail "data of round $((round - 2)) has changed"
     rm -rf "$MNT/round-$((round - 2))" "$WORK"/journal-$((round - 2))-*
   fi
   if ((round > 1)); then before=$(digest $((round - 1))); fi

@@ -180,8 +180,8 @@ kill_fs() {
   umount -l "$MNT" || fail "umount after kill -9"
 }
 
-# note_unflushed [deaf]: from the next mount on, records the contents of the device before each write
-# that no flush covers yet. With `deaf`, flushes count as if they had not happened. See unflushed.cc.
+# note_unflushed [deaf]: from the next mount on, records the contents of the device before each
+# write that no flush covers yet. With `deaf`, no flush counts. See unflushed.cc.
 note_unflushed() {
   local library
   library=$(readlink -f "$BIN/../test/libunflushed.so")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Exports a mount by the NFS server NFS-Ganesha. Like the kernel's server, it finds every file by the
-# handle that the kernel returns. Handles remain valid when caches are dropped, when the server
+# Exports a mount by the NFS server NFS-Ganesha. Like the kernel's server, it finds every file by
+# the handle that the kernel returns. Handles remain valid when caches are dropped, when the server
 # restarts, and when the filesystem is mounted again. Debian's packages are nfs-ganesha-vfs and
 # libnfs-utils. The test does not install them, because they start a server.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"

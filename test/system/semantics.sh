@@ -13,7 +13,7 @@ for options in "" writeback; do
   python3 "$HERE/users.py" "$MNT" 2>&1 || fail "see above"
   python3 "$HERE/direct.py" "$MNT" 2>&1 || fail "see above"
   [[ -n $options ]] || python3 "$HERE/fine_print.py" "$MNT" 2>&1 || fail "see above"
-  # With the kernel's write-back cache SEEK_DATA does not find data that the kernel has not sent yet.
+  # With the kernel's write-back cache SEEK_DATA does not find data that the kernel has not sent.
   [[ -n $options ]] || python3 "$HERE/beyond_posix.py" "$MNT" 2>&1 || fail "see above"
   rm -rf "${MNT:?}"/*
   unmount_fs

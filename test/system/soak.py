@@ -4,8 +4,8 @@
     soak.py work FOLDER RECORD SEED SECONDS [PROCESSES]   writes the expected contents to RECORD.N
     soak.py verify FOLDER RECORD [PROCESSES]              compares; exit status 1 on a difference
 
-The processes keep FOLDER's filesystem 95 % full by statfs (FULL). One operation in six reads written
-data back from the disk. No write may fail with ENOSPC, because space is always available.
+The processes keep FOLDER's filesystem 95 % full by statfs (FULL). One operation in six reads
+written data back from the disk. No write may fail with ENOSPC: space is always available.
 """
 import array
 import json

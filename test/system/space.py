@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks that space is reported correctly. Each command needs an empty mounted filesystem and leaves
-it empty.
+"""Checks that space is reported correctly. Each command needs an empty mounted filesystem and
+leaves it empty.
 
-    space.py fill FOLDER             writes until ENOSPC: as many bytes as statfs reports as available,
-                                     and no more. All files are intact, overwriting works on the full
-                                     disk, rm works at once and frees the space
+    space.py fill FOLDER             writes until ENOSPC: as many bytes as statfs reports available,
+                                     and no more. All files are intact, overwriting works on the
+                                     full disk, rm works at once and frees the space
     space.py rewrite FOLDER          rewrites a file of a quarter of the disk, 16 times
     space.py scatter FOLDER SEED     overwrites 4 KiB at random in files that fill 90 % of the disk
     space.py refill FOLDER ROUNDS    fills 97 % of the disk and deletes it, repeatedly
@@ -69,8 +69,8 @@ def near(found, wanted, what):
 
 
 def until_available(folder, wanted):
-    """Waits a minute at most for free space: the kernel forgets a removed file a moment after rm, and
-    the blocks of a large file in thousands of bands are freed step by step."""
+    """Waits a minute at most for free space: the kernel forgets a removed file a moment after rm,
+    and the blocks of a large file in thousands of bands are freed step by step."""
     for _ in range(600):
         if available(folder) >= wanted - wanted // 100:
             return

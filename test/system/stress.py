@@ -6,8 +6,8 @@
                               which cannot return an error
     stress.py verify FOLDER RECORD [PROCESSES]                  exit status 1 on a difference
 
-Each process has its own folder below FOLDER. ENOSPC is allowed on a full disk, but a failed operation
-must not have changed anything, and removing must always work. Runs as root.
+Each process has its own folder below FOLDER. ENOSPC is allowed on a full disk, but a failed
+operation must not have changed anything, and removing must always work. Runs as root.
 """
 import ctypes
 import errno

@@ -4,17 +4,17 @@
 //
 //   LAZYFS_UNFLUSHED_OF        the device or image; writes to other files are not recorded
 //   LAZYFS_UNFLUSHED_JOURNAL   path of the journal; a new daemon begins a new journal
-//   LAZYFS_UNFLUSHED_DEAF      flushes are not recorded, so that dropping also undoes flushed writes
+//   LAZYFS_UNFLUSHED_DEAF      flushes are not recorded, so dropping undoes flushed writes, too
 //
-// The journal is a sequence of records. One write(2) writes one record, so a killed daemon leaves at
-// most the last record torn. The operation of a torn record has not begun.
+// The journal is a sequence of records. One write(2) writes one record, so a killed daemon leaves
+// at most the last record torn. The operation of a torn record has not begun.
 //   offset size field
 //        0    8 kind     0 a write begins, 1 it has ended, 2 a flush begins, 3 it has succeeded
 //        8    8 number   of the write or the flush
 //       16    8 at       of a write that begins: offset on the device
 //       24    8 length   of a write that begins: bytes of old contents that follow
-// A flush covers the writes that had ended when it began. The journal is emptied when all writes are
-// covered.
+// A flush covers the writes that had ended when it began. When all writes are covered the journal
+// is emptied.
 //
 // The library intercepts only the calls with which src/edi/backing.cc changes a mounted image.
 #include <dlfcn.h>
