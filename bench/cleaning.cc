@@ -1,13 +1,13 @@
-// What one way of placing and cleaning costs under one load, on a volume over a device in memory:
+// What one way of placing and cleaning costs under one load, on a volume on a device in memory:
 // cleaning [--load NAME | --trace FILE] [--placement P] [--clean C] [--trigger T] [--bands N]
 // [--band-blocks N] [--full PERCENT] [--scale N] [--seed N]. One line of JSON.
 //
 // Nothing depends on the machine: work is counted in blocks, and time is the bench's own; between
-// phases of a load users are idle for 10 s, in a trace as long as they were. A trace (trace.h) gets
-// a disk of such bands that the most that it ever has is --full percent of what statfs calls
-// available at first. The volume has no threads: what is due is done after each write, and when a
-// writer finds no room it cleans itself. How many blocks are moved within one write, or one fsync,
-// is what that waits for.
+// phases of a load users are idle for 10 s, in a trace as long as they were. The bands of a trace's
+// (trace.h) disk have such a size that the most data that the trace ever has is --full percent of
+// what statfs reports as available at first. The volume has no threads: work that is due is done
+// after each write, and a writer that finds no room cleans. The blocks moved within one write or
+// one fsync are what that call waits for.
 #include <cstdio>
 #include <fstream>
 

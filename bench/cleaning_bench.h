@@ -1,4 +1,4 @@
-// A volume over a device in memory on which bench/cleaning does its loads, and what they cost.
+// A volume on a device in memory on which bench/cleaning runs its loads, and what these cost.
 //
 // Time is the bench's own: a write of n blocks takes n / 25,000 s (100 MB/s).
 #pragma once
@@ -39,7 +39,7 @@ struct Plan {
   std::uint64_t seed = 1;
 };
 
-// Knows whether anything was appended at all, so that nobody need look for more.
+// Counts appends, so that the bench looks at the statistics only after some.
 class AppendCounter final : public device::ForwardingDevice {
  public:
   using Device::append;
@@ -140,13 +140,13 @@ class Bench {
     note_moved(false);
     least_free = std::min(least_free, stats("space")["free_bands"].get<std::uint64_t>());
   }
-  void note_moved(bool somebody_waited) {
+  void note_moved(bool was_waited_for) {
     std::uint64_t now = moved_;
     if (device_.appends != appends_) {
       now = stats("data")["collector_blocks_written"].get<std::uint64_t>();
       appends_ = device_.appends;
     }
-    if (somebody_waited) waits.push_back(now - moved_);
+    if (was_waited_for) waits.push_back(now - moved_);
     moved_ = now;
   }
 

@@ -1,5 +1,5 @@
-// Write amplification of overwriting blocks at random, on a volume over a device in memory, beside
-// what theory says of greedy cleaning: overwrite [--bands N] [--band-blocks N] [--full PERCENT]
+// Write amplification of overwriting blocks at random, on a volume on a device in memory, beside
+// the theory of greedy cleaning: overwrite [--bands N] [--band-blocks N] [--full PERCENT]
 // [--hot PERCENT [--scatter]] [--turnover N] [--seed N]. One line of JSON.
 //
 // The formula is that of greedy cleaning of large bands under uniformly random overwrites: cleaning

@@ -59,16 +59,21 @@ void BandTable::account_append(BandId id, std::uint32_t blocks, std::uint32_t li
 }
 
 void BandTable::account_death(BandId id, std::uint32_t blocks, std::uint32_t records) {
-  MutexLock lock(mu_);
-  if (id.value >= bands_.count()) return;  // a damaged volume's files may claim anything
-  const bool is_bad = bands_[id].state == BandState::kBad;
-  // A band may account for less than its extents claim, if it was set aside at the mount or the
-  // volume is damaged. It then keeps a block for ever, so that it is not reset while files still
-  // claim blocks of it.
-  if (bands_[id].counters.live < blocks && !is_bad && !failures_.is_given_up(id)) {
+  if (id.value >= band_count_) return;  // a damaged volume's files may claim anything
+  if (!account_death_now(id, blocks, records)) {
     log::error("band {}: more of it dies than it counts as live", id.value);
-    failures_.give_up(id);
   }
+}
+
+// False when the band counts less live blocks than have died, and did not before. A band may count
+// less than its extents claim, if it was set aside at the mount or the volume is damaged. It then
+// keeps a live block for ever, so that it is not reset while files still claim blocks of it.
+bool BandTable::account_death_now(BandId id, std::uint32_t blocks, std::uint32_t records) {
+  MutexLock lock(mu_);
+  const bool is_bad = bands_[id].state == BandState::kBad;
+  const bool is_new =
+      bands_[id].counters.live < blocks && !is_bad && !failures_.is_given_up(id);
+  if (is_new) failures_.give_up(id);
   const bool is_doubtful = !is_bad && failures_.is_given_up(id);
   bands_.change(id, [&](Band& band) {
     BandCounters& c = band.counters;
@@ -77,6 +82,7 @@ void BandTable::account_death(BandId id, std::uint32_t blocks, std::uint32_t rec
     c.delete_records += records;
   });
   deaths_ += blocks;
+  return !is_new;
 }
 
 void BandTable::account_move(BandId from, BandId to, std::uint32_t blocks) {

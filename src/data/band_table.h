@@ -1,4 +1,4 @@
-// The bands of a mounted volume, shared by all threads: states, space, ages and failures behind one
+// The bands of a mounted volume, shared by all threads: states, space, ages and failures under one
 // lock. The counters are those of the bands' summaries in the tree (docs/format.md section 5).
 #pragma once
 
@@ -47,8 +47,8 @@ class BandPin {
 //   T1  a band without live blocks that is kFull gets none until it is reset: only kOpen bands are
 //       appended to, and nothing becomes kOpen but a kFree band, or a band that is cut, which has
 //       live blocks
-// Thread-safe. mu_ is a leaf lock; no I/O is done while it is held. Nothing but all() takes time
-// that grows with the number of bands.
+// Thread-safe. mu_ is a leaf lock; nothing is read, written or logged while it is held. Nothing but
+// all() takes time that grows with the number of bands.
 class BandTable {
  public:
   // Bands that are neither super nor log are data bands, free until restore() says otherwise.
@@ -148,7 +148,8 @@ class BandTable {
 
  private:
   friend class BandPin;
-  void unpin(BandId band);
+  bool account_death_now(BandId band, std::uint32_t blocks, std::uint32_t records) EXCLUDES(mu_);
+  void unpin(BandId band) EXCLUDES(mu_);
   BandView view_locked(BandId band) const REQUIRES(mu_);
   bool is_read_locked(BandId band) const REQUIRES(mu_);
 

@@ -17,8 +17,7 @@ constexpr VictimScope kWorthwhile{.with_open = true, .least_dead_percent = 13};
 
 Collector::Collector(Port& port, device::Device& device, data::BandTable& bands,
                      data::Appender& appender, Clock& clock, CleanMode mode)
-    : port_(port),
-      bands_(bands),
+    : bands_(bands),
       mover_(port, device, bands, appender, counters_),
       resetter_(port, device, bands, mover_, counters_),
       failed_bands_(port, bands, mover_, resetter_, clock),

@@ -72,7 +72,6 @@ class Collector {
   Result<bool> do_share(std::uint64_t blocks) EXCLUDES(work_mu_);
   double space_pressure() const;
 
-  Port& port_;
   data::BandTable& bands_;
   Counters counters_;
 

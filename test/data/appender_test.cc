@@ -119,7 +119,7 @@ TEST_F(AppenderTest, HasNoSpaceForUsersWhenOnlyTheReserveIsFree) {
   while (table.space().free_bands > 2) ASSERT_TRUE(append_once(Stream::kSmall, kBandBlocks));
   EXPECT_EQ(appender.lease(Stream::kSmall, 1).error(), Errc::kNoSpace);
   EXPECT_TRUE(append_once(Stream::kCollector, 1));
-  // Not behind the collector's block, unless nothing else is left.
+  // It does not follow the collector's block, unless nothing else is left.
   EXPECT_EQ(appender.lease(Stream::kSmall, 1).error(), Errc::kNoSpace);
   EXPECT_TRUE(appender.lease(Stream::kSmall, 1, true));
 }

@@ -1,4 +1,4 @@
-// The collector, without a filesystem: behind its port are a few files in memory.
+// The collector without a filesystem: a few files in memory implement its port.
 #include "gc/collector.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A filesystem in memory for tests of the collector: a map from (owner, block) to bands, and the
-// bands' append logs, behind gc::Port.
+// A filesystem in memory for tests of the collector: implements gc::Port with a map from (owner,
+// block) to bands, and the bands' append logs.
 #pragma once
 
 #include <algorithm>

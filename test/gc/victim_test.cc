@@ -107,7 +107,7 @@ TEST(TailTest, PicksBandBOfFigure10ThoughItsHoleIsFartherFromTheWritePointer) {
   EXPECT_EQ(pick_tail(Tails{{BandId{0}, 10, 10}, {BandId{1}, 30, 15}}), band(1));
 }
 
-TEST(TailTest, AHoleWithNothingBehindItIsTheBestOfAll) {
+TEST(TailTest, AHoleThatNothingFollowsIsTheBestOfAll) {
   EXPECT_EQ(tail_profit(1, 0), std::numeric_limits<double>::infinity());
   EXPECT_EQ(pick_tail(Tails{{BandId{0}, 1000, 1}, {BandId{1}, 1, 0}}), band(1));
 }

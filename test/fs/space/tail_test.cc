@@ -1,5 +1,5 @@
-// Cleaning the ends of bands: the write pointer goes back, what is live stays, and a power cut at
-// any moment leaves a volume that agrees with itself.
+// Cleaning the ends of bands: the write pointer goes back, live blocks stay, and a power cut at any
+// moment leaves a consistent volume.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ class TailTest : public testing::Test {
   std::uint64_t cuts() { return stat("data", "tails_cleaned"); }
 
   std::unique_ptr<device::MemoryDevice> device_ = device::MemoryDevice::uniform(64, 64);
-  std::unique_ptr<device::FaultyDevice> faulty_;  // made anew at each mount
+  std::unique_ptr<device::FaultyDevice> faulty_;  // a new one for each mount
   MountOptions options_{.clean = CleanChoice::kTail, .background = false};
   std::unique_ptr<Volume> volume_;
 };
@@ -97,7 +97,7 @@ TEST_F(TailTest, HoleAtTheEndIsCutOffWithoutMovingAnything) {
   static_cast<void>(stays);
 }
 
-TEST_F(TailTest, WhatIsLiveBehindTheHoleIsMoved) {
+TEST_F(TailTest, LiveBlocksPastTheHoleAreMoved) {
   create("a", 10, 'a');
   const InodeNo goes = create("b", 20, 'b');
   create("c", 5, 'c');
@@ -127,7 +127,7 @@ TEST_F(TailTest, DeviceThatCannotSetAWritePointerIsCleanedBandByBand) {
   EXPECT_EQ(stat("space", "dead_blocks"), 0u);
 }
 
-TEST_F(TailTest, BandThatIsNotCutIsOnlySetAside) {
+TEST_F(TailTest, BandWhoseCutFailsIsSetAsideAndStaysReadable) {
   create("a", 10, 'a');
   remove("b", create("b", 20, 'b'));
   faulty_->fail_when([](const device::CallInfo& call) -> std::optional<device::Fault> {
@@ -143,7 +143,7 @@ TEST_F(TailTest, BandThatIsNotCutIsOnlySetAside) {
   EXPECT_EQ(letters(lookup("c")), std::string(5, 'c'));
 }
 
-// As the device was for a moment: the band's data is moved, and the band is used again.
+// The device fails for a moment only: the band's data is moved, and the band is used again.
 TEST_F(TailTest, BandThatCouldNotBeReadOnceIsNotSetAside) {
   const InodeNo first = create("x", 10, 'x');
   create("y", 54, 'y');
@@ -169,7 +169,7 @@ TEST_F(TailTest, BandThatCouldNotBeReadOnceIsNotSetAside) {
   EXPECT_EQ(letters(lookup("c")), std::string(5, 'c'));
 }
 
-// Everything is durable before each cleaning, which then ends at any call of the device.
+// Everything is durable before each cleaning, which an error then ends at any call of the device.
 TEST_F(TailTest, CleaningThatEndsAnywhereChangesNoFile) {
   SCOPED_TRACE(seed_trace());
   std::mt19937_64 random(test_seed());

@@ -1,5 +1,5 @@
-// Cleaning in small pieces: after every one of many operations, cleaning among them, the append and
-// delete logs agree with the extents, proven from scratch; and no write waits for a whole band.
+// Cleaning in small pieces: after each of many operations, cleaning among them, fsck proves that
+// the append and delete logs agree with the extents; and no write waits for a whole band.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace lazyfs::fs {
 namespace {
 
-// A volume without threads, whose store can be looked at between two operations.
+// A volume without threads, whose store can be checked between two operations.
 class CleaningTest : public testing::Test {
  protected:
   void mount(std::uint32_t bands, std::uint32_t band_blocks, MountOptions options) {
@@ -55,7 +55,7 @@ class CleaningTest : public testing::Test {
   }
   void overwrite_sparsely(std::uint32_t bands, std::uint32_t each);
   std::uint64_t moved_blocks() { return data_stat("collector_blocks_written"); }
-  // From scratch, of what the store says now, durable or not.
+  // fsck's checks of the store's present state, durable or not.
   void expect_agreement() {
     const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
     const auto report = fsck::check(*store_, *device_, {.data = true}, print);
@@ -86,7 +86,7 @@ TEST_P(AgreementTest, LogsAndExtentsAgreeAfterEveryOperation) {
     if (at == files.end()) {
       files[name] = create(name);
     } else if (what < 12) {
-      // No room is an answer; that everything still agrees is what counts.
+      // The volume may be full: only agreement is checked.
       ignore_error(write(at->second, below(40), 1 + below(12)), "may be full");
     } else if (what < 14) {
       AttributeChange change;

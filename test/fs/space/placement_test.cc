@@ -15,7 +15,7 @@ constexpr std::uint32_t kBands = 256, kBandBlocks = 48;
 
 class PlacementTest : public testing::TestWithParam<PlacementChoice> {};
 
-// Of the bands that are begun, what is not written.
+// The share of the begun bands that is not written.
 double wasted_share(Volume& volume) {
   const auto space = nlohmann::json::parse(volume.stats_json())["space"];
   const std::uint64_t free = space["free_bands"].get<std::uint64_t>() * kBandBlocks;
@@ -24,7 +24,7 @@ double wasted_share(Volume& volume) {
          static_cast<double>(begun);
 }
 
-TEST_P(PlacementTest, ChunksBehindTinyFilesWasteNoBands) {
+TEST_P(PlacementTest, ChunksThatFollowTinyFilesWasteNoBands) {
   for (const std::size_t tiny_bytes : {300, 6000}) {  // kept in the tree, and in two blocks
     const auto device = device::MemoryDevice::uniform(kBands, kBandBlocks);
     ASSERT_TRUE(mkfs::make_filesystem(*device, {}));
