@@ -376,6 +376,99 @@ TEST_F(BandTableTest, SetsABandAsideWhoseResetFailed) {
   EXPECT_EQ(table.space().total, (kBands - 4) * kBandBlocks);
 }
 
+// ---- failing ------------------------------------------------------------------------------------
+
+TEST_F(BandTableTest, BandIsTriedAgainUntilItHasFailedThreeTimes) {
+  const auto fail_append = [&] {
+    ASSERT_TRUE(table.lease(kFirst, Stream::kSmall));
+    table.end_lease(kFirst, false, true);
+  };
+  fail_append();
+  ASSERT_TRUE(table.begin_retry(kFirst));
+  table.finish_reset(kFirst, true);
+  fail_append();
+  EXPECT_FALSE(table.view(kFirst).is_given_up);
+  ASSERT_TRUE(table.begin_retry(kFirst));
+  table.finish_reset(kFirst, false);  // the third time
+  EXPECT_TRUE(table.view(kFirst).is_given_up);
+  EXPECT_FALSE(table.begin_retry(kFirst));
+}
+
+TEST_F(BandTableTest, BandThatIsBlamedForNothingIsTriedAgainForEver) {
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(table.lease(kFirst, Stream::kSmall));
+    table.end_lease(kFirst, false, true, false);
+    ASSERT_TRUE(table.begin_retry(kFirst));
+    table.finish_reset(kFirst, true);
+  }
+}
+
+TEST_F(BandTableTest, BandWithLiveBlocksIsNotTriedAgain) {
+  append(kFirst, 2);
+  table.set_bad(kFirst, false);
+  EXPECT_FALSE(table.begin_retry(kFirst));
+  table.account_death(kFirst, 2, 1);
+  EXPECT_TRUE(table.begin_retry(kFirst));
+  table.finish_reset(kFirst, true);
+}
+
+TEST_F(BandTableTest, NamesUnreadableBandsOnceAndNoneThatIsSetAside) {
+  append(kFirst, 2);
+  append(kLast, 2);
+  table.set_bad(kLast);
+  table.note_unreadable(kFirst);
+  table.note_unreadable(kFirst);
+  table.note_unreadable(kLast);
+  table.note_unreadable(BandId{0});  // superblocks
+  EXPECT_EQ(table.take_unreadable(), std::vector{kFirst});
+  EXPECT_EQ(table.take_unreadable(), std::vector<BandId>{});
+}
+
+// Of a damaged volume: files claim blocks of the band that it does not count.
+TEST_F(BandTableTest, BandOfWhichMoreDiesThanItCountsIsNeverEmpty) {
+  append(kFirst, kBandBlocks);
+  table.account_death(kFirst, kBandBlocks - 1, 1);
+  table.account_death(kFirst, 2, 1);
+  EXPECT_EQ(table.view(kFirst).counters.live, 1u);
+  EXPECT_EQ(empty_bands(), Numbers{});
+}
+
+// ---- cutting ------------------------------------------------------------------------------------
+
+TEST_F(BandTableTest, BandThatWasCutTakesAppendsAgain) {
+  append(kFirst, kBandBlocks);
+  table.account_death(kFirst, 4, 1);
+  const std::uint64_t unwritten = table.space().unwritten;
+  ASSERT_TRUE(table.begin_cut(kFirst));
+  EXPECT_FALSE(table.lease(kFirst, Stream::kSmall));
+  table.finish_cut(kFirst, {.blocks = 4, .append_records = 0, .delete_records = 1}, true);
+  EXPECT_EQ(table.view(kFirst).state, BandState::kOpen);
+  EXPECT_EQ(table.view(kFirst).counters.appended, kBandBlocks - 4u);
+  EXPECT_EQ(table.view(kFirst).counters.delete_records, 0u);
+  EXPECT_EQ(table.space().unwritten, unwritten + 4);
+  EXPECT_EQ(table.space().dead, 0u);
+}
+
+TEST_F(BandTableTest, BandThatCouldNotBeCutIsSetAside) {
+  append(kFirst, kBandBlocks);
+  table.account_death(kFirst, 4, 1);
+  ASSERT_TRUE(table.begin_cut(kFirst));
+  table.finish_cut(kFirst, {.blocks = 4, .append_records = 0, .delete_records = 1}, false);
+  EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
+}
+
+TEST_F(BandTableTest, CutsNoBandThatIsReadOrOpenOrEmpty) {
+  append(kFirst, kBandBlocks);
+  {
+    const BandPin pin = table.pin(kFirst);
+    EXPECT_FALSE(table.begin_cut(kFirst));
+  }
+  table.account_death(kFirst, kBandBlocks, 1);
+  EXPECT_FALSE(table.begin_cut(kFirst));
+  append(kLast, 2);
+  EXPECT_FALSE(table.begin_cut(kLast));
+}
+
 // ---- log bands ----------------------------------------------------------------------------------
 
 TEST_F(BandTableTest, GivesTheLogTheFreeBandNearestTheCentre) {
