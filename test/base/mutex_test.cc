@@ -11,7 +11,7 @@ namespace {
 
 TEST(SharedMutexTest, WritersAreAloneAndReadersSeeWholeChanges) {
   SharedMutex mu;
-  std::uint64_t a = 0, b = 0;  // guarded by mu; always equal outside of it
+  std::uint64_t a = 0, b = 0;  // guarded by mu; equal whenever no writer holds mu
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
@@ -32,7 +32,7 @@ TEST(SharedMutexTest, WritersAreAloneAndReadersSeeWholeChanges) {
   EXPECT_EQ(a, 60000u);
 }
 
-TEST(SharedMutexTest, ReadersAreThereTogether) {
+TEST(SharedMutexTest, ReadersHoldTheLockTogether) {
   SharedMutex mu;
   std::atomic<int> inside{0};
   std::vector<std::thread> threads;
@@ -47,8 +47,8 @@ TEST(SharedMutexTest, ReadersAreThereTogether) {
   EXPECT_EQ(inside, 3);
 }
 
-// Readers that always overlap: with a lock that prefers readers the writer never has its turn.
-TEST(SharedMutexTest, AWriterHasItsTurnAmongReadersThatNeverStop) {
+// The readers always overlap: a lock that prefers readers would never let the writer in.
+TEST(SharedMutexTest, AWriterGetsTheLockAmongPermanentReaders) {
   SharedMutex mu;
   std::atomic<bool> stop{false};
   std::vector<std::thread> readers;

@@ -15,7 +15,7 @@ TEST(SizeTest, ReadsPowersOf1024) {
   EXPECT_EQ(parse_size("16777215T"), 16777215ull << 40);
 }
 
-TEST(SizeTest, RefusesWhatIsNoSizeOrTooLarge) {
+TEST(SizeTest, RefusesTextThatIsNotASizeOrIsTooLarge) {
   for (const char* text : {"", "K", "-1", "+1", " 1", "1 ", "1KB", "0x10", "1.5G", "16777216T",
                            "18446744073709551616"}) {
     EXPECT_EQ(parse_size(text).error(), Errc::kInvalid) << text;

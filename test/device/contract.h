@@ -1,9 +1,9 @@
-// What every banded device promises (device/device.h), as one suite of tests. A test program makes
-// it run on its devices with
+// One suite of tests for the contract of banded devices (device/device.h). A test program runs it
+// on its devices with
 //
 //   INSTANTIATE_TEST_SUITE_P(Memory, DeviceContract, testing::Values(Subject{...}), subject_name);
 //
-// and the tests behind this header are then part of that program.
+// The tests of this header are then part of that program.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,20 +21,20 @@
 
 namespace lazyfs::device {
 
-// The device under test, with what it stands on.
+// The device under test and the resources that it needs.
 class Bench {
  public:
   virtual ~Bench() = default;
   virtual Device& device() = 0;
-  // Closes the device and opens it again; false where nothing outlives the device.
+  // Closes the device and opens it again. Returns false if the contents do not survive the device.
   virtual bool reopen(bool /*read_only*/) { return false; }
 };
 
 struct Subject {
   std::string name;
-  // An empty device: shingled bands, at least four, one of which has kManyBlocks blocks or more,
-  // all of which have at least 8; at most one conventional band. Null: not possible on this
-  // machine.
+  // Makes an empty device with at least four shingled bands and at most one conventional band. Each
+  // shingled band has at least 8 blocks, one has at least kManyBlocks. Returns null if this machine
+  // cannot make the device.
   std::function<std::unique_ptr<Bench>()> make;
 };
 
@@ -43,9 +43,9 @@ inline std::string subject_name(const testing::TestParamInfo<Subject>& info) {
   return info.param.name;
 }
 
-inline constexpr std::uint32_t kManyBlocks = 1100;  // more pieces than one system call takes
+inline constexpr std::uint32_t kManyBlocks = 1100;  // more pieces than one system call accepts
 
-// The geometry that subjects use who can have any.
+// The geometry for subjects that support any geometry.
 inline Geometry contract_geometry() {
   return {.band_blocks = {16, 16, 8, 32, 16, kManyBlocks},
           .band_kinds = {BandKind::kShingled, BandKind::kConventional, BandKind::kShingled,
@@ -59,7 +59,7 @@ class DeviceContract : public testing::TestWithParam<Subject> {
     if (!bench_) GTEST_SKIP() << "this machine cannot make a " << GetParam().name;
     block_bytes_ = device().geometry().block_bytes;
     for (std::uint32_t i = 0; i < device().geometry().band_count(); ++i) {
-      if (device().geometry().band_blocks[i] == 0) continue;  // part of a link
+      if (device().geometry().band_blocks[i] == 0) continue;  // a later part of a link
       const bool is_shingled = device().geometry().band_kinds[i] == BandKind::kShingled;
       (is_shingled ? shingled_ : conventional_).push_back(BandId{i});
     }
@@ -70,7 +70,7 @@ class DeviceContract : public testing::TestWithParam<Subject> {
   BandId band(std::size_t i) const { return shingled_[i]; }
   std::uint32_t size_of(BandId id) { return device().geometry().blocks_of(id); }
 
-  // Blocks whose every byte depends on `seed` and its place.
+  // Returns blocks in which every byte depends on `seed` and its offset.
   AlignedBuffer pattern(std::uint32_t blocks, unsigned seed) const {
     AlignedBuffer buffer(std::size_t{blocks} * block_bytes_);
     for (std::size_t i = 0; i < buffer.size(); ++i) {
@@ -124,11 +124,11 @@ TEST_P(DeviceContract, ReadsBackWhatWasAppended) {
   EXPECT_EQ(pointer(band(1)), 0u);
 }
 
-TEST_P(DeviceContract, WritesPiecesOneBehindTheOther) {
+TEST_P(DeviceContract, WritesPiecesInSequence) {
   const AlignedBuffer first = pattern(4, 1), second = pattern(2, 2);
   const std::vector<Piece> pieces = {
       Piece(second.span()).first(block_bytes_), Piece(first.span()).first(2 * block_bytes_),
-      Piece(first.span()).subspan(2 * block_bytes_),  // a neighbour in memory of the one before
+      Piece(first.span()).subspan(2 * block_bytes_),  // adjacent in memory to the piece before
       Piece(), Piece(second.span()).subspan(block_bytes_)};
   ASSERT_EQ(device().append({band(0), 0}, pieces), ok());
   EXPECT_EQ(pointer(band(0)), 6u);
@@ -139,11 +139,11 @@ TEST_P(DeviceContract, WritesPiecesOneBehindTheOther) {
   expect_holds(band(0), 0, expected);
 }
 
-TEST_P(DeviceContract, TakesMorePiecesThanOneSystemCallDoes) {
+TEST_P(DeviceContract, AcceptsMorePiecesThanOneSystemCall) {
   const BandId large = shingled_.back();
   ASSERT_GE(size_of(large), kManyBlocks);
   const AlignedBuffer bytes = pattern(2 * kManyBlocks, 3);
-  std::vector<Piece> pieces;  // every other block, so that no two are neighbours
+  std::vector<Piece> pieces;  // every second block, so that no two are adjacent
   AlignedBuffer expected(std::size_t{kManyBlocks} * block_bytes_);
   for (std::uint32_t i = 0; i < kManyBlocks; ++i) {
     pieces.push_back(Piece(bytes.span()).subspan(2ull * i * block_bytes_, block_bytes_));
@@ -197,7 +197,7 @@ TEST_P(DeviceContract, RefusesToReadPastTheEndOfTheBand) {
   EXPECT_EQ(read(band(0), UINT32_MAX, 1), fail(Errc::kPastBandEnd));
 }
 
-TEST_P(DeviceContract, KnowsNoBandBehindTheLast) {
+TEST_P(DeviceContract, RefusesABandNumberPastTheLast) {
   for (const BandId id : {no_band(), BandId{UINT32_MAX}}) {
     EXPECT_EQ(read(id, 0, 1), fail(Errc::kBadBand));
     EXPECT_EQ(append(id, 0, 1), fail(Errc::kBadBand));
@@ -208,7 +208,7 @@ TEST_P(DeviceContract, KnowsNoBandBehindTheLast) {
   }
 }
 
-TEST_P(DeviceContract, RefusesWhatIsNotWholeAlignedBlocks) {
+TEST_P(DeviceContract, RefusesPartialOrUnalignedBlocks) {
   AlignedBuffer buffer = pattern(3, 1);
   ASSERT_EQ(device().append({band(0), 0}, Piece(buffer.span())), ok());
   const auto odd_length = buffer.span().first(block_bytes_ + 1);
@@ -222,7 +222,7 @@ TEST_P(DeviceContract, RefusesWhatIsNotWholeAlignedBlocks) {
   EXPECT_EQ(pointer(band(0)), 3u);
 }
 
-TEST_P(DeviceContract, NothingToReadOrToWriteIsFine) {
+TEST_P(DeviceContract, AcceptsEmptyReadsAndAppends) {
   EXPECT_EQ(device().append({band(0), 0}, std::span<const Piece>()), ok());
   EXPECT_EQ(device().read({band(0), 0}, {}), ok());
   EXPECT_EQ(pointer(band(0)), 0u);
@@ -247,7 +247,7 @@ TEST_P(DeviceContract, SetsAWritePointerBackAndNeverForward) {
   EXPECT_EQ(condition(band(0)), BandCondition::kEmpty);
 }
 
-TEST_P(DeviceContract, ResetsABandAndWritesItAnew) {
+TEST_P(DeviceContract, ResetsABandAndWritesItAgain) {
   const std::uint32_t blocks = size_of(band(0));
   ASSERT_EQ(append(band(0), 0, blocks, 1), ok());
   ASSERT_EQ(append(band(1), 0, 2, 2), ok());
@@ -286,7 +286,7 @@ TEST_P(DeviceContract, WritesAConventionalBandAnywhere) {
   EXPECT_EQ(device().set_write_pointer(id, 0), fail(Errc::kUnsupported));
 }
 
-TEST_P(DeviceContract, FlushesAlsoWhenThereIsNothingToFlush) {
+TEST_P(DeviceContract, FlushesWithoutEarlierWrites) {
   EXPECT_EQ(device().flush(), ok());
   EXPECT_EQ(device().flush(), ok());
   ASSERT_EQ(append(band(0), 0, 1), ok());
@@ -294,7 +294,7 @@ TEST_P(DeviceContract, FlushesAlsoWhenThereIsNothingToFlush) {
   EXPECT_EQ(device().flush(), ok());
 }
 
-TEST_P(DeviceContract, KeepsWhatWasFlushed) {
+TEST_P(DeviceContract, KeepsFlushedData) {
   ASSERT_EQ(append(band(0), 0, 5, 1), ok());
   ASSERT_EQ(append(band(1), 0, size_of(band(1)), 2), ok());
   ASSERT_EQ(append(band(2), 0, 4, 3), ok());
@@ -316,7 +316,7 @@ TEST_P(DeviceContract, KeepsWhatWasFlushed) {
   ASSERT_EQ(append(band(0), 6, 1, 7), ok());
 }
 
-TEST_P(DeviceContract, ChangesNothingWhenItIsOpenedForReading) {
+TEST_P(DeviceContract, ChangesNothingWhenItIsOpenForReading) {
   ASSERT_EQ(append(band(0), 0, 2, 1), ok());
   ASSERT_EQ(device().flush(), ok());
   if (!bench_->reopen(true)) GTEST_SKIP() << "nothing outlives this device";

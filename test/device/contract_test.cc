@@ -1,4 +1,4 @@
-// The contract on the devices that need no disk.
+// The contract of the devices that need no disk.
 #include "test/device/contract.h"
 
 #include "device/faulty.h"

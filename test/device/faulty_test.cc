@@ -49,7 +49,7 @@ TEST_F(FaultyDeviceTest, FailsEveryKindOfCall) {
   EXPECT_EQ(faulty_.reset(kBand), fail(Errc::kDeviceRead));
   EXPECT_EQ(faulty_.report(kBand), fail(Errc::kDeviceRead));
   EXPECT_EQ(faulty_.flush(), fail(Errc::kDeviceRead));
-  EXPECT_EQ(pointer(), 1u);  // none of them got through
+  EXPECT_EQ(pointer(), 1u);  // none of the calls reached the inner device
 }
 
 TEST_F(FaultyDeviceTest, TearsAnAppendAndRefusesTheBandUntilItIsReset) {
@@ -64,14 +64,14 @@ TEST_F(FaultyDeviceTest, TearsAnAppendAndRefusesTheBandUntilItIsReset) {
   EXPECT_EQ(append(0), ok());
 }
 
-TEST_F(FaultyDeviceTest, AWritePointerThatIsSetMendsAFailedBandToo) {
+TEST_F(FaultyDeviceTest, SettingTheWritePointerMakesAFailedBandUsable) {
   faulty_.fail_nth(Call::kAppend, 1, {.error = Errc::kDeviceNoSpace, .blocks_done = 2});
   EXPECT_EQ(append(0, 3), fail(Errc::kDeviceNoSpace));
   ASSERT_EQ(faulty_.set_write_pointer(kBand, 1), ok());
   EXPECT_EQ(append(1), ok());
 }
 
-TEST_F(FaultyDeviceTest, AnAppendThatIsRefusedAnywayDoesNotFailOtherwise) {
+TEST_F(FaultyDeviceTest, AnInvalidAppendFailsWithItsOwnError) {
   faulty_.fail_nth(Call::kAppend, 1, {.error = Errc::kDeviceWrite, .blocks_done = 1});
   EXPECT_EQ(append(5), fail(Errc::kNotAtWritePointer));
   EXPECT_EQ(pointer(), 0u);
@@ -91,7 +91,7 @@ TEST_F(FaultyDeviceTest, FailsTheCallsThatAPredicatePicks) {
   EXPECT_EQ(read(1), ok());
 }
 
-TEST_F(FaultyDeviceTest, ABrokenBandFailsForEverAndTheOthersGoOn) {
+TEST_F(FaultyDeviceTest, ABrokenBandFailsForEverAndTheOthersWork) {
   ASSERT_EQ(append(0), ok());
   faulty_.break_band(kBand);
   EXPECT_EQ(read(0), fail(Errc::kDeviceRead));

@@ -1,4 +1,4 @@
-// What the device in memory does beyond the contract.
+// Properties of the device in memory beyond the contract.
 #include "device/memory.h"
 
 #include <gtest/gtest.h>
@@ -39,14 +39,14 @@ TEST_F(MemoryDeviceTest, ABandThatIsOfflineCannotBeUsedAtAll) {
   EXPECT_EQ(memory_->report(kBand)->condition, BandCondition::kOffline);
 }
 
-TEST_F(MemoryDeviceTest, ADeviceForReadingTakesNoChanges) {
+TEST_F(MemoryDeviceTest, AReadOnlyDeviceRefusesChanges) {
   MemoryDevice memory(memory_->geometry(), {.set_write_pointer = true, .read_only = true});
   EXPECT_EQ(memory.append({kBand, 0}, Piece(one_.span())), fail(Errc::kDeviceReadOnly));
   EXPECT_EQ(memory.reset(kBand), fail(Errc::kDeviceReadOnly));
   EXPECT_EQ(memory.set_write_pointer(kBand, 0), fail(Errc::kDeviceReadOnly));
 }
 
-TEST_F(MemoryDeviceTest, LetsATestSeeAndChangeTheMedium) {
+TEST_F(MemoryDeviceTest, LetsATestReadAndChangeTheMedium) {
   const AlignedBuffer zeros = AlignedBuffer::zeroed(kBlockBytes);
   memory_->poke({kBand, 3}, zeros.span());
   memory_->flip({kBand, 3}, 8 * 17 + 2);

@@ -1,4 +1,4 @@
-// The recording device, and the disks that power cuts leave.
+// The recording device, and the states that power cuts leave.
 #include "device/power_cut.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ constexpr std::uint32_t kBandBlocks = 8;
 
 class PowerCutTest : public testing::Test {
  protected:
-  // Blocks full of the letters of `text`, one block a letter.
+  // Returns one block for each letter of `text`, filled with the letter.
   static AlignedBuffer blocks(std::string_view text) {
     AlignedBuffer buffer(text.size() * kBlockBytes);
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -34,7 +34,7 @@ class PowerCutTest : public testing::Test {
   void reset(BandId band = kBand) { ASSERT_EQ(recorded_.reset(band), ok()); }
   void set(std::uint32_t rba) { ASSERT_EQ(recorded_.set_write_pointer(kBand, rba), ok()); }
 
-  // What a band holds, a letter a block: '.' zeros, '/' torn, '?' anything else.
+  // The contents of a band, one letter for each block: '.' zeros, '/' torn, '?' other bytes.
   static std::string contents(MemoryDevice& device, BandId band = kBand) {
     std::string text;
     AlignedBuffer one(kBlockBytes);
@@ -73,7 +73,7 @@ TEST_F(PowerCutTest, RecordsEveryChangeInOrder) {
   EXPECT_EQ(text, "append 1/0 8192 bytes; flush of 1; set 1/1; reset 1; ");
 }
 
-TEST_F(PowerCutTest, RecordsNothingThatWasRefused) {
+TEST_F(PowerCutTest, DoesNotRecordRefusedCalls) {
   const AlignedBuffer one = blocks("x");
   EXPECT_EQ(recorded_.append({kBand, 3}, Piece(one.span())), fail(Errc::kNotAtWritePointer));
   EXPECT_EQ(recorded_.set_write_pointer(kBand, 1), fail(Errc::kPastWritePointer));
@@ -82,7 +82,7 @@ TEST_F(PowerCutTest, RecordsNothingThatWasRefused) {
   EXPECT_EQ(recorded_.op_count(), 0u);
 }
 
-TEST_F(PowerCutTest, RecordsOfAFailedAppendWhatTheDeviceKept) {
+TEST_F(PowerCutTest, RecordsTheBlocksThatTheDeviceKeptOfAFailedAppend) {
   FaultyDevice faulty(*memory_);
   RecordingDevice recorded(faulty);
   faulty.fail_nth(Call::kAppend, 1, {.error = Errc::kDeviceWrite, .blocks_done = 2});
@@ -94,7 +94,7 @@ TEST_F(PowerCutTest, RecordsOfAFailedAppendWhatTheDeviceKept) {
   EXPECT_EQ(contents(*after_power_cut(recording, 1, keep)), "ab");
 }
 
-TEST_F(PowerCutTest, AFlushThatFailedIsNone) {
+TEST_F(PowerCutTest, DoesNotRecordAFailedFlush) {
   FaultyDevice faulty(*memory_);
   RecordingDevice recorded(faulty);
   const AlignedBuffer bytes = blocks("a");
@@ -105,14 +105,14 @@ TEST_F(PowerCutTest, AFlushThatFailedIsNone) {
   EXPECT_EQ(contents(*after_power_cut(recorded.recording(), recorded.op_count(), lose)), "");
 }
 
-TEST_F(PowerCutTest, BeginsWithWhatTheDeviceHeld) {
+TEST_F(PowerCutTest, BeginsWithTheContentsOfTheDevice) {
   append("abc");
   RecordingDevice later(*memory_);
   LoseAll lose;
   EXPECT_EQ(contents(*after_power_cut(later.recording(), later.op_count(), lose)), "abc");
 }
 
-TEST_F(PowerCutTest, KeepsAllOrLosesAllThatNoFlushCovers) {
+TEST_F(PowerCutTest, KeepsAllOrLosesAllUnflushedOps) {
   append("ab");
   flush();
   append("cd");
@@ -123,7 +123,7 @@ TEST_F(PowerCutTest, KeepsAllOrLosesAllThatNoFlushCovers) {
   EXPECT_EQ(after(0, KeepAll()), "");
 }
 
-TEST_F(PowerCutTest, KeepsAllAlsoWhereThePointerIsBackAtItsFlushedPlace) {
+TEST_F(PowerCutTest, KeepsAllIfThePointerReturnsToItsFlushedPosition) {
   append("ab");
   flush();
   append("cd");
@@ -133,28 +133,28 @@ TEST_F(PowerCutTest, KeepsAllAlsoWhereThePointerIsBackAtItsFlushedPlace) {
   EXPECT_EQ(after(recorded_.op_count(), LoseAll()), "ab");
 }
 
-TEST_F(PowerCutTest, AnAppendMayBeLostKeptTornOrNonsense) {
+TEST_F(PowerCutTest, AnAppendMayBeLostKeptTornOrGarbage) {
   append("a");
   flush();
   append("b");
   EXPECT_EQ(every_outcome(), (std::set<std::string>{"a", "ab", "a.", "a/", "a?"}));
 }
 
-TEST_F(PowerCutTest, TheWritePointerMayStandAnywhereOnItsWay) {
+TEST_F(PowerCutTest, TheWritePointerMayBeAtAnyPositionOnItsWay) {
   append("abc");
   std::set<std::size_t> lengths;
   for (const std::string& outcome : every_outcome()) lengths.insert(outcome.size());
   EXPECT_EQ(lengths, (std::set<std::size_t>{0, 1, 2, 3}));
 }
 
-TEST_F(PowerCutTest, AResetMayBeLostAndTheRoomGoneNevertheless) {
+TEST_F(PowerCutTest, ALostResetMayStillHaveZeroedTheBlocks) {
   append("ab");
   flush();
   reset();
   EXPECT_EQ(every_outcome(), (std::set<std::string>{"", "ab", ".."}));
 }
 
-TEST_F(PowerCutTest, BehindAResetTheEarlierLifeShowsThrough) {
+TEST_F(PowerCutTest, AfterAResetEarlierContentsMayBeVisible) {
   append("ab");
   flush();
   reset();
@@ -163,7 +163,7 @@ TEST_F(PowerCutTest, BehindAResetTheEarlierLifeShowsThrough) {
   EXPECT_EQ(every_outcome(), (std::set<std::string>{"", "c", "a", "/", "?"}));
 }
 
-TEST_F(PowerCutTest, WhatLiesBehindThePointerIsOnTheMedium) {
+TEST_F(PowerCutTest, BlocksPastThePointerAreOnTheMedium) {
   append("ab");
   const Recording recording = recorded_.recording();
   for (EveryChoice choice; choice.is_valid(); choice.advance()) {
@@ -174,7 +174,7 @@ TEST_F(PowerCutTest, WhatLiesBehindThePointerIsOnTheMedium) {
   }
 }
 
-TEST_F(PowerCutTest, WhatAFlushCoveredIsNeverTouched) {
+TEST_F(PowerCutTest, FlushedOpsAreNeverChanged) {
   SCOPED_TRACE(seed_trace());
   append("abcd");
   append("xyz", BandId{2});
@@ -200,7 +200,7 @@ TEST_F(PowerCutTest, ASeedGivesTheSameDiskAgain) {
   EXPECT_GT(found.size(), 20u);
 }
 
-TEST_F(PowerCutTest, AConventionalBandKeepsItsPlaceAndMayTear) {
+TEST_F(PowerCutTest, AConventionalBandKeepsItsPointerAndMayTear) {
   MemoryDevice memory({.band_blocks = {4}, .band_kinds = {BandKind::kConventional}});
   RecordingDevice recorded(memory);
   const AlignedBuffer a = blocks("a"), b = blocks("b");
@@ -214,9 +214,9 @@ TEST_F(PowerCutTest, AConventionalBandKeepsItsPlaceAndMayTear) {
   EXPECT_EQ(found, (std::set<std::string>{"..a.", "..b.", "../.", "..?."}));
 }
 
-// A log that a host might keep: it appends records and flushes, and a record counts once it is
-// flushed. Whatever the moment of the power cut, the flushed ones are a prefix of what is there.
-TEST_F(PowerCutTest, AWorkloadIsTriedAtEveryMoment) {
+// A log as a host might have: the host appends records and flushes. At any moment of the power cut,
+// the flushed records are a prefix of the records found.
+TEST_F(PowerCutTest, TriesAWorkloadAtEveryMoment) {
   std::map<std::size_t, std::string> promised = {{0, ""}};  // by the number of ops
   std::string all;
   for (const char letter : std::string("abcdefg")) {

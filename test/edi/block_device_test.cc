@@ -1,4 +1,4 @@
-// A block device becomes an image, and is claimed and refused as it should be.
+// Images on block devices: making, claiming, and refused requests.
 #include <gtest/gtest.h>
 
 #include "edi/create.h"
@@ -12,7 +12,7 @@ constexpr std::uint64_t kLoopBytes = 32 << 20;
 
 TEST(BlockDeviceTest, IsOverwrittenOnlyOnRequestAndRefusedWhenTooSmallOrInUse) {
   const auto loop = LoopDevice::make(kLoopBytes);
-  if (!loop) GTEST_SKIP() << "no loop device can be set up here (it takes root)";
+  if (!loop) GTEST_SKIP() << "cannot set up a loop device (requires root)";
   CreateOptions options{.zones = {{8, 16}}};
   ASSERT_TRUE(create(loop->path(), options));
   EXPECT_EQ(create(loop->path(), options).error(), Errc::kEdiExists);
@@ -31,7 +31,7 @@ TEST(BlockDeviceTest, IsOverwrittenOnlyOnRequestAndRefusedWhenTooSmallOrInUse) {
 
 TEST(BlockDeviceTest, IsNotOpenedForWritingWhenItIsWriteProtected) {
   const auto loop = LoopDevice::make(kLoopBytes);
-  if (!loop) GTEST_SKIP() << "no loop device can be set up here (it takes root)";
+  if (!loop) GTEST_SKIP() << "cannot set up a loop device (requires root)";
   ASSERT_TRUE(create(loop->path(), {.zones = {{8, 16}}}));
   ASSERT_TRUE(loop->protect(true));
   EXPECT_EQ(edi::open(loop->path()).error(), Errc::kDeviceReadOnly);

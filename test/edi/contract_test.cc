@@ -15,7 +15,7 @@ namespace {
 
 class ImageBench : public Bench {
  public:
-  // The image at `path`, made anew; null when that is not possible.
+  // Makes a new image at `path`; returns null if that is not possible.
   static std::unique_ptr<Bench> make(std::string path, edi::CreateOptions options) {
     auto bench = std::make_unique<ImageBench>(std::move(path));
     options.overwrite = true;
@@ -37,7 +37,7 @@ class ImageBench : public Bench {
   std::unique_ptr<Device> device_;
 };
 
-// A bench whose file or loop device goes away with it.
+// A bench that removes its file or loop device at its end.
 template <class Ground>
 class GroundedBench final : public Bench {
  public:
@@ -82,7 +82,7 @@ std::function<std::unique_ptr<Bench>()> on_loop_device(edi::CreateOptions option
 }
 
 const edi::CreateOptions kThesis{.format = 0, .zones = {{6, kManyBlocks}}};
-// The geometry that contract.h has, and two links besides.
+// The geometry of contract.h with two additional links.
 const edi::CreateOptions kZoned{
     .format = 1,
     .zones = {{2, 16}, {1, 8}, {1, 32}, {1, 16}, {2, 12}, {4, kManyBlocks / 4 + 1}},

@@ -1,4 +1,4 @@
-/* libedi as a C program sees it: every command, every error that a host can provoke. The one
+/* libedi from a C program: every command, and every error that a host can provoke. The one
  * argument is a directory for images. */
 #include <edi.h>
 #include <stdio.h>
@@ -112,7 +112,7 @@ static void modesense_shows_the_geometry(edi_device* device) {
   EXPECT(EDI_INVALID, edi_modesense(NULL, &mode));
 }
 
-/* At every alignment a buffer may have. */
+/* Buffers of every alignment. */
 static void blocks_come_back(edi_device* device) {
   const size_t blocks = 5;
   unsigned char* memory = aligned_alloc(kBlock, (blocks + 1) * kBlock);
@@ -189,7 +189,7 @@ static void bands_are_reported(edi_device* device) {
 static void linked_bands_are_one(edi_device* device) {
   static unsigned char from[2 * kBandBlocks * kBlock], to[2 * kBandBlocks * kBlock];
   fill(from, 2 * kBandBlocks, 3);
-  EXPECT(EDI_OK, edi_write(device, EDI_ADDRESS(4, 0), from, kBandBlocks + 3)); /* over the end */
+  EXPECT(EDI_OK, edi_write(device, EDI_ADDRESS(4, 0), from, kBandBlocks + 3)); /* across its end */
   EXPECT(kBandBlocks + 3, pointer_of(device, 4));
   EXPECT(EDI_OK, edi_read(device, EDI_ADDRESS(4, kBandBlocks - 1), to, 3));
   EXPECT(0, memcmp(from + (kBandBlocks - 1) * kBlock, to, 3 * kBlock));
@@ -211,7 +211,7 @@ static void links_come_and_go(edi_device* device) {
   EXPECT(EDI_BAD_GEOMETRY, manage(device, EDI_LINK, 6, 7, 0));
   EXPECT(EDI_BAND_OFFLINE, manage(device, EDI_RESET_WRITE_POINTER, 7, 0, 0));
   edi_device* other = NULL;
-  EXPECT(EDI_BUSY, edi_open(image, 0, &other)); /* the claim was kept all the while */
+  EXPECT(EDI_BUSY, edi_open(image, 0, &other)); /* the image is still claimed */
   static unsigned char bytes[3 * kBandBlocks * kBlock];
   EXPECT(EDI_OK, edi_write(device, EDI_ADDRESS(6, 0), bytes, 3 * kBandBlocks));
 }
@@ -236,7 +236,7 @@ static void format_0_works_too(void) {
       .format = 0, .block_bytes = kBlock, .zones = &zone, .zone_count = 1};
   EXPECT(EDI_OK, edi_create(image, &geometry, 1));
   edi_device* device = open_it(0);
-  unsigned char* bytes = calloc(1500, kBlock); /* more than is copied at once */
+  unsigned char* bytes = calloc(1500, kBlock); /* more than the library copies at once */
   EXPECT(1, bytes != NULL);
   fill(bytes, 1500, 9);
   EXPECT(EDI_OK, edi_write(device, EDI_ADDRESS(9, 0), bytes, 1500));

@@ -1,5 +1,5 @@
-// What an image does when the file or the disk below it fails, provoked for real: by a limit on the
-// size of files, by a file that is cut short, by a full file system below a loop device.
+// Real failures of the file or disk that holds an image: a limit on the size of files, a truncated
+// file, a full file system below a loop device.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@ using device::Piece;
 
 constexpr BandId kBand{2};
 
-// Nothing can be written to any file behind a place, as if its file system were full.
+// Makes writes past an offset fail in any file, as on a full file system.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(std::uint64_t bytes) {
@@ -60,7 +60,7 @@ class SmallFilesystem {
 
 using FailureTest = ImageTest;
 
-TEST_F(FailureTest, AnAppendThatFailsHalfWayLeavesTheWritePointerWhereItGot) {
+TEST_F(FailureTest, AnAppendThatFailsHalfWayLeavesTheWritePointerAtItsEnd) {
   make(uniform(8, 16));
   auto image = open_or_die();
   const auto bytes = blocks_of(6, 'x');
@@ -75,7 +75,7 @@ TEST_F(FailureTest, AnAppendThatFailsHalfWayLeavesTheWritePointerWhereItGot) {
   EXPECT_EQ(found.data()[4 * kBlockBytes - 1], std::byte{'x'});
 }
 
-TEST_F(FailureTest, ABandThatFailedTakesNoAppendUntilItIsResetOrSet) {
+TEST_F(FailureTest, AFailedBandRefusesAppendsUntilItIsResetOrSet) {
   make(uniform(8, 16));
   auto image = open_or_die();
   const auto one = blocks_of(1, 'x');
@@ -93,7 +93,7 @@ TEST_F(FailureTest, ABandThatFailedTakesNoAppendUntilItIsResetOrSet) {
   }
 }
 
-TEST_F(FailureTest, ATableThatCannotBeWrittenFailsTheFlushAndCanBeWrittenLater) {
+TEST_F(FailureTest, AFailedTableWriteFailsTheFlushAndALaterFlushRetries) {
   make(uniform(8, 16));
   auto image = open_or_die();
   const auto one = blocks_of(1, 'x');
@@ -107,7 +107,7 @@ TEST_F(FailureTest, ATableThatCannotBeWrittenFailsTheFlushAndCanBeWrittenLater) 
   EXPECT_EQ(open_or_die()->write_pointer(kBand), 1u);
 }
 
-TEST_F(FailureTest, AnImageThatIsCutShortWhileOpenFailsToBeRead) {
+TEST_F(FailureTest, ReadingAnImageThatWasTruncatedWhileOpenFails) {
   make(uniform(8, 16));
   auto image = open_or_die();
   auto one = blocks_of(1, 'x');
@@ -118,7 +118,7 @@ TEST_F(FailureTest, AnImageThatIsCutShortWhileOpenFailsToBeRead) {
 
 TEST_F(FailureTest, ABlockDeviceThatFailsToReadIsAnError) {
   const auto loop = LoopDevice::make(std::uint64_t{16} << 20, true);
-  if (!loop) GTEST_SKIP() << "no loop device can be set up here (it takes root)";
+  if (!loop) GTEST_SKIP() << "cannot set up a loop device (requires root)";
   ASSERT_EQ(create(loop->path(), uniform(8, 16)), ok());
   auto image = *open_image(loop->path());
   auto one = blocks_of(1, 'x');
@@ -127,10 +127,10 @@ TEST_F(FailureTest, ABlockDeviceThatFailsToReadIsAnError) {
   EXPECT_EQ(image->read({BandId{7}, 0}, one.span()), fail(Errc::kDeviceRead));
 }
 
-// Blocks of 512 bytes go through the page cache, so that only the barrier finds out.
-TEST_F(FailureTest, AfterABarrierThatFailedNothingCountsAsFlushedAnyMore) {
+// Blocks of 512 bytes go through the page cache, so only the barrier reports the error.
+TEST_F(FailureTest, AfterAFailedBarrierEveryFlushFails) {
   SmallFilesystem small(path("small"), std::uint64_t{2} << 20);
-  if (!small.is_mounted()) GTEST_SKIP() << "no file system can be mounted here (it takes root)";
+  if (!small.is_mounted()) GTEST_SKIP() << "cannot mount a file system (requires root)";
   const auto loop = LoopDevice::make(std::uint64_t{64} << 20, false, 512, small.folder());
   ASSERT_NE(loop, nullptr);
   ASSERT_EQ(create(loop->path(), {.block_bytes = 512, .zones = {{8, 8192}}}), ok());

@@ -1,4 +1,4 @@
-// Image files that go away with the test, and blocks whose content tells where they belong.
+// Image files that the test removes at its end, and blocks of known contents.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ inline AlignedBuffer blocks_of(std::size_t count, unsigned char fill) {
 class ImageTest : public ::testing::Test {
  protected:
   ImageTest() {
-    // Not under /tmp, which may be a tmpfs: direct I/O is to be tested too.
+    // Not in /tmp, which may be a tmpfs: the tests use direct I/O, too.
     std::string pattern = (std::filesystem::current_path() / "edi-test-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) std::abort();
     folder_ = pattern;
@@ -49,7 +49,7 @@ class ImageTest : public ::testing::Test {
     return image ? Errc::kInternal : image.error();
   }
 
-  // Turns a bit over.
+  // Inverts a bit.
   void flip(std::uint64_t at, unsigned bit = 0) {
     std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
     file.seekg(static_cast<std::streamoff>(at));

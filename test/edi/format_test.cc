@@ -1,4 +1,4 @@
-// The bytes on disk, as docs/format.md has them. They were put together by hand from its tables.
+// The bytes on disk, made by hand from the tables of docs/format.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -96,7 +96,7 @@ TEST_F(Format1Test, RefusesEveryFlippedBitOfAHeader) {
   }
 }
 
-TEST_F(Format1Test, RefusesBytesBehindTheHeaderThatAreNotZero) {
+TEST_F(Format1Test, RefusesNonZeroBytesAfterTheHeader) {
   encode_header1(golden_header1(), area());
   for (const std::size_t at : {bytes_of(kGolden1).size(), std::size_t{kHeaderAreaBytes} - 1}) {
     area()[at] = std::byte{1};
@@ -105,7 +105,7 @@ TEST_F(Format1Test, RefusesBytesBehindTheHeaderThatAreNotZero) {
   }
 }
 
-TEST_F(Format1Test, TakesAHeaderThatFillsItsArea) {
+TEST_F(Format1Test, AcceptsAHeaderThatFillsItsArea) {
   Header header = golden_header1();
   header.conventional.clear();
   header.links.clear();
@@ -137,8 +137,8 @@ TEST_F(Format1Test, RefusesEveryFlippedBitOfATableBlock) {
   }
 }
 
-// Headers with a right checksum and values of no sense: lay_out() must answer, and not take memory
-// or time by them.
+// Headers with a valid checksum and random values: lay_out() must return, and must not use memory
+// or time in proportion to these values.
 TEST_F(Format1Test, SurvivesHeadersOfRandomValues) {
   SCOPED_TRACE(seed_trace());
   std::mt19937_64 random(test_seed());
@@ -154,7 +154,7 @@ TEST_F(Format1Test, SurvivesHeadersOfRandomValues) {
     for (auto n = random() % 4; n > 0; --n) header.zones.push_back({value(), value()});
     for (auto n = random() % 3; n > 0; --n) header.conventional.emplace_back(value(), value());
     for (auto n = random() % 3; n > 0; --n) header.links.emplace_back(value(), value());
-    // Large but possible ones take their time; a few are enough.
+    // Large valid values take time, so a few of them are enough.
     std::uint64_t bands = 0;
     for (const Zone& zone : header.zones) bands += zone.count;
     if (bands > 1000 && bands <= kMaxBands && i % 100 != 0) continue;

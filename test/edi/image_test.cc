@@ -17,7 +17,7 @@ using device::Piece;
 
 constexpr BandId kBand{3};
 
-TEST_F(ImageTest, GivesBackWhatWasAppended) {
+TEST_F(ImageTest, ReadsBackAppendedData) {
   for (std::uint32_t format : {0u, 1u}) {
     CreateOptions options = uniform(8, 16, format);
     options.overwrite = true;
@@ -34,7 +34,7 @@ TEST_F(ImageTest, GivesBackWhatWasAppended) {
   }
 }
 
-TEST_F(ImageTest, AppendsMoreScatteredPiecesThanOneCallTakes) {
+TEST_F(ImageTest, AppendsMoreScatteredPiecesThanOneCallAccepts) {
   make(uniform(2, 4096));
   auto image = open_or_die();
   std::vector<AlignedBuffer> blocks;
@@ -93,7 +93,7 @@ TEST_F(ImageTest, FallsBackToTheOlderTableSlotWhenTheNewerOneIsDamaged) {
   EXPECT_EQ(open_error(), Errc::kEdiBadChecksum);
 }
 
-TEST_F(ImageTest, ForgetsABandThatIsResetAndGivesItsRoomBack) {
+TEST_F(ImageTest, AResetDiscardsTheBandAndFreesItsSpace) {
   make(uniform(4, 1024));
   auto image = open_or_die();
   ASSERT_TRUE(image->append({kBand, 0}, blocks_of(1024, 'x').span()));
@@ -145,7 +145,7 @@ TEST_F(ImageTest, ShowsZonesConventionalAndLinkedBands) {
   EXPECT_EQ(image->reset(BandId{1}).error(), Errc::kUnsupported);
 }
 
-TEST_F(ImageTest, IsHeldByOneExclusiveUserAtATime) {
+TEST_F(ImageTest, HasOneExclusiveUserAtATime) {
   make(uniform(4, 8));
   auto image = open_or_die();
   EXPECT_EQ(open_error(), Errc::kDeviceBusy);

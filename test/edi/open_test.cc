@@ -1,4 +1,4 @@
-// What is refused, and with which error: options, paths, damaged and shortened images.
+// Refused options and paths, and damaged or truncated images, with their errors.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ TEST_F(ImageTest, CreateRefusesImpossibleGeometry) {
   EXPECT_EQ(create(path(), {.format = 2, .zones = {{8, 8}}}).error(), Errc::kEdiBadVersion);
 }
 
-TEST_F(ImageTest, CreateKeepsAFileUnlessToldToOverwriteIt) {
+TEST_F(ImageTest, CreateKeepsAFileWithoutOverwrite) {
   make(uniform(4, 8));
   EXPECT_EQ(create(path(), uniform(4, 8)).error(), Errc::kEdiExists);
   {
@@ -51,7 +51,7 @@ TEST_F(ImageTest, CreateKeepsAFileUnlessToldToOverwriteIt) {
   EXPECT_EQ(*open_or_die()->write_pointer(BandId{0}), 0u);
 }
 
-TEST_F(ImageTest, CreateMakesASparseFileOfTheSizeThatItSaid) {
+TEST_F(ImageTest, CreateMakesASparseFileOfTheExpectedSize) {
   const CreateOptions options = uniform(128, 65536);
   make(options);
   EXPECT_EQ(std::filesystem::file_size(path()), *image_bytes(options));
@@ -69,14 +69,14 @@ TEST_F(ImageTest, FillTakesAsManyBandsAsFit) {
   EXPECT_EQ(fill(1 << 20, 256).error(), Errc::kBadGeometry);
 }
 
-TEST_F(ImageTest, OpenSaysWhatIsWrongWithThePath) {
+TEST_F(ImageTest, OpenReportsAnInvalidPath) {
   EXPECT_EQ(open_error(), Errc::kDeviceMissing);
   EXPECT_EQ(open_image(folder_, {.read_only = true}).error(), Errc::kEdiBadMagic);
   EXPECT_EQ(open_image("/dev/null").error(), Errc::kEdiBadMagic);
   EXPECT_EQ(create(folder_ / "no" / "such", uniform(4, 8)).error(), Errc::kDeviceMissing);
 }
 
-TEST_F(ImageTest, OpenRefusesWhatIsNoImage) {
+TEST_F(ImageTest, OpenRefusesAFileThatIsNotAnImage) {
   std::ofstream(path()) << "";
   EXPECT_EQ(open_error(), Errc::kEdiBadMagic);
   std::ofstream(path()) << "hello, world";
@@ -116,13 +116,13 @@ TEST_F(ImageTest, OpenRefusesImpossibleValuesInAFormat0Header) {
   }
 }
 
-TEST_F(ImageTest, OpenRefusesAFormat0WritePointerBehindItsBand) {
+TEST_F(ImageTest, OpenRefusesAFormat0WritePointerPastItsBand) {
   make(uniform(8, 64, 0));
   flip(20, 7);
   EXPECT_EQ(open_error(), Errc::kEdiBadHeader);
 }
 
-TEST_F(ImageTest, OpenRefusesAnImageThatWasCutShort) {
+TEST_F(ImageTest, OpenRefusesATruncatedImage) {
   for (std::uint32_t format : {0u, 1u}) {
     CreateOptions options = uniform(8, 64, format);
     options.overwrite = true;
@@ -134,14 +134,14 @@ TEST_F(ImageTest, OpenRefusesAnImageThatWasCutShort) {
   }
 }
 
-// The process's largest memory so far.
+// Returns the maximum resident memory of the process so far.
 long peak_kib() {
   struct rusage usage;
   ::getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss;
 }
 
-// In a process of its own, which begins with what this one has now.
+// Runs in a child process, which starts with the memory of this one.
 TEST_F(ImageTest, BandsThatOnlyTheHeaderClaimsTakeNoMemory) {
   constexpr long kEnoughKib = 32 << 10;
   auto head = AlignedBuffer::zeroed(std::size_t{kHeaderCopies} * kHeaderAreaBytes);
@@ -170,7 +170,7 @@ Strings damaged_copies(const Image& image) {
   return all;
 }
 
-TEST_F(ImageTest, EachDamagedCopyIsNamedAndWrittenAnew) {
+TEST_F(ImageTest, ReportsAndRewritesEachDamagedCopy) {
   make({.zones = {{600, 8}}, .conventional = {0}, .linked = {{1, 2}}});
   {
     auto image = open_or_die();
@@ -208,7 +208,7 @@ TEST_F(ImageTest, EachDamagedCopyIsNamedAndWrittenAnew) {
   }
 }
 
-TEST_F(ImageTest, ASlotThatAPowerCutToreIsWrittenAnewByTheNextFlush) {
+TEST_F(ImageTest, TheNextFlushRewritesASlotTornByAPowerCut) {
   make({.zones = {{600, 8}}});
   const std::uint64_t table = open_or_die()->layout().table_start;
   flip(table + 2 * kTableBlockBytes + 40);
@@ -222,7 +222,7 @@ TEST_F(ImageTest, ASlotThatAPowerCutToreIsWrittenAnewByTheNextFlush) {
   EXPECT_EQ(*damaged_slots(*open_or_die({.read_only = true})), Strings{});
 }
 
-TEST_F(ImageTest, AHeaderThatIsNotTheNewestIsNamedAndWrittenAnew) {
+TEST_F(ImageTest, ReportsAndRewritesAHeaderThatIsNotTheNewest) {
   make({.zones = {{8, 8}}});
   Header newer = open_or_die()->layout().header;
   ++newer.sequence;

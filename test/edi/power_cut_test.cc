@@ -1,5 +1,4 @@
-// A power cut in the middle of a flush: of the sectors that it wrote, any may have reached the
-// disk.
+// A power cut during a flush: any subset of its sectors may have reached the disk.
 #include <fstream>
 #include <random>
 
@@ -22,7 +21,7 @@ class ImagePowerCutTest : public ImageTest, public testing::WithParamInterface<s
   using Bytes = std::vector<char>;
   using Pointers = std::vector<std::uint32_t>;
 
-  // The emulator's own bookkeeping: where the table of write pointers lies.
+  // The emulator's metadata: the table of write pointers.
   void find_table() {
     const auto image = open_or_die();
     at_ = static_cast<std::streamoff>(image->layout().table_start);
@@ -38,7 +37,7 @@ class ImagePowerCutTest : public ImageTest, public testing::WithParamInterface<s
         .seekp(at_)
         .write(bytes.data(), std::ssize(bytes));
   }
-  // Every sector is either the one of `before` or that of `after`.
+  // Takes each sector from `before` or from `after`.
   Bytes mixed(const Bytes& before, const Bytes& after, unsigned percent_new) {
     Bytes bytes = before;
     for (std::size_t at = 0; at < bytes.size(); at += kSector) {
@@ -51,7 +50,7 @@ class ImagePowerCutTest : public ImageTest, public testing::WithParamInterface<s
     for (std::uint32_t i = 0; i < kBands; ++i) all.push_back(*image.write_pointer(BandId{i}));
     return all;
   }
-  // Appends to many bands, a letter a round, and resets some full ones.
+  // Appends to many bands, one letter in each round, and resets some full bands.
   void work(Image& image, unsigned char letter) {
     const auto one = blocks_of(1, letter);
     for (int i = 0; i < 60; ++i) {
@@ -70,7 +69,7 @@ class ImagePowerCutTest : public ImageTest, public testing::WithParamInterface<s
   std::size_t length_ = 0;
 };
 
-TEST_P(ImagePowerCutTest, LeavesEveryWritePointerAtItsOldOrItsNewPlace) {
+TEST_P(ImagePowerCutTest, LeavesEveryWritePointerAtItsOldOrNewPosition) {
   SCOPED_TRACE(seed_trace());
   make(uniform(kBands, kBandBlocks, GetParam()));
   find_table();
@@ -100,7 +99,7 @@ TEST_P(ImagePowerCutTest, LeavesEveryWritePointerAtItsOldOrItsNewPlace) {
   }
 }
 
-TEST_P(ImagePowerCutTest, GoesOnFromWhateverItLeft) {
+TEST_P(ImagePowerCutTest, WorksAfterAnyOutcome) {
   SCOPED_TRACE(seed_trace());
   make(uniform(kBands, kBandBlocks, GetParam()));
   find_table();

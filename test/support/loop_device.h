@@ -1,5 +1,5 @@
-// A loop device over a sparse file of its own, for tests that need a real block device. It is
-// detached, and the file removed, at the end; the kernel detaches it too if the test dies.
+// A loop device over its own sparse file, for tests that need a real block device. The destructor
+// detaches the device and removes the file. If the test dies, the kernel detaches the device.
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 namespace lazyfs {
 
-// LAZYFS_TEST_DIR, or else in TMPDIR, or else in /tmp.
+// Returns LAZYFS_TEST_DIR, or else TMPDIR, or else /tmp.
 inline std::string test_directory() {
   for (const char* name : {"LAZYFS_TEST_DIR", "TMPDIR"}) {
     if (const char* value = std::getenv(name); value && *value) return value;
@@ -26,9 +26,9 @@ inline std::string test_directory() {
 
 class LoopDevice {
  public:
-  // Null when this machine gives none (no root, no /dev/loop-control, none free). The blocks of the
-  // device are of `sector_bytes`; with `direct` the loop driver bypasses the page cache. The file
-  // lies in `folder`.
+  // Returns null if this machine has no loop device for the test (no root, no /dev/loop-control, no
+  // free device). The device has sectors of `sector_bytes`. With `direct` the loop driver bypasses
+  // the page cache. The file is in `folder`.
   static std::unique_ptr<LoopDevice> make(std::uint64_t size_bytes, bool direct = false,
                                           std::uint32_t sector_bytes = 512,
                                           const std::string& folder = test_directory()) {
@@ -48,13 +48,13 @@ class LoopDevice {
     return device;
   }
 
-  // Whether writes to the device are refused.
+  // Sets or clears the device's write protection. Returns false on an error.
   bool protect(bool protection) {
     const int value = protection ? 1 : 0;
     return ioctl(fd_, BLKROSET, &value) == 0;
   }
 
-  // Cuts the file: what lies behind fails to be read from now on.
+  // Truncates the file: reads past its end then fail.
   bool cut_file(std::uint64_t size_bytes) {
     return ftruncate(file_, static_cast<off_t>(size_bytes)) == 0;
   }
@@ -62,7 +62,7 @@ class LoopDevice {
   ~LoopDevice() {
     protect(false);
     if (file_ >= 0) close(file_);
-    ioctl(fd_, LOOP_CLR_FD, 0);  // busy still: then at the last close, for LO_FLAGS_AUTOCLEAR
+    ioctl(fd_, LOOP_CLR_FD, 0);  // if the device is busy, LO_FLAGS_AUTOCLEAR detaches it at close
     close(fd_);
   }
   LoopDevice(const LoopDevice&) = delete;
@@ -77,7 +77,7 @@ class LoopDevice {
     const int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     if (control < 0) return nullptr;
     std::unique_ptr<LoopDevice> device;
-    // Between asking for a free one and taking it somebody else may have taken it.
+    // Another process may take the free device before this one does.
     for (int attempt = 0; !device && attempt < 20; ++attempt) {
       const int number = ioctl(control, LOOP_CTL_GET_FREE);
       if (number < 0) break;
@@ -90,7 +90,7 @@ class LoopDevice {
       config.info.lo_flags = LO_FLAGS_AUTOCLEAR | (direct ? std::uint32_t{LO_FLAGS_DIRECT_IO} : 0u);
       if (ioctl(fd, LOOP_CONFIGURE, &config) == 0) {
         device.reset(new LoopDevice(fd, path));
-        device->protect(false);  // Linux keeps the protection of whoever had the device before
+        device->protect(false);  // Linux keeps the write protection of the device's previous user
       } else {
         close(fd);
         if (errno != EBUSY) break;

@@ -1,4 +1,4 @@
-// Lets GoogleTest print a Result by the name of its error.
+// Makes GoogleTest print a Result by the name of its error.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The seed of a random test: LAZYFS_SEED if it is set, else a new one; printed when a test fails.
+// The seed of a random test: LAZYFS_SEED if it is set, otherwise a random one. A failing test
+// prints it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ inline std::uint64_t test_seed() {
   return seed;
 }
 
-// In a random test's first line: SCOPED_TRACE(seed_trace());
+// A random test begins with SCOPED_TRACE(seed_trace());
 inline std::string seed_trace() { return "LAZYFS_SEED=" + std::to_string(test_seed()); }
 
 }  // namespace lazyfs
