@@ -5,11 +5,11 @@
 #include <ctime>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
+#include "base/json.h"
 #include "edi/image.h"
 #include "fs/space/band_report.h"
 #include "tools/command_line.h"
@@ -18,7 +18,6 @@
 namespace {
 
 using namespace lazyfs;
-using Json = nlohmann::ordered_json;
 
 // "what: why", and what to do about it where there is something.
 struct Trouble : std::runtime_error {
@@ -129,29 +128,27 @@ std::string json_of(const std::string& device, const fs::BandReport& report) {
   const fs::BandTotals& t = report.totals;
   Json bands = Json::array();
   for (const fs::BandLine& line : report.bands) {
-    bands.push_back({{"band", line.band.value},
-                     {"state", name_of(line)},
-                     {"blocks", line.blocks},
-                     {"write_pointer", line.write_pointer},
-                     {"live", line.live},
-                     {"dead", line.dead}});
+    bands.push_back(Json::object({{"band", line.band.value},
+                                  {"state", name_of(line)},
+                                  {"blocks", line.blocks},
+                                  {"write_pointer", line.write_pointer},
+                                  {"live", line.live},
+                                  {"dead", line.dead}}));
   }
-  const Json all{{"device", device},
-                 {"block_size", kBlockBytes},
-                 {"bands", std::move(bands)},
-                 {"totals",
-                  {{"live", t.live},
-                   {"dead", t.dead},
-                   {"free", t.free},
-                   {"free_bands", t.free_bands},
-                   {"overhead", t.overhead()},
-                   {"host_blocks", t.host_blocks},
-                   {"device_blocks", t.device_blocks},
-                   {"write_amplification", t.write_amplification()},
-                   {"log_bands", t.log_bands},
-                   {"log_live", t.log_live},
-                   {"log_dead", t.log_dead}}}};
-  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const Json totals = Json::object({{"live", t.live},
+                                    {"dead", t.dead},
+                                    {"free", t.free},
+                                    {"free_bands", t.free_bands},
+                                    {"overhead", t.overhead()},
+                                    {"host_blocks", t.host_blocks},
+                                    {"device_blocks", t.device_blocks},
+                                    {"write_amplification", t.write_amplification()},
+                                    {"log_bands", t.log_bands},
+                                    {"log_live", t.log_live},
+                                    {"log_dead", t.log_dead}});
+  const Json all = Json::object(
+      {{"device", device}, {"block_size", kBlockBytes}, {"bands", bands}, {"totals", totals}});
+  return all.dump(true) + "\n";
 }
 
 void write_file(const std::string& path, const std::string& text) {

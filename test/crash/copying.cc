@@ -1,15 +1,14 @@
 #include "crash/copying.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/types.h"
+#include "test/support/stats.h"
 
 namespace lazyfs::crash {
 
 Copied copied_in(fs::Volume& volume) {
-  const auto data = nlohmann::json::parse(volume.stats_json())["data"];
-  return {data["shared_blocks"], data["copy_steps"]};
+  return {stat_of(volume, "data", "shared_blocks"), stat_of(volume, "data", "copy_steps")};
 }
 
 Workload parts_of(const Operation& copy, std::uint64_t copied, bool at_once, const Model& before) {

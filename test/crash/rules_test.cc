@@ -13,7 +13,6 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/log.h"
@@ -26,6 +25,7 @@
 #include "device/forwarding.h"
 #include "device/power_cut.h"
 #include "test/support/seed.h"
+#include "test/support/stats.h"
 
 namespace lazyfs::crash {
 namespace {
@@ -204,8 +204,7 @@ TEST_F(RulesTest, Rule7DirtyDataIsLimited) {
     for (std::uint64_t block = 0; block < 64; ++block) {
       const std::string text = text_of(1, block * kBlockBytes, kBlockBytes);
       EXPECT_TRUE((*volume)->write(file, block * kBlockBytes, std::as_bytes(std::span(text))));
-      const auto stats = nlohmann::json::parse((*volume)->stats_json());
-      most = std::max(most, stats["data"]["dirty_bytes"].get<std::uint64_t>());
+      most = std::max(most, stat_of(**volume, "data", "dirty_bytes"));
     }
     return most / kBlockBytes;
   };

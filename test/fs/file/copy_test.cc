@@ -1,12 +1,12 @@
 // Copies that share blocks (fs/file/file_copier.h, fs/file/shared_extents.h).
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
 #include "test/fs/volume_fixture.h"
 #include "test/support/seed.h"
+#include "test/support/stats.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -25,8 +25,7 @@ class CopyTest : public VolumeTest {
  protected:
   std::uint64_t live_blocks() {
     EXPECT_TRUE(volume_->sync());
-    const auto stats = nlohmann::json::parse(volume_->stats_json());
-    return stats.at("space").at("live_blocks").get<std::uint64_t>();
+    return stat_of(*volume_, "space", "live_blocks");
   }
   std::uint64_t blocks_of(InodeNo inode) { return volume_->get_attributes(inode)->blocks_512 / 8; }
   InodeNo file_of(std::string_view name, const std::string& text) {
@@ -213,10 +212,7 @@ TEST_F(CopyTest, TheCollectorMovesSharedBlocksOnceForAllFiles) {
   volume_->forget(filler, 1);
   volume_->tick();
   ASSERT_TRUE(volume_->sync());
-  const auto moved = [&] {
-    const auto stats = nlohmann::json::parse(volume_->stats_json());
-    return stats.at("data").at("collector_blocks_written").get<std::uint64_t>();
-  };
+  const auto moved = [&] { return stat_of(*volume_, "data", "collector_blocks_written"); };
   const std::uint64_t before = moved();
   ASSERT_TRUE(volume_->collect_garbage());
   EXPECT_GE(moved(), before + 200);

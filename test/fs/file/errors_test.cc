@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
 #include "test/support/seed.h"
 #include "test/fs/volume_fixture.h"
+#include "test/support/stats.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -69,8 +69,8 @@ class ErrorsTest : public VolumeTest {
         .value()
         ->log_bands();
   }
-  nlohmann::json stats() const { return nlohmann::json::parse(volume_->stats_json()); }
-  std::uint64_t bad_bands() const { return stats()["data"]["bad_bands"]; }
+  std::string state() const { return stats_of(*volume_)["state"].text(); }
+  std::uint64_t bad_bands() const { return stat_of(*volume_, "data", "bad_bands"); }
   OpenFile* open(InodeNo file) {
     const auto opened = volume_->open(file);
     EXPECT_TRUE(opened);
@@ -96,7 +96,7 @@ TEST_F(ErrorsTest, AFailedWriteBackReachesFsyncOfEachFileThatWasOpenOnce) {
   EXPECT_TRUE(volume_->fsync(file, later, false));
   EXPECT_TRUE(volume_->fsync(file, nullptr, false));
   for (OpenFile* opened : {one, other, later}) volume_->release(opened);
-  EXPECT_EQ(stats()["data"]["write_back_errors"], 1u);
+  EXPECT_EQ(stat_of(*volume_, "data", "write_back_errors"), 1u);
   lose_power();
   EXPECT_EQ(read(lookup("f")), block(0));
 }
@@ -185,7 +185,7 @@ TEST_F(ErrorsTest, ABlockThatCannotBeReadLeavesItsNeighboursReadable) {
       EXPECT_TRUE(done) << i;
     }
   }
-  EXPECT_EQ(stats()["data"]["read_errors"], 1u);
+  EXPECT_EQ(stat_of(*volume_, "data", "read_errors"), 1u);
   faulty_.mend();
 }
 
@@ -211,7 +211,7 @@ TEST_F(ErrorsTest, ReadableBlocksLeaveABandWithUnreadableOnes) {
   for (std::uint64_t i = 0; i < 600; i += 2) write(other, i * kBlockBytes, block(i));
   ASSERT_TRUE(volume_->sync());
   ASSERT_TRUE(volume_->collect_garbage());
-  EXPECT_EQ(stats()["space"]["dead_blocks"], 0u);
+  EXPECT_EQ(stat_of(*volume_, "space", "dead_blocks"), 0u);
 }
 
 TEST_F(ErrorsTest, AReadErrorThatPassesCostsNoBand) {
@@ -258,7 +258,7 @@ TEST_F(ErrorsTest, ABandThatFailsAgainAndAgainIsGivenUp) {
     volume_->tick();
   }
   EXPECT_EQ(bad_bands(), 1u);
-  EXPECT_EQ(stats()["data"]["write_back_errors"], 0u);
+  EXPECT_EQ(stat_of(*volume_, "data", "write_back_errors"), 0u);
   EXPECT_TRUE(read_block(file, 0));
   const std::uint64_t tried = faulty_.faults();
   EXPECT_EQ(tried, 3u);
@@ -303,7 +303,7 @@ TEST_F(ErrorsTest, OnlyAMetadataLogThatCannotBeWrittenMakesTheVolumeReadOnly) {
   volume_->tick();
   volume_->tick();
   EXPECT_EQ(notified, 1);
-  EXPECT_EQ(stats()["state"], "read-only after an error");
+  EXPECT_EQ(state(), "read-only after an error");
   EXPECT_EQ(volume_->fsync(file, one, false).error(), Errc::kLogFailed);
   EXPECT_EQ(volume_->write(file, 0, bytes_of("x")).error(), Errc::kReadOnly);
   EXPECT_EQ(volume_->unlink(kRootInode, "f").error(), Errc::kReadOnly);
@@ -314,7 +314,7 @@ TEST_F(ErrorsTest, OnlyAMetadataLogThatCannotBeWrittenMakesTheVolumeReadOnly) {
   EXPECT_FALSE(volume_->unmount());
   volume_.reset();
   mount();
-  EXPECT_EQ(stats()["state"], "writable");
+  EXPECT_EQ(state(), "writable");
   EXPECT_EQ(read(lookup("f"), kBlockBytes, kBlockBytes), block(1));
 }
 
@@ -331,7 +331,7 @@ TEST_F(ErrorsTest, AFailedMetadataAppendReachesNoUser) {
   EXPECT_TRUE(volume_->fsync(file, nullptr, false));
   EXPECT_GE(failures, 2);
   faulty_.mend();
-  EXPECT_EQ(stats()["state"], "writable");
+  EXPECT_EQ(state(), "writable");
   lose_power();
   EXPECT_EQ(read(lookup("f")), block(3));
 }
@@ -404,7 +404,7 @@ TEST_F(ErrorsTest, WritersContinueWhileTheDeviceFailsNowAndThen) {
   std::cout << faulty_.faults() << " faults, " << failed << " operations failed of them\n";
   faulty_.mend();
   EXPECT_TRUE(volume_->sync());
-  EXPECT_EQ(stats()["state"], "writable");
+  EXPECT_EQ(state(), "writable");
   const auto compare = [&] {
     for (std::uint64_t i = 0; i < kFiles; ++i) {
       const std::string got = read(lookup("f" + std::to_string(i)));

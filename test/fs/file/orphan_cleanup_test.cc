@@ -4,13 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 
 #include "device/memory.h"
 #include "mkfs/mkfs.h"
 #include "fs/volume/mounted_volume.h"
 #include "fs/item/schema.h"
 #include "test/fsck/expect_clean.h"
+#include "test/support/stats.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -109,7 +109,7 @@ class OrphanCleanupTest : public testing::Test {
     EXPECT_TRUE(volume_->space());  // which waits for the deleting
   }
   std::uint64_t to_delete() {
-    return nlohmann::json::parse(volume_->stats_json())["inodes_to_delete"];
+    return stats_of(*volume_)["inodes_to_delete"].number();
   }
   Volume& volume() { return *volume_; }
   void write(InodeNo inode, std::uint64_t block, char letter) {
@@ -131,10 +131,10 @@ class OrphanCleanupTest : public testing::Test {
     return found;
   }
   std::uint64_t blocks_reserved() {
-    return nlohmann::json::parse(volume_->stats_json())["space"]["reserved_blocks"];
+    return stat_of(*volume_, "space", "reserved_blocks");
   }
   std::uint64_t bands(const char* which) {
-    return nlohmann::json::parse(volume_->stats_json())["data"][which];
+    return stat_of(*volume_, "data", which);
   }
   bool has_item(InodeNo inode) { return store_->get(key_of(inode, Kind::kInode))->has_value(); }
 

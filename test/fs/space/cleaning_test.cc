@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "device/memory.h"
@@ -13,6 +12,7 @@
 #include "fs/volume/mounted_volume.h"
 #include "test/support/result_printer.h"
 #include "test/support/seed.h"
+#include "test/support/stats.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -48,10 +48,10 @@ class CleaningTest : public testing::Test {
     return volume_->write(file, block * kBlockBytes, bytes, false);
   }
   std::uint64_t data_stat(const char* name) {
-    return nlohmann::json::parse(volume_->stats_json())["data"][name];
+    return stat_of(*volume_, "data", name);
   }
   std::uint64_t space_stat(const char* name) {
-    return nlohmann::json::parse(volume_->stats_json())["space"][name];
+    return stat_of(*volume_, "space", name);
   }
   void overwrite_sparsely(std::uint32_t bands, std::uint32_t each);
   std::uint64_t moved_blocks() { return data_stat("collector_blocks_written"); }

@@ -2,11 +2,11 @@
 // every other band nearly empty.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 
 #include "device/memory.h"
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
+#include "test/support/stats.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -17,10 +17,10 @@ class PlacementTest : public testing::TestWithParam<PlacementChoice> {};
 
 // The share of the begun bands that is not written.
 double wasted_share(Volume& volume) {
-  const auto space = nlohmann::json::parse(volume.stats_json())["space"];
-  const std::uint64_t free = space["free_bands"].get<std::uint64_t>() * kBandBlocks;
-  const std::uint64_t begun = space["total_blocks"].get<std::uint64_t>() - free;
-  return static_cast<double>(space["unwritten_blocks"].get<std::uint64_t>() - free) /
+  const auto space = stats_of(volume)["space"];
+  const std::uint64_t free = space["free_bands"].number() * kBandBlocks;
+  const std::uint64_t begun = space["total_blocks"].number() - free;
+  return static_cast<double>(space["unwritten_blocks"].number() - free) /
          static_cast<double>(begun);
 }
 

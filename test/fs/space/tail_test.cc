@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "device/faulty.h"
@@ -13,6 +12,7 @@
 #include "fs/volume/volume.h"
 #include "test/fsck/expect_clean.h"
 #include "test/support/seed.h"
+#include "test/support/stats.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -71,7 +71,7 @@ class TailTest : public testing::Test {
   }
   InodeNo lookup(const std::string& name) { return volume_->lookup(kRootInode, name)->inode; }
   std::uint64_t stat(const char* group, const char* key) {
-    return nlohmann::json::parse(volume_->stats_json())[group][key];
+    return stat_of(*volume_, group, key);
   }
   std::uint64_t cuts() { return stat("data", "tails_cleaned"); }
 
