@@ -96,9 +96,7 @@ class DataPass {
   }
 
   void referring(const meta::Item& item) {
-    if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return;
-    const auto record = decode_map_record(item.value);
-    const auto* reference = record ? std::get_if<ReferenceRecord>(&*record) : nullptr;
+    const auto reference = reference_of(item);
     if (!reference) return;
     const std::pair from(reference->shared, reference->block);
     auto bad = std::ranges::lower_bound(shared_, from, {}, &Shared::place);

@@ -59,9 +59,7 @@ class SharedExtentCheck {
   void name_dangling() {
     c_.visit(kFirstKey, kLastInodeKey, "shared extents",
              [&](const meta::Item& item) {
-               if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return;
-               const auto record = decode_map_record(item.value);
-               const auto* reference = record ? std::get_if<ReferenceRecord>(&*record) : nullptr;
+               const auto reference = reference_of(item);
                if (!reference) return;
                const auto bad = dangling_.overlapping(ReferenceRun::of(*reference));
                if (bad.empty()) return;

@@ -20,7 +20,6 @@ void LostAndFound::adopt(const std::vector<InodeFacts>& nameless) {
     if (inode.inode != home && c_.good()) adopt(home, inode);
   }
   std::ranges::sort(c_.names);
-  std::ranges::sort(c_.inodes, {}, &InodeFacts::inode);
 }
 
 void LostAndFound::adopt(InodeNo home, const InodeFacts& inode) {
@@ -38,8 +37,7 @@ void LostAndFound::adopt(InodeNo home, const InodeFacts& inode) {
   if (!record) return;
   record->parent = home;
   c_.put_inode(inode.inode, *record);
-  const auto at = std::ranges::find(c_.inodes, inode.inode, &InodeFacts::inode);
-  if (at != c_.inodes.end()) at->parent = home;
+  if (InodeFacts* facts = c_.find_inode(inode.inode)) facts->parent = home;
 }
 
 // If something else has the name, that is renamed.
@@ -65,6 +63,7 @@ InodeNo LostAndFound::find_or_make() {
   c_.put_inode(home, record);
   add_name(c_, kRootInode, std::string(kName), home, kDirectoryType);
   c_.inodes.push_back({home, kRootInode, 2, kDirectoryType});
+  std::ranges::sort(c_.inodes, {}, &InodeFacts::inode);
   c_.names.push_back({home, kRootInode, kDirectoryType});
   return home;
 }

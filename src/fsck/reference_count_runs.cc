@@ -100,6 +100,13 @@ class ReferenceWitness {
 
 }  // namespace
 
+std::optional<ReferenceRecord> reference_of(const meta::Item& item) {
+  if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return std::nullopt;
+  const auto record = decode_map_record(item.value);
+  const auto* reference = record ? std::get_if<ReferenceRecord>(&*record) : nullptr;
+  return reference ? std::optional(*reference) : std::nullopt;
+}
+
 void References::add(const ReferenceRecord& reference) {
   if (!runs_.empty() && runs_.back().shared == reference.shared &&
       runs_.back().end() == reference.block) {

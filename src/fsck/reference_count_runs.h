@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct ReferenceRun {
   friend auto operator<=>(const ReferenceRun&, const ReferenceRun&) = default;
 };
 static_assert(sizeof(ReferenceRun) == 24);  // what a check says of its memory
+
+// The reference that an item holds; nullopt for an extent, a damaged item, and any other kind.
+std::optional<fs::ReferenceRecord> reference_of(const meta::Item& item);
 
 // All references of a volume. A reference that begins where the file's previous one ends joins its
 // run, so the copy of a large file takes as much memory as that of a block.

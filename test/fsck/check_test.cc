@@ -7,6 +7,7 @@
 
 #include "test/fsck/band_corruptions.h"
 #include "test/fsck/corruptions.h"
+#include "test/fsck/counting_store.h"
 
 namespace lazyfs::fsck {
 namespace {
@@ -243,6 +244,25 @@ TEST(CheckTest, CycleAboveADirectoryIsNamedOnce) {
   volume.commit();
   EXPECT_EQ(volume.problems(),
             Strings{"Directory 18 lies in itself: its names never lead to the root."});
+}
+
+// One walk for each name would take hours in a directory of a million wrong names.
+TEST(CheckTest, WrongNamesOfADirectoryTakeOneWalkThroughIt) {
+  constexpr std::uint64_t kNamesWanted = 400;
+  SampleVolume volume;
+  for (std::uint64_t i = 0; i < kNamesWanted; ++i) {
+    volume.put_entry(1, {InodeNo{1000 + i}, 100 + i, 8, "wrong" + std::to_string(i)});
+    if (i % 100 == 0) volume.commit();
+  }
+  volume.commit();
+  CountingStore store(*volume.store);
+  std::uint64_t wrong = 0;
+  const auto listener = [&](const std::string& text) {
+    wrong += text.ends_with("which does not exist.") ? 1 : 0;
+  };
+  ASSERT_TRUE(check(store, *volume.device, {}, listener));
+  EXPECT_EQ(wrong, kNamesWanted);
+  EXPECT_LT(store.scanned_items(), 10 * kNamesWanted);
 }
 
 TEST(CheckTest, PathThatRunsInACircleIsCutShort) {

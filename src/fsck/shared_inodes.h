@@ -1,0 +1,36 @@
+// Which inodes are shared, and which are files: for repairs.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "fsck/context.h"
+
+namespace lazyfs::fsck {
+
+// An inode that files refer to, and that has no name, is shared; any other is a file.
+class SharedInodes {
+ public:
+  explicit SharedInodes(Context& context) : c_(context) {}
+
+  // Makes the inode what it is, and removes the items that it cannot have. REQUIRES: `names` of the
+  // context is sorted.
+  void settle(InodeFacts& inode);
+  // Makes a file of an inode that no file refers to, or removes it when it has nothing. Without a
+  // name the file is brought into /lost+found later.
+  void make_file(InodeFacts& inode, bool has_name);
+  // Takes the removed inodes off Context::inodes.
+  void forget_removed();
+
+ private:
+  void make_shared(InodeFacts& inode);
+  void truncate(InodeNo inode, std::uint64_t limit);
+  void remove(const InodeFacts& inode);
+  void erase_items(InodeNo inode, Kind first, Kind last, std::string_view what);
+  std::uint64_t end_of(InodeNo inode);
+
+  Context& c_;
+  std::vector<InodeNo> removed_;
+};
+
+}  // namespace lazyfs::fsck
