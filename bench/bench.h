@@ -1,4 +1,4 @@
-// What the benchmark programs share.
+// Common functions of the benchmark programs.
 #pragma once
 
 #include <fcntl.h>
@@ -22,21 +22,21 @@ inline double now_us() {
       .count();
 }
 
-// Ends the program unless `good`.
+// Ends the program if `good` is false.
 inline void must(bool good, const std::string& what) {
   if (good) return;
   std::fprintf(stderr, "%s: failed: %s\n", program_invocation_short_name, what.c_str());
   std::exit(1);
 }
 
-// What the result holds, or the end of the program.
+// Returns the value of the result. Ends the program if the result is an error.
 template <class T>
 T must(Result<T> result, const std::string& what) {
   if (!result) must(false, what + ": " + std::string(describe(result.error())));
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-// The kernel's, so that what is read next comes from the device. Best effort.
+// Drops the kernel's caches, so that the next reads come from the device. Ignores errors.
 inline void drop_caches() {
   ::sync();
   const int fd = ::open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);

@@ -1,13 +1,13 @@
-// What one way of placing and cleaning costs under one load, on a volume on a device in memory:
+// Measures the cost of one placement and cleaning policy under one load, on a device in memory:
 // cleaning [--load NAME | --trace FILE] [--placement P] [--clean C] [--trigger T] [--bands N]
-// [--band-blocks N] [--full PERCENT] [--scale N] [--seed N]. One line of JSON.
+// [--band-blocks N] [--full PERCENT] [--scale N] [--seed N]. Prints one line of JSON.
 //
-// Nothing depends on the machine: work is counted in blocks, and time is the bench's own; between
-// phases of a load users are idle for 10 s, in a trace as long as they were. The bands of a trace's
-// (trace.h) disk have such a size that the most data that the trace ever has is --full percent of
-// what statfs reports as available at first. The volume has no threads: work that is due is done
-// after each write, and a writer that finds no room cleans. The blocks moved within one write or
-// one fsync are what that call waits for.
+// The results do not depend on the machine: work is counted in blocks, and time is simulated. Users
+// are idle for 10 s between the phases of a load, and in a trace as long as its pauses. For a trace
+// (trace.h) the size of the bands is chosen so that the trace's maximum of live data is --full
+// percent of the space that statfs reports as available at first. The volume has no threads: due
+// work is done after each write, and a writer without space cleans itself. The wait of a write or
+// fsync is the number of blocks moved during the call.
 #include <cstdio>
 #include <fstream>
 
@@ -35,7 +35,7 @@ void overwrite(Bench& b, std::uint64_t blocks, std::uint64_t writes, unsigned ho
   }
 }
 
-// Trees of files of 1 to 64 blocks are unpacked; the oldest tree is deleted when there is no room.
+// Unpacks trees of files of 1 to 64 blocks. Deletes the oldest tree when no space is left.
 void untar(Bench& b, std::uint64_t blocks, std::uint64_t writes) {
   std::map<std::uint64_t, std::vector<std::pair<std::string, InodeNo>>> trees;
   std::map<std::uint64_t, std::uint64_t> sizes;
@@ -59,7 +59,7 @@ void untar(Bench& b, std::uint64_t blocks, std::uint64_t writes) {
   }
 }
 
-// Postmark's transactions: small files, of which any is created, deleted, or gets more at its end.
+// Postmark's transactions: small files are created, deleted or appended to at random.
 void postmark(Bench& b, std::uint64_t blocks, std::uint64_t writes) {
   struct File {
     std::string name;
@@ -91,8 +91,8 @@ void postmark(Bench& b, std::uint64_t blocks, std::uint64_t writes) {
   }
 }
 
-// As TeraSort: an input stays, runs are spilled and merged, the output takes the runs' place; the
-// next sort begins when the last output was deleted.
+// Like TeraSort: the input stays, runs are written and merged, the output replaces the runs. The
+// next sort begins after the last output was deleted.
 void sort(Bench& b, std::uint64_t blocks, std::uint64_t writes) {
   const std::uint64_t part = blocks / 3;
   const InodeNo input = b.create("input");
@@ -137,7 +137,7 @@ std::vector<TraceRecord> read_trace(const std::string& path) {
   return records;
 }
 
-// The most blocks that hold data at any time. What fits into an inode takes none.
+// Returns the maximum number of blocks with data at any time. Inline data takes no block.
 std::uint64_t most_blocks(const std::vector<TraceRecord>& records) {
   std::map<std::uint64_t, std::vector<bool>> files;
   std::uint64_t live = 0, most = 0;
@@ -188,7 +188,7 @@ void replay(Bench& b, const std::vector<TraceRecord>& records) {
   }
 }
 
-// Bands of what size make a disk of which so many blocks are as much as is asked.
+// Returns the band size of a disk on which `blocks` take the requested share of the space.
 std::uint32_t fitting_band_blocks(Plan plan, std::uint64_t blocks) {
   const auto wanted =
       static_cast<std::uint64_t>(static_cast<double>(blocks) * 100 / plan.full_percent);
@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
   app.option("--load", plan.load)
       .one_of({"uniform", "hot", "untar", "postmark", "sort"})
       .with_default();
-  app.option("--trace", plan.trace, "a recorded load instead");
+  app.option("--trace", plan.trace, "replay this trace instead");
   app.option("--placement", plan.placement)
       .one_of({"first", "best", "age", "random"})
       .with_default();
@@ -231,9 +231,9 @@ int main(int argc, char** argv) {
       .with_default();
   app.option("--bands", plan.bands).with_default();
   app.option("--band-blocks", plan.band_blocks).with_default();
-  app.option("--full", plan.full_percent, "of what statfs calls available at first")
+  app.option("--full", plan.full_percent, "percent of the space available at first")
       .with_default();
-  app.option("--scale", plan.scale, "writes, in capacities of the disk").with_default();
+  app.option("--scale", plan.scale, "writes, as a multiple of the disk's capacity").with_default();
   app.option("--seed", plan.seed).with_default();
   if (const auto status = app.parse(argc, argv)) return *status;
 

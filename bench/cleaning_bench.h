@@ -1,6 +1,6 @@
-// A volume on a device in memory on which bench/cleaning runs its loads, and what these cost.
+// A volume on a device in memory for the loads of bench/cleaning, with counters of their cost.
 //
-// Time is the bench's own: a write of n blocks takes n / 25,000 s (100 MB/s).
+// Time is simulated: a write of n blocks takes n / 25,000 s (100 MB/s).
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace lazyfs::bench {
 
-constexpr std::uint64_t kWriteBlocks = 32;  // at most, of one write: 128 KiB
+constexpr std::uint64_t kWriteBlocks = 32;  // maximum of one write: 128 KiB
 
 class BenchClock final : public Clock {
  public:
@@ -33,7 +33,7 @@ class BenchClock final : public Clock {
 
 struct Plan {
   std::string load = "uniform", placement = "first", clean = "auto", trigger = "idle+space";
-  std::string trace;  // a file to do again, instead of a load
+  std::string trace;  // path of a trace to replay instead of a load
   std::uint32_t bands = 128, band_blocks = 64;
   double full_percent = 85, scale = 1;
   std::uint64_t seed = 1;
@@ -51,7 +51,7 @@ class AppendCounter final : public device::ForwardingDevice {
   std::uint64_t appends = 0;
 };
 
-// Writes, deletes, waits; and notes what each write had to wait for.
+// Writes, deletes and waits. Records the work that each write had to wait for.
 class Bench {
  public:
   Bench(const Plan& plan, device::Device& memory) : random(plan.seed), device_(memory) {
@@ -152,7 +152,7 @@ class Bench {
 
   BenchClock clock_;
   AppendCounter device_;
-  std::uint64_t moved_ = 0, appends_ = 0;  // when they were last looked at
+  std::uint64_t moved_ = 0, appends_ = 0;  // values at the last check
   std::unique_ptr<fs::Volume> volume_;
 };
 

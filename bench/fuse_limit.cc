@@ -1,5 +1,5 @@
-// The FUSE limit: a filesystem in memory behind the very door that lazyfs uses. No filesystem with
-// this transport and these settings can be faster; what is above it is lazyfs' own.
+// The FUSE limit: a filesystem in memory behind lazyfs' own transport and request handlers. No
+// filesystem with this transport and these settings can be faster.
 
 #include "bench/memory_volume.h"
 #include "fuse/session/daemon.h"
@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> options;
   bool keep_contents = false;
   app.flag("-f", plan.foreground, "stay in the foreground");
-  app.flag("--keep-contents", keep_contents, "files keep what is written, not only its size");
+  app.flag("--keep-contents", keep_contents, "files keep their contents, not only their sizes");
   app.option("-o", options, "mount options, as for lazyfs").one_each();
   app.option("SOURCE", plan.source,
                  "a block device makes it a fuseblk mount; nothing is read or written")

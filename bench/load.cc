@@ -1,5 +1,5 @@
-// Makes the loads that need speed of their own: many threads that create, and large sequential I/O.
-// Prints the seconds that it took.
+// Runs loads that need a fast program: creating files in many threads, and large sequential I/O.
+// Prints the time in seconds.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ void must(bool fine, const std::string& what) {
   if (!fine) throw std::system_error(errno, std::generic_category(), what);
 }
 
-// The directory of thread-local number i: a tree in which each has kBranching children.
+// Returns directory number i of a thread's tree, in which each directory has kBranching children.
 std::string tree_path(std::uint64_t i) {
   std::string path;
   for (; i > 0; i = (i - 1) / kBranching) path.insert(0, "/" + std::to_string(i));
@@ -106,7 +106,7 @@ void read_file(const Plan& plan) {
   close(fd);
 }
 
-// What a single request costs: each chmod is exactly one.
+// Measures the cost of a single request: each chmod is exactly one request.
 void change_modes(const Plan& plan) {
   in_parallel(plan, [&](unsigned t, std::uint64_t count) {
     const std::string path = plan.path + "/m" + std::to_string(t);

@@ -1,11 +1,13 @@
-// How the metadata log behaves when it is small, and when it is full: log_sweep IMAGE [--scale S].
+// Measures a small and a full metadata log: log_sweep IMAGE [--scale S].
 //
-// size: 100,000 files are made in 60,000 directories on volumes whose logs begin with 16 MiB to 1
-// GiB (ext4-lazy, figure 6, where a small journal was 46 times slower). IMAGE is made anew, sparse,
-// and taken away at the end. cleaning: in a log that cannot grow a share of the blocks is live, and
-// nodes are changed at random, uniformly or mostly a tenth of them. files: in such a log files are
-// made, and then replaced in some directories at a time, as programs do it (ext4-lazy,
-// section 4.4). Both count what the log writes for each node that changes, on a device in memory.
+// size: makes 100,000 files in 60,000 directories on volumes whose logs begin with 16 MiB to 1 GiB
+// (ext4-lazy, figure 6, where a small journal was 46 times slower). Makes IMAGE as a new sparse
+// file and removes it at the end.
+// cleaning: a share of the blocks of a log that cannot grow is live. Changes nodes at random,
+// either uniformly or mostly a tenth of them.
+// files: makes files in such a log, and then replaces files in a few directories at a time, as
+// programs do (ext4-lazy, section 4.4).
+// cleaning and files count the blocks written for each changed node, on a device in memory.
 //
 // Prints JSON.
 #include <unistd.h>
@@ -125,7 +127,7 @@ Json run_cleaning(double live_share, double hot_share, double scale) {
     }
     return changes;
   };
-  work(3);  // to settle
+  work(3);  // reaches a steady state
   const meta::StoreStats before = store->stats();
   const double begin = now_us();
   const auto changes = static_cast<double>(work(3));
@@ -144,8 +146,8 @@ Json run_cleaning(double live_share, double hot_share, double scale) {
 
 // ---- Files ----------------------------------------------------------------------------------
 
-// As a filesystem does it: an inode, an entry by hash and one by number, counters of the directory;
-// 100 files a directory.
+// Makes a file as a filesystem does: an inode, an entry by hash and one by number, and the counters
+// of the directory; 100 files per directory.
 class Files {
  public:
   explicit Files(meta::Store& store) : store_(store) {}
@@ -178,8 +180,9 @@ class Files {
   std::uint64_t next_ = 0;
 };
 
-// In a log that cannot grow files are made until it is so live; then some are replaced, in the
-// directories that are worked in at the time: `directories` at once, others after each 10,000.
+// Makes files in a log that cannot grow until the requested share of the log is live. Then replaces
+// files in `directories` directories at a time, and changes these directories after every 10,000
+// files.
 Json run_files(double live_share, std::uint64_t directories, double scale) {
   const auto device = device_with_log(scale);
   const auto store =
@@ -225,7 +228,7 @@ int main(int argc, char** argv) {
   std::string image;
   double scale = 1;
   CommandLine app("log_sweep", "The metadata log when it is small, and when it is full.", nullptr);
-  app.option("image", image, "made anew, taken away at the end").required();
+  app.option("image", image, "new file, removed at the end").required();
   app.option("--scale", scale, "of the load and the log").with_default();
   std::vector<double> live_shares{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8};
   std::vector<std::uint64_t> log_mib{16, 64, 256, 1024};

@@ -149,7 +149,7 @@ void MemoryVolume::forget(InodeNo inode, std::uint64_t lookups) {
   drop_if_unused(*node);
 }
 
-// The new node has one lookup, which is the caller's.
+// Returns a node with one lookup, which belongs to the caller.
 Result<MemoryVolume::NodePointer> MemoryVolume::make(InodeNo parent, std::string_view name,
                                                      std::uint32_t mode, fs::Owner owner,
                                                      std::uint64_t rdev, std::string_view target) {
@@ -277,7 +277,7 @@ bool MemoryVolume::is_below(InodeNo inode, InodeNo ancestor) {
   return inode == ancestor;
 }
 
-// What a rename may do to the name that is there already.
+// Checks whether a rename may replace the existing name.
 Result<> MemoryVolume::check_target(Node& source, Node& target, fs::RenameFlags flags) {
   if (flags.no_replace) return fail(Errc::kExists);
   if (flags.exchange) return ok();
@@ -290,7 +290,8 @@ Result<> MemoryVolume::check_target(Node& source, Node& target, fs::RenameFlags 
   return ok();
 }
 
-// Under the exclusive tree lock nobody else changes names, so one lock is held at a time.
+// The exclusive tree lock keeps other threads from changing names, so this holds one node's lock at
+// a time.
 Result<> MemoryVolume::rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
                               std::string_view to_name, fs::RenameFlags flags) {
   TRY(check_name(to_name));
@@ -432,7 +433,7 @@ Result<fs::Created> MemoryVolume::create(InodeNo parent, std::string_view name, 
 
 Result<fs::OpenFile*> MemoryVolume::open(InodeNo inode) {
   ASSIGN_OR_RETURN(const NodePointer node, find(inode));
-  return reinterpret_cast<fs::OpenFile*>(inode.value);  // nothing is kept of an open file
+  return reinterpret_cast<fs::OpenFile*>(inode.value);  // an open file has no state
 }
 
 void MemoryVolume::release(fs::OpenFile*) {}
@@ -477,7 +478,7 @@ Result<std::string> MemoryVolume::get_xattr(InodeNo inode, std::string_view name
 Result<> MemoryVolume::set_xattr(InodeNo inode, std::string_view name, std::string_view value,
                                  fs::XattrMode mode) {
   ASSIGN_OR_RETURN(const NodePointer node, find(inode));
-  if (name.starts_with("system.")) return fail(Errc::kNotSupported);  // nobody here heeds them
+  if (name.starts_with("system.")) return fail(Errc::kNotSupported);
   if (value.size() > fs::kMaxXattrBytes) return fail(Errc::kAttributeTooBig);
   MutexLock lock(node->mu);
   const bool exists = node->xattrs.contains(name);

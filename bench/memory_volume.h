@@ -1,8 +1,8 @@
-// A volume in memory, with nothing behind it: what FUSE alone costs, and where traces of programs
-// are recorded.
+// A volume in memory without a device. Benchmarks use it to measure the cost of FUSE alone and to
+// record traces of programs.
 //
-// Files keep their contents or only their sizes (reads then give zeros). Nothing is written
-// anywhere; sync and fsync do nothing.
+// Files keep their contents or only their sizes (reads then return zeros). Sync and fsync do
+// nothing.
 //
 // Invariants:
 //   M1  nodes_ holds every inode that has a name or a lookup, and no other
@@ -76,7 +76,8 @@ class MemoryVolume : public fs::Volume {
   void shut_down() override { dead_ = true; }
 
  protected:
-  // A node has vanished, with its last name and its last lookup. No lock of a node is held.
+  // Called after a node has lost its last name and its last lookup. The caller holds no node's
+  // lock.
   virtual void dropped(InodeNo, std::uint32_t /*mode*/) {}
 
  private:

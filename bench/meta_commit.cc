@@ -1,7 +1,7 @@
-// How long operations wait while transactions are committed: `meta_commit [SECONDS]`. The device is
-// in memory but as slow as a disk: 150 MB/s, 15 ms a flush. One thread makes directories, a second
-// one asks for durability without a pause, so that a commit is always in progress. One line a
-// figure.
+// Measures how long operations wait during commits: `meta_commit [SECONDS]`. The device is in
+// memory but as slow as a disk: 150 MB/s, 15 ms for a flush. One thread makes directories. A second
+// thread requests durability without a pause, so that a commit always runs. Prints one figure per
+// line.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -45,7 +45,7 @@ class SlowDevice final : public device::ForwardingDevice {
   std::unique_ptr<device::MemoryDevice> below_;
 };
 
-// As mkdir: an inode, two directory entries, counters of the parent.
+// Makes the items of mkdir: an inode, two directory entries, counters of the parent.
 void make_directory(Store& store, std::uint64_t i) {
   const std::vector<std::byte> value(128, std::byte{42});
   const auto bytes = std::span(value);
@@ -60,7 +60,7 @@ void make_directory(Store& store, std::uint64_t i) {
   must(applied.has_value(), applied ? "" : describe(applied.error()).data());
 }
 
-// Makes directories, `rate` a second or, when that is 0, as many as go.
+// Makes `rate` directories a second, or as many as possible if `rate` is 0.
 void run(double seconds, double rate, bool commits) {
   SlowDevice device;
   Superblock superblock;

@@ -1,6 +1,7 @@
-// How long opening the metadata store takes, after a clean end and after a crash: `meta_open IMAGE
-// [FILES...]`. IMAGE is made anew, sparse, and taken away at the end; on a disk, run as root so
-// that the page cache is dropped before each opening. One line a figure.
+// Measures how long opening the metadata store takes, after a clean end and after a crash:
+// `meta_open IMAGE [FILES...]`. Makes IMAGE as a new sparse file and removes it at the end. Run it
+// as root on a disk, so that it can drop the page cache before each opening. Prints one figure per
+// line.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ using namespace bench;
 constexpr std::uint32_t kBandBlocks = 65536, kLogBands = 16;
 constexpr std::uint64_t kBehindSnapshot = 15'000, kWithoutSnapshots = 110'000;  // blocks
 
-// What is made before the opening that is measured need not wait for the disk.
+// Does not flush while it makes the contents: only the opening is measured.
 class Unflushed final : public device::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -104,8 +105,8 @@ class Bench {
     batch.add({parent, 1, 0}, deltas);
     must(store_->apply(batch).has_value(), "apply");
   }
-  // A commit for each `batch` files, as fsync makes them, until so many blocks are in the log; then
-  // no clean end.
+  // Commits after each `batch` files, as fsync does, until the log has the requested number of
+  // blocks. Does not end cleanly.
   void change_until(std::uint64_t files, const StoreOptions& options, std::uint64_t blocks,
                     std::uint64_t batch) {
     store_.reset();

@@ -1,5 +1,5 @@
-// What the metadata store costs on its own, on a device in memory: `meta_store [ITEMS]`. One line a
-// figure.
+// Measures the metadata store alone, on a device in memory: `meta_store [ITEMS]`. Prints one figure
+// per line.
 #include <malloc.h>
 
 #include <array>
@@ -36,7 +36,7 @@ std::unique_ptr<Store> fresh_store(device::Device& device, std::size_t cache_byt
   return std::move(*store);
 }
 
-// As creating a file does it: an inode, two directory entries, a counter in the parent.
+// Makes the items of a new file: an inode, two directory entries, a counter in the parent.
 void create_file(Store& store, std::uint64_t inode, std::span<const std::byte> value) {
   Batch batch;
   batch.put({inode, 1, 0}, value.first(80));

@@ -1,6 +1,6 @@
-// Write amplification of overwriting blocks at random, on a volume on a device in memory, beside
-// the theory of greedy cleaning: overwrite [--bands N] [--band-blocks N] [--full PERCENT]
-// [--hot PERCENT [--scatter]] [--turnover N] [--seed N]. One line of JSON.
+// Measures the write amplification of random overwrites, on a volume on a device in memory, and
+// compares it with the theory of greedy cleaning: overwrite [--bands N] [--band-blocks N]
+// [--full PERCENT] [--hot PERCENT [--scatter]] [--turnover N] [--seed N]. Prints a line of JSON.
 //
 // The formula is that of greedy cleaning of large bands under uniformly random overwrites: cleaning
 // finds a band whose live share u solves (u - 1) / ln u = live / total, and WA = 1 / (1 - u)
@@ -26,10 +26,10 @@ using namespace lazyfs::bench;
 
 struct Plan {
   std::uint32_t bands = 256, band_blocks = 512;
-  double full_percent = 90;  // of what the bands but the reserve's hold
-  double hot_percent = 0;    // of the blocks get the other percent of the writes; 0: uniform
-  double turnover = 4;       // measured overwrites, in capacities, after as many to settle
-  bool scatter = false;      // hot blocks lie anywhere in the file, not at its start
+  double full_percent = 90;  // of the capacity of the bands without the reserve
+  double hot_percent = 0;    // of the blocks get 100 - hot_percent % of the writes; 0: uniform
+  double turnover = 4;       // measured overwrites in capacities, after as many warm-up overwrites
+  bool scatter = false;      // hot blocks are anywhere in the file, not at its start
   std::uint64_t seed = 1;
 };
 
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   app.option("--hot", plan.hot_percent).with_default();
   app.option("--turnover", plan.turnover).with_default();
   app.option("--seed", plan.seed).with_default();
-  app.flag("--scatter", plan.scatter, "hot blocks lie anywhere in the file");
+  app.flag("--scatter", plan.scatter, "hot blocks are anywhere in the file");
   if (const auto status = app.parse(argc, argv)) return *status;
 
   auto device = device::MemoryDevice::uniform(plan.bands, plan.band_blocks);

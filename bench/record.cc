@@ -1,6 +1,6 @@
 // Records what programs do to files: record TRACE SOURCE MOUNTPOINT mounts a filesystem in memory
-// behind lazyfs' own door, and writes down what comes through it (trace.h) until it is unmounted.
-// So writes are in the trace as a daemon gets them: late, and joined, by the kernel's page cache.
+// behind lazyfs' own request handlers, and records the requests (trace.h) until the unmount. So the
+// trace has the writes as a daemon receives them: the kernel's page cache delays and joins them.
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ namespace {
 using namespace lazyfs;
 using namespace lazyfs::bench;
 
-constexpr std::chrono::milliseconds kPause{1000};  // shorter ones are not recorded
+constexpr std::chrono::milliseconds kPause{1000};  // shorter pauses are not recorded
 
 // Thread-safe; mu_ is a leaf.
 class Recorder final : public MemoryVolume {
@@ -74,7 +74,7 @@ class Recorder final : public MemoryVolume {
   void dropped(InodeNo inode, std::uint32_t mode) override {
     if (S_ISREG(mode)) note(TraceRecord{TraceKind::kDelete, inode.value});
   }
-  // Without a record: somebody only asked for something.
+  // Adds the record, if any, and a pause before it. A request that changes nothing has no record.
   void note(std::optional<TraceRecord> record) {
     const auto now = std::chrono::steady_clock::now();
     MutexLock lock(mu_);
@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
       nullptr);
   fuse::DaemonPlan plan;
   std::string trace;
-  app.option("TRACE", trace, "file to write; made anew").required();
+  app.option("TRACE", trace, "new file for the trace").required();
   app.option("SOURCE", plan.source, "any name").required();
   app.option("MOUNTPOINT", plan.mount_point).required();
   if (const auto status = app.parse(argc, argv)) return *status;

@@ -1,11 +1,12 @@
-// What operations cost in a small and in a large namespace: scale IMAGE [--files N] [--small N]
-// [--big N] [--cache SIZE] [--lookups N]. For each of the two sizes it makes empty files, 100 to a
-// directory, on a fresh image, lists them, looks some up at random, and removes them: right behind
-// a mount with nothing in memory (cold), in a cache a tenth of the namespace, once the way to the
-// leaves is known (settled), and in directories that are all in memory (warm); then it fills one
-// directory with --big entries and removes them while it reads it. Works on the volume itself,
-// without FUSE. IMAGE is made anew, sparse, and taken away at the end. Prints JSON: medians of the
-// cost of an operation, taken directory by directory, and what memory was used.
+// Measures the cost of operations in a small and in a large namespace: scale IMAGE [--files N]
+// [--small N] [--big N] [--cache SIZE] [--lookups N]. For each of the two sizes it makes empty
+// files on a new image, 100 in each directory, lists them, looks some of them up at random, and
+// removes them. Lookups run right after a mount with an empty cache (cold), with a cache of a tenth
+// of the namespace that has the inner nodes (settled), and in directories that are in the cache
+// (warm). Then it fills one directory with --big entries and removes them while it reads the
+// directory. It uses the volume without FUSE. Makes IMAGE as a new sparse file and removes it at
+// the end. Prints JSON: medians, over the directories, of the cost of an operation, and the memory
+// used.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -50,7 +51,7 @@ double resident_mib() {
   return static_cast<double>(resident * 4096) / (1 << 20);
 }
 
-// Costs of an operation, one a directory (or another small batch).
+// The costs of an operation, one value per directory or other small batch.
 class Costs {
  public:
   template <class F>
@@ -157,7 +158,7 @@ class Bench {
     volume_.reset();
     device_.reset();
   }
-  // Milliseconds that mounting took.
+  // Returns the time of the mount in milliseconds.
   double remount() {
     end();
     drop_caches();
@@ -196,7 +197,7 @@ class Bench {
     return json;
   }
 
-  // No directory may have more than 65,000 others in it.
+  // A directory may have at most 65,000 subdirectories.
   static std::string group_name(std::uint64_t g) { return "group-" + std::to_string(g); }
   std::uint64_t groups() const {
     return (directories_ + kDirectoriesPerGroup - 1) / kDirectoriesPerGroup;
@@ -274,7 +275,7 @@ class Bench {
     const double nodes = meta_figure("jmap_entries");
     options_.cache_bytes = static_cast<std::size_t>(nodes / 10) * kBlockBytes;
     remount();
-    // Four times as many lookups as there are inner nodes: few of these are left out.
+    // Four lookups for each inner node, so that most inner nodes are in the cache afterwards.
     const auto wanted = plan_.lookups;
     plan_.lookups = std::max<std::uint64_t>(wanted, static_cast<std::uint64_t>(nodes / 25));
     look_up();
@@ -288,7 +289,7 @@ class Bench {
     return json;
   }
 
-  // In so few directories that they stay in the cache.
+  // Uses so few directories that they stay in the cache.
   Json look_up_again() {
     Costs costs;
     std::vector<std::uint64_t> some(200);
@@ -368,7 +369,7 @@ double ratio(const Json& large, const Json& small, const char* of) {
 int main(int argc, char** argv) {
   Plan plan;
   CommandLine app("scale", "Cost of operations in small and large namespaces.", nullptr);
-  app.option("image", plan.image, "made anew, taken away at the end").required();
+  app.option("image", plan.image, "new file, removed at the end").required();
   app.option("--files", plan.files).with_default();
   app.option("--small", plan.small).with_default();
   app.option("--big", plan.big, "entries of the one big directory; 0: none")

@@ -1,8 +1,9 @@
-// How often a disk's head would move in a cold walk: seeks IMAGE [--files N] [--bytes N]. Makes
-// small files in one directory, mounts again, then reads the directory, each inode and each file,
-// as tar does (ext4-lazy, section 4.4: three seeks for the metadata of 10,000 files). A seek is a
-// read that does not begin where the one before it has ended, of those of metadata, or of those of
-// file data. IMAGE is made anew, sparse, and taken away at the end. Prints JSON.
+// Counts the seeks of a disk's head in a walk with an empty cache: seeks IMAGE [--files N]
+// [--bytes N]. Makes small files in one directory, mounts again, then reads the directory, each
+// inode and each file, as tar does (ext4-lazy, section 4.4: three seeks for the metadata of 10,000
+// files). A seek is a read that does not begin at the end of the read before it; reads of metadata
+// and of file data are counted separately. Makes IMAGE as a new sparse file and removes it at the
+// end. Prints JSON.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ using namespace lazyfs;
 using namespace lazyfs::bench;
 using Json = nlohmann::ordered_json;
 
-// Counts reads, apart for the bands of the log and for others. Thread-safe.
+// Counts reads of log bands and of other bands separately. Thread-safe.
 class WatchedDevice final : public device::ForwardingDevice {
  public:
   struct Counts {
@@ -79,7 +80,7 @@ InodeNo make_files(fs::Volume& volume, std::uint64_t files, std::size_t bytes) {
   return in;
 }
 
-// Returns how many files it has read.
+// Returns the number of files read.
 std::uint64_t walk(fs::Volume& volume, std::size_t bytes) {
   const InodeNo in = must(volume.lookup(fs::kRootInode, "files"), "lookup").inode;
   std::vector<std::byte> content(bytes);
@@ -103,7 +104,7 @@ int main(int argc, char** argv) {
   std::uint64_t files = 10'000;
   std::size_t bytes = 4096;
   CommandLine app("seeks", "Seeks of a cold walk through small files.", nullptr);
-  app.option("image", image, "made anew, taken away at the end").required();
+  app.option("image", image, "new file, removed at the end").required();
   app.option("--files", files).with_default();
   app.option("--bytes", bytes, "of each file").with_default();
   if (const auto status = app.parse(argc, argv)) return *status;

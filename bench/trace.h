@@ -1,14 +1,14 @@
-// A trace: what programs did to the files of a mounted filesystem, as its daemon saw it. Text, one
-// record a line; bench/record makes it, bench/cleaning does it again.
+// A trace: the operations of programs on the files of a mounted filesystem, as its daemon received
+// them. A text file with one record per line. bench/record makes a trace, bench/cleaning replays
+// it.
 //
-//   c FILE                  a regular file is made; FILE is its number, used once
-//   w FILE OFFSET LENGTH    bytes are written; records of one file that go on where the one before
-//                           ended are joined
-//   t FILE SIZE             it is cut, or grows without data
-//   d FILE                  its last name and its last user are gone
+//   c FILE                  a regular file is created; FILE is its number, used once
+//   w FILE OFFSET LENGTH    bytes are written; adjacent writes to one file are one record
+//   t FILE SIZE             the file is truncated or extended without data
+//   d FILE                  the file is deleted: it has no name and no user any more
 //   s FILE                  fsync
 //   S                       sync of everything
-//   p MILLISECONDS          nobody asked for anything
+//   p MILLISECONDS          no request arrived
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ inline void print(std::ostream& to, const TraceRecord& record) {
   to << '\n';
 }
 
-// False at the end, and at what is no record.
+// Returns false at the end of the trace, and at an invalid record.
 inline bool read(std::istream& from, TraceRecord& record) {
   char kind = 0;
   record = {};
