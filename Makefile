@@ -1,5 +1,5 @@
-# What people type; CMake and Ninja do the work. `make help` lists the targets.
-# Everything is built below build/: programs in build/bin, libraries in build/lib.
+# Targets for people; CMake and Ninja build them. `make help` lists the targets.
+# All outputs are below build/: programs in build/bin, libraries in build/lib.
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -8,7 +8,7 @@ CTEST   := ctest
 CRASH_STATES ?= 1200000
 SOAK_SECONDS ?= 7200
 FUZZ_SECONDS ?= 600
-# Of each of 4 processes in each of 8 rounds: a million together.
+# Operations of each of 4 processes in each of 8 rounds: a million in all.
 RANDOM_OPERATIONS ?= 31250
 
 .PHONY: all help demo demo-clean check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan check-tidy bench install clean
@@ -25,7 +25,7 @@ help:           ## this list
 demo: all       ## an emulated shingled disk, mounted at build/demo/mnt
 	@tools/demo.sh up
 
-demo-clean:     ## take the demo away
+demo-clean:     ## unmount and remove the demo
 	@tools/demo.sh down
 
 check:          ## everything that every change must pass
@@ -39,22 +39,22 @@ check-long: all ## system tests at full size
 	@cmake --build build -j $(JOBS) --target unflushed
 	$(CTEST) --preset check-long </dev/null
 
-check-random: all ## a million random operations against a model, on disks of many kinds
+check-random: all ## a million random operations compared with a model, on disks of many kinds
 	@./packages.sh test
 	LAZYFS_BIN=$(CURDIR)/build/bin test/system/stress.sh $(RANDOM_OPERATIONS) 4
 
-check-crash:    ## power cuts in CRASH_STATES states, and in all pairs of operations
+check-crash:    ## CRASH_STATES states after power cuts, and all pairs of operations
 	@./packages.sh build test
 	@cmake --preset release --log-level=WARNING && cmake --build build -j $(JOBS) --target crash_test
 	printf '%s\n' '*TwoOperations*' '-*TwoOperations*' | \
 	  LAZYFS_CRASH_STATES=$(CRASH_STATES) LAZYFS_CRASH_PAIRS=all \
 	  xargs -P 2 -I '{}' build/test/crash_test '--gtest_filter={}'
 
-check-soak: all ## SOAK_SECONDS of overwriting, deleting and cleaning on a disk that is 95 % full
+check-soak: all ## overwrite, delete and clean for SOAK_SECONDS on a disk that is 95 % full
 	@./packages.sh test
 	LAZYFS_BIN=$(CURDIR)/build/bin test/system/soak.sh $(SOAK_SECONDS) 1G
 
-check-fuzz:     ## coverage-guided fuzzing of what reads a disk: FUZZ_SECONDS for each target
+check-fuzz:     ## fuzz all code that reads a disk, guided by coverage, FUZZ_SECONDS per target
 	@./packages.sh build test fuzz
 	@cmake --preset fuzz --log-level=WARNING && cmake --build --preset fuzz -j $(JOBS) --target fuzzers
 	test/fuzz/run.sh build/fuzz/bin $(FUZZ_SECONDS)
@@ -74,12 +74,12 @@ check-tidy:     ## clang-tidy over src/ and tools/, with the checks of .clang-ti
 	@cmake --preset release --log-level=WARNING
 	run-clang-tidy-19 -quiet -p build -j $(JOBS) '^$(CURDIR)/(src|tools)/'
 
-bench: all      ## comparisons with ext4 and with what FUSE alone costs
+bench: all      ## compare lazyfs with ext4 and with the cost of FUSE alone
 	@./packages.sh bench
 	@cmake --build build -j $(JOBS) --target benchmarks
 	@bench/compare --output build/bench
 
-install: all    ## programs, libraries, header, man pages, mount helper; DESTDIR and PREFIX
+install: all    ## install programs, libraries, header, man pages, mount helper; uses DESTDIR, PREFIX
 	DESTDIR=$(DESTDIR) cmake --install build
 
 clean:          ## remove build/

@@ -1,5 +1,5 @@
-# What `make install` puts where: programs into bin or sbin, libedi and edi.h, man pages, and the
-# helper that mount(8) looks for in /sbin, wherever the prefix is.
+# `make install` installs programs into bin or sbin, libedi and edi.h, man pages, and the mount
+# helper. The helper is in /sbin with any prefix, because mount(8) looks for it there.
 
 set(INSTALLED_PROGRAMS edicreate edidump edistats lazyfsctl)
 set(INSTALLED_SYSTEM_PROGRAMS lazyfs mkfs.lazyfs fsck.lazyfs)

@@ -1,5 +1,4 @@
-# How every part of lazyfs is built: one set of warnings, one way to declare a library, a tool and
-# a test.
+# Functions that declare libraries, programs and tests with common warnings and options.
 
 add_library(lazyfs_flags INTERFACE)
 target_compile_options(lazyfs_flags INTERFACE
@@ -23,10 +22,10 @@ if(LAZYFS_FUZZ)
   target_compile_options(lazyfs_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# The precompiled header src/base/precompiled.h belongs to lazyfs_base; everything else takes it
-# from there, and tests, which have GoogleTest in it, from base_test. g++ takes a precompiled header
-# only where position-independent code is asked for in the same way, so programs are compiled as
-# libraries are.
+# lazyfs_base compiles the precompiled header src/base/precompiled.h; other libraries and programs
+# reuse it. base_test compiles it with GoogleTest; other tests reuse that one. g++ accepts a
+# precompiled header only with the same options for position-independent code, so programs are
+# compiled like libraries.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
 function(lazyfs_precompiled name owner)
   if(name STREQUAL owner)
@@ -65,12 +64,12 @@ function(lazyfs_test name)
     set(ARG_TIMEOUT 300)
   endif()
   if(LAZYFS_SANITIZE)
-    math(EXPR ARG_TIMEOUT "6 * ${ARG_TIMEOUT}")  # what a sanitizer costs
+    math(EXPR ARG_TIMEOUT "6 * ${ARG_TIMEOUT}")  # sanitizers make a test slower
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
 endfunction()
 
-# lazyfs_collect(name folder): a target that builds everything of a folder, which `all` leaves out.
+# lazyfs_collect(name folder): a target that builds everything in a folder that `all` leaves out.
 function(lazyfs_collect name folder)
   if(NOT TARGET ${name})
     add_custom_target(${name})

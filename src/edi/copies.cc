@@ -16,7 +16,7 @@ Result<std::optional<std::string>> wrong_with_header(const Image& image, std::ui
   const auto header = read ? decode_header1(bytes.span().first<kHeaderAreaBytes>())
                            : Result<Header>(fail(read.error()));
   if (!header) {
-    return fmt::format("Copy {} of the image's header cannot be used: {}.", copy + 1,
+    return fmt::format("Copy {} of the image's header is unusable: {}.", copy + 1,
                        describe(header.error()));
   }
   if (*header == image.layout().header) return std::nullopt;
@@ -38,7 +38,7 @@ Result<> wrong_with_slot(const Image& image, std::uint32_t block, std::uint32_t 
 }
 
 std::string slot_text(std::uint32_t block, std::uint32_t slot, Errc error) {
-  return fmt::format("Slot {} of block {} of the image's write pointer table cannot be used: {}.",
+  return fmt::format("Slot {} of block {} of the image's write pointer table is unusable: {}.",
                      slot + 1, block, describe(error));
 }
 
@@ -68,8 +68,8 @@ Result<std::vector<std::string>> damaged_slots(const Image& image) {
 }
 
 Result<std::vector<std::string>> mend_copies(Image& image) {
-  std::vector<std::string> told;
-  if (image.layout().header.version == 0) return told;
+  std::vector<std::string> repairs;
+  if (image.layout().header.version == 0) return repairs;
   for (std::uint32_t copy = 0; copy < kHeaderCopies; ++copy) {
     ASSIGN_OR_RETURN(const auto wrong, wrong_with_header(image, copy));
     if (!wrong) continue;
@@ -77,18 +77,17 @@ Result<std::vector<std::string>> mend_copies(Image& image) {
     encode_header1(image.layout().header, bytes.span().first<kHeaderAreaBytes>());
     TRY(image.backing().write(std::uint64_t{copy} * kHeaderAreaBytes, bytes.span()));
     TRY(image.backing().sync());
-    told.push_back(fmt::format("Copy {} of the image's header is written anew.", copy + 1));
+    repairs.push_back(fmt::format("Copy {} of the image's header was rewritten.", copy + 1));
   }
   ASSIGN_OR_RETURN(const auto slots, damaged_slots(image));
   TRY(image.flush());
   ASSIGN_OR_RETURN(const auto left, damaged_slots(image));
   if (left.size() < slots.size()) {
-    told.push_back(
-        fmt::format("{} of {} damaged slots of the image's write pointer table are "
-                    "written anew.",
+    repairs.push_back(
+        fmt::format("{} of {} damaged slots of the image's write pointer table were rewritten.",
                     slots.size() - left.size(), slots.size()));
   }
-  return told;
+  return repairs;
 }
 
 }  // namespace lazyfs::edi
