@@ -73,8 +73,9 @@ void AttributeItems::end(const InodeRecord& record) {
   }
   for (const auto& [id, a] : attributes_) {
     if (!a.is_damaged && a.found_bytes == a.value_bytes) continue;
-    if (c_.finding(Action::kRemove, "Inode {}: attribute {} has {} bytes, but {} of them are there",
-                   no_.value, id, a.value_bytes, a.found_bytes)) {
+    if (c_.finding(Action::kRemove,
+                   "Inode {}: attribute {} has {} bytes, but only {} of them exist", no_.value, id,
+                   a.value_bytes, a.found_bytes)) {
       erase(id);
     }
   }

@@ -222,7 +222,7 @@ class NamePass {
     }
   }
 
-  // Takes each off Context::names once, if it is there several times.
+  // Removes one entry of Context::names for each of `removed`.
   void remove_names(std::vector<NameFacts> removed) {
     if (removed.empty()) return;
     std::ranges::sort(removed);

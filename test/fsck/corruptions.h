@@ -231,7 +231,7 @@ inline const Corruption kInodes[] = {
      "Inode 6 has the attribute 'user.long' twice."},
     {"AttributeWithAPieceMissing",
      [](V& v) { v.erase(key_of(InodeNo{6}, Kind::kXattrValue, 1 << 8 | 1)); },
-     "Inode 6: attribute 1 has 1500 bytes, but 1024 of them are there."},
+     "Inode 6: attribute 1 has 1500 bytes, but only 1024 of them exist."},
     {"AttributeWithAPieceOfTheWrongLength",
      [](V& v) { v.put_text(key_of(InodeNo{6}, Kind::kXattrValue, 1 << 8 | 1), "short"); },
      "Inode 6: piece 1 of the value of attribute 1 is of the wrong length or place."},

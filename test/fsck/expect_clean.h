@@ -1,4 +1,4 @@
-// What must hold whenever a filesystem is not mounted: its check finds nothing, data included.
+// Checks a filesystem that is not mounted, data included: the check must find nothing.
 #pragma once
 
 #include <gtest/gtest.h>

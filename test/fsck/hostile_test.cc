@@ -1,6 +1,6 @@
 // Images made to break their readers: blocks of metadata with bytes changed at random and their
 // checksums corrected, so that the code after the checksums is reached. Whatever the images hold,
-// readers and writers neither crash nor run for ever, a check ends, and a check after a repair
+// readers and writers neither crash nor loop without end, a check ends, and a check after a repair
 // finds nothing.
 //
 // LAZYFS_HOSTILE says how many images to try (2,000 unless it is set), LAZYFS_SEED which ones

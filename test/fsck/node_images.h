@@ -1,4 +1,4 @@
-// Where the metadata tree's nodes lie on a device: for tests that damage some of them.
+// Finds the images of tree nodes on a device, for tests that damage some of them.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct NodeImage {
   BandAddress at;
 };
 
-// The newest image of each node, by number. Also of nodes that are not in the tree any more.
+// The newest image of each node, by number, including nodes that have left the tree.
 inline std::vector<NodeImage> newest_images(device::Device& device) {
   struct Newest {
     std::uint64_t seq = 0;

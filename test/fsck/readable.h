@@ -1,4 +1,4 @@
-// What can be read of a volume: mounts it for reading, and visits every name.
+// The readable contents of a volume: mounts it for reading, and visits every name.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Repairs of sample volumes, and what can be read of them before and afterwards.
+// Repairs sample volumes, and reads their contents before and after a repair.
 #pragma once
 
 #include <string>
@@ -36,9 +36,9 @@ inline Readable::Contents readable(SampleVolume& volume) {
   return contents;
 }
 
-// Repairs what `lose` has made of a volume, every change being made durable at once, with the power
-// going before the n-th write, for every n; the next repair ends it. `see` gets what can be read
-// before the damage and afterwards.
+// For every n: repairs a volume that `lose` has damaged, commits after every change, and cuts the
+// power before the n-th write; a second repair completes the first. `see` gets the contents before
+// the damage and after the second repair.
 template <class Lose, class See>
 void interrupt_everywhere(Lose lose, const meta::KeyRange& lost, See see) {
   bool interrupted = true;
