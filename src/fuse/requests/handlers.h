@@ -60,10 +60,11 @@ auto call(fuse_req_t req, Operation operation, F&& body) noexcept
   return call(context_of(req), operation, std::forward<F>(body));
 }
 
-// Makes the changes of names that were answered so far, and this one, durable if the mount asks for
-// it (dirsync, sync).
+// reply.cc: replies, and what must be durable before them.
+
+// Commits a change of names in `parent` if the mount has `dirsync` or `sync`.
 Result<> commit_names(RequestContext& context, InodeNo parent);
-// Makes what a request has changed in `inode` durable if the mount asks for it (sync).
+// Makes a change of `inode` durable if the mount has `sync`.
 Result<> commit_change(RequestContext& context, InodeNo inode);
 
 void reply_error(fuse_req_t req, Errc error);
@@ -71,7 +72,7 @@ void reply_done(fuse_req_t req, const Result<>& result);
 void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result);
 // Gives the lookup back when the request was interrupted meanwhile.
 void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result);
-// For a name just made in `parent`: durable first, if the mount asks for it.
+// Replies to a request that has made a name in `parent`, after commit_names().
 void reply_new_entry(fuse_req_t req, InodeNo parent, const Result<fs::Attributes>& result);
 fuse_entry_param to_entry(const fs::Attributes& attributes);
 
