@@ -25,7 +25,7 @@ namespace {
 using namespace bench;
 
 constexpr std::uint32_t kBandBlocks = 65536, kLogBands = 16;
-constexpr std::uint64_t kBehindSnapshot = 15'000, kWithoutSnapshots = 110'000;  // blocks
+constexpr std::uint64_t kAfterCheckpoint = 15'000, kWithoutCheckpoints = 110'000;  // blocks
 
 // Does not flush while it makes the contents: only the opening is measured.
 class Unflushed final : public device::ForwardingDevice {
@@ -50,11 +50,11 @@ class Bench {
     for (std::uint64_t i = 0; i < files; ++i) create_file(i);
     must(store_->close().has_value(), "close");
     reopen("after a clean end", files);
-    change_until(files, {}, kBehindSnapshot, 4);
+    change_until(files, {}, kAfterCheckpoint, 4);
     reopen("after a crash", files);
     for (const std::uint64_t batch : {1, 16, 256}) {
-      change_until(files, {.snapshot_bytes = std::size_t{1} << 40}, kWithoutSnapshots, batch);
-      reopen("no snapshots, commits of " + std::to_string(batch), files);
+      change_until(files, {.checkpoint_bytes = std::size_t{1} << 40}, kWithoutCheckpoints, batch);
+      reopen("no checkpoints, commits of " + std::to_string(batch), files);
       must(store_->close().has_value(), "close");
     }
     store_.reset();
@@ -84,9 +84,9 @@ class Bench {
     const double took = (now_us() - begin) / 1000;
     const StoreStats stats = store_->stats();
     const double gib =
-        static_cast<double>(stats.log_blocks_behind_snapshot) * kBlockBytes / (1 << 30);
+        static_cast<double>(stats.log_blocks_after_checkpoint) * kBlockBytes / (1 << 30);
     std::printf(
-        "%8lu files, %-30s %8.1f ms; %7lu nodes, %6lu parts, %.3f GiB behind the snapshot: "
+        "%8lu files, %-30s %8.1f ms; %7lu nodes, %6lu parts, %.3f GiB after the checkpoint: "
         "%.2f s/GiB\n",
         files, when.c_str(), took, stats.jmap_entries, stats.recovered_parts, gib,
         gib > 0 ? took / 1000 / gib : 0.0);

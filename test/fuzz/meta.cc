@@ -4,7 +4,7 @@
 #include "fuzz/input.h"
 #include "meta/log/log_format.h"
 #include "meta/tree/node_page.h"
-#include "meta/log/snapshot_format.h"
+#include "meta/log/checkpoint_format.h"
 #include "meta/log/superblock_format.h"
 
 namespace lazyfs::fuzz {
@@ -40,18 +40,18 @@ void descriptor(meta::DescriptorRole role, std::string_view magic, Bytes input) 
 }
 
 // The input is the stream; the pieces around it are right.
-void snapshot(Bytes input) {
+void checkpoint(Bytes input) {
   constexpr std::size_t kPiecesMax = 4;
   constexpr Seq kSeq{7};
   constexpr std::uint32_t kTag = 5;
-  input = input.first(std::min(input.size(), kPiecesMax * meta::kSnapshotPieceBytes));
+  input = input.first(std::min(input.size(), kPiecesMax * meta::kCheckpointPieceBytes));
   const std::size_t count = std::max<std::size_t>(
-      1, (input.size() + meta::kSnapshotPieceBytes - 1) / meta::kSnapshotPieceBytes);
+      1, (input.size() + meta::kCheckpointPieceBytes - 1) / meta::kCheckpointPieceBytes);
   AlignedBuffer pieces = AlignedBuffer::zeroed(count * kBlockBytes);
   Input from(input);
   for (std::size_t i = 0; i < count; ++i) {
     const auto piece = pieces.span().subspan(i * kBlockBytes).first<kBlockBytes>();
-    const Bytes stream = from.take(meta::kSnapshotPieceBytes);
+    const Bytes stream = from.take(meta::kCheckpointPieceBytes);
     store_le_at(piece, 16, static_cast<std::uint32_t>(i));
     store_le_at(piece, 20, static_cast<std::uint32_t>(count));
     store_le_at(piece, 24, kTag);
@@ -60,14 +60,14 @@ void snapshot(Bytes input) {
     std::ranges::copy(std::as_bytes(std::span("LZSN", 4)), piece.data());
     meta::stamp_piece(piece, kSeq);
   }
-  const auto snapshot = meta::decode_snapshot(pieces.span(), kSeq, kTag);
-  if (!snapshot) return;
-  AlignedBuffer again = meta::encode(*snapshot, kTag);
+  const auto checkpoint = meta::decode_checkpoint(pieces.span(), kSeq, kTag);
+  if (!checkpoint) return;
+  AlignedBuffer again = meta::encode(*checkpoint, kTag);
   for (std::size_t at = 0; at < again.size(); at += kBlockBytes) {
     meta::stamp_piece(again.span().subspan(at).first<kBlockBytes>(), kSeq);
   }
-  const auto decoded = meta::decode_snapshot(again.span(), kSeq, kTag);
-  require(decoded && *decoded == *snapshot, "a snapshot is encoded as it was decoded");
+  const auto decoded = meta::decode_checkpoint(again.span(), kSeq, kTag);
+  require(decoded && *decoded == *checkpoint, "a checkpoint is encoded as it was decoded");
 }
 
 // Sets a node's count of bytes in its heap that no cell takes.
@@ -136,7 +136,7 @@ void log(Bytes input) {
     case 1: return descriptor(meta::DescriptorRole::kFront, "LZDE", from.rest());
     case 2: return descriptor(meta::DescriptorRole::kCopy, "LZDC", from.rest());
     case 3: return descriptor(meta::DescriptorRole::kCommit, "LZCM", from.rest());
-    default: return snapshot(from.rest());
+    default: return checkpoint(from.rest());
   }
 }
 

@@ -16,7 +16,7 @@ namespace lazyfs::fuzz {
 using Bytes = std::span<const std::byte>;
 
 void superblock(Bytes input);
-void log(Bytes input);    // the first byte says which kind of block; snapshots of several blocks
+void log(Bytes input);    // the first byte says which kind of block; checkpoints of several blocks
 void node(Bytes input);   // a tree node, which is then changed as a tree does
 void items(Bytes input);  // the first byte is the item's kind
 void edi(Bytes input);    // the header of an image: decoded, and opened as a file

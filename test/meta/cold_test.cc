@@ -116,7 +116,7 @@ TEST_F(ColdTest, ColdNodesAreFoundAfterACleanEndAndAfterACrash) {
   open();
   expect_all_there();
   StoreOptions rare = quiet_options();
-  rare.snapshot_bytes = std::size_t{1} << 40;
+  rare.checkpoint_bytes = std::size_t{1} << 40;
   open(rare);
   rewrite(4 * kLap);
   open();

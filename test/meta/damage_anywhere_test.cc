@@ -20,12 +20,12 @@ class DamageAnywhereTest : public ::testing::Test {
       : random(test_seed()), device(kLogBands + 2, kBandBlocks, random()), faulty(device) {}
   void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kLogBands))); }
 
-  // Fills a store, with snapshots, several bands and small commits. The model is what it holds, and
-  // `before` what it held one transaction earlier. The last transaction is an ordinary one, and has
-  // set free a band, or not.
+  // Fills a store, with checkpoints, several bands and small commits. The model is what it holds,
+  // and `before` what it held one transaction earlier. The last transaction is an ordinary one, and
+  // has set free a band, or not.
   void fill(bool frees_a_band = false) {
     StoreOptions options = quiet_options();
-    options.snapshot_bytes = 0;
+    options.checkpoint_bytes = 0;
     auto opened = Store::open(faulty, options);
     ASSERT_TRUE(opened);
     store = std::move(*opened);
@@ -39,7 +39,7 @@ class DamageAnywhereTest : public ::testing::Test {
       ASSERT_TRUE(store->commit());
       const StoreStats now = store->stats();
       const bool is_ordinary = now.transactions == then.transactions + 1 &&
-                               now.log_blocks_behind_snapshot > 12 && now.snapshots > 1;
+                               now.log_blocks_after_checkpoint > 12 && now.checkpoints > 1;
       const bool frees = now.log_free_bands > then.log_free_bands;
       const bool keeps = now.log_free_bands == then.log_free_bands;
       done = is_ordinary && (frees_a_band ? frees : keeps);

@@ -307,7 +307,7 @@ TEST_F(DamageTest, ADamagedDescriptorCopyOrCommitRecordCostsNothing) {
   fill(60);
   StoreOptions options = quiet_options();
   options.read_only = true;
-  for (const bool with_snapshots : {true, false}) {
+  for (const bool with_checkpoints : {true, false}) {
     for (const std::string_view magic : {"LZDE", "LZDC", "LZCM"}) {
       for (const BandAddress at : blocks_with(magic)) {
         SCOPED_TRACE(at.packed());
@@ -318,7 +318,7 @@ TEST_F(DamageTest, ADamagedDescriptorCopyOrCommitRecordCostsNothing) {
         device.damage(at, 8 * 130);
       }
     }
-    if (!with_snapshots) continue;
+    if (!with_checkpoints) continue;
     for (const BandAddress at : blocks_with("LZSN")) device.damage(at, 8 * 130);
   }
 }

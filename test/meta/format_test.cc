@@ -8,7 +8,7 @@
 #include "fixture.h"
 #include "meta/log/log_format.h"
 #include "meta/tree/node_page.h"
-#include "meta/log/snapshot_format.h"
+#include "meta/log/checkpoint_format.h"
 #include "meta/log/superblock_format.h"
 
 namespace lazyfs::meta {
@@ -49,11 +49,11 @@ Descriptor some_descriptor() {
           .block = 2,
           .images = 5,
           .entries = {{0x71, 0x72737475, EntryKind::kImage},
-                      {0x91, 0x92939495, EntryKind::kSnapshot},
+                      {0x91, 0x92939495, EntryKind::kCheckpoint},
                       {0x81, 0, EntryKind::kFreed}}};
 }
 
-MapSnapshot some_snapshot() {
+MapCheckpoint some_checkpoint() {
   return {.chain = {{0x11, BandId{0x12}}, {0x21, BandId{0x22}}},
           .parts = {{{{0x11, 0x31, Seq{0x32}}, 9}, 2}, {{{0x21, 0x41, Seq{0x42}}, 4}, 1}},
           .nodes = {{NodeNo{0x51}, 0x34}, {NodeNo{0x61}, 0x35}, {NodeNo{0x71}, 0x42}}};
@@ -143,8 +143,8 @@ TEST(FormatTest, DescriptorWithAHistoryIsGoldenAndNotOfVersion3) {
   EXPECT_EQ(decode_descriptor(DescriptorRole::kFront, block).error(), Errc::kLogDescriptorBad);
 }
 
-TEST(FormatTest, SnapshotWithColdPartsIsGolden) {
-  MapSnapshot s = some_snapshot();
+TEST(FormatTest, CheckpointWithColdPartsIsGolden) {
+  MapCheckpoint s = some_checkpoint();
   s.cold = {{{{0x13, 0x81, Seq{0x82}}, 2}, 2, BandId{0x14}, {0x21, 0x41}}};
   s.nodes.push_back({NodeNo{0x91}, 0x81});
   s.nodes.push_back({NodeNo{0xA1}, 0x82});
@@ -157,7 +157,7 @@ TEST(FormatTest, SnapshotWithColdPartsIsGolden) {
             "0000000041000000 0400000001000000 1300000000000000 8200000000000000 8100000002000000 "
             "0200000014000000 2100000000000000 4100000051000000 0000000034000000 6100000000000000 "
             "3500000071000000 0000000042000000 9100000000000000 81000000a1000000 0000000082");
-  EXPECT_EQ(decode_snapshot(pieces.span(), Seq{0x3132}, 0x21222324), s);
+  EXPECT_EQ(decode_checkpoint(pieces.span(), Seq{0x3132}, 0x21222324), s);
 }
 
 TEST(FormatTest, BandHeaderIsGolden) {
@@ -209,8 +209,8 @@ TEST(FormatTest, CommitRecordIsGolden) {
   EXPECT_FALSE(decode_descriptor(DescriptorRole::kCopy, block));
 }
 
-TEST(FormatTest, SnapshotIsGolden) {
-  AlignedBuffer pieces = encode(some_snapshot(), 0x21222324);
+TEST(FormatTest, CheckpointIsGolden) {
+  AlignedBuffer pieces = encode(some_checkpoint(), 0x21222324);
   ASSERT_EQ(pieces.size(), kBlockBytes);
   stamp_piece(pieces.span().first<kBlockBytes>(), Seq{0x3132});
   EXPECT_EQ(hex(pieces.span()),
@@ -219,11 +219,11 @@ TEST(FormatTest, SnapshotIsGolden) {
             "1100000000000000 3200000000000000 3100000009000000 0200000021000000 0000000042000000 "
             "0000000041000000 0400000001000000 5100000000000000 3400000061000000 0000000035000000 "
             "7100000000000000 42");
-  const auto back = decode_snapshot(pieces.span(), Seq{0x3132}, 0x21222324);
+  const auto back = decode_checkpoint(pieces.span(), Seq{0x3132}, 0x21222324);
   ASSERT_TRUE(back);
-  EXPECT_EQ(*back, some_snapshot());
-  EXPECT_FALSE(decode_snapshot(pieces.span(), Seq{0x3133}, 0x21222324));
-  EXPECT_FALSE(decode_snapshot(pieces.span(), Seq{0x3132}, 0x21222325));
+  EXPECT_EQ(*back, some_checkpoint());
+  EXPECT_FALSE(decode_checkpoint(pieces.span(), Seq{0x3133}, 0x21222324));
+  EXPECT_FALSE(decode_checkpoint(pieces.span(), Seq{0x3132}, 0x21222325));
 }
 
 TEST(FormatTest, NodeIsGolden) {
@@ -253,7 +253,7 @@ TEST(FormatTest, AFullDescriptorHolds247Entries) {
 }
 
 TEST(FormatTest, EveryFlippedBitIsNoticed) {
-  Block super, band, descriptor, commit, node, snapshot;
+  Block super, band, descriptor, commit, node, checkpoint;
   encode(small_superblock(4), super);
   BandHeader header{some_stamp(), BandId{9}, 64};
   header.stamp.rba = 0;
@@ -264,20 +264,20 @@ TEST(FormatTest, EveryFlippedBitIsNoticed) {
   page.format(NodeNo{1}, 0, 2);
   page.insert(0, {1, 2, 3}, as_value("value"));
   page.stamp(Seq{3});
-  AlignedBuffer pieces = encode(some_snapshot(), 2);
+  AlignedBuffer pieces = encode(some_checkpoint(), 2);
   stamp_piece(pieces.span().first<kBlockBytes>(), Seq{3});
-  std::ranges::copy(pieces.span(), snapshot.begin());
+  std::ranges::copy(pieces.span(), checkpoint.begin());
   for (std::size_t bit = 0; bit < 8 * kBlockBytes; ++bit) {
-    for (Block* block : {&super, &band, &descriptor, &commit, &node, &snapshot}) {
+    for (Block* block : {&super, &band, &descriptor, &commit, &node, &checkpoint}) {
       (*block)[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
     }
     ASSERT_FALSE(decode_superblock(super)) << bit;
     ASSERT_FALSE(decode_band_header(band)) << bit;
     ASSERT_FALSE(decode_descriptor(DescriptorRole::kFront, descriptor)) << bit;
     ASSERT_FALSE(decode_descriptor(DescriptorRole::kCommit, commit)) << bit;
-    ASSERT_FALSE(decode_snapshot(snapshot, Seq{3}, 2)) << bit;
+    ASSERT_FALSE(decode_checkpoint(checkpoint, Seq{3}, 2)) << bit;
     ASSERT_FALSE(validate_node(node, NodeNo{1}, Seq{3}, 2)) << bit;
-    for (Block* block : {&super, &band, &descriptor, &commit, &node, &snapshot}) {
+    for (Block* block : {&super, &band, &descriptor, &commit, &node, &checkpoint}) {
       (*block)[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
     }
   }
@@ -292,8 +292,8 @@ TEST(FormatTest, SuperblockOfAnotherVersionIsNamedAsSuch) {
   EXPECT_EQ(decode_superblock(Block{}).error(), Errc::kNoFilesystem);
 }
 
-TEST(FormatTest, ASnapshotOfManyPiecesComesBackAndNoneOfThemCanBeMissing) {
-  MapSnapshot large;
+TEST(FormatTest, ACheckpointOfManyPiecesComesBackAndNoneOfThemCanBeMissing) {
+  MapCheckpoint large;
   large.chain = {{7, BandId{3}}};
   for (std::uint32_t i = 0; i < 1000; ++i) {
     large.parts.push_back({{{7, 1 + 8 * i, Seq{1 + i}}, 8}, 3});
@@ -302,55 +302,55 @@ TEST(FormatTest, ASnapshotOfManyPiecesComesBackAndNoneOfThemCanBeMissing) {
     }
   }
   AlignedBuffer pieces = encode(large, 2);
-  ASSERT_EQ(pieces.size(), snapshot_pieces(1, 1000, 0, 3000) * kBlockBytes);
+  ASSERT_EQ(pieces.size(), checkpoint_pieces(1, 1000, 0, 3000) * kBlockBytes);
   ASSERT_GT(pieces.size(), 10 * kBlockBytes);
   for (std::size_t at = 0; at < pieces.size(); at += kBlockBytes) {
     stamp_piece(pieces.span().subspan(at).first<kBlockBytes>(), Seq{3});
   }
-  const auto back = decode_snapshot(pieces.span(), Seq{3}, 2);
+  const auto back = decode_checkpoint(pieces.span(), Seq{3}, 2);
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, large);
-  EXPECT_FALSE(decode_snapshot(pieces.span().first(pieces.size() - kBlockBytes), Seq{3}, 2));
-  EXPECT_FALSE(decode_snapshot(pieces.span().subspan(kBlockBytes), Seq{3}, 2));
-  EXPECT_FALSE(decode_snapshot({}, Seq{3}, 2));
+  EXPECT_FALSE(decode_checkpoint(pieces.span().first(pieces.size() - kBlockBytes), Seq{3}, 2));
+  EXPECT_FALSE(decode_checkpoint(pieces.span().subspan(kBlockBytes), Seq{3}, 2));
+  EXPECT_FALSE(decode_checkpoint({}, Seq{3}, 2));
 }
 
-// What a snapshot says of parts and nodes must make sense, however right its checksums are.
-TEST(FormatTest, ASnapshotThatContradictsItselfIsRefused) {
+// What a checkpoint says of parts and nodes must make sense, however right its checksums are.
+TEST(FormatTest, ACheckpointThatContradictsItselfIsRefused) {
   const auto is_refused = [](auto change) {
-    MapSnapshot s = some_snapshot();
+    MapCheckpoint s = some_checkpoint();
     change(s);
     AlignedBuffer pieces = encode(s, 2);
     stamp_piece(pieces.span().first<kBlockBytes>(), Seq{3});
-    const auto decoded = decode_snapshot(pieces.span(), Seq{3}, 2);
+    const auto decoded = decode_checkpoint(pieces.span(), Seq{3}, 2);
     return !decoded && decoded.error() == Errc::kLogSnapshotBad;
   };
   const auto with_cold = [&](auto change) {
-    return is_refused([&](MapSnapshot& s) {
+    return is_refused([&](MapCheckpoint& s) {
       s.cold = {{{{0x13, 0x81, Seq{0x82}}, 2}, 1, BandId{0x14}, {0x21, 0x41}}};
       s.nodes.push_back({NodeNo{0x91}, 0x82});
       change(s);
     });
   };
-  EXPECT_FALSE(with_cold([](MapSnapshot&) {}));
-  EXPECT_TRUE(with_cold([](MapSnapshot& s) { s.cold[0].nodes = 0; }));
-  EXPECT_TRUE(with_cold([](MapSnapshot& s) { s.cold[0].nodes = 2; }));
-  EXPECT_TRUE(with_cold([](MapSnapshot& s) { s.cold[0].place.blocks = 1; }));
-  EXPECT_TRUE(with_cold([](MapSnapshot& s) { s.cold.push_back(s.cold[0]); }));
-  EXPECT_TRUE(with_cold([](MapSnapshot& s) { s.nodes.back().rba = 0x80; }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.chain.clear(); }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.chain.pop_back(); }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { std::swap(s.chain[0], s.chain[1]); }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { std::swap(s.parts[0], s.parts[1]); }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.parts[0].nodes = 3; }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.parts[1].nodes = 2; }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.parts[1].place.blocks = 1; }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.parts[0].place.address.seq = Seq{}; }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.parts[0].place.address.rba = 0; }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.nodes[0].node = NodeNo{}; }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.nodes[0].rba = 0x31; }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { s.nodes[1].rba = 0x31 + 9; }));
-  EXPECT_TRUE(is_refused([](MapSnapshot& s) { std::swap(s.nodes[0], s.nodes[1]); }));
+  EXPECT_FALSE(with_cold([](MapCheckpoint&) {}));
+  EXPECT_TRUE(with_cold([](MapCheckpoint& s) { s.cold[0].nodes = 0; }));
+  EXPECT_TRUE(with_cold([](MapCheckpoint& s) { s.cold[0].nodes = 2; }));
+  EXPECT_TRUE(with_cold([](MapCheckpoint& s) { s.cold[0].place.blocks = 1; }));
+  EXPECT_TRUE(with_cold([](MapCheckpoint& s) { s.cold.push_back(s.cold[0]); }));
+  EXPECT_TRUE(with_cold([](MapCheckpoint& s) { s.nodes.back().rba = 0x80; }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { s.chain.clear(); }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { s.chain.pop_back(); }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { std::swap(s.chain[0], s.chain[1]); }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { std::swap(s.parts[0], s.parts[1]); }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { s.parts[0].nodes = 3; }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { s.parts[1].nodes = 2; }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { s.parts[1].place.blocks = 1; }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { s.parts[0].place.address.seq = Seq{}; }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { s.parts[0].place.address.rba = 0; }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { s.nodes[0].node = NodeNo{}; }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { s.nodes[0].rba = 0x31; }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { s.nodes[1].rba = 0x31 + 9; }));
+  EXPECT_TRUE(is_refused([](MapCheckpoint& s) { std::swap(s.nodes[0], s.nodes[1]); }));
 }
 
 // A checksum proves nothing about who made the bytes: with it made right, any bytes are refused or
@@ -362,15 +362,15 @@ TEST(FormatTest, HostileBytesWithRightChecksumsDoNoHarm) {
   page.format(NodeNo{1}, 0, 2);
   for (unsigned i = 0; i < 30; ++i) page.insert(i, {1, 1, i}, as_value(std::string(i * 3, 'v')));
   page.stamp(Seq{3});
-  Block descriptor, super, snapshot;
-  AlignedBuffer pieces = encode(some_snapshot(), 2);
+  Block descriptor, super, checkpoint;
+  AlignedBuffer pieces = encode(some_checkpoint(), 2);
   stamp_piece(pieces.span().first<kBlockBytes>(), Seq{3});
-  std::ranges::copy(pieces.span(), snapshot.begin());
+  std::ranges::copy(pieces.span(), checkpoint.begin());
   encode(some_descriptor(), DescriptorRole::kFront, descriptor);
   encode(small_superblock(4), super);
   int accepted = 0;
   for (int round = 0; round < 30000; ++round) {
-    for (const Block* from : {&good, &descriptor, &super, &snapshot}) {
+    for (const Block* from : {&good, &descriptor, &super, &checkpoint}) {
       Block block = *from;
       for (unsigned n = 1 + random() % 3; n > 0; --n) {
         const std::size_t at = 8 + random() % (random() % 2 ? 160 : kBlockBytes - 8);
@@ -378,7 +378,7 @@ TEST(FormatTest, HostileBytesWithRightChecksumsDoNoHarm) {
       }
       fix_crc(block);
       (void)decode_descriptor(DescriptorRole::kFront, block);
-      (void)decode_snapshot(block, Seq{3}, 2);
+      (void)decode_checkpoint(block, Seq{3}, 2);
       (void)decode_superblock(block);
       if (!validate_node(block, NodeNo{1}, Seq{3}, 2)) continue;
       ++accepted;

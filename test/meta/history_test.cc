@@ -125,7 +125,7 @@ TEST_F(EarlierTest, AHistoryThatMakesNoSenseIsNotBelieved) {
   EXPECT_TRUE(is_refused([&] { part.history[0].crc = 96; }));
   EXPECT_TRUE(is_refused([&] { part.history[0].number = 4ull << 32 | 97; }));
   EXPECT_TRUE(is_refused([&] { part.history[0].number = 3ull << 32 | 93; }));
-  EXPECT_TRUE(is_refused([&] { part.history[1].kind = EntryKind::kSnapshot; }));
+  EXPECT_TRUE(is_refused([&] { part.history[1].kind = EntryKind::kCheckpoint; }));
   EXPECT_TRUE(is_refused([&] { std::swap(part.history[4], part.history[5]); }));
   EXPECT_TRUE(is_refused([&] { part.history.erase(part.history.begin()); }));
 }
@@ -165,7 +165,7 @@ class HistoryRecoveryTest : public ::testing::Test {
   }
   static std::unique_ptr<Store> open(device::Device& on) {
     StoreOptions options = quiet_options();
-    options.snapshot_bytes = std::size_t{1} << 40;
+    options.checkpoint_bytes = std::size_t{1} << 40;
     auto store = Store::open(on, options);
     EXPECT_TRUE(store) << describe(store.error());
     return store ? std::move(*store) : nullptr;

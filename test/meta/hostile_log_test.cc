@@ -93,7 +93,7 @@ TEST_F(HostileMapTest, TheNextBandComesBehindThoseThatAreThere) {
   for (RecoveredPart& part : found.parts) part.place.address.slot = slot;
   found.head_rba = 64;
   Log log(*device, {Uuid{}, kSession}, found);
-  log.reset_spares();
+  log.reset_retired();
   ASSERT_TRUE(log.is_sound());
   const auto plan = log.plan(Seq{12}, 3, 0);
   ASSERT_TRUE(plan);
@@ -184,19 +184,19 @@ TEST_F(HostileLogTest, ANumberThatIsInUseIsNotGivenOutAgain) {
 }
 
 // The checksum within a piece is right, as is that of one which an earlier session wrote there.
-TEST_F(HostileLogTest, APieceOfASnapshotIsTheOneThatTheDescriptorNames) {
+TEST_F(HostileLogTest, APieceOfACheckpointIsTheOneThatTheDescriptorNames) {
   for (const std::uint32_t wrong : {0u, 1u}) {
     const RecoveredLog before = recover();
     const auto superblock = read_superblock(*device);
     AlignedBuffer pieces;
     {
       Log log(*device, {superblock->uuid, superblock->session}, before);
-      pieces = encode(log.snapshot(), fs_tag_of(superblock->uuid));
+      pieces = encode(log.checkpoint(), fs_tag_of(superblock->uuid));
     }
     ASSERT_EQ(pieces.size(), kBlockBytes);
     const Seq seq{before.seq.value + 1};
     const std::uint32_t crc = stamp_piece(pieces.span().first<kBlockBytes>(), seq);
-    const LogImage image{0, pieces.data(), crc ^ wrong, EntryKind::kSnapshot};
+    const LogImage image{0, pieces.data(), crc ^ wrong, EntryKind::kCheckpoint};
     append(seq, std::span(&image, 1), before.next_node);
     const RecoveredLog found = recover();
     EXPECT_EQ(found.seq, seq);

@@ -28,7 +28,7 @@ TEST(BatchTest, TheLastChangeOfAKeyWinsAndKeysComeInOrder) {
   batch.put(kA, as_value("old"));
   batch.erase(kA);
   batch.put(kA, as_value("new"));
-  const auto changes = fold(batch);
+  const auto changes = coalesce(batch);
   ASSERT_TRUE(changes);
   ASSERT_EQ(changes->size(), 2u);
   EXPECT_EQ((*changes)[0].key, kA);
@@ -44,7 +44,7 @@ TEST(BatchTest, AdditionsAddUpOnTopOfWhatCameBefore) {
   batch.erase(kB);
   batch.add(kB, five);
   batch.add(kB, one);
-  const auto changes = fold(batch);
+  const auto changes = coalesce(batch);
   ASSERT_TRUE(changes);
   EXPECT_EQ((*changes)[0].kind, Batch::Change::kAdd);
   EXPECT_EQ(counters((*changes)[0].operand()), (std::vector<std::uint64_t>{6, 6}));
@@ -57,15 +57,15 @@ TEST(BatchTest, AnAdditionToAnItemOfAnotherLengthIsRefused) {
   Batch batch;
   batch.put(kA, as_value("short"));
   batch.add(kA, one);
-  EXPECT_EQ(fold(batch).error(), Errc::kItemBad);
+  EXPECT_EQ(coalesce(batch).error(), Errc::kItemBad);
 }
 
 TEST(BatchTest, TheLargestValueFitsAndOneByteMoreDoesNot) {
   Batch batch;
   batch.put(kA, std::vector<std::byte>(kMaxValueBytes));
-  EXPECT_TRUE(fold(batch));
+  EXPECT_TRUE(coalesce(batch));
   batch.put(kB, std::vector<std::byte>(kMaxValueBytes + 1));
-  EXPECT_EQ(fold(batch).error(), Errc::kValueTooLarge);
+  EXPECT_EQ(coalesce(batch).error(), Errc::kValueTooLarge);
 }
 
 TEST(JmapTest, AgreesWithAMapAndEachPartListsItsLiveNodes) {
@@ -163,11 +163,11 @@ TEST(LogLayoutTest, WhatTheLimitsAllowFitsWhereverTheHeadStands) {
     std::uint64_t placed = 0, gone = 0;
     for (const PartPlan& part : parts) {
       placed += part.images;
-      gone += part.notes;
+      gone += part.annotations;
       const auto room = std::ranges::find(rooms, part.room.slot, &Room::slot);
       ASSERT_LE(part.room.blocks, room->blocks);
       ASSERT_EQ(part.is_last, &part == &parts.back());
-      ASSERT_GE(part.descriptors * kEntriesPerDescriptor, part.images + part.notes);
+      ASSERT_GE(part.descriptors * kEntriesPerDescriptor, part.images + part.annotations);
     }
     ASSERT_EQ(placed, images);
     ASSERT_EQ(gone, freed);

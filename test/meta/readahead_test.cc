@@ -17,7 +17,7 @@ std::uint32_t blocks_at(Readahead& readahead, BandAddress at) {
   const Window window = readahead.window(at, false);
   EXPECT_EQ(window.before, 0u);
   EXPECT_EQ(window.later_before, 0u);
-  return window.behind + window.later_behind;
+  return window.after + window.later_after;
 }
 
 TEST(ReadaheadTest, LoneMissReadsOneBlock) {
@@ -44,8 +44,8 @@ TEST(ReadaheadTest, NobodyWaitsForMoreThanAFewBlocks) {
     Readahead readahead;
     for (std::uint32_t rba = 0; rba < 100'000; rba += 7) {
       const Window window = readahead.window({BandId{1}, rba}, has_room);
-      EXPECT_LE(window.before + window.behind, 16u);
-      EXPECT_GE(window.behind, 1u);
+      EXPECT_LE(window.before + window.after, 16u);
+      EXPECT_GE(window.after, 1u);
       EXPECT_LE(window.before, rba);
     }
   }
@@ -55,7 +55,7 @@ TEST(ReadaheadTest, LoneMissBringsItsNeighboursWhileThereIsRoom) {
   Readahead readahead;
   const Window window = readahead.window({BandId{1}, 5000}, true);
   EXPECT_EQ(window.before, Readahead::kAroundBlocks);
-  EXPECT_EQ(window.behind + window.later_behind, 32u);
+  EXPECT_EQ(window.after + window.later_after, 32u);
   EXPECT_EQ(readahead.window({BandId{2}, 2}, true).before, 2u);
 }
 
@@ -65,8 +65,8 @@ TEST(ReadaheadTest, ReaderIsGivenItsWholeSurroundingsWhileThereIsRoom) {
   for (const std::uint32_t rba : {5000u, 5030u, 4990u, 5100u, 4970u}) {
     window = readahead.window({BandId{1}, rba}, true);
   }
-  EXPECT_EQ(window.behind + window.later_behind, Readahead::kMaxRoomyBlocks);
-  EXPECT_EQ(window.later_before, window.later_behind / 2);
+  EXPECT_EQ(window.after + window.later_after, Readahead::kMaxRoomyBlocks);
+  EXPECT_EQ(window.later_before, window.later_after / 2);
 }
 
 TEST(ReadaheadTest, ReadersOfSeveralPlacesDoNotDisturbEachOther) {

@@ -26,12 +26,13 @@ struct CleanChoice {
   bool is_oldest_hot = false;
 };
 
-// `bands`: those of the hot log but its head, oldest first, then cold ones that take no more. It is
-// the one where most is won, for the longest time, for what has to be moved: what an old band holds
-// has not changed for long, so the space that it leaves is not lost again soon, and moving it pays
-// while it is still rather full; what a young one holds may die by itself. If that is a hot band
-// behind the oldest one, and twice as good, those in front of it go to the cold log as they are,
-// provided that they are at least half live and `may_adopt`; else the oldest one is moved.
+// `bands`: those of the hot log but its head, oldest first, then cold ones that take no more.
+// Chooses the band that gains most space, for the longest time, for the nodes that have to be
+// moved. Nodes of an old band have not changed for long, so the space that they leave is not lost
+// again soon, and moving them pays while the band is still rather full; nodes of a young band may
+// die by themselves. If the best band is a hot one, younger than the oldest and twice as good, the
+// oldest is adopted, provided that it is at least half live and `may_adopt`; otherwise the oldest
+// is moved.
 std::optional<CleanChoice> choose_victim(std::span<const BandLive> bands, bool may_adopt);
 
 }  // namespace lazyfs::meta

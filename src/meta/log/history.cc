@@ -2,6 +2,19 @@
 
 namespace lazyfs::meta {
 
+void History::record(const LogPlan& plan, const PartPlace& previous,
+                     std::span<const LogImage> images,
+                     std::span<const DescriptorEntry> annotations) {
+  const PartPlan& part = plan.parts.front();
+  const bool has_checkpoint = !images.empty() && images.back().kind == EntryKind::kCheckpoint;
+  if (plan.parts.size() > 1 || part.descriptors > 1 || has_checkpoint) return forget();
+  std::vector<DescriptorEntry> entries;
+  entries.reserve(images.size() + annotations.size());
+  for (const LogImage& image : images) entries.push_back({image.number, image.crc, image.kind});
+  entries.insert(entries.end(), annotations.begin(), annotations.end());
+  add({{part.room.slot, part.room.rba, plan.seq}, part.room.blocks}, previous, entries);
+}
+
 void History::add(const PartPlace& part, const PartPlace& previous,
                   std::span<const DescriptorEntry> entries) {
   const PartAddress& at = part.address;
@@ -28,15 +41,15 @@ void History::forget() {
 }
 
 std::vector<DescriptorEntry> History::before(Seq seq, std::uint64_t slot, std::size_t room) const {
-  std::vector<DescriptorEntry> told;
+  std::vector<DescriptorEntry> entries;
   const bool follows = !transactions_.empty() && transactions_.front().address.slot == slot &&
                        transactions_.front().address.seq.value + 1 == seq.value;
-  if (!follows) return told;
+  if (!follows) return entries;
   for (const Transaction& transaction : transactions_) {
-    if (told.size() + transaction.entries.size() > room) break;
-    told.insert(told.end(), transaction.entries.begin(), transaction.entries.end());
+    if (entries.size() + transaction.entries.size() > room) break;
+    entries.insert(entries.end(), transaction.entries.begin(), transaction.entries.end());
   }
-  return told;
+  return entries;
 }
 
 }  // namespace lazyfs::meta

@@ -1,9 +1,9 @@
-// What the last transactions of the log have changed, to be said once more in the next one.
+// The entries of the last transactions of the log, to be repeated in the next one.
 //
-// A small transaction leaves most of its descriptor empty. The rest of it takes the entries of the
-// transactions directly before, and recovery need not read those: however small they are, it reads
-// a descriptor for some 247 images. It costs no block, and what it tells of is durable by the rule
-// that nothing is written before everything older is.
+// A small transaction leaves most of its descriptor empty. The rest of the descriptor takes the
+// entries of the transactions directly before, and recovery need not read those: however small the
+// transactions are, recovery reads one descriptor for some 247 images. That costs no block. What is
+// repeated is durable, because nothing is written before everything older is durable.
 #pragma once
 
 #include <deque>
@@ -11,29 +11,34 @@
 #include <vector>
 
 #include "meta/log/log_format.h"
+#include "meta/log/transaction.h"
 
 namespace lazyfs::meta {
 
 // Invariants:
-//   H1  it holds transactions directly behind one another, newest first, all in one band, each one
-//       part with one descriptor, without a snapshot, and the part before it lies in that band too
-//   H2  they fit into one descriptor
+//   H1  the transactions follow one another without a gap, newest first, and all lie in one
+//       band; each is one part with one descriptor and without a checkpoint, and the part before it
+//       lies in the same band
+//   H2  their entries fit into one descriptor
 // Not thread-safe.
 class History {
  public:
-  // The transaction that was written last: `entries` are all that it says itself.
+  // The transaction was written.
+  void record(const LogPlan& plan, const PartPlace& previous, std::span<const LogImage> images,
+              std::span<const DescriptorEntry> annotations);
+  // The same; `entries` are its own entries, without those that it repeats.
   void add(const PartPlace& part, const PartPlace& previous,
            std::span<const DescriptorEntry> entries);
-  // The transaction that was written last is not one of those.
+  // The transaction that was written last cannot be repeated.
   void forget();
-  // At most `room` entries that tell of the transactions before `seq`, which begins in the band of
+  // At most `room` entries that repeat the transactions before `seq`, which begins in the band of
   // `slot`.
   std::vector<DescriptorEntry> before(Seq seq, std::uint64_t slot, std::size_t room) const;
 
  private:
   struct Transaction {
     PartAddress address;
-    std::vector<DescriptorEntry> entries;  // the first one says where it lies
+    std::vector<DescriptorEntry> entries;  // the first one says where the transaction lies
   };
   std::deque<Transaction> transactions_;
   std::size_t entries_ = 0;

@@ -26,11 +26,11 @@ std::optional<BandAddress> Jmap::find(NodeNo node) const {
 }
 
 std::vector<const JmapEntry*> Jmap::find_run(NodeNo node, const Part& part, std::uint32_t before,
-                                             std::uint32_t behind) const {
+                                             std::uint32_t after) const {
   const JmapEntry& anchor = *tree_.find(node);
-  const std::uint64_t end = anchor.packed_address + behind;
+  const std::uint64_t end = anchor.packed_address + after;
   std::vector<const JmapEntry*> run;
-  // A transaction's images are assigned in the order of their addresses; where a hostile listing
+  // A transaction's images are assigned in the order of their addresses; where a hostile cold index
   // breaks that order, the run ends.
   auto entry = part.live.iterator_to(anchor);
   while (entry != part.live.begin() &&

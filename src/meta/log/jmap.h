@@ -35,7 +35,7 @@ struct JmapEntry
   BandAddress address() const { return BandAddress::unpack(packed_address); }
   friend bool operator<(const JmapEntry& a, const JmapEntry& b) { return a.node < b.node; }
 };
-static_assert(sizeof(JmapEntry) <= 56, "jmap is all in memory: 56 bytes for each node there is");
+static_assert(sizeof(JmapEntry) <= 56, "jmap is all in memory: 56 bytes for each node that exists");
 
 struct JmapNodeOf {
   using type = NodeNo;
@@ -72,14 +72,14 @@ class Jmap {
   Jmap& operator=(const Jmap&) = delete;
 
   std::optional<BandAddress> find(NodeNo node) const;
-  // The node, and those of `part`, which holds its newest image, that lie up to `before` blocks
-  // before it and less than `behind` behind; in the order of their addresses. Requires that the
-  // node is there.
+  // The node, and the nodes of `part`, which holds its newest image, from `before` blocks before it
+  // to less than `after` blocks after its beginning, in the order of their addresses. REQUIRES: the
+  // map has the node.
   std::vector<const JmapEntry*> find_run(NodeNo node, const Part& part, std::uint32_t before,
-                                         std::uint32_t behind) const;
+                                         std::uint32_t after) const;
   // The node's newest image now lies at `address`, within `part`. Returns where it lay before.
   std::optional<BandAddress> assign(NodeNo node, BandAddress address, Part& part);
-  // Forgets the node; nothing happens when it is not there. Returns where it lay.
+  // Forgets the node; nothing happens when the map does not have it. Returns where it lay.
   std::optional<BandAddress> erase(NodeNo node);
 
   std::size_t size() const { return size_; }

@@ -10,77 +10,101 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::size_t kMapMovesPerLock = 256;
+constexpr std::size_t kPartsPerLock = 64;
+// When the cleaner cannot read more bands than that, the device may refuse all reads for a while:
+// the cleaner tries all bands again.
+constexpr std::size_t kMaxLeftOut = 8;
+constexpr std::uint64_t kMaxSlot = std::uint64_t{1} << 62;  // more sessions than can ever be
+
+// Calls f with pieces of `all` that are short enough for one period with the lock held.
+template <class T, class F>
+void in_pieces(std::span<const T> all, F f) {
+  for (; !all.empty(); all = all.subspan(std::min(all.size(), kMapMovesPerLock))) {
+    f(all.first(std::min(all.size(), kMapMovesPerLock)));
+  }
+}
+
+BandLive facts_of(const LiveMap& map, std::uint64_t slot, BandId band, std::uint32_t blocks,
+                  bool is_cold) {
+  return {slot, map.live_in(band), blocks, map.age_of(band), is_cold};
+}
 
 }  // namespace
+
+// ---- Recovery -------------------------------------------------------------------------------
 
 Log::Log(device::Device& device, Identity identity, const RecoveredLog& found)
     : device_(device),
       identity_(identity),
-      live_in_(device.geometry().band_count()),
-      written_at_(device.geometry().band_count()),
-      chain_(found.chain.begin(), found.chain.end()),
-      retired_(found.spare),
-      head_rba_(found.head_rba),
-      next_slot_(first_slot_of(identity.session)),
+      cold_(map_, device.geometry()),
+      map_(device.geometry().band_count()),
+      chain_(device.geometry(), found.chain, found.head_rba, first_slot_of(identity.session)),
+      pool_(device.geometry(), found.spare),
       recovered_parts_(found.parts.size()) {
   MutexLock lock(mu_);
-  if (found.snapshot) restore_locked(*found.snapshot);
+  recover_locked(found);
+}
+
+void Log::recover_locked(const RecoveredLog& found) {
+  if (found.checkpoint) recover_locked(*found.checkpoint);
   const auto seq_of = [](const RecoveredPart& part) { return part.place.address.seq; };
   for (std::span<const RecoveredPart> rest(found.parts); !rest.empty();) {
     const auto end = std::ranges::find_if(
         rest, [&](const RecoveredPart& part) { return seq_of(part) != seq_of(rest.front()); });
     const auto transaction = rest.first(static_cast<std::size_t>(end - rest.begin()));
-    restore_locked(transaction);
-    const bool carries_it = found.snapshot && seq_of(rest.front()) == seq_of(found.parts.front());
+    recover_locked(transaction);
+    const bool carries_it =
+        found.checkpoint && seq_of(rest.front()) == seq_of(found.parts.front());
     for (const RecoveredPart& part : transaction) {
-      if (!carries_it) behind_snapshot_ += part.place.blocks;
+      if (!carries_it) after_checkpoint_ += part.place.blocks;
     }
     rest = rest.subspan(transaction.size());
   }
   if (!found.parts.empty()) last_part_ = found.parts.back().place;
-  restore_cold_locked();
-  check_places_locked();
+  finish_recovery_locked();
   trim_locked();
 }
 
-// Listings speak of the map as it was before their transaction: they come first.
-void Log::restore_locked(std::span<const RecoveredPart> transaction) {
-  ListingCursor cursor;
+void Log::recover_locked(const MapCheckpoint& checkpoint) {
+  auto live = checkpoint.nodes.begin();
+  for (const MapCheckpoint::Part& from : checkpoint.parts) {
+    const ChainBand* band = chain_.find(from.place.address.slot);
+    CHECK(band != nullptr);
+    Part& part = map_.add_part(from.place.address, band->band, from.place.blocks);
+    for (std::uint32_t i = 0; i < from.nodes; ++i, ++live) {
+      map_.assign(live->node, {band->band, live->rba}, part);
+    }
+  }
+  for (const MapCheckpoint::ColdPart& from : checkpoint.cold) {
+    ColdIndexCursor cursor;
+    const PartAddress& address = from.place.address;
+    const LogPlace at = from.indexed_at;
+    cold_.read_index({address.slot, from.band.value, EntryKind::kColdBand}, at, cursor);
+    cold_.read_index({address.seq.value, address.rba, EntryKind::kColdPart}, at, cursor);
+    for (std::uint32_t i = 0; i < from.nodes; ++i, ++live) {
+      cold_.read_index({live->node.value, live->rba, EntryKind::kColdNode}, at, cursor);
+    }
+  }
+}
+
+// An index describes the map as it was before its transaction, so it is read first.
+void Log::recover_locked(std::span<const RecoveredPart> transaction) {
+  ColdIndexCursor cursor;
   const LogPlace at = place_of(transaction.front().place.address);
   for (const RecoveredPart& part : transaction) {
-    for (const DescriptorEntry& entry : part.entries) note_locked(entry, at, cursor);
+    for (const DescriptorEntry& entry : part.entries) cold_.read_index(entry, at, cursor);
   }
-  for (const RecoveredPart& part : transaction) restore_locked(part);
+  for (const RecoveredPart& part : transaction) recover_locked(part);
 }
 
-void Log::restore_locked(const MapSnapshot& snapshot) {
-  auto live = snapshot.nodes.begin();
-  for (const MapSnapshot::Part& from : snapshot.parts) {
-    const BandId band = band_of_locked(from.place.address.slot);
-    Part& part = parts_.emplace_back(from.place.address, band, from.place.blocks);
-    for (std::uint32_t i = 0; i < from.nodes; ++i, ++live) {
-      assign_locked(live->node, {band, live->rba}, part);
-    }
-  }
-  for (const MapSnapshot::ColdPart& from : snapshot.cold) {
-    ListingCursor cursor;
-    const PartAddress& address = from.place.address;
-    note_locked({address.slot, from.band.value, EntryKind::kColdBand}, from.listed_at, cursor);
-    note_locked({address.seq.value, address.rba, EntryKind::kColdPart}, from.listed_at, cursor);
-    for (std::uint32_t i = 0; i < from.nodes; ++i, ++live) {
-      note_locked({live->node.value, live->rba, EntryKind::kColdNode}, from.listed_at, cursor);
-    }
-  }
-}
-
-void Log::restore_locked(const RecoveredPart& from) {
-  Part& part = parts_.emplace_back(from.place.address, from.band, from.place.blocks);
+void Log::recover_locked(const RecoveredPart& from) {
+  Part& part = map_.add_part(from.place.address, from.band, from.place.blocks);
   std::uint32_t rba = from.place.address.rba + from.descriptors;
   for (const DescriptorEntry& entry : from.entries) {
     switch (entry.kind) {
-      case EntryKind::kImage: assign_locked(entry.node(), {from.band, rba++}, part); break;
-      case EntryKind::kFreed: erase_locked(entry.node()); break;
-      case EntryKind::kSnapshot: ++rba; break;
+      case EntryKind::kImage: map_.assign(entry.node(), {from.band, rba++}, part); break;
+      case EntryKind::kFreed: map_.erase(entry.node()); break;
+      case EntryKind::kCheckpoint: ++rba; break;
       case EntryKind::kColdBand:
       case EntryKind::kColdPart:
       case EntryKind::kColdNode:
@@ -89,23 +113,32 @@ void Log::restore_locked(const RecoveredPart& from) {
   }
 }
 
-BandId Log::band_of_locked(std::uint64_t slot) const {
-  const auto band = std::ranges::find(chain_, slot, &ChainBand::slot);
-  CHECK(band != chain_.end());
-  return band->band;
+// Checks what only a hostile log breaks: cold bands outside of the log, parts that overlap, parts
+// where a part is still to begin.
+void Log::finish_recovery_locked() {
+  cold_.finish_recovery();
+  is_sound_ = cold_.is_sound() && !cold_.has_overlaps();
+  for (const auto& [slot, cold] : cold_.bands()) {
+    map_.make_oldest(cold.band);
+    is_sound_ &= pool_.take_retired(cold.band);  // L2
+  }
+  const auto& parts = map_.parts();
+  for (std::size_t i = 1; i < parts.size(); ++i) is_sound_ &= is_past(parts[i], parts[i - 1]);
+  std::uint64_t highest = cold_.bands().empty() ? 0 : cold_.bands().rbegin()->first;
+  if (!chain_.bands().empty()) highest = std::max(highest, chain_.bands().back().slot);
+  chain_.raise_next_slot(highest + 1);
+  is_sound_ &= highest < kMaxSlot;
 }
 
-void Log::reset_spares() {
-  std::vector<BandId> spare, usable, retired;
+void Log::reset_retired() {
+  std::vector<BandId> bands, usable, retired;
   {
     MutexLock lock(mu_);
-    spare.swap(retired_);
-  }
-  for (const BandId band : spare) {
-    if (has_failed(band)) {
-      retired.push_back(band);
-      continue;
+    for (const BandId band : pool_.take_retired()) {
+      (pool_.has_failed(band) ? retired : bands).push_back(band);
     }
+  }
+  for (const BandId band : bands) {
     const auto write_pointer = device_.write_pointer(band);
     const bool empty = write_pointer && *write_pointer == 0;
     if (const auto reset = empty ? ok() : device_.reset(band); reset) {
@@ -117,302 +150,443 @@ void Log::reset_spares() {
     }
   }
   MutexLock lock(mu_);
-  free_locked(usable);
-  retired_.insert(retired_.end(), retired.begin(), retired.end());
+  pool_.add_free(usable);
+  pool_.retire(retired);
+}
+
+// ---- The map --------------------------------------------------------------------------------
+
+const Part& Log::part_holding_locked(BandAddress address) const {
+  if (const Part* cold = cold_.part_holding(address)) return *cold;
+  const ChainBand* band = chain_.find(address.band);
+  CHECK(band != nullptr);
+  const Part* part = map_.last_part_up_to({band->slot, address.rba});
+  CHECK(part != nullptr);
+  return *part;
 }
 
 std::optional<Log::Location> Log::find(NodeNo node) const {
   MutexLock lock(mu_);
-  const auto address = jmap_.find(node);
+  const auto address = map_.find(node);
   if (!address) return std::nullopt;
-  const Part* part = part_at_locked(*address);
-  CHECK(part != nullptr);
-  return Location{*address, part->address.seq};
+  return Location{*address, part_holding_locked(*address).address.seq};
 }
 
 std::vector<Log::LiveNode> Log::find_run(NodeNo node, std::uint32_t before,
-                                         std::uint32_t behind) const {
+                                         std::uint32_t after) const {
   MutexLock lock(mu_);
-  const auto address = jmap_.find(node);
+  const auto address = map_.find(node);
   if (!address) return {};
-  const Part* part = part_at_locked(*address);
-  CHECK(part != nullptr);
   std::vector<LiveNode> run;
-  for (const JmapEntry* entry : jmap_.find_run(node, *part, before, behind)) {
+  for (const JmapEntry* entry :
+       map_.find_run(node, part_holding_locked(*address), before, after)) {
     run.push_back({entry->node, entry->address()});
   }
   return run;
 }
 
-const Part* Log::part_at_locked(BandAddress address) const {
-  for (const auto& [slot, cold] : cold_) {
-    if (cold.band != address.band) continue;
-    const auto behind = cold.parts.upper_bound(address.rba);
-    if (behind == cold.parts.begin()) break;
-    const Part& part = std::prev(behind)->second.part;
-    if (address.rba - part.address.rba < part.blocks) return &part;
-  }
-  const auto band = std::ranges::find(chain_, address.band, &ChainBand::band);
-  if (band == chain_.end()) return nullptr;
-  const auto place = std::pair(band->slot, address.rba);
-  const auto next = std::ranges::upper_bound(parts_, place, {}, [](const Part& part) {
-    return std::pair(part.address.slot, part.address.rba);
-  });
-  return next == parts_.begin() ? nullptr : &*std::prev(next);
-}
-
-LogSpace Log::space_locked() const {
-  LogSpace space{.available = 0, .cold_room = cold_room_ ? cold_room_->blocks : 0};
-  if (const ChainBand* head = head_locked()) {
-    space.available = blocks_of(head->band) - head_rba_;
-  }
-  for (std::size_t i = chain_.size() - unbegun_; i < chain_.size(); ++i) {
-    space.available += blocks_of(chain_[i].band) - 1;
-  }
-  for (const BandId band : free_) space.available += blocks_of(band) - 1;
-  return space;
-}
-
-LogSpace Log::space() const {
+std::vector<NodeNo> Log::live_of(std::uint64_t slot, std::size_t max) const {
   MutexLock lock(mu_);
-  return space_locked();
-}
-
-std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t notes) {
-  MutexLock lock(mu_);
-  std::vector<Room> rooms;
-  if (const ChainBand* head = head_locked()) {
-    rooms.push_back({head->band, head->slot, head_rba_, blocks_of(head->band) - head_rba_});
-  }
-  for (std::size_t i = chain_.size() - unbegun_; i < chain_.size(); ++i) {
-    rooms.push_back({chain_[i].band, chain_[i].slot, 1, blocks_of(chain_[i].band) - 1});
-  }
-  std::uint64_t slot = next_slot_;
-  for (const BandId band : free_) rooms.push_back({band, slot++, 1, blocks_of(band) - 1});
-  LogPlan plan{seq, lay_out(images, notes, rooms)};
-  if (plan.parts.empty()) return std::nullopt;
-  const Room& last = plan.parts.back().room;
-  while (next_slot_ <= last.slot && !free_.empty()) {
-    chain_.push_back({next_slot_++, free_.front()});
-    free_.erase(free_.begin());
-  }
-  const auto head = std::ranges::find(chain_, last.slot, &ChainBand::slot);
-  make_head_locked(static_cast<std::size_t>(head - chain_.begin()), last.rba + last.blocks);
-  return plan;
-}
-
-// Moves the map to the transaction's images and returns the tail as it is then. Readers that look
-// for a node of this transaction do not come here: its images stay in memory until it is durable.
-PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
-                          std::span<const DescriptorEntry> notes) {
-  const Room& first = plan.parts.front().room;
-  ListingCursor cursor;
-  for (auto rest = notes; !rest.empty();) {
-    MutexLock lock(mu_);
-    const std::size_t some = std::min(rest.size(), kMapMovesPerLock);
-    for (const DescriptorEntry& note : rest.first(some)) {
-      note_locked(note, {first.slot, first.rba}, cursor);
+  std::vector<NodeNo> nodes;
+  const auto add = [&](const Part& part) {
+    for (const JmapEntry& entry : part.live) {
+      if (nodes.size() == max) return;
+      nodes.push_back(entry.node);
     }
-    rest = rest.subspan(some);
+  };
+  if (const auto cold = cold_.bands().find(slot); cold != cold_.bands().end()) {
+    for (const auto& [rba, part] : cold->second.parts) add(part.part);
+    return nodes;
   }
-  for (const PartPlan& planned : plan.parts) {
-    Part* part = nullptr;
-    {
-      MutexLock lock(mu_);
-      const Room& room = planned.room;
-      part =
-          &parts_.emplace_back(PartAddress{room.slot, room.rba, plan.seq}, room.band, room.blocks);
-    }
-    std::uint32_t rba = planned.room.rba + planned.descriptors;
-    for (std::uint32_t done = 0; done < planned.images;) {
-      MutexLock lock(mu_);
-      const std::uint32_t stop = std::min<std::uint32_t>(planned.images, done + kMapMovesPerLock);
-      for (; done < stop; ++done, ++rba) {
-        const LogImage& image = images[done];
-        if (image.kind != EntryKind::kImage) continue;
-        assign_locked(image.node(), {planned.room.band, rba}, *part);
-      }
-    }
-    images = images.subspan(planned.images);
-  }
-  for (auto rest = notes; !rest.empty();) {
-    MutexLock lock(mu_);
-    const std::size_t some = std::min(rest.size(), kMapMovesPerLock);
-    for (const DescriptorEntry& note : rest.first(some)) {
-      if (note.kind == EntryKind::kFreed) erase_locked(note.node());
-    }
-    rest = rest.subspan(some);
-  }
-  MutexLock lock(mu_);
-  trim_locked();
-  return parts_.front().address;
-}
-
-Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
-                    std::span<const DescriptorEntry> notes, NodeNo next_node) {
-  const PartAddress tail = move_map(plan, images, notes);
-  PartPlace previous;
-  {
-    MutexLock lock(mu_);
-    previous = last_part_;
-  }
-  LogWriter writer(device_, {identity_.uuid, identity_.session, 0, 0});
-  if (auto written = writer.write({plan, images, notes, next_node, previous, tail, history_});
-      !written) {
-    close_failed(writer.band(), written.error());
-    return written;
-  }
-  note_history(plan, previous, images, notes);
-  MutexLock lock(mu_);
-  const Room& last = plan.parts.back().room;
-  last_part_ = {{last.slot, last.rba, plan.seq}, last.blocks};
-  blocks_written_ += writer.blocks_written();
-  behind_snapshot_ += writer.blocks_written();
-  if (!images.empty() && images.back().kind == EntryKind::kSnapshot) behind_snapshot_ = 0;
-  return ok();
-}
-
-void Log::note_history(const LogPlan& plan, const PartPlace& previous,
-                       std::span<const LogImage> images, std::span<const DescriptorEntry> notes) {
-  const PartPlan& part = plan.parts.front();
-  const bool has_snapshot = !images.empty() && images.back().kind == EntryKind::kSnapshot;
-  if (plan.parts.size() > 1 || part.descriptors > 1 || has_snapshot) return history_.forget();
-  std::vector<DescriptorEntry> entries;
-  entries.reserve(images.size() + notes.size());
-  for (const LogImage& image : images) entries.push_back({image.number, image.crc, image.kind});
-  entries.insert(entries.end(), notes.begin(), notes.end());
-  history_.add({{part.room.slot, part.room.rba, plan.seq}, part.room.blocks}, previous, entries);
-}
-
-void Log::release() {
-  std::vector<BandId> passed;
-  {
-    MutexLock lock(mu_);
-    while (chain_.size() > 1 && chain_.front().slot < parts_.front().address.slot) {
-      // A band that was adopted is a cold one now.
-      if (!cold_.contains(chain_.front().slot)) passed.push_back(chain_.front().band);
-      chain_.pop_front();
-    }
-    retired_.insert(retired_.end(), passed.begin(), passed.end());
-  }
-  if (!passed.empty()) reset_spares();
-}
-
-MapSnapshot Log::snapshot() const {
-  MapSnapshot snapshot;
-  std::size_t parts = 0;
-  {
-    MutexLock lock(mu_);
-    snapshot.chain.assign(chain_.begin(), chain_.end());
-    std::erase_if(snapshot.chain, [&](const ChainBand& band)
-                                      REQUIRES(mu_) { return void_slots_.contains(band.slot); });
-    snapshot.nodes.reserve(jmap_.size());
-    parts = parts_.size();
-  }
-  // Nobody but the caller changes parts and map, so they stay while the lock is given to others.
-  for (std::size_t i = 0; i < parts;) {
-    MutexLock lock(mu_);
-    for (const std::size_t stop = snapshot.nodes.size() + kMapMovesPerLock;
-         i < parts && snapshot.nodes.size() < stop; ++i) {
-      const Part& part = parts_[i];
-      const std::size_t before = snapshot.nodes.size();
-      for (const JmapEntry& entry : part.live) {
-        snapshot.nodes.push_back({entry.node, entry.address().rba});
-      }
-      const auto nodes = static_cast<std::uint32_t>(snapshot.nodes.size() - before);
-      if (nodes > 0 || listings_.contains(place_of(part.address))) {
-        snapshot.parts.push_back({{part.address, part.blocks}, nodes});
-      }
-    }
-  }
-  add_cold(snapshot);
-  return snapshot;
-}
-
-PartPlace Log::newest() const {
-  MutexLock lock(mu_);
-  return last_part_;
+  const auto& parts = map_.parts();
+  const auto from = std::ranges::lower_bound(parts, slot, {},
+                                             [](const Part& part) { return part.address.slot; });
+  for (auto part = from; part != parts.end() && part->address.slot == slot; ++part) add(*part);
+  return nodes;
 }
 
 std::vector<std::pair<NodeNo, Log::Location>> Log::all_live() const {
   MutexLock lock(mu_);
   std::vector<std::pair<NodeNo, Location>> all;
-  all.reserve(jmap_.size());
-  for (const Part& part : parts_) {
+  all.reserve(map_.size());
+  const auto add = [&](const Part& part) {
     for (const JmapEntry& entry : part.live) {
       all.push_back({entry.node, {entry.address(), part.address.seq}});
     }
+  };
+  for (const Part& part : map_.parts()) add(part);
+  for (const auto& [slot, band] : cold_.bands()) {
+    for (const auto& [rba, cold] : band.parts) add(cold.part);
   }
-  for (const auto& [slot, band] : cold_) {
-    for (const auto& [rba, cold] : band.parts) {
-      for (const JmapEntry& entry : cold.part.live) {
-        all.push_back({entry.node, {entry.address(), cold.part.address.seq}});
+  return all;
+}
+
+MapCheckpoint Log::checkpoint() const {
+  MapCheckpoint checkpoint;
+  std::size_t parts = 0;
+  {
+    MutexLock lock(mu_);
+    checkpoint.chain = chain_.recoverable_bands();
+    checkpoint.nodes.reserve(map_.size());
+    parts = map_.parts().size();
+  }
+  // Only the committing thread, which is the caller, changes parts and map: they stay the same
+  // while the lock is free.
+  for (std::size_t i = 0; i < parts;) {
+    MutexLock lock(mu_);
+    for (const std::size_t stop = checkpoint.nodes.size() + kMapMovesPerLock;
+         i < parts && checkpoint.nodes.size() < stop; ++i) {
+      const Part& part = map_.parts()[i];
+      const std::size_t before = checkpoint.nodes.size();
+      for (const JmapEntry& entry : part.live) {
+        checkpoint.nodes.push_back({entry.node, entry.address().rba});
+      }
+      const auto nodes = static_cast<std::uint32_t>(checkpoint.nodes.size() - before);
+      if (nodes > 0 || cold_.has_index(place_of(part.address))) {
+        checkpoint.parts.push_back({{part.address, part.blocks}, nodes});
       }
     }
   }
-  return all;
+  add_cold_parts(checkpoint);
+  return checkpoint;
+}
+
+void Log::add_cold_parts(MapCheckpoint& checkpoint) const {
+  std::vector<const ColdPart*> parts;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [slot, band] : cold_.bands()) {
+      for (const auto& [rba, cold] : band.parts) parts.push_back(&cold);
+    }
+  }
+  for (const ColdPart* cold : parts) {  // which stay the same, as above
+    MutexLock lock(mu_);
+    const std::size_t before = checkpoint.nodes.size();
+    for (const JmapEntry& entry : cold->part.live) {
+      checkpoint.nodes.push_back({entry.node, entry.address().rba});
+    }
+    const auto nodes = static_cast<std::uint32_t>(checkpoint.nodes.size() - before);
+    if (nodes == 0) continue;
+    checkpoint.cold.push_back(
+        {{cold->part.address, cold->part.blocks}, nodes, cold->part.band, cold->indexed_at});
+  }
+}
+
+// ---- Writing --------------------------------------------------------------------------------
+
+std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t annotations) {
+  MutexLock lock(mu_);
+  LogPlan plan{seq, lay_out(images, annotations, chain_.rooms(pool_.free()))};
+  if (plan.parts.empty()) return std::nullopt;
+  const Room& last = plan.parts.back().room;
+  while (chain_.next_slot() <= last.slot && !pool_.free().empty()) {
+    chain_.append(pool_.take_nearest());
+  }
+  chain_.set_head(last.slot, last.rba + last.blocks);
+  return plan;
+}
+
+void Log::take_back(const LogPlan& plan) {
+  MutexLock lock(mu_);
+  chain_.take_back(plan.parts.front().room);
+}
+
+// Moves the map to the transaction's images and returns the tail as it is then. Readers that look
+// for a node of this transaction find it in memory, where it stays until it is durable.
+PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
+                          std::span<const DescriptorEntry> annotations) {
+  const Room& first = plan.parts.front().room;
+  read_index(annotations, {first.slot, first.rba});
+  for (const PartPlan& planned : plan.parts) {
+    add_part(planned, plan.seq, images.first(planned.images));
+    images = images.subspan(planned.images);
+  }
+  erase_freed(annotations);
+  MutexLock lock(mu_);
+  trim_locked();
+  return map_.parts().front().address;
+}
+
+void Log::read_index(std::span<const DescriptorEntry> annotations, LogPlace at) {
+  ColdIndexCursor cursor;
+  in_pieces(annotations, [&](std::span<const DescriptorEntry> piece) {
+    MutexLock lock(mu_);
+    for (const DescriptorEntry& entry : piece) cold_.read_index(entry, at, cursor);
+  });
+}
+
+void Log::add_part(const PartPlan& planned, Seq seq, std::span<const LogImage> images) {
+  const Room& room = planned.room;
+  Part* part = nullptr;
+  {
+    MutexLock lock(mu_);
+    part = &map_.add_part({room.slot, room.rba, seq}, room.band, room.blocks);
+  }
+  std::uint32_t rba = room.rba + planned.descriptors;
+  in_pieces(images, [&](std::span<const LogImage> piece) {
+    MutexLock lock(mu_);
+    for (const LogImage& image : piece) {
+      if (image.kind == EntryKind::kImage) map_.assign(image.node(), {room.band, rba}, *part);
+      ++rba;
+    }
+  });
+}
+
+void Log::erase_freed(std::span<const DescriptorEntry> annotations) {
+  in_pieces(annotations, [&](std::span<const DescriptorEntry> piece) {
+    MutexLock lock(mu_);
+    for (const DescriptorEntry& entry : piece) {
+      if (entry.kind == EntryKind::kFreed) map_.erase(entry.node());
+    }
+  });
+}
+
+void Log::trim_locked() {
+  while (map_.parts().size() > 1 && map_.parts().front().live.empty() &&
+         !cold_.has_current_index(place_of(map_.parts().front().address))) {
+    map_.drop_oldest_part();  // L4
+  }
+}
+
+Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
+                    std::span<const DescriptorEntry> annotations, NodeNo next_node) {
+  const PartAddress tail = move_map(plan, images, annotations);
+  const PartPlace previous = newest();
+  LogWriter writer(device_, {identity_.uuid, identity_.session, 0, 0});
+  if (auto written = writer.write({plan, images, annotations, next_node, previous, tail, history_});
+      !written) {
+    close_failed(writer.band(), written.error());
+    return written;
+  }
+  history_.record(plan, previous, images, annotations);
+  MutexLock lock(mu_);
+  const Room& last = plan.parts.back().room;
+  last_part_ = {{last.slot, last.rba, plan.seq}, last.blocks};
+  blocks_written_ += writer.blocks_written();
+  after_checkpoint_ += writer.blocks_written();
+  if (!images.empty() && images.back().kind == EntryKind::kCheckpoint) after_checkpoint_ = 0;
+  return ok();
+}
+
+// A write to a band of the plan, or to a cold band, has failed. What the band holds stays readable,
+// and the cleaner empties it as it does others. The band is not written again in this session.
+void Log::close_failed(BandId band, Errc why) {
+  log::error("log band {}: cannot be written: {}; it is set aside", band.value, describe(why));
+  MutexLock lock(mu_);
+  pool_.set_failed(band);
+  if (cold_.stop_filling(band)) return;
+  const ChainBand* failed = chain_.find(band);
+  if (failed == nullptr) return;
+  const std::uint64_t slot = failed->slot;
+  const bool is_void = std::ranges::none_of(map_.parts(), [slot](const Part& part) {
+    return part.address.slot == slot && part.address.rba > 1;
+  });
+  chain_.close(*failed, is_void);
+  map_.void_parts_after(slot);
+}
+
+void Log::release() {
+  bool has_passed = false;
+  {
+    MutexLock lock(mu_);
+    while (chain_.bands().size() > 1 &&
+           chain_.bands().front().slot < map_.parts().front().address.slot) {
+      const ChainBand oldest = chain_.bands().front();
+      const bool is_adopted = cold_.contains(oldest.slot);
+      if (!is_adopted) pool_.retire(std::span(&oldest.band, 1));
+      has_passed |= !is_adopted;
+      chain_.drop_oldest();
+    }
+  }
+  if (has_passed) reset_retired();
+}
+
+// ---- Cold bands -----------------------------------------------------------------------------
+
+void Log::resume_cold() {
+  std::vector<std::pair<std::uint64_t, BandId>> bands;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [slot, cold] : cold_.bands()) bands.push_back({slot, cold.band});
+  }
+  std::optional<ColdRoom> best;
+  for (const auto& [slot, band] : bands) {
+    const auto pointer = device_.write_pointer(band);
+    if (!pointer || *pointer == 0 || *pointer >= blocks_of(band)) continue;
+    const std::uint32_t room = blocks_of(band) - *pointer;
+    if (!best || room > best->blocks) best = ColdRoom{band, slot, *pointer, room};
+  }
+  MutexLock lock(mu_);
+  if (best) cold_.resume(*best);
+}
+
+std::optional<ColdRoom> Log::plan_cold(std::size_t wanted, std::uint64_t keep) {
+  MutexLock lock(mu_);
+  if (cold_.room_blocks() == 0) {
+    if (pool_.free().empty()) return std::nullopt;
+    const std::uint32_t room = blocks_of(pool_.free().front()) - 1;
+    if (space_locked().available < keep + room) return std::nullopt;
+    cold_.begin(pool_.take_nearest(), chain_.take_slot());
+  }
+  return cold_.take_room(wanted);
+}
+
+Result<> Log::write_cold(const ColdRoom& room, std::span<const LogImage> images) {
+  LogWriter writer(device_, {identity_.uuid, identity_.session, 0, 0});
+  if (auto written = writer.write_cold(room, images); !written) {
+    close_failed(room.band, written.error());
+    return written;
+  }
+  MutexLock lock(mu_);
+  blocks_written_ += writer.blocks_written();
+  return ok();
+}
+
+std::vector<DescriptorEntry> Log::index_for_adoption(std::uint64_t slot) const {
+  std::vector<DescriptorEntry> entries;
+  std::size_t parts = 0;
+  {
+    MutexLock lock(mu_);
+    if (!chain_.is_oldest(slot)) return entries;
+    entries.push_back(ColdBands::index_of(slot, chain_.bands().front().band));
+    parts = map_.parts().size();
+  }
+  // Only the committing thread, which is the caller, changes parts and map.
+  for (std::size_t i = 0; i < parts;) {
+    MutexLock lock(mu_);
+    for (const std::size_t stop = std::min(parts, i + kPartsPerLock); i < stop; ++i) {
+      const Part& part = map_.parts()[i];
+      if (part.address.slot != slot) return entries;
+      if (!part.live.empty()) ColdBands::append_index(part, entries);
+    }
+  }
+  return entries;
+}
+
+std::vector<DescriptorEntry> Log::index_again(std::uint64_t slot, std::size_t max) const {
+  MutexLock lock(mu_);
+  if (!chain_.is_oldest(slot)) return {};
+  return cold_.index_again(slot, max);
+}
+
+bool Log::has_dead_cold_bands() const {
+  MutexLock lock(mu_);
+  return !cold_.dead_bands().empty();
+}
+
+void Log::release_cold() {
+  {
+    MutexLock lock(mu_);
+    const std::vector<BandId> dead = cold_.dead_bands();
+    cold_.forget(dead);
+    pool_.retire(dead);
+  }
+  reset_retired();
+}
+
+// ---- Cleaning and size ----------------------------------------------------------------------
+
+void Log::leave_out(std::uint64_t slot) {
+  MutexLock lock(mu_);
+  const ChainBand* hot = chain_.find(slot);
+  const auto cold = cold_.bands().find(slot);
+  if (hot == nullptr && cold == cold_.bands().end()) return;
+  const BandId band = hot != nullptr ? hot->band : cold->second.band;
+  if (left_out_.size() == kMaxLeftOut) left_out_.clear();
+  if (!left_out_.try_emplace(slot, band).second) return;
+  log::error("log band {}: a metadata node in it cannot be read: cleaning leaves it out",
+             band.value);
+}
+
+std::optional<CleanChoice> Log::choose_victim(bool may_adopt, bool has_cold) const {
+  MutexLock lock(mu_);
+  std::vector<BandLive> bands;
+  const auto& chain = chain_.bands();
+  for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
+    const BandId band = chain[i].band;
+    bands.push_back(facts_of(map_, chain[i].slot, band, blocks_of(band) - 1, false));
+  }
+  for (const auto& [slot, cold] : cold_.bands()) {
+    if (cold_.is_filling(slot) || left_out_.contains(slot)) continue;
+    bands.push_back(facts_of(map_, slot, cold.band, blocks_of(cold.band) - 1, true));
+  }
+  auto choice = meta::choose_victim(bands, may_adopt);
+  const bool cannot_be_read =
+      choice && choice->is_oldest_hot && left_out_.contains(choice->slot);
+  if (cannot_be_read && has_cold) choice->kind = CleanChoice::Kind::kAdopt;
+  return choice;
 }
 
 void Log::add_band(BandId band) {
   MutexLock lock(mu_);
-  free_locked(std::span(&band, 1));
+  pool_.add_free(std::span(&band, 1));
 }
 
 std::optional<BandId> Log::remove_free_band() {
   MutexLock lock(mu_);
-  if (free_.empty()) return std::nullopt;
-  const BandId band = free_.back();
-  free_.pop_back();
-  return band;
+  return pool_.remove_farthest();
+}
+
+// ---- Figures --------------------------------------------------------------------------------
+
+LogSpace Log::space_locked() const {
+  return {.available = chain_.available() + pool_.free_blocks(), .cold_room = cold_.room_blocks()};
 }
 
 Log::Figures Log::figures() const {
   MutexLock lock(mu_);
-  Figures figures{.live = jmap_.size(),
-                  .jmap_bytes = jmap_.bytes(),
+  Figures figures{.live = map_.size(),
+                  .jmap_bytes = map_.bytes(),
                   .space = space_locked(),
-                  .bands = chain_.size() + cold_.size() + free_.size() + retired_.size(),
-                  .free_bands = free_.size(),
-                  .parts = parts_.size(),
-                  .cold_bands = cold_.size(),
+                  .free_bands = pool_.free().size(),
+                  .parts = map_.parts().size(),
+                  .cold_bands = cold_.bands().size(),
                   .blocks_written = blocks_written_,
-                  .behind_snapshot = behind_snapshot_,
+                  .after_checkpoint = after_checkpoint_,
                   .recovered_parts = recovered_parts_};
   std::size_t cold_parts = 0;
-  for (const auto& [slot, band] : cold_) {
-    figures.total_blocks += blocks_of(band.band);
-    figures.cold_live += live_in_[band.band.value];
+  for (const auto& [slot, band] : cold_.bands()) {
+    figures.cold_live += map_.live_in(band.band);
     cold_parts += band.parts.size();
   }
-  figures.snapshot_pieces =
-      snapshot_pieces(chain_.size(), std::min(parts_.size(), jmap_.size() + listings_.size()),
-                      std::min(cold_parts, jmap_.size()), jmap_.size());
-  for (const ChainBand& band : chain_) {
-    const bool is_adopted = cold_.contains(band.slot);  // a moment ago
-    if (is_adopted) --figures.bands;
-    if (!is_adopted) figures.total_blocks += blocks_of(band.band);
-  }
-  for (const BandId band : free_) figures.total_blocks += blocks_of(band);
-  for (const BandId band : retired_) figures.total_blocks += blocks_of(band);
+  const std::size_t parts = std::min(map_.parts().size(), map_.size() + cold_.indexes());
+  figures.checkpoint_pieces = checkpoint_pieces(chain_.bands().size(), parts,
+                                                std::min(cold_parts, map_.size()), map_.size());
+  const std::vector<BandId> bands = bands_locked();
+  figures.bands = bands.size();
+  for (const BandId band : bands) figures.total_blocks += blocks_of(band);
   return figures;
 }
 
-std::vector<BandId> Log::bands() const {
-  MutexLock lock(mu_);
-  std::vector<BandId> all = free_;
-  for (const ChainBand& band : chain_) {
-    if (!cold_.contains(band.slot)) all.push_back(band.band);
+std::vector<BandId> Log::bands_locked() const {
+  std::vector<BandId> all(pool_.free().begin(), pool_.free().end());
+  all.insert(all.end(), pool_.retired().begin(), pool_.retired().end());
+  for (const auto& [slot, cold] : cold_.bands()) all.push_back(cold.band);
+  for (const ChainBand& band : chain_.bands()) {
+    const bool is_adopted = cold_.contains(band.slot);  // and is in `all` already
+    if (!is_adopted) all.push_back(band.band);
   }
-  for (const auto& [slot, band] : cold_) all.push_back(band.band);
-  all.insert(all.end(), retired_.begin(), retired_.end());
   std::ranges::sort(all);
   return all;
 }
 
+std::vector<BandId> Log::bands() const {
+  MutexLock lock(mu_);
+  return bands_locked();
+}
+
+bool Log::counts_locked(BandId band) const {
+  if (pool_.has_failed(band)) return false;
+  const bool is_left_out =
+      std::ranges::any_of(left_out_, [band](const auto& entry) { return entry.second == band; });
+  return !is_left_out || map_.live_in(band) == 0;  // once all of it has died it can be reset
+}
+
 std::vector<std::uint32_t> Log::band_sizes() const {
+  MutexLock lock(mu_);
   std::vector<std::uint32_t> sizes;
-  for (const BandId band : bands()) {
-    if (!has_failed(band) && !is_held(band)) sizes.push_back(blocks_of(band));
+  for (const BandId band : bands_locked()) {
+    if (counts_locked(band)) sizes.push_back(blocks_of(band));
   }
   return sizes;
 }

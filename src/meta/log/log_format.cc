@@ -16,6 +16,7 @@ constexpr std::uint32_t kCopyMagic = 0x43445A4C;        // "LZDC"
 constexpr std::uint32_t kCommitMagic = 0x4D435A4C;      // "LZCM"
 constexpr std::size_t kCrcAt = 4, kCoveredAt = 8, kUuidAt = 8, kSessionAt = 24, kSlotAt = 32;
 constexpr std::size_t kRbaAt = 40, kVersionAt = 44, kBodyAt = 48;
+constexpr std::size_t kEntryCountAt = 120, kDescriptorsCrcAt = 128;
 constexpr std::size_t kReservedAt = 132, kEntriesAt = 144, kEntryBytes = 16;
 static_assert(kEntriesAt + kEntryBytes * kEntriesPerDescriptor == kBlockBytes);
 
@@ -33,6 +34,23 @@ std::uint32_t u32(ConstBlockBytes from, std::size_t at) {
 }
 std::uint64_t u64(ConstBlockBytes from, std::size_t at) {
   return load_le_at<std::uint64_t>(from, at);
+}
+
+// Calls field(offset, number) for each number in front of the entries, for both directions.
+void visit_numbers(auto& d, auto field) {
+  field(48, d.seq.value);
+  field(56, d.next_node.value);
+  field(64, d.previous.address.slot);
+  field(72, d.previous.address.seq.value);
+  field(80, d.previous.address.rba);
+  field(84, d.tail.rba);
+  field(88, d.tail.slot);
+  field(96, d.tail.seq.value);
+  field(104, d.part);
+  field(108, d.descriptors);
+  field(112, d.block);
+  field(116, d.images);
+  field(124, d.previous.blocks);
 }
 
 void begin(std::uint32_t magic, const BlockStamp& stamp, BlockBytes to) {
@@ -81,21 +99,9 @@ void encode(const BandHeader& header, BlockBytes to) {
 void encode(const Descriptor& d, DescriptorRole role, BlockBytes to) {
   CHECK(d.entries.size() <= kEntriesPerDescriptor);
   begin(magic_of(role), d.stamp, to);
-  store_le_at(to, 48, d.seq.value);
-  store_le_at(to, 56, d.next_node.value);
-  store_le_at(to, 64, d.previous.address.slot);
-  store_le_at(to, 72, d.previous.address.seq.value);
-  store_le_at(to, 80, d.previous.address.rba);
-  store_le_at(to, 84, d.tail.rba);
-  store_le_at(to, 88, d.tail.slot);
-  store_le_at(to, 96, d.tail.seq.value);
-  store_le_at(to, 104, d.part);
-  store_le_at(to, 108, d.descriptors);
-  store_le_at(to, 112, d.block);
-  store_le_at(to, 116, d.images);
-  store_le_at(to, 120, static_cast<std::uint32_t>(d.entries.size()));
-  store_le_at(to, 124, d.previous.blocks);
-  if (role == DescriptorRole::kCommit) store_le_at(to, 128, d.descriptors_crc);
+  visit_numbers(d, [&](std::size_t at, auto number) { store_le_at(to, at, number); });
+  store_le_at(to, kEntryCountAt, static_cast<std::uint32_t>(d.entries.size()));
+  if (role == DescriptorRole::kCommit) store_le_at(to, kDescriptorsCrcAt, d.descriptors_crc);
   std::size_t at = kEntriesAt;
   for (const DescriptorEntry& entry : d.entries) {
     store_le_at(to, at, entry.number);
@@ -121,23 +127,14 @@ Result<Descriptor> decode_descriptor(DescriptorRole role, ConstBlockBytes from) 
   const bool is_commit = role == DescriptorRole::kCommit;
   const auto bad = [&] { return fail(is_commit ? Errc::kLogTorn : Errc::kLogDescriptorBad); };
   if (!is_sound(magic_of(role), from)) return bad();
-  Descriptor d{.stamp = stamp_of(from),
-               .seq = Seq{u64(from, 48)},
-               .next_node = NodeNo{u64(from, 56)},
-               .previous = {{u64(from, 64), u32(from, 80), Seq{u64(from, 72)}}, u32(from, 124)},
-               .tail = {u64(from, 88), u32(from, 84), Seq{u64(from, 96)}},
-               .part = u32(from, 104),
-               .descriptors = u32(from, 108),
-               .block = u32(from, 112),
-               .images = u32(from, 116),
-               .descriptors_crc = u32(from, 128),
-               .entries = {}};
-  const std::uint32_t entries = u32(from, 120);
-  const std::uint64_t behind =
+  Descriptor d{.stamp = stamp_of(from), .descriptors_crc = u32(from, kDescriptorsCrcAt)};
+  visit_numbers(d, [&]<class T>(std::size_t at, T& number) { number = load_le_at<T>(from, at); });
+  const std::uint32_t entries = u32(from, kEntryCountAt);
+  const std::uint64_t before_it =
       role == DescriptorRole::kFront ? 0 : std::uint64_t{d.descriptors} + d.images;
   const bool right = d.seq.value != 0 && entries <= kEntriesPerDescriptor &&
                      d.block < d.descriptors && (!is_commit || d.block + 1 == d.descriptors) &&
-                     d.block + behind < d.stamp.rba && (is_commit || d.descriptors_crc == 0) &&
+                     d.block + before_it < d.stamp.rba && (is_commit || d.descriptors_crc == 0) &&
                      is_zero(from.subspan(kReservedAt, kEntriesAt - kReservedAt)) &&
                      is_zero(from.subspan(kEntriesAt + kEntryBytes * entries));
   if (!right) return bad();

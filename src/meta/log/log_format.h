@@ -17,7 +17,7 @@
 //       56    4 kind              0: parts of transactions follow; 1: cold images of nodes follow,
 //                                 and nothing else
 //
-// Descriptor. Those of a part stand before its images, and once more behind them as copies, so that
+// Descriptor. Those of a part come before its images, and again after the images as copies, so that
 // no single damaged block costs a part. The last copy of a transaction is its commit record.
 //       48    8 seq               of the transaction
 //       56    8 next_node         the lowest node number never used
@@ -39,13 +39,13 @@
 //      144   16 entries[]         number 8, crc32c of the image or what `kind` says 4, kind 4:
 //                                 1 image of node `number`
 //                                 2 node `number` was freed
-//                                 3 piece `number` of a map snapshot
+//                                 3 piece `number` of a map checkpoint
 //                                 4 cold band: its slot is `number`, its band the 4 bytes
 //                                 5 cold part in the band named last: `number` is its transaction,
 //                                   the 4 bytes its first block
 //                                 6 node `number` lies in the cold part named last, at the block
 //                                   that the 4 bytes say
-//                                 7 the entries behind it, up to the next one of this kind, are
+//                                 7 the entries after it, up to the next one of this kind, are
 //                                   those of an earlier transaction: the one before, then the one
 //                                   before that, ... Its only part begins at the block, in this
 //                                   band, that the 4 bytes say; the part before that one, in this
@@ -116,7 +116,7 @@ struct PartPlace {
 enum class EntryKind : std::uint8_t {
   kImage = 1,
   kFreed = 2,
-  kSnapshot = 3,
+  kCheckpoint = 3,
   kColdBand = 4,
   kColdPart = 5,
   kColdNode = 6,
@@ -124,11 +124,11 @@ enum class EntryKind : std::uint8_t {
 };
 // Whether a block of its own among the part's images belongs to the entry.
 constexpr bool has_block(EntryKind kind) {
-  return kind == EntryKind::kImage || kind == EntryKind::kSnapshot;
+  return kind == EntryKind::kImage || kind == EntryKind::kCheckpoint;
 }
 
 struct DescriptorEntry {
-  std::uint64_t number = 0;  // of the node, or of the snapshot's piece, or what `kind` says
+  std::uint64_t number = 0;  // of the node, or of the checkpoint's piece, or what `kind` says
   std::uint32_t crc = 0;     // of the image; 0 when freed; or what `kind` says
   EntryKind kind = EntryKind::kImage;
 

@@ -25,11 +25,11 @@ std::uint64_t images_in(std::uint64_t blocks) {
   return std::max(blocks - 2 * groups, (groups - 1) * kEntriesPerDescriptor);
 }
 
-PartPlan part_in(const Room& room, std::uint64_t images, std::uint64_t notes, bool is_last) {
+PartPlan part_in(const Room& room, std::uint64_t images, std::uint64_t annotations, bool is_last) {
   PartPlan part{.room = room,
-                .descriptors = static_cast<std::uint32_t>(descriptors_for(images + notes)),
+                .descriptors = static_cast<std::uint32_t>(descriptors_for(images + annotations)),
                 .images = static_cast<std::uint32_t>(images),
-                .notes = static_cast<std::uint32_t>(notes),
+                .annotations = static_cast<std::uint32_t>(annotations),
                 .is_last = is_last};
   part.room.blocks = 2 * part.descriptors + part.images;
   return part;
@@ -42,33 +42,34 @@ std::uint64_t batch_overhead(std::uint64_t images, std::uint64_t batch) {
 
 }  // namespace
 
-std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t notes,
+std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t annotations,
                               std::span<const Room> rooms) {
   std::vector<PartPlan> parts;
   for (const Room& room : rooms) {
-    if (frame_for(images + notes) + images <= room.blocks) {
-      parts.push_back(part_in(room, images, notes, true));
+    if (frame_for(images + annotations) + images <= room.blocks) {
+      parts.push_back(part_in(room, images, annotations, true));
       return parts;
     }
     if (const std::uint64_t here = std::min(images, images_in(room.blocks)); here > 0) {
       parts.push_back(part_in(room, here, 0, false));
       images -= here;
     } else if (images == 0) {
-      const std::uint64_t some = std::min(notes, room.blocks / 2 * kEntriesPerDescriptor);
+      const std::uint64_t some = std::min(annotations, room.blocks / 2 * kEntriesPerDescriptor);
       if (some > 0) parts.push_back(part_in(room, 0, some, false));
-      notes -= some;
+      annotations -= some;
     }
   }
   return {};
 }
 
-std::uint64_t LogLimits::cost(std::uint64_t images, std::uint64_t notes) const {
-  const std::uint64_t blocks = images + frame_for(images + notes);
+std::uint64_t LogLimits::cost(std::uint64_t images, std::uint64_t annotations) const {
+  const std::uint64_t blocks = images + frame_for(images + annotations);
   return blocks + 2 * (1 + blocks / (smallest_band - 2));
 }
 
 std::uint64_t LogLimits::achievable(std::uint64_t live) const {
-  // Of a log with cold bands, that is with what lists them: a node's entry and its part's, twice.
+  // Of a log with cold bands, that is with the cold index: an entry for a node and one for its
+  // part, twice.
   const std::uint64_t compact = live + 3 * div_up(live, band - 1) +
                                 (live > clean_batch ? batch_overhead(live, clean_batch) : 0) +
                                 (has_cold ? live / 40 + 4 : 0);
@@ -76,17 +77,17 @@ std::uint64_t LogLimits::achievable(std::uint64_t live) const {
 }
 
 std::uint64_t LogLimits::low_water(std::uint64_t live) const {
-  const std::uint64_t needed = reserve + transaction + snapshot_reserve(live);
+  const std::uint64_t needed = reserve + transaction + checkpoint_reserve(live);
   const std::uint64_t reach = achievable(live);
   return needed + (reach > needed ? std::min(band / 4, (reach - needed) / 8) : 0);
 }
 
-std::uint64_t LogLimits::snapshot_reserve(std::uint64_t live) const {
+std::uint64_t LogLimits::checkpoint_reserve(std::uint64_t live) const {
   // At most: an entry and a part of its own for each node; a descriptor's entry for each piece.
-  return live * kSnapshotBytesOfNode / kSnapshotPieceBytes * 101 / 100;
+  return live * kCheckpointBytesOfNode / kCheckpointPieceBytes * 101 / 100;
 }
 
-std::uint64_t LogLimits::snapshot_interval(std::uint64_t pieces, std::uint64_t wanted) const {
+std::uint64_t LogLimits::checkpoint_interval(std::uint64_t pieces, std::uint64_t wanted) const {
   return std::max(16 * (pieces + frame_for(pieces)), std::min(wanted, capacity / 4));
 }
 
@@ -111,7 +112,7 @@ LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transact
   while (low < high) {
     const std::uint64_t middle = (low + high + 1) / 2;
     const std::uint64_t needed =
-        limits.reserve + limits.transaction + limits.snapshot_reserve(middle);
+        limits.reserve + limits.transaction + limits.checkpoint_reserve(middle);
     if (limits.achievable(middle) >= needed) {
       low = middle;
     } else {

@@ -7,7 +7,7 @@
 
 #include "base/types.h"
 #include "meta/log/log_format.h"
-#include "meta/log/snapshot_format.h"
+#include "meta/log/checkpoint_format.h"
 
 namespace lazyfs::meta {
 
@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kMinLogBandBlocks = 16;
 inline constexpr std::uint32_t kMinColdBands = 6;
 inline constexpr std::uint32_t kMinColdBandBlocks = 32;
 
-// Space that a part can use: the rest of the head band, or a free band behind its header.
+// Space that a part can use: the rest of the head band, or a free band past its header.
 struct Room {
   BandId band;
   std::uint64_t slot = 0;
@@ -35,23 +35,23 @@ struct PartPlan {
   Room room;                      // rba and blocks are the part's own
   std::uint32_t descriptors = 0;  // and as many copies
   std::uint32_t images = 0;
-  std::uint32_t notes = 0;  // entries without a block: nodes freed, and where cold ones lie
+  std::uint32_t annotations = 0;  // entries without a block: nodes freed, and cold indexes
   bool is_last = false;     // its last copy is the commit record
 };
 
-// Lays a transaction into `rooms`, taken in order. Each part stands in one band and describes
+// Lays a transaction into `rooms`, taken in order. Each part lies in one band and describes
 // itself. Empty when it does not fit.
-std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t notes,
+std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t annotations,
                               std::span<const Room> rooms);
 
 // Everything in blocks, unless it says otherwise. docs/metadata-log.md derives the figures.
 struct LogLimits {
-  std::uint64_t capacity = 0;  // blocks behind the headers of all bands
+  std::uint64_t capacity = 0;  // blocks past the headers of all bands
   std::uint64_t band = 0;      // capacity of the largest band
   std::uint64_t smallest_band = 0;
   std::uint64_t transaction = 0;  // most that a transaction of ordinary work may take
   std::uint64_t clean_batch = 0;  // nodes that the cleaner moves in one transaction
-  std::uint64_t reserve = 0;      // what cleaning one band may take; ordinary work leaves it alone,
+  std::uint64_t reserve = 0;      // what cleaning one band may take; ordinary work leaves it free,
                                   // here or in the cold band that is being filled, but for ...
   std::uint64_t frames = 0;       // ... this much of it, which only transactions have room for
   std::uint64_t live_max = 0;     // nodes that may exist, so that cleaning always makes room
@@ -59,7 +59,7 @@ struct LogLimits {
   bool has_cold = false;            // large enough to keep cold nodes apart
 
   // Most blocks that a transaction can take, wherever the head stands.
-  std::uint64_t cost(std::uint64_t images, std::uint64_t notes) const;
+  std::uint64_t cost(std::uint64_t images, std::uint64_t annotations) const;
   // Blocks that cleaning the whole log leaves available when `live` nodes exist.
   std::uint64_t achievable(std::uint64_t live) const;
   // Whether a transaction of this cost leaves the reserve alone.
@@ -70,14 +70,14 @@ struct LogLimits {
   std::uint64_t low_water(std::uint64_t live) const;
   bool is_low(std::uint64_t live, const LogSpace& space) const {
     return space.available + space.cold_room < low_water(live) ||
-           space.available < frames + transaction + snapshot_reserve(live);
+           space.available < frames + transaction + checkpoint_reserve(live);
   }
-  // What a snapshot of the map may take, images only; 0 in a log so small that none is needed.
-  std::uint64_t snapshot_reserve(std::uint64_t live) const;
-  // Blocks of log behind the newest snapshot at which the next one is due, when it takes `pieces`
+  // What a checkpoint of the map may take, images only; 0 in a log so small that none is needed.
+  std::uint64_t checkpoint_reserve(std::uint64_t live) const;
+  // Blocks of log after the newest checkpoint at which the next one is due, when it takes `pieces`
   // and `wanted` is what the caller would like. A sixteenth of what is written, at most, is
-  // snapshots.
-  std::uint64_t snapshot_interval(std::uint64_t pieces, std::uint64_t wanted) const;
+  // checkpoints.
+  std::uint64_t checkpoint_interval(std::uint64_t pieces, std::uint64_t wanted) const;
   // The live share of the log at which it should have another band.
   bool should_grow(std::uint64_t live) const { return live * 10 > live_max * 7; }
 };

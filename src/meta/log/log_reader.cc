@@ -24,7 +24,7 @@ Result<ConstBlockBytes> BackwardReader::block(BandAddress at, std::uint32_t bloc
     }
     if (auto filled = fill(first, count); !filled) {
       if (count == 1) return fail(filled.error());
-      TRY(fill(at, 1));  // a block that nobody needs may be the one that cannot be read
+      TRY(fill(at, 1));  // the unreadable block may be one that is not needed
     }
   }
   const std::size_t offset = std::size_t{at.rba - begin_} * kBlockBytes;
@@ -52,8 +52,8 @@ Result<> LogReader::find_bands() {
   return ok();
 }
 
-// The band's place in the log by its header, or, should that be damaged, by the part behind it. 0:
-// none, as of a cold band, whose place the descriptors tell.
+// The band's place in the log by its header, or, should that be damaged, by its first part. 0:
+// none, as of a cold band, whose place the cold index gives.
 std::uint64_t LogReader::slot_of(BandId band) {
   if (const auto block = blocks_.block({band, 0}); block) {
     const auto header = decode_band_header(*block);
@@ -80,13 +80,13 @@ const FoundBand* LogReader::band_of(std::uint64_t slot) const {
 
 namespace {
 
-// How many images entries of a part speak of; nullopt when they are not in order.
+// How many images the entries of a part describe; nullopt when they are not in order.
 std::optional<std::size_t> images_of(std::span<const DescriptorEntry> entries) {
-  const auto notes = std::ranges::find_if_not(entries, has_block, &DescriptorEntry::kind);
-  const bool in_order = std::none_of(notes, entries.end(),
+  const auto annotations = std::ranges::find_if_not(entries, has_block, &DescriptorEntry::kind);
+  const bool in_order = std::none_of(annotations, entries.end(),
                                      [](const DescriptorEntry& e) { return has_block(e.kind); });
   if (!in_order) return std::nullopt;
-  return static_cast<std::size_t>(notes - entries.begin());
+  return static_cast<std::size_t>(annotations - entries.begin());
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ bool LogReader::fits(const Descriptor& d, const FoundBand& band, const PartPlace
 Result<Descriptor> LogReader::front(const FoundBand& band, const PartPlace& place,
                                     std::uint32_t block) {
   const std::uint32_t rba = place.address.rba + block;
-  const std::uint32_t all = place.blocks / (kEntriesPerDescriptor + 2) + 1;  // or more: notes
+  const std::uint32_t all = place.blocks / (kEntriesPerDescriptor + 2) + 1;  // or more: annotations
   const std::uint32_t ahead = std::min(all > block ? all - block : 1, place.blocks - block);
   ASSIGN_OR_RETURN(const ConstBlockBytes bytes, blocks_.block({band.band, rba}, ahead));
   ASSIGN_OR_RETURN(Descriptor d, decode_descriptor(DescriptorRole::kFront, bytes));
@@ -115,7 +115,7 @@ Result<Descriptor> LogReader::front(const FoundBand& band, const PartPlace& plac
   return d;
 }
 
-// The copy that stands `from_end` blocks before the part's last block.
+// The copy that lies `from_end` blocks before the part's last block.
 Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place,
                                    std::uint32_t from_end) {
   const std::uint32_t rba = place.address.rba + place.blocks - 1 - from_end;
@@ -131,8 +131,8 @@ Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place
 }
 
 // A power cut may leave at the front what an earlier session had written there and lost, under the
-// same seq; once a later session has begun only what stands at the end tells that from this part:
-// of the two the younger session's counts.
+// same seq. Once a later session has begun, only the end of the part distinguishes the two: the
+// descriptor of the younger session counts.
 bool LogReader::is_outdated(const FoundBand& band, const PartPlace& place,
                             const Descriptor& front) {
   const std::uint32_t rba = place.address.rba + place.blocks - 1;
@@ -203,24 +203,24 @@ Result<FoundPart> LogReader::part(const PartPlace& place) {
 }
 
 // What a transaction of the history says of itself is checked as if it had been read: it lies
-// directly before the one behind it, in the same band.
+// directly before the next newer one, in the same band.
 std::vector<FoundPart> LogReader::earlier(const FoundPart& part) const {
   std::vector<FoundPart> all;
   for (std::span<const DescriptorEntry> rest(part.history); !rest.empty();) {
-    const FoundPart& behind = all.empty() ? part : all.back();
+    const FoundPart& newer = all.empty() ? part : all.back();
     const DescriptorEntry& head = rest.front();
     const auto end = std::ranges::find(rest.begin() + 1, rest.end(), EntryKind::kEarlier,
                                        &DescriptorEntry::kind);
     const std::span<const DescriptorEntry> entries(rest.begin() + 1, end);
-    const PartPlace place = behind.previous;
+    const PartPlace place = newer.previous;
     const std::uint64_t slot = part.address().slot;
     const auto images = images_of(entries);
     const auto before = static_cast<std::uint32_t>(head.number);
     const bool makes_sense =
-        behind.index == 0 && place.address.slot == slot && place.address.rba == head.crc &&
-        place.address.seq.value + 1 == behind.seq().value && images &&
-        place.blocks == *images + 2 && head.crc < behind.address().rba && before < head.crc &&
-        std::ranges::find(entries, EntryKind::kSnapshot, &DescriptorEntry::kind) == entries.end();
+        newer.index == 0 && place.address.slot == slot && place.address.rba == head.crc &&
+        place.address.seq.value + 1 == newer.seq().value && images &&
+        place.blocks == *images + 2 && head.crc < newer.address().rba && before < head.crc &&
+        std::ranges::find(entries, EntryKind::kCheckpoint, &DescriptorEntry::kind) == entries.end();
     if (!makes_sense || place.address.seq.value <= 1) return {};
     FoundPart one;
     one.part = {place, part.part.band, 1, {entries.begin(), entries.end()}};

@@ -8,13 +8,13 @@
 #include "base/buffer.h"
 #include "base/result.h"
 #include "device/device.h"
-#include "meta/log/log.h"
+#include "meta/log/recovered_log.h"
 #include "meta/log/superblock.h"
 
 namespace lazyfs::meta {
 
-// Reads blocks for somebody who goes backwards: a read close in front of the one before takes what
-// lies in front of it along. Who goes in longer steps gets nothing that was not asked for.
+// Reads blocks for a caller that goes backwards: a read shortly before the last one also reads the
+// blocks before it. A caller that takes longer steps gets only the blocks that it asks for.
 class BackwardReader {
  public:
   static constexpr std::uint32_t kWindowBlocks = 256;
@@ -50,7 +50,7 @@ struct FoundPart {
   NodeNo next_node;
   std::uint32_t index = 0;  // in its transaction
   std::uint32_t images = 0;
-  std::vector<DescriptorEntry> history;  // what its descriptors say of earlier transactions
+  std::vector<DescriptorEntry> history;  // entries that repeat earlier transactions
 
   PartAddress address() const { return part.place.address; }
   Seq seq() const { return part.place.address.seq; }
@@ -68,17 +68,17 @@ class LogReader {
   const FoundBand* band_of(std::uint64_t slot) const;
 
   // Whether the session that wrote the block can have committed `seq`. Whatever the sessions before
-  // the present one wrote behind the transaction with which it began was given up then.
+  // the present one wrote after the transaction with which it began was given up then.
   bool is_believable(const BlockStamp& stamp, Seq seq) const;
   // Errors: kLogTailLost when there can be no part at this place; kLogDescriptorBad; what the
   // device returns.
   Result<FoundPart> part(const PartPlace& place);
-  // The transactions that the part's history tells of, newest first. Each is one part, and none of
-  // them carries a snapshot. Empty when the history makes no sense.
+  // The transactions that the part's history repeats, newest first. Each is one part, and none of
+  // them carries a checkpoint. Empty when the history makes no sense.
   std::vector<FoundPart> earlier(const FoundPart& part) const;
   // Reads the images [first, first + count) of the part into `to`.
   Result<> images(const FoundPart& part, std::uint32_t first, std::span<std::byte> to);
-  // crc32c over the checksums of the part's descriptors, which may be damaged themselves, going on
+  // crc32c over the checksums of the part's descriptors, which may be damaged themselves, continued
   // from `crc`.
   std::uint32_t descriptors_crc(const FoundPart& part, std::uint32_t crc) const;
   // Whether all node images of the part are what its descriptors say. Error: kLogTorn.

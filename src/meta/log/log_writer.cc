@@ -52,17 +52,17 @@ void LogWriter::encode_part(const TransactionBytes& t, std::size_t index) {
   }
 }
 
-// The part's descriptors, but for what tells where they lie.
+// The part's descriptors without their stamps.
 std::vector<Descriptor> LogWriter::describe_part(const TransactionBytes& t, std::size_t index) {
   const PartPlan& part = t.plan.parts[index];
   std::vector<DescriptorEntry> entries;
-  entries.reserve(part.images + part.notes);
+  entries.reserve(part.images + part.annotations);
   for (std::uint32_t i = 0; i < part.images; ++i) {
     const LogImage& image = t.images[images_done_++];
     entries.push_back({image.number, image.crc, image.kind});
   }
-  for (std::uint32_t i = 0; i < part.notes; ++i) {
-    entries.push_back(t.notes[notes_done_++]);
+  for (std::uint32_t i = 0; i < part.annotations; ++i) {
+    entries.push_back(t.annotations[annotations_done_++]);
   }
   PartPlace previous = t.previous;
   if (index > 0) {
@@ -71,8 +71,8 @@ std::vector<Descriptor> LogWriter::describe_part(const TransactionBytes& t, std:
   }
   if (index == 0) {
     const std::size_t room = part.descriptors * kEntriesPerDescriptor - entries.size();
-    const auto told = t.history.before(t.plan.seq, part.room.slot, room);
-    entries.insert(entries.end(), told.begin(), told.end());
+    const auto earlier = t.history.before(t.plan.seq, part.room.slot, room);
+    entries.insert(entries.end(), earlier.begin(), earlier.end());
   }
   std::vector<Descriptor> descriptors;
   for (std::uint32_t block = 0; block < part.descriptors; ++block) {
@@ -110,15 +110,15 @@ Result<> LogWriter::write_cold(const ColdRoom& room, std::span<const LogImage> i
 }
 
 Result<> LogWriter::append_part(const PartPlan& part, std::span<const LogImage> images) {
-  const std::size_t behind = std::size_t{part.descriptors} * kBlockBytes;
-  const std::size_t front = own_used_ * kBlockBytes - behind;
+  const std::size_t copies = std::size_t{part.descriptors} * kBlockBytes;
+  const std::size_t front = own_used_ * kBlockBytes - copies;
   at_ = {part.room.band, part.room.rba == 1 ? 0 : part.room.rba};
   pieces_.assign(1, own_.span().first(front));
   for (const LogImage& image : images) {
     pieces_.push_back({image.bytes, kBlockBytes});
     if (pieces_.size() == kPiecesPerAppend) TRY(append_pieces());
   }
-  pieces_.push_back(own_.span().subspan(front, behind));
+  pieces_.push_back(own_.span().subspan(front, copies));
   return append_pieces();
 }
 

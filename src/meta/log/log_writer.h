@@ -8,14 +8,16 @@
 #include "base/buffer.h"
 #include "base/result.h"
 #include "device/device.h"
-#include "meta/log/log.h"
+#include "meta/log/history.h"
+#include "meta/log/log_format.h"
+#include "meta/log/transaction.h"
 
 namespace lazyfs::meta {
 
 struct TransactionBytes {
   const LogPlan& plan;
   std::span<const LogImage> images;
-  std::span<const DescriptorEntry> notes;
+  std::span<const DescriptorEntry> annotations;  // entries without a block
   NodeNo next_node;
   PartPlace previous;  // the part before the first one
   PartAddress tail;
@@ -30,10 +32,10 @@ class LogWriter {
 
   // Nothing is durable until the caller flushes the device.
   Result<> write(const TransactionBytes& transaction);
-  // Nodes to a cold band: images only, behind the band's header if it is fresh.
+  // Appends nodes to a cold band: images only, after the band's header if the band is fresh.
   Result<> write_cold(const ColdRoom& room, std::span<const LogImage> images);
   std::uint64_t blocks_written() const { return blocks_written_; }
-  BandId band() const { return at_.band; }  // that was written to last
+  BandId band() const { return at_.band; }  // the one written to last
 
  private:
   void encode_part(const TransactionBytes& transaction, std::size_t index);
@@ -51,7 +53,7 @@ class LogWriter {
   // The part being written: its own blocks (header, descriptors, their copies) and what to append.
   AlignedBuffer own_;
   std::size_t own_used_ = 0;
-  std::size_t images_done_ = 0, notes_done_ = 0;
+  std::size_t images_done_ = 0, annotations_done_ = 0;
   std::vector<device::Piece> pieces_;
   BandAddress at_;
 };

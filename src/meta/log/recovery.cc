@@ -5,8 +5,8 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/test_hook.h"
+#include "meta/log/checkpoint_format.h"
 #include "meta/log/log_reader.h"
-#include "meta/log/snapshot_format.h"
 #include "meta/log/superblock_format.h"
 
 namespace lazyfs::meta {
@@ -39,16 +39,16 @@ class Recovery {
   Result<Parts> read_transaction(const PartPlace& last);
   void suspect(const FoundBand& band, const Descriptor& d, std::uint64_t rba);
   Result<> walk_back(Parts& parts);
-  std::optional<MapSnapshot> snapshot_of(const Parts& parts);
-  Result<MapSnapshot> read_snapshot(std::span<const FoundPart> transaction);
-  bool fit(MapSnapshot& snapshot, const PartAddress& tail, const FoundPart& carrier) const;
+  std::optional<MapCheckpoint> checkpoint_of(const Parts& parts);
+  Result<MapCheckpoint> read_checkpoint(std::span<const FoundPart> transaction);
+  bool fit(MapCheckpoint& checkpoint, const PartAddress& tail, const FoundPart& carrier) const;
   RecoveredLog assemble(Parts parts);
 
   device::Device& device_;
   const Superblock& superblock_;
   LogReader log_;
   std::vector<PartPlace> suspects_;      // last parts of what looks torn, newest first
-  std::optional<MapSnapshot> snapshot_;  // when the walk has found one
+  std::optional<MapCheckpoint> checkpoint_;  // when the walk has found one
 };
 
 // ---- The newest transaction --------------------------------------------------------------------
@@ -98,8 +98,9 @@ void Recovery::read_what_can_be_read(BandAddress at, AlignedBuffer& to) {
   }
 }
 
-// Behind what the superblock says was durable, or that very one. A transaction that an earlier
-// session wrote and lost may have its seq, or a lower one, and lie where nothing was written since.
+// After the transaction that the superblock says was durable, or that very one. A transaction that
+// an earlier session wrote and lost may have its seq, or a lower one, and lie where nothing was
+// written since.
 bool Recovery::may_be_newest(const Descriptor& commit) const {
   const Superblock& s = superblock_;
   if (commit.seq.value != s.durable_seq) return commit.seq.value > s.durable_seq;
@@ -165,27 +166,27 @@ Result<Recovery::Parts> Recovery::find_newest() {
 
 // ---- What lies before it -----------------------------------------------------------------------
 
-// Adds the parts before parts.back(): down to the newest good snapshot of the map, or to the tail.
-// What the history of a part tells is not read.
+// Adds the parts before parts.back(): down to the newest good checkpoint of the map, or to the
+// tail. Parts that a history repeats are not read.
 Result<> Recovery::walk_back(Parts& parts) {
   const PartAddress tail = parts.front().tail;
-  Parts told;  // by the history of the part read last; those passed are at its end
+  Parts repeated;  // by the history of the part read last; the next one is at the end
   for (;;) {
     const FoundPart& from = parts.back();
     const PartAddress here = from.address(), next = from.previous.address;
-    if (from.index == 0) snapshot_ = snapshot_of(parts);
+    if (from.index == 0) checkpoint_ = checkpoint_of(parts);
     const bool at_tail = here == tail || (from.index == 0 && here.seq == tail.seq);
-    if (snapshot_ || at_tail) return ok();
+    if (checkpoint_ || at_tail) return ok();
     const std::uint64_t seq = here.seq.value - (from.index == 0 ? 1 : 0);
     const bool backwards = std::pair(next.slot, next.rba) < std::pair(here.slot, here.rba);
     if (next.seq.value != seq || seq == 0 || !backwards) return fail(Errc::kLogTailLost);
-    if (told.empty() && from.index == 0) {
-      told = log_.earlier(from);
-      std::ranges::reverse(told);
+    if (repeated.empty() && from.index == 0) {
+      repeated = log_.earlier(from);
+      std::ranges::reverse(repeated);
     }
-    if (!told.empty()) {
-      parts.push_back(std::move(told.back()));
-      told.pop_back();
+    if (!repeated.empty()) {
+      parts.push_back(std::move(repeated.back()));
+      repeated.pop_back();
       continue;
     }
     ASSIGN_OR_RETURN(FoundPart part, log_.part(from.previous));
@@ -193,40 +194,40 @@ Result<> Recovery::walk_back(Parts& parts) {
   }
 }
 
-// The snapshot that the last transaction of `parts` carries, if it does and it is good.
-std::optional<MapSnapshot> Recovery::snapshot_of(const Parts& parts) {
+// The checkpoint that the last transaction of `parts` carries, if it does and it is good.
+std::optional<MapCheckpoint> Recovery::checkpoint_of(const Parts& parts) {
   const Seq seq = parts.back().seq();
   auto begin = parts.end();
   while (begin != parts.begin() && std::prev(begin)->seq() == seq) --begin;
   bool has_one = false;
   for (auto part = begin; part != parts.end(); ++part) {
     has_one |=
-        std::ranges::count(part->part.entries, EntryKind::kSnapshot, &DescriptorEntry::kind) > 0;
+        std::ranges::count(part->part.entries, EntryKind::kCheckpoint, &DescriptorEntry::kind) > 0;
   }
   if (!has_one) return std::nullopt;
-  auto snapshot = read_snapshot(std::span(begin, parts.end()));
-  if (snapshot && !fit(*snapshot, parts.front().tail, parts.back())) {
-    snapshot = fail(Errc::kLogSnapshotBad);
+  auto checkpoint = read_checkpoint(std::span(begin, parts.end()));
+  if (checkpoint && !fit(*checkpoint, parts.front().tail, parts.back())) {
+    checkpoint = fail(Errc::kLogSnapshotBad);
   }
-  if (snapshot) return std::move(*snapshot);
-  log::warn("metadata log: the snapshot of transaction {} is of no use: {}; reading on", seq.value,
-            describe(snapshot.error()));
+  if (checkpoint) return std::move(*checkpoint);
+  log::warn("metadata log: the checkpoint of transaction {} cannot be used: {}; reading on",
+            seq.value, describe(checkpoint.error()));
   return std::nullopt;
 }
 
 // `transaction`: its parts, the last one first.
-Result<MapSnapshot> Recovery::read_snapshot(std::span<const FoundPart> transaction) {
+Result<MapCheckpoint> Recovery::read_checkpoint(std::span<const FoundPart> transaction) {
   std::size_t pieces = 0;
   for (const FoundPart& part : transaction) {
     pieces += static_cast<std::size_t>(
-        std::ranges::count(part.part.entries, EntryKind::kSnapshot, &DescriptorEntry::kind));
+        std::ranges::count(part.part.entries, EntryKind::kCheckpoint, &DescriptorEntry::kind));
   }
   AlignedBuffer bytes(pieces * kBlockBytes);
   std::size_t done = 0;
   for (std::size_t i = transaction.size(); i-- > 0;) {
     const FoundPart& part = transaction[i];
     const auto& entries = part.part.entries;
-    const auto first = std::ranges::find(entries, EntryKind::kSnapshot, &DescriptorEntry::kind);
+    const auto first = std::ranges::find(entries, EntryKind::kCheckpoint, &DescriptorEntry::kind);
     const auto before = static_cast<std::uint32_t>(first - entries.begin());
     if (before >= part.images) continue;
     const std::size_t count = part.images - before;
@@ -244,34 +245,36 @@ Result<MapSnapshot> Recovery::read_snapshot(std::span<const FoundPart> transacti
   }
   if (done != pieces) return fail(Errc::kLogSnapshotBad);
   const Seq seq = transaction.front().seq();
-  return decode_snapshot(bytes.span(), seq, fs_tag_of(superblock_.uuid));
+  return decode_checkpoint(bytes.span(), seq, fs_tag_of(superblock_.uuid));
 }
 
-// Leaves out of the snapshot what the tail has passed since. What is left must be as the log is:
-// bands where they were, and everything in front of the transaction that carries the snapshot.
-bool Recovery::fit(MapSnapshot& snapshot, const PartAddress& tail, const FoundPart& carrier) const {
+// Leaves out of the checkpoint what the tail has passed since. What is left must be as the log is:
+// bands where they were, and everything before the transaction that carries the checkpoint.
+bool Recovery::fit(MapCheckpoint& checkpoint, const PartAddress& tail,
+                   const FoundPart& carrier) const {
   const auto place = [](const PartAddress& at) { return std::pair(at.slot, at.rba); };
-  std::erase_if(snapshot.chain, [&](const ChainBand& band) { return band.slot < tail.slot; });
+  std::erase_if(checkpoint.chain, [&](const ChainBand& band) { return band.slot < tail.slot; });
   std::size_t parts = 0, nodes = 0;
-  while (parts < snapshot.parts.size() &&
-         place(snapshot.parts[parts].place.address) < place(tail)) {
-    nodes += snapshot.parts[parts++].nodes;
+  while (parts < checkpoint.parts.size() &&
+         place(checkpoint.parts[parts].place.address) < place(tail)) {
+    nodes += checkpoint.parts[parts++].nodes;
   }
-  snapshot.parts.erase(snapshot.parts.begin(),
-                       snapshot.parts.begin() + static_cast<std::ptrdiff_t>(parts));
-  snapshot.nodes.erase(snapshot.nodes.begin(),
-                       snapshot.nodes.begin() + static_cast<std::ptrdiff_t>(nodes));
-  const bool bands = std::ranges::all_of(snapshot.chain, [&](const ChainBand& band) {
+  checkpoint.parts.erase(checkpoint.parts.begin(),
+                       checkpoint.parts.begin() + static_cast<std::ptrdiff_t>(parts));
+  checkpoint.nodes.erase(checkpoint.nodes.begin(),
+                       checkpoint.nodes.begin() + static_cast<std::ptrdiff_t>(nodes));
+  const bool bands = std::ranges::all_of(checkpoint.chain, [&](const ChainBand& band) {
     const FoundBand* found = log_.band_of(band.slot);
     return found != nullptr && found->band == band.band && band.slot <= carrier.address().slot;
   });
-  const bool in_front = std::ranges::all_of(snapshot.parts, [&](const MapSnapshot::Part& part) {
+  const bool in_front = std::ranges::all_of(checkpoint.parts, [&](const MapCheckpoint::Part& part) {
     const FoundBand* band = log_.band_of(part.place.address.slot);
     return band != nullptr && place(part.place.address) < place(carrier.address()) &&
            std::uint64_t{part.place.address.rba} + part.place.blocks <= band->write_pointer;
   });
-  const bool known = std::ranges::all_of(
-      snapshot.nodes, [&](const MapSnapshot::Live& live) { return live.node < carrier.next_node; });
+  const bool known = std::ranges::all_of(checkpoint.nodes, [&](const MapCheckpoint::Live& live) {
+    return live.node < carrier.next_node;
+  });
   return bands && in_front && known;
 }
 
@@ -280,11 +283,11 @@ bool Recovery::fit(MapSnapshot& snapshot, const PartAddress& tail, const FoundPa
 RecoveredLog Recovery::assemble(Parts parts) {
   RecoveredLog found;
   found.seq = parts.front().seq();
-  // The newest says the highest, if it does not lie.
+  // The newest says the highest, if it is honest.
   for (const FoundPart& part : parts) found.next_node = std::max(found.next_node, part.next_node);
   std::ranges::reverse(parts);
-  found.snapshot = std::move(snapshot_);
-  if (found.snapshot) found.chain = found.snapshot->chain;
+  found.checkpoint = std::move(checkpoint_);
+  if (found.checkpoint) found.chain = found.checkpoint->chain;
   for (FoundPart& part : parts) {
     const std::uint64_t slot = part.address().slot;
     if (found.chain.empty() || found.chain.back().slot != slot) {
@@ -300,10 +303,11 @@ RecoveredLog Recovery::assemble(Parts parts) {
   return found;
 }
 
-// A newest transaction that is not whole was torn, or was damaged later; mostly nobody can tell.
-// But if it was durable once, bands that its tail had passed may be empty now, and what came before
-// it cannot be recovered any more. A torn one never does that. So where the one before is lost, it
-// is this one that counts, and what is damaged in it is the trouble of these nodes.
+// A newest transaction that is not whole was torn, or was damaged later; mostly the two cannot be
+// distinguished. But if it was durable once, bands that its tail had passed may be empty now, and
+// what came before it cannot be recovered any more. A torn one never does that. So where the one
+// before is lost, it is this one that counts, and what is damaged in it is the trouble of these
+// nodes.
 Result<RecoveredLog> Recovery::run() {
   TRY(log_.find_bands());
   Result<Parts> newest = find_newest();
@@ -314,7 +318,7 @@ Result<RecoveredLog> Recovery::run() {
     if (newest && place.address.seq <= newest->front().seq()) continue;
     auto parts = read_transaction(place);
     if (!parts || !walk_back(*parts)) continue;
-    log::warn("metadata log: transaction {} is damaged, but what came before it is gone: it counts",
+    log::warn("metadata log: transaction {} is damaged, but the one before it is lost: it counts",
               place.address.seq.value);
     return assemble(std::move(*parts));
   }

@@ -1,4 +1,4 @@
-// Finds the newest whole transaction in the log and walks back from it, to the newest snapshot of
+// Finds the newest whole transaction in the log and walks back from it, to the newest checkpoint of
 // the map that is good, or to the tail. Only reads.
 //
 // Why this is right after any crash (docs/metadata-log.md has it at length): a transaction begins
@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "device/device.h"
-#include "meta/log/log.h"
+#include "meta/log/recovered_log.h"
 #include "meta/log/superblock.h"
 
 namespace lazyfs::meta {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kPieceBlocks = 256;
 
-// What a block of the log says of who wrote it.
+// The stamp of a block of the log.
 std::optional<BlockStamp> stamp_of(ConstBlockBytes block) {
   if (const auto header = decode_band_header(block)) return header->stamp;
   if (const auto front = decode_descriptor(DescriptorRole::kFront, block)) return front->stamp;
@@ -58,7 +58,7 @@ class Restorer {
            geometry.blocks_of(band) >= kMinLogBandBlocks;
   }
 
-  // A log band shows in its first block, or in the one behind.
+  // The first two blocks of a band show whether it belongs to a log.
   void look_at(BandId band) {
     if (!is_usable(band)) return;
     const auto write_pointer = device_.write_pointer(band);
@@ -133,7 +133,8 @@ std::vector<BandId> offline_bands(device::Device& device, const Superblock& supe
 
 }  // namespace
 
-Result<> restore_superblock(device::Device& device, const std::function<void(std::string)>& told) {
+Result<> restore_superblock(device::Device& device,
+                            const std::function<void(std::string)>& report) {
   const auto newest = read_superblock(device);
   Result<> usable = newest ? ok() : fail(newest.error());
   if (newest) {
@@ -147,16 +148,17 @@ Result<> restore_superblock(device::Device& device, const std::function<void(std
   ASSIGN_OR_RETURN(const Superblock restored,
                    Restorer(device).run(newest ? std::optional(*newest) : std::nullopt));
   TRY(recover_log(device, restored));
-  // The one that is there stays until the new one is durable.
+  // The surviving superblock stays until the rebuilt one is durable.
   TRY(newest ? SuperblockLog(device, *newest).write(restored)
              : SuperblockLog::format(device, restored));
   for (const BandId band : offline) {
-    told(fmt::format("log band {} is offline: what it held is lost, and it is taken out of the log",
-                     band.value));
+    report(fmt::format(
+        "log band {} is offline: what it held is lost, and it is taken out of the log",
+        band.value));
   }
   if (offline.empty()) {
-    told(fmt::format(
-        "the superblock was lost, and is made anew from the log: {} log bands, "
+    report(fmt::format(
+        "the superblock was lost, and is rebuilt from the log: {} log bands, "
         "session {}{}",
         restored.log_bands.size(), restored.session, newest ? "" : "; the label is lost"));
   }

@@ -12,9 +12,9 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kPieceBlocks = 64;
-// A band is begun anew behind so many records, so that all of them can be looked at. All of them
-// must be: behind the newest one may lie what a crash has left of an append, and that may be a
-// whole record of an earlier life of the band.
+// A band is reset after this many records, so that opening can read all of them. It has to: blocks
+// that a crash has left may follow the newest record, and they may be a whole record from before
+// the band's last reset.
 constexpr std::uint32_t kMaxRecords = 256;
 constexpr std::uint32_t kSearchBlocks = 4096;  // while the other band takes none, and once always
 
@@ -148,7 +148,7 @@ Result<> SuperblockLog::write(Superblock next) {
 Result<> SuperblockLog::write_to(std::size_t index, const Superblock& record) {
   const BandId band = record.super_bands[index];
   ASSIGN_OR_RETURN(std::uint32_t at, device_.write_pointer(band));
-  // While the other one takes nothing, this one goes on as far as it is looked through.
+  // While the other band takes no records, this one is filled up to the limit of the search.
   const bool other = intact_[1 - index];
   const std::uint32_t room =
       std::min(device_.geometry().blocks_of(band), other ? kMaxRecords : kSearchBlocks);

@@ -1,4 +1,4 @@
-// Writes superblock records: one after the other into both super bands, with a flush behind each,
+// Writes superblock records: one after the other into both super bands, with a flush after each,
 // so that at every moment at least one band holds the newest record that was ever reported written.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace lazyfs::meta {
 // Not thread-safe: the store's committing thread alone calls write().
 class SuperblockLog {
  public:
-  // Goes on behind what is there. `newest` is what read_superblock() returned.
+  // Continues after the records that exist. `newest` is what read_superblock() returned.
   SuperblockLog(device::Device& device, Superblock newest);
   // Resets both bands and writes the first record. Durable on return.
   static Result<> format(device::Device& device, const Superblock& first);
@@ -34,7 +34,7 @@ class SuperblockLog {
   device::Device& device_;
   Superblock current_;
   std::array<bool, 2> intact_{};
-  std::array<bool, 2> has_refused_{};  // an append failed: it takes the next one behind a reset
+  std::array<bool, 2> has_refused_{};  // an append failed: it takes the next one after a reset
   bool is_in_doubt_ = false;
 };
 

@@ -10,7 +10,7 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::size_t kMaxAhead = 4;         // more than that: the oldest is not read
-constexpr std::uint32_t kChunkBlocks = 128;  // read ahead at once: somebody may wait for one of it
+constexpr std::uint32_t kChunkBlocks = 128;  // read ahead at once: a reader may wait for one
 constexpr std::uint32_t kMaxGapBlocks = 32;  // read over rather than around
 
 }  // namespace
@@ -68,7 +68,7 @@ Result<> NodeLoader::read_place(NodeNo number, const Log::Location& place, std::
   reads_.fetch_add(1, std::memory_order_relaxed);
   TRY(device_.read(place.address, {image, kBlockBytes}));
   return validate_node(std::span<const std::byte, kBlockBytes>(image, kBlockBytes), number,
-                       place.seq, cache_.fs_tag());
+                       place.seq, tree_.fs_tag);
 }
 
 // The node with one pin taken.
@@ -76,24 +76,24 @@ Result<Node*> NodeLoader::read(NodeNo number) {
   std::byte* image = nullptr;
   bool has_room = false;
   {
-    WriterLock lock(tree_mu_);
-    if (Node* node = cache_.find(number); node != nullptr) {
+    WriterLock lock(tree_.mu);
+    if (Node* node = tree_.cache.find(number); node != nullptr) {
       node->pins.fetch_add(1, std::memory_order_relaxed);
       return node;
     }
-    if (cache_.is_freed(number)) return fail(Errc::kNodeMissing);
-    image = cache_.take_image();
-    has_room = cache_.cached() + std::size_t{2} * Readahead::kMaxRoomyBlocks <= cache_.limit();
+    if (tree_.cache.is_freed(number)) return fail(Errc::kNodeMissing);
+    image = tree_.cache.take_image();
+    has_room = tree_.cache.cached() + std::size_t{2} * Readahead::kMaxRoomyBlocks <= limit_nodes_;
   }
   Result<> trouble = fail(Errc::kNodeMissing);
   Run run;
   std::optional<Ahead> ahead;
   if (const auto place = log_.find(number)) {
     const Readahead::Window wanted = window(*place, has_room);
-    const auto nodes = log_.find_run(number, wanted.before, wanted.behind);
+    const auto nodes = log_.find_run(number, wanted.before, wanted.after);
     run = claim(nodes, place->seq);
-    if (wanted.later_behind > 0) {
-      ahead = Ahead{number, wanted.later_before, wanted.behind + wanted.later_behind};
+    if (wanted.later_after > 0) {
+      ahead = Ahead{number, wanted.later_before, wanted.after + wanted.later_after};
     }
     trouble = read_together(number, *place, image, run);
     if (!trouble) {
@@ -104,12 +104,12 @@ Result<Node*> NodeLoader::read(NodeNo number) {
   }
   Node* node = nullptr;
   {
-    WriterLock lock(tree_mu_);
-    if (trouble && cache_.is_freed(number)) trouble = fail(Errc::kNodeMissing);
+    WriterLock lock(tree_.mu);
+    if (trouble && tree_.cache.is_freed(number)) trouble = fail(Errc::kNodeMissing);
     if (trouble) {
-      node = &cache_.insert_clean(number, image);
+      node = &tree_.cache.insert_clean(number, image);
     } else {
-      cache_.give_back_image(image);
+      tree_.cache.give_back_image(image);
     }
     insert(run);
   }
@@ -141,23 +141,23 @@ Result<> NodeLoader::read_together(NodeNo number, const Log::Location& place, st
 Readahead::Window NodeLoader::window(const Log::Location& place, bool has_room) {
   MutexLock lock(mu_);
   Readahead::Window window = readahead_.window(place.address, has_room);
-  const auto most = static_cast<std::uint32_t>(std::max<std::size_t>(cache_.limit() / 8, 1));
-  window.behind = std::min(window.behind, most);
-  window.later_behind = std::min(window.later_behind, most - window.behind);
-  if (!has_thread_) window.behind += std::exchange(window.later_behind, 0);
+  const auto most = static_cast<std::uint32_t>(std::max<std::size_t>(limit_nodes_ / 8, 1));
+  window.after = std::min(window.after, most);
+  window.later_after = std::min(window.later_after, most - window.after);
+  if (!has_thread_) window.after += std::exchange(window.later_after, 0);
   return window;
 }
 
 // Those of `nodes`, which lie in the order of their addresses in one transaction's part, that
-// nobody has or reads. Each is claimed in loading_ first and looked at afterwards: from then on its
-// place stays what it is.
+// are neither in memory nor being read. Each is claimed in loading_ before it is looked at: from
+// then on its place stays the same (N1).
 NodeLoader::Run NodeLoader::claim(std::span<const Log::LiveNode> nodes, Seq seq) {
   Run claimed;
   {
     MutexLock lock(mu_);
     for (const Log::LiveNode& live : nodes) {
       auto& entry = loading_[live.node];
-      if (entry) continue;  // somebody reads it just now
+      if (entry) continue;  // another thread reads it now
       entry = std::make_shared<Loading>();
       claimed.push_back({live.node, entry, live.address});
     }
@@ -165,12 +165,13 @@ NodeLoader::Run NodeLoader::claim(std::span<const Log::LiveNode> nodes, Seq seq)
   if (claimed.empty()) return claimed;
   Run useless;
   {
-    WriterLock lock(tree_mu_);
+    WriterLock lock(tree_.mu);
     for (Wanted& wanted : claimed) {
       const auto place = log_.find(wanted.number);
       const bool stays = place && place->address == wanted.address && place->seq == seq;
-      if (stays && cache_.find(wanted.number) == nullptr && !cache_.is_freed(wanted.number)) {
-        wanted.image = cache_.take_image();
+      if (stays && tree_.cache.find(wanted.number) == nullptr &&
+          !tree_.cache.is_freed(wanted.number)) {
+        wanted.image = tree_.cache.take_image();
       }
     }
   }
@@ -182,7 +183,7 @@ NodeLoader::Run NodeLoader::claim(std::span<const Log::LiveNode> nodes, Seq seq)
 
 // Reads `blocks` blocks from `first` on at once; false when that failed. Images that could not be
 // read, or are not what they should be, are given back, except that of a node without Loading,
-// whose reader has it: whoever wants such a node hears of it then.
+// whose reader has it: a caller that needs such a node gets the error then.
 bool NodeLoader::read_run(BandAddress first, std::uint32_t blocks, Seq seq, Run& run) {
   AlignedBuffer bytes(std::size_t{blocks} * kBlockBytes);
   reads_.fetch_add(1, std::memory_order_relaxed);
@@ -191,7 +192,7 @@ bool NodeLoader::read_run(BandAddress first, std::uint32_t blocks, Seq seq, Run&
   for (Wanted& wanted : run) {
     const std::size_t at = std::size_t{wanted.address.rba - first.rba} * kBlockBytes;
     const auto read = std::span<const std::byte>(bytes.span()).subspan(at).first<kBlockBytes>();
-    if (good && validate_node(read, wanted.number, seq, cache_.fs_tag())) {
+    if (good && validate_node(read, wanted.number, seq, tree_.fs_tag)) {
       std::memcpy(wanted.image, read.data(), kBlockBytes);
       continue;
     }
@@ -199,24 +200,24 @@ bool NodeLoader::read_run(BandAddress first, std::uint32_t blocks, Seq seq, Run&
     if (wanted.loading) useless.push_back(image);
   }
   if (useless.empty()) return good;
-  WriterLock lock(tree_mu_);
-  for (std::byte* unused : useless) cache_.give_back_image(unused);
+  WriterLock lock(tree_.mu);
+  for (std::byte* unused : useless) tree_.cache.give_back_image(unused);
   return good;
 }
 
 void NodeLoader::insert(Run& run) {
   for (Wanted& wanted : run) {
     if (wanted.image == nullptr) continue;
-    if (cache_.is_freed(wanted.number)) {
-      cache_.give_back_image(wanted.image);
+    if (tree_.cache.is_freed(wanted.number)) {
+      tree_.cache.give_back_image(wanted.image);
     } else {
-      wanted.node = &cache_.insert_clean(wanted.number, wanted.image);
+      wanted.node = &tree_.cache.insert_clean(wanted.number, wanted.image);
       wanted.node->referenced.store(false, std::memory_order_relaxed);
     }
   }
 }
 
-// Those who waited for nodes of the run get them, or ask again themselves.
+// Threads that waited for nodes of the run get them, or load them themselves.
 void NodeLoader::finish(const Run& run) {
   if (run.empty()) return;
   MutexLock lock(mu_);
@@ -244,11 +245,11 @@ void NodeLoader::read_later(const Ahead& ahead) {
   wanted_.notify_one();
 }
 
-// What lies behind comes first.
+// Nodes after the one that was missed come first.
 void NodeLoader::read_ahead(const Ahead& ahead) {
   const auto place = log_.find(ahead.node);
   if (!place) return;
-  const auto found = log_.find_run(ahead.node, ahead.before, ahead.behind);
+  const auto found = log_.find_run(ahead.node, ahead.before, ahead.after);
   const std::span<const Log::LiveNode> nodes(found);
   const auto at = static_cast<std::size_t>(
       std::ranges::find(found, ahead.node, &Log::LiveNode::node) - found.begin());
@@ -271,7 +272,7 @@ void NodeLoader::read_chunks(std::span<const Log::LiveNode> nodes, Seq seq) {
     const BandAddress first = run.front().address;
     read_run(first, run.back().address.rba - first.rba + 1, seq, run);
     {
-      WriterLock lock(tree_mu_);
+      WriterLock lock(tree_.mu);
       insert(run);
     }
     finish(run);

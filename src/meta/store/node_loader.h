@@ -15,23 +15,25 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "meta/log/log.h"
-#include "meta/tree/node_cache.h"
 #include "meta/store/readahead.h"
+#include "meta/store/shared_tree.h"
+#include "meta/tree/node_cache.h"
 
 namespace lazyfs::meta {
 
 // Thread-safe. Device I/O is done with no lock held; mu_ is a leaf lock.
 //
-// Invariant: while a number stands in loading_, nobody else can bring the node into memory, so
-// nobody can change it, and its place in the log stays what it is.
+// Invariant:
+//   N1  while a number is in loading_, only the thread that put it there can bring the node into
+//       memory; so the node cannot change, and its place in the log stays the same
 class NodeLoader {
  public:
-  NodeLoader(device::Device& device, const Log& log, SharedMutex& tree_mu, NodeCache& cache)
-      : device_(device), log_(log), tree_mu_(tree_mu), cache_(cache) {}
+  NodeLoader(device::Device& device, const Log& log, SharedTree& tree)
+      : device_(device), log_(log), tree_(tree), limit_nodes_(tree.limit_nodes) {}
   ~NodeLoader() { stop(); }
 
-  // From now on a thread reads what lies far ahead, until stop(). Without it the reader does that
-  // himself.
+  // From now on a thread reads what lies far ahead, until stop(). Without the thread load() reads
+  // it.
   void start() EXCLUDES(mu_);
   void stop() EXCLUDES(mu_);
 
@@ -43,7 +45,7 @@ class NodeLoader {
  private:
   struct Loading {
     bool done = false;
-    bool ask_again = false;  // it was read ahead, which came to nothing
+    bool ask_again = false;  // it was to be read ahead, which has failed
     unsigned waiters = 0;
     Node* node = nullptr;
     Errc error = Errc::kNodeMissing;
@@ -60,7 +62,7 @@ class NodeLoader {
   // Blocks to read around a node.
   struct Ahead {
     NodeNo node;
-    std::uint32_t before = 0, behind = 0;
+    std::uint32_t before = 0, after = 0;
   };
 
   Result<Node*> read(NodeNo number);
@@ -69,7 +71,7 @@ class NodeLoader {
   Readahead::Window window(const Log::Location& place, bool has_room) EXCLUDES(mu_);
   Run claim(std::span<const Log::LiveNode> nodes, Seq seq) EXCLUDES(mu_);
   bool read_run(BandAddress first, std::uint32_t blocks, Seq seq, Run& run);
-  void insert(Run& run) REQUIRES(tree_mu_);
+  void insert(Run& run) REQUIRES(tree_.mu);
   void finish(const Run& run) EXCLUDES(mu_);
   void read_later(const Ahead& ahead) EXCLUDES(mu_);
   void read_ahead(const Ahead& ahead);
@@ -79,8 +81,8 @@ class NodeLoader {
 
   device::Device& device_;
   const Log& log_;
-  SharedMutex& tree_mu_;
-  NodeCache& cache_;  // guarded by tree_mu_
+  SharedTree& tree_;
+  const std::size_t limit_nodes_;  // of the cache
   std::atomic<std::uint64_t> reads_{0};
   Mutex mu_;
   CondVar loaded_;
@@ -88,7 +90,7 @@ class NodeLoader {
   Readahead readahead_ GUARDED_BY(mu_);
   CondVar wanted_;
   std::deque<Ahead> ahead_ GUARDED_BY(mu_);
-  bool has_thread_ GUARDED_BY(mu_) = false;  // that has not been told to end
+  bool has_thread_ GUARDED_BY(mu_) = false;  // that stop() has not ended
   std::thread thread_;
 };
 

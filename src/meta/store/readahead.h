@@ -16,14 +16,14 @@ class Readahead {
  public:
   static constexpr std::uint32_t kMaxBlocks = 256;        // 1 MiB
   static constexpr std::uint32_t kMaxRoomyBlocks = 2048;  // 8 MiB, while there is memory for them
-  static constexpr std::uint32_t kAroundBlocks = 4;       // before and behind a miss, the same
+  static constexpr std::uint32_t kAroundBlocks = 4;       // before and after a miss, the same
 
   // What to read, in blocks relative to the missing node.
   struct Window {
     std::uint32_t before = 0;  // together with the node
-    std::uint32_t behind = 1;  // together with it, itself included
-    // While the reader goes on: more behind those, and then, before the node.
-    std::uint32_t later_behind = 0;
+    std::uint32_t after = 1;  // together with it, itself included
+    // While the reader continues: more after those, and then, before the node.
+    std::uint32_t later_after = 0;
     std::uint32_t later_before = 0;
     friend bool operator==(const Window&, const Window&) = default;
   };

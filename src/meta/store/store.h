@@ -26,9 +26,9 @@ struct StoreOptions {
   std::size_t cache_bytes = std::size_t{64} << 20;        // nodes kept in memory
   std::size_t transaction_bytes = std::size_t{32} << 20;  // a running transaction larger than this
                                                           // is committed without being asked
-  std::size_t snapshot_bytes = std::size_t{64} << 20;  // log behind the newest snapshot of the map
-                                                       // at which the next is written; at least
-                                                       // sixteen times what a snapshot takes
+  std::size_t checkpoint_bytes = std::size_t{64} << 20;  // log after the newest checkpoint of the
+                                                         // map at which the next is written; at
+                                                         // least sixteen times its size
   bool background = true;  // own thread: commits large transactions and cleans. Without it the same
                            // work is done inside commit(), so that tests replay exactly
   bool read_only = false;  // never writes to the device; apply() fails with kReadOnly
@@ -48,8 +48,8 @@ struct StoreStats {
   std::uint64_t nodes_cleaned = 0;       // ... moved by the cleaner, unchanged, of these ...
   std::uint64_t nodes_cooled = 0;        // ... to cold bands
   std::uint64_t bands_adopted = 0;       // made cold bands as they were
-  std::uint64_t snapshots = 0;           // of the map, written
-  std::uint64_t log_blocks_behind_snapshot = 0;  // that opening would have to look through
+  std::uint64_t checkpoints = 0;           // of the map, written
+  std::uint64_t log_blocks_after_checkpoint = 0;  // that opening would have to look through
   std::uint64_t recovered_parts = 0;             // parts of the log that were read at opening
   std::uint64_t log_live_blocks = 0;             // jmap entries: blocks that hold a newest image
   std::uint64_t log_total_blocks = 0;            // all blocks of the log's bands
@@ -94,28 +94,28 @@ class Store {
   // Errors: kNoFilesystem, kSuperblockBad, kSuperblockVersion, kLogTailLost, kDeviceRead, ...
   static Result<std::unique_ptr<Store>> open(device::Device& device, const StoreOptions& options);
 
-  // Opens for writing a store whose tree is damaged, and repairs the tree: every node that can be
-  // read and holds items of the newest state is in it again. Each change is told to `told` as one
-  // sentence. A superblock that is lost is made anew from the log first. As soon as the store can
-  // be used `lost` is called with it and the ranges where items may have been lost; what it applies
-  // becomes durable no later than the tree without the damage that tells of them, if both fit one
-  // transaction. Errors: those of open() that cannot be helped: no log, or none that can be read;
-  // those of apply() and of `lost`.
+  // Opens a damaged store for writing and repairs it. A lost superblock is rebuilt from the log
+  // first. Then every node that can be read, and holds items of the newest state, is put into the
+  // tree again. Calls `report` with a sentence for each change. Calls `on_lost(store, ranges)`,
+  // with the ranges where items may have been lost, before the repaired tree is committed; changes
+  // made by the callback are committed in the same transaction as the repair, if they fit.
+  // Errors: those of open() when the log is lost or cannot be read; those of apply() and of
+  // `on_lost`.
   using LostListener = std::function<Result<>(Store&, const std::vector<KeyRange>&)>;
   static Result<std::unique_ptr<Store>> repair(device::Device& device, const StoreOptions& options,
-                                               const std::function<void(std::string)>& told,
-                                               const LostListener& lost);
+                                               const std::function<void(std::string)>& report,
+                                               const LostListener& on_lost);
 
   // The item's value, or nullopt.
   virtual Result<std::optional<Value>> get(Key key) = 0;
   // The last item with first <= key <= last, or nullopt.
   virtual Result<std::optional<Item>> last_in(Key first, Key last) = 0;
   // The items with first <= key <= last in order, at most `max_items` of them. One call sees one
-  // state of each node it visits; items that are there during the whole call are all returned.
+  // state of each node it visits; items that exist during the whole call are all returned.
   virtual Result<std::vector<Item>> scan(Key first, Key last, std::size_t max_items) = 0;
-  // The first key behind the part of the tree that holds `key`: behind its leaf, or behind what
-  // would lead to its leaf if that could be read. So a scan that fails at `key` can go on there.
-  // nullopt: nothing lies behind.
+  // The first key past the part of the tree that holds `key`: past its leaf, or past the subtree of
+  // the node on the way to the leaf that cannot be read. A scan that fails at `key` can continue
+  // there. nullopt: no key lies past it.
   virtual std::optional<Key> end_of_part(Key key) = 0;
 
   // Makes all changes of `batch` at once. Returns the transaction they belong to.
@@ -125,7 +125,7 @@ class Store {
 
   // Makes everything applied before the call durable, together with all data that was appended to
   // the device before it (the device is flushed before the log is written: DESIGN 6, rule 1).
-  // Concurrent calls share one commit. Error: kLogFailed; the store is then read-only for ever.
+  // Concurrent calls share one commit. Error: kLogFailed; the store is read-only from then on.
   virtual Result<> commit() = 0;
   // The newest transaction that is durable.
   virtual Seq durable_seq() const = 0;

@@ -10,7 +10,7 @@
 namespace lazyfs::meta {
 
 // Collects changes; Store::apply() makes them. Later changes of a key win over earlier ones, except
-// that add() adds to what is there. Not thread-safe.
+// that add() adds to the present value. Not thread-safe.
 class Batch {
  public:
   enum class Change : std::uint8_t { kPut, kErase, kAdd };

@@ -9,7 +9,7 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::size_t kEvictSteps = 1024;  // at a time, so that nobody waits long for the tree
+constexpr std::size_t kEvictSteps = 1024;  // at a time, so that no thread waits long for the tree
 
 }  // namespace
 
@@ -33,10 +33,10 @@ NodeCache::NodeCache(std::size_t limit_nodes, std::uint32_t fs_tag, Seq running,
 
 NodeCache::~NodeCache() {
   clean_.clear();
-  for (Node* node : flight_.dirty) {  // of a commit that failed; those not dead are in the table
+  for (Node* node : sealed_.dirty) {  // of a commit that failed; those not dead are in the table
     if (node->dead) delete node;
   }
-  for (Node* node : graveyard_) delete node;
+  for (Node* node : retired_) delete node;
   for (const auto& [number, node] : table_) delete node;
 }
 
@@ -83,11 +83,11 @@ void NodeCache::add_to_running(Node& node) {
 
 NodePage NodeCache::make_dirty(Node& node) {
   if (node.dirty_seq == running_.seq) return NodePage(node.image);
-  if (is_in_flight(node)) {  // C2
+  if (is_being_written(node)) {  // C2
     std::byte* copy = pool_.take();
     std::memcpy(copy + kNodeStampBytes, node.image + kNodeStampBytes,
                 kBlockBytes - kNodeStampBytes);
-    node.frozen = std::exchange(node.image, copy);
+    node.sealed_image = std::exchange(node.image, copy);
   } else {
     clean_.erase(clean_.iterator_to(node));  // C3
   }
@@ -105,12 +105,12 @@ void NodeCache::free_node(Node& node) {
     running_.dirty[node.dirty_index] = last;
     last->dirty_index = node.dirty_index;
     running_.dirty.pop_back();
-    node.dirty_seq = node.frozen != nullptr ? flight_.seq : Seq{};
-  } else if (!is_in_flight(node)) {
+    node.dirty_seq = node.sealed_image != nullptr ? sealed_.seq : Seq{};
+  } else if (!is_being_written(node)) {
     clean_.erase(clean_.iterator_to(node));
   }
   node.dead = true;
-  if (!is_in_flight(node)) bury(node);
+  if (!is_being_written(node)) retire(node);
 }
 
 void NodeCache::free_unread(NodeNo number) {
@@ -120,20 +120,20 @@ void NodeCache::free_unread(NodeNo number) {
 }
 
 void NodeCache::seal() {
-  CHECK(flight_.seq.value == 0);
-  std::swap(flight_, running_);
-  flight_.next_node = next_node_;
-  running_.seq = Seq{flight_.seq.value + 1};
+  CHECK(sealed_.seq.value == 0);
+  std::swap(sealed_, running_);
+  sealed_.next_node = next_node_;
+  running_.seq = Seq{sealed_.seq.value + 1};
 }
 
-void NodeCache::land(std::size_t from, std::size_t to) {
+void NodeCache::mark_durable(std::size_t from, std::size_t to) {
   for (std::size_t i = from; i < to; ++i) {
-    Node& node = *flight_.dirty[i];
-    if (node.frozen != nullptr) pool_.give_back(std::exchange(node.frozen, nullptr));
-    const bool unchanged = node.dirty_seq == flight_.seq;
+    Node& node = *sealed_.dirty[i];
+    if (node.sealed_image != nullptr) pool_.give_back(std::exchange(node.sealed_image, nullptr));
+    const bool unchanged = node.dirty_seq == sealed_.seq;
     if (unchanged) node.dirty_seq = Seq{};
     if (node.dead) {
-      bury(node);
+      retire(node);
     } else if (unchanged) {
       clean_.push_back(node);
     }
@@ -141,11 +141,11 @@ void NodeCache::land(std::size_t from, std::size_t to) {
   evict();
 }
 
-Changes NodeCache::end_flight() {
-  std::vector<Node*> buried = std::exchange(graveyard_, {});
-  for (Node* node : buried) bury(*node);
+Changes NodeCache::end_sealed() {
+  std::vector<Node*> retired = std::exchange(retired_, {});
+  for (Node* node : retired) retire(*node);
   evict();
-  return std::exchange(flight_, {});
+  return std::exchange(sealed_, {});
 }
 
 // Inner nodes stay: they are one in a hundred, and with all of them in memory a lookup reads its
@@ -168,9 +168,9 @@ void NodeCache::evict() {
   }
 }
 
-void NodeCache::bury(Node& node) {
+void NodeCache::retire(Node& node) {
   if (node.pins.load(std::memory_order_acquire) > 0) {
-    graveyard_.push_back(&node);
+    retired_.push_back(&node);
   } else {
     destroy(node);
   }

@@ -1,5 +1,5 @@
-// Nodes in memory: the table of those that are there, which of them the running transaction has
-// changed, which ones are being written, and what to evict when there are too many.
+// The nodes in memory: a table of them, which of them the running transaction has changed, which
+// ones are being written, and what to evict when there are too many.
 #pragma once
 
 #include <algorithm>
@@ -34,21 +34,21 @@ struct Node : boost::intrusive::list_base_hook<  // NodeCache's list of clean no
                   boost::intrusive::link_mode<boost::intrusive::safe_link>> {
   NodeNo number;
   std::byte* image = nullptr;     // as it is now
-  std::byte* frozen = nullptr;    // as the transaction being written has it, when changed since
+  std::byte* sealed_image = nullptr;  // as the sealed transaction writes it, when changed since
   Seq dirty_seq;                  // newest transaction that changed it and is not durable; 0: clean
   Seq born_seq;                   // transaction that made it; 0: read from the log
   std::size_t dirty_index = 0;    // into the running transaction's list
   std::uint32_t plan_mark = 0;    // last plan that counted it
-  std::uint16_t next_insert = 0;  // where the next insertion is if somebody inserts in order
+  std::uint16_t next_insert = 0;  // where the next insertion is if items are inserted in order
   bool is_inner = false;          // not a leaf when it came into memory
-  bool dead = false;              // freed; here only until nobody holds it any more
+  bool dead = false;              // freed; exists only until it is neither pinned nor written
   std::atomic<bool> referenced{true};
   std::atomic<std::uint32_t> pins{0};
 
   ConstNodePage page() const { return ConstNodePage(image); }
 };
 
-// Keeps a node in memory while it lives. Movable.
+// Keeps a node in memory as long as the pin exists. Movable.
 class NodePin {
  public:
   NodePin() = default;
@@ -68,7 +68,7 @@ class NodePin {
   Node* node_ = nullptr;
 };
 
-// What a transaction has changed: nodes, and the numbers of those that are no more.
+// What a transaction has changed: nodes, and the numbers of those that it has freed.
 struct Changes {
   Seq seq;
   std::vector<Node*> dirty;
@@ -79,10 +79,12 @@ struct Changes {
 };
 
 // Invariants:
-//   C1  a node with dirty_seq == running().seq is in running().dirty, at dirty_index, and nowhere
-//   else dirty C2  a node of flight() keeps the image that is written until land(): a change copies
-//   it first C3  the clean list holds exactly the nodes of the table with dirty_seq 0 C4  only
-//   clean, unpinned nodes are evicted
+//   C1  a node with dirty_seq == running().seq is in running().dirty, at dirty_index, and in no
+//       other list of dirty nodes
+//   C2  a node of sealed() keeps the image that is written until mark_durable(): a change copies
+//       the image first
+//   C3  the clean list holds exactly the nodes of the table with dirty_seq 0
+//   C4  only clean, unpinned nodes are evicted
 // Guarded by the store's tree lock: exclusive for everything that is not const, except touch() and
 // pins.
 class NodeCache {
@@ -111,30 +113,30 @@ class NodeCache {
   Node& create(std::uint8_t level);
   // To be called before a change: the node belongs to the running transaction afterwards.
   NodePage make_dirty(Node& node);
-  // The node is no more. Nothing refers to it.
+  // Deletes the node. REQUIRES: no node refers to it.
   void free_node(Node& node);
   // The same for a node that is in the map, but not in memory.
   void free_unread(NodeNo number);
   // Whether the number was freed by a transaction that is not durable.
   bool is_freed(NodeNo number) const {
-    return running_.freed.contains(number) || flight_.freed.contains(number);
+    return running_.freed.contains(number) || sealed_.freed.contains(number);
   }
 
   const Changes& running() const { return running_; }
   Changes& running() { return running_; }
-  const Changes& flight() const { return flight_; }
-  // The running transaction is to be written; a new one runs. Requires that none is in flight.
+  const Changes& sealed() const { return sealed_; }
+  // The running transaction is to be written; a new one runs. REQUIRES: none is sealed.
   void seal();
-  // The image that the transaction in flight writes. Its bytes from kNodeStampBytes on do not
+  // The image that the sealed transaction writes. Its bytes from kNodeStampBytes on do not
   // change.
-  static std::byte* flight_image(const Node& node) {
-    return node.frozen != nullptr ? node.frozen : node.image;
+  static std::byte* sealed_image_of(const Node& node) {
+    return node.sealed_image != nullptr ? node.sealed_image : node.image;
   }
-  // The nodes [from, to) of flight().dirty have been written and are durable.
-  void land(std::size_t from, std::size_t to);
-  // All of them have. Returns what the flight was: it may be large, and is best destroyed without a
-  // lock.
-  Changes end_flight();
+  // The nodes [from, to) of sealed().dirty have been written and are durable.
+  void mark_durable(std::size_t from, std::size_t to);
+  // All of them have. Returns the sealed changes: they may be many, and are best destroyed without
+  // the lock.
+  Changes end_sealed();
 
   std::size_t limit() const { return limit_nodes_; }
   std::size_t cached() const { return table_.size(); }
@@ -145,14 +147,15 @@ class NodeCache {
   std::uint32_t fs_tag() const { return fs_tag_; }
 
  private:
-  bool is_in_flight(const Node& node) const {
-    return node.frozen != nullptr || (flight_.seq.value != 0 && node.dirty_seq == flight_.seq);
+  bool is_being_written(const Node& node) const {
+    return node.sealed_image != nullptr ||
+           (sealed_.seq.value != 0 && node.dirty_seq == sealed_.seq);
   }
   void add_to_table(Node& node);
   void take_from_table(Node& node);
   void add_to_running(Node& node);
   void evict();
-  void bury(Node& node);
+  void retire(Node& node);
   void destroy(Node& node);
 
   const std::size_t limit_nodes_;
@@ -160,8 +163,8 @@ class NodeCache {
   ImagePool pool_;
   std::unordered_map<NodeNo, Node*> table_;
   boost::intrusive::list<Node> clean_;  // in the order of the clock
-  std::vector<Node*> graveyard_;        // dead, perhaps pinned
-  Changes running_, flight_;
+  std::vector<Node*> retired_;        // dead, perhaps pinned
+  Changes running_, sealed_;
   NodeNo next_node_;
   std::uint64_t nodes_ = 0;
   std::size_t inner_ = 0;  // of table_

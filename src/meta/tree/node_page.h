@@ -53,8 +53,10 @@ Result<> validate_node(std::span<const std::byte, kBlockBytes> image, NodeNo nod
 // A view of a node's 4096 bytes, which the caller owns and which validate_node() has passed or
 // format() made.
 //
-// Invariants: N1 slots are in strictly increasing order of their keys; N2 cells lie in [heap_at,
-// 4096) and do not overlap; N3 cells + holes fill the heap exactly.
+// Invariants:
+//   N1  slots are in strictly increasing order of their keys
+//   N2  cells lie in [heap_at, 4096) and do not overlap
+//   N3  cells and holes together fill the heap exactly
 class ConstNodePage {
  public:
   explicit ConstNodePage(const std::byte* bytes) : bytes_(bytes) {}

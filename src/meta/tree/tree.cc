@@ -81,7 +81,7 @@ Found<std::optional<Item>> Tree::last_in(Key first, Key last) const {
   const ConstNodePage start = path->at(path->leaf).page();
   unsigned end = start.lower_bound(last);
   if (start.has(end, last)) ++end;
-  while (end == 0) {  // nothing in this leaf: go on in the one before it
+  while (end == 0) {  // nothing in this leaf: continue in the one before it
     const Key bound = lower_bound_of(*path);
     if (bound <= first) return std::nullopt;
     path = descend(bound, true);
@@ -211,7 +211,7 @@ Cut balanced_cut(ConstNodePage page, unsigned i, std::size_t room) {
 Cut choose_cut(const Node& node, unsigned i, std::size_t room) {
   const ConstNodePage page = node.page();
   if (i == page.count()) return {i, false};  // in order at the end: leave this node full
-  if (i > 0 && i == node.next_insert) {      // in order in the middle: cut where the run goes on
+  if (i > 0 && i == node.next_insert) {      // in order in the middle: cut where the run continues
     const std::size_t left = room_before(page, i);
     if (left + room <= kNodeRoomBytes) return {i, true};
     if (page.used_bytes() - left + room <= kNodeRoomBytes) return {i, false};

@@ -36,7 +36,7 @@ struct Change {
 
 // The batch's changes in the order of their keys, one a key. The result refers to the batch.
 // Errors: kValueTooLarge, kItemBad.
-Result<std::vector<Change>> fold(const Batch& batch);
+Result<std::vector<Change>> coalesce(const Batch& batch);
 // to[i] += deltas[i] for 64-bit little-endian integers. Requires equal sizes, multiples of 8.
 void add_counters(Value& to, std::span<const std::byte> deltas);
 
@@ -48,12 +48,11 @@ struct Estimate {
 };
 
 // Invariants of the tree:
-//   T1  the root is node 1, for ever, and in memory
+//   T1  the root is always node 1, and in memory
 //   T2  a child's level is one less than its parent's
-//   T3  all keys below child i of an inner node lie in [key(i), key(i + 1)). The first key is not
-//   the
-//       lower bound of the node's range, but above it when what lay there has gone; a key that
-//       comes below it lowers it
+//   T3  all keys below child i of an inner node lie in [key(i), key(i + 1)). The first key may be
+//       above the lower bound of the node's range, when the items there were erased; inserting a
+//       key below it lowers it
 //   T4  no node but the root is empty
 // Thread-safety: the store's tree lock; shared for const functions, exclusive for plan() and
 // apply().
@@ -65,20 +64,20 @@ class Tree {
   Found<std::optional<Value>> get(Key key) const;
   Found<std::optional<Item>> last_in(Key first, Key last) const;
   // Appends to `items` those of one leaf that lie in [first, last], until there are `max_items`.
-  // Returns where to go on, or nullopt when all is said.
+  // Returns where to continue, or nullopt at the end.
   Found<std::optional<Key>> scan_leaf(Key first, Key last, std::size_t max_items,
                                       std::vector<Item>& items) const;
   // On the way to the key's leaf: the node that is not in memory, if there is one, and where its
   // range, or else the leaf's, ends.
   struct Part {
     std::optional<NodeNo> missing;
-    std::optional<Key> end;  // nullopt: nothing lies behind
+    std::optional<Key> end;  // nullopt: no key lies past it
   };
   Part part_of(Key key) const;
 
   // Makes sure that apply(changes) can be done, and works out what additions come to.
   Found<Estimate> plan(std::span<Change> changes);
-  // Requires that plan() of the same changes has just succeeded under the same lock. False only
+  // REQUIRES: plan() of the same changes has just succeeded under the same lock. False only
   // when the tree contradicts itself (a hostile image that names one node twice): then it has made
   // some of the changes, and what is in memory must not be written.
   bool apply(std::span<const Change> changes);
@@ -103,7 +102,7 @@ class Tree {
     Path path;
     Key first;
     LeafGroup leaf;
-    std::size_t end = 0;  // index of the first change behind them
+    std::size_t end = 0;  // index of the first change after them
   };
 
   Node& root() const;

@@ -1,4 +1,4 @@
-#include "meta/log/snapshot_format.h"
+#include "meta/log/checkpoint_format.h"
 
 #include <algorithm>
 #include <array>
@@ -16,8 +16,8 @@ constexpr std::uint32_t kMagic = 0x4E535A4C;  // "LZSN" in memory order
 constexpr std::size_t kStreamAt = 32;
 constexpr std::size_t kHeadBytes = 24, kBandBytes = 12, kPartBytes = 28, kNodeBytes = 12;
 constexpr std::size_t kColdPartBytes = 44;
-static_assert(kStreamAt + kSnapshotPieceBytes == kBlockBytes);
-static_assert(kColdPartBytes + kNodeBytes == kSnapshotBytesOfNode);
+static_assert(kStreamAt + kCheckpointPieceBytes == kBlockBytes);
+static_assert(kColdPartBytes + kNodeBytes == kCheckpointBytesOfNode);
 
 // Bytes of the stream one after the other, wherever pieces end.
 class StreamWriter {
@@ -25,15 +25,15 @@ class StreamWriter {
   explicit StreamWriter(AlignedBuffer& pieces) : to_(pieces) {}
 
   template <class T>
-  void put(T value) {
+  void operator()(const T& value) {
     std::array<std::byte, sizeof(T)> bytes;
     store_le(std::span(bytes), value);
     for (std::span<const std::byte> rest(bytes); !rest.empty();) {
-      const std::size_t here = std::min(rest.size(), kSnapshotPieceBytes - used_);
+      const std::size_t here = std::min(rest.size(), kCheckpointPieceBytes - used_);
       std::memcpy(to_.data() + piece_ * kBlockBytes + kStreamAt + used_, rest.data(), here);
       rest = rest.subspan(here);
       used_ += here;
-      if (used_ == kSnapshotPieceBytes) {
+      if (used_ == kCheckpointPieceBytes) {
         ++piece_;
         used_ = 0;
       }
@@ -49,18 +49,60 @@ class StreamReader {
  public:
   explicit StreamReader(std::span<const std::byte> stream) : rest_(stream) {}
 
-  // Requires that the bytes are there.
+  // REQUIRES: the bytes are left.
   template <class T>
-  T take() {
-    const T value = load_le<T>(rest_.first<sizeof(T)>());
+  void operator()(T& value) {
+    value = load_le<T>(rest_.first<sizeof(T)>());
     rest_ = rest_.subspan(sizeof(T));
-    return value;
   }
   std::size_t left() const { return rest_.size(); }
 
  private:
   std::span<const std::byte> rest_;
 };
+
+// The fields of each record, in the order of the stream: for both directions.
+
+struct Head {
+  std::uint32_t bands = 0, cold_parts = 0;
+  std::uint64_t parts = 0, nodes = 0;
+};
+
+template <class H>
+void visit_head(H& head, auto& field) {
+  field(head.bands);
+  field(head.cold_parts);
+  field(head.parts);
+  field(head.nodes);
+}
+
+template <class P>
+void visit_part(P& part, auto& field) {
+  field(part.place.address.slot);
+  field(part.place.address.seq.value);
+  field(part.place.address.rba);
+  field(part.place.blocks);
+  field(part.nodes);
+}
+
+template <class M>
+void visit_records(M& map, auto& field) {
+  for (auto& band : map.chain) {
+    field(band.slot);
+    field(band.band.value);
+  }
+  for (auto& part : map.parts) visit_part(part, field);
+  for (auto& part : map.cold) {
+    visit_part(part, field);
+    field(part.band.value);
+    field(part.indexed_at.slot);
+    field(part.indexed_at.rba);
+  }
+  for (auto& live : map.nodes) {
+    field(live.node.value);
+    field(live.rba);
+  }
+}
 
 std::uint64_t stream_bytes(std::uint64_t bands, std::uint64_t parts, std::uint64_t cold_parts,
                            std::uint64_t nodes) {
@@ -72,15 +114,15 @@ Result<std::vector<std::byte>> join_pieces(std::span<const std::byte> pieces, Se
                                            std::uint32_t fs_tag) {
   const std::size_t count = pieces.size() / kBlockBytes;
   std::vector<std::byte> stream;
-  stream.reserve(count * kSnapshotPieceBytes);
+  stream.reserve(count * kCheckpointPieceBytes);
   for (std::size_t i = 0; i < count; ++i) {
     const auto piece = pieces.subspan(i * kBlockBytes, kBlockBytes);
     const auto u32 = [&](std::size_t at) { return load_le_at<std::uint32_t>(piece, at); };
     const std::uint32_t bytes = u32(28);
     const bool right = u32(0) == kMagic && u32(4) == crc32c(piece.subspan(8)) &&
                        load_le_at<std::uint64_t>(piece, 8) == seq.value && u32(16) == i &&
-                       u32(20) == count && u32(24) == fs_tag && bytes <= kSnapshotPieceBytes &&
-                       (i + 1 == count || bytes == kSnapshotPieceBytes) &&
+                       u32(20) == count && u32(24) == fs_tag && bytes <= kCheckpointPieceBytes &&
+                       (i + 1 == count || bytes == kCheckpointPieceBytes) &&
                        std::ranges::all_of(piece.subspan(kStreamAt + bytes),
                                            [](std::byte b) { return b == std::byte{0}; });
     if (!right) return fail(Errc::kLogSnapshotBad);
@@ -90,24 +132,24 @@ Result<std::vector<std::byte>> join_pieces(std::span<const std::byte> pieces, Se
   return stream;
 }
 
-// Whether the `nodes` nodes from `at` on lie one behind the other within the part, whose own blocks
-// are `own`, or more.
-bool lie_within(const MapSnapshot& s, std::size_t at, std::uint32_t nodes, const PartPlace& place,
+// Whether the `nodes` nodes from `at` on lie in ascending order within the part, past its first
+// `own` blocks.
+bool lie_within(const MapCheckpoint& s, std::size_t at, std::uint32_t nodes, const PartPlace& place,
                 std::uint32_t own) {
   const PartAddress& address = place.address;
   if (address.rba == 0 || address.seq.value == 0 || nodes > s.nodes.size() - at) return false;
   for (std::size_t i = at; i < at + nodes; ++i) {
-    const MapSnapshot::Live& live = s.nodes[i];
-    const bool behind = i == at || s.nodes[i - 1].rba < live.rba;
+    const MapCheckpoint::Live& live = s.nodes[i];
+    const bool ascends = i == at || s.nodes[i - 1].rba < live.rba;
     const bool within = live.rba >= address.rba && live.rba - address.rba >= own &&
                         live.rba - address.rba < place.blocks;
-    if (live.node.value == 0 || !behind || !within) return false;
+    if (live.node.value == 0 || !ascends || !within) return false;
   }
   return true;
 }
 
 // Whether chain and parts are in order, parts lie in bands of the chain, and nodes in their parts.
-bool is_consistent(const MapSnapshot& s) {
+bool is_consistent(const MapCheckpoint& s) {
   const auto place = [](const auto& part) { return place_of(part.place.address); };
   const auto chain_end =
       std::ranges::adjacent_find(s.chain, std::greater_equal{}, &ChainBand::slot);
@@ -117,13 +159,13 @@ bool is_consistent(const MapSnapshot& s) {
     return false;
   }
   std::size_t at = 0;
-  for (const MapSnapshot::Part& part : s.parts) {
+  for (const MapCheckpoint::Part& part : s.parts) {
     const std::uint64_t slot = part.place.address.slot;
     const bool known = std::ranges::binary_search(s.chain, slot, {}, &ChainBand::slot);
     if (!known || !lie_within(s, at, part.nodes, part.place, 1)) return false;
     at += part.nodes;
   }
-  for (const MapSnapshot::ColdPart& part : s.cold) {
+  for (const MapCheckpoint::ColdPart& part : s.cold) {
     if (part.nodes == 0 || !lie_within(s, at, part.nodes, part.place, 0)) return false;
     at += part.nodes;
   }
@@ -132,17 +174,17 @@ bool is_consistent(const MapSnapshot& s) {
 
 }  // namespace
 
-std::uint64_t snapshot_pieces(std::uint64_t bands, std::uint64_t parts, std::uint64_t cold_parts,
+std::uint64_t checkpoint_pieces(std::uint64_t bands, std::uint64_t parts, std::uint64_t cold_parts,
                               std::uint64_t nodes) {
   const std::uint64_t bytes = stream_bytes(bands, parts, cold_parts, nodes);
-  return (bytes + kSnapshotPieceBytes - 1) / kSnapshotPieceBytes;
+  return (bytes + kCheckpointPieceBytes - 1) / kCheckpointPieceBytes;
 }
 
-AlignedBuffer encode(const MapSnapshot& s, std::uint32_t fs_tag) {
+AlignedBuffer encode(const MapCheckpoint& s, std::uint32_t fs_tag) {
   const std::size_t total =
       stream_bytes(s.chain.size(), s.parts.size(), s.cold.size(), s.nodes.size());
   const std::size_t count =
-      snapshot_pieces(s.chain.size(), s.parts.size(), s.cold.size(), s.nodes.size());
+      checkpoint_pieces(s.chain.size(), s.parts.size(), s.cold.size(), s.nodes.size());
   AlignedBuffer pieces = AlignedBuffer::zeroed(count * kBlockBytes);
   for (std::size_t i = 0; i < count; ++i) {
     const auto piece = pieces.span().subspan(i * kBlockBytes, kBlockBytes);
@@ -150,39 +192,16 @@ AlignedBuffer encode(const MapSnapshot& s, std::uint32_t fs_tag) {
     store_le_at(piece, 16, static_cast<std::uint32_t>(i));
     store_le_at(piece, 20, static_cast<std::uint32_t>(count));
     store_le_at(piece, 24, fs_tag);
-    const std::size_t left = total - i * kSnapshotPieceBytes;
-    store_le_at(piece, 28, static_cast<std::uint32_t>(std::min(left, kSnapshotPieceBytes)));
+    const std::size_t left = total - i * kCheckpointPieceBytes;
+    store_le_at(piece, 28, static_cast<std::uint32_t>(std::min(left, kCheckpointPieceBytes)));
   }
   StreamWriter to(pieces);
-  to.put(static_cast<std::uint32_t>(s.chain.size()));
-  to.put(static_cast<std::uint32_t>(s.cold.size()));
-  to.put(static_cast<std::uint64_t>(s.parts.size()));
-  to.put(static_cast<std::uint64_t>(s.nodes.size()));
-  for (const ChainBand& band : s.chain) {
-    to.put(band.slot);
-    to.put(band.band.value);
-  }
-  for (const MapSnapshot::Part& part : s.parts) {
-    to.put(part.place.address.slot);
-    to.put(part.place.address.seq.value);
-    to.put(part.place.address.rba);
-    to.put(part.place.blocks);
-    to.put(part.nodes);
-  }
-  for (const MapSnapshot::ColdPart& part : s.cold) {
-    to.put(part.place.address.slot);
-    to.put(part.place.address.seq.value);
-    to.put(part.place.address.rba);
-    to.put(part.place.blocks);
-    to.put(part.nodes);
-    to.put(part.band.value);
-    to.put(part.listed_at.slot);
-    to.put(part.listed_at.rba);
-  }
-  for (const MapSnapshot::Live& live : s.nodes) {
-    to.put(live.node.value);
-    to.put(live.rba);
-  }
+  const Head head{.bands = static_cast<std::uint32_t>(s.chain.size()),
+                  .cold_parts = static_cast<std::uint32_t>(s.cold.size()),
+                  .parts = s.parts.size(),
+                  .nodes = s.nodes.size()};
+  visit_head(head, to);
+  visit_records(s, to);
   return pieces;
 }
 
@@ -193,47 +212,23 @@ std::uint32_t stamp_piece(BlockBytes piece, Seq seq) {
   return crc;
 }
 
-Result<MapSnapshot> decode_snapshot(std::span<const std::byte> pieces, Seq seq,
+Result<MapCheckpoint> decode_checkpoint(std::span<const std::byte> pieces, Seq seq,
                                     std::uint32_t fs_tag) {
   ASSIGN_OR_RETURN(const std::vector<std::byte> stream, join_pieces(pieces, seq, fs_tag));
   StreamReader from(stream);
   if (from.left() < kHeadBytes) return fail(Errc::kLogSnapshotBad);
-  const auto bands = from.take<std::uint32_t>();
-  const auto cold_parts = from.take<std::uint32_t>();
-  const auto parts = from.take<std::uint64_t>(), nodes = from.take<std::uint64_t>();
-  const bool possible = bands > 0 && parts <= stream.size() && nodes <= stream.size() &&
-                        stream_bytes(bands, parts, cold_parts, nodes) == stream.size();
+  Head head;
+  visit_head(head, from);
+  const bool possible =
+      head.bands > 0 && head.parts <= stream.size() && head.nodes <= stream.size() &&
+      stream_bytes(head.bands, head.parts, head.cold_parts, head.nodes) == stream.size();
   if (!possible) return fail(Errc::kLogSnapshotBad);
-  MapSnapshot s;
-  s.chain.resize(bands);
-  for (ChainBand& band : s.chain) {
-    band.slot = from.take<std::uint64_t>();
-    band.band.value = from.take<std::uint32_t>();
-  }
-  s.parts.resize(parts);
-  for (MapSnapshot::Part& part : s.parts) {
-    part.place.address.slot = from.take<std::uint64_t>();
-    part.place.address.seq.value = from.take<std::uint64_t>();
-    part.place.address.rba = from.take<std::uint32_t>();
-    part.place.blocks = from.take<std::uint32_t>();
-    part.nodes = from.take<std::uint32_t>();
-  }
-  s.cold.resize(cold_parts);
-  for (MapSnapshot::ColdPart& part : s.cold) {
-    part.place.address.slot = from.take<std::uint64_t>();
-    part.place.address.seq.value = from.take<std::uint64_t>();
-    part.place.address.rba = from.take<std::uint32_t>();
-    part.place.blocks = from.take<std::uint32_t>();
-    part.nodes = from.take<std::uint32_t>();
-    part.band.value = from.take<std::uint32_t>();
-    part.listed_at.slot = from.take<std::uint64_t>();
-    part.listed_at.rba = from.take<std::uint32_t>();
-  }
-  s.nodes.resize(nodes);
-  for (MapSnapshot::Live& live : s.nodes) {
-    live.node.value = from.take<std::uint64_t>();
-    live.rba = from.take<std::uint32_t>();
-  }
+  MapCheckpoint s;
+  s.chain.resize(head.bands);
+  s.parts.resize(head.parts);
+  s.cold.resize(head.cold_parts);
+  s.nodes.resize(head.nodes);
+  visit_records(s, from);
   if (!is_consistent(s)) return fail(Errc::kLogSnapshotBad);
   return s;
 }

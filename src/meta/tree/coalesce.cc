@@ -9,7 +9,7 @@ namespace lazyfs::meta {
 namespace {
 
 // Puts `entry`, an addition, on top of what `change` does already.
-Result<> fold_addition(Change& change, std::span<const std::byte> deltas) {
+Result<> coalesce_addition(Change& change, std::span<const std::byte> deltas) {
   if (change.kind == Batch::Change::kErase) {
     change.kind = Batch::Change::kPut;
     change.bytes = deltas;
@@ -31,7 +31,7 @@ void add_counters(Value& value, std::span<const std::byte> deltas) {
   }
 }
 
-Result<std::vector<Change>> fold(const Batch& batch) {
+Result<std::vector<Change>> coalesce(const Batch& batch) {
   const auto entries = batch.entries();
   std::vector<std::uint32_t> order(entries.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -44,7 +44,7 @@ Result<std::vector<Change>> fold(const Batch& batch) {
     if (value.size() > kMaxValueBytes) return fail(Errc::kValueTooLarge);
     const bool same_key = !changes.empty() && changes.back().key == entry.key;
     if (same_key && entry.change == Batch::Change::kAdd) {
-      TRY(fold_addition(changes.back(), value));
+      TRY(coalesce_addition(changes.back(), value));
       continue;
     }
     if (same_key) changes.pop_back();

@@ -1,12 +1,13 @@
-// Checking the whole store (meta/store/store.h).
+#include "meta/store/tree_check.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
-#include <unordered_set>
+#include <optional>
+#include <vector>
 
 #include "meta/store/image_scan.h"
-#include "meta/store/store_impl.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -35,27 +36,26 @@ std::string wrong_with(ConstNodePage page, const Visit& visit) {
 }  // namespace
 
 // Visits every node; returns whether all could be read.
-bool StoreImpl::check_tree(const std::function<void(std::string)>& problem,
-                           std::unordered_set<NodeNo>& visited) {
+bool TreeCheck::visit_tree(std::unordered_set<NodeNo>& visited) {
   bool complete = true;
   std::vector<Visit> stack{{Tree::kRoot, -1, Key{}, std::nullopt}};
   while (!stack.empty()) {
     const Visit visit = stack.back();
     stack.pop_back();
     if (!visited.insert(visit.node).second) {
-      problem(fmt::format("node {} is in the tree more than once", visit.node.value));
+      problem_(fmt::format("node {} is in the tree more than once", visit.node.value));
       continue;
     }
     const auto pin = loader_.load(visit.node);
     if (!pin) {
       complete = false;
-      problem(fmt::format("node {} cannot be read: {}", visit.node.value, describe(pin.error())));
+      problem_(fmt::format("node {} cannot be read: {}", visit.node.value, describe(pin.error())));
       continue;
     }
-    ReaderLock lock(tree_mu_);
+    ReaderLock lock(tree_.mu);
     const ConstNodePage page = (**pin).page();
     if (const std::string wrong = wrong_with(page, visit); !wrong.empty()) {
-      problem(fmt::format("node {} {}", visit.node.value, wrong));
+      problem_(fmt::format("node {} {}", visit.node.value, wrong));
     }
     if (page.is_leaf()) continue;
     for (unsigned i = page.count(); i-- > 0;) {
@@ -67,28 +67,25 @@ bool StoreImpl::check_tree(const std::function<void(std::string)>& problem,
   return complete;
 }
 
-Result<> StoreImpl::check(const std::function<void(std::string)>& problem) {
-  begin_cycle();
+void TreeCheck::run() {
   const std::vector<LiveImage> live = log_.all_live();
-  ImageScan(device_, cache_.fs_tag())
+  ImageScan(device_, tree_.fs_tag)
       .run(live, [&](const LiveImage& image, const Result<>& sound, ConstNodePage) {
         if (sound) return;
         const auto& [node, place] = image;
-        problem(fmt::format("node {} of transaction {} at band {} block {}: {}", node.value,
-                            place.seq.value, place.address.band.value, place.address.rba,
-                            describe(sound.error())));
+        problem_(fmt::format("node {} of transaction {} at band {} block {}: {}", node.value,
+                             place.seq.value, place.address.band.value, place.address.rba,
+                             describe(sound.error())));
       });
   std::unordered_set<NodeNo> visited;
-  const bool complete = check_tree(problem, visited);
+  const bool complete = visit_tree(visited);
   for (const LiveImage& node : live) {
-    ReaderLock lock(tree_mu_);
-    const bool reachable = visited.contains(node.first) || cache_.is_freed(node.first);
+    ReaderLock lock(tree_.mu);
+    const bool reachable = visited.contains(node.first) || tree_.cache.is_freed(node.first);
     if (complete && !reachable) {
-      problem(fmt::format("node {} is in the map but not in the tree", node.first.value));
+      problem_(fmt::format("node {} is in the map but not in the tree", node.first.value));
     }
   }
-  end_cycle(0);
-  return ok();
 }
 
 }  // namespace lazyfs::meta

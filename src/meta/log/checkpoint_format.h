@@ -1,4 +1,4 @@
-// The bytes of a map snapshot: what jmap held just before the transaction that carries it. It is
+// The bytes of a map checkpoint: what jmap held just before the transaction that carries it. It is
 // one stream of bytes, cut into pieces of a block each. docs/format.md section 3. A piece:
 //
 //   offset size field
@@ -6,7 +6,7 @@
 //        4    4 crc32c        covers bytes [8, 4096)
 //        8    8 seq           of the transaction that carries it
 //       16    4 piece         its index, from 0
-//       20    4 pieces        of the snapshot
+//       20    4 pieces        of the checkpoint
 //       24    4 fs_tag        crc32c of the filesystem's uuid
 //       28    4 bytes         of the stream in this piece: 4064, fewer in the last one
 //       32      stream        then zeros
@@ -14,12 +14,12 @@
 // The stream:
 //        0    4 bands         of the chain
 //        4    4 cold parts    that hold live nodes
-//        8    8 parts         that hold live nodes, or a listing of cold ones
+//        8    8 parts         that hold live nodes, or a current index of cold ones
 //       16    8 nodes         live ones
 //       24   12 bands[]       slot 8, band 4; oldest first
 //              28 parts[]     slot 8, seq 8, rba 4, blocks 4, nodes 4; in the order of the log
-//              44 cold parts[] slot 8, seq 8, rba 4, blocks 4, nodes 4, band 4, then where it is
-//                             listed: slot 8, rba 4; in the order of their places
+//              44 cold parts[] slot 8, seq 8, rba 4, blocks 4, nodes 4, band 4, then where its
+//                             index is: slot 8, rba 4; in the order of their places
 //              12 nodes[]     number 8, rba 4; in the order of the log, then those of cold parts
 #pragma once
 
@@ -33,9 +33,9 @@
 
 namespace lazyfs::meta {
 
-inline constexpr std::size_t kSnapshotPieceBytes = kBlockBytes - 32;
+inline constexpr std::size_t kCheckpointPieceBytes = kBlockBytes - 32;
 // What a node takes at most: an entry, and a part of its own.
-inline constexpr std::size_t kSnapshotBytesOfNode = 12 + 44;
+inline constexpr std::size_t kCheckpointBytesOfNode = 12 + 44;
 
 // A band of the log's chain and its place in it.
 struct ChainBand {
@@ -44,7 +44,7 @@ struct ChainBand {
   friend bool operator==(const ChainBand&, const ChainBand&) = default;
 };
 
-struct MapSnapshot {
+struct MapCheckpoint {
   struct Part {
     PartPlace place;
     std::uint32_t nodes = 0;  // so many of `nodes` lie in it
@@ -52,9 +52,9 @@ struct MapSnapshot {
   };
   struct ColdPart {
     PartPlace place;
-    std::uint32_t nodes = 0;  // so many of `nodes`, behind those of `parts`, lie in it
+    std::uint32_t nodes = 0;  // so many of `nodes`, after those of `parts`, lie in it
     BandId band;
-    LogPlace listed_at;
+    LogPlace indexed_at;
     friend bool operator==(const ColdPart&, const ColdPart&) = default;
   };
   struct Live {
@@ -66,21 +66,21 @@ struct MapSnapshot {
   std::vector<Part> parts;
   std::vector<ColdPart> cold;
   std::vector<Live> nodes;
-  friend bool operator==(const MapSnapshot&, const MapSnapshot&) = default;
+  friend bool operator==(const MapCheckpoint&, const MapCheckpoint&) = default;
 };
 
-// How many pieces a snapshot takes.
-std::uint64_t snapshot_pieces(std::uint64_t bands, std::uint64_t parts, std::uint64_t cold_parts,
+// How many pieces a checkpoint takes.
+std::uint64_t checkpoint_pieces(std::uint64_t bands, std::uint64_t parts, std::uint64_t cold_parts,
                               std::uint64_t nodes);
-// The pieces, one behind the other; without seq and checksum, which stamp_piece() adds.
-AlignedBuffer encode(const MapSnapshot& snapshot, std::uint32_t fs_tag);
+// The pieces, one after the other, without seq and checksum, which stamp_piece() adds.
+AlignedBuffer encode(const MapCheckpoint& checkpoint, std::uint32_t fs_tag);
 // The last thing before a piece goes to the device. Returns its checksum.
 std::uint32_t stamp_piece(BlockBytes piece, Seq seq);
 
 // `pieces`: whole blocks. What is returned is consistent in itself: chain and parts are in the
-// order of the log, every part lies in a band of the chain, and every node within its part. Whether
-// cold bands are what they should be is for the caller to find out. Error: kLogSnapshotBad.
-Result<MapSnapshot> decode_snapshot(std::span<const std::byte> pieces, Seq seq,
+// order of the log, every part lies in a band of the chain, and every node within its part. The
+// caller checks the bands of cold parts. Error: kLogSnapshotBad.
+Result<MapCheckpoint> decode_checkpoint(std::span<const std::byte> pieces, Seq seq,
                                     std::uint32_t fs_tag);
 
 }  // namespace lazyfs::meta

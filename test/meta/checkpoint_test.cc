@@ -1,4 +1,4 @@
-// Snapshots of the map: opening reads the newest one and what was written behind it, whatever
+// Checkpoints of the map: opening reads the newest one and what was written behind it, whatever
 // happens to it on the way.
 #include <algorithm>
 
@@ -13,14 +13,14 @@ namespace {
 constexpr std::uint32_t kLogBands = 8, kBandBlocks = 128;
 constexpr std::uint64_t kKeys = 2000;
 
-class SnapshotTest : public ::testing::Test {
+class CheckpointTest : public ::testing::Test {
  protected:
-  SnapshotTest() : random(test_seed()), device(kLogBands + 2, kBandBlocks, random()) {}
+  CheckpointTest() : random(test_seed()), device(kLogBands + 2, kBandBlocks, random()) {}
   void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kLogBands))); }
 
   static StoreOptions frequent() {
     StoreOptions options = quiet_options();
-    options.snapshot_bytes = 0;
+    options.checkpoint_bytes = 0;
     options.cache_bytes = 64 * kBlockBytes;
     return options;
   }
@@ -43,7 +43,7 @@ class SnapshotTest : public ::testing::Test {
     committed = applied;
     return true;
   }
-  // Enough nodes that a snapshot takes several pieces.
+  // Enough nodes that a checkpoint takes several pieces.
   void fill() {
     for (std::uint64_t key = 0; key < kKeys; ++key) {
       ASSERT_TRUE(put(key, 180));
@@ -91,18 +91,18 @@ class SnapshotTest : public ::testing::Test {
   Model applied, committed;
 };
 
-TEST_F(SnapshotTest, AfterACleanEndNothingButTheSnapshotIsRead) {
+TEST_F(CheckpointTest, AfterACleanEndNothingButTheCheckpointIsRead) {
   open();
   fill();
   ASSERT_TRUE(churn(20));
   ASSERT_TRUE(store->close());
   open();
   EXPECT_LE(store->stats().recovered_parts, 2u);  // two when it crosses into another band
-  EXPECT_EQ(store->stats().log_blocks_behind_snapshot, 0u);
+  EXPECT_EQ(store->stats().log_blocks_after_checkpoint, 0u);
   expect_all_there();
 }
 
-TEST_F(SnapshotTest, ACleanEndWithNothingNewWritesNoSnapshot) {
+TEST_F(CheckpointTest, ACleanEndWithNothingNewWritesNoCheckpoint) {
   open();
   fill();
   ASSERT_TRUE(store->close());
@@ -114,7 +114,7 @@ TEST_F(SnapshotTest, ACleanEndWithNothingNewWritesNoSnapshot) {
 }
 
 // The bound that docs/metadata-log.md states, as of any crash.
-TEST_F(SnapshotTest, TheLogBehindTheSnapshotIsBounded) {
+TEST_F(CheckpointTest, TheLogBehindTheCheckpointIsBounded) {
   open();
   fill();
   const LogLimits limits = limits_of(std::vector<std::uint32_t>(kLogBands, kBandBlocks), 16384);
@@ -127,15 +127,15 @@ TEST_F(SnapshotTest, TheLogBehindTheSnapshotIsBounded) {
     open();
     const StoreStats stats = store->stats();
     const std::uint64_t pieces =
-        snapshot_pieces(kLogBands, stats.log_live_blocks, 0, stats.log_live_blocks);
-    EXPECT_LE(stats.log_blocks_behind_snapshot,
-              limits.snapshot_interval(pieces, 0) + 2 * limits.transaction + limits.band);
+        checkpoint_pieces(kLogBands, stats.log_live_blocks, 0, stats.log_live_blocks);
+    EXPECT_LE(stats.log_blocks_after_checkpoint,
+              limits.checkpoint_interval(pieces, 0) + 2 * limits.transaction + limits.band);
     expect_all_there();
   }
 }
 
-TEST_F(SnapshotTest, KeepsWhatWasCommittedWhenThePowerIsCutAtEachChangeInTurn) {
-  std::uint64_t snapshots = 0;
+TEST_F(CheckpointTest, KeepsWhatWasCommittedWhenThePowerIsCutAtEachChangeInTurn) {
+  std::uint64_t checkpoints = 0;
   bool finished = false;
   for (std::uint64_t cut = 1; !finished; ++cut) {
     SCOPED_TRACE(cut);
@@ -143,18 +143,18 @@ TEST_F(SnapshotTest, KeepsWhatWasCommittedWhenThePowerIsCutAtEachChangeInTurn) {
     if (applied.empty()) fill();
     device.cut_power_after(cut);
     finished = churn(25);
-    snapshots += store->stats().snapshots;
+    checkpoints += store->stats().checkpoints;
     store.reset();
     device.restore_power();
     open();
     expect_all_there();
     if (HasFailure()) return;
   }
-  EXPECT_GT(snapshots, 20u);
+  EXPECT_GT(checkpoints, 20u);
 }
 
-// One piece of the newest snapshot, of the two newest, ..., of all: what is lost is time.
-TEST_F(SnapshotTest, ADamagedSnapshotFallsBackToTheOneBeforeAndAtLastToTheWholeLog) {
+// One piece of the newest checkpoint, of the two newest, ..., of all: what is lost is time.
+TEST_F(CheckpointTest, ADamagedCheckpointFallsBackToTheOneBeforeAndAtLastToTheWholeLog) {
   open();
   fill();
   ASSERT_TRUE(churn(60));
@@ -174,7 +174,7 @@ TEST_F(SnapshotTest, ADamagedSnapshotFallsBackToTheOneBeforeAndAtLastToTheWholeL
     if (HasFailure()) return;
   }
   EXPECT_GE(fell_back, 2);
-  EXPECT_GT(store->stats().log_blocks_behind_snapshot, 0u);
+  EXPECT_GT(store->stats().log_blocks_after_checkpoint, 0u);
   open();  // and it goes on from there
   ASSERT_TRUE(churn(60));
   ASSERT_TRUE(store->close());
@@ -183,12 +183,12 @@ TEST_F(SnapshotTest, ADamagedSnapshotFallsBackToTheOneBeforeAndAtLastToTheWholeL
   expect_all_there();
 }
 
-// After a crash the newest transaction is verified, as it may be torn; a piece of its snapshot that
-// is damaged does not make it so.
-TEST_F(SnapshotTest, ADamagedPieceDoesNotUndoTheTransactionThatCarriesIt) {
+// After a crash the newest transaction is verified, as it may be torn; a piece of its checkpoint
+// that is damaged does not make it so.
+TEST_F(CheckpointTest, ADamagedPieceDoesNotUndoTheTransactionThatCarriesIt) {
   open();
   fill();
-  while (store->stats().log_blocks_behind_snapshot > 0 || store->stats().snapshots < 3) {
+  while (store->stats().log_blocks_after_checkpoint > 0 || store->stats().checkpoints < 3) {
     ASSERT_TRUE(churn(1));
   }
   const Seq newest = store->durable_seq();
@@ -200,7 +200,7 @@ TEST_F(SnapshotTest, ADamagedPieceDoesNotUndoTheTransactionThatCarriesIt) {
   expect_all_there();
 }
 
-TEST_F(SnapshotTest, AMapOfSnapshotAndDescriptorsIsTheMapOfAllDescriptors) {
+TEST_F(CheckpointTest, AMapOfCheckpointAndDescriptorsIsTheMapOfAllDescriptors) {
   open();
   fill();
   for (int round = 0; round < 30; ++round) {
@@ -209,26 +209,26 @@ TEST_F(SnapshotTest, AMapOfSnapshotAndDescriptorsIsTheMapOfAllDescriptors) {
     read_only.read_only = true;
     auto use = Store::open(device, read_only);
     ASSERT_TRUE(use);
-    const auto with_snapshot = (*use)->log_band_use();
+    const auto with_checkpoint = (*use)->log_band_use();
     for (const BandAddress at : blocks_with("LZSN")) device.damage(at, 8 * 100 + 1);
     use = Store::open(device, read_only);
     ASSERT_TRUE(use);
     const auto without = (*use)->log_band_use();
     for (const BandAddress at : blocks_with("LZSN")) device.damage(at, 8 * 100 + 1);
     for (const auto& band : without) {
-      const auto other = std::ranges::find(with_snapshot, band.band, &Store::LogBandUse::band);
-      ASSERT_NE(other, with_snapshot.end());
+      const auto other = std::ranges::find(with_checkpoint, band.band, &Store::LogBandUse::band);
+      ASSERT_NE(other, with_checkpoint.end());
       EXPECT_EQ(other->live_blocks, band.live_blocks);
     }
   }
 }
 
-TEST_F(SnapshotTest, AStoreWithAThreadOfItsOwnWritesThemToo) {
+TEST_F(CheckpointTest, AStoreWithAThreadOfItsOwnWritesThemToo) {
   StoreOptions options = frequent();
   options.background = true;
   open(options);
   fill();
-  while (store->stats().snapshots < 5) {
+  while (store->stats().checkpoints < 5) {
     ASSERT_TRUE(churn(1));
   }
   store.reset();  // no clean end

@@ -1,0 +1,49 @@
+// Bands of the log that hold nothing: free ones, and retired ones, which cannot be used in this
+// session.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "base/types.h"
+#include "device/device.h"
+
+namespace lazyfs::meta {
+
+// Invariants:
+//   F1  every free band is empty
+//   F2  free() is sorted: the bands nearest to the middle of the device first; they are used first
+//       and kept longest
+// Not thread-safe: Log guards it.
+class BandPool {
+ public:
+  BandPool(const device::Geometry& geometry, std::vector<BandId> retired)
+      : geometry_(geometry), retired_(std::move(retired)) {}
+
+  std::span<const BandId> free() const { return free_; }
+  std::uint64_t free_blocks() const;  // without headers
+  void add_free(std::span<const BandId> bands);
+  BandId take_nearest();  // REQUIRES: a band is free
+  std::optional<BandId> remove_farthest();
+
+  std::span<const BandId> retired() const { return retired_; }
+  void retire(std::span<const BandId> bands);
+  std::vector<BandId> take_retired();
+  // Takes the band out of the retired ones. False: it was not among them.
+  bool take_retired(BandId band) { return std::erase(retired_, band) == 1; }
+
+  // A write to the band has failed: it is not reset in this session.
+  void set_failed(BandId band) { failed_.insert(band); }
+  bool has_failed(BandId band) const { return failed_.contains(band); }
+
+ private:
+  const device::Geometry& geometry_;
+  std::vector<BandId> free_;
+  std::vector<BandId> retired_;
+  std::set<BandId> failed_;
+};
+
+}  // namespace lazyfs::meta

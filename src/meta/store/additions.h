@@ -1,0 +1,31 @@
+// What a transaction holds besides changes.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/buffer.h"
+#include "meta/log/clean_policy.h"
+#include "meta/log/transaction.h"
+#include "meta/tree/node_cache.h"
+
+namespace lazyfs::meta {
+
+// The nodes that the cleaner moves, and a checkpoint of the map as it was before the transaction.
+struct Additions {
+  std::vector<NodePin> nodes;        // in memory
+  std::vector<LogImage> damaged;     // images that fail validation: copied verbatim
+  std::vector<AlignedBuffer> bytes;  // of the damaged images
+  AlignedBuffer checkpoint;          // its pieces
+  std::optional<CleanChoice> victim;
+  std::vector<DescriptorEntry> cold_index;
+  std::optional<ColdRoom> cold;  // where seal() has put the nodes
+  bool is_stuck = false;         // none of the victim's nodes can be read
+
+  bool empty() const {
+    return nodes.empty() && damaged.empty() && cold_index.empty() && checkpoint.size() == 0;
+  }
+  std::size_t pieces() const { return checkpoint.size() / kBlockBytes; }
+};
+
+}  // namespace lazyfs::meta

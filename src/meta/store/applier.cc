@@ -1,0 +1,63 @@
+#include "meta/store/applier.h"
+
+#include "meta/store/tree_reader.h"
+
+namespace lazyfs::meta {
+
+Result<Seq> Applier::apply(const Batch& batch, Reserve reserve, std::uint64_t rounds) {
+  ASSIGN_OR_RETURN(std::vector<Change> changes, coalesce(batch));
+  MissLoader missing(loader_);
+  for (;;) {
+    if (failure_.has_failed()) return fail(Errc::kLogFailed);
+    ASSIGN_OR_RETURN(const Attempt attempt, try_once(changes, reserve));
+    if (attempt.is_applied) return attempt.seq;
+    if (attempt.miss) {
+      TRY(missing.load(*attempt.miss));
+    } else {
+      if (attempt.obstacle == Obstacle::kTooLarge) return fail(Errc::kBatchTooLarge);
+      if (rounds-- == 0) return fail(Errc::kLogFull);
+      TRY(make_room_(attempt.obstacle, attempt.seq));
+    }
+  }
+}
+
+Result<Applier::Attempt> Applier::try_once(std::vector<Change>& changes, Reserve reserve) {
+  WriterLock lock(tree_.mu);
+  const Changes& running = tree_.cache.running();
+  Attempt attempt{.seq = running.seq};
+  const auto estimate = tree_.tree.plan(changes);
+  if (!estimate) {
+    attempt.miss = estimate.error();
+    return attempt;
+  }
+  attempt.obstacle = obstacle_to(*estimate, reserve);
+  if (attempt.obstacle != Obstacle::kNone) return attempt;
+  if (!tree_.tree.apply(changes)) {
+    failure_.set(Errc::kNodeBad, "a change of a tree that contradicts itself",
+                 Seq{running.seq.value - 1});
+    return fail(Errc::kNodeBad);
+  }
+  if (running.dirty.size() > tree_.low_watermark) commit_is_due_();
+  attempt.is_applied = true;
+  if (running.empty()) --attempt.seq.value;
+  return attempt;
+}
+
+Applier::Obstacle Applier::obstacle_to(const Estimate& estimate, Reserve reserve) const {
+  const LogLimits limits = tree_.limits;
+  const Changes& running = tree_.cache.running();
+  if (limits.cost(estimate.dirty, estimate.freed) > limits.transaction) return Obstacle::kTooLarge;
+  const std::uint64_t limit =
+      reserve == Reserve::kDelete ? limits.live_max : limits.live_ordinary;
+  if (estimate.made > 0 && tree_.cache.nodes() + estimate.made > limit) return Obstacle::kMustGrow;
+  const std::uint64_t dirty = running.dirty.size() + estimate.dirty;
+  const std::uint64_t cost = limits.cost(dirty, running.freed.size() + estimate.freed);
+  if (cost > limits.transaction) {
+    return running.empty() ? Obstacle::kTooLarge : Obstacle::kMustCommit;
+  }
+  if (!limits.admits(cost, log_.space())) return Obstacle::kMustClean;
+  const bool is_high = dirty > tree_.high_watermark && !running.empty();
+  return is_high ? Obstacle::kMustCommit : Obstacle::kNone;
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,109 @@
+#include "meta/store/cleaner.h"
+
+#include "base/crc32c.h"
+#include "meta/log/checkpoint_format.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::uint64_t kAnnotationsOfBlock = 3;  // for a block of a band that is adopted, at most
+// Entries that are indexed again in one transaction.
+constexpr std::size_t kIndexedAtOnce = std::size_t{64} * 247;
+
+}  // namespace
+
+bool Cleaner::is_due() const {
+  if (sizer_.wanted(SpaceDemand::kOrdinary) == SizeChange::kCleanFirst) return true;
+  const LogSpace space = log_.space();
+  ReaderLock lock(tree_.mu);
+  return tree_.limits.is_low(tree_.cache.nodes(), space);
+}
+
+std::uint64_t Cleaner::cycles_at_most() const {
+  const std::uint64_t bands = log_.figures().bands;
+  ReaderLock lock(tree_.mu);
+  return tree_.limits.capacity / tree_.limits.clean_batch + 4 * bands;
+}
+
+Additions Cleaner::gather() {
+  std::size_t batch = 0;
+  bool may_adopt = false, has_cold = false;
+  {
+    ReaderLock lock(tree_.mu);
+    const LogLimits limits = tree_.limits;
+    batch = limits.clean_batch;
+    const Changes& running = tree_.cache.running();
+    const std::uint64_t annotations = running.freed.size() + kAnnotationsOfBlock * limits.band;
+    has_cold = limits.has_cold;
+    may_adopt =
+        has_cold && limits.admits(limits.cost(running.dirty.size(), annotations), log_.space());
+  }
+  Additions gathered;
+  gathered.victim = log_.choose_victim(may_adopt, has_cold);
+  if (!gathered.victim || gathered.victim->kind == CleanChoice::Kind::kAdopt) return gathered;
+  bool all_read = true;
+  for (const NodeNo node : log_.live_of(gathered.victim->slot, batch)) {
+    if (auto pin = loader_.load(node); pin) {
+      gathered.nodes.push_back(std::move(*pin));
+    } else {
+      all_read &= gather_damaged(node, gathered);
+    }
+  }
+  gathered.is_stuck = !all_read && gathered.nodes.empty() && gathered.damaged.empty();
+  return gathered;
+}
+
+// A node that fails validation is copied verbatim so that it cannot pin the log tail. The copy
+// still fails validation, because the seq in it is not that of its transaction, and repair can
+// still read it. False: the device does not read the block. It may read the block later, so the
+// node stays.
+bool Cleaner::gather_damaged(NodeNo node, Additions& to) {
+  const auto place = log_.find(node);
+  if (!place) return true;
+  AlignedBuffer bytes(kBlockBytes);
+  if (auto read = device_.read(place->address, bytes.span()); !read) return false;
+  const auto image = bytes.span().first<kBlockBytes>();
+  const bool was_read_wrong = validate_node(image, node, place->seq, tree_.fs_tag).has_value();
+  if (was_read_wrong) return true;
+  to.damaged.push_back({node.value, bytes.data(), crc32c(image.subspan(8))});
+  to.bytes.push_back(std::move(bytes));
+  return true;
+}
+
+Additions Cleaner::add_cold_index(Additions gathered) {
+  if (gathered.is_stuck) {
+    log_.leave_out(gathered.victim->slot);
+    sizer_.note_less_space();
+  }
+  if (!gathered.victim || !gathered.victim->is_oldest_hot) return gathered;
+  const std::uint64_t slot = gathered.victim->slot;
+  const bool adopts = gathered.victim->kind == CleanChoice::Kind::kAdopt;
+  if (adopts) {
+    gathered.cold_index = log_.index_for_adoption(slot);
+    if (gathered.cold_index.empty()) return gathered;
+    bands_adopted_.fetch_add(1, std::memory_order_relaxed);
+  }
+  const auto again = log_.index_again(slot, adopts ? SIZE_MAX : kIndexedAtOnce);
+  gathered.cold_index.insert(gathered.cold_index.end(), again.begin(), again.end());
+  return gathered;
+}
+
+bool Cleaner::checkpoint_is_due() const {
+  const Log::Figures log = log_.figures();
+  const std::uint64_t wanted = options_.checkpoint_bytes / kBlockBytes;
+  ReaderLock lock(tree_.mu);
+  const LogLimits limits = tree_.limits;
+  const Changes& running = tree_.cache.running();
+  const std::uint64_t images = running.dirty.size() + log.checkpoint_pieces;
+  const bool has_room = limits.admits(limits.cost(images, running.freed.size()), log.space);
+  return has_room &&
+         log.after_checkpoint >= limits.checkpoint_interval(log.checkpoint_pieces, wanted);
+}
+
+Additions Cleaner::take_checkpoint() const {
+  Additions additions;
+  additions.checkpoint = encode(log_.checkpoint(), tree_.fs_tag);
+  return additions;
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,56 @@
+// The cleaner: chooses a band of the log, gathers what is live in it, and says when that is due.
+// docs/metadata-log.md, "The cleaner".
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "device/device.h"
+#include "meta/log/log.h"
+#include "meta/store/additions.h"
+#include "meta/store/log_sizer.h"
+#include "meta/store/node_loader.h"
+#include "meta/store/shared_tree.h"
+
+namespace lazyfs::meta {
+
+// Thread-safe, but for add_cold_index() and take_checkpoint(), which the committing thread calls.
+class Cleaner {
+ public:
+  Cleaner(device::Device& device, const StoreOptions& options, Log& log, SharedTree& tree,
+          NodeLoader& loader, LogSizer& sizer)
+      : device_(device),
+        options_(options),
+        log_(log),
+        tree_(tree),
+        loader_(loader),
+        sizer_(sizer) {}
+
+  bool is_due() const;
+  // This many cycles clean the whole log once; more of them make no more room.
+  std::uint64_t cycles_at_most() const;
+  // Reads the live nodes of the band that is to be emptied, and pins them.
+  Additions gather();
+  // Adds the cold index that must not be lost with the band, or by which the band is adopted. The
+  // index describes the map as it is.
+  Additions add_cold_index(Additions gathered);
+
+  // Whether a checkpoint of the map is to be written: that bounds what opening has to read.
+  bool checkpoint_is_due() const;
+  Additions take_checkpoint() const;
+
+  std::uint64_t bands_adopted() const { return bands_adopted_.load(std::memory_order_relaxed); }
+
+ private:
+  bool gather_damaged(NodeNo node, Additions& to);
+
+  device::Device& device_;
+  const StoreOptions& options_;
+  Log& log_;
+  SharedTree& tree_;
+  NodeLoader& loader_;
+  LogSizer& sizer_;
+  std::atomic<std::uint64_t> bands_adopted_{0};
+};
+
+}  // namespace lazyfs::meta

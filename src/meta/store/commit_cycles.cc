@@ -1,0 +1,83 @@
+#include "meta/store/commit_cycles.h"
+
+namespace lazyfs::meta {
+
+Result<> CommitCycles::check_locked() const {
+  if (failure_.has_failed()) return fail(Errc::kLogFailed);
+  return abandoned_ ? fail(Errc::kShutDown) : ok();
+}
+
+void CommitCycles::begin_locked(bool commits) {
+  busy_ = true;
+  if (commits) ++commits_started_;
+}
+
+Result<CommitCycles::Turn> CommitCycles::begin_commit() {
+  MutexLock lock(mu_);
+  const std::uint64_t ticket = commits_started_ + 1;
+  ++commits_waiting_;
+  while (busy_ && !abandoned_ && commits_ended_ < ticket) moved_.wait(mu_);
+  --commits_waiting_;
+  TRY(check_locked());
+  if (commits_ended_ >= ticket) return Turn::kShared;
+  begin_locked(true);
+  return Turn::kMine;
+}
+
+Result<CommitCycles::Turn> CommitCycles::begin_or_wait(bool commits) {
+  MutexLock lock(mu_);
+  const bool waits = busy_;
+  const std::uint64_t ended = ended_;
+  while (busy_ && !abandoned_ && ended_ == ended) moved_.wait(mu_);
+  TRY(check_locked());
+  if (waits) return Turn::kShared;
+  begin_locked(commits);
+  return Turn::kMine;
+}
+
+Result<> CommitCycles::begin_alone() {
+  MutexLock lock(mu_);
+  while (busy_ && !abandoned_) moved_.wait(mu_);
+  TRY(check_locked());
+  begin_locked(false);
+  return ok();
+}
+
+void CommitCycles::end(std::uint64_t took_ns) {
+  {
+    MutexLock lock(mu_);
+    busy_ = false;
+    ++ended_;
+    commits_ended_ = commits_started_;
+    commit_ns_max_ = std::max(commit_ns_max_, took_ns);
+  }
+  moved_.notify_all();
+}
+
+void CommitCycles::note_sealed(Seq seq) {
+  {
+    MutexLock lock(mu_);
+    sealed_seq_ = seq;
+  }
+  moved_.notify_all();
+}
+
+Result<> CommitCycles::wait_until_sealed(Seq seq) {
+  MutexLock lock(mu_);
+  while (sealed_seq_ < seq && !failure_.has_failed() && !abandoned_) moved_.wait(mu_);
+  return check_locked();
+}
+
+void CommitCycles::abandon() {
+  MutexLock lock(mu_);
+  abandoned_ = true;
+  moved_.notify_all();
+  while (busy_) moved_.wait(mu_);
+}
+
+CommitCycles::Figures CommitCycles::figures() const {
+  MutexLock lock(mu_);
+  return {commits_waiting_, commit_ns_max_};
+}
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,61 @@
+// Takes turns: at most one cycle, which is a commit, a cleaning, a checkpoint or a change of the
+// log's size, runs at a time. The thread that runs it is "the committing thread".
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "meta/store/store_failure.h"
+
+namespace lazyfs::meta {
+
+// Thread-safe. No lock is taken while mu_ is held.
+class CommitCycles {
+ public:
+  explicit CommitCycles(const StoreFailure& failure) : failure_(failure) {}
+
+  // kMine: the caller runs a cycle now, and calls end(). kShared: another thread's cycle has done
+  // the work.
+  enum class Turn { kMine, kShared };
+  // Group commit: shared with any commit that begins after the call.
+  Result<Turn> begin_commit() EXCLUDES(mu_);
+  // Shared with the cycle that runs now, if one does: the caller looks again whether anything is
+  // left to do. `commits`: the cycle writes the running transaction.
+  Result<Turn> begin_or_wait(bool commits) EXCLUDES(mu_);
+  // Not shared. The cycle does not write the running transaction.
+  Result<> begin_alone() EXCLUDES(mu_);
+  void end(std::uint64_t took_ns) EXCLUDES(mu_);
+
+  // The transaction takes no more changes.
+  void note_sealed(Seq seq) EXCLUDES(mu_);
+  Result<> wait_until_sealed(Seq seq) EXCLUDES(mu_);
+
+  // No cycle begins any more: callers get kShutDown. Waits for the one that runs.
+  void abandon() EXCLUDES(mu_);
+
+  struct Figures {
+    std::uint64_t commits_waiting = 0, commit_ns_max = 0;
+  };
+  Figures figures() const EXCLUDES(mu_);
+
+ private:
+  Result<> check_locked() const REQUIRES(mu_);
+  void begin_locked(bool commits) REQUIRES(mu_);
+
+  const StoreFailure& failure_;
+  mutable Mutex mu_;
+  CondVar moved_;  // a cycle ended, or sealed a transaction, or the store was abandoned
+  bool busy_ GUARDED_BY(mu_) = false;
+  bool abandoned_ GUARDED_BY(mu_) = false;
+  std::uint64_t ended_ GUARDED_BY(mu_) = 0;  // cycles
+  Seq sealed_seq_ GUARDED_BY(mu_);           // newest transaction that takes no more changes
+  std::uint64_t commits_waiting_ GUARDED_BY(mu_) = 0;
+  std::uint64_t commits_started_ GUARDED_BY(mu_) = 0;
+  std::uint64_t commits_ended_ GUARDED_BY(mu_) = 0;
+  std::uint64_t commit_ns_max_ GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,265 @@
+#include "meta/store/committer.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/log.h"
+#include "meta/log/checkpoint_format.h"
+
+namespace lazyfs::meta {
+namespace {
+
+// Errors of a band, which another band need not have.
+bool is_bands_fault(Errc e) {
+  return e == Errc::kDeviceWrite || e == Errc::kDeviceNoSpace || e == Errc::kBandFailed ||
+         e == Errc::kBandReadOnly || e == Errc::kBandOffline || e == Errc::kNotAtWritePointer;
+}
+
+}  // namespace
+
+Result<> Committer::fail_permanently(Errc cause, const char* what) {
+  failure_.set(cause, what, durable_seq());
+  return fail(Errc::kLogFailed);
+}
+
+Result<> Committer::commit(Additions additions) {
+  auto plan = seal(additions);
+  if (!plan) return fail_permanently(plan.error(), "planning a transaction that was admitted");
+  std::vector<LogImage> images;
+  if (*plan) {
+    cycles_.note_sealed((*plan)->seq);
+    images = stamp_images();
+    if (auto cold = write_cold(images, additions, **plan); !cold) {
+      return fail_permanently(cold.error(), "moving cold nodes");
+    }
+  }
+  // Data first: everything that the sealed changes refer to was appended before they were made. And
+  // cold nodes: the transaction says where they are.
+  if (auto flushed = device_.flush(); !flushed) {
+    return fail_permanently(flushed.error(), "the flush before a commit");
+  }
+  if (!*plan) return ok();
+  if (auto written = write_sealed(**plan, std::move(images), additions); !written) {
+    return fail_permanently(written.error(), "a commit");
+  }
+  finish_sealed();
+  release_passed();
+  return ok();
+}
+
+// Seals the running transaction and takes its place in the log. nullopt: there is nothing to write.
+// Additions that have no room, or are not needed any more, are left out.
+Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
+  WriterLock lock(tree_.mu);
+  Changes& running = tree_.cache.running();
+  std::erase_if(additions.damaged, [this](const LogImage& image) REQUIRES(tree_.mu) {
+    return tree_.cache.find(image.node()) != nullptr || tree_.cache.is_freed(image.node());
+  });
+  const std::size_t damaged = additions.damaged.size();
+  add_moved(additions, damaged);
+  const std::uint64_t cold = additions.cold ? additions.cold->blocks : 0;
+  const std::uint64_t nodes = running.dirty.size() - cold + damaged;
+  const std::uint64_t annotations =
+      running.freed.size() + additions.cold_index.size() + (cold > 0 ? cold + 2 : 0);
+  const std::uint64_t cost = tree_.limits.cost(nodes + additions.pieces(), annotations);
+  if (!tree_.limits.admits(cost, log_.space())) additions.checkpoint = AlignedBuffer();
+  if (running.empty() && nodes + annotations + additions.pieces() == 0) return std::nullopt;
+  auto plan = log_.plan(running.seq, nodes + additions.pieces(), annotations);
+  if (!plan) return fail(Errc::kLogFull);
+  tree_.cache.seal();
+  return plan;
+}
+
+// Adds the nodes that the cleaner has gathered to the running transaction, as if they had been
+// changed: as many as have room in a cold band; without a cold band, as many as the hot log has
+// room for.
+void Committer::add_moved(Additions& additions, std::uint64_t damaged) {
+  const LogLimits limits = tree_.limits;
+  Changes& running = tree_.cache.running();
+  std::vector<Node*> moved;
+  for (const NodePin& pin : additions.nodes) {
+    if (!(*pin).dead && (*pin).dirty_seq != running.seq) moved.push_back(&*pin);
+  }
+  const std::uint64_t images = running.dirty.size() + damaged;
+  const std::uint64_t annotations = running.freed.size() + moved.size() + 2;
+  if (limits.cost(images, annotations + additions.cold_index.size()) > log_.available()) {
+    additions.cold_index.clear();
+  }
+  if (!moved.empty() && limits.has_cold) {
+    const std::uint64_t cost = limits.cost(images, annotations + additions.cold_index.size());
+    additions.cold = log_.plan_cold(moved.size(), cost + limits.frames);
+    if (additions.cold) moved.resize(additions.cold->blocks);
+  }
+  const std::uint64_t available = log_.available();
+  const std::uint64_t freed = running.freed.size() + additions.cold_index.size();
+  for (Node* node : moved) {
+    const std::uint64_t so_far = running.dirty.size() + 1 + damaged;
+    if (!additions.cold && limits.cost(so_far, freed) > available) break;
+    tree_.cache.make_dirty(*node);
+    ++running.cleaned;
+  }
+}
+
+// Writes those of the images that seal() assigned to the cold band. When that fails they get places
+// in the hot log with the others, or, if there is no room for them, stay where they are, because
+// they have not changed.
+Result<> Committer::write_cold(std::vector<LogImage>& images, Additions& additions,
+                               LogPlan& plan) {
+  if (!additions.cold) return ok();
+  const ColdRoom& room = *additions.cold;
+  const auto cold = std::span(images).last(room.blocks);
+  if (auto written = log_.write_cold(room, cold); !written) {
+    if (!is_bands_fault(written.error())) return written;
+    log_.take_back(plan);
+    const std::size_t annotations = sealed_frees().size() + additions.cold_index.size();
+    const std::size_t others = additions.damaged.size() + additions.pieces();
+    auto other = log_.plan(plan.seq, images.size() + others, annotations);
+    if (!other) {
+      images.resize(images.size() - room.blocks);
+      other = log_.plan(plan.seq, images.size() + others, annotations);
+    }
+    if (!other) return written;
+    plan = std::move(*other);
+    sizer_.note_less_space();
+    return ok();
+  }
+  const auto index = ColdBands::index_of(room, plan.seq, cold);
+  additions.cold_index.insert(additions.cold_index.end(), index.begin(), index.end());
+  nodes_cooled_.fetch_add(room.blocks, std::memory_order_relaxed);
+  images.resize(images.size() - room.blocks);
+  return ok();
+}
+
+Result<> Committer::write_sealed(const LogPlan& plan, std::vector<LogImage> images,
+                                 Additions& additions) {
+  images.insert(images.end(), additions.damaged.begin(), additions.damaged.end());
+  for (std::size_t i = 0; i < additions.pieces(); ++i) {
+    const auto piece = additions.checkpoint.span().subspan(i * kBlockBytes).first<kBlockBytes>();
+    images.push_back({i, piece.data(), stamp_piece(piece, plan.seq), EntryKind::kCheckpoint});
+  }
+  std::vector<DescriptorEntry> annotations = std::move(additions.cold_index);
+  for (const NodeNo freed : sealed_frees()) {
+    annotations.push_back({freed.value, 0, EntryKind::kFreed});
+  }
+  NodeNo next_node;
+  {
+    ReaderLock lock(tree_.mu);
+    next_node = tree_.cache.sealed().next_node;
+  }
+  TRY(write_somewhere(plan, images, annotations, next_node));
+  TRY(device_.flush());
+  if (additions.pieces() > 0) checkpoints_.fetch_add(1, std::memory_order_relaxed);
+  return ok();
+}
+
+// When a band fails the transaction goes to the next one, as long as there is one: a free one, or
+// else one that the volume gives.
+Result<> Committer::write_somewhere(const LogPlan& plan, std::span<const LogImage> images,
+                                    std::span<const DescriptorEntry> annotations,
+                                    NodeNo next_node) {
+  constexpr int kMaxFailures = 4;
+  Result<> written = log_.write(plan, images, annotations, next_node);
+  for (int failures = 1; !written && is_bands_fault(written.error()) && failures < kMaxFailures;
+       ++failures) {
+    auto other = log_.plan(plan.seq, images.size(), annotations.size());
+    if (!other && sizer_.grow()) other = log_.plan(plan.seq, images.size(), annotations.size());
+    if (!other) {
+      log::error("metadata log: no band is left to write to");
+      break;
+    }
+    written = log_.write(*other, images, annotations, next_node);
+    sizer_.note_less_space();
+  }
+  return written;
+}
+
+// Frees what the transaction that is durable now needs no more.
+void Committer::release_passed() {
+  log_.release();
+  if (!log_.has_dead_cold_bands()) return;
+  // An older transaction may need them, so recovery must not go back to one (L3).
+  if (auto written = superblock_.write(); !written) {
+    log::error("metadata log: a superblock cannot be written: {}", describe(written.error()));
+    return;
+  }
+  log_.release_cold();
+}
+
+// ---- The sealed transaction: only the committing thread changes it ------------------------------
+
+// Ascending.
+std::vector<NodeNo> Committer::sealed_frees() {
+  std::vector<NodeNo> freed;
+  std::optional<std::unordered_set<NodeNo>::const_iterator> at;
+  for (bool done = false; !done;) {
+    ReaderLock lock(tree_.mu);
+    const auto& from = tree_.cache.sealed().freed;
+    if (!at) at = from.begin();
+    for (std::size_t n = 0; n < SharedTree::kNodesPerLock && *at != from.end(); ++n) {
+      freed.push_back(*(*at)++);
+    }
+    done = *at == from.end();
+  }
+  std::ranges::sort(freed);
+  return freed;
+}
+
+// The sealed images, each with its seq and checksum. Readers look at them meanwhile, but not at the
+// bytes that are stamped.
+std::vector<LogImage> Committer::stamp_images() {
+  std::vector<LogImage> images;
+  std::vector<std::byte*> bytes;
+  Seq seq;
+  for (std::size_t total = 1; bytes.size() < total;) {
+    ReaderLock lock(tree_.mu);
+    const Changes& sealed = tree_.cache.sealed();
+    seq = sealed.seq;
+    total = sealed.dirty.size();
+    const std::size_t stop = std::min(total, bytes.size() + SharedTree::kNodesPerLock);
+    for (std::size_t i = bytes.size(); i < stop; ++i) {
+      bytes.push_back(NodeCache::sealed_image_of(*sealed.dirty[i]));
+    }
+    if (total == 0) break;
+  }
+  images.reserve(bytes.size());
+  for (std::byte* image : bytes) {
+    NodePage page(image);
+    const std::uint32_t crc = page.stamp(seq);
+    images.push_back({page.node().value, image, crc});
+  }
+  return images;
+}
+
+void Committer::finish_sealed() {
+  std::size_t total = 0, cleaned = 0;
+  {
+    ReaderLock lock(tree_.mu);
+    total = tree_.cache.sealed().dirty.size();
+    cleaned = tree_.cache.sealed().cleaned;
+    durable_seq_.store(tree_.cache.sealed().seq.value, std::memory_order_release);
+  }
+  for (std::size_t done = 0; done < total;) {
+    WriterLock lock(tree_.mu);
+    const std::size_t stop = std::min(total, done + SharedTree::kNodesPerLock);
+    tree_.cache.mark_durable(done, stop);
+    done = stop;
+  }
+  Changes finished;  // destroyed without the lock
+  {
+    WriterLock lock(tree_.mu);
+    finished = tree_.cache.end_sealed();
+  }
+  transactions_.fetch_add(1, std::memory_order_relaxed);
+  nodes_written_.fetch_add(total, std::memory_order_relaxed);
+  nodes_cleaned_.fetch_add(cleaned, std::memory_order_relaxed);
+}
+
+Committer::Figures Committer::figures() const {
+  return {.transactions = transactions_.load(std::memory_order_relaxed),
+          .checkpoints = checkpoints_.load(std::memory_order_relaxed),
+          .nodes_written = nodes_written_.load(std::memory_order_relaxed),
+          .nodes_cleaned = nodes_cleaned_.load(std::memory_order_relaxed),
+          .nodes_cooled = nodes_cooled_.load(std::memory_order_relaxed)};
+}
+
+}  // namespace lazyfs::meta

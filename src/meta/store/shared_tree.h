@@ -1,0 +1,43 @@
+// The tree in memory, with the one lock that guards it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/mutex.h"
+#include "meta/log/log_layout.h"
+#include "meta/tree/node_cache.h"
+#include "meta/tree/tree.h"
+
+namespace lazyfs::meta {
+
+// `mu` is held for microseconds: no device I/O, no waiting, and at most kNodesPerLock nodes at a
+// time by a commit.
+struct SharedTree {
+  static constexpr std::size_t kNodesPerLock = 256;
+
+  SharedTree(std::size_t nodes_cached_max, std::uint32_t fs_tag_of_volume, Seq running,
+             NodeNo next_node, std::uint64_t nodes)
+      : limit_nodes(nodes_cached_max),
+        fs_tag(fs_tag_of_volume),
+        cache(nodes_cached_max, fs_tag_of_volume, running, next_node, nodes),
+        tree(cache) {}
+
+  const std::size_t limit_nodes;  // in memory
+  const std::uint32_t fs_tag;
+  mutable SharedMutex mu;
+  NodeCache cache GUARDED_BY(mu);
+  Tree tree GUARDED_BY(mu);
+  LogLimits limits GUARDED_BY(mu);
+  // Of dirty nodes in the running transaction: above the low watermark the store's thread commits
+  // it; above the high watermark changes wait for the next transaction.
+  std::size_t low_watermark GUARDED_BY(mu) = 0;
+  std::size_t high_watermark GUARDED_BY(mu) = 0;
+
+  bool commit_is_due() const EXCLUDES(mu) {
+    ReaderLock lock(mu);
+    return cache.running().dirty.size() > low_watermark;
+  }
+};
+
+}  // namespace lazyfs::meta

@@ -1,0 +1,331 @@
+#include "meta/store/store_impl.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "meta/log/recovery.h"
+#include "meta/log/superblock_format.h"
+#include "meta/store/tree_check.h"
+#include "meta/store/tree_repair.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr std::size_t kMinCachedNodes = 16;
+constexpr std::uint64_t kRoundsBesideCleaning = 16;  // of a change that waits for room
+
+}  // namespace
+
+// ---- Beginning and ending -----------------------------------------------------------------------
+
+Result<std::unique_ptr<StoreImpl>> StoreImpl::open(device::Device& device,
+                                                   const StoreOptions& options, bool repair) {
+  ASSIGN_OR_RETURN(Superblock superblock, read_superblock(device));
+  ASSIGN_OR_RETURN(const RecoveredLog found, recover_log(device, superblock));
+  if (!options.read_only && device.capabilities().read_only) return fail(Errc::kDeviceReadOnly);
+  if (!options.read_only) {
+    ++superblock.session;
+    superblock.session_start_seq = found.seq.value;
+    set_durable(superblock, found.parts.back().place);
+  }
+  auto store = std::make_unique<StoreImpl>(device, options, std::move(superblock), found);
+  TRY(store->start(repair));
+  return store;
+}
+
+StoreImpl::StoreImpl(device::Device& device, const StoreOptions& options, Superblock superblock,
+                     const RecoveredLog& found)
+    : device_(device),
+      options_(options),
+      log_(device, {superblock.uuid, superblock.session}, found),
+      tree_(std::max(kMinCachedNodes, options.cache_bytes / kBlockBytes),
+            fs_tag_of(superblock.uuid), Seq{found.seq.value + 1}, found.next_node,
+            log_.figures().live),
+      loader_(device, log_, tree_),
+      superblock_(device, log_, failure_, std::move(superblock)),
+      cycles_(failure_),
+      sizer_(device, options_, log_, tree_, superblock_,
+             [this] {
+               if (options_.background) wake_background();
+             }),
+      cleaner_(device, options_, log_, tree_, loader_, sizer_),
+      committer_(device, log_, tree_, sizer_, superblock_, cycles_, failure_, found.seq),
+      reader_(tree_, loader_),
+      applier_(
+          log_, tree_, loader_, failure_,
+          [this](Applier::Obstacle obstacle, Seq running) { return make_room(obstacle, running); },
+          [this] {
+            if (options_.background) wake_background();
+          }) {}
+
+Result<> StoreImpl::start(bool repair) {
+  if (!log_.is_sound()) return fail(Errc::kLogTailLost);
+  sizer_.update_limits();
+  if (!options_.read_only) {
+    // A daemon that was killed may have left its last transaction unflushed. It must be durable
+    // before the superblock says so.
+    TRY(device_.flush());
+    // After this record nothing that an earlier session wrote later can come back.
+    superblock_.open_for_writing();
+    TRY(superblock_.write());
+    log_.reset_retired();
+    log_.resume_cold();
+  }
+  auto root = loader_.load(Tree::kRoot);
+  if (!root && !repair) return fail(root.error());
+  root_pin_ = root ? std::move(*root) : replace_root();
+  if (options_.background) loader_.start();
+  if (options_.background && !options_.read_only) {
+    background_ = std::thread([this] { run_background(); });
+  }
+  return ok();
+}
+
+NodePin StoreImpl::replace_root() {
+  WriterLock lock(tree_.mu);
+  std::byte* image = tree_.cache.take_image();
+  NodePage(image).format(Tree::kRoot, 0, tree_.fs_tag);
+  Node& root = tree_.cache.insert_clean(Tree::kRoot, image);
+  tree_.cache.make_dirty(root);
+  root_was_lost_ = true;
+  return NodePin(root);
+}
+
+Result<> StoreImpl::repair_tree(const std::function<void(std::string)>& report,
+                                const LostListener& on_lost) {
+  return meta::repair_tree({*this, device_, log_, tree_, loader_, *root_pin_, root_was_lost_},
+                           report, on_lost);
+}
+
+StoreImpl::~StoreImpl() { stop_background(); }
+
+Result<> StoreImpl::close() {
+  loader_.stop();
+  Result<> result = ok();
+  if (!options_.read_only && !failed()) result = commit();
+  stop_background();
+  if (options_.read_only || failed() || !result) return result;
+  if (log_.figures().after_checkpoint > 0) TRY(run_cycle(Work::kCheckpoint));
+  // The next opening need not verify the last transaction, and a bit that flips in it meanwhile
+  // damages one node only.
+  return superblock_.write();
+}
+
+void StoreImpl::abandon() {
+  cycles_.abandon();
+  stop_background();
+  loader_.stop();
+}
+
+// ---- Changing -----------------------------------------------------------------------------------
+
+Result<Seq> StoreImpl::apply(const Batch& batch, Reserve reserve) {
+  if (options_.read_only) return fail(Errc::kReadOnly);
+  return applier_.apply(batch, reserve, cleaner_.cycles_at_most() + kRoundsBesideCleaning);
+}
+
+Result<> StoreImpl::make_room(Applier::Obstacle obstacle, Seq running) {
+  switch (obstacle) {
+    case Applier::Obstacle::kNone: return ok();
+    case Applier::Obstacle::kTooLarge: return fail(Errc::kBatchTooLarge);
+    case Applier::Obstacle::kMustClean: return run_cycle(Work::kClean);
+    case Applier::Obstacle::kMustGrow: return run_cycle(Work::kGrow);
+    case Applier::Obstacle::kMustCommit: break;
+  }
+  if (!options_.background) return run_cycle(Work::kCommit);
+  wake_background(true);
+  return cycles_.wait_until_sealed(running);
+}
+
+// ---- Cycles -------------------------------------------------------------------------------------
+
+Result<> StoreImpl::commit() {
+  if (options_.read_only) return ok();
+  return run_cycle(Work::kCommit);
+}
+
+Result<CommitCycles::Turn> StoreImpl::begin_cycle(Work work) {
+  switch (work) {
+    case Work::kCommit: return cycles_.begin_commit();
+    case Work::kClean:
+    case Work::kCheckpoint: return cycles_.begin_or_wait(true);
+    case Work::kGrow: return cycles_.begin_or_wait(false);
+    case Work::kResize:
+    case Work::kShrinkFully: break;
+  }
+  TRY(cycles_.begin_alone());
+  return CommitCycles::Turn::kMine;
+}
+
+Result<> StoreImpl::run_cycle(Work work) {
+  // The cleaner reads before its turn, so that no commit waits for it. The committer leaves out the
+  // nodes that have changed or died meanwhile.
+  Additions to_clean;
+  if (work == Work::kClean) to_clean = cleaner_.gather();
+  ASSIGN_OR_RETURN(const CommitCycles::Turn turn, begin_cycle(work));
+  if (turn == CommitCycles::Turn::kShared) return ok();
+  const auto begin = system_clock().monotonic();
+  const Result<> result = do_work(work, std::move(to_clean));
+  cycles_.end(static_cast<std::uint64_t>((system_clock().monotonic() - begin).count()));
+  return result;
+}
+
+Result<> StoreImpl::do_work(Work work, Additions to_clean) {
+  switch (work) {
+    case Work::kClean: return committer_.commit(cleaner_.add_cold_index(std::move(to_clean)));
+    case Work::kCheckpoint: return committer_.commit(cleaner_.take_checkpoint());
+    case Work::kGrow: return sizer_.grow();
+    case Work::kResize: return sizer_.resize(SpaceDemand::kOrdinary), ok();
+    case Work::kShrinkFully: return sizer_.resize(SpaceDemand::kShortage), ok();
+    case Work::kCommit: break;
+  }
+  return commit_in_cycle();
+}
+
+Result<> StoreImpl::commit_in_cycle() {
+  TRY(committer_.commit(Additions{}));
+  if (options_.background) {
+    const bool has_work =
+        cleaner_.is_due() || sizer_.is_due() || cleaner_.checkpoint_is_due();
+    if (has_work) wake_background();
+    return ok();
+  }
+  clean_in_cycle();
+  if (!failed() && cleaner_.checkpoint_is_due()) {
+    TRY(committer_.commit(cleaner_.take_checkpoint()));
+  }
+  sizer_.resize(SpaceDemand::kOrdinary);
+  return failed() ? fail(Errc::kLogFailed) : ok();
+}
+
+// For stores without a thread of their own.
+void StoreImpl::clean_in_cycle() {
+  for (auto cycles = cleaner_.cycles_at_most(); cycles > 0 && cleaner_.is_due(); --cycles) {
+    Additions gathered = cleaner_.add_cold_index(cleaner_.gather());
+    if (gathered.is_stuck && gathered.empty()) continue;  // another band may be readable
+    if (gathered.empty() || !committer_.commit(std::move(gathered))) return;
+  }
+}
+
+Result<> StoreImpl::give_back_bands() {
+  const auto wanted = [this] { return sizer_.wanted(SpaceDemand::kShortage); };
+  const auto is_due = [&] {
+    const SizeChange change = wanted();
+    return change == SizeChange::kShrink || change == SizeChange::kCleanFirst;
+  };
+  if (options_.read_only || !is_due()) return ok();
+  TRY(run_cycle(Work::kCommit));  // what was deleted dies with the commit
+  for (auto cycles = cleaner_.cycles_at_most(); cycles > 0 && is_due(); --cycles) {
+    const bool can_shrink = wanted() == SizeChange::kShrink;
+    TRY(run_cycle(can_shrink ? Work::kShrinkFully : Work::kClean));
+  }
+  return ok();
+}
+
+// ---- The store's thread -------------------------------------------------------------------------
+
+void StoreImpl::wake_background(bool to_commit) {
+  MutexLock lock(background_mu_);
+  background_wanted_ = true;
+  commit_wanted_ |= to_commit;
+  background_wake_.notify_one();
+}
+
+// False: the thread is to end.
+bool StoreImpl::wait_for_work(bool& commit) {
+  MutexLock lock(background_mu_);
+  while (!background_wanted_ && !stopping_) background_wake_.wait(background_mu_);
+  background_wanted_ = false;
+  commit = std::exchange(commit_wanted_, false);
+  return !stopping_;
+}
+
+void StoreImpl::run_background() {
+  for (bool commit = false; wait_for_work(commit);) {
+    if ((commit || tree_.commit_is_due()) && !run_cycle(Work::kCommit)) return;
+    // Once bands were given back, cleaning may make more of them free.
+    for (bool more = true; more;) {
+      if (!clean_in_background()) return;
+      if (cleaner_.checkpoint_is_due() && !run_cycle(Work::kCheckpoint)) return;
+      const std::uint64_t bands = log_.figures().bands;
+      if (sizer_.is_due() && !run_cycle(Work::kResize)) return;
+      more = log_.figures().bands < bands;
+    }
+  }
+}
+
+// False: the thread is to end.
+bool StoreImpl::clean_in_background() {
+  for (auto cycles = cleaner_.cycles_at_most(); cycles > 0 && cleaner_.is_due(); --cycles) {
+    if (!run_cycle(Work::kClean)) return false;
+    MutexLock lock(background_mu_);
+    if (stopping_) return false;
+  }
+  return true;
+}
+
+void StoreImpl::stop_background() {
+  if (!background_.joinable()) return;
+  {
+    MutexLock lock(background_mu_);
+    stopping_ = true;
+  }
+  background_wake_.notify_all();
+  background_.join();
+}
+
+// ---- Looking ------------------------------------------------------------------------------------
+
+std::vector<Store::LogBandUse> StoreImpl::log_band_use() const {
+  std::map<BandId, std::uint64_t> live;
+  for (const BandId band : log_.bands()) live[band] = 0;
+  for (const auto& [node, place] : log_.all_live()) live[place.address.band] += 1;
+  std::vector<LogBandUse> use;
+  use.reserve(live.size());
+  for (const auto& [band, blocks] : live) use.push_back({band, blocks});
+  return use;
+}
+
+StoreStats StoreImpl::stats() const {
+  const Log::Figures log = log_.figures();
+  const Committer::Figures committed = committer_.figures();
+  const CommitCycles::Figures cycles = cycles_.figures();
+  StoreStats stats;
+  stats.transactions = committed.transactions;
+  stats.log_blocks_written = log.blocks_written;
+  stats.nodes_written = committed.nodes_written;
+  stats.nodes_cleaned = committed.nodes_cleaned;
+  stats.nodes_cooled = committed.nodes_cooled;
+  stats.bands_adopted = cleaner_.bands_adopted();
+  stats.log_cold_bands = log.cold_bands;
+  stats.log_cold_live_blocks = log.cold_live;
+  stats.log_live_blocks = log.live;
+  stats.log_total_blocks = log.total_blocks;
+  stats.log_bands = log.bands;
+  stats.log_free_bands = log.free_bands;
+  stats.jmap_entries = log.live;
+  stats.jmap_bytes = log.jmap_bytes;
+  stats.checkpoints = committed.checkpoints;
+  stats.log_blocks_after_checkpoint = log.after_checkpoint;
+  stats.recovered_parts = log.recovered_parts;
+  stats.node_reads = loader_.reads();
+  stats.commits_waiting = cycles.commits_waiting;
+  stats.commit_ns_max = cycles.commit_ns_max;
+  ReaderLock lock(tree_.mu);
+  stats.nodes_cached = tree_.cache.cached();
+  stats.nodes_dirty = tree_.cache.running().dirty.size() + tree_.cache.sealed().dirty.size();
+  stats.tree_height = tree_.tree.height();
+  return stats;
+}
+
+Result<> StoreImpl::check(const std::function<void(std::string)>& problem) {
+  const bool has_turn = cycles_.begin_alone().has_value();  // none runs in a store that has failed
+  TreeCheck(device_, log_, tree_, loader_, problem).run();
+  if (has_turn) cycles_.end(0);
+  return ok();
+}
+
+}  // namespace lazyfs::meta

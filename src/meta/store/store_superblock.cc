@@ -1,0 +1,41 @@
+#include "meta/store/store_superblock.h"
+
+#include <algorithm>
+
+namespace lazyfs::meta {
+
+void set_durable(Superblock& superblock, const PartPlace& newest) {
+  superblock.durable_seq = newest.address.seq.value;
+  superblock.head_slot = newest.address.slot;
+  superblock.head_rba = newest.address.rba;
+  superblock.head_blocks = newest.blocks;
+}
+
+Superblock StoreSuperblock::current() const {
+  MutexLock lock(mu_);
+  return current_;
+}
+
+Result<> StoreSuperblock::write(Superblock next) {
+  if (failure_.has_failed()) return fail(Errc::kLogFailed);
+  const PartPlace newest = log_.newest();
+  set_durable(next, newest);
+  if (auto written = records_->write(std::move(next)); !written) {
+    if (records_->is_in_doubt()) {
+      failure_.set(written.error(), "the superblock", newest.address.seq);
+    }
+    return written;
+  }
+  MutexLock lock(mu_);
+  current_ = records_->current();
+  return ok();
+}
+
+Result<> StoreSuperblock::write_log_bands(std::vector<BandId> bands) {
+  Superblock next = current();
+  std::ranges::sort(bands);
+  next.log_bands = std::move(bands);
+  return write(std::move(next));
+}
+
+}  // namespace lazyfs::meta

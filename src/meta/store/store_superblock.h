@@ -1,0 +1,47 @@
+// The superblock of an open store.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "device/device.h"
+#include "meta/log/log.h"
+#include "meta/log/superblock.h"
+#include "meta/log/superblock_log.h"
+#include "meta/store/store_failure.h"
+
+namespace lazyfs::meta {
+
+// Names the transaction whose last part is `newest` as durable.
+void set_durable(Superblock& superblock, const PartPlace& newest);
+
+// Thread-safe; only the committing thread calls what writes. mu_ is a leaf lock.
+class StoreSuperblock {
+ public:
+  StoreSuperblock(device::Device& device, const Log& log, StoreFailure& failure,
+                  Superblock superblock)
+      : device_(device), log_(log), failure_(failure), current_(std::move(superblock)) {}
+
+  Superblock current() const EXCLUDES(mu_);
+  // REQUIRED before the first write.
+  void open_for_writing() { records_.emplace(device_, current()); }
+  // Writes a record that names the newest durable transaction. Error: kLogFailed once the store has
+  // failed, because it is not known then whether the newest transaction is durable.
+  Result<> write() { return write(current()); }
+  // The same, with another list of the log's bands.
+  Result<> write_log_bands(std::vector<BandId> bands);
+
+ private:
+  Result<> write(Superblock next) EXCLUDES(mu_);
+
+  device::Device& device_;
+  const Log& log_;
+  StoreFailure& failure_;
+  std::optional<SuperblockLog> records_;  // the committing thread's
+  mutable Mutex mu_;
+  Superblock current_ GUARDED_BY(mu_);
+};
+
+}  // namespace lazyfs::meta
