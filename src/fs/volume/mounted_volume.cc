@@ -152,6 +152,7 @@ Result<> MountedVolume::unmount() {
 
 void MountedVolume::shut_down() {
   device_.switch_off();
+  MutexLock lock(ending_mu_);
   stop_threads();
   store_->abandon();
 }

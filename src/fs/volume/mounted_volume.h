@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/mutex.h"
 #include "fs/file/counters.h"
 #include "fs/file/file_copier.h"
 #include "fs/file/file_ranges.h"
@@ -38,7 +39,8 @@ namespace lazyfs::fs {
 //   V1  once shut_down() has begun, operations fail with kShutDown; once it has returned, no thread
 //       of the volume runs and nothing reaches the device, from operations that had begun neither
 //   V2  a read-only volume has no threads and never writes to the device
-// Thread-safe as Volume says. It has no lock of its own: each part has its own.
+// Thread-safe as Volume says: each part has its own locks. ending_mu_ is held while a shutdown ends
+// the threads, so that a second shutdown returns after the first; nothing else takes it.
 class MountedVolume final : public Volume {
  public:
   // Requires a volume in `store` whose counters can be read. Nothing is read or written before
@@ -125,6 +127,7 @@ class MountedVolume final : public Volume {
 
   // The parts, each after those that it uses. The store has the device itself: abandon() stops it.
   SwitchedDevice device_;  // off: shut down
+  Mutex ending_mu_;
   data::PagePool pages_;
   data::BandTable bands_;
   std::atomic<std::uint64_t> random_state_;
