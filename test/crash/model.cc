@@ -278,7 +278,7 @@ std::vector<std::string> Model::differences(const Observation& found, bool crash
   for (const auto& [inode, expected] : nodes_) compare(inode, found, crashed, differences);
   for (const auto& [inode, seen] : found.inodes) {
     if (!nodes_.contains(inode)) {
-      differences.push_back("inode " + std::to_string(inode) + ": should not be there");
+      differences.push_back("inode " + std::to_string(inode) + ": must not exist");
     }
   }
   return differences;

@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Work whose result after a crash can be judged.
+"""Random operations whose result can be verified after a crash.
 
     crash_writer.py write FOLDER JOURNAL SEED    works in FOLDER until the filesystem fails
-    crash_writer.py verify FOLDER JOURNAL        judges what is there now; exit status 1 if wrong
-    crash_writer.py self-test                    breaks a folder in several ways and must see it
+    crash_writer.py verify FOLDER JOURNAL        verifies FOLDER; exit status 1 on a difference
+    crash_writer.py self-test                    damages a folder in several ways and must notice
 
-The writer draws operations from SEED and writes each into JOURNAL, a file outside of the
-filesystem, before it starts (`["write", number, ...]`) and after it has returned (`[number]`).
-What it writes follows from the seed and the operation's number, so JOURNAL holds no contents.
+The writer derives operations from SEED. It appends each to JOURNAL, a file outside of the
+filesystem, before the call (`["write", number, ...]`) and after the call returns (`[number]`). The
+seed and the operation's number determine the written bytes, so JOURNAL has no contents.
 
-The verdict. Let D be the moment the last completed fsync or fsyncdir began:
-  names     the folder is as it was after D, or after D and some first ones of the later changes
-            of names, in their order
-  contents  of each file: each block is as it was at the file's last fsync, or as one of the later
-            changes left it; behind the fsynced end zeros are fine as well, and the size lies
-            between the least and the greatest since then
+The allowed states. Let D be the moment at which the last completed fsync or fsyncdir began:
+  names     the names at D, changed by a prefix of the later changes of names
+  contents  of each file: each block is as at the file's last fsync, or as one of the later changes
+            left it. Past the fsynced end a block may also be zero. The size is between the minimum
+            and the maximum since that fsync
 An operation that never returned may have happened or not.
 """
 import copy
@@ -38,7 +37,7 @@ def contents(seed, number, length):
 # ---- What a folder holds -------------------------------------------------------------------------
 
 class Folder:
-    """The model: names, and for each file the images that a crash may leave of it."""
+    """The model: names, and for each file the contents that a crash may leave."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -137,7 +136,7 @@ def perform(root, seed, number, kind, path, *rest):
 
 
 def draw(lots, model, number):
-    """The next operation: (kind, path, ...)."""
+    """Returns the next operation: (kind, path, ...)."""
     folders = [""] + [path for path, what in model.names.items() if what[0] == "dir"]
     files = [path for path, what in model.names.items() if what[0] == "file"]
     new = os.path.join(lots.choice(folders), f"{number:06}")
@@ -192,17 +191,17 @@ def write(root, journal_path, seed):
             try:
                 perform(root, seed, number, *operation)
             except OSError as error:
-                # What a dead filesystem says; anything else is its mistake.
+                # These are the errors of a dead filesystem. Any other error is a fault of lazyfs.
                 journal.write(json.dumps(["failed", number, error.errno]).encode() + b"\n")
                 return
             journal.write(b"[%d]\n" % number)
             model.apply(number, *operation)
 
 
-# ---- Judging -------------------------------------------------------------------------------------
+# ---- Verifying -----------------------------------------------------------------------------------
 
 def read_journal(path):
-    """(seed, operations done, the one that never returned or None, errno or None)"""
+    """Returns (seed, completed operations, the pending operation or None, errno or None)."""
     seed, done, pending, errno = None, [], None, None
     with open(path, "rb") as journal:
         for line in journal:
@@ -237,7 +236,7 @@ def block_of(image, index, length):
 
 
 def wrong_contents(images, found):
-    """What is wrong with a file's contents, or None."""
+    """Returns the problem of a file's contents, or None."""
     sizes = [len(image) for image in images]
     if not min(sizes) <= len(found) <= max(sizes):
         return f"{len(found)} bytes, not between {min(sizes)} and {max(sizes)}"
@@ -245,23 +244,23 @@ def wrong_contents(images, found):
         block = found[index * BLOCK:(index + 1) * BLOCK]
         if any(block == block_of(image, index, len(block)) for image in images):
             continue
-        # A truncation may have come through and a write before it may not.
+        # A truncation may be durable while an earlier write is not.
         if any(block == block_of(image[:size], index, len(block))
                for size in sizes for image in images):
             continue
-        # Behind the fsynced end of the file, zeros stand for a write that did not come through.
+        # Past the fsynced end of the file, zeros mean that a write is not durable.
         kept = max(0, min(len(block), sizes[0] - index * BLOCK))
         if block[:kept] == block_of(images[0], index, kept) and not any(block[kept:]):
             continue
-        return f"block {index} is of no image that it ever had"
+        return f"block {index} has contents that were never written to it"
     return None
 
 
 def wrong_state(model, names, root, found):
-    """What speaks against this state of names; empty if nothing does."""
+    """Returns the differences from this state of names."""
     kinds = {path: what if what[0] == "symlink" else what[:1] for path, what in names.items()}
     wrong = [f"{path}: is missing" for path in sorted(kinds.keys() - found.keys())]
-    wrong += [f"{path}: should not be there" for path in sorted(found.keys() - kinds.keys())]
+    wrong += [f"{path}: must not exist" for path in sorted(found.keys() - kinds.keys())]
     for path in sorted(kinds.keys() & found.keys()):
         if kinds[path] != found[path]:
             wrong.append(f"{path}: is {found[path]}, not {kinds[path]}")
@@ -278,8 +277,8 @@ def wrong_state(model, names, root, found):
     return wrong
 
 
-def judge(root, journal_path):
-    """What is wrong with the folder; empty if nothing is."""
+def verify_folder(root, journal_path):
+    """Returns the problems of the folder; empty if there are none."""
     seed, done, pending, errno = read_journal(journal_path)
     if errno not in (None, 107, 103, 5, 9):  # ENOTCONN, ECONNABORTED, EIO, EBADF of a dead mount
         return [f"the writer's operation {pending} failed: {os.strerror(errno)}"], None
@@ -304,17 +303,17 @@ def judge(root, journal_path):
 
 
 def verify(root, journal_path):
-    wrong, figures = judge(root, journal_path)
+    wrong, figures = verify_folder(root, journal_path)
     for line in wrong[:REPORTED_MAX]:
         print(f"{root}: {line}")
     if wrong:
-        print(f"{root}: {len(wrong)} things are wrong; the journal is {journal_path}")
+        print(f"{root}: {len(wrong)} differences; the journal is {journal_path}")
     else:
-        print(f"{figures[0]} operations, {figures[1]} fsyncs: {figures[2]} names as they must be")
+        print(f"{figures[0]} operations, {figures[1]} fsyncs: {figures[2]} names are correct")
     return bool(wrong)
 
 
-# ---- Judging the judge ---------------------------------------------------------------------------
+# ---- Self-test -----------------------------------------------------------------------------------
 
 def self_test():
     folder = tempfile.mkdtemp()
@@ -328,7 +327,7 @@ def self_test():
             perform(root, seed, number, *operation)
             model.apply(number, *operation)
             journal.write(json.dumps([operation[0], number, *operation[1:]]) + f"\n[{number}]\n")
-        # Ends with everything durable, so that any difference is a loss.
+        # The last operation makes everything durable, so that any difference is a loss.
         number = 400
         for path in [p for p, what in model.names.items() if what[0] == "file"] + [""]:
             kind = "fsync" if path else "fsyncdir"
@@ -339,8 +338,8 @@ def self_test():
              if what[0] == "file" and len(model.images[what[1]][-1]) > 2 * BLOCK]
     victim = os.path.join(root, files[0])
     wrong = []
-    if judge(root, journal_path)[0]:
-        wrong.append(f"a whole folder is judged {judge(root, journal_path)[0]}")
+    if verify_folder(root, journal_path)[0]:
+        wrong.append(f"an intact folder has differences: {verify_folder(root, journal_path)[0]}")
 
     def flip():
         with open(victim, "r+b") as file:
@@ -368,13 +367,13 @@ def self_test():
             if what[0] == "file" and others:
                 os.unlink(os.path.join(root, path))
                 os.link(os.path.join(root, others[0]), os.path.join(root, path))
-        if judge(root, journal_path)[0]:
-            wrong.append(f"a copy is judged {judge(root, journal_path)[0]}")
+        if verify_folder(root, journal_path)[0]:
+            wrong.append(f"a copy has differences: {verify_folder(root, journal_path)[0]}")
         damage()
-        if not judge(root, journal_path)[0]:
+        if not verify_folder(root, journal_path)[0]:
             wrong.append(f"nobody saw that {name}")
     shutil.rmtree(folder)
-    print("\n".join(wrong) or f"{len(damages)} damages are seen")
+    print("\n".join(wrong) or f"{len(damages)} damages are noticed")
     return bool(wrong)
 
 
