@@ -6,7 +6,7 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint64_t kNames = 40'000;  // in one directory
-constexpr std::uint64_t kSlack = 8;       // pinned while somebody works
+constexpr std::uint64_t kSlack = 8;       // pinned while threads work
 
 std::uint64_t hash_of(std::uint64_t name) { return (name + 1) * 0x9E3779B97F4A7C15ull; }
 

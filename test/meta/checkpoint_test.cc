@@ -175,7 +175,7 @@ TEST_F(CheckpointTest, ADamagedCheckpointFallsBackToTheOneBeforeAndAtLastToTheWh
   }
   EXPECT_GE(fell_back, 2);
   EXPECT_GT(store->stats().log_blocks_after_checkpoint, 0u);
-  open();  // and it goes on from there
+  open();  // and it continues from there
   ASSERT_TRUE(churn(60));
   ASSERT_TRUE(store->close());
   open();

@@ -144,7 +144,7 @@ TEST_F(ColdTest, ColdBandsThatDieAreUsedAgain) {
   expect_all_there();
 }
 
-// Neither a hot nor a cold one: the tail passes it, and cleaning goes on with other bands.
+// Neither a hot nor a cold one: the tail passes it, and cleaning continues with other bands.
 TEST_F(ColdTest, ABlockThatCannotBeReadDoesNotHoldTheLog) {
   for (const bool is_cold : {false, true}) {
     SCOPED_TRACE(is_cold);

@@ -1,5 +1,5 @@
-// Commits beside everything else: only who asks for durability waits for the disk, and those who
-// ask at the same time wait together.
+// Commits beside everything else: only callers of commit() wait for the disk, and callers that come
+// at the same time wait together.
 #include <atomic>
 #include <thread>
 
@@ -28,11 +28,11 @@ class GateDevice final : public device::ForwardingDevice {
     passes_ = ~0ull;
     moved_.notify_all();
   }
-  void wait_until_somebody_waits() {
+  void wait_until_a_call_waits() {
     MutexLock lock(mu_);
     while (arrivals_ <= passes_) moved_.wait(mu_);
   }
-  // Lets through who waits, and nobody else.
+  // Lets the call that waits through, and no other.
   void let_one_through() {
     MutexLock lock(mu_);
     ++passes_;
@@ -98,7 +98,7 @@ TEST_F(CommitTest, NobodyWhoDidNotAskForDurabilityWaitsForACommit) {
   device.shut();
   std::thread committer([&] { EXPECT_TRUE(store->commit()); });
   for (std::uint64_t stop = 1; stop <= 3; ++stop) {
-    device.wait_until_somebody_waits();
+    device.wait_until_a_call_waits();
     EXPECT_EQ(store->durable_seq(), Seq{1});
     for (std::uint64_t key = 0; key < 500; ++key) {
       ASSERT_TRUE(put(key));  // in a node that is being written
@@ -120,7 +120,7 @@ TEST_F(CommitTest, ThoseWhoWaitForACommitInProgressShareTheNextOne) {
   ASSERT_TRUE(put(1));
   device.shut();
   std::thread first([&] { EXPECT_TRUE(store->commit()); });
-  device.wait_until_somebody_waits();
+  device.wait_until_a_call_waits();
   ASSERT_TRUE(put(2));
   const std::uint64_t before = device.flushes();
   std::vector<std::thread> others;
@@ -137,7 +137,7 @@ TEST_F(CommitTest, ThoseWhoWaitForACommitInProgressShareTheNextOne) {
   EXPECT_EQ(device.flushes(), before + 1 + 2);  // the first one's second, and two of the next
 }
 
-// A writer who is faster than the disk fills one transaction while another is written, and then
+// A writer that is faster than the disk fills one transaction while another is written, and then
 // waits for the latter to end, not for its own to be durable.
 TEST_F(CommitTest, AWriterWhoFillsATransactionWaitsOnlyUntilTheNextOneBegins) {
   store.reset();
@@ -150,15 +150,15 @@ TEST_F(CommitTest, AWriterWhoFillsATransactionWaitsOnlyUntilTheNextOneBegins) {
       EXPECT_TRUE(put(key, 900));
     }
   });
-  device.wait_until_somebody_waits();  // the store's own thread, with half a transaction
+  device.wait_until_a_call_waits();  // the store's own thread, with half a transaction
   while (written < 4 * 64) std::this_thread::yield();
   device.let_one_through();
-  device.wait_until_somebody_waits();
+  device.wait_until_a_call_waits();
   device.let_one_through();
-  device.wait_until_somebody_waits();
+  device.wait_until_a_call_waits();
   device.let_one_through();
   while (store->durable_seq() < Seq{2}) std::this_thread::yield();
-  device.wait_until_somebody_waits();
+  device.wait_until_a_call_waits();
   writer.join();  // while the next commit stands at the gate
   EXPECT_EQ(store->durable_seq(), Seq{2});
   device.open();

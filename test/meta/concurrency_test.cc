@@ -1,5 +1,5 @@
 // Many threads at one store. The figures are small; what counts is that sanitizers and invariants
-// find nothing, that nobody waits for ever, and that nothing is lost.
+// find nothing, that no thread waits for ever, and that nothing is lost.
 #include <atomic>
 #include <thread>
 

@@ -44,7 +44,7 @@ class Workload {
     return true;
   }
 
-  // The store was opened anew: it must hold the state as of its newest transaction, which is none
+  // The store was opened again: it must hold the state as of its newest transaction, which is none
   // before the last commit that succeeded. Goes on from there.
   void expect_recovered(Store& store) {
     const Seq newest = store.durable_seq();

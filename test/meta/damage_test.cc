@@ -60,7 +60,7 @@ class DamageTest : public ::testing::Test {
 
 // A session writes a transaction and loses it: the write pointer is where it was. The next one
 // writes another with the same number to the same place, and the power is cut: of its first block
-// the medium shows what the lost one was. It is told from it as long as it is the newest, and
+// the medium shows what the lost one was. They are distinguished as long as it is the newest, and
 // later.
 TEST(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt) {
   const auto device = device::MemoryDevice::uniform(kLogBands + 2, kBandBlocks);
@@ -113,8 +113,8 @@ TEST(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt
   }
 }
 
-// A store is made anew under the same UUID: what a power cut shows of the one before, at the very
-// places where the new one began alike, is not of this one.
+// A store is formatted again under the same UUID. A power cut shows blocks of the store before, at
+// the very places where the new one began alike: they do not count.
 TEST(FormatAgainTest, WhatWasThereBeforeUnderTheSameUuidDoesNotComeBack) {
   const auto device = device::MemoryDevice::uniform(kLogBands + 2, kBandBlocks);
   std::vector<AlignedBuffer> earlier;  // each log band as the first one left it

@@ -24,7 +24,7 @@ class FailedBandTest : public ModelledStoreTest {
   }
   void open() {
     store.reset();
-    faulty->restore_power();  // a device that starts anew knows nothing of bands that failed
+    faulty->restore_power();  // a device that was restarted knows nothing of bands that failed
     open_on(*faulty);
   }
   // Transactions of one node and of many, which lie in several bands; each is committed.
@@ -206,7 +206,7 @@ TEST_F(FailedBandTest, NothingIsWrittenBehindAFlushThatFails) {
     EXPECT_TRUE(store->failed());
     const std::uint64_t changes = faulty->changes();
     EXPECT_FALSE(store->commit());
-    EXPECT_TRUE(store->close());  // it has told
+    EXPECT_TRUE(store->close());  // the failure was reported
     EXPECT_EQ(faulty->changes(), changes);
     open();
     const Model found = contents_of(*store);

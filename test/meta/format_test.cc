@@ -353,8 +353,8 @@ TEST(FormatTest, ACheckpointThatContradictsItselfIsRefused) {
   EXPECT_TRUE(is_refused([](MapCheckpoint& s) { std::swap(s.nodes[0], s.nodes[1]); }));
 }
 
-// A checksum proves nothing about who made the bytes: with it made right, any bytes are refused or
-// can be used without harm (run under the address sanitizer).
+// A checksum proves nothing about the origin of the bytes: with a right checksum, any bytes are
+// refused or can be used without harm (run under the address sanitizer).
 TEST(FormatTest, HostileBytesWithRightChecksumsDoNoHarm) {
   std::mt19937_64 random(test_seed());
   Block good;

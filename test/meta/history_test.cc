@@ -38,11 +38,11 @@ class HistoryTest : public ::testing::Test {
 
 TEST_F(HistoryTest, TellsOfTheNewestTransactionsFirstAndOfWholeOnesOnly) {
   for (const std::uint64_t seq : {2, 3, 4}) add(seq);
-  const auto told = history.before(Seq{5}, kSlot, 5);
-  ASSERT_EQ(told.size(), 4u);
-  EXPECT_EQ(told[0], (DescriptorEntry{3ull << 32 | 7, 10, EntryKind::kEarlier}));
-  EXPECT_EQ(told[1], images(1)[0]);
-  EXPECT_EQ(told[2], (DescriptorEntry{3ull << 32 | 4, 7, EntryKind::kEarlier}));
+  const auto repeated = history.before(Seq{5}, kSlot, 5);
+  ASSERT_EQ(repeated.size(), 4u);
+  EXPECT_EQ(repeated[0], (DescriptorEntry{3ull << 32 | 7, 10, EntryKind::kEarlier}));
+  EXPECT_EQ(repeated[1], images(1)[0]);
+  EXPECT_EQ(repeated[2], (DescriptorEntry{3ull << 32 | 4, 7, EntryKind::kEarlier}));
   EXPECT_EQ(transactions_in(history.before(Seq{5}, kSlot, 6)), 3u);
   EXPECT_EQ(history.before(Seq{5}, kSlot, 1).size(), 0u);
 }
@@ -69,8 +69,8 @@ TEST_F(HistoryTest, ATransactionWhosePartBeforeLiesInAnotherBandIsNotTold) {
 
 TEST_F(HistoryTest, KeepsWhatFitsIntoOneDescriptor) {
   for (std::uint64_t seq = 2; seq < 300; ++seq) add(seq);
-  const auto told = history.before(Seq{300}, kSlot, 10'000);
-  EXPECT_EQ(transactions_in(told), kEntriesPerDescriptor / 2);
+  const auto repeated = history.before(Seq{300}, kSlot, 10'000);
+  EXPECT_EQ(transactions_in(repeated), kEntriesPerDescriptor / 2);
   add(300, kEntriesPerDescriptor - 1);
   EXPECT_EQ(transactions_in(history.before(Seq{301}, kSlot, 10'000)), 1u);
   add(301, kEntriesPerDescriptor);

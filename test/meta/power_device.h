@@ -27,7 +27,7 @@ class PowerDevice final : public device::Device {
   // The n-th change from now (append, reset, flush) fails, an append perhaps half done, and
   // everything after it until restore_power(). 0: never.
   void cut_power_after(std::uint64_t changes) { left_ = changes; }
-  // The n-th change from now fails, an append half done; the device goes on. 0: never.
+  // The n-th change from now fails, an append half done; the device continues. 0: never.
   void fail_after(std::uint64_t changes) { failure_left_ = changes; }
   bool failure_is_due() const { return failure_left_ > 0; }
   std::uint64_t changes() const { return changes_; }
