@@ -53,8 +53,8 @@ Result<Header> decode_header1(std::span<const std::byte, kHeaderAreaBytes> from)
   if (length < kHeader1Bytes || length > kHeaderAreaBytes) return fail(Errc::kEdiBadChecksum);
   if (crc32c(from.subspan(12, length - 12)) != u32(8)) return fail(Errc::kEdiBadChecksum);
 
-  const auto behind = from.subspan(length);
-  if (std::ranges::any_of(behind, [](std::byte b) { return b != std::byte{0}; })) {
+  const auto rest = from.subspan(length);
+  if (std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{0}; })) {
     return fail(Errc::kEdiBadHeader);
   }
 

@@ -371,7 +371,7 @@ def self_test():
             wrong.append(f"a copy has differences: {verify_folder(root, journal_path)[0]}")
         damage()
         if not verify_folder(root, journal_path)[0]:
-            wrong.append(f"nobody saw that {name}")
+            wrong.append(f"the check did not notice that {name}")
     shutil.rmtree(folder)
     print("\n".join(wrong) or f"{len(damages)} damages are noticed")
     return bool(wrong)

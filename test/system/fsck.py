@@ -62,12 +62,12 @@ def damage(image, one_in, seed):
 
 def digest(image):
     """The digest covers the offsets, too."""
-    told = hashlib.sha256()
+    sha = hashlib.sha256()
     file = os.open(image, os.O_RDONLY)
     for at, block in written(file):
         if any(block):
-            told.update(b"%d" % at + block)
-    print(told.hexdigest())
+            sha.update(b"%d" % at + block)
+    print(sha.hexdigest())
 
 
 def verify(root, files, lost_at_most):

@@ -71,7 +71,7 @@ class Worker:
         self.symlinks = {}   # path -> target
         self.orphans = []    # (descriptor, File) without a name
         self.number = 0
-        self.full = 0        # operations that failed for want of space
+        self.full = 0        # operations that failed for lack of space
 
     # ---- names ----
     def full_path(self, path):
@@ -298,7 +298,7 @@ class Worker:
             try:
                 begin = os.lseek(descriptor, at, os.SEEK_DATA)
             except OSError as error:
-                expect(errno.errorcode[error.errno], "ENXIO", f"{what}, data behind {at}")
+                expect(errno.errorcode[error.errno], "ENXIO", f"{what}, data after {at}")
                 begin = len(file.data)
             expect(any(file.data[at:begin]), False, f"{what}: data in {at}-{begin}")
             at = begin
@@ -478,7 +478,7 @@ def verify(root, record, processes):
             folder = f"worker-{n}"
             found = found_in(os.path.join(root, folder))
             wrong += [f"{folder}/{what}" for what in differences(json.load(file), found)]
-    print("\n".join(wrong[:20]) or "everything is there")
+    print("\n".join(wrong[:20]) or "no differences")
     return bool(wrong)
 
 

@@ -15,7 +15,7 @@ import unittest
 import semantics
 from semantics import MountTest, get, put
 
-ALICE, BOB, TEAM = 5001, 5002, 6001  # numbers are enough: nobody looks up names
+ALICE, BOB, TEAM = 5001, 5002, 6001  # numbers are enough: no test looks up names
 COLLECT_GARBAGE, SHUT_DOWN = 0xED02, 0x8004587D
 LIBC = ctypes.CDLL(None, use_errno=True)
 AT_FDCWD, STATX_MODE = -100, 2
