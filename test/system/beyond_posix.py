@@ -87,7 +87,7 @@ class Ranges(MountTest):
         self.assertEqual(get("f"), bytes(10 * BLOCK))
         self.assertEqual(self.blocks(file), 0)
 
-    def test_what_is_punched_before_it_is_written_back_stays_zero(self):
+    def test_a_range_punched_before_write_back_stays_zero(self):
         file = self.file(b"")
         os.pwrite(file, b"a" * (64 * BLOCK), 0)
         fallocate(file, PUNCH_HOLE | KEEP_SIZE, 8 * BLOCK, 48 * BLOCK)
@@ -214,7 +214,7 @@ class Names(MountTest):
         self.fails_with(errno.ENOENT, rename, "a", "nothing", EXCHANGE)
         self.fails_with(errno.EINVAL, rename, "a", "d", EXCHANGE | NOREPLACE)
 
-    def test_a_file_without_a_name_gets_one_when_asked(self):
+    def test_an_unnamed_file_can_get_a_name(self):
         os.mkdir("d", 0o777)
         file = os.open("d", os.O_TMPFILE | os.O_RDWR, 0o640)
         self.addCleanup(os.close, file)
@@ -225,7 +225,7 @@ class Names(MountTest):
         self.assertEqual((get("d/name"), os.fstat(file).st_nlink), (b"hidden" * 1000, 1))
         self.assertEqual(os.fstat(file).st_mode & 0o7777, 0o640)
 
-    def test_a_file_that_shall_never_have_a_name_gets_none(self):
+    def test_an_unnamed_file_opened_with_o_excl_gets_no_name(self):
         file = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_EXCL, 0o600)
         self.addCleanup(os.close, file)
         self.fails_with(errno.ENOENT, link_open, file, "name")

@@ -188,7 +188,7 @@ class Attributes(MountTest):
         self.assertEqual(os.getxattr("pipe", "security.s"), b"s")
         self.fails_with(errno.EPERM, os.setxattr, "pipe", "user.u", b"")
 
-    def test_set_id_bits_go_when_they_must(self):
+    def test_set_id_bits_are_cleared_when_required(self):
         def mode():
             return stat.S_IMODE(os.stat("f").st_mode)
 
@@ -263,7 +263,7 @@ class Locks(MountTest):
             os.close(os.open("f", os.O_RDONLY))  # POSIX: closing any descriptor gives all back
             self.assertTrue(self.lock(fcntl.LOCK_EX))
 
-    def test_a_lock_is_waited_for_and_given_back_by_death(self):
+    def test_a_waiter_gets_the_lock_when_its_holder_dies(self):
         put("f", b"x")
         mine, theirs = SPAWN.Pipe()
 
@@ -284,7 +284,7 @@ class Locks(MountTest):
             killer.join()
         holder.join()
 
-    def test_locks_of_open_files_belong_to_these(self):
+    def test_locks_of_open_files_belong_to_the_open_file(self):
         put("f", b"x")
         lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         one, other = os.open("f", os.O_RDWR), os.open("f", os.O_RDWR)
@@ -313,7 +313,7 @@ class Locks(MountTest):
 
 
 class Maps(MountTest):
-    def test_bytes_stored_past_the_end_are_gone_once_the_page_was_synced(self):
+    def test_bytes_stored_past_the_end_are_lost_after_a_sync_of_the_page(self):
         put("f", b"x" * 100)
         for grow in (lambda file: os.ftruncate(file, 8192),
                      lambda file: os.pwrite(file, b"w", 8191),

@@ -64,7 +64,7 @@ class Names(MountTest):
             self.assertEqual(file.read(3), b"xxx")
         self.assertEqual(get("f"), b"another")
 
-    def test_a_rename_replaces_what_was_there(self):
+    def test_a_rename_replaces_an_existing_name(self):
         put("new", b"new")
         put("old", b"old")
         with open("old", "rb") as old:
@@ -453,7 +453,7 @@ class Attributes(MountTest):
             self.assertEqual(os.getxattr("f", "user.v"), value)
         self.assertEqual(os.listxattr("f"), ["user.v"])
 
-    def test_statfs_follows_what_is_written(self):
+    def test_statfs_counts_written_data(self):
         before = os.statvfs(".")
         self.assertGreater(before.f_blocks, before.f_bavail)
         self.assertEqual(before.f_namemax, 255)

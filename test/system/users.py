@@ -204,7 +204,7 @@ class Lists(UserTest):
                               text=True)
         return done.stdout.split()
 
-    def test_a_named_user_gets_what_the_list_says(self):
+    def test_an_acl_gives_a_named_user_its_permissions(self):
         put("f", b"x")
         os.chmod("f", 0o600)
         self.refused(errno.EACCES, ALICE, lambda: get("f"))
@@ -218,7 +218,7 @@ class Lists(UserTest):
         self.setfacl("-b", "f")
         self.assertEqual(self.getfacl("f"), ["user::rw-", "group::---", "other::---"])
 
-    def test_a_named_group_gets_what_the_list_says(self):
+    def test_an_acl_gives_a_named_group_its_permissions(self):
         put("f", b"x")
         os.chmod("f", 0o600)
         self.setfacl("-m", f"g:{TEAM}:rw", "f")
@@ -250,7 +250,7 @@ class Lists(UserTest):
         self.refused(errno.EPERM, BOB,
                      lambda: os.setxattr("d", "system.posix_acl_default", value))
 
-    def test_a_list_that_is_not_there_can_be_removed(self):
+    def test_removing_a_missing_acl_succeeds(self):
         os.mkdir("d")
         for kind in "access", "default":
             os.removexattr("d", f"system.posix_acl_{kind}")

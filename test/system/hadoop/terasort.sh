@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Hadoop's TeraGen, TeraSort and TeraValidate with all bulk data in one folder.
-#   terasort.sh FOLDER local|hdfs [SIZE]       as root; SIZE as 256M (the default)
+# Runs Hadoop's TeraGen, TeraSort and TeraValidate with all bulk data in one folder.
+#   terasort.sh FOLDER local|hdfs [SIZE]       as root; SIZE is 256M by default
 #
 # local  the jobs read and write file:// paths in FOLDER; no daemons
 # hdfs   a NameNode and a DataNode that keep everything in FOLDER; the jobs run over HDFS
 #
 # Prints one line, for instance
 #   mode=hdfs size=268435456 fstype=ext4 teragen_s=9.1 ... validated=yes
-# Exit status 0 only if each phase succeeded, TeraValidate found nothing wrong, and its checksum is
-# that of the rows that TeraGen generated. Logs are kept, and named, if anything fails.
+# Exit status 0 only if each phase succeeded, TeraValidate found no error, and its checksum equals
+# that of TeraGen's rows. After a failure the script keeps the logs and prints their path.
 #
-# HADOOP_CACHE   where Maven's jars are kept between runs (~/.cache/lazyfs-hadoop)
-# TERASORT_KEEP  yes: the rows and the sorted rows stay in FOLDER
+# HADOOP_CACHE   folder of Maven's jars between runs (~/.cache/lazyfs-hadoop)
+# TERASORT_KEEP  yes: the rows and the sorted rows remain in FOLDER
 set -euo pipefail
 
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
@@ -30,12 +30,12 @@ die() { log "error: $*"; exit 1; }
 data=$(readlink -f "$1")
 mode=$2
 size=$(numfmt --from=iec "${3:-256M}") || die "size"
-((EUID == 0)) || die "it takes root"
+((EUID == 0)) || die "requires root"
 command -v java >/dev/null || die "no java: install default-jdk-headless"
 
 # ---- jars ------------------------------------------------------------------------------------
 
-# The folder bears the sum of the list, so that a changed list gets a new one.
+# The folder's name has the checksum of the list, so that a changed list gets a new folder.
 jars=$cache/$(sha256sum <"$pom" | cut -c1-12)
 fetch_jars() {
   local into
@@ -51,15 +51,15 @@ fetch_jars() {
 }
 [[ -d $jars ]] || fetch_jars
 
-# ---- a network of its own --------------------------------------------------------------------
+# ---- network namespace -----------------------------------------------------------------------
 
-# Nothing listens outside of a namespace that has nothing but loopback, and no port is taken there.
+# All daemons listen in a network namespace with loopback only, where every port is free.
 if [[ -z ${TERASORT_NETWORK:-} ]]; then
   TERASORT_NETWORK=own exec unshare --net "$0" "$@"
 fi
 ip link set lo up
 
-# ---- folders and their end -------------------------------------------------------------------
+# ---- folders and cleanup ---------------------------------------------------------------------
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/lazyfs-hadoop.XXXXXX")
 run=$data/${work##*/}
@@ -115,7 +115,7 @@ site() {  # site FILE [KEY VALUE]...
 default_fs=file:/// output=file://$run/job
 if [[ $mode == hdfs ]]; then default_fs=hdfs://$name_node output=/terasort; fi
 
-# Hadoop looks up its own host's name; whatever the machine's resolver says does not matter.
+# Hadoop looks up its own host's name. This makes it independent of the machine's resolver.
 printf '127.0.0.1 localhost\n127.0.0.1 %s\n' "$(hostname)" >"$conf/hosts"
 
 site core-site.xml fs.defaultFS "$default_fs" hadoop.tmp.dir "$run/tmp" \
@@ -160,11 +160,11 @@ for package in java.lang java.lang.reflect java.io java.net java.nio java.util \
 done
 jvm+=(-cp "$conf:$jars/*")
 
-# ---- starting things -------------------------------------------------------------------------
+# ---- daemons and jobs ------------------------------------------------------------------------
 
 cd "$work/cwd"  # the local runner makes symlinks where it is
 
-# daemon NAME CLASS, then until its LOG (of NAME2) has a line with PATTERN
+# daemon NAME CLASS LOG PATTERN: starts it, then waits until the log LOG has a line with PATTERN.
 daemon() {
   local name=$1 class=$2 watched=$3 pattern=$4 tries
   java -Xmx512m "${jvm[@]}" "$class" </dev/null >"$logs/$name.log" 2>&1 &
@@ -178,7 +178,7 @@ daemon() {
   die "$name: gave up waiting for: $pattern"
 }
 
-# job NAME CLASS ARGUMENT...: in the background, so that a signal acts at once.
+# job NAME CLASS ARGUMENT...: runs it in the background, so that a signal acts at once.
 job() {
   local name=$1 code=0
   shift
@@ -212,8 +212,8 @@ phase teragen $tera.TeraGen $((size / 100)) "$output/input"
 phase terasort $tera.TeraSort "$output/input" "$output/sorted"
 phase teravalidate $tera.TeraValidate "$output/sorted" "$output/report"
 
-# TeraValidate succeeds even if it finds errors. In a good report the only record is the checksum,
-# in hex; TeraGen counted the same, its low 64 bits in decimal.
+# TeraValidate succeeds even if it finds errors. Without errors the report has one record: the
+# checksum in hex. The low 64 bits of TeraGen's counter must equal it (in decimal).
 job report org.apache.hadoop.fs.FsShell -cat "$output/report/part-r-*" || die "no report"
 want=$(sed -n 's/^.*CHECKSUM=//p' "$logs/teragen.log" | tail -n 1)
 got=$(awk '$1 == "checksum" { print $2 }' "$logs/report.out")
