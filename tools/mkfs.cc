@@ -59,6 +59,9 @@ mkfs::Options options_of(const Arguments& arguments) {
     throw Trouble("-U " + arguments.uuid, "not a UUID of the form " + std::string(kUuidForm));
   }
   options.uuid = *uuid;
+  const auto seed = new_name_seed();
+  if (!seed) throw Trouble("a seed for the hashes of names", seed.error());
+  options.name_seed = *seed;
   if (!arguments.log_size.empty()) {
     options.log_bytes = size_of("--log-size", arguments.log_size);
     if (options.log_bytes == 0) throw Trouble("--log-size 0", "a log cannot be empty");

@@ -1,4 +1,4 @@
-// UUIDs as people type and read them, and new ones.
+// UUIDs as people type and read them, new ones, and what else of a volume is random.
 #pragma once
 
 #include <sys/random.h>
@@ -52,6 +52,15 @@ inline Result<meta::Uuid> new_uuid() {
   uuid[6] = static_cast<std::uint8_t>((uuid[6] & 0x0F) | 0x40);
   uuid[8] = static_cast<std::uint8_t>((uuid[8] & 0x3F) | 0x80);
   return uuid;
+}
+
+// For FormatOptions::name_seed. Error: as of new_uuid().
+inline Result<std::uint64_t> new_name_seed() {
+  std::uint64_t seed = 0;
+  if (getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed)) {
+    return fail(Errc::kDeviceRead);
+  }
+  return seed;
 }
 
 }  // namespace lazyfs

@@ -60,7 +60,11 @@ Context::Context(Mode mode, meta::Store& the_store, device::Device& the_device, 
       name_seed(seed_of(the_store.superblock().uuid)),
       mode_(mode),
       listener_(listener),
-      progress_(progress) {}
+      progress_(progress) {
+  const auto item = store.get(key_of(kRootInode, Kind::kInode));
+  const auto root = item && *item ? decode_inode(**item) : fail(Errc::kItemBad);
+  root_seed = root ? name_seed_of(*root, name_seed) : name_seed;
+}
 
 Result<> Context::learn_bands() {
   const device::Geometry& geometry = device.geometry();

@@ -155,6 +155,10 @@ class Context {
   // The item as it is now; nullopt also when it cannot be read.
   std::optional<meta::Value> get(meta::Key key);
   std::optional<InodeRecord> inode(InodeNo no);
+  // The seed of a directory's names. Without a record: the root's.
+  std::uint64_t seed_of_names(const std::optional<InodeRecord>& directory) const {
+    return directory ? name_seed_of(*directory, name_seed) : root_seed;
+  }
   // Metadata from there on cannot be read.
   void unreadable(const meta::Key& from, Errc error);
 
@@ -187,7 +191,8 @@ class Context {
   const Timestamp now;
   CheckReport report;
   RepairReport repair;
-  std::uint64_t name_seed = 0;
+  std::uint64_t name_seed = 0;  // of the names of directories without a seed of their own
+  std::uint64_t root_seed = 0;  // the root's; of directories whose record is lost, very likely
   std::optional<CounterRecord> counters;
   std::uint64_t last_inode = 1;       // the highest number that is in use or has been given out
   std::vector<BandFacts> bands;

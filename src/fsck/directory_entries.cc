@@ -1,28 +1,48 @@
 #include "fsck/directory_entries.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lazyfs::fsck {
 namespace {
 
-meta::Key name_key(Context& c, InodeNo directory, std::string_view name) {
-  return key_of(directory, Kind::kDentryName, name_hash(name, c.name_seed));
+// A damaged item is no item, and gives way to one that is put there.
+NameItems name_items(Context& c) {
+  return NameItems([&c](meta::Key key) -> Result<std::optional<meta::Value>> {
+    auto value = c.get(key);
+    if (value && !decode_dentries(*value)) value.reset();
+    return value;
+  });
 }
 
-std::vector<DentryRecord> entries_at(Context& c, meta::Key key) {
-  const auto value = c.get(key);
-  if (!value) return {};
-  auto entries = decode_dentries(*value);
-  return entries ? std::move(*entries) : std::vector<DentryRecord>{};
+DirectoryNames names_of(Context& c, InodeNo directory) {
+  return {directory, c.seed_of_names(c.inode(directory))};
+}
+
+// Applies the changes of `items`, and of `batch`.
+void apply(Context& c, const Result<>& done, const NameItems& items, meta::Batch batch = {}) {
+  if (!done) return c.fail_with(done.error());
+  items.put_into(batch);
+  c.apply(batch);
 }
 
 }  // namespace
 
+std::optional<DentryRecord> find_name(Context& c, const DirectoryNames& names,
+                                      std::string_view name) {
+  auto found = name_items(c).find(names, name);
+  if (!found) c.fail_with(found.error());
+  return found ? std::move(*found) : std::nullopt;
+}
+
 std::optional<DentryRecord> find_name(Context& c, InodeNo directory, std::string_view name) {
-  for (DentryRecord& entry : entries_at(c, name_key(c, directory, name))) {
-    if (entry.name == name) return std::move(entry);
-  }
-  return std::nullopt;
+  return find_name(c, names_of(c, directory), name);
+}
+
+void put_name(Context& c, const DirectoryNames& names, const DentryRecord& entry) {
+  NameItems items = name_items(c);
+  const auto added = items.add(names, entry);
+  apply(c, added, items);
 }
 
 std::uint64_t free_cookie(Context& c, InodeNo directory, std::uint64_t next) {
@@ -34,31 +54,25 @@ std::uint64_t free_cookie(Context& c, InodeNo directory, std::uint64_t next) {
 }
 
 void put_entry(Context& c, InodeNo directory, const DentryRecord& entry) {
-  const meta::Key key = name_key(c, directory, entry.name);
-  std::vector<DentryRecord> entries = entries_at(c, key);
-  std::erase_if(entries, [&](const DentryRecord& other) { return other.name == entry.name; });
-  entries.push_back(entry);
+  const DirectoryNames names = names_of(c, directory);
+  NameItems items = name_items(c);
+  auto done = items.replace(names, entry);
+  if (!done && done.error() == Errc::kNotFound) done = items.add(names, entry);
   meta::Batch batch;
-  batch.put(key, encode(entries));
   batch.put(key_of(directory, Kind::kDentrySeq, entry.cookie), encode(entry));
-  c.apply(batch);
+  apply(c, done, items, std::move(batch));
 }
 
 void erase_entry(Context& c, InodeNo directory, const DentryRecord& entry) {
-  const meta::Key key = name_key(c, directory, entry.name);
-  std::vector<DentryRecord> entries = entries_at(c, key);
-  std::erase(entries, entry);
+  NameItems items = name_items(c);
+  auto removed = items.remove(names_of(c, directory), entry);
+  if (!removed && removed.error() == Errc::kNotFound) removed = ok();
   meta::Batch batch;
-  if (entries.empty()) {
-    batch.erase(key);
-  } else {
-    batch.put(key, encode(entries));
-  }
   const meta::Key twin = key_of(directory, Kind::kDentrySeq, entry.cookie);
   const auto value = c.get(twin);
   const auto decoded = value ? decode_dentry(*value) : fail(Errc::kItemBad);
   if (decoded && decoded->name == entry.name) batch.erase(twin);
-  c.apply(batch);
+  apply(c, removed, items, std::move(batch));
 }
 
 void add_name(Context& c, InodeNo directory, std::string name, InodeNo inode, std::uint8_t type) {

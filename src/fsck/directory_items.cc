@@ -6,26 +6,38 @@ namespace lazyfs::fsck {
 
 void DirectoryItems::begin(InodeNo directory, const std::optional<InodeRecord>& record) {
   no_ = directory;
+  seed_ = c_.seed_of_names(record);
+  chain_last_.reset();
   next_cookie_ = record ? std::optional(record->next_cookie) : std::nullopt;
   names_ = cookies_ = subdirectories_ = 0;
   moved_.clear();
 }
 
+bool DirectoryItems::is_in_reach(const DentryRecord& entry, std::uint64_t offset) const {
+  const std::uint64_t hash = directory().hash(entry.name);
+  return hash >= chain_first_ && hash <= offset && offset - hash < kMaxChainItems;
+}
+
 void DirectoryItems::names(const meta::Item& item) {
   const auto entries = decode_dentries(item.value);
   if (!entries) return c_.bad_item(item.key);
+  if (!chain_last_ || item.key.offset != *chain_last_ + 1) {
+    chain_first_ = item.key.offset;
+    chain_names_.clear();
+  }
   std::vector<DentryRecord> keep, misplaced;
   for (const DentryRecord& entry : *entries) {
-    if (name_hash(entry.name, c_.name_seed) != item.key.offset) {
+    if (!is_in_reach(entry, item.key.offset)) {
       c_.finding(Action::kMove, "Directory {}: the name '{}' stands under the wrong hash {:#x}",
                  no_.value, entry.name, item.key.offset);
       misplaced.push_back(entry);
-    } else if (std::ranges::find(keep, entry.name, &DentryRecord::name) == keep.end()) {
+    } else if (chain_names_.insert(entry.name).second) {
       keep.push_back(entry);
     } else {
       c_.finding(Action::kRemove, "Directory {} holds the name '{}' twice", no_.value, entry.name);
     }
   }
+  if (!c_.repairs() || !keep.empty()) chain_last_ = item.key.offset;
   if (!c_.repairs()) {
     for (const DentryRecord& entry : *entries) one_name(entry);
     return;
@@ -45,14 +57,8 @@ void DirectoryItems::rewrite(const meta::Item& item, const std::vector<DentryRec
 // Whether the scan meets the name again under its own hash depends on what has been read ahead: so
 // the name is handled here, and passed over there.
 void DirectoryItems::move(const DentryRecord& entry) {
-  if (find_name(c_, no_, entry.name)) return;
-  const meta::Key key = key_of(no_, Kind::kDentryName, name_hash(entry.name, c_.name_seed));
-  std::vector<DentryRecord> entries;
-  if (const auto value = c_.get(key)) {
-    if (auto others = decode_dentries(*value)) entries = std::move(*others);
-  }
-  entries.push_back(entry);
-  c_.put(key, encode(entries));
+  if (find_name(c_, directory(), entry.name)) return;
+  put_name(c_, directory(), entry);
   moved_.insert(entry.name);
   one_name(entry);
 }
@@ -79,7 +85,7 @@ void DirectoryItems::one_name(DentryRecord entry) {
                             no_.value, entry.name, entry.cookie);
   if (!repairs) return;
   const auto other =
-      twin && twin->name != entry.name ? find_name(c_, no_, twin->name) : std::nullopt;
+      twin && twin->name != entry.name ? find_name(c_, directory(), twin->name) : std::nullopt;
   add_twin(std::move(entry), other && other->cookie == entry.cookie);
 }
 
@@ -94,7 +100,7 @@ void DirectoryItems::by_cookie(const meta::Item& item) {
   auto entry = decode_dentry(item.value);
   if (!entry || item.key.offset == 0) return c_.bad_item(item.key);
   cookies_ += 1;
-  const auto named = find_name(c_, no_, entry->name);
+  const auto named = find_name(c_, directory(), entry->name);
   const bool is_in_place = entry->cookie == item.key.offset;
   if (named && *named == *entry && is_in_place) return;
   const Action action = named ? Action::kRemove : Action::kCorrect;

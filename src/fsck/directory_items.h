@@ -27,10 +27,19 @@ class DirectoryItems {
   void one_name(DentryRecord entry);
   void add_twin(DentryRecord entry, bool is_cookie_taken);
 
+  DirectoryNames directory() const { return {no_, seed_}; }
+  // Whether the search for the name reaches the item (N1 and N2 of NameItems).
+  bool is_in_reach(const DentryRecord& entry, std::uint64_t offset) const;
+
   Context& c_;
   InodeNo no_;
+  std::uint64_t seed_ = 0;
   std::optional<std::uint64_t> next_cookie_;
   std::uint64_t names_ = 0, cookies_ = 0, subdirectories_ = 0;
+  // The chain of consecutive name items up to the last one that has passed by and remains.
+  std::uint64_t chain_first_ = 0;
+  std::optional<std::uint64_t> chain_last_;
+  std::set<std::string> chain_names_;
   std::set<std::string> moved_;  // names that were under wrong hashes
 };
 

@@ -105,7 +105,7 @@ class InodePass {
     InodeRecord& r = *now_.record;
     if (type() != kDirectoryType &&
         c_.finding(Action::kRebuild, "The root (inode {}) is no directory", now_.no.value)) {
-      r = new_root(c_.now);
+      r = new_root(c_);
       now_.is_changed = true;
     }
     if (r.parent != kRootInode &&
@@ -122,7 +122,7 @@ class InodePass {
                     kRootInode.value)) {
       return;
     }
-    c_.put_inode(kRootInode, new_root(c_.now));
+    c_.put_inode(kRootInode, new_root(c_));
     c_.inodes.push_back({kRootInode, kRootInode, 2, kDirectoryType});
   }
 

@@ -59,6 +59,7 @@ InodeNo LostAndFound::find_or_make() {
   record.mode = S_IFDIR | 0700;
   record.links = 2;
   record.parent = kRootInode;
+  record.name_seed = c_.root_seed;
   record.access = record.modification = record.change = record.birth = c_.now;
   c_.put_inode(home, record);
   add_name(c_, kRootInode, std::string(kName), home, kDirectoryType);

@@ -32,6 +32,7 @@ InodeRecord LostRecord::rebuilt() {
   InodeRecord r;
   r.mode = mode_by_items();
   r.links = 1;
+  if (S_ISDIR(r.mode)) r.name_seed = c_.root_seed;
   r.access = r.modification = r.change = r.birth = c_.now;
   if (S_ISREG(r.mode) || r.mode == kSharedMode) r.size = size_by_items();
   return r;
@@ -46,12 +47,13 @@ std::uint32_t LostRecord::mode_beside(const InodeRecord& record) {
   return agrees ? record.mode : mode;
 }
 
-InodeRecord new_root(Timestamp now) {
+InodeRecord new_root(const Context& c) {
   InodeRecord r;
   r.mode = S_IFDIR | 0755;
   r.links = 2;
   r.parent = kRootInode;
-  r.access = r.modification = r.change = r.birth = now;
+  r.access = r.modification = r.change = r.birth = c.now;
+  r.name_seed = c.root_seed;
   return r;
 }
 

@@ -26,6 +26,6 @@ class LostRecord {
 };
 
 // A root directory without names.
-InodeRecord new_root(Timestamp now);
+InodeRecord new_root(const Context& context);
 
 }  // namespace lazyfs::fsck

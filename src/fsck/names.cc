@@ -75,16 +75,23 @@ class NamePass {
     }
   }
 
+  // A name that goes may move others to items that were visited: so all are collected first.
   void walk(std::span<WrongName> wrong) {
+    std::vector<DentryRecord> found;
     c_.visit_kind(wrong.front().directory, Kind::kDentryName, [&](const meta::Item& item) {
       const auto entries = decode_dentries(item.value);
       if (!entries) return;
       for (const DentryRecord& entry : *entries) {
-        for (WrongName& w : std::ranges::equal_range(wrong, entry.inode, {}, &WrongName::inode)) {
-          if (!handle(w, entry)) break;
+        if (std::ranges::binary_search(wrong, entry.inode, {}, &WrongName::inode)) {
+          found.push_back(entry);
         }
       }
     });
+    for (const DentryRecord& entry : found) {
+      for (WrongName& w : std::ranges::equal_range(wrong, entry.inode, {}, &WrongName::inode)) {
+        if (!handle(w, entry)) break;
+      }
+    }
   }
 
   // False when the entry is removed.

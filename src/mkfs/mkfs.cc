@@ -77,11 +77,16 @@ Result<> wipe(device::Device& device) {
   return device.flush();
 }
 
+<<<<<<< HEAD
 InodeRecord make_root(fs::Owner owner, Timestamp now) {
+=======
+InodeRecord make_root(const FormatOptions& options, Timestamp now) {
+>>>>>>> 54b24db (fs: make the seed of name hashes secret, let names with one hash be many)
   InodeRecord root;
   root.mode = S_IFDIR | 0755;
   root.links = 2;
-  root.owner = owner;
+  root.owner = options.owner;
+  root.name_seed = options.name_seed;
   root.access = root.modification = root.change = root.birth = now;
   root.parent = kRootInode;
   return root;
@@ -139,8 +144,13 @@ Result<Layout> make_filesystem(device::Device& device, const Options& options, C
   superblock.created_seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(now.seconds, 0));
   TRY(wipe(device));
   TRY(meta::Store::format(device, superblock));
+<<<<<<< HEAD
   TRY(put_first_items(device, make_root(options.owner, now)));
   return layout;
+=======
+  TRY(put_first_items(device, make_root(options, now)));
+  return plan;
+>>>>>>> 54b24db (fs: make the seed of name hashes secret, let names with one hash be many)
 }
 
 }  // namespace lazyfs::mkfs

@@ -140,7 +140,7 @@ std::array<std::byte, kInodeBytes> encode(const InodeRecord& record) {
   w.put(record.entries);
   w.put(record.generation);
   w.put(record.xattrs);
-  w.zeros(8);
+  w.put(record.name_seed);
   w.finish();
   return bytes;
 }
@@ -164,7 +164,7 @@ Result<InodeRecord> decode_inode(std::span<const std::byte> from) {
   record.entries = r.take<std::uint64_t>();
   record.generation = r.take<std::uint32_t>();
   record.xattrs = r.take<std::uint32_t>();
-  r.take_zeros(8);
+  record.name_seed = r.take<std::uint64_t>();
   const std::uint32_t type = record.mode >> 12;
   const bool known = record.mode == kSharedMode || type == 1 || type == 2 || type == 4 ||
                      type == 6 || type == 8 || type == 10 || type == 12;
@@ -174,9 +174,13 @@ Result<InodeRecord> decode_inode(std::span<const std::byte> from) {
   return record;
 }
 
+std::size_t encoded_bytes(const DentryRecord& entry) {
+  return kDentryHeaderBytes + entry.name.size();
+}
+
 std::vector<std::byte> encode(std::span<const DentryRecord> entries) {
   std::size_t size = 0;
-  for (const DentryRecord& entry : entries) size += kDentryHeaderBytes + entry.name.size();
+  for (const DentryRecord& entry : entries) size += encoded_bytes(entry);
   std::vector<std::byte> bytes(size);
   Writer w(bytes);
   for (const DentryRecord& entry : entries) put_dentry(w, entry);

@@ -57,10 +57,14 @@ constexpr meta::Key key_of(BandId band, Kind kind, std::uint64_t offset = 0) {
   return key_of(band_owner(band), kind, offset);
 }
 
-// Where a name stands among a directory's kDentryName items: XXH3 seeded with `seed`, which is the
-// volume's (seed_of(uuid)).
+// Where a name stands among a directory's kDentryName items: XXH3 seeded with `seed`
+// (name_seed_of()). Who knows the seed can find names with one hash, so mkfs makes it at random, and
+// each directory takes it over from the one it is made in.
 std::uint64_t name_hash(std::string_view name, std::uint64_t seed);
+// The seed of directories that were made before directories had one.
 std::uint64_t seed_of(std::span<const std::uint8_t, 16> uuid);
+// Names with one hash take at most so many consecutive name items (invariant N2 of NameItems).
+inline constexpr std::uint64_t kMaxChainItems = 1024;
 
 // ---- Inodes -------------------------------------------------------------------------------------
 
@@ -84,10 +88,14 @@ struct InodeRecord {
   std::uint64_t entries = 0;      // directories: entries but "." and ".."
   std::uint32_t generation = 1;
   std::uint32_t xattrs = 0;  // number of extended attributes
+  std::uint64_t name_seed = 0;  // directories: of the hashes of names; 0: seed_of() the volume's UUID
   friend bool operator==(const InodeRecord&, const InodeRecord&) = default;
 };
 std::array<std::byte, kInodeBytes> encode(const InodeRecord& record);
 Result<InodeRecord> decode_inode(std::span<const std::byte> from);
+constexpr std::uint64_t name_seed_of(const InodeRecord& directory, std::uint64_t volume_seed) {
+  return directory.name_seed != 0 ? directory.name_seed : volume_seed;
+}
 
 // ---- Directory entries --------------------------------------------------------------------------
 
@@ -98,7 +106,9 @@ struct DentryRecord {
   std::string name;
   friend bool operator==(const DentryRecord&, const DentryRecord&) = default;
 };
-// A kDentryName item holds the entries whose names share a hash, nearly always one.
+std::size_t encoded_bytes(const DentryRecord& entry);
+// A kDentryName item holds the entries whose names share a hash, nearly always one. NameItems says
+// where the entries stand that do not fit into one item.
 std::vector<std::byte> encode(std::span<const DentryRecord> entries);
 Result<std::vector<DentryRecord>> decode_dentries(std::span<const std::byte> from);
 // A kDentrySeq item is a list of one, whose cookie is the item's offset.

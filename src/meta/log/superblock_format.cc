@@ -11,7 +11,7 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x42535A4C;  // "LZSB" in memory order
-constexpr std::uint32_t kVersion = 4, kOldestVersion = 2;
+constexpr std::uint32_t kVersion = 5, kOldestVersion = 2;
 constexpr std::size_t kCrcAt = 4, kVersionAt = 8, kReservedAt = 12, kUuidAt = 16;
 constexpr std::size_t kLogBandCountAt = 92, kLabelBytesAt = 96, kLabelAt = 97, kHeadSlotAt = 160;
 constexpr std::size_t kLogBandsAt = 176;

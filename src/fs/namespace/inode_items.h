@@ -1,0 +1,37 @@
+// Items of inodes as changes of names put them into a batch.
+#pragma once
+
+#include <sys/stat.h>
+
+#include "fs/inode/inode.h"
+#include "fs/item/schema.h"
+#include "meta/tree/batch.h"
+
+namespace lazyfs::fs {
+
+inline bool is_directory(const InodeRecord& record) { return S_ISDIR(record.mode); }
+inline std::uint8_t type_of(const InodeRecord& record) {
+  return static_cast<std::uint8_t>((record.mode & S_IFMT) >> 12);
+}
+
+inline void put_inode(meta::Batch& batch, InodeNo inode, const InodeRecord& record) {
+  batch.put(key_of(inode, Kind::kInode), encode(record));
+}
+
+inline void put_orphan(meta::Batch& batch, InodeNo inode,
+                       OrphanRecord::Work work = OrphanRecord::Work::kDelete) {
+  batch.put(key_of(kVolumeOwner, Kind::kOrphan, inode.value), encode(OrphanRecord{work}));
+}
+
+inline void touch_content(InodeRecord& record, Timestamp now) {
+  record.modification = now;
+  record.change = now;
+}
+
+// REQUIRES: a batch with this record was applied. Memory and tree agree then.
+inline void adopt(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu) {
+  inode.record = record;
+  inode.record_dirty = false;
+}
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,43 @@
+// Renaming: moves an entry, replaces another one by it, or exchanges two.
+#pragma once
+
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "fs/inode/inode.h"
+#include "fs/namespace/name_lookup.h"
+#include "fs/item/attributes.h"
+#include "meta/store/store.h"
+
+namespace lazyfs::fs {
+
+class EntryChanges;
+
+// Thread-safe.
+class Renames {
+ public:
+  Renames(meta::Store& store, InodeTable& inodes, NameLookup& names, Clock& clock)
+      : store_(store), inodes_(inodes), names_(names), clock_(clock) {}
+
+  Result<> rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
+                  std::string_view to_name, RenameFlags flags) EXCLUDES(move_mu_);
+
+ private:
+  struct Move;  // the inodes and entries of one rename
+
+  Result<> check_no_loop(InodeNo moved, InodeNo new_parent) REQUIRES(move_mu_);
+  Result<bool> try_rename(Move& move, RenameFlags flags);
+  Result<> move_entry(Move& move, EntryChanges& changes);
+  Result<> rename_locked(Move& move, EntryChanges& changes);
+  Result<> exchange_locked(Move& move, EntryChanges& changes);
+
+  meta::Store& store_;
+  InodeTable& inodes_;
+  NameLookup& names_;
+  Clock& clock_;
+  Mutex move_mu_;  // held while a directory changes its parent: two such moves could make a loop
+};
+
+}  // namespace lazyfs::fs
