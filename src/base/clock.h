@@ -1,6 +1,7 @@
 // Time as a parameter: lazyfs reads a Clock, and tests pass a clock that they set.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <compare>
 #include <cstdint>
@@ -15,15 +16,54 @@ struct Timestamp {
   friend constexpr auto operator<=>(const Timestamp&, const Timestamp&) = default;
 };
 
+// Nanoseconds since 1970. Times before 1678 or after 2262 become the first or the last one.
+constexpr std::int64_t to_nanoseconds(Timestamp time) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  if (time.seconds < INT64_MIN / kSecond) return INT64_MIN;
+  if (time.seconds >= INT64_MAX / kSecond) return INT64_MAX;
+  return time.seconds * kSecond + time.nanoseconds;
+}
+constexpr Timestamp from_nanoseconds(std::int64_t ns) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const std::int64_t rest = ns % kSecond;  // below 0 before 1970
+  if (rest < 0) return {ns / kSecond - 1, static_cast<std::uint32_t>(rest + kSecond)};
+  return {ns / kSecond, static_cast<std::uint32_t>(rest)};
+}
+
 // Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual Timestamp now() = 0;                      // wall clock
+  // Wall clock: cheap, and in steps, so that changes made shortly after each other get one time.
+  virtual Timestamp now() = 0;
+  // Wall clock, for a change that must look later than `shown`, a time that somebody has seen. It
+  // is not later if `shown` lies in the future.
+  virtual Timestamp now_after(Timestamp /*shown*/) { return now(); }
   virtual std::chrono::nanoseconds monotonic() = 0;  // never goes back; origin unspecified
 };
 
-// The kernel's clocks. now() reads CLOCK_REALTIME_COARSE, as Linux' own filesystems do.
+// Keeps the readings of a coarse and of a fine wall clock in one order ("multigrain" times, as
+// Linux' own filesystems have them since 6.13).
+//
+// Invariants:
+//   M1  a time that coarse() returns is not before any that fine() returned earlier
+//   M2  a time that fine() returns is not before its reading, and after any that fine() returned
+//       earlier
+// When the machine's clock is set back by more than kMaxLagNs, both hold for the times from there
+// on. Thread-safe, without a lock.
+class MultigrainTimes {
+ public:
+  // By how much the coarse clock may be late: a tick, or more when a virtual CPU waits.
+  static constexpr std::int64_t kMaxLagNs = 1'000'000'000;
+
+  Timestamp coarse(Timestamp reading);
+  Timestamp fine(Timestamp reading);
+
+ private:
+  std::atomic<std::int64_t> floor_ns_{INT64_MIN};  // the latest time that fine() returned
+};
+
+// The kernel's clocks. now() reads CLOCK_REALTIME_COARSE, now_after() CLOCK_REALTIME where needed.
 Clock& system_clock();
 
 }  // namespace lazyfs

@@ -77,11 +77,7 @@ Result<> wipe(device::Device& device) {
   return device.flush();
 }
 
-<<<<<<< HEAD
-InodeRecord make_root(fs::Owner owner, Timestamp now) {
-=======
-InodeRecord make_root(const FormatOptions& options, Timestamp now) {
->>>>>>> 54b24db (fs: make the seed of name hashes secret, let names with one hash be many)
+InodeRecord make_root(const Options& options, Timestamp now) {
   InodeRecord root;
   root.mode = S_IFDIR | 0755;
   root.links = 2;
@@ -144,13 +140,8 @@ Result<Layout> make_filesystem(device::Device& device, const Options& options, C
   superblock.created_seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(now.seconds, 0));
   TRY(wipe(device));
   TRY(meta::Store::format(device, superblock));
-<<<<<<< HEAD
-  TRY(put_first_items(device, make_root(options.owner, now)));
-  return layout;
-=======
   TRY(put_first_items(device, make_root(options, now)));
-  return plan;
->>>>>>> 54b24db (fs: make the seed of name hashes secret, let names with one hash be many)
+  return layout;
 }
 
 }  // namespace lazyfs::mkfs

@@ -25,12 +25,8 @@ struct Options {
   std::string label;  // at most meta::kMaxLabelBytes
   meta::Uuid uuid{};
   std::uint64_t log_bytes = 0;  // of the metadata log, rounded up to bands; 0: default_log_blocks()
-<<<<<<< HEAD
-  fs::Owner owner;                  // of the root directory
-=======
-  Owner owner;                  // of the root directory
+  fs::Owner owner;              // of the root directory
   std::uint64_t name_seed = 0;  // secret and random: InodeRecord::name_seed of the root
->>>>>>> 54b24db (fs: make the seed of name hashes secret, let names with one hash be many)
 };
 
 // Which bands hold what.

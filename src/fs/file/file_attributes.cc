@@ -47,6 +47,7 @@ std::uint64_t sectors_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED
 }  // namespace
 
 Attributes attributes_of(const Inode& inode, meta::Store& store) {
+  note_shown(inode);
   const InodeRecord& r = inode.record;
   Attributes a;
   a.inode = inode.no;

@@ -190,7 +190,7 @@ Result<std::optional<std::uint64_t>> FileCopier::share_once(const Share& share, 
   TRY(change_maps(share, number, entries, blocks, source, target, batch.shared()));
   InodeRecord record = to.record;
   record.size = std::max(record.size, end);
-  record.modification = record.change = clock_.now();
+  record.modification = record.change = change_time(clock_, {&to});
   if (share.clear_set_id) drop_set_id(record);
   if (&from != &to) batch.put_inode(from, from.record, from.tree_size, source);
   batch.put_inode(to, record, record.size, target);

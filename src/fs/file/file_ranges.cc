@@ -89,7 +89,7 @@ Result<> FileRanges::erase_inline(Inode& inode) {
 Result<> FileRanges::touch(const InodeRef& inode, RangeFlags flags) {
   WriterLock lock(inode->mu);
   if (inode->deleted) return fail(Errc::kStale);
-  inode->record.modification = inode->record.change = clock_.now();
+  inode->record.modification = inode->record.change = change_time(clock_, {inode.get()});
   if (flags.clear_set_id) drop_set_id(inode->record);
   inode->record_dirty = true;
   dirty_.add(inode, clock_.monotonic());

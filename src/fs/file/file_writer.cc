@@ -94,7 +94,7 @@ Result<FileWriter::Stored> FileWriter::store(const InodeRef& inode, const Write&
   buffer.write(w.offset, w.bytes);
 
   inode->record.size = std::max(inode->record.size, w.end());
-  inode->record.modification = inode->record.change = clock_.now();
+  inode->record.modification = inode->record.change = change_time(clock_, {inode.get()});
   if (w.clear_set_id) drop_set_id(inode->record);
   inode->record_dirty = true;
   dirty_.add(inode, clock_.monotonic());

@@ -34,6 +34,8 @@ Result<> InodeTable::load(Inode& inode) {
   }
   inode.record = *record;
   inode.tree_size = record->size;
+  // It may have been shown before it was dropped from memory.
+  inode.shown_change_ns = to_nanoseconds(record->change);
   return ok();
 }
 
@@ -151,6 +153,23 @@ InodeLocks::~InodeLocks() {
 void drop_set_id(InodeRecord& record) {
   record.mode &= ~static_cast<std::uint32_t>(S_ISUID);
   if (record.mode & S_IXGRP) record.mode &= ~static_cast<std::uint32_t>(S_ISGID);
+}
+
+Timestamp change_time(Clock& clock, std::initializer_list<const Inode*> inodes) {
+  std::int64_t shown_ns = INT64_MIN;
+  for (const Inode* inode : inodes) {
+    if (!inode) continue;
+    shown_ns = std::max(shown_ns, inode->shown_change_ns.load(std::memory_order_relaxed));
+  }
+  return clock.now_after(from_nanoseconds(shown_ns));
+}
+
+// Threads that look at one inode at once write only after a change.
+void note_shown(const Inode& inode) {
+  const std::int64_t ns = to_nanoseconds(inode.record.change);
+  if (inode.shown_change_ns.load(std::memory_order_relaxed) != ns) {
+    inode.shown_change_ns.store(ns, std::memory_order_relaxed);
+  }
 }
 
 InodeRecord for_tree(const Inode& inode, InodeRecord record) {

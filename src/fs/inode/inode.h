@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/types.h"
@@ -53,6 +54,8 @@ struct Inode {
   // The kernel's lookups, and one for each InodeRef. Only the table raises it from 0 to 1.
   std::atomic<std::uint64_t> references{0};
   std::atomic<bool> loaded{false};  // record is valid
+  // The latest change time that a caller was given: change_time() makes the next one differ.
+  mutable std::atomic<std::int64_t> shown_change_ns{INT64_MIN};
 
   mutable SharedMutex mu;
   InodeRecord record GUARDED_BY(mu);
@@ -159,6 +162,14 @@ class InodeLocks {
  private:
   std::array<Inode*, 4> inodes_{};
 };
+
+// The time to note for a change of `inodes` (null pointers are left out): later than the change
+// times that callers were given of them, so that programs that compare times (make, rsync, NFS) see
+// each change. No other code gives inodes their times of change.
+// REQUIRES: the exclusive locks of the inodes.
+Timestamp change_time(Clock& clock, std::initializer_list<const Inode*> inodes);
+// Notes that a caller was given the inode's change time.
+void note_shown(const Inode& inode) REQUIRES_SHARED(inode.mu);
 
 // `record` as the inode's item in the tree must hold it now (I5).
 InodeRecord for_tree(const Inode& inode, InodeRecord record) REQUIRES_SHARED(inode.mu);

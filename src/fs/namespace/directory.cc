@@ -64,7 +64,7 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   if (existing) return fail(Errc::kExists);
 
   InodeRecord directory_record = directory->record;
-  const Timestamp now = clock_.now();
+  const Timestamp now = change_time(clock_, {directory.get()});
   record.access = record.modification = record.change = record.birth = now;
   record.links = is_directory(record) ? 2 : 1;
   inherit(record, directory_record);
@@ -121,7 +121,7 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
   if (existing) return fail(Errc::kExists);
 
   InodeRecord directory_record = directory->record, record = inode->record;
-  const Timestamp now = clock_.now();
+  const Timestamp now = change_time(clock_, {directory.get(), inode.get()});
   touch_content(directory_record, now);
   record.change = now;
   ++record.links;
@@ -175,7 +175,7 @@ Result<> Directories::remove_locked(Inode& parent, Inode& child, std::string_vie
   if (directory && child.record.entries > 0) return fail(Errc::kNotEmpty);
 
   InodeRecord parent_record = parent.record, child_record = child.record;
-  const Timestamp now = clock_.now();
+  const Timestamp now = change_time(clock_, {&parent, &child});
   touch_content(parent_record, now);
   child_record.change = now;
   if (directory) {

@@ -21,6 +21,9 @@ struct Renames::Move {
   // Working copies; to_record is unused when both directories are one.
   InodeRecord from_record, to_record, child_record, victim_record;
   InodeRecord& to_record_ref() { return from == to ? from_record : to_record; }
+  Timestamp time(Clock& clock) const {
+    return change_time(clock, {from.get(), to.get(), child.get(), victim.get()});
+  }
 };
 
 // Walks up from `new_parent`: meeting `moved` means that it would become its own ancestor. In a
@@ -43,7 +46,7 @@ Result<> Renames::check_no_loop(InodeNo moved, InodeNo new_parent) {
 }
 
 Result<> Renames::rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
-                             std::string_view to_name, RenameFlags flags) {
+                         std::string_view to_name, RenameFlags flags) {
   TRY(check_name(from_name));
   TRY(check_name(to_name));
   Move move;
@@ -108,15 +111,17 @@ Result<> Renames::move_entry(Move& move, EntryChanges& changes) {
   }
   TRY(changes.remove(names_.names_of(*move.from), move.from_record, move.from_name));
   if (move.victim) {
-    return changes.repoint(names_.names_of(*move.to), move.to_name, move.child->no, move.moved.type);
+    return changes.repoint(names_.names_of(*move.to), move.to_name, move.child->no,
+                           move.moved.type);
   }
-  return changes.add(names_.names_of(*move.to), move.to_record, move.to_name, move.child->no, move.moved.type);
+  return changes.add(names_.names_of(*move.to), move.to_record, move.to_name, move.child->no,
+                     move.moved.type);
 }
 
 Result<> Renames::rename_locked(Move& move, EntryChanges& changes) {
   InodeRecord& to_record = move.to_record_ref();
   const bool directory = is_directory(move.child_record);
-  const Timestamp now = clock_.now();
+  const Timestamp now = move.time(clock_);
   meta::Batch batch;
   if (move.victim) {
     const bool over_directory = is_directory(move.victim_record);
@@ -154,7 +159,7 @@ Result<> Renames::rename_locked(Move& move, EntryChanges& changes) {
 
 Result<> Renames::exchange_locked(Move& move, EntryChanges& changes) {
   InodeRecord& to_record = move.to_record_ref();
-  const Timestamp now = clock_.now();
+  const Timestamp now = move.time(clock_);
   TRY(changes.repoint(names_.names_of(*move.from), move.from_name, move.victim->no, move.target->type));
   TRY(changes.repoint(names_.names_of(*move.to), move.to_name, move.child->no, move.moved.type));
   if (!(move.from == move.to)) {

@@ -79,9 +79,9 @@ void put_xattr(meta::Batch& batch, InodeNo inode, std::uint64_t id, std::string_
   batch.put(key_of(inode, Kind::kXattrName, id), encode(record));
 }
 
-Result<> Xattrs::put_into(meta::Batch& batch, InodeNo number, InodeRecord& record,
+Result<> Xattrs::put_into(meta::Batch& batch, const Inode& inode, InodeRecord& record,
                           std::string_view name, std::string_view value, XattrMode mode) {
-  ASSIGN_OR_RETURN(const auto names, names_of(number));
+  ASSIGN_OR_RETURN(const auto names, names_of(inode.no));
   const auto found = std::ranges::find(names, name, [](const Named& n) { return n.record.name; });
   const bool exists = found != names.end();
   if (exists && mode == XattrMode::kCreate) return fail(Errc::kExists);
@@ -90,26 +90,26 @@ Result<> Xattrs::put_into(meta::Batch& batch, InodeNo number, InodeRecord& recor
   const std::uint64_t id = exists ? found->id : names.empty() ? 1 : names.back().id + 1;
   if (id >= kMaxXattrId) return fail(Errc::kNoSpace);
   if (exists) {
-    erase_pieces(batch, number, id, pieces_of(static_cast<std::uint32_t>(value.size())),
+    erase_pieces(batch, inode.no, id, pieces_of(static_cast<std::uint32_t>(value.size())),
                  pieces_of(found->record.value_bytes));
   } else {
     ++record.xattrs;
   }
-  put_xattr(batch, number, id, name, value);
-  record.change = clock_.now();
+  put_xattr(batch, inode.no, id, name, value);
+  record.change = change_time(clock_, {&inode});
   return ok();
 }
 
-Result<> Xattrs::remove_in(meta::Batch& batch, InodeNo number, InodeRecord& record,
+Result<> Xattrs::remove_in(meta::Batch& batch, const Inode& inode, InodeRecord& record,
                            std::string_view name) {
-  ASSIGN_OR_RETURN(const auto names, names_of(number));
+  ASSIGN_OR_RETURN(const auto names, names_of(inode.no));
   const auto found = std::ranges::find(names, name, [](const Named& n) { return n.record.name; });
   if (found == names.end()) return fail(Errc::kNoAttribute);
   if (record.xattrs == 0) return fail(Errc::kItemBad);
   --record.xattrs;
-  record.change = clock_.now();
-  erase_pieces(batch, number, found->id, 0, pieces_of(found->record.value_bytes));
-  batch.erase(key_of(number, Kind::kXattrName, found->id));
+  record.change = change_time(clock_, {&inode});
+  erase_pieces(batch, inode.no, found->id, 0, pieces_of(found->record.value_bytes));
+  batch.erase(key_of(inode.no, Kind::kXattrName, found->id));
   return ok();
 }
 
@@ -127,13 +127,13 @@ Result<> Xattrs::set(InodeNo number, std::string_view name, std::string_view val
     ASSIGN_OR_RETURN(const Acl acl, decode_acl(value));
     if (name == kAccessAcl) {
       record.mode = mode_with(record.mode, acl);
-      record.change = clock_.now();
+      record.change = change_time(clock_, {inode.get()});
       keep = !is_minimal(acl);
     }
   }
   if (keep) {
-    TRY(put_into(batch, number, record, name, value, mode));
-  } else if (const auto removed = remove_in(batch, number, record, name);
+    TRY(put_into(batch, *inode, record, name, value, mode));
+  } else if (const auto removed = remove_in(batch, *inode, record, name);
              !removed && removed.error() != Errc::kNoAttribute) {
     return removed;
   }
@@ -150,7 +150,7 @@ Result<> Xattrs::remove(InodeNo number, std::string_view name) {
   if (inode->deleted) return fail(Errc::kStale);
   InodeRecord record = inode->record;
   meta::Batch batch;
-  const auto removed = remove_in(batch, number, record, name);
+  const auto removed = remove_in(batch, *inode, record, name);
   const bool is_acl = name == kAccessAcl || name == kDefaultAcl;
   if (!removed && removed.error() == Errc::kNoAttribute && is_acl) return ok();
   TRY(removed);
@@ -164,7 +164,7 @@ Result<> Xattrs::follow_mode(meta::Batch& batch, const Inode& inode, InodeRecord
   const auto value = get_locked(inode, kAccessAcl);
   if (!value) return value.error() == Errc::kNoAttribute ? ok() : Result<>(fail(value.error()));
   ASSIGN_OR_RETURN(Acl acl, decode_acl(*value));
-  return put_into(batch, inode.no, record, kAccessAcl,
+  return put_into(batch, inode, record, kAccessAcl,
                   encode(with_mode(std::move(acl), record.mode)), XattrMode::kAny);
 }
 

@@ -34,9 +34,10 @@ class Xattrs {
       REQUIRES_SHARED(inode.mu);
   // Puts what setting or removing takes into the batch, but for the inode's item; `record` is
   // changed to what that shall be.
-  Result<> put_into(meta::Batch& batch, InodeNo inode, InodeRecord& record, std::string_view name,
-                    std::string_view value, XattrMode mode);
-  Result<> remove_in(meta::Batch& batch, InodeNo inode, InodeRecord& record, std::string_view name);
+  Result<> put_into(meta::Batch& batch, const Inode& inode, InodeRecord& record,
+                    std::string_view name, std::string_view value, XattrMode mode);
+  Result<> remove_in(meta::Batch& batch, const Inode& inode, InodeRecord& record,
+                     std::string_view name);
   // The access control list follows a change of the mode.
   Result<> follow_mode(meta::Batch& batch, const Inode& inode, InodeRecord& record)
       REQUIRES_SHARED(inode.mu);

@@ -11,7 +11,7 @@ Result<> change_attributes(meta::Store& store, Xattrs& xattrs, Clock& clock, Ino
   WriterLock lock(inode.mu);
   if (inode.deleted) return fail(Errc::kStale);
   InodeRecord record = inode.record;
-  const Timestamp now = clock.now();
+  const Timestamp now = change_time(clock, {&inode});
   if (change.clear_set_id && !S_ISDIR(record.mode)) drop_set_id(record);  // as Linux does
   if (change.mode) record.mode = (record.mode & S_IFMT) | (*change.mode & 07777);
   if (change.uid) record.owner.uid = *change.uid;

@@ -1,7 +1,8 @@
 // Names with one hash: as many as somebody makes who knows the seed (fs/namespace/name_items.h).
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cstdio>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "base/endian.h"
 #include "fs/namespace/name_items.h"
+#include "fs/namespace/name_lookup.h"
 #include "fsck/repair.h"
 #include "test/fs/volume_fixture.h"
 #include "test/support/seed.h"

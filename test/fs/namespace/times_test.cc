@@ -1,0 +1,110 @@
+// Times of change: one that was shown differs from the next (fs/inode/inode.h: change_time()).
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <functional>
+
+#include "test/fs/volume_fixture.h"
+
+namespace lazyfs::fs {
+namespace {
+
+// A coarse clock that stands still, and a fine one in steps of a nanosecond.
+class ManualClock final : public Clock {
+ public:
+  Timestamp now() override { return times_.coarse(kTick); }
+  Timestamp now_after(Timestamp shown) override {
+    if (now() > shown) return now();
+    ++fine_readings;
+    return times_.fine({kTick.seconds, kTick.nanoseconds + 1});
+  }
+  std::chrono::nanoseconds monotonic() override { return {}; }
+  int fine_readings = 0;
+
+ private:
+  static constexpr Timestamp kTick{1'700'000'000, 500};
+  MultigrainTimes times_;
+};
+
+class TimesTest : public VolumeTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(format(*device_, FormatOptions{}, clock_));
+    auto volume = Volume::mount(faulty_, options_, clock_);
+    ASSERT_TRUE(volume);
+    volume_ = std::move(*volume);
+  }
+  Attributes show(InodeNo inode) {
+    const auto attributes = volume_->get_attributes(inode);
+    EXPECT_TRUE(attributes);
+    return *attributes;
+  }
+  // `change` gives the inode a change time later than the one that was shown before it.
+  void expect_seen(InodeNo inode, const std::function<bool()>& change) {
+    const Attributes before = show(inode);
+    EXPECT_TRUE(change());
+    EXPECT_GT(show(inode).change, before.change);
+  }
+
+  ManualClock clock_;
+};
+
+TEST_F(TimesTest, EveryChangeOfAFileThatWasLookedAtIsSeen) {
+  const InodeNo file = create("a");
+  expect_seen(file, [&] { return volume_->write(file, 0, bytes_of("x")).has_value(); });
+  EXPECT_EQ(show(file).modification, show(file).change);
+  expect_seen(file, [&] { return volume_->set_attributes(file, {.size = 5}).has_value(); });
+  expect_seen(file, [&] { return volume_->set_attributes(file, {.mode = 0600}).has_value(); });
+  expect_seen(file, [&] {
+    return volume_->set_xattr(file, "user.a", "1", Volume::XattrMode::kAny).has_value();
+  });
+  expect_seen(file, [&] { return volume_->remove_xattr(file, "user.a").has_value(); });
+  expect_seen(file, [&] { return volume_->punch(file, 0, 3, {.keep_size = true}).has_value(); });
+  expect_seen(file, [&] { return volume_->link(file, kRootInode, "b").has_value(); });
+  expect_seen(file, [&] { return volume_->rename(kRootInode, "a", kRootInode, "c", {}).has_value(); });
+  expect_seen(file, [&] { return volume_->unlink(kRootInode, "b").has_value(); });
+}
+
+TEST_F(TimesTest, EveryChangeOfADirectoryThatWasLookedAtIsSeen) {
+  expect_seen(kRootInode, [&] { return create("a").value != 0; });
+  EXPECT_EQ(show(kRootInode).modification, show(kRootInode).change);
+  expect_seen(kRootInode,
+              [&] { return volume_->make_directory(kRootInode, "d", 0755, {}).has_value(); });
+  expect_seen(kRootInode,
+              [&] { return volume_->rename(kRootInode, "a", kRootInode, "b", {}).has_value(); });
+  expect_seen(kRootInode, [&] { return volume_->remove_directory(kRootInode, "d").has_value(); });
+  expect_seen(kRootInode, [&] { return volume_->unlink(kRootInode, "b").has_value(); });
+}
+
+TEST_F(TimesTest, ChangesThatNobodyLooksAtTakeTheCoarseClock) {
+  const InodeNo file = create("a");
+  write(file, 0, "x");  // creating has shown it
+  const int before = clock_.fine_readings;
+  for (int i = 0; i < 10; ++i) write(file, 0, "x");
+  EXPECT_EQ(clock_.fine_readings, before);
+  show(file);
+  for (int i = 0; i < 10; ++i) write(file, 0, "x");
+  EXPECT_EQ(clock_.fine_readings, before + 1);
+}
+
+TEST_F(TimesTest, AChangeIsNotBeforeAnEarlierOneOfAnotherFile) {
+  const InodeNo a = create("a"), b = create("b");
+  for (int i = 0; i < 5; ++i) {
+    write(a, 0, "x");
+    const Timestamp first = show(a).change;
+    write(b, 0, "x");
+    EXPECT_GE(show(b).change, first);
+  }
+}
+
+TEST_F(TimesTest, AChangeAfterTheInodeLeftMemoryIsSeen) {
+  const InodeNo file = create("a");
+  const Timestamp shown = show(file).change;
+  ASSERT_TRUE(volume_->sync());
+  volume_->forget(file, 1);
+  write(file, 0, "x");
+  EXPECT_GT(show(file).change, shown);
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
