@@ -92,7 +92,7 @@ Result<> Truncation::set_size_locked(const InodeRef& inode, std::uint64_t size,
   const std::uint64_t tree_size = clean ? size : std::min(inode->tree_size, size);
   InodeRecord record = inode->record;
   record.size = size;
-  record.modification = record.change = change_time(clock_, {&inode});
+  record.modification = record.change = change_time(clock_, {inode.get()});
   const std::uint64_t old_tree_size = std::exchange(inode->tree_size, tree_size);
   const auto put = put_size(*inode, record);
   if (!put) {  // nothing has changed

@@ -11,6 +11,7 @@
 #include "base/endian.h"
 #include "fs/namespace/name_items.h"
 #include "fs/namespace/name_lookup.h"
+#include "fsck/check.h"
 #include "fsck/repair.h"
 #include "test/fs/volume_fixture.h"
 #include "test/support/seed.h"
@@ -39,7 +40,7 @@ std::vector<std::string> names_of_one_hash(std::size_t count, std::uint64_t seed
 class NamesTest : public VolumeTest {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(format(*device_, FormatOptions{.name_seed = kSeed}));
+    ASSERT_TRUE(mkfs::make_filesystem(*device_, {.name_seed = kSeed}));
     mount();
   }
   std::vector<std::string> read_names(InodeNo directory) {
@@ -159,13 +160,13 @@ TEST_F(NamesTest, RepairMendsAChainWithAMissingItem) {
     ASSERT_TRUE(store->commit());
     int problems = 0;
     const auto checked =
-        check(*store, *device_, {}, [&](const std::string&) { ++problems; });
+        fsck::check(*store, *device_, {}, [&](const std::string&) { ++problems; });
     EXPECT_GT(problems, 0);
-    const auto repaired = repair(*store, *device_, system_clock(), [](const std::string&) {});
+    const auto repaired = fsck::repair(*store, *device_, system_clock(), [](const std::string&) {});
     ASSERT_TRUE(repaired) << describe(repaired.error());
     ASSERT_TRUE(store->close());
   }
-  expect_sound(*device_);
+  fsck::expect_clean(*device_);
   mount();
   for (const std::string& name : names) lookup(name, directory);
 }

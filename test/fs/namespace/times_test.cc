@@ -29,7 +29,7 @@ class ManualClock final : public Clock {
 class TimesTest : public VolumeTest {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(format(*device_, FormatOptions{}, clock_));
+    ASSERT_TRUE(mkfs::make_filesystem(*device_, {}, clock_));
     auto volume = Volume::mount(faulty_, options_, clock_);
     ASSERT_TRUE(volume);
     volume_ = std::move(*volume);
@@ -56,7 +56,7 @@ TEST_F(TimesTest, EveryChangeOfAFileThatWasLookedAtIsSeen) {
   expect_seen(file, [&] { return volume_->set_attributes(file, {.size = 5}).has_value(); });
   expect_seen(file, [&] { return volume_->set_attributes(file, {.mode = 0600}).has_value(); });
   expect_seen(file, [&] {
-    return volume_->set_xattr(file, "user.a", "1", Volume::XattrMode::kAny).has_value();
+    return volume_->set_xattr(file, "user.a", "1", XattrMode::kAny).has_value();
   });
   expect_seen(file, [&] { return volume_->remove_xattr(file, "user.a").has_value(); });
   expect_seen(file, [&] { return volume_->punch(file, 0, 3, {.keep_size = true}).has_value(); });

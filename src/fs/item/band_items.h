@@ -1,0 +1,74 @@
+// A band's log of appends and deletes, and its summary.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "fs/item/fields.h"
+
+namespace lazyfs::fs {
+
+// Inode 0: blocks that nothing refers to (lost in a crash or by a failed append); dead from the
+// start, with no delete record.
+struct AppendRecord {
+  InodeNo inode;
+  std::uint64_t file_block = 0;
+  std::uint32_t blocks = 0;
+  std::uint32_t checksum = 0;  // CRC-32C of the blocks' CRCs, as 4-byte little-endian integers
+  friend bool operator==(const AppendRecord&, const AppendRecord&) = default;
+};
+template <class Fields, FieldsOf<AppendRecord> Record>
+void list_fields(Fields& fields, Record& record) {
+  fields("inode", record.inode);
+  fields("file block", record.file_block);
+  fields("blocks", record.blocks);
+  fields("CRC-32C of the blocks' CRCs", record.checksum);
+}
+inline constexpr std::size_t kAppendRecordBytes = 24;
+std::array<std::byte, kAppendRecordBytes> encode(const AppendRecord& record);
+Result<AppendRecord> decode_append_record(std::span<const std::byte> from);
+std::uint32_t checksum_of(std::span<const std::uint32_t> crcs);
+
+struct DeleteRecord {
+  InodeNo inode;
+  std::uint64_t file_block = 0;
+  std::uint32_t rba = 0;  // the item's offset
+  std::uint32_t blocks = 0;
+  std::uint32_t append_record = 0;  // RBA of the append record whose blocks died
+  friend bool operator==(const DeleteRecord&, const DeleteRecord&) = default;
+};
+template <class Fields, FieldsOf<DeleteRecord> Record>
+void list_fields(Fields& fields, Record& record) {
+  fields("inode", record.inode);
+  fields("file block", record.file_block);
+  fields("RBA", record.rba);
+  fields("blocks", record.blocks);
+  fields("RBA of the append record", record.append_record);
+}
+inline constexpr std::size_t kDeleteRecordBytes = 28;
+std::array<std::byte, kDeleteRecordBytes> encode(const DeleteRecord& record);
+Result<DeleteRecord> decode_delete_record(std::span<const std::byte> from);
+
+// The four counters of a band, in the order in which they stand in the item.
+struct BandSummaryRecord {
+  std::uint64_t appended = 0;  // blocks written, = where the write pointer is accounted to be
+  std::uint64_t live = 0;      // of these, blocks that extents refer to
+  std::uint64_t append_records = 0;
+  std::uint64_t delete_records = 0;
+  friend bool operator==(const BandSummaryRecord&, const BandSummaryRecord&) = default;
+};
+template <class Fields, FieldsOf<BandSummaryRecord> Record>
+void list_fields(Fields& fields, Record& record) {
+  fields("appended blocks", record.appended);
+  fields("live blocks", record.live);
+  fields("append records", record.append_records);
+  fields("delete records", record.delete_records);
+}
+inline constexpr std::size_t kBandSummaryBytes = 32;
+std::array<std::byte, kBandSummaryBytes> encode(const BandSummaryRecord& record);
+Result<BandSummaryRecord> decode_band_summary(std::span<const std::byte> from);
+
+}  // namespace lazyfs::fs

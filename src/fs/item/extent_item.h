@@ -1,0 +1,88 @@
+// What maps blocks of files: extents, references to blocks of shared inodes, and the counts of these
+// references.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "fs/item/fields.h"
+#include "meta/tree/key.h"
+
+namespace lazyfs::fs {
+
+inline constexpr std::uint32_t kMaxExtentBlocks = 128;
+inline constexpr std::size_t kMaxInlineBytes = meta::kMaxValueBytes;
+
+// `blocks` blocks of a file that lie in one band, one behind the other.
+struct ExtentRecord {
+  BandAddress at;
+  std::uint32_t append_record = 0;  // RBA (= number) of the append record that it came with
+  std::vector<std::uint32_t> crcs;  // CRC-32C of each block; crcs.size() is the extent's length
+  std::uint32_t blocks() const { return static_cast<std::uint32_t>(crcs.size()); }
+  friend bool operator==(const ExtentRecord&, const ExtentRecord&) = default;
+};
+// Before the checksums.
+struct ExtentHeader {
+  BandAddress at;
+  std::uint32_t append_record = 0;
+  std::uint32_t blocks = 0;
+};
+template <class Fields, FieldsOf<ExtentHeader> Record>
+void list_fields(Fields& fields, Record& record) {
+  fields("band", record.at.band);
+  fields("RBA", record.at.rba);
+  fields("RBA of the append record", record.append_record);
+  fields("blocks", record.blocks);
+}
+std::vector<std::byte> encode(const ExtentRecord& record);
+// A reference is kItemBad here.
+Result<ExtentRecord> decode_extent(std::span<const std::byte> from);
+
+// `count` blocks of a file that are those of the shared inode from `block` on.
+struct ReferenceRecord {
+  InodeNo shared;
+  std::uint64_t block = 0;
+  std::uint32_t count = 0;  // 1 .. kMaxExtentBlocks
+  std::uint32_t blocks() const { return count; }
+  friend bool operator==(const ReferenceRecord&, const ReferenceRecord&) = default;
+};
+inline constexpr std::uint32_t kReferenceMark = ~std::uint32_t{0};  // where an extent has its band
+template <class Fields, FieldsOf<ReferenceRecord> Record>
+void list_fields(Fields& fields, Record& record) {
+  fields.constant("0xFFFFFFFF", kReferenceMark);
+  fields("blocks", record.count);
+  fields("shared-extent inode", record.shared);
+  fields("the first of its blocks", record.block);
+}
+inline constexpr std::size_t kReferenceBytes = 24;
+std::vector<std::byte> encode(const ReferenceRecord& record);
+
+// What a kExtent item holds.
+using MapRecord = std::variant<ExtentRecord, ReferenceRecord>;
+std::vector<std::byte> encode(const MapRecord& record);
+Result<MapRecord> decode_map_record(std::span<const std::byte> from);
+inline std::uint32_t blocks_of(const MapRecord& record) {
+  return std::visit([](const auto& r) { return r.blocks(); }, record);
+}
+
+// How many references there are to each of `blocks` blocks of a shared inode.
+struct ShareCountRecord {
+  std::uint32_t blocks = 0;  // 1 .. kMaxExtentBlocks
+  std::uint32_t references = 0;
+  friend bool operator==(const ShareCountRecord&, const ShareCountRecord&) = default;
+};
+template <class Fields, FieldsOf<ShareCountRecord> Record>
+void list_fields(Fields& fields, Record& record) {
+  fields("blocks", record.blocks);
+  fields("references", record.references);
+}
+inline constexpr std::size_t kShareCountBytes = 8;
+std::array<std::byte, kShareCountBytes> encode(const ShareCountRecord& record);
+Result<ShareCountRecord> decode_share_count(std::span<const std::byte> from);
+
+}  // namespace lazyfs::fs

@@ -1,0 +1,65 @@
+// The inode item.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "fs/item/attributes.h"
+#include "fs/item/fields.h"
+
+namespace lazyfs::fs {
+
+inline constexpr std::size_t kInodeBytes = 128;
+
+// The mode of a *shared inode*: one without a name or a type, which holds blocks that parts of
+// several files refer to (ReferenceRecord). It has one link, so that nobody deletes it for want of
+// names, and goes with its last block.
+inline constexpr std::uint32_t kSharedMode = 0;
+
+struct InodeRecord {
+  std::uint32_t mode = 0;
+  std::uint32_t links = 0;
+  Owner owner;
+  std::uint64_t size = 0;
+  std::uint64_t blocks = 0;  // data blocks that extents and references map
+  std::uint64_t rdev = 0;
+  Timestamp access, modification, change, birth;
+  InodeNo parent;                 // directories: the directory it is in (the root's: itself)
+  std::uint64_t next_cookie = 1;  // directories: the cookie of the next entry
+  std::uint64_t entries = 0;      // directories: entries but "." and ".."
+  std::uint32_t generation = 1;
+  std::uint32_t xattrs = 0;  // number of extended attributes
+  std::uint64_t name_seed = 0;  // directories: of the hashes of names; 0: seed_of() the volume's UUID
+  friend bool operator==(const InodeRecord&, const InodeRecord&) = default;
+};
+template <class Fields, FieldsOf<InodeRecord> Record>
+void list_fields(Fields& fields, Record& record) {
+  fields("mode", record.mode);
+  fields("links", record.links);
+  fields("uid", record.owner.uid);
+  fields("gid", record.owner.gid);
+  fields("size", record.size);
+  fields("data blocks", record.blocks);
+  fields("device number", record.rdev);
+  fields("access time", record.access);
+  fields("modification time", record.modification);
+  fields("change time", record.change);
+  fields("birth time", record.birth);
+  fields("parent", record.parent);
+  fields("next cookie", record.next_cookie);
+  fields("entries", record.entries);
+  fields("generation", record.generation);
+  fields("number of extended attributes", record.xattrs);
+  fields("seed of the name hashes", record.name_seed);
+}
+std::array<std::byte, kInodeBytes> encode(const InodeRecord& record);
+Result<InodeRecord> decode_inode(std::span<const std::byte> from);
+constexpr std::uint64_t name_seed_of(const InodeRecord& directory, std::uint64_t volume_seed) {
+  return directory.name_seed != 0 ? directory.name_seed : volume_seed;
+}
+
+}  // namespace lazyfs::fs
