@@ -54,7 +54,7 @@ inline Result<meta::Uuid> new_uuid() {
   return uuid;
 }
 
-// For FormatOptions::name_seed. Error: as of new_uuid().
+// For mkfs::Options::name_seed. Error: as of new_uuid().
 inline Result<std::uint64_t> new_name_seed() {
   std::uint64_t seed = 0;
   if (getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed)) {

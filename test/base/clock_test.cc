@@ -23,6 +23,7 @@ TEST(TimestampTest, TimesOutsideOfTheRangeBecomeTheFirstOrTheLast) {
   EXPECT_EQ(to_nanoseconds({INT64_MIN, 0}), INT64_MIN);
   EXPECT_EQ(to_nanoseconds({INT64_MAX / kSecond, 999'999'999}), INT64_MAX);
   EXPECT_EQ(to_nanoseconds(from_nanoseconds(INT64_MAX)), INT64_MAX);
+  EXPECT_EQ(from_nanoseconds(INT64_MIN).seconds, INT64_MIN / kSecond - 1);
 }
 
 TEST(MultigrainTimesTest, CoarseTimeIsItsReadingUntilAFineOneWasGiven) {

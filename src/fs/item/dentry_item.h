@@ -15,8 +15,8 @@
 namespace lazyfs::fs {
 
 // Where a name stands among a directory's kDentryName items: XXH3 seeded with `seed`
-// (name_seed_of()). Who knows the seed can find names with one hash, so mkfs makes it at random, and
-// each directory takes it over from the one it is made in.
+// (name_seed_of()). Whoever knows the seed can make names with one hash: mkfs chooses it at random,
+// and a new directory takes over the seed of its parent.
 std::uint64_t name_hash(std::string_view name, std::uint64_t seed);
 // The seed of directories that were made before directories had one.
 std::uint64_t seed_of(std::span<const std::uint8_t, 16> uuid);

@@ -1,5 +1,5 @@
-// What maps blocks of files: extents, references to blocks of shared inodes, and the counts of these
-// references.
+// What maps blocks of files: extents, references to blocks of shared inodes, and the counts of
+// these references.
 #pragma once
 
 #include <array>

@@ -33,7 +33,7 @@ struct InodeRecord {
   std::uint64_t entries = 0;      // directories: entries but "." and ".."
   std::uint32_t generation = 1;
   std::uint32_t xattrs = 0;  // number of extended attributes
-  std::uint64_t name_seed = 0;  // directories: of the hashes of names; 0: seed_of() the volume's UUID
+  std::uint64_t name_seed = 0;  // directories: of name hashes; 0: seed_of() the volume's UUID
   friend bool operator==(const InodeRecord&, const InodeRecord&) = default;
 };
 template <class Fields, FieldsOf<InodeRecord> Record>

@@ -111,6 +111,8 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
   ASSIGN_OR_RETURN(InodeRef inode, inodes_.get(number));
   if (inode == directory) return fail(Errc::kNotPermitted);
   InodeLocks locks{directory.get(), inode.get()};
+  directory->assert_held();
+  inode->assert_held();
   if (is_directory(inode->record)) return fail(Errc::kNotPermitted);
   if (directory->deleted || directory->record.links == 0) return fail(Errc::kNotFound);
   if (inode->deleted) return fail(Errc::kNotFound);
@@ -159,6 +161,8 @@ Result<> Directories::remove_name(InodeNo parent, std::string_view name, bool di
     const auto& [entry, child] = named;
     if (child == from) return fail(Errc::kItemBad);
     InodeLocks locks{from.get(), child.get()};
+    from->assert_held();
+    child->assert_held();
     EntryChanges changes(store_);
     ASSIGN_OR_RETURN(const auto still, changes.find(names_.names_of(*from), name));
     if (!still) return fail(Errc::kNotFound);

@@ -54,7 +54,7 @@ class Directories {
  private:
   Result<> remove_name(InodeNo parent, std::string_view name, bool directory);
   Result<> remove_locked(Inode& parent, Inode& child, std::string_view name, bool directory,
-                         EntryChanges& changes);
+                         EntryChanges& changes) REQUIRES(parent.mu, child.mu);
 
   meta::Store& store_;
   InodeTable& inodes_;

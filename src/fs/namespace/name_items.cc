@@ -78,9 +78,9 @@ Result<> NameItems::replace(const DirectoryNames& names, const DentryRecord& ent
   return ok();
 }
 
-// N1: a name whose search passes the item that has become empty must not be cut off. The last such
-// name moves into it; if that empties another item, the same is done there. The bound ends this in a
-// damaged directory.
+// N1: the search for a name must not end at the item that has become empty. The last name whose
+// search passes it moves into it; if that empties another item, the same is done there. The bound
+// ends this in a damaged directory.
 Result<> NameItems::fill(const DirectoryNames& names, std::uint64_t hole) {
   for (std::uint64_t moves = 0; moves < kMaxChainItems; ++moves) {
     ASSIGN_OR_RETURN(const auto emptied, fill_once(names, hole));

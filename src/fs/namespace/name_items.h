@@ -1,5 +1,5 @@
 // The items that a directory's names stand in (kDentryName), and how names with one hash, or with
-// hashes beside each other, share them. What a mounted volume and a repair change goes through here.
+// hashes beside each other, share them. A mounted volume and a repair change names through this.
 #pragma once
 
 #include <cstdint>

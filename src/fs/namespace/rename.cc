@@ -24,6 +24,13 @@ struct Renames::Move {
   Timestamp time(Clock& clock) const {
     return change_time(clock, {from.get(), to.get(), child.get(), victim.get()});
   }
+  bool moves_directory() const {
+    constexpr std::uint8_t kDirectory = S_IFDIR >> 12;
+    return moved.type == kDirectory || (target && target->type == kDirectory);
+  }
+  // For -Wthread-safety: InodeLocks holds the locks of all four.
+  void assert_held() const
+      LAZYFS_TSA(assert_capability(from->mu, to->mu, child->mu, victim->mu)) {}
 };
 
 // Walks up from `new_parent`: meeting `moved` means that it would become its own ancestor. In a
@@ -67,16 +74,15 @@ Result<> Renames::rename(InodeNo from_parent, std::string_view from_name, InodeN
   }
 }
 
-// False when the names have changed since they were looked up.
 Result<bool> Renames::try_rename(Move& move, RenameFlags flags) {
-  const bool moves_directory =
-      move.moved.type == (S_IFDIR >> 12) || (move.target && move.target->type == (S_IFDIR >> 12));
-  std::optional<MutexLock> one_move;
-  if (moves_directory && !(move.from == move.to)) {
-    one_move.emplace(move_mu_);
-    TRY(check_no_loop(move.moved.inode, move.to->no));
-    if (flags.exchange && move.target) TRY(check_no_loop(move.target->inode, move.from->no));
-  }
+  if (!move.moves_directory() || move.from == move.to) return change_names(move, flags);
+  MutexLock one_move(move_mu_);
+  TRY(check_no_loop(move.moved.inode, move.to->no));
+  if (flags.exchange && move.target) TRY(check_no_loop(move.target->inode, move.from->no));
+  return change_names(move, flags);
+}
+
+Result<bool> Renames::change_names(Move& move, RenameFlags flags) {
   if (move.target && flags.no_replace) return fail(Errc::kExists);
   if (!move.target && flags.exchange) return fail(Errc::kNotFound);
   // The directory that would be replaced holds the one that moves: it cannot be empty.
@@ -84,6 +90,7 @@ Result<bool> Renames::try_rename(Move& move, RenameFlags flags) {
   if (move.child == move.to) return fail(Errc::kCrossDirectoryLoop);
 
   InodeLocks locks{move.from.get(), move.to.get(), move.child.get(), move.victim.get()};
+  move.assert_held();
   EntryChanges changes(store_);
   ASSIGN_OR_RETURN(const auto moved, changes.find(names_.names_of(*move.from), move.from_name));
   ASSIGN_OR_RETURN(const auto target, changes.find(names_.names_of(*move.to), move.to_name));
@@ -103,9 +110,10 @@ Result<bool> Renames::try_rename(Move& move, RenameFlags flags) {
   return true;
 }
 
-// A name that is replaced keeps its place, and so does an entry that stays in its directory: who
-// renames what he reads must not meet it again, or he would never come to the end.
+// A name that is replaced keeps its cookie, and so does an entry that stays in its directory: a
+// program that renames the entries that it reads must not read them again, or it would never end.
 Result<> Renames::move_entry(Move& move, EntryChanges& changes) {
+  move.assert_held();
   if (!move.victim && move.from == move.to) {
     return changes.rename(names_.names_of(*move.from), move.from_name, move.to_name);
   }
@@ -119,6 +127,7 @@ Result<> Renames::move_entry(Move& move, EntryChanges& changes) {
 }
 
 Result<> Renames::rename_locked(Move& move, EntryChanges& changes) {
+  move.assert_held();
   InodeRecord& to_record = move.to_record_ref();
   const bool directory = is_directory(move.child_record);
   const Timestamp now = move.time(clock_);
@@ -158,9 +167,11 @@ Result<> Renames::rename_locked(Move& move, EntryChanges& changes) {
 }
 
 Result<> Renames::exchange_locked(Move& move, EntryChanges& changes) {
+  move.assert_held();
   InodeRecord& to_record = move.to_record_ref();
   const Timestamp now = move.time(clock_);
-  TRY(changes.repoint(names_.names_of(*move.from), move.from_name, move.victim->no, move.target->type));
+  TRY(changes.repoint(names_.names_of(*move.from), move.from_name, move.victim->no,
+                      move.target->type));
   TRY(changes.repoint(names_.names_of(*move.to), move.to_name, move.child->no, move.moved.type));
   if (!(move.from == move.to)) {
     if (is_directory(move.child_record)) {

@@ -28,7 +28,10 @@ class Renames {
   struct Move;  // the inodes and entries of one rename
 
   Result<> check_no_loop(InodeNo moved, InodeNo new_parent) REQUIRES(move_mu_);
-  Result<bool> try_rename(Move& move, RenameFlags flags);
+  // False when the names have changed since they were looked up.
+  Result<bool> try_rename(Move& move, RenameFlags flags) EXCLUDES(move_mu_);
+  Result<bool> change_names(Move& move, RenameFlags flags);
+  // REQUIRES: the locks of all inodes of `move`.
   Result<> move_entry(Move& move, EntryChanges& changes);
   Result<> rename_locked(Move& move, EntryChanges& changes);
   Result<> exchange_locked(Move& move, EntryChanges& changes);

@@ -23,8 +23,8 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-// The rows of the first table after the line that begins with **title**. A row that repeats ("each")
-// ends the fields of a fixed place.
+// The rows of the first table after the line that begins with **title**, up to a row that repeats
+// ("each").
 std::vector<FieldRow> documented(std::string_view title) {
   std::ifstream in(LAZYFS_SOURCE_DIR "/docs/format.md");
   EXPECT_TRUE(in);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 0x1020304050607080;
 
-// Names of 17 to 128 bytes with one hash. XXH3 multiplies (the first 8 bytes ^ (a secret that is known +
+// Names of 17 to 128 bytes with one hash. XXH3 multiplies (the first 8 bytes ^ (a known constant +
 // seed)) by (the next 8 bytes ^ ...): if the first factor is 0, the other one does not matter.
 std::vector<std::string> names_of_one_hash(std::size_t count, std::uint64_t seed,
                                            std::size_t length = 32) {
@@ -227,7 +227,9 @@ TEST(NameItemsTest, NothingIsLeftWhenAllNamesAreRemoved) {
   const DirectoryNames directory{InodeNo{5}, kSeed};
   for (const bool backwards : {false, true}) {
     ItemsOfOneDirectory tree;
-    const auto entry_of = [&](std::size_t i) { return DentryRecord{InodeNo{7}, i + 1, 8, names[i]}; };
+    const auto entry_of = [&](std::size_t i) {
+      return DentryRecord{InodeNo{7}, i + 1, 8, names[i]};
+    };
     for (std::size_t i = 0; i < names.size(); ++i) {
       ASSERT_TRUE(tree.change([&](NameItems& items) { return items.add(directory, entry_of(i)); }));
     }

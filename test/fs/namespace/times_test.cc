@@ -61,7 +61,9 @@ TEST_F(TimesTest, EveryChangeOfAFileThatWasLookedAtIsSeen) {
   expect_seen(file, [&] { return volume_->remove_xattr(file, "user.a").has_value(); });
   expect_seen(file, [&] { return volume_->punch(file, 0, 3, {.keep_size = true}).has_value(); });
   expect_seen(file, [&] { return volume_->link(file, kRootInode, "b").has_value(); });
-  expect_seen(file, [&] { return volume_->rename(kRootInode, "a", kRootInode, "c", {}).has_value(); });
+  expect_seen(file, [&] {
+    return volume_->rename(kRootInode, "a", kRootInode, "c", {}).has_value();
+  });
   expect_seen(file, [&] { return volume_->unlink(kRootInode, "b").has_value(); });
 }
 
