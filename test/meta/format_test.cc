@@ -73,7 +73,7 @@ TEST(FormatTest, SuperblockIsGolden) {
   Block block;
   encode(s, block);
   EXPECT_EQ(hex(block),
-            "4c5a5342665c38a6 0400000000000000 0102030405060708 090a0b0c0d0e0f10 0700000000000000 "
+            "4c5a534211c0c024 0500000000000000 0102030405060708 090a0b0c0d0e0f10 0700000000000000 "
             "1000000000000000 0000000001000000 00f1536500000000 0300000000000000 0500000000000000 "
             "0600000000000000 0400000004000000 0474657374000000 0000000000000000 0000000000000000 "
             "0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 "
@@ -83,8 +83,8 @@ TEST(FormatTest, SuperblockIsGolden) {
   EXPECT_EQ(*back, s);
 }
 
-TEST(FormatTest, SuperblocksOfVersions2And3AreRead) {
-  for (const std::uint32_t version : {2u, 3u}) {
+TEST(FormatTest, SuperblocksOfVersions2To4AreRead) {
+  for (const std::uint32_t version : {2u, 3u, 4u}) {
     Block block;
     encode(small_superblock(4), block);
     store_le_at<std::uint32_t>(block, 8, version);
