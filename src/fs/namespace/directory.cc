@@ -104,7 +104,7 @@ Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record,
   return inodes_.insert(number, record);
 }
 
-// An inode without a name may get one: the kernel lets only those through that never had one.
+// An inode without a name may get one: the kernel only asks for inodes that never had a name.
 Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_view name) {
   TRY(check_name(name));
   ASSIGN_OR_RETURN(const InodeRef directory, names_.directory(parent));

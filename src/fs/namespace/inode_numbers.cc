@@ -5,7 +5,7 @@
 
 namespace lazyfs::fs {
 
-// So that the next kChunk numbers are free. In a volume that contradicts itself some may be in use.
+// Makes sure that the next kChunk numbers are free: in a damaged volume some may be in use.
 Result<> InodeNumbers::take_chunk() {
   std::uint64_t first = limit_;
   for (;;) {
