@@ -12,7 +12,7 @@ namespace {
 
 using namespace lazyfs;
 
-// "what: why", and what to do about it where there is something.
+// A message "what: why", followed by advice if there is any.
 struct Trouble : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -77,7 +77,7 @@ edi::CreateOptions options_of(const Arguments& arguments) {
 
 std::string hint(Errc error) {
   switch (error) {
-    case Errc::kEdiExists: return " (--force makes a new one in its place)";
+    case Errc::kEdiExists: return " (--force replaces it)";
     case Errc::kBadGeometry:
       return " (blocks: a power of two from 512 to 65536 bytes; bands: at most 16777216, "
              "all those named must exist; links: two or more neighbouring shingled bands)";
@@ -93,20 +93,20 @@ int main(int argc, char** argv) {
       "Makes an Emulated Disk Image (EDI): a banded, shingled disk in a file.",
       LAZYFS_VERSION);
   Arguments arguments;
-  app.option("-s,--block-size", arguments.block_bytes, "bytes of a block")
+  app.option("-s,--block-size", arguments.block_bytes, "size of a block in bytes")
       .with_default();
-  app.option("-b,--band-blocks", arguments.band_blocks, "blocks of a band");
+  app.option("-b,--band-blocks", arguments.band_blocks, "number of blocks of a band");
   app.option("-c,--bands", arguments.bands, "number of bands");
   app.option("-f,--file", arguments.file, "image file, or block device").required();
   app.option("--format", arguments.format, "0: as in the thesis, 1: with zones and checksums")
       .one_of({"0", "1"})
       .with_default();
   app.option("--zone", arguments.zones, "COUNTxBLOCKS: bands of one size; may be repeated");
-  app.option("--conventional", arguments.conventional, "unshingled bands, as 0-3,7")
+  app.option("--conventional", arguments.conventional, "unshingled bands, for example 0-3,7")
       .with_commas();
   app.option("--linked", arguments.linked, "A-B: bands joined into one; may be repeated")
       .with_commas();
-  app.flag("--force", arguments.force, "replace what is there");
+  app.flag("--force", arguments.force, "replace an existing file or image");
   if (const auto status = app.parse(argc, argv)) return *status;
 
   try {

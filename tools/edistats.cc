@@ -19,7 +19,7 @@ namespace {
 
 using namespace lazyfs;
 
-// "what: why", and what to do about it where there is something.
+// A message "what: why", followed by advice if there is any.
 struct Trouble : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
