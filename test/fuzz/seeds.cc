@@ -118,7 +118,7 @@ void changes(Seeds& seeds) {
 }  // namespace lazyfs::fuzz
 
 int main(int argc, char** argv) {
-  CommandLine app(
+  lazyfs::CommandLine app(
       "fuzz_seeds",
       "Writes inputs for the fuzz targets that are right in every respect.",
       nullptr);
