@@ -87,15 +87,16 @@ class NamePass {
         }
       }
     });
-    for (const DentryRecord& entry : found) {
+    for (DentryRecord& entry : found) {
       for (WrongName& w : std::ranges::equal_range(wrong, entry.inode, {}, &WrongName::inode)) {
         if (!handle(w, entry)) break;
       }
     }
   }
 
-  // False when the entry is removed.
-  bool handle(WrongName& wrong, const DentryRecord& entry) {
+  // False when the entry is removed. `entry` stays what the directory holds, so that a later
+  // action on the same entry finds it.
+  bool handle(WrongName& wrong, DentryRecord& entry) {
     if (wrong.why == Why::kType) return handle_type(wrong, entry);
     if (std::exchange(wrong.keep_first, false) || !is_finding(wrong.why, wrong, entry)) return true;
     erase_entry(c_, wrong.directory, entry);
@@ -118,7 +119,7 @@ class NamePass {
                       entry.inode.value);
   }
 
-  bool handle_type(const WrongName& wrong, DentryRecord entry) {
+  bool handle_type(const WrongName& wrong, DentryRecord& entry) {
     if (entry.type == wrong.type ||
         !c_.finding(Action::kCorrect,
                     "Directory {}: the name '{}' says that inode {} is a {}, but it is a {}",
