@@ -5,10 +5,10 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "edi/copies.h"
 #include "edi/image.h"
 #include "fsck/check.h"
@@ -78,7 +78,7 @@ int refuse(const std::string& device, std::string_view why) {
 void print_json(const Arguments& arguments, const fsck::CheckReport& report,
                 const std::vector<std::string>& problems, const std::vector<std::string>& notes,
                 const std::vector<std::string>& repairs, const fsck::RepairReport& repair) {
-  const nlohmann::ordered_json json = {
+  const Json json = Json::object({
       {"device", arguments.device},
       {"clean", report.problems == 0},
       {"complete", report.complete},
@@ -106,9 +106,9 @@ void print_json(const Arguments& arguments, const fsck::CheckReport& report,
       {"copied_blocks", repair.copied_blocks},
       {"lost_blocks", repair.lost_blocks},
       {"found_inodes", repair.found_inodes},
-  };
+  });
   // A damaged name need not be UTF-8.
-  std::puts(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  std::puts(json.dump(true).c_str());
 }
 
 void print_summary(const Arguments& arguments, const fsck::CheckReport& report,

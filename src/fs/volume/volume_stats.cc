@@ -1,42 +1,50 @@
 #include "fs/volume/volume_stats.h"
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 namespace lazyfs::fs {
 namespace {
 
-nlohmann::ordered_json metadata_json(const meta::Store& store) {
+Json metadata_json(const meta::Store& store) {
   const meta::StoreStats stats = store.stats();
-  return {{"transactions", stats.transactions},
-          {"log_bytes_written", stats.log_blocks_written * kBlockBytes},
-          {"nodes_written", stats.nodes_written},
-          {"nodes_cleaned", stats.nodes_cleaned},
-          {"nodes_cooled", stats.nodes_cooled},
-          {"bands_adopted", stats.bands_adopted},
-          {"log_write_amplification", stats.log_write_amplification()},
-          {"checkpoints", stats.checkpoints},
-          {"log_blocks_after_checkpoint", stats.log_blocks_after_checkpoint},
-          {"log_live_blocks", stats.log_live_blocks},
-          {"log_total_blocks", stats.log_total_blocks},
-          {"log_bands", stats.log_bands},
-          {"log_free_bands", stats.log_free_bands},
-          {"log_cold_bands", stats.log_cold_bands},
-          {"log_cold_live_blocks", stats.log_cold_live_blocks},
-          {"jmap_entries", stats.jmap_entries},
-          {"jmap_bytes", stats.jmap_bytes},
-          {"nodes_cached", stats.nodes_cached},
-          {"nodes_dirty", stats.nodes_dirty},
-          {"node_reads", stats.node_reads},
-          {"tree_height", stats.tree_height},
-          {"commit_ns_max", stats.commit_ns_max},
-          {"failed", store.failed()}};
+  return Json::object({
+      {"transactions", stats.transactions},
+      {"log_bytes_written", stats.log_blocks_written * kBlockBytes},
+      {"nodes_written", stats.nodes_written},
+      {"nodes_cleaned", stats.nodes_cleaned},
+      {"nodes_cooled", stats.nodes_cooled},
+      {"bands_adopted", stats.bands_adopted},
+      {"log_write_amplification", stats.log_write_amplification()},
+      {"checkpoints", stats.checkpoints},
+      {"log_blocks_after_checkpoint", stats.log_blocks_after_checkpoint},
+      {"log_live_blocks", stats.log_live_blocks},
+      {"log_total_blocks", stats.log_total_blocks},
+      {"log_bands", stats.log_bands},
+      {"log_free_bands", stats.log_free_bands},
+      {"log_cold_bands", stats.log_cold_bands},
+      {"log_cold_live_blocks", stats.log_cold_live_blocks},
+      {"jmap_entries", stats.jmap_entries},
+      {"jmap_bytes", stats.jmap_bytes},
+      {"nodes_cached", stats.nodes_cached},
+      {"nodes_dirty", stats.nodes_dirty},
+      {"node_reads", stats.node_reads},
+      {"tree_height", stats.tree_height},
+      {"commit_ns_max", stats.commit_ns_max},
+      {"failed", store.failed()},
+  });
 }
 
-nlohmann::ordered_json space_json(const data::SpaceCounts& space) {
-  return {{"total_blocks", space.total},         {"live_blocks", space.live},
-          {"dead_blocks", space.dead},           {"unwritten_blocks", space.unwritten},
-          {"reserved_blocks", space.reserved},   {"kept_back_blocks", space.kept_back},
-          {"available_blocks", space.available}, {"free_bands", space.free_bands}};
+Json space_json(const data::SpaceCounts& space) {
+  return Json::object({
+      {"total_blocks", space.total},
+      {"live_blocks", space.live},
+      {"dead_blocks", space.dead},
+      {"unwritten_blocks", space.unwritten},
+      {"reserved_blocks", space.reserved},
+      {"kept_back_blocks", space.kept_back},
+      {"available_blocks", space.available},
+      {"free_bands", space.free_bands},
+  });
 }
 
 }  // namespace
@@ -45,10 +53,10 @@ std::string VolumeStats::json(std::string_view state) const {
   const std::uint64_t user = counters_.user_blocks;
   const gc::Counters& gc = collector_.counters();
   const std::uint64_t collector = gc.blocks_moved;
-  nlohmann::ordered_json json;
+  Json json;
   json["state"] = state;
   json["metadata"] = metadata_json(store_);
-  json["data"] = {
+  json["data"] = Json::object({
       {"user_blocks_written", user},
       {"collector_blocks_written", collector},
       {"write_amplification",
@@ -71,7 +79,8 @@ std::string VolumeStats::json(std::string_view state) const {
       {"stall_ns_p50", stalls_.percentile_ns(0.5)},
       {"stall_ns_p99", stalls_.percentile_ns(0.99)},
       {"stall_ns_p999", stalls_.percentile_ns(0.999)},
-      {"stall_ns_max", stalls_.max_ns()}};
+      {"stall_ns_max", stalls_.max_ns()},
+  });
   json["space"] = space_json(bands_.space());
   json["inodes_in_memory"] = inodes_.size();
   json["inodes_to_delete"] = orphans_.waiting();
