@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "fixture.h"
+#include "test/meta/fixture.h"
 
 namespace lazyfs::meta {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/endian.h"
-#include "fixture.h"
+#include "test/meta/fixture.h"
 #include "meta/log/log_layout.h"
-#include "power_device.h"
+#include "test/meta/power_device.h"
 
 namespace lazyfs::meta {
 namespace {

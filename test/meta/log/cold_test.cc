@@ -8,8 +8,8 @@
 #include "meta/log/log_layout.h"
 #include "meta/tree/node_page.h"
 #include "meta/log/recovery.h"
-#include "modelled_store.h"
-#include "power_device.h"
+#include "test/meta/modelled_store.h"
+#include "test/meta/power_device.h"
 
 namespace lazyfs::meta {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "device/faulty.h"
 #include "meta/log/superblock_log.h"
-#include "modelled_store.h"
+#include "test/meta/modelled_store.h"
 
 namespace lazyfs::meta {
 namespace {

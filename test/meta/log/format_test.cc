@@ -5,7 +5,7 @@
 #include "base/buffer.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
-#include "fixture.h"
+#include "test/meta/fixture.h"
 #include "meta/log/log_format.h"
 #include "meta/tree/node_page.h"
 #include "meta/log/checkpoint_format.h"
@@ -323,7 +323,7 @@ TEST(FormatTest, ACheckpointThatContradictsItselfIsRefused) {
     AlignedBuffer pieces = encode(s, 2);
     stamp_piece(pieces.span().first<kBlockBytes>(), Seq{3});
     const auto decoded = decode_checkpoint(pieces.span(), Seq{3}, 2);
-    return !decoded && decoded.error() == Errc::kLogSnapshotBad;
+    return !decoded && decoded.error() == Errc::kLogCheckpointBad;
   };
   const auto with_cold = [&](auto change) {
     return is_refused([&](MapCheckpoint& s) {

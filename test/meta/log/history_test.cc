@@ -5,9 +5,9 @@
 
 #include "base/endian.h"
 #include "device/forwarding.h"
-#include "fixture.h"
+#include "test/meta/fixture.h"
 #include "meta/log/log_reader.h"
-#include "power_device.h"
+#include "test/meta/power_device.h"
 
 namespace lazyfs::meta {
 namespace {

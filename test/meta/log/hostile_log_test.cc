@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include "device/memory.h"
-#include "fixture.h"
+#include "test/meta/fixture.h"
 #include "meta/log/log.h"
 #include "meta/tree/node_page.h"
 #include "meta/log/recovery.h"

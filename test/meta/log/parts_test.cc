@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/endian.h"
-#include "fixture.h"
+#include "test/meta/fixture.h"
 #include "meta/log/jmap.h"
 #include "meta/log/log_layout.h"
 #include "meta/tree/tree.h"

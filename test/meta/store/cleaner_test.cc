@@ -1,8 +1,8 @@
 // The log is small and written for ever: the tail follows, whatever is live is kept, and what does
 // not fit is refused with nothing lost.
-#include "fixture.h"
+#include "test/meta/fixture.h"
 #include "meta/log/log_layout.h"
-#include "power_device.h"
+#include "test/meta/power_device.h"
 
 namespace lazyfs::meta {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "device/forwarding.h"
 #include "device/recording.h"
-#include "fixture.h"
+#include "test/meta/fixture.h"
 
 namespace lazyfs::meta {
 namespace {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "base/endian.h"
-#include "fixture.h"
+#include "test/meta/fixture.h"
 
 namespace lazyfs::meta {
 namespace {

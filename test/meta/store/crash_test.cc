@@ -5,8 +5,8 @@
 #include <set>
 
 #include "device/recording.h"
-#include "fixture.h"
-#include "power_device.h"
+#include "test/meta/fixture.h"
+#include "test/meta/power_device.h"
 
 namespace lazyfs::meta {
 namespace {

@@ -4,9 +4,9 @@
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "device/memory.h"
-#include "fixture.h"
+#include "test/meta/fixture.h"
 #include "meta/tree/node_page.h"
-#include "power_device.h"
+#include "test/meta/power_device.h"
 
 namespace lazyfs::meta {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 #include <thread>
 
-#include "fixture.h"
+#include "test/meta/fixture.h"
 
 namespace lazyfs::meta {
 namespace {

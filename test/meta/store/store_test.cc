@@ -1,7 +1,7 @@
 #include "meta/store/store.h"
 
 #include "base/endian.h"
-#include "fixture.h"
+#include "test/meta/fixture.h"
 
 namespace lazyfs::meta {
 namespace {

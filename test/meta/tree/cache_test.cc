@@ -1,6 +1,6 @@
 // A namespace ten times as large as the node cache: the cache keeps to its limit, and what is
 // looked up at random costs a read for its leaf and hardly ever one more.
-#include "fixture.h"
+#include "test/meta/fixture.h"
 
 namespace lazyfs::meta {
 namespace {
