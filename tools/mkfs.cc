@@ -126,12 +126,12 @@ void require_plan(const std::string& what, const device::Geometry& geometry,
   if (plan) return;
   const std::string why(describe(plan.error()));
   switch (plan.error()) {
-    case Errc::kFormatTooFewBands:
+    case Errc::kMkfsTooFewBands:
       throw Trouble(what, why + ": " + std::to_string(geometry.band_count()) + ", but at least " +
                               std::to_string(mkfs::kMinBands) + " of " +
                               std::to_string(meta::kMinLogBandBlocks) +
                               " blocks are needed (give more room or a smaller --band-size)");
-    case Errc::kFormatLogTooLarge: throw Trouble(what, why + " (give a smaller --log-size)");
+    case Errc::kMkfsLogTooLarge: throw Trouble(what, why + " (give a smaller --log-size)");
     default: throw Trouble(what, why);
   }
 }

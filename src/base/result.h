@@ -47,7 +47,7 @@ namespace lazyfs {
   X(kLogBandHeaderBad, EIO, "log band header is damaged")                                        \
   X(kLogDescriptorBad, EIO, "log descriptor is damaged")                                         \
   X(kLogTorn, EIO, "log transaction is incomplete")                                              \
-  X(kLogSnapshotBad, EIO, "snapshot of the metadata map is damaged")                             \
+  X(kLogCheckpointBad, EIO, "checkpoint of the metadata map is damaged")                         \
   X(kLogTailLost, EIO, "the metadata log's tail cannot be read")                                 \
   X(kLogFull, ENOSPC, "the metadata log has no space left")                                      \
   X(kLogFailed, EIO, "the metadata log could not be written; the volume is read-only now")       \
@@ -83,11 +83,11 @@ namespace lazyfs {
   X(kNotSupported, EOPNOTSUPP, "operation is not supported")                                     \
   X(kShutDown, EIO, "the filesystem was shut down")                                              \
   /* fs: making a filesystem */                                                                  \
-  X(kFormatBlockSize, EINVAL, "the device's block size is not 4096 bytes")                       \
-  X(kFormatLabelTooLong, EINVAL, "the label is longer than 63 bytes")                            \
-  X(kFormatTooFewBands, ENOSPC, "the device has too few bands for a filesystem")                 \
-  X(kFormatSuperBands, EINVAL, "bands 0 and 1 must be shingled, with at least 16 blocks")        \
-  X(kFormatLogTooLarge, ENOSPC, "a metadata log of that size leaves no space for files")         \
+  X(kMkfsBlockSize, EINVAL, "the device's block size is not 4096 bytes")                       \
+  X(kMkfsLabelTooLong, EINVAL, "the label is longer than 63 bytes")                            \
+  X(kMkfsTooFewBands, ENOSPC, "the device has too few bands for a filesystem")                 \
+  X(kMkfsSuperBands, EINVAL, "bands 0 and 1 must be shingled, with at least 16 blocks")        \
+  X(kMkfsLogTooLarge, ENOSPC, "a metadata log of that size leaves no space for files")         \
   /* fuse: mounting */                                                                           \
   X(kMountFailed, EIO, "the kernel refused the mount")                                           \
   X(kMountPointBad, ENOTDIR, "the mount point is not a directory")                               \

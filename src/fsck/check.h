@@ -31,7 +31,7 @@ struct CheckReport {
   std::uint64_t extents = 0;
   std::uint64_t references = 0;  // items, each of up to 128 blocks
   std::uint64_t live_blocks = 0;
-  std::uint64_t shared_blocks = 0;     // of the live ones: those of shared inodes
+  std::uint64_t shared_blocks = 0;     // of the live ones: those of shared-extent inodes
   std::uint64_t reference_blocks = 0;  // of files, which references map
   std::uint64_t dead_blocks = 0;
   // Written but in no account: appended by a session that crashed, free again after the next mount.

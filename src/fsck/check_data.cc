@@ -83,7 +83,8 @@ class DataPass {
     return path.empty() ? "without a name" : path;
   }
 
-  // Bad blocks of shared inodes are named by each file that refers to them: one walk for many.
+  // Bad blocks of shared-extent inodes are named by each file that refers to them: one walk for
+  // many.
   void name_shared() {
     if (shared_.empty()) return;
     std::ranges::sort(shared_, {}, &Shared::place);

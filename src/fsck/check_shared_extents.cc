@@ -1,5 +1,6 @@
-// Shared inodes against the files that refer to their blocks. The references are counted from the
-// files alone; every block of a shared inode has as many as its one reference count says.
+// Shared-extent inodes against the files that refer to their blocks. The references are counted
+// from the files alone; every block of a shared-extent inode has as many as its one reference
+// count says.
 #include "fsck/passes.h"
 
 namespace lazyfs::fsck {
@@ -39,18 +40,21 @@ class SharedExtentCheck {
       if (s.references > 0) dangling_.add({inode, s.first, s.end - s.first});
       if (s.counted > 0) {
         c_.problem(
-            "Shared inode {}: a reference count covers the blocks from {} to {}, which no extent "
+            "Shared-extent inode {}: a reference count covers the blocks from {} to {}, which no "
+            "extent "
             "maps", inode.value, s.first, last);
       }
     } else if (s.references == 0) {
-      c_.problem("Shared inode {}: no file refers to its blocks from {} to {}", inode.value,
+      c_.problem("Shared-extent inode {}: no file refers to its blocks from {} to {}", inode.value,
                  s.first, last);
     } else if (s.counted == 0) {
-      c_.problem("Shared inode {}: no reference count covers its blocks from {} to {}", inode.value,
+      c_.problem("Shared-extent inode {}: no reference count covers its blocks from {} to {}",
+                 inode.value,
                  s.first, last);
     } else {
       c_.problem(
-          "Shared inode {}: {} references to its blocks from {} to {} are counted, but there are "
+          "Shared-extent inode {}: {} references to its blocks from {} to {} are counted, but "
+          "there are "
           "{}", inode.value, s.counted, s.first, last, s.references);
     }
   }
@@ -78,7 +82,7 @@ class SharedExtentCheck {
   }
 
   Context& c_;
-  RunSet dangling_;  // blocks that references lead to, and no shared inode has
+  RunSet dangling_;  // blocks that references lead to, and no shared-extent inode has
   std::uint64_t done_ = 0;
 };
 

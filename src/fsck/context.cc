@@ -22,7 +22,7 @@ std::string_view to_string(BandFacts::Use use) {
 
 std::string_view type_name(std::uint8_t type) {
   switch (type) {
-    case kSharedType: return "shared inode";
+    case kSharedType: return "shared-extent inode";
     case 1: return "pipe";
     case 2: return "character device";
     case kDirectoryType: return "directory";

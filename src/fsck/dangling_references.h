@@ -1,4 +1,4 @@
-// References to blocks that no shared inode has: for repairs.
+// References to blocks that no shared-extent inode has: for repairs.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ class DanglingReferences {
  public:
   explicit DanglingReferences(Context& context) : c_(context), extents_(context) {}
 
-  // No shared inode has these blocks.
+  // No shared-extent inode has these blocks.
   void add(const ReferenceRun& run) { blocks_.add(run); }
   // Replaces the parts of references that lead to such blocks: by copies of the blocks if a file
   // has them as its own; others are lost.

@@ -152,7 +152,7 @@ class InodePass {
       case Kind::kExtent:
         if (may_map_blocks(item)) extents_->item(item);
         return;
-      case Kind::kShareCount:
+      case Kind::kReferenceCount:
         if (may_have(kSharedType, "reference counts", item.key)) reference_count_item(item);
         return;
       default: return c_.bad_item(item.key);
@@ -200,7 +200,7 @@ class InodePass {
 
   void reference_count_item(const meta::Item& item) {
     now_.has_reference_counts = true;
-    const auto record = decode_share_count(item.value);
+    const auto record = decode_reference_count(item.value);
     const std::uint64_t block = item.key.offset;
     if (!record || block > blocks_for(kMaxFileBytes) - record->blocks) {
       return c_.bad_item(item.key);
@@ -296,11 +296,12 @@ class InodePass {
 
   void end_shared(const ExtentTotals& extents) {
     if (attributes_.count() > 0) {
-      c_.problem("Inode {} is a shared inode, but has attributes", now_.no.value);
+      c_.problem("Inode {} is a shared-extent inode, but has attributes", now_.no.value);
     }
-    if (extents.blocks == 0) c_.problem("Shared inode {} has no blocks", now_.no.value);
+    if (extents.blocks == 0) c_.problem("Shared-extent inode {} has no blocks", now_.no.value);
     if (now_.record->size < extents.end * kBlockBytes) {
-      c_.problem("Shared inode {} has {} bytes, but its last block ends at {}", now_.no.value,
+      c_.problem("Shared-extent inode {} has {} bytes, but its last block ends at {}",
+                 now_.no.value,
                  now_.record->size, extents.end * kBlockBytes);
     }
   }

@@ -13,7 +13,8 @@ bool LostRecord::has_items(Kind first, Kind last) {
 std::uint32_t LostRecord::mode_by_items() {
   if (has_items(Kind::kDentryName, Kind::kDentrySeq)) return S_IFDIR | 0700;
   if (has_items(Kind::kSymlink, Kind::kSymlink)) return S_IFLNK | 0777;
-  const bool is_shared = c_.is_target(no_) || has_items(Kind::kShareCount, Kind::kShareCount);
+  const bool is_shared =
+      c_.is_target(no_) || has_items(Kind::kReferenceCount, Kind::kReferenceCount);
   return is_shared ? kSharedMode : S_IFREG | 0600;
 }
 

@@ -159,7 +159,7 @@ class NamePass {
     const InodeFacts* inode = c_.find_inode(orphan.inode);
     if (!inode) return "does not exist";
     if (orphan.inode == kRootInode) return "is the root";
-    if (inode->type == kSharedType) return "is a shared inode";
+    if (inode->type == kSharedType) return "is a shared-extent inode";
     if (orphan.work == OrphanRecord::Work::kTruncate) {
       if (inode->type == kRegularType) return "";
       return fmt::format("is a {}", type_name(inode->type));
@@ -305,11 +305,11 @@ class NamePass {
   // Files refer to it by its number alone.
   void check_shared_links(const InodeFacts& inode, std::span<const NameFacts> names) {
     if (inode.links != 1) {
-      c_.problem("Shared inode {} has link count {} where 1 is due", inode.inode.value,
+      c_.problem("Shared-extent inode {} has link count {} where 1 is due", inode.inode.value,
                  inode.links);
     }
     for (const NameFacts& name : names) {
-      c_.problem("Directory {} has a name for shared inode {}", name.directory.value,
+      c_.problem("Directory {} has a name for shared-extent inode {}", name.directory.value,
                  inode.inode.value);
     }
   }

@@ -19,7 +19,7 @@ void check_data(Context& context);            // contents
 // Of a repair, in this order.
 void find_targets(Context& context);           // Context::targets
 void salvage_extents(Context& context);        // extents in lost nodes
-void repair_shared_extents(Context& context);  // shared inodes against references
+void repair_shared_extents(Context& context);  // shared-extent inodes against references
 void repair_counts(Context& context);          // what inodes count
 void repair_bands(Context& context);           // append and delete logs, summaries
 

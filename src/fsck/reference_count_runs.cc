@@ -60,7 +60,7 @@ class ItemWitness {
     if (item.key.kind == static_cast<std::uint8_t>(Kind::kExtent)) {
       const auto extent = decode_extent(item.value);
       if (extent) blocks = extent->blocks();
-    } else if (const auto count = decode_share_count(item.value)) {
+    } else if (const auto count = decode_reference_count(item.value)) {
       blocks = count->blocks;
       value = count->references;
     }
@@ -151,7 +151,7 @@ std::span<const ReferenceRun> RunSet::overlapping(const ReferenceRun& run) const
 Result<> visit_reference_counts(meta::Store& store, InodeNo shared,
                                 std::span<const ReferenceRun> references,
                                 const std::function<void(const ReferenceCountRun&)>& visit) {
-  ItemWitness extents(store, shared, Kind::kExtent), counts(store, shared, Kind::kShareCount);
+  ItemWitness extents(store, shared, Kind::kExtent), counts(store, shared, Kind::kReferenceCount);
   ReferenceWitness runs(references);
   for (std::uint64_t block = 0; block != kNever;) {
     ASSIGN_OR_RETURN(const Word mapped, extents.at(block));

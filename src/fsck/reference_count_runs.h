@@ -1,5 +1,6 @@
-// The blocks of a shared inode as its three witnesses describe them: its extents, its reference
-// counts, and the references of files. A check compares the three, a repair trusts the references.
+// The blocks of a shared-extent inode as its three witnesses describe them: its extents, its
+// reference counts, and the references of files. A check compares the three, a repair trusts the
+// references.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace lazyfs::fsck {
 
-// References that lead to consecutive blocks of one shared inode.
+// References that lead to consecutive blocks of one shared-extent inode.
 struct ReferenceRun {
   InodeNo shared;
   std::uint64_t block = 0;

@@ -18,7 +18,7 @@ std::string_view kind_of(const MapRecord& record) {
 
 }  // namespace
 
-// A shared inode keeps blocks past its size: files read them.
+// A shared-extent inode keeps blocks past its size: files read them.
 void ExtentRepair::begin(InodeNo inode, const std::optional<InodeRecord>& record) {
   inode_ = inode;
   is_shared_ = record->mode == kSharedMode;
@@ -87,7 +87,8 @@ bool ExtentRepair::is_readable(std::uint64_t file_block, const ExtentRecord& ext
   if (end <= c_.readable_blocks(extent.at.band)) return true;
   c_.erase(key_of(inode_, Kind::kExtent, file_block));
   if (is_shared_) {
-    c_.repaired("Shared inode {}: the extent at block {} lay where no file data can be: removed",
+    c_.repaired("Shared-extent inode {}: the extent at block {} lay where no file data can be: "
+                "removed",
                 inode_.value, file_block);
   } else {
     lost(inode_, file_block, extent.blocks(), "lay where no file data can be");

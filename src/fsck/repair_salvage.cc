@@ -136,7 +136,7 @@ class Salvage {
     if (is_new) record = make_record(append.inode);
     const std::uint64_t reaches = (file_block + end - begin) * kBlockBytes;
     if (!S_ISREG(record->mode) && record->mode != kSharedMode) return;
-    // References decide what a shared inode keeps, not its size.
+    // References decide what a shared-extent inode keeps, not its size.
     if (is_new || is_rebuilt(append.inode) || record->mode == kSharedMode) {
       record->size = std::max(record->size, reaches);
     } else if (reaches > blocks_for(record->size) * kBlockBytes) {

@@ -1,5 +1,5 @@
-// Shared inodes against the references of files. References decide: reference counts are rebuilt
-// from them, blocks without a reference are freed.
+// Shared-extent inodes against the references of files. References decide: reference counts are
+// rebuilt from them, blocks without a reference are freed.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class SharedExtentRepair {
     }
   }
 
-  // ---- one shared inode ----
+  // ---- one shared-extent inode ----
 
   void repair_shared(InodeFacts& inode) {
     std::vector<ReferenceCountRun> runs;
@@ -78,8 +78,8 @@ class SharedExtentRepair {
   bool has_overlapping_counts(InodeNo inode) {
     std::uint64_t end = 0;
     bool overlap = false;
-    c_.visit_kind(inode, Kind::kShareCount, [&](const meta::Item& item) {
-      const auto record = decode_share_count(item.value);
+    c_.visit_kind(inode, Kind::kReferenceCount, [&](const meta::Item& item) {
+      const auto record = decode_reference_count(item.value);
       overlap |= !record || item.key.offset < end;
       if (record) end = item.key.offset + record->blocks;
     });
@@ -87,9 +87,10 @@ class SharedExtentRepair {
   }
 
   void recount(InodeNo inode, const std::vector<ReferenceCountRun>& runs) {
-    c_.repaired("Shared inode {}: its reference counts are rebuilt from the references",
+    c_.repaired("Shared-extent inode {}: its reference counts are rebuilt from the references",
                 inode.value);
-    c_.visit_kind(inode, Kind::kShareCount, [&](const meta::Item& item) { c_.erase(item.key); });
+    c_.visit_kind(inode, Kind::kReferenceCount,
+                  [&](const meta::Item& item) { c_.erase(item.key); });
     meta::Batch batch;
     const auto flush_at = [&](std::size_t items) {
       if (batch.size() < items) return;
@@ -100,8 +101,8 @@ class SharedExtentRepair {
       if (!s.is_mapped || s.references == 0) continue;
       for (std::uint64_t block = s.first; block < s.end; block += kMaxExtentBlocks) {
         const auto blocks = std::min<std::uint64_t>(s.end - block, kMaxExtentBlocks);
-        batch.put(key_of(inode, Kind::kShareCount, block),
-                  encode(ShareCountRecord{static_cast<std::uint32_t>(blocks),
+        batch.put(key_of(inode, Kind::kReferenceCount, block),
+                  encode(ReferenceCountRecord{static_cast<std::uint32_t>(blocks),
                                           static_cast<std::uint32_t>(s.references)}));
         flush_at(kBatchItems);
       }
@@ -122,11 +123,13 @@ class SharedExtentRepair {
       }
       new_file = found_.back().inode;
       c_.repaired(
-          "Shared inode {}: the file that its blocks {} to {} belonged to is lost: they are inode "
+          "Shared-extent inode {}: the file that its blocks {} to {} belonged to is lost: they "
+          "are inode "
           "{} now",
           inode.value, s.first, s.end - 1, new_file.value);
     } else {
-      c_.repaired("Shared inode {}: no file refers to its blocks {} to {}: freed", inode.value,
+      c_.repaired("Shared-extent inode {}: no file refers to its blocks {} to {}: freed",
+                  inode.value,
                   s.first, s.end - 1);
     }
     const std::uint64_t from = s.first - std::min<std::uint64_t>(s.first, kMaxExtentBlocks - 1);
@@ -139,7 +142,8 @@ class SharedExtentRepair {
              });
   }
 
-  // Takes the run's part of an extent from the shared inode, and gives it to the new file, if any.
+  // Takes the run's part of an extent from the shared-extent inode, and gives it to the new file,
+  // if any.
   void split(InodeNo inode, const MappedExtent& whole, const ReferenceCountRun& s,
              InodeNo new_file) {
     const std::uint64_t first = std::max(whole.file_block, s.first);
@@ -175,7 +179,7 @@ class SharedExtentRepair {
   DanglingReferences dangling_;
   References references_;
   std::vector<InodeFacts> found_;  // made of blocks whose files are lost
-  InodeNo found_of_;               // the shared inode that the last one comes from
+  InodeNo found_of_;               // the shared-extent inode that the last one comes from
 };
 
 }  // namespace

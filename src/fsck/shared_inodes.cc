@@ -35,14 +35,14 @@ void SharedInodes::make_shared(InodeFacts& inode) {
   erase_items(inode.inode, Kind::kXattrName, Kind::kInline, "attributes or inline data");
   c_.visit_kind(inode.inode, Kind::kExtent, [&](const meta::Item& item) {
     if (!reference_of(item)) return;
-    c_.repaired("Shared inode {} had a reference at block {}: removed", inode.inode.value,
+    c_.repaired("Shared-extent inode {} had a reference at block {}: removed", inode.inode.value,
                 item.key.offset);
     c_.erase(item.key);
   });
 }
 
 void SharedInodes::make_file(InodeFacts& inode, bool has_name) {
-  erase_items(inode.inode, Kind::kShareCount, Kind::kShareCount, "reference counts");
+  erase_items(inode.inode, Kind::kReferenceCount, Kind::kReferenceCount, "reference counts");
   auto record = c_.inode(inode.inode);
   if (!record) return;
   const std::uint64_t end = end_of(inode.inode);
@@ -84,7 +84,7 @@ void SharedInodes::truncate(InodeNo inode, std::uint64_t limit) {
 }
 
 void SharedInodes::remove(const InodeFacts& inode) {
-  c_.repaired("Shared inode {} had no blocks: removed", inode.inode.value);
+  c_.repaired("Shared-extent inode {} had no blocks: removed", inode.inode.value);
   erase_items(inode.inode, Kind::kXattrName, Kind{255}, "attributes");
   c_.erase(key_of(inode.inode, Kind::kInode));
   removed_.push_back(inode.inode);

@@ -52,13 +52,13 @@ std::uint32_t usable_bands(const device::Geometry& geometry) {
 }
 
 Result<> check_options(const device::Geometry& geometry, const Options& options) {
-  if (geometry.block_bytes != kBlockBytes) return fail(Errc::kFormatBlockSize);
-  if (options.label.size() > meta::kMaxLabelBytes) return fail(Errc::kFormatLabelTooLong);
-  if (usable_bands(geometry) < kMinBands) return fail(Errc::kFormatTooFewBands);
+  if (geometry.block_bytes != kBlockBytes) return fail(Errc::kMkfsBlockSize);
+  if (options.label.size() > meta::kMaxLabelBytes) return fail(Errc::kMkfsLabelTooLong);
+  if (usable_bands(geometry) < kMinBands) return fail(Errc::kMkfsTooFewBands);
   for (std::uint32_t i = 0; i < kSuperBands; ++i) {
     if (geometry.band_kinds[i] != device::BandKind::kShingled ||
         geometry.band_blocks[i] < meta::kMinLogBandBlocks) {
-      return fail(Errc::kFormatSuperBands);
+      return fail(Errc::kMkfsSuperBands);
     }
   }
   return ok();
@@ -112,7 +112,7 @@ Result<Layout> plan_layout(const device::Geometry& geometry, const Options& opti
   const std::size_t bands_max = std::min<std::size_t>(
       meta::kMaxLogBands, usable_bands(geometry) - kSuperBands - kMinDataBands);
   const std::vector<BandId> candidates = log_candidates(geometry);
-  if (candidates.size() < kMinLogBands) return fail(Errc::kFormatTooFewBands);
+  if (candidates.size() < kMinLogBands) return fail(Errc::kMkfsTooFewBands);
 
   Layout layout;
   for (const BandId band : candidates) {
@@ -121,7 +121,7 @@ Result<Layout> plan_layout(const device::Geometry& geometry, const Options& opti
     layout.log_bands.push_back(band);
     layout.log_blocks += geometry.blocks_of(band);
   }
-  if (layout.log_blocks < wanted && options.log_bytes > 0) return fail(Errc::kFormatLogTooLarge);
+  if (layout.log_blocks < wanted && options.log_bytes > 0) return fail(Errc::kMkfsLogTooLarge);
   std::ranges::sort(layout.log_bands);
   layout.data_bands =
       usable_bands(geometry) - kSuperBands - static_cast<std::uint32_t>(layout.log_bands.size());

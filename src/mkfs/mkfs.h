@@ -42,8 +42,8 @@ struct Layout {
 // it needs them.
 std::uint64_t default_log_blocks(std::uint64_t device_blocks);
 
-// Pure. Errors: kFormatBlockSize, kFormatLabelTooLong, kFormatSuperBands, kFormatTooFewBands,
-// kFormatLogTooLarge.
+// Pure. Errors: kMkfsBlockSize, kMkfsLabelTooLong, kMkfsSuperBands, kMkfsTooFewBands,
+// kMkfsLogTooLarge.
 Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options);
 
 // Resets every shingled band, whatever the device holds, and makes an empty filesystem, durable. A

@@ -191,7 +191,7 @@ TEST(CheckTest, FileThatIsDeletedInPartStillHoldsWhatItRefersTo) {
   EXPECT_EQ(volume.problems(), Strings{});
 }
 
-// One file may refer to a block twice, and references need not begin where share counts do.
+// One file may refer to a block twice, and references need not begin where reference counts do.
 TEST(CheckTest, ReferencesThatOverlapAreCountedBlockByBlock) {
   SampleVolume volume;
   volume.change_inode(9, [](InodeRecord& r) {
@@ -206,9 +206,10 @@ TEST(CheckTest, ReferencesThatOverlapAreCountedBlockByBlock) {
   volume.commit();
   EXPECT_EQ(volume.problems(), Strings{});
   volume.put_share_count(10, 0, 2, 4);
-  volume.erase(key_of(InodeNo{10}, Kind::kShareCount, 1));
+  volume.erase(key_of(InodeNo{10}, Kind::kReferenceCount, 1));
   volume.commit();
-  EXPECT_EQ(volume.problems(), Strings{"Shared inode 10: 4 references to its blocks from 0 to 0 "
+  EXPECT_EQ(volume.problems(), Strings{"Shared-extent inode 10: 4 references to its blocks from 0 "
+                                       "to 0 "
                                        "are counted, but there are 2."});
 }
 

@@ -362,7 +362,7 @@ inline const Corruption kSharedExtents[] = {
     {"ReferenceOfADirectory", [](V& v) { v.put_reference(3, 0, 10, 0, 1); },
      "Inode 3 is a directory, but has a reference."},
     {"ReferenceInASharedInode", [](V& v) { v.put_reference(10, 5, 10, 0, 1); },
-     "Inode 10 is a shared inode, but has a reference."},
+     "Inode 10 is a shared-extent inode, but has a reference."},
     {"DamagedReference",
      [](V& v) {
        auto bytes = encode(ReferenceRecord{InodeNo{10}, 0, 4});
@@ -371,41 +371,45 @@ inline const Corruption kSharedExtents[] = {
      },
      "Item (owner 0x8, kind 8, offset 0) holds impossible values."},
     {"ReferenceIsMissing", [](V& v) { v.erase(key_of(InodeNo{9}, Kind::kExtent, 1)); },
-     "Shared inode 10: 2 references to its blocks from 0 to 1 are counted, but there are 1."},
+     "Shared-extent inode 10: 2 references to its blocks from 0 to 1 are counted, but there are "
+     "1."},
     {"BlocksNoFileRefersTo",
      [](V& v) { v.change_reference(8, 0, [](ReferenceRecord& r) { r.count = 3; }); },
-     "Shared inode 10: no file refers to its blocks from 3 to 3."},
+     "Shared-extent inode 10: no file refers to its blocks from 3 to 3."},
     {"BlocksInTheMiddleNoFileRefersTo",
      [](V& v) {
        v.change_reference(8, 0, [](ReferenceRecord& r) { r.count = 1; });
        v.put_reference(8, 3, 10, 3, 1);
        v.erase(key_of(InodeNo{9}, Kind::kExtent, 1));
      },
-     "Shared inode 10: no file refers to its blocks from 1 to 1."},
+     "Shared-extent inode 10: no file refers to its blocks from 1 to 1."},
     {"NoFileRefersToIt",
      [](V& v) {
        v.erase(key_of(InodeNo{8}, Kind::kExtent, 0));
        v.erase(key_of(InodeNo{9}, Kind::kExtent, 1));
      },
-     "Shared inode 10: no file refers to its blocks from 0 to 1."},
+     "Shared-extent inode 10: no file refers to its blocks from 0 to 1."},
     {"ShareCountTooLow", [](V& v) { v.put_share_count(10, 0, 2, 1); },
-     "Shared inode 10: 1 references to its blocks from 0 to 1 are counted, but there are 2."},
+     "Shared-extent inode 10: 1 references to its blocks from 0 to 1 are counted, but there are "
+     "2."},
     {"ShareCountTooHigh", [](V& v) { v.put_share_count(10, 2, 2, 7); },
-     "Shared inode 10: 7 references to its blocks from 2 to 3 are counted, but there are 1."},
-    {"ShareCountIsMissing", [](V& v) { v.erase(key_of(InodeNo{10}, Kind::kShareCount, 2)); },
-     "Shared inode 10: no reference count covers its blocks from 2 to 3."},
+     "Shared-extent inode 10: 7 references to its blocks from 2 to 3 are counted, but there are "
+     "1."},
+    {"ShareCountIsMissing", [](V& v) { v.erase(key_of(InodeNo{10}, Kind::kReferenceCount, 2)); },
+     "Shared-extent inode 10: no reference count covers its blocks from 2 to 3."},
     {"ShareCountsAreMissing",
      [](V& v) {
-       v.erase(key_of(InodeNo{10}, Kind::kShareCount, 0));
-       v.erase(key_of(InodeNo{10}, Kind::kShareCount, 2));
+       v.erase(key_of(InodeNo{10}, Kind::kReferenceCount, 0));
+       v.erase(key_of(InodeNo{10}, Kind::kReferenceCount, 2));
      },
-     "Shared inode 10: no reference count covers its blocks from 0 to 1."},
+     "Shared-extent inode 10: no reference count covers its blocks from 0 to 1."},
     {"ShareCountTooLong", [](V& v) { v.put_share_count(10, 2, 3, 1); },
-     "Shared inode 10: a reference count covers the blocks from 4 to 4, which no extent maps."},
+     "Shared-extent inode 10: a reference count covers the blocks from 4 to 4, which no extent "
+     "maps."},
     {"ShareCountsOverlap", [](V& v) { v.put_share_count(10, 0, 3, 2); },
      "Inode 10: the reference count at block 2 overlaps the one before it."},
     {"DamagedShareCount",
-     [](V& v) { v.put_text(key_of(InodeNo{10}, Kind::kShareCount, 2), "12345678"); },
+     [](V& v) { v.put_text(key_of(InodeNo{10}, Kind::kReferenceCount, 2), "12345678"); },
      "Item (owner 0xa, kind 9, offset 2) holds impossible values."},
     {"ShareCountWhereNoBlockCanBe", [](V& v) { v.put_share_count(10, ~std::uint64_t{0}, 1, 1); },
      "Item (owner 0xa, kind 9, offset 18446744073709551615) holds impossible values."},
@@ -421,47 +425,47 @@ inline const Corruption kSharedExtents[] = {
      "Inode 10 is a directory, but has an extent."},
     {"FileThatCallsItselfShared",
      [](V& v) { v.change_inode(6, [](InodeRecord& r) { r.mode = kSharedMode; }); },
-     "Directory 1 has a name for shared inode 6."},
+     "Directory 1 has a name for shared-extent inode 6."},
     {"SmallFileThatCallsItselfShared",
      [](V& v) { v.change_inode(2, [](InodeRecord& r) { r.mode = kSharedMode; }); },
-     "Inode 2 is a shared inode, but has inline data."},
+     "Inode 2 is a shared-extent inode, but has inline data."},
     {"FileOfReferencesThatCallsItselfShared",
      [](V& v) { v.change_inode(8, [](InodeRecord& r) { r.mode = kSharedMode; }); },
-     "Inode 8 is a shared inode, but has a reference."},
+     "Inode 8 is a shared-extent inode, but has a reference."},
     {"DirectoryThatCallsItselfShared",
      [](V& v) { v.change_inode(3, [](InodeRecord& r) { r.mode = kSharedMode; }); },
-     "Inode 3 is a shared inode, but has names."},
+     "Inode 3 is a shared-extent inode, but has names."},
     {"LinkThatCallsItselfShared",
      [](V& v) { v.change_inode(5, [](InodeRecord& r) { r.mode = kSharedMode; }); },
-     "Inode 5 is a shared inode, but has a target."},
+     "Inode 5 is a shared-extent inode, but has a target."},
     {"SharedInodeWithAName",
      [](V& v) {
        v.put_entry(3, {InodeNo{10}, 2, 0, "shared"});
      },
-     "Directory 3 has a name for shared inode 10."},
+     "Directory 3 has a name for shared-extent inode 10."},
     {"SharedInodeWithTheNameOfAFile",
      [](V& v) {
        v.put_entry(3, {InodeNo{10}, 2, 8, "shared"});
      },
-     "the name 'shared' says that inode 10 is a file, but it is a shared inode."},
+     "the name 'shared' says that inode 10 is a file, but it is a shared-extent inode."},
     {"SharedInodeToBeDeleted",
      [](V& v) {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 10),
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
      },
-     "Inode 10 is to be deleted, but is a shared inode."},
+     "Inode 10 is to be deleted, but is a shared-extent inode."},
     {"SharedInodeToBeTruncated",
      [](V& v) {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 10),
              encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
      },
-     "Inode 10 is to be truncated, but is a shared inode."},
+     "Inode 10 is to be truncated, but is a shared-extent inode."},
     {"SharedInodeWithoutALink",
      [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.links = 0; }); },
-     "Shared inode 10 has link count 0 where 1 is due."},
+     "Shared-extent inode 10 has link count 0 where 1 is due."},
     {"SharedInodeOfAnotherSize",
      [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.size = 2 * kBlockBytes; }); },
-     "Shared inode 10 has 8192 bytes, but its last block ends at 16384."},
+     "Shared-extent inode 10 has 8192 bytes, but its last block ends at 16384."},
     {"SharedInodeWithBlocksCountedWrong",
      [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.blocks = 3; }); },
      "Inode 10 counts 3 blocks, but its extents map 4."},
@@ -474,22 +478,22 @@ inline const Corruption kSharedExtents[] = {
        v.erase(key_of(InodeNo{7}, Kind::kExtent));
        v.erase(key_of(kVolumeOwner, Kind::kOrphan, 7));
      },
-     "Shared inode 7 has no blocks."},
+     "Shared-extent inode 7 has no blocks."},
     {"SharedInodeWithInlineData", [](V& v) { v.put_text(key_of(InodeNo{10}, Kind::kInline), "x"); },
-     "Inode 10 is a shared inode, but has inline data."},
+     "Inode 10 is a shared-extent inode, but has inline data."},
     {"SharedInodeWithAnAttribute",
      [](V& v) {
        v.put(key_of(InodeNo{10}, Kind::kXattrName, 1), encode(XattrRecord{0, "user.x"}));
        v.change_inode(10, [](InodeRecord& r) { r.xattrs = 1; });
      },
-     "Inode 10 is a shared inode, but has attributes."},
+     "Inode 10 is a shared-extent inode, but has attributes."},
     {"RecordOfASharedInodeIsMissing", [](V& v) { v.erase(key_of(InodeNo{10}, Kind::kInode)); },
      "Inode 10 does not exist, but has items (the first is of kind 8)."},
     {"RecordAndShareCountsAreMissing",
      [](V& v) {
        v.erase(key_of(InodeNo{10}, Kind::kInode));
-       v.erase(key_of(InodeNo{10}, Kind::kShareCount, 0));
-       v.erase(key_of(InodeNo{10}, Kind::kShareCount, 2));
+       v.erase(key_of(InodeNo{10}, Kind::kReferenceCount, 0));
+       v.erase(key_of(InodeNo{10}, Kind::kReferenceCount, 2));
      },
      "Inode 10 does not exist, but has items (the first is of kind 8)."},
     {"ExtentOfASharedInodeIsMissing", [](V& v) { v.erase(key_of(InodeNo{10}, Kind::kExtent)); },

@@ -22,7 +22,7 @@ meta::KeyRange all_of(InodeNo inode) {
 void lose_shared(SampleVolume& volume) {
   for (const meta::Key key :
        {key_of(kShared, Kind::kInode), key_of(kShared, Kind::kExtent),
-        key_of(kShared, Kind::kShareCount, 0), key_of(kShared, Kind::kShareCount, 2)}) {
+        key_of(kShared, Kind::kReferenceCount, 0), key_of(kShared, Kind::kReferenceCount, 2)}) {
     volume.erase(key);
   }
   volume.commit();
@@ -51,11 +51,11 @@ TEST(RepairSharedExtentsTest, ShareCountsAreWhatIsReferredTo) {
   repair(volume);
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
   const auto count = [&](std::uint64_t block) {
-    return *decode_share_count(volume.value_of(key_of(kShared, Kind::kShareCount, block)));
+    return *decode_reference_count(volume.value_of(key_of(kShared, Kind::kReferenceCount, block)));
   };
-  EXPECT_EQ(count(0), (ShareCountRecord{1, 2}));
-  EXPECT_EQ(count(1), (ShareCountRecord{1, 3}));
-  EXPECT_EQ(count(2), (ShareCountRecord{2, 2}));
+  EXPECT_EQ(count(0), (ReferenceCountRecord{1, 2}));
+  EXPECT_EQ(count(1), (ReferenceCountRecord{1, 3}));
+  EXPECT_EQ(count(2), (ReferenceCountRecord{2, 2}));
   EXPECT_EQ(readable(volume), before);
 }
 
@@ -148,7 +148,7 @@ TEST(RepairSharedExtentsTest, SharedInodeOfWhichOnlyShareCountsAreLeftIsFoundByT
   volume.erase(key_of(kShared, Kind::kExtent));
   volume.commit();
   const Repaired repaired =
-      repair(volume, {{key_of(kShared, Kind::kInode), key_of(kShared, Kind::kShareCount)}});
+      repair(volume, {{key_of(kShared, Kind::kInode), key_of(kShared, Kind::kReferenceCount)}});
   EXPECT_EQ(repaired.report.salvaged_blocks, 4u);
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
   EXPECT_EQ(readable(volume), before);

@@ -111,8 +111,8 @@ class SampleVolume {
   }
   void put_share_count(std::uint64_t shared, std::uint64_t block, std::uint32_t blocks,
                        std::uint32_t references) {
-    put(key_of(InodeNo{shared}, Kind::kShareCount, block),
-        encode(ShareCountRecord{blocks, references}));
+    put(key_of(InodeNo{shared}, Kind::kReferenceCount, block),
+        encode(ReferenceCountRecord{blocks, references}));
   }
   template <class Change>
   void change_append(BandId band, std::uint32_t rba, Change change) {

@@ -29,7 +29,7 @@ void items(Bytes input) {
     case Kind::kDentrySeq: return try_kind(value, fs::decode_dentry);
     case Kind::kXattrName: return try_kind(value, fs::decode_xattr);
     case Kind::kExtent: return try_kind(value, fs::decode_map_record);
-    case Kind::kShareCount: return try_kind(value, fs::decode_share_count);
+    case Kind::kReferenceCount: return try_kind(value, fs::decode_reference_count);
     case Kind::kCounters: return try_kind(value, fs::decode_counters);
     case Kind::kOrphan: return try_kind(value, fs::decode_orphan);
     case Kind::kLostRange: return try_kind(value, fs::decode_lost_range);

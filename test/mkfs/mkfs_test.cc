@@ -46,7 +46,7 @@ TEST(MkfsTest, LogSizeIsRoundedUpToBands) {
 TEST(MkfsTest, LogMayTakeAllButTheBandsThatFilesNeed) {
   EXPECT_TRUE(plan_layout(uniform(20, 64), {.log_bytes = 12 * 64 * 4096}));
   EXPECT_EQ(plan_layout(uniform(20, 64), {.log_bytes = 13 * 64 * 4096}).error(),
-            Errc::kFormatLogTooLarge);
+            Errc::kMkfsLogTooLarge);
 }
 
 TEST(MkfsTest, LogAvoidsConventionalAndTinyBands) {
@@ -62,37 +62,37 @@ TEST(MkfsTest, SmallestDeviceIsAccepted) {
 }
 
 TEST(MkfsTest, DeviceWithOneBandLessIsRefused) {
-  EXPECT_EQ(plan_layout(uniform(kMinBands - 1, 64), {}).error(), Errc::kFormatTooFewBands);
+  EXPECT_EQ(plan_layout(uniform(kMinBands - 1, 64), {}).error(), Errc::kMkfsTooFewBands);
 }
 
 TEST(MkfsTest, DeviceWithBandsTooSmallForALogIsRefused) {
   device::Geometry geometry = uniform(50, meta::kMinLogBandBlocks - 1);
   geometry.band_blocks[0] = geometry.band_blocks[1] = meta::kMinLogBandBlocks;
-  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kFormatTooFewBands);
+  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kMkfsTooFewBands);
 }
 
 TEST(MkfsTest, BlocksOfAnotherSizeAreRefused) {
   device::Geometry geometry = uniform(50, 64);
   geometry.block_bytes = 512;
-  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kFormatBlockSize);
+  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kMkfsBlockSize);
 }
 
 TEST(MkfsTest, LabelOf64BytesIsRefused) {
   EXPECT_TRUE(plan_layout(uniform(50, 64), {.label = std::string(63, 'x')}));
   EXPECT_EQ(plan_layout(uniform(50, 64), {.label = std::string(64, 'x')}).error(),
-            Errc::kFormatLabelTooLong);
+            Errc::kMkfsLabelTooLong);
 }
 
 TEST(MkfsTest, ConventionalSuperBandIsRefused) {
   device::Geometry geometry = uniform(50, 64);
   geometry.band_kinds[1] = device::BandKind::kConventional;
-  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kFormatSuperBands);
+  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kMkfsSuperBands);
 }
 
 TEST(MkfsTest, TinySuperBandIsRefused) {
   device::Geometry geometry = uniform(50, 64);
   geometry.band_blocks[0] = meta::kMinLogBandBlocks - 1;
-  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kFormatSuperBands);
+  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kMkfsSuperBands);
 }
 
 TEST(MkfsTest, BandsThatAreLinkedAwayDoNotCount) {
@@ -102,7 +102,7 @@ TEST(MkfsTest, BandsThatAreLinkedAwayDoNotCount) {
   EXPECT_EQ(plan_layout(geometry, {})->data_bands, kMinDataBands);
   geometry.band_blocks[5] = 128;
   geometry.band_blocks[6] = 0;
-  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kFormatTooFewBands);
+  EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kMkfsTooFewBands);
 }
 
 TEST(MkfsTest, NewFilesystemHasARootAndNothingElse) {

@@ -8,7 +8,7 @@
 namespace lazyfs::fs {
 namespace {
 
-using Counts = std::map<std::uint64_t, ShareCountRecord>;
+using Counts = std::map<std::uint64_t, ReferenceCountRecord>;
 
 // Splits the count that covers `block`, if any, so that one begins there.
 void split(Counts& counts, std::uint64_t block) {
@@ -17,7 +17,7 @@ void split(Counts& counts, std::uint64_t block) {
   --at;
   const std::uint64_t head = block - at->first;
   if (head == 0 || head >= at->second.blocks) return;
-  const ShareCountRecord rest{at->second.blocks - static_cast<std::uint32_t>(head),
+  const ReferenceCountRecord rest{at->second.blocks - static_cast<std::uint32_t>(head),
                               at->second.references};
   at->second.blocks = static_cast<std::uint32_t>(head);
   counts.emplace(block, rest);
@@ -103,7 +103,7 @@ Result<> SharedChange::take_over(InodeNo inode, InodeNo from,
       TRY(move_logs(*change, from, record));
     }
     change->map.take_over(extent);
-    change->after.emplace(extent.file_block, ShareCountRecord{record.blocks(), 1});
+    change->after.emplace(extent.file_block, ReferenceCountRecord{record.blocks(), 1});
     change->record.size = std::max(change->record.size, extent.end() * kBlockBytes);
   }
   CHECK(changes_.emplace(inode, std::move(change)).second);
@@ -148,12 +148,12 @@ Result<> SharedChange::remove(const ReferenceRecord& reference) { return count(r
 void SharedChange::put_into(meta::Batch& batch) const {
   for (const auto& [number, change] : changes_) {
     for (const auto& [block, record] : change->before) {
-      if (!change->after.contains(block)) batch.erase(key_of(number, Kind::kShareCount, block));
+      if (!change->after.contains(block)) batch.erase(key_of(number, Kind::kReferenceCount, block));
     }
     for (const auto& [block, record] : change->after) {
       const auto was = change->before.find(block);
       if (was != change->before.end() && was->second == record) continue;
-      batch.put(key_of(number, Kind::kShareCount, block), encode(record));
+      batch.put(key_of(number, Kind::kReferenceCount, block), encode(record));
     }
     InodeRecord record = change->record;
     record.blocks = change->blocks();

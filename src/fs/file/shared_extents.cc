@@ -17,11 +17,11 @@ Result<SharedExtents::Counts> SharedExtents::read_counts(InodeNo inode, std::uin
   const std::uint64_t lowest = first - std::min<std::uint64_t>(first, kMaxExtentBlocks - 1);
   const std::size_t most = first - lowest + blocks;  // each count is of a block at least
   ASSIGN_OR_RETURN(const auto items,
-                   store_.scan(key_of(inode, Kind::kShareCount, lowest),
-                               key_of(inode, Kind::kShareCount, first + blocks - 1), most));
+                   store_.scan(key_of(inode, Kind::kReferenceCount, lowest),
+                               key_of(inode, Kind::kReferenceCount, first + blocks - 1), most));
   Counts counts;
   for (const meta::Item& item : items) {
-    ASSIGN_OR_RETURN(const ShareCountRecord record, decode_share_count(item.value));
+    ASSIGN_OR_RETURN(const ReferenceCountRecord record, decode_reference_count(item.value));
     if (item.key.offset + record.blocks > first) counts.emplace(item.key.offset, record);
   }
   return counts;

@@ -46,7 +46,7 @@ class SharedExtents {
   friend class SharedChange;
 
   // Reference counts, by the first block.
-  using Counts = std::map<std::uint64_t, ShareCountRecord>;
+  using Counts = std::map<std::uint64_t, ReferenceCountRecord>;
   Result<Counts> read_counts(InodeNo inode, std::uint64_t first, std::uint64_t blocks);
   // The shared-extent inode, not locked. kItemBad: it is none. A damaged reference may name the
   // file that refers, whose lock the caller holds. So only an inode whose item proves that it is a

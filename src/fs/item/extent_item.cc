@@ -66,12 +66,12 @@ Result<MapRecord> decode_map_record(std::span<const std::byte> from) {
   return MapRecord(record);
 }
 
-std::array<std::byte, kShareCountBytes> encode(const ShareCountRecord& record) {
-  return encode_fields<kShareCountBytes>(record);
+std::array<std::byte, kReferenceCountBytes> encode(const ReferenceCountRecord& record) {
+  return encode_fields<kReferenceCountBytes>(record);
 }
 
-Result<ShareCountRecord> decode_share_count(std::span<const std::byte> from) {
-  ShareCountRecord record;
+Result<ReferenceCountRecord> decode_reference_count(std::span<const std::byte> from) {
+  ReferenceCountRecord record;
   if (!decode_fields(from, record) || record.blocks < 1 || record.blocks > kMaxExtentBlocks ||
       record.references == 0) {
     return fail(Errc::kItemBad);

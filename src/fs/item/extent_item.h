@@ -1,5 +1,5 @@
-// What maps blocks of files: extents, references to blocks of shared inodes, and the counts of
-// these references.
+// What maps blocks of files: extents, references to blocks of shared-extent inodes, and the counts
+// of these references.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ std::vector<std::byte> encode(const ExtentRecord& record);
 // A reference is kItemBad here.
 Result<ExtentRecord> decode_extent(std::span<const std::byte> from);
 
-// `count` blocks of a file that are those of the shared inode from `block` on.
+// `count` blocks of a file that are those of the shared-extent inode from `block` on.
 struct ReferenceRecord {
   InodeNo shared;
   std::uint64_t block = 0;
@@ -70,19 +70,19 @@ inline std::uint32_t blocks_of(const MapRecord& record) {
   return std::visit([](const auto& r) { return r.blocks(); }, record);
 }
 
-// How many references there are to each of `blocks` blocks of a shared inode.
-struct ShareCountRecord {
+// How many references there are to each of `blocks` blocks of a shared-extent inode.
+struct ReferenceCountRecord {
   std::uint32_t blocks = 0;  // 1 .. kMaxExtentBlocks
   std::uint32_t references = 0;
-  friend bool operator==(const ShareCountRecord&, const ShareCountRecord&) = default;
+  friend bool operator==(const ReferenceCountRecord&, const ReferenceCountRecord&) = default;
 };
-template <class Fields, FieldsOf<ShareCountRecord> Record>
+template <class Fields, FieldsOf<ReferenceCountRecord> Record>
 void list_fields(Fields& fields, Record& record) {
   fields("blocks", record.blocks);
   fields("references", record.references);
 }
-inline constexpr std::size_t kShareCountBytes = 8;
-std::array<std::byte, kShareCountBytes> encode(const ShareCountRecord& record);
-Result<ShareCountRecord> decode_share_count(std::span<const std::byte> from);
+inline constexpr std::size_t kReferenceCountBytes = 8;
+std::array<std::byte, kReferenceCountBytes> encode(const ReferenceCountRecord& record);
+Result<ReferenceCountRecord> decode_reference_count(std::span<const std::byte> from);
 
 }  // namespace lazyfs::fs

@@ -18,7 +18,7 @@ enum class Kind : std::uint8_t {
   kXattrValue = 6,  // offset: id << 8 | piece: kMaxValueBytes of the value each
   kInline = 7,      // offset 0: the contents of block 0; zeros follow
   kExtent = 8,      // offset: first file block: ExtentRecord or ReferenceRecord
-  kShareCount = 9,  // of a shared inode; offset: first block: ShareCountRecord
+  kReferenceCount = 9,  // of a shared-extent inode; offset: first block: ReferenceCountRecord
   // Items of the volume (owner kVolumeOwner).
   kCounters = 16,     // offset 0: CounterRecord
   kOrphan = 17,       // offset: inode: OrphanRecord

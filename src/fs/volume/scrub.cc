@@ -98,8 +98,8 @@ class Scrubber::Step {
     }
   }
 
-  // A shared inode's extents are read once for each file that refers to them, so that damage is
-  // reported as the file's. An inode whose record cannot be read is taken for a file.
+  // A shared-extent inode's extents are read once for each file that refers to them, so that
+  // damage is reported as the file's. An inode whose record cannot be read is taken for a file.
   bool is_shared(InodeNo inode) {
     if (inode != looked_up_) {
       const auto value = in_.store_.get(key_of(inode, Kind::kInode));

@@ -125,7 +125,7 @@ Result<std::vector<std::byte>> join_pieces(std::span<const std::byte> pieces, Se
                        (i + 1 == count || bytes == kCheckpointPieceBytes) &&
                        std::ranges::all_of(piece.subspan(kStreamAt + bytes),
                                            [](std::byte b) { return b == std::byte{0}; });
-    if (!right) return fail(Errc::kLogSnapshotBad);
+    if (!right) return fail(Errc::kLogCheckpointBad);
     const auto part = piece.subspan(kStreamAt, bytes);
     stream.insert(stream.end(), part.begin(), part.end());
   }
@@ -216,20 +216,20 @@ Result<MapCheckpoint> decode_checkpoint(std::span<const std::byte> pieces, Seq s
                                     std::uint32_t fs_tag) {
   ASSIGN_OR_RETURN(const std::vector<std::byte> stream, join_pieces(pieces, seq, fs_tag));
   StreamReader from(stream);
-  if (from.left() < kHeadBytes) return fail(Errc::kLogSnapshotBad);
+  if (from.left() < kHeadBytes) return fail(Errc::kLogCheckpointBad);
   Head head;
   visit_head(head, from);
   const bool possible =
       head.bands > 0 && head.parts <= stream.size() && head.nodes <= stream.size() &&
       stream_bytes(head.bands, head.parts, head.cold_parts, head.nodes) == stream.size();
-  if (!possible) return fail(Errc::kLogSnapshotBad);
+  if (!possible) return fail(Errc::kLogCheckpointBad);
   MapCheckpoint s;
   s.chain.resize(head.bands);
   s.parts.resize(head.parts);
   s.cold.resize(head.cold_parts);
   s.nodes.resize(head.nodes);
   visit_records(s, from);
-  if (!is_consistent(s)) return fail(Errc::kLogSnapshotBad);
+  if (!is_consistent(s)) return fail(Errc::kLogCheckpointBad);
   return s;
 }
 

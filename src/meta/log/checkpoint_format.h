@@ -79,7 +79,7 @@ std::uint32_t stamp_piece(BlockBytes piece, Seq seq);
 
 // `pieces`: whole blocks. What is returned is consistent in itself: chain and parts are in the
 // order of the log, every part lies in a band of the chain, and every node within its part. The
-// caller checks the bands of cold parts. Error: kLogSnapshotBad.
+// caller checks the bands of cold parts. Error: kLogCheckpointBad.
 Result<MapCheckpoint> decode_checkpoint(std::span<const std::byte> pieces, Seq seq,
                                     std::uint32_t fs_tag);
 

@@ -207,7 +207,7 @@ std::optional<MapCheckpoint> Recovery::checkpoint_of(const Parts& parts) {
   if (!has_one) return std::nullopt;
   auto checkpoint = read_checkpoint(std::span(begin, parts.end()));
   if (checkpoint && !fit(*checkpoint, parts.front().tail, parts.back())) {
-    checkpoint = fail(Errc::kLogSnapshotBad);
+    checkpoint = fail(Errc::kLogCheckpointBad);
   }
   if (checkpoint) return std::move(*checkpoint);
   log::warn("metadata log: the checkpoint of transaction {} cannot be used: {}; reading on",
@@ -231,19 +231,19 @@ Result<MapCheckpoint> Recovery::read_checkpoint(std::span<const FoundPart> trans
     const auto before = static_cast<std::uint32_t>(first - entries.begin());
     if (before >= part.images) continue;
     const std::size_t count = part.images - before;
-    if (count > pieces - done) return fail(Errc::kLogSnapshotBad);
+    if (count > pieces - done) return fail(Errc::kLogCheckpointBad);
     const auto to = bytes.span().subspan(done * kBlockBytes, count * kBlockBytes);
     TRY(log_.images(part, before, to));
     // A piece that another transaction of the same seq wrote there, and lost, has another checksum.
     for (std::size_t n = 0; n < count; ++n) {
       const auto piece = to.subspan(n * kBlockBytes, kBlockBytes);
       if (crc32c(piece.subspan(8)) != first[static_cast<std::ptrdiff_t>(n)].crc) {
-        return fail(Errc::kLogSnapshotBad);
+        return fail(Errc::kLogCheckpointBad);
       }
     }
     done += count;
   }
-  if (done != pieces) return fail(Errc::kLogSnapshotBad);
+  if (done != pieces) return fail(Errc::kLogCheckpointBad);
   const Seq seq = transaction.front().seq();
   return decode_checkpoint(bytes.span(), seq, fs_tag_of(superblock_.uuid));
 }

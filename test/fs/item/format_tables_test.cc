@@ -63,7 +63,7 @@ TEST(FormatTablesTest, EachTableSaysWhatTheCodecLists) {
   expect_documented<DentryRecord>("Directory entry");
   expect_documented<ExtentHeader>("Extent");
   expect_documented<ReferenceRecord>("Reference");
-  expect_documented<ShareCountRecord>("Share count");
+  expect_documented<ReferenceCountRecord>("Reference count");
   expect_documented<AppendRecord>("Append record");
   expect_documented<DeleteRecord>("Delete record");
   expect_documented<BandSummaryRecord>("Band summary");

@@ -114,10 +114,11 @@ TEST(SchemaTest, ImpossibleReferencesAndShareCountsAreRefused) {
   for (std::size_t n = 0; n < kReferenceBytes; ++n) {
     EXPECT_FALSE(decode_map_record(std::span(whole).first(n)));
   }
-  EXPECT_EQ(*decode_share_count(encode(ShareCountRecord{128, 3})), (ShareCountRecord{128, 3}));
-  EXPECT_FALSE(decode_share_count(encode(ShareCountRecord{0, 1})));
-  EXPECT_FALSE(decode_share_count(encode(ShareCountRecord{129, 1})));
-  EXPECT_FALSE(decode_share_count(encode(ShareCountRecord{1, 0})));
+  EXPECT_EQ(*decode_reference_count(encode(ReferenceCountRecord{128, 3})),
+            (ReferenceCountRecord{128, 3}));
+  EXPECT_FALSE(decode_reference_count(encode(ReferenceCountRecord{0, 1})));
+  EXPECT_FALSE(decode_reference_count(encode(ReferenceCountRecord{129, 1})));
+  EXPECT_FALSE(decode_reference_count(encode(ReferenceCountRecord{1, 0})));
 }
 
 TEST(SchemaTest, LogRecordsComeBackAsTheyWere) {
