@@ -24,7 +24,7 @@ struct Trouble : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A mounted filesystem goes on while it is read: its log may move on from under the reader.
+// A mounted filesystem changes while it is read: its log may move away from under the reader.
 constexpr int kTries = 5;
 constexpr std::chrono::milliseconds kBetweenTries{200};
 

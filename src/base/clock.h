@@ -36,7 +36,7 @@ class Clock {
   virtual ~Clock() = default;
   // Wall clock: cheap, and in steps, so that changes made shortly after each other get one time.
   virtual Timestamp now() = 0;
-  // Wall clock, for a change that must look later than `shown`, a time that somebody has seen. It
+  // Wall clock, for a change that must look later than `shown`, a time that a program has seen. It
   // is not later if `shown` lies in the future.
   virtual Timestamp now_after(Timestamp /*shown*/) { return now(); }
   virtual std::chrono::nanoseconds monotonic() = 0;  // never goes back; origin unspecified

@@ -63,7 +63,7 @@ struct DirectoryEntry {
   std::string name;
   InodeNo inode;
   std::uint32_t mode = 0;    // only the type bits (S_IFMT)
-  std::uint64_t cookie = 0;  // read_directory(.., cookie) goes on behind this entry
+  std::uint64_t cookie = 0;  // read_directory(.., cookie) continues after this entry
 };
 
 struct SpaceReport {  // in blocks of kBlockBytes and in files

@@ -18,7 +18,7 @@ namespace lazyfs::fs {
 inline constexpr std::uint32_t kMaxExtentBlocks = 128;
 inline constexpr std::size_t kMaxInlineBytes = meta::kMaxValueBytes;
 
-// `blocks` blocks of a file that lie in one band, one behind the other.
+// `blocks` blocks of a file that lie in one band, one after the other.
 struct ExtentRecord {
   BandAddress at;
   std::uint32_t append_record = 0;  // RBA (= number) of the append record that it came with

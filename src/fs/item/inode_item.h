@@ -16,8 +16,8 @@ namespace lazyfs::fs {
 inline constexpr std::size_t kInodeBytes = 128;
 
 // The mode of a *shared-extent inode*: one without a name or a type, which holds blocks that parts
-// of several files refer to (ReferenceRecord). It has one link, so that nobody deletes it for want
-// of names, and goes with its last block.
+// of several files refer to (ReferenceRecord). It has one link, so that it is not
+// deleted for lack of names; it is deleted with its last block.
 inline constexpr std::uint32_t kSharedMode = 0;
 
 struct InodeRecord {

@@ -19,7 +19,7 @@ namespace lazyfs::fs {
 
 // Invariants:
 //   T1  passes_ counts the write-back passes that have ended; last_pass_ is the latest one's result
-//   T2  after stop() nobody waits here: waiting calls return soon, later ones at once
+//   T2  after stop() no thread waits here: waiting calls return soon, later ones at once
 // Thread-safe. mu_ is a leaf lock; a thread that waits here holds no other lock.
 class Throttle {
  public:

@@ -191,7 +191,7 @@ void Transport::handle(Worker& worker, const Request& request) {
   worker.ticket.fetch_add(1, std::memory_order_release);
 }
 
-// --- who is active -------------------------------------------------------------------------------
+// --- active workers ------------------------------------------------------------------------------
 
 void Transport::hand_over(Worker& worker) {
   handovers_.fetch_add(1, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// Checkpoints of the map: opening reads the newest one and what was written behind it, whatever
+// Checkpoints of the map: opening reads the newest one and what was written after it, whatever
 // happens to it on the way.
 #include <algorithm>
 

@@ -151,7 +151,7 @@ TEST_F(FailedBandTest, EveryBandMayFailOneAfterTheOther) {
   EXPECT_GE(failed.size(), 3u);
   faulty->mend();
   open();
-  // What failed may be what comes behind the last change: cleaning, a checkpoint.
+  // What failed may be what follows the last change: cleaning, a checkpoint.
   const Model found = contents_of(*store);
   EXPECT_TRUE(found == before || found == model);
   EXPECT_EQ(problems_of(*store), std::vector<std::string>{});

@@ -26,7 +26,7 @@ std::size_t transactions_in(std::span<const DescriptorEntry> entries) {
       std::ranges::count(entries, EntryKind::kEarlier, &DescriptorEntry::kind));
 }
 
-// Transactions of one image each, three blocks long, one behind the other: 1 at block 1, ...
+// Transactions of one image each, three blocks long, one after the other: 1 at block 1, ...
 class HistoryTest : public ::testing::Test {
  protected:
   void add(std::uint64_t seq, std::size_t entries = 1) {

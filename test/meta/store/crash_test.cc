@@ -45,7 +45,7 @@ class Workload {
   }
 
   // The store was opened again: it must hold the state as of its newest transaction, which is none
-  // before the last commit that succeeded. Goes on from there.
+  // before the last commit that succeeded. Continues from there.
   void expect_recovered(Store& store) {
     const Seq newest = store.durable_seq();
     EXPECT_GE(newest, committed_);

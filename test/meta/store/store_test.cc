@@ -181,7 +181,7 @@ TEST_F(StoreTest, RemovingEverythingLeavesOneNode) {
   EXPECT_EQ(store->stats().tree_height, 1u);
 }
 
-// A child of the root goes whole, and what comes behind it takes its range over.
+// A child of the root goes whole, and the next one takes its range over.
 TEST_F(StoreTest, RangesWhoseInnerNodeHasGoneAreReadAndWrittenLikeOthers) {
   make(8, 512);
   Model model;
