@@ -30,9 +30,9 @@ Result<Directories::Extras> inherit_acl(InodeTable& inodes, Xattrs& xattrs, Inod
   if (!is_minimal(acl)) lists.emplace_back(kAccessAcl, encode(acl));
   if (S_ISDIR(record.mode)) lists.emplace_back(kDefaultAcl, std::move(inherited));
   record.xattrs = static_cast<std::uint32_t>(lists.size());
-  return [lists = std::move(lists)](InodeNo inode, meta::Batch& batch) {
+  return [acls = std::move(lists)](InodeNo inode, meta::Batch& batch) {
     std::uint64_t id = 0;
-    for (const auto& [name, value] : lists) put_xattr(batch, inode, ++id, name, value);
+    for (const auto& [name, value] : acls) put_xattr(batch, inode, ++id, name, value);
   };
 }
 
