@@ -258,7 +258,9 @@ TEST_P(SpaceTest, DiskIsFilledWithSmallFilesAndEmptiedAHundredTimes) {
       if (!volume_->write(files.back(), 0, small)) break;
     }
     if (round == 0) first = files.size();
-    EXPECT_GE(files.size(), first - first / 10) << "round " << round;
+    // With threads, how many files fit depends on what the log has taken by the time the disk is
+    // full; the space that is left after each tenth round does not.
+    EXPECT_GE(files.size(), first - first / (GetParam().background ? 3 : 10)) << "round " << round;
     for (std::size_t i = 0; i < files.size(); ++i) remove(std::to_string(i), files[i]);
     if (round % 10 != 9) continue;
     const auto synced = volume_->sync();
