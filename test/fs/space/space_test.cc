@@ -263,10 +263,17 @@ TEST_P(SpaceTest, DiskIsFilledWithSmallFilesAndEmptiedAHundredTimes) {
     EXPECT_GE(files.size(), first - first / (GetParam().background ? 3 : 10)) << "round " << round;
     for (std::size_t i = 0; i < files.size(); ++i) remove(std::to_string(i), files[i]);
     if (round % 10 != 9) continue;
-    const auto synced = volume_->sync();
-    ASSERT_TRUE(synced) << describe(synced.error());
-    const auto collected = volume_->collect_garbage();
-    ASSERT_TRUE(collected) << describe(collected.error());
+    // With threads, a cycle of the log that is under way may keep a band until the next collection.
+    const auto is_as_before = [&] {
+      return volume_->space()->total_blocks == before.total_blocks &&
+             available() >= before.available_blocks;
+    };
+    for (int tries = 0; tries == 0 || (tries < 50 && !is_as_before()); ++tries) {
+      const auto synced = volume_->sync();
+      ASSERT_TRUE(synced) << describe(synced.error());
+      const auto collected = volume_->collect_garbage();
+      ASSERT_TRUE(collected) << describe(collected.error());
+    }
     EXPECT_EQ(volume_->space()->total_blocks, before.total_blocks) << "round " << round;
     EXPECT_GE(available(), before.available_blocks) << "round " << round;
   }
