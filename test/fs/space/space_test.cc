@@ -274,8 +274,8 @@ TEST_P(SpaceTest, DiskIsFilledWithSmallFilesAndEmptiedAHundredTimes) {
     EXPECT_EQ(volume_->space()->total_blocks, before.total_blocks) << "round " << round;
     EXPECT_GE(available(), before.available_blocks) << "round " << round;
   }
-  // With threads, how many files fit varies by a tenth about the median, with what the log has taken
-  // by the time the disk is full; the median must not fall.
+  // With threads, how many files fit varies by a tenth about the median, with what the log has
+  // taken by the time the disk is full; the median must not fall.
   ASSERT_EQ(fitting.size(), 100u);
   std::ranges::sort(fitting.begin(), fitting.begin() + 50);
   std::ranges::sort(fitting.begin() + 50, fitting.end());
