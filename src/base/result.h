@@ -40,6 +40,9 @@ namespace lazyfs {
   X(kEdiBadHeader, EIO, "EDI header has impossible values")                                      \
   X(kEdiExists, EEXIST, "the file already exists")                                               \
   X(kBandNotEmpty, EBUSY, "only empty bands can be linked and unlinked")                         \
+  /* plain: the identification block of a plain block device */                                  \
+  X(kIdentityMissing, EINVAL, "no identification block of a lazyfs volume found")                \
+  X(kIdentityBad, EIO, "the identification block of the lazyfs volume is damaged")               \
   /* meta: superblock, log, tree */                                                              \
   X(kNoFilesystem, EINVAL, "no lazyfs on this device (run mkfs.lazyfs)")                         \
   X(kSuperblockBad, EIO, "no valid superblock found")                                            \
