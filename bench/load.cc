@@ -1,5 +1,5 @@
-// Runs loads that need a fast program: creating files in many threads, and large sequential I/O.
-// Prints the time in seconds.
+// Runs loads that need a fast program: creating files in many threads, large sequential I/O, and
+// small writes with an fsync each. Prints the time in seconds.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/types.h"
 #include "tools/command_line.h"
 
 namespace {
@@ -68,7 +70,7 @@ void make_directories(const Plan& plan) {
   });
 }
 
-void make_files(const Plan& plan) {
+void make_files(const Plan& plan, bool synced) {
   in_parallel(plan, [&](unsigned t, std::uint64_t count) {
     const std::string top = plan.path + "/t" + std::to_string(t);
     const std::vector<char> contents(plan.bytes, 'x');
@@ -78,8 +80,33 @@ void make_files(const Plan& plan) {
       const int fd = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
       must(fd >= 0, path);
       must(write(fd, contents.data(), contents.size()) == ssize_t(contents.size()), path);
+      if (synced) must(fsync(fd) == 0, path);
       close(fd);
     }
+  });
+}
+
+void make_plain_files(const Plan& plan) { make_files(plan, false); }
+void make_synced_files(const Plan& plan) { make_files(plan, true); }
+
+// Thread t overwrites file PATH.t: the kernel runs one FUSE_FSYNC of a file at a time. The places
+// are the same in every run.
+void overwrite_blocks(const Plan& plan) {
+  const std::uint64_t blocks = plan.bytes / lazyfs::kBlockBytes;
+  must(blocks > 0, "--bytes is smaller than a block");
+  in_parallel(plan, [&](unsigned t, std::uint64_t count) {
+    const std::vector<char> contents(lazyfs::kBlockBytes, static_cast<char>('a' + t % 26));
+    std::minstd_rand random(t + 1);
+    std::uniform_int_distribution<std::uint64_t> choose(0, blocks - 1);
+    const std::string path = plan.path + "." + std::to_string(t);
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    must(fd >= 0, path);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto at = static_cast<off_t>(choose(random) * lazyfs::kBlockBytes);
+      must(pwrite(fd, contents.data(), contents.size(), at) == ssize_t(contents.size()), path);
+      must(fsync(fd) == 0, path);
+    }
+    close(fd);
   });
 }
 
@@ -135,7 +162,10 @@ int main(int argc, char** argv) {
     command.option("--bytes", plan.bytes).as_size();
   };
   load("mkdirs", "makes --count directories with --threads threads", make_directories);
-  load("files", "makes --count files of --bytes with --threads threads", make_files);
+  load("files", "makes --count files of --bytes with --threads threads", make_plain_files);
+  load("synced-files", "the same, with an fsync after each file", make_synced_files);
+  load("overwrites", "overwrites --count blocks of the files PATH.0 ..., an fsync each",
+       overwrite_blocks);
   load("write", "writes --bytes to the file PATH, then fsync", write_file);
   load("read", "reads the file PATH", read_file);
   load("chmods", "changes modes --count times: one request each", change_modes);
