@@ -5,6 +5,8 @@
 #include <deque>
 #include <utility>
 
+#include "base/log.h"
+
 namespace lazyfs {
 namespace {
 
@@ -66,6 +68,7 @@ CommandLine::CommandLine(std::string program, const std::string& purpose, const 
   parts_->app = parts_->owned.get();
   parts_->usage_status = usage_status;
   if (version) parts_->app->set_version_flag("-V,--version", program + " " + version);
+  log::to_standard_error();  // standard output belongs to the program's results
 }
 
 CommandLine::CommandLine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}

@@ -15,8 +15,6 @@ using lazyfs::fuse::DaemonPlan;
 // A remedy, if one is known.
 std::string_view advice(Errc error) {
   switch (error) {
-    case Errc::kEdiBadMagic:
-      return "; mkfs.lazyfs makes a device a banded one and puts a lazyfs on it";
     case Errc::kDeviceTruncated:
       return "; was it copied completely?";
     case Errc::kDeviceBusy:

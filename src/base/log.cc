@@ -24,9 +24,14 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::off;
 }
 
-void use(std::shared_ptr<spdlog::logger> logger) {
+constexpr auto kName = "lazyfs";
+
+// `make(name)` makes a logger, whose name must be free.
+void use(auto make) {
+  spdlog::drop(kName);
+  const auto logger = make(kName);
   logger->flush_on(spdlog::level::info);
-  spdlog::set_default_logger(std::move(logger));
+  spdlog::set_default_logger(logger);
 }
 
 }  // namespace
@@ -41,9 +46,15 @@ void set_level(Level level) { spdlog::set_level(to_spdlog(level)); }
 
 void set_level(const std::string& name) { spdlog::set_level(spdlog::level::from_str(name)); }
 
-void to_standard_error() { use(spdlog::stderr_logger_mt("lazyfs")); }
-void to_syslog() { use(spdlog::syslog_logger_mt("lazyfs", "lazyfs", LOG_PID, LOG_DAEMON)); }
-void to_file(const std::string& path) { use(spdlog::basic_logger_mt("lazyfs", path)); }
+void to_standard_error() {
+  use([](const char* name) { return spdlog::stderr_logger_mt(name); });
+}
+void to_syslog() {
+  use([](const char* name) { return spdlog::syslog_logger_mt(name, name, LOG_PID, LOG_DAEMON); });
+}
+void to_file(const std::string& path) {
+  use([&](const char* name) { return spdlog::basic_logger_mt(name, path); });
+}
 
 void flush() { spdlog::default_logger_raw()->flush(); }
 

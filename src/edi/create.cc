@@ -52,10 +52,13 @@ Result<Uuid> new_uuid() {
 // Writes the headers last: an unfinished image has no valid header.
 Result<> write_image(const Layout& layout, const Backing& backing) {
   auto head = AlignedBuffer::zeroed(std::size_t{kHeaderCopies} * kHeaderAreaBytes);
+  // Removes the copies of an earlier image, also the second one, which a later accident to a header
+  // of format 0 would bring back.
+  const std::size_t wiped = std::min<std::uint64_t>(head.span().size(), layout.image_bytes);
+  TRY(backing.write(0, head.span().first(wiped)));
   if (layout.header.version == 0) {
     return write_empty_table(layout, backing);  // its first block holds the header
   }
-  TRY(backing.write(0, head.span()));
   TRY(write_empty_table(layout, backing));
   TRY(backing.sync());
   encode_header1(layout.header, head.span().first<kHeaderAreaBytes>());
@@ -64,9 +67,12 @@ Result<> write_image(const Layout& layout, const Backing& backing) {
 }
 
 Result<bool> holds_image(const Backing& backing) {
-  AlignedBuffer block = AlignedBuffer::zeroed(kBlockBytes);
-  TRY(backing.read_some(0, block.span()));
-  return load_le_at<std::uint32_t>(block.span(), 0) == kMagic;
+  auto block = AlignedBuffer::zeroed(kBlockBytes);
+  for (std::uint32_t copy = 0; copy < kHeaderCopies; ++copy) {
+    TRY(backing.read_some(std::uint64_t{copy} * kHeaderAreaBytes, block.span()));
+    if (load_le_at<std::uint32_t>(block.span(), 0) == kMagic) return true;
+  }
+  return false;
 }
 
 Result<> fill_backing(const Layout& layout, Backing& backing, bool overwrite) {

@@ -105,6 +105,8 @@ struct OpenOptions {
   bool exclusive = true;  // claim the image; fails with kDeviceBusy if another process has done so
 };
 
+// A lost or damaged copy of the header is replaced by the other one, if that one is valid and its
+// image fits the device; open() then logs a warning, which open_image() leaves to its callers.
 // Errors: kEdiBadMagic, kEdiBadVersion, kEdiBadChecksum, kEdiBadHeader, kDeviceTruncated,
 // kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead.
 Result<std::unique_ptr<Image>> open_image(const std::string& path, OpenOptions options = {});

@@ -1,4 +1,6 @@
 #include "base/endian.h"
+#include "base/log.h"
+#include "edi/copies.h"
 #include "edi/format0.h"
 #include "edi/format1.h"
 #include "edi/image.h"
@@ -8,33 +10,46 @@ namespace {
 
 constexpr std::size_t kHeadBytes = std::size_t{kHeaderCopies} * kHeaderAreaBytes;
 
-// Returns the newest valid copy. If no copy is valid, returns the error of the first one.
+// Returns the newest valid copy of format 1. If neither copy is valid, returns the error of the
+// first one, or that of the second one where only the second one has the magic number.
 Result<Header> newest_header1(std::span<const std::byte, kHeadBytes> head) {
   auto first = decode_header1(head.first<kHeaderAreaBytes>());
   auto second = decode_header1(head.last<kHeaderAreaBytes>());
-  if (!second) return first;
+  if (!second) return first || first.error() != Errc::kEdiBadMagic ? first : second;
   if (!first) return second;
   return first->sequence >= second->sequence ? first : second;
+}
+
+// An accident at the start of the disk (zeros, a partition table, another program's header) may
+// leave of format 1 the second copy only. Format 0 has a single header without a checksum: it
+// counts unless no image can have its values, so that a damaged first copy of format 1 does not
+// pass for it.
+Result<Header> decode_head(std::span<const std::byte> head) {
+  const auto magic = load_le_at<std::uint32_t>(head, 0);
+  const auto version = load_le_at<std::uint32_t>(head, 4);
+  Result<Header> old = fail(Errc::kEdiBadMagic);
+  if (magic == kMagic && version == 0) {
+    old = decode_header0(head.first<kHeader0Bytes>());
+    if (least_image_bytes(*old)) return old;
+  }
+  if (head.size() < kHeadBytes) {
+    if (old) return old;
+    if (magic != kMagic) return fail(Errc::kEdiBadMagic);
+    return version > 1 ? fail(Errc::kEdiBadVersion) : fail(Errc::kDeviceTruncated);
+  }
+  auto newest = newest_header1(head.first<kHeadBytes>());
+  return newest || !old ? newest : old;
 }
 
 Result<Header> read_header(const Backing& backing) {
   auto head = AlignedBuffer::zeroed(kHeadBytes);
   ASSIGN_OR_RETURN(const std::size_t length, backing.read_some(0, head.span()));
-  const std::span<const std::byte> bytes = head.span();
-  // If the first copy has no magic number, another program may have reused the disk. The second
-  // copy then does not count.
-  if (length < 8 || load_le_at<std::uint32_t>(bytes, 0) != kMagic) {
-    return fail(Errc::kEdiBadMagic);
+  if (length < 8) return fail(Errc::kEdiBadMagic);
+  if (length < kHeader0Bytes) {
+    const bool has_magic = load_le_at<std::uint32_t>(head.span(), 0) == kMagic;
+    return fail(has_magic ? Errc::kDeviceTruncated : Errc::kEdiBadMagic);
   }
-  switch (load_le_at<std::uint32_t>(bytes, 4)) {
-    case 0:
-      if (length < kHeader0Bytes) return fail(Errc::kDeviceTruncated);
-      return decode_header0(bytes.first<kHeader0Bytes>());
-    case 1:
-      if (length < kHeadBytes) return fail(Errc::kDeviceTruncated);
-      return newest_header1(bytes.first<kHeadBytes>());
-    default: return fail(Errc::kEdiBadVersion);
-  }
+  return decode_head(std::span<const std::byte>(head.span()).first(length));
 }
 
 Result<> check_pointers(const Layout& layout, const std::vector<std::uint32_t>& pointers) {
@@ -69,6 +84,10 @@ Result<std::unique_ptr<Image>> open_image(const std::string& path, OpenOptions o
 
 Result<std::unique_ptr<device::Device>> open(const std::string& path, OpenOptions options) {
   ASSIGN_OR_RETURN(auto image, open_image(path, options));
+  ASSIGN_OR_RETURN(const auto damaged, damaged_headers(*image));
+  for (const std::string& text : damaged) {
+    log::warn("{}: {} The other copy is used; fsck.lazyfs -y rewrites this one.", path, text);
+  }
   return image;
 }
 

@@ -35,6 +35,10 @@ class ImageTest : public ::testing::Test {
   void make(CreateOptions options) {
     ASSERT_TRUE(create(path(), options));
   }
+  void make_again(CreateOptions options) {
+    options.overwrite = true;
+    make(std::move(options));
+  }
   static CreateOptions uniform(std::uint32_t bands, std::uint32_t blocks,
                                std::uint32_t format = 1) {
     return {.format = format, .zones = {{bands, blocks}}};

@@ -8,6 +8,7 @@
 #include "edi/copies.h"
 #include "edi/format1.h"
 #include "fixture.h"
+#include "test/support/loop_device.h"
 
 namespace lazyfs::edi {
 namespace {
@@ -84,19 +85,26 @@ TEST_F(ImageTest, OpenRefusesAFileThatIsNotAnImage) {
 }
 
 TEST_F(ImageTest, OpenRefusesAnUnknownVersion) {
-  make(uniform(4, 8));
+  make(uniform(4, 8, 0));
   flip(4, 1);
+  EXPECT_EQ(open_error(), Errc::kEdiBadVersion);
+  make_again(uniform(4, 8));
+  flip(4, 1);
+  flip(kHeaderAreaBytes + 4, 1);
   EXPECT_EQ(open_error(), Errc::kEdiBadVersion);
 }
 
 TEST_F(ImageTest, OpenSurvivesAFlippedBitInOneHeaderButNotInBoth) {
   make({.zones = {{4, 8}, {2, 16}}, .conventional = {0}, .linked = {{1, 2}}});
   const auto expected = open_or_die()->layout().header;
-  for (std::uint64_t at = 8; at < kHeader1Bytes + 8 * 4; ++at) {
+  for (std::uint64_t at = 0; at < kHeader1Bytes + 8 * 4; ++at) {
     flip(at, at % 8);
     EXPECT_EQ(open_or_die()->layout().header, expected) << at;
     flip(kHeaderAreaBytes + at, at % 8);
-    EXPECT_EQ(open_error(), Errc::kEdiBadChecksum) << at;
+    const Errc why = at < 4   ? Errc::kEdiBadMagic
+                     : at < 8 ? Errc::kEdiBadVersion
+                              : Errc::kEdiBadChecksum;
+    EXPECT_EQ(open_error(), why) << at;
     flip(at, at % 8);
     EXPECT_EQ(open_or_die()->layout().header, expected) << at;
     flip(kHeaderAreaBytes + at, at % 8);
@@ -132,6 +140,56 @@ TEST_F(ImageTest, OpenRefusesATruncatedImage) {
       EXPECT_EQ(open_error(), Errc::kDeviceTruncated) << format << " " << length;
     }
   }
+}
+
+void overwrite(const std::string& path, std::uint64_t at, const std::string& bytes) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(at));
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  ASSERT_TRUE(file.good());
+}
+
+// What other programs write to the start of a disk by accident.
+std::string partition_table() {
+  std::string sector(512, '\0');
+  sector[446 + 4] = '\x83';
+  sector[510] = '\x55';
+  sector[511] = '\xAA';
+  return sector;
+}
+
+TEST_F(ImageTest, OpensFromTheSecondHeaderWhateverHasOverwrittenTheFirst) {
+  make({.zones = {{4, 8}, {2, 16}}, .conventional = {0}, .linked = {{1, 2}}});
+  const auto expected = open_or_die()->layout().header;
+  for (const std::string& accident :
+       {std::string(4, '\0'), std::string(4096, '\0'), std::string(65536, '\xFF'),
+        partition_table(), std::string(4086, '\0') + "SWAPSPACE2"}) {
+    overwrite(path(), 0, accident);
+    EXPECT_EQ(open_or_die()->layout().header, expected);
+    EXPECT_EQ(damaged_headers(*open_or_die())->size(), 1u);
+    EXPECT_EQ(mend_copies(*open_or_die())->size(), 1u);
+    EXPECT_EQ(damaged_headers(*open_or_die())->size(), 0u);
+  }
+}
+
+TEST_F(ImageTest, ASecondHeaderCountsOnlyIfItsImageFits) {
+  make(uniform(8, 64));
+  overwrite(path(), 0, std::string(4096, '\0'));
+  std::filesystem::resize_file(path(), std::filesystem::file_size(path()) - 4096);
+  EXPECT_EQ(open_error(), Errc::kDeviceTruncated);
+}
+
+TEST_F(ImageTest, ASecondHeaderOfAnEarlierImageDoesNotComeBack) {
+  const auto loop = LoopDevice::make(8 << 20);
+  if (!loop) GTEST_SKIP() << "cannot set up a loop device (requires root)";
+  ASSERT_TRUE(create(loop->path(), uniform(4, 64)));
+  overwrite(loop->path(), 0, std::string(4096, '\0'));
+  EXPECT_EQ(create(loop->path(), uniform(4, 64, 0)).error(), Errc::kEdiExists);
+  CreateOptions options = uniform(4, 64, 0);
+  options.overwrite = true;
+  ASSERT_TRUE(create(loop->path(), options));
+  overwrite(loop->path(), 0, std::string(4096, '\0'));
+  EXPECT_EQ(edi::open(loop->path(), {.read_only = true}).error(), Errc::kEdiBadMagic);
 }
 
 // Returns the maximum resident memory of the process so far.
