@@ -44,7 +44,7 @@ namespace lazyfs {
   X(kIdentityMissing, EINVAL, "no identification block of a lazyfs volume found")                \
   X(kIdentityBad, EIO, "the identification block of the lazyfs volume is damaged")               \
   /* meta: superblock, log, tree */                                                              \
-  X(kNoFilesystem, EINVAL, "no lazyfs on this device (run mkfs.lazyfs)")                         \
+  X(kNoFilesystem, EINVAL, "no superblock of a lazyfs found on this device")                      \
   X(kSuperblockBad, EIO, "no valid superblock found")                                            \
   X(kSuperblockVersion, EINVAL, "unknown filesystem version")                                    \
   X(kLogBandHeaderBad, EIO, "log band header is damaged")                                        \
