@@ -44,6 +44,8 @@ struct Geometry {
 
 // Optional features of a device.
 struct Capabilities {
+  // The device remembers write pointers. If not, the host does: see "Write pointers" below.
+  bool keeps_write_pointers = true;
   bool set_write_pointer = false;    // a write pointer can move back to the middle of a band
   std::uint32_t max_open_bands = 0;  // maximum number of partly written bands; 0: no limit
   bool read_only = false;
@@ -66,6 +68,20 @@ using Piece = std::span<const std::byte>;
 //       pointer is anywhere from its flushed position to the end of the last append. After a reset
 //       it is 0, its old position, or any position that later appends have reached. Blocks from the
 //       flushed position on may have any contents.
+//
+// Write pointers of a device without keeps_write_pointers, a plain block device:
+//   W1  when the device is opened, also after a power cut, the end of each shingled band is
+//       unknown. Then write_pointer() is the band's size, report() says kFull, every block can be
+//       read, and every append fails
+//   W2  reset() makes the end known: 0. So does set_write_pointer(), which states the end. It is
+//       allowed once for each band after opening, before the band's first reset. It writes nothing
+//   W3  the device writes only where the host appends. So the host keeps this rule: between two
+//       resets of a band it writes no block twice, not even if a power cut comes in between. What a
+//       crash leaves past the end that the host knows is not overwritten before the band's reset
+//   W4  a reset need not change the blocks. Afterwards, and after a power cut, blocks that were not
+//       written again may hold what they held before, or zeros
+// Such a device has Capabilities::set_write_pointer == false: an end that is known does not move
+// back to the middle of a band.
 //
 // Thread-safe. REQUIRES: no two appends to one band run at the same time. Otherwise the second may
 // fail with kNotAtWritePointer.
@@ -97,7 +113,8 @@ class Device {
 
   // Errors: kBadBand, kBandOffline.
   virtual Result<std::uint32_t> write_pointer(BandId band) = 0;
-  // Moves the write pointer back to `rba` and discards the blocks from `rba` on.
+  // Moves the write pointer back to `rba` and discards the blocks from `rba` on. Where the end is
+  // unknown (W1), states the end instead.
   // Errors: kUnsupported if the device lacks the feature or the band is conventional, kBadBand,
   // kPastWritePointer if `rba` is past the write pointer, kBandReadOnly, kBandOffline,
   // kDeviceReadOnly, kDeviceWrite.

@@ -1,8 +1,10 @@
 #include "device/memory.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace lazyfs::device {
 
@@ -12,14 +14,15 @@ MemoryDevice::MemoryDevice(Geometry geometry, Capabilities capabilities)
   for (std::uint32_t i = 0; i < geometry_.band_count(); ++i) {
     if (is_conventional(BandId{i})) bands_[i].write_pointer = geometry_.band_blocks[i];
   }
+  forget_write_pointers();
 }
 
-std::unique_ptr<MemoryDevice> MemoryDevice::uniform(std::uint32_t bands,
-                                                    std::uint32_t band_blocks) {
+std::unique_ptr<MemoryDevice> MemoryDevice::uniform(std::uint32_t bands, std::uint32_t band_blocks,
+                                                    Capabilities capabilities) {
   Geometry geometry;
   geometry.band_blocks.assign(bands, band_blocks);
   geometry.band_kinds.assign(bands, BandKind::kShingled);
-  return std::make_unique<MemoryDevice>(std::move(geometry));
+  return std::make_unique<MemoryDevice>(std::move(geometry), capabilities);
 }
 
 Result<MemoryDevice::Band*> MemoryDevice::readable_locked(BandId band) {
@@ -44,6 +47,22 @@ std::byte* MemoryDevice::place_locked(BandAddress at) {
   return band.bytes.data() + std::size_t{at.rba} * geometry_.block_bytes;
 }
 
+// Keeps rule W3 in sight. A conventional band takes writes anywhere.
+void MemoryDevice::mark_written_locked(BandAddress from, std::size_t blocks) {
+  if (capabilities_.keeps_write_pointers || is_conventional(from.band)) return;
+  std::vector<bool>& written = bands_[from.band.value].written;
+  written.resize(geometry_.blocks_of(from.band));
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const auto rba = static_cast<std::uint32_t>(from.rba + i);
+    if (written[rba] && !report_overwrite_) {
+      log::error("band {} block {} is written twice between two resets", from.band.value, rba);
+    }
+    CHECK(!written[rba] || report_overwrite_);
+    if (written[rba]) report_overwrite_({from.band, rba});
+    written[rba] = true;
+  }
+}
+
 Result<> MemoryDevice::read(BandAddress from, std::span<std::byte> to) {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(const Band* const band, readable_locked(from.band));
@@ -61,6 +80,7 @@ Result<> MemoryDevice::append(BandAddress to, std::span<const Piece> pieces) {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Band* const band, writable_locked(to.band));
   TRY(check_append(geometry_, to, pieces, band->write_pointer));
+  mark_written_locked(to, bytes_of(pieces) / geometry_.block_bytes);
   std::byte* at = place_locked(to);
   for (const Piece& piece : pieces) {
     if (!piece.empty()) std::memcpy(at, piece.data(), piece.size());
@@ -81,9 +101,11 @@ Result<std::uint32_t> MemoryDevice::write_pointer(BandId band) {
 Result<> MemoryDevice::set_write_pointer(BandId band, std::uint32_t rba) {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Band* const found, writable_locked(band));
-  if (!capabilities_.set_write_pointer || is_conventional(band)) return fail(Errc::kUnsupported);
+  const bool can_set = capabilities_.set_write_pointer || !found->is_end_known;
+  if (!can_set || is_conventional(band)) return fail(Errc::kUnsupported);
   if (rba > found->write_pointer) return fail(Errc::kPastWritePointer);
   found->write_pointer = rba;
+  found->is_end_known = true;
   return ok();
 }
 
@@ -91,7 +113,13 @@ Result<> MemoryDevice::reset(BandId band) {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Band* const found, writable_locked(band));
   if (is_conventional(band)) return fail(Errc::kUnsupported);
-  *found = Band{};
+  if (capabilities_.keeps_write_pointers) {
+    *found = Band{};
+  } else {
+    found->write_pointer = 0;
+    found->is_end_known = true;
+    found->written.clear();
+  }
   return ok();
 }
 
@@ -135,6 +163,41 @@ void MemoryDevice::place_write_pointer(BandId band, std::uint32_t rba) {
   MutexLock lock(mu_);
   CHECK(geometry_.has(band) && rba <= geometry_.blocks_of(band) && !is_conventional(band));
   bands_[band.value].write_pointer = rba;
+  bands_[band.value].is_end_known = true;
+}
+
+void MemoryDevice::forget_write_pointers() {
+  MutexLock lock(mu_);
+  if (capabilities_.keeps_write_pointers) return;
+  for (std::uint32_t i = 0; i < geometry_.band_count(); ++i) {
+    bands_[i].write_pointer = geometry_.band_blocks[i];
+    bands_[i].is_end_known = false;
+  }
+}
+
+std::vector<std::uint32_t> MemoryDevice::written_since_reset(BandId band) {
+  MutexLock lock(mu_);
+  CHECK(geometry_.has(band));
+  std::vector<std::uint32_t> blocks;
+  const std::vector<bool>& written = bands_[band.value].written;
+  for (std::uint32_t rba = 0; rba < written.size(); ++rba) {
+    if (written[rba]) blocks.push_back(rba);
+  }
+  return blocks;
+}
+
+void MemoryDevice::place_blocks(BandAddress at, std::span<const std::byte> bytes) {
+  poke(at, bytes);
+  MutexLock lock(mu_);
+  if (capabilities_.keeps_write_pointers || is_conventional(at.band)) return;
+  std::vector<bool>& written = bands_[at.band.value].written;
+  written.resize(geometry_.blocks_of(at.band));
+  std::fill_n(written.begin() + at.rba, bytes.size() / geometry_.block_bytes, true);
+}
+
+void MemoryDevice::on_overwrite(std::function<void(BandAddress)> report) {
+  MutexLock lock(mu_);
+  report_overwrite_ = std::move(report);
 }
 
 void MemoryDevice::retire(BandId band, BandCondition condition) {

@@ -2,6 +2,7 @@
 // The device keeps the contract of device.h, except that its contents do not survive it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -11,12 +12,18 @@
 
 namespace lazyfs::device {
 
+// Without Capabilities::keeps_write_pointers a reset keeps the bytes, and the device checks that
+// the host keeps rule W3: a block that is written twice between two resets of its band aborts the
+// program, or is reported to the test. Which blocks are written is remembered when the write
+// pointers are forgotten.
 // Thread-safe. mu_ is a leaf lock, held while memory is copied.
 class MemoryDevice final : public Device {
  public:
   explicit MemoryDevice(Geometry geometry, Capabilities capabilities = {.set_write_pointer = true});
   // `bands` shingled bands of `band_blocks` blocks each.
-  static std::unique_ptr<MemoryDevice> uniform(std::uint32_t bands, std::uint32_t band_blocks);
+  static std::unique_ptr<MemoryDevice> uniform(std::uint32_t bands, std::uint32_t band_blocks,
+                                               Capabilities capabilities = {.set_write_pointer =
+                                                                                true});
 
   const Geometry& geometry() const override { return geometry_; }
   Capabilities capabilities() const override { return capabilities_; }
@@ -38,8 +45,20 @@ class MemoryDevice final : public Device {
   void peek(BandAddress at, std::span<std::byte> bytes) EXCLUDES(mu_);
   // Inverts one bit of a block.
   void flip(BandAddress at, std::size_t bit) EXCLUDES(mu_);
-  // Sets the write pointer of a shingled band to any position from 0 to its end.
+  // Sets the write pointer of a shingled band to any position from 0 to its end. The end is known
+  // then.
   void place_write_pointer(BandId band, std::uint32_t rba) EXCLUDES(mu_);
+  // What closing and opening a device without keeps_write_pointers does (W1). Other devices do not
+  // change.
+  void forget_write_pointers() EXCLUDES(mu_);
+  // The blocks of a band that were written since its last reset, ascending. Only a device without
+  // keeps_write_pointers knows them.
+  std::vector<std::uint32_t> written_since_reset(BandId band) EXCLUDES(mu_);
+  // Writes as append() does, at any place, and without the check of W3.
+  void place_blocks(BandAddress at, std::span<const std::byte> bytes) EXCLUDES(mu_);
+  // `report` is called, with mu_ held, for a block that is written twice between two resets of its
+  // band; the program goes on.
+  void on_overwrite(std::function<void(BandAddress)> report) EXCLUDES(mu_);
   // Makes a band kReadOnly or kOffline for ever, as a disk does with a worn-out band.
   void retire(BandId band, BandCondition condition) EXCLUDES(mu_);
 
@@ -47,6 +66,8 @@ class MemoryDevice final : public Device {
   struct Band {
     AlignedBuffer bytes;  // allocated at the first write
     std::uint32_t write_pointer = 0;
+    bool is_end_known = true;
+    std::vector<bool> written;  // since the last reset; without keeps_write_pointers only
     bool is_read_only = false;
     bool is_offline = false;
   };
@@ -58,11 +79,13 @@ class MemoryDevice final : public Device {
   Result<Band*> readable_locked(BandId band) REQUIRES(mu_);
   Result<Band*> writable_locked(BandId band) REQUIRES(mu_);
   std::byte* place_locked(BandAddress at) REQUIRES(mu_);
+  void mark_written_locked(BandAddress from, std::size_t blocks) REQUIRES(mu_);
 
   const Geometry geometry_;
   const Capabilities capabilities_;
   Mutex mu_;
   std::vector<Band> bands_ GUARDED_BY(mu_);
+  std::function<void(BandAddress)> report_overwrite_ GUARDED_BY(mu_);
 };
 
 }  // namespace lazyfs::device

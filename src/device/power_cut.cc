@@ -29,10 +29,12 @@ class Builder {
   explicit Builder(const Recording& recording)
       : recording_(recording),
         device_(std::make_unique<MemoryDevice>(recording.geometry, recording.capabilities)),
-        block_bytes_(recording.geometry.block_bytes) {}
+        block_bytes_(recording.geometry.block_bytes),
+        keeps_pointers_(recording.capabilities.keeps_write_pointers) {}
 
   void settle(const Op& op) {
     if (op.kind == Op::Kind::kFlush) return;
+    if (!keeps_pointers_) return write(op);
     if (op.kind == Op::Kind::kAppend) device_->poke(op.at, op.bytes);
     if (is_shingled(op.at.band)) device_->place_write_pointer(op.at.band, end_of(op));
   }
@@ -40,6 +42,7 @@ class Builder {
   void doubt(const Op& op) {
     if (op.kind == Op::Kind::kFlush) return;
     Doubt& band = doubts_[op.at.band];
+    if (!keeps_pointers_) unsettled_.push_back(&op);
     if (band.segments.empty()) {
       const std::uint32_t flushed = *device_->write_pointer(op.at.band);
       band.segments.push_back({flushed, flushed});
@@ -57,7 +60,11 @@ class Builder {
   }
 
   std::unique_ptr<MemoryDevice> cut(Choice& choice) {
+    // What was written since a band's reset counts, whether or not it has reached the medium; the
+    // loop below decides on the bytes.
+    if (!keeps_pointers_) mark_unsettled();
     for (auto& [band, doubt] : doubts_) cut(band, doubt, choice);
+    device_->forget_write_pointers();
     return std::move(device_);
   }
 
@@ -70,15 +77,37 @@ class Builder {
   }
   std::uint32_t end_of(const Op& op) const { return op.at.rba + blocks_of(op); }
 
+  // On a device without write pointers: the bytes, and which blocks were written since the reset.
+  void write(const Op& op) {
+    if (op.kind == Op::Kind::kAppend) device_->place_blocks(op.at, op.bytes);
+    if (op.kind == Op::Kind::kReset && is_shingled(op.at.band)) CHECK(device_->reset(op.at.band));
+  }
+
+  // Marks what the unflushed ops have written; leaves the bytes as they were flushed.
+  void mark_unsettled() {
+    Block block(block_bytes_);
+    for (const Op* const op : unsettled_) {
+      if (op->kind == Op::Kind::kReset) write(*op);
+      for (std::uint32_t i = 0; i < blocks_of(*op); ++i) {
+        const BandAddress at{op->at.band, op->at.rba + i};
+        device_->peek(at, block);
+        device_->place_blocks(at, block);
+      }
+    }
+  }
+
   void cut(BandId band, const Doubt& doubt, Choice& choice) {
     const std::uint32_t flushed = doubt.segments.front().low;
-    if (is_shingled(band)) {
+    if (is_shingled(band) && keeps_pointers_) {
       const std::vector<std::uint32_t> places = places_of(doubt);
       const auto count = static_cast<std::uint32_t>(places.size());
       device_->place_write_pointer(band, places[choice.among(count)]);
     }
-    const std::uint32_t end = *device_->write_pointer(band);
-    if (doubt.was_reset) forget_untouched(band, doubt, std::min(flushed, end), choice);
+    const std::uint32_t blocks = recording_.geometry.blocks_of(band);
+    const std::uint32_t end = keeps_pointers_ ? *device_->write_pointer(band) : blocks;
+    if (doubt.was_reset) {
+      forget_untouched(band, doubt, keeps_pointers_ ? std::min(flushed, end) : blocks, choice);
+    }
     for (const auto& [rba, versions] : doubt.versions) {
       if (rba < end) {
         put_block({band, rba}, versions, choice);
@@ -106,7 +135,8 @@ class Builder {
   }
 
   // A reset releases the band's space. If the reset is lost and the write pointer is at its old
-  // position, the blocks below it may be zero. One choice covers the whole band.
+  // position, the blocks below it may be zero; without write pointers any block may be that the
+  // band has held before. One choice covers the whole band.
   void forget_untouched(BandId band, const Doubt& doubt, std::uint32_t end, Choice& choice) {
     if (choice.among(2) == 1) return;
     const Block zeros(block_bytes_);
@@ -137,7 +167,9 @@ class Builder {
   const Recording& recording_;
   std::unique_ptr<MemoryDevice> device_;
   const std::uint32_t block_bytes_;
+  const bool keeps_pointers_;
   std::map<BandId, Doubt> doubts_;
+  std::vector<const Op*> unsettled_;  // on a device without write pointers
 };
 
 }  // namespace

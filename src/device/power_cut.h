@@ -84,7 +84,9 @@ class EveryChoice final : public Choice {
 //   - an unwritten block below the flushed write pointer is unchanged; if the band was reset, the
 //     block may be zero instead;
 //   - blocks written past the final write pointer are on the medium but cannot be read.
-// The same holds for a device without Capabilities::set_write_pointer.
+// The same holds for a device without Capabilities::set_write_pointer. Without keeps_write_pointers
+// all ends are unknown, every block can be read, and the device remembers which blocks were written
+// since the last reset of their band, whether or not they have reached the medium.
 // REQUIRES: op_count <= recording.ops.size().
 std::unique_ptr<MemoryDevice> after_power_cut(const Recording& recording, std::size_t op_count,
                                               Choice& choice);

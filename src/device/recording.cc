@@ -46,11 +46,15 @@ void RecordingDevice::record_contents(BandId band) {
   AlignedBuffer bytes(std::size_t{*end} * geometry().block_bytes);
   if (!inner_.read({band, 0}, bytes.span())) return;
   const bool is_blank = std::ranges::all_of(bytes.span(), [](auto b) { return b == std::byte{0}; });
-  // An unwritten conventional band holds zeros. It needs no op.
-  if (is_blank && geometry().band_kinds[band.value] == BandKind::kConventional) return;
+  // An unwritten band without a write pointer holds zeros. It needs no op.
+  const bool is_shingled = geometry().band_kinds[band.value] == BandKind::kShingled;
+  const bool keeps_pointers = capabilities().keeps_write_pointers;
+  if (is_blank && !(is_shingled && keeps_pointers)) return;
   record({.kind = Op::Kind::kAppend,
           .at = {band, 0},
           .bytes = {bytes.span().begin(), bytes.span().end()}});
+  // The blocks may be leftovers: without write pointers nobody knows which ones are written.
+  if (is_shingled && !keeps_pointers) record({.kind = Op::Kind::kReset, .at = {band, 0}});
 }
 
 std::size_t RecordingDevice::op_count() const {
@@ -93,6 +97,7 @@ Result<> RecordingDevice::append(BandAddress to, std::span<const Piece> pieces) 
 
 Result<> RecordingDevice::set_write_pointer(BandId band, std::uint32_t rba) {
   TRY(inner_.set_write_pointer(band, rba));
+  if (!capabilities().keeps_write_pointers) return ok();  // it stated the end, and wrote nothing
   record({.kind = Op::Kind::kSetWritePointer, .at = {band, rba}});
   return ok();
 }

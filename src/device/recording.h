@@ -33,6 +33,7 @@ struct Recording {
 //       failed append it has the blocks that the device kept
 //   R2  a flush covers the ops that had completed when the flush began, and no others
 //   R3  the ops, replayed on an empty device of the same geometry, give the contents of `inner`
+//   R4  on a device without keeps_write_pointers, stating an end is no change and is not recorded
 // Thread-safe. `inner` must outlive this. mu_ is a leaf lock, not held during calls to `inner`.
 class RecordingDevice final : public Device {
  public:

@@ -8,6 +8,24 @@ namespace lazyfs::crash {
 
 using device::Op;
 
+namespace {
+
+// Writes the blocks again that were written since the band's last reset, so that the device which
+// the ops build remembers them.
+void add_written(device::MemoryDevice& device, BandId band, std::vector<Op>& ops) {
+  const std::uint32_t block_bytes = device.geometry().block_bytes;
+  for (const std::uint32_t rba : device.written_since_reset(band)) {
+    Op* const last = ops.empty() ? nullptr : &ops.back();
+    const bool continues = last && last->kind == Op::Kind::kAppend && last->at.band == band &&
+                           last->at.rba + last->bytes.size() / block_bytes == rba;
+    Op& run = continues ? *last : ops.emplace_back(Op{Op::Kind::kAppend, {band, rba}, {}, 0});
+    run.bytes.resize(run.bytes.size() + block_bytes);
+    device.peek({band, rba}, std::span(run.bytes).last(block_bytes));
+  }
+}
+
+}  // namespace
+
 std::vector<Op> medium_of(device::MemoryDevice& device) {
   const device::Geometry& geometry = device.geometry();
   std::vector<Op> ops;
@@ -23,6 +41,11 @@ std::vector<Op> medium_of(device::MemoryDevice& device) {
     const bool is_written = !bytes.empty();
     if (is_written) ops.push_back({.kind = Op::Kind::kAppend, .at = {band, 0}, .bytes = bytes});
     if (geometry.band_kinds[i] == device::BandKind::kConventional) continue;
+    if (!device.capabilities().keeps_write_pointers) {
+      if (is_written) ops.push_back({.kind = Op::Kind::kReset, .at = {band, 0}});
+      add_written(device, band, ops);
+      continue;
+    }
     const std::uint32_t pointer = device.write_pointer(band).value_or(0);
     if (is_written || pointer > 0) {
       ops.push_back({.kind = Op::Kind::kSetWritePointer, .at = {band, pointer}});

@@ -32,9 +32,10 @@ class Bench {
 
 struct Subject {
   std::string name;
-  // Makes an empty device with at least four shingled bands and at most one conventional band. Each
-  // shingled band has at least 8 blocks, one has at least kManyBlocks. Returns null if this machine
-  // cannot make the device.
+  // Makes a device with at least four shingled bands and at most one conventional band. The
+  // shingled bands are empty; without keeps_write_pointers they are new, and their ends unknown.
+  // Each shingled band has at least 8 blocks, one has at least kManyBlocks. Returns null if this
+  // machine cannot make the device.
   std::function<std::unique_ptr<Bench>()> make;
 };
 
@@ -64,6 +65,20 @@ class DeviceContract : public testing::TestWithParam<Subject> {
       (is_shingled ? shingled_ : conventional_).push_back(BandId{i});
     }
     ASSERT_GE(shingled_.size(), 4u);
+    if (keeps_pointers()) return;
+    for (BandId id : shingled_) expect_unknown_end(id);
+    ASSERT_EQ(device().reset_all(), ok());
+  }
+  bool keeps_pointers() { return device().capabilities().keeps_write_pointers; }
+  void expect_unknown_end(BandId id) {
+    const BandReport expected{.condition = BandCondition::kFull,
+                              .blocks = size_of(id),
+                              .write_pointer = size_of(id)};
+    EXPECT_EQ(device().report(id), expected);
+    EXPECT_EQ(pointer(id), size_of(id));
+    EXPECT_EQ(read(id, size_of(id) - 1, 1), ok());
+    EXPECT_EQ(append(id, 0, 1), fail(Errc::kNotAtWritePointer));
+    EXPECT_EQ(append(id, size_of(id), 1), fail(Errc::kPastBandEnd));
   }
 
   Device& device() { return bench_->device(); }
@@ -106,6 +121,7 @@ class DeviceContract : public testing::TestWithParam<Subject> {
 };
 
 TEST_P(DeviceContract, StartsWithEveryShingledBandEmpty) {
+  if (!keeps_pointers()) GTEST_SKIP() << "its ends are unknown; SetUp() has reset the bands";
   for (BandId id : shingled_) {
     const BandReport expected{.condition = BandCondition::kEmpty, .blocks = size_of(id)};
     EXPECT_EQ(device().report(id), expected);
@@ -310,10 +326,39 @@ TEST_P(DeviceContract, KeepsFlushedData) {
   expect_holds(band(0), 5, 1, 5);
   expect_holds(band(1), 0, size_of(band(1)), 2);
   expect_holds(band(2), 0, 1, 4);
-  EXPECT_EQ(pointer(band(0)), 6u);
-  EXPECT_EQ(pointer(band(2)), 1u);
-  EXPECT_EQ(pointer(band(3)), 0u);
+  if (keeps_pointers()) {
+    EXPECT_EQ(pointer(band(0)), 6u);
+    EXPECT_EQ(pointer(band(2)), 1u);
+    EXPECT_EQ(pointer(band(3)), 0u);
+  } else {
+    for (BandId id : shingled_) expect_unknown_end(id);
+    ASSERT_EQ(device().set_write_pointer(band(0), 6), ok());
+  }
   ASSERT_EQ(append(band(0), 6, 1, 7), ok());
+}
+
+TEST_P(DeviceContract, TheHostStatesEachUnknownEndOnce) {
+  if (keeps_pointers()) GTEST_SKIP() << "the device keeps the write pointers";
+  ASSERT_EQ(append(band(0), 0, 5, 1), ok());
+  ASSERT_EQ(append(band(1), 0, 5, 2), ok());
+  ASSERT_EQ(device().flush(), ok());
+  if (!bench_->reopen(false)) GTEST_SKIP() << "nothing outlives this device";
+  EXPECT_FALSE(device().capabilities().set_write_pointer);
+  EXPECT_EQ(device().set_write_pointer(band(0), size_of(band(0)) + 1),
+            fail(Errc::kPastWritePointer));
+  ASSERT_EQ(device().set_write_pointer(band(0), 5), ok());
+  EXPECT_EQ(pointer(band(0)), 5u);
+  EXPECT_EQ(condition(band(0)), BandCondition::kOpen);
+  expect_holds(band(0), 0, 5, 1);
+  EXPECT_EQ(read(band(0), 5, 1), fail(Errc::kPastWritePointer));
+  EXPECT_EQ(device().set_write_pointer(band(0), 5), fail(Errc::kUnsupported)) << "known by now";
+  ASSERT_EQ(append(band(0), 5, 1, 3), ok());
+  ASSERT_EQ(device().reset(band(1)), ok());
+  EXPECT_EQ(device().set_write_pointer(band(1), 0), fail(Errc::kUnsupported));
+  ASSERT_EQ(append(band(1), 0, 2, 4), ok());
+  expect_holds(band(1), 0, 2, 4);
+  ASSERT_EQ(device().set_write_pointer(band(2), size_of(band(2))), ok());
+  EXPECT_EQ(condition(band(2)), BandCondition::kFull);
 }
 
 TEST_P(DeviceContract, ChangesNothingWhenItIsOpenForReading) {
@@ -327,7 +372,7 @@ TEST_P(DeviceContract, ChangesNothingWhenItIsOpenForReading) {
   EXPECT_EQ(device().flush(), ok());
   expect_holds(band(0), 0, 2, 1);
   ASSERT_TRUE(bench_->reopen(false));
-  EXPECT_EQ(pointer(band(0)), 2u);
+  EXPECT_EQ(pointer(band(0)), keeps_pointers() ? 2u : size_of(band(0)));
 }
 
 TEST_P(DeviceContract, ServesBandsFromManyThreadsAtOnce) {

@@ -12,6 +12,11 @@ class MemoryBench final : public Bench {
  public:
   explicit MemoryBench(Capabilities capabilities) : memory_(contract_geometry(), capabilities) {}
   Device& device() override { return memory_; }
+  bool reopen(bool read_only) override {
+    if (read_only || memory_.capabilities().keeps_write_pointers) return false;
+    memory_.forget_write_pointers();
+    return true;
+  }
 
  private:
   MemoryDevice memory_;
@@ -36,6 +41,8 @@ INSTANTIATE_TEST_SUITE_P(
     Memory, DeviceContract,
     testing::Values(Subject{"memory", maker<MemoryBench>(Capabilities{.set_write_pointer = true})},
                     Subject{"memory_without_set", maker<MemoryBench>(Capabilities{})},
+                    Subject{"memory_without_pointers",
+                            maker<MemoryBench>(Capabilities{.keeps_write_pointers = false})},
                     Subject{"recording", maker<WrappedBench<RecordingDevice>>()},
                     Subject{"faulty_without_faults", maker<WrappedBench<FaultyDevice>>()}),
     subject_name);

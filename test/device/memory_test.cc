@@ -57,5 +57,51 @@ TEST_F(MemoryDeviceTest, LetsATestReadAndChangeTheMedium) {
   EXPECT_EQ(read(3), ok());
 }
 
+class MemoryWithoutPointersTest : public testing::Test {
+ protected:
+  Result<> append(std::uint32_t rba, std::uint32_t blocks = 1) {
+    return memory_->append({kBand, rba}, Piece(four_.span()).first(blocks * kBlockBytes));
+  }
+
+  static constexpr BandId kBand{1};
+  std::unique_ptr<MemoryDevice> memory_ =
+      MemoryDevice::uniform(2, 4, {.keeps_write_pointers = false});
+  AlignedBuffer four_ = AlignedBuffer::zeroed(4 * kBlockBytes);
+};
+
+TEST_F(MemoryWithoutPointersTest, ReportsABlockThatIsWrittenTwiceBetweenTwoResets) {
+  std::vector<BandAddress> found;
+  memory_->on_overwrite([&](BandAddress at) { found.push_back(at); });
+  ASSERT_EQ(memory_->reset(kBand), ok());
+  ASSERT_EQ(append(0, 3), ok());
+  memory_->forget_write_pointers();
+  ASSERT_EQ(memory_->set_write_pointer(kBand, 1), ok());
+  ASSERT_EQ(append(1, 3), ok());
+  EXPECT_EQ(found, (std::vector<BandAddress>{{kBand, 1}, {kBand, 2}}));
+  EXPECT_EQ(memory_->written_since_reset(kBand), (std::vector<std::uint32_t>{0, 1, 2, 3}));
+  ASSERT_EQ(memory_->reset(kBand), ok());
+  ASSERT_EQ(append(0, 4), ok());
+  EXPECT_EQ(found.size(), 2u);
+}
+
+TEST_F(MemoryWithoutPointersTest, AbortsWhenNobodyListens) {
+  ASSERT_EQ(memory_->reset(kBand), ok());
+  ASSERT_EQ(append(0), ok());
+  memory_->forget_write_pointers();
+  ASSERT_EQ(memory_->set_write_pointer(kBand, 0), ok());
+  EXPECT_DEATH(ignore_error(append(0), "dies"), "written");
+}
+
+TEST_F(MemoryWithoutPointersTest, AResetKeepsTheBytes) {
+  std::ranges::fill(four_.span(), std::byte{7});
+  ASSERT_EQ(memory_->reset(kBand), ok());
+  ASSERT_EQ(append(0), ok());
+  ASSERT_EQ(memory_->reset(kBand), ok());
+  memory_->forget_write_pointers();
+  AlignedBuffer one(kBlockBytes);
+  ASSERT_EQ(memory_->read({kBand, 0}, one.span()), ok());
+  EXPECT_EQ(one.data()[9], std::byte{7});
+}
+
 }  // namespace
 }  // namespace lazyfs::device

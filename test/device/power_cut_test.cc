@@ -214,6 +214,65 @@ TEST_F(PowerCutTest, AConventionalBandKeepsItsPointerAndMayTear) {
   EXPECT_EQ(found, (std::set<std::string>{"..a.", "..b.", "../.", "..?."}));
 }
 
+// The same on a device without write pointers.
+class PowerCutWithoutPointersTest : public PowerCutTest {
+ protected:
+  PowerCutWithoutPointersTest() {
+    EXPECT_EQ(plain_.reset(kBand), ok());
+    EXPECT_EQ(plain_.flush(), ok());
+  }
+  void append_at(std::uint32_t rba, std::string_view text) {
+    const AlignedBuffer bytes = blocks(text);
+    ASSERT_EQ(plain_.append({kBand, rba}, Piece(bytes.span())), ok());
+  }
+  std::set<std::string> every_plain_outcome() {
+    const Recording recording = plain_.recording();
+    std::set<std::string> found;
+    for (EveryChoice choice; choice.is_valid(); choice.advance()) {
+      const auto device = after_power_cut(recording, recording.ops.size(), choice);
+      EXPECT_EQ(device->report(kBand)->condition, BandCondition::kFull) << "the end is unknown";
+      EXPECT_EQ(device->set_write_pointer(kBand, 1), ok());
+      device->forget_write_pointers();
+      found.insert(contents(*device));
+      written_ = device->written_since_reset(kBand);
+    }
+    return found;
+  }
+
+  std::unique_ptr<MemoryDevice> without_ =
+      MemoryDevice::uniform(2, 3, {.keeps_write_pointers = false});
+  RecordingDevice plain_{*without_};
+  std::vector<std::uint32_t> written_;  // since the reset, in the last outcome
+};
+
+TEST_F(PowerCutWithoutPointersTest, EveryEndIsUnknownAndEveryBlockVisible) {
+  append_at(0, "a");
+  ASSERT_EQ(plain_.flush(), ok());
+  append_at(1, "b");
+  EXPECT_EQ(every_plain_outcome(), (std::set<std::string>{"ab.", "a..", "a/.", "a?."}));
+  EXPECT_EQ(written_, (std::vector<std::uint32_t>{0, 1})) << "also where the append was lost";
+}
+
+TEST_F(PowerCutWithoutPointersTest, AResetMayLeaveTheBlocksOrZeroThem) {
+  append_at(0, "ab");
+  ASSERT_EQ(plain_.flush(), ok());
+  ASSERT_EQ(plain_.reset(kBand), ok());
+  EXPECT_EQ(every_plain_outcome(), (std::set<std::string>{"ab.", "..."}));
+  EXPECT_TRUE(written_.empty());
+  ASSERT_EQ(plain_.flush(), ok());
+  EXPECT_EQ(every_plain_outcome(), (std::set<std::string>{"ab."}));
+}
+
+TEST_F(PowerCutWithoutPointersTest, StatingAnEndIsNoChange) {
+  append_at(0, "ab");
+  const std::size_t before = plain_.op_count();
+  without_->forget_write_pointers();
+  ASSERT_EQ(plain_.set_write_pointer(kBand, 2), ok());
+  EXPECT_EQ(plain_.op_count(), before);
+  append_at(2, "c");
+  EXPECT_EQ(plain_.op_count(), before + 1);
+}
+
 // A log as a host might have: the host appends records and flushes. At any moment of the power cut,
 // the flushed records are a prefix of the records found.
 TEST_F(PowerCutTest, TriesAWorkloadAtEveryMoment) {

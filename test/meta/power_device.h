@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/check.h"
 #include "base/mutex.h"
 #include "device/device.h"
 
@@ -16,11 +17,27 @@ namespace lazyfs::meta {
 
 class PowerDevice final : public device::Device {
  public:
-  PowerDevice(std::uint32_t bands, std::uint32_t band_blocks, std::uint64_t seed) : random_(seed) {
+  // Without `keeps_write_pointers`, as on a plain block device, the ends of all bands are unknown
+  // at first and after a power cut, and a block that is written twice between two resets of its
+  // band aborts the test (rule W3 of device/device.h).
+  PowerDevice(std::uint32_t bands, std::uint32_t band_blocks, std::uint64_t seed,
+              bool keeps_write_pointers = true)
+      : keeps_write_pointers_(keeps_write_pointers), random_(seed) {
     geometry_.band_blocks.assign(bands, band_blocks);
     geometry_.band_kinds.assign(bands, device::BandKind::kShingled);
     for (std::uint32_t i = 0; i < bands; ++i) {
       bands_.emplace_back().bytes = AlignedBuffer::zeroed(std::size_t{band_blocks} * kBlockBytes);
+      bands_.back().written.resize(band_blocks);
+    }
+    forget_write_pointers();
+  }
+
+  // What closing and opening a device without write pointers does.
+  void forget_write_pointers() {
+    if (keeps_write_pointers_) return;
+    for (std::uint32_t i = 0; i < bands_.size(); ++i) {
+      bands_[i].write_pointer = geometry_.band_blocks[i];
+      bands_[i].is_end_known = false;
     }
   }
 
@@ -36,12 +53,15 @@ class PowerDevice final : public device::Device {
   void restore_power() {
     MutexLock lock(mu_);
     for (Band& band : bands_) tear(band);
+    forget_write_pointers();
     dead_ = false;
     left_ = 0;
   }
 
   const device::Geometry& geometry() const override { return geometry_; }
-  device::Capabilities capabilities() const override { return {}; }
+  device::Capabilities capabilities() const override {
+    return {.keeps_write_pointers = keeps_write_pointers_};
+  }
   std::string name() const override { return "power"; }
   using Device::append;
 
@@ -63,6 +83,8 @@ class PowerDevice final : public device::Device {
     if (cut || failed) blocks = random_() % (blocks + 1);
     for (const device::Piece& piece : pieces) {
       for (std::size_t at = 0; at < piece.size() && blocks > 0; at += kBlockBytes, --blocks) {
+        CHECK(keeps_write_pointers_ || !band.written[band.write_pointer]);  // W3
+        band.written[band.write_pointer] = true;
         band.remember(band.write_pointer);
         std::memcpy(band.at(band.write_pointer++), piece.data() + at, kBlockBytes);
       }
@@ -77,7 +99,17 @@ class PowerDevice final : public device::Device {
     if (!geometry_.has(band)) return fail(Errc::kBadBand);
     return bands_[band.value].write_pointer;
   }
-  Result<> set_write_pointer(BandId, std::uint32_t) override { return fail(Errc::kUnsupported); }
+  Result<> set_write_pointer(BandId id, std::uint32_t rba) override {
+    MutexLock lock(mu_);
+    if (dead_) return fail(Errc::kPowerCut);
+    if (!geometry_.has(id)) return fail(Errc::kBadBand);
+    Band& band = bands_[id.value];
+    if (band.is_end_known) return fail(Errc::kUnsupported);
+    if (rba > band.write_pointer) return fail(Errc::kPastWritePointer);
+    band.write_pointer = band.flushed = rba;
+    band.is_end_known = true;
+    return ok();
+  }
 
   Result<> reset(BandId band) override {
     MutexLock lock(mu_);
@@ -85,6 +117,8 @@ class PowerDevice final : public device::Device {
     if (count_failure()) return fail(Errc::kDeviceWrite);
     bands_[band.value].write_pointer = 0;
     bands_[band.value].was_reset = true;
+    bands_[band.value].is_end_known = true;
+    bands_[band.value].written.assign(geometry_.blocks_of(band), false);
     return ok();
   }
 
@@ -114,6 +148,8 @@ class PowerDevice final : public device::Device {
   struct Band {
     AlignedBuffer bytes;
     std::uint32_t write_pointer = 0;
+    bool is_end_known = true;
+    std::vector<bool> written;  // since the last reset
     std::uint32_t flushed = 0;              // write pointer at the last flush
     bool was_reset = false;                 // since then
     std::map<std::uint32_t, Block> before;  // what the blocks written since then held
@@ -159,6 +195,7 @@ class PowerDevice final : public device::Device {
   }
 
   device::Geometry geometry_;
+  const bool keeps_write_pointers_;
   Mutex mu_;
   std::mt19937_64 random_;
   std::vector<Band> bands_;
