@@ -49,6 +49,7 @@ bool may_pass(Errc error) {
     case Errc::kEdiBadVersion:
     case Errc::kNoFilesystem:
     case Errc::kSuperblockVersion:
+    case Errc::kSuperblockNewer:
       return false;
     default:
       return true;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <string>
@@ -68,6 +69,11 @@ class Progress {
   const bool shown_;
   bool pending_ = false;
 };
+
+meta::StoreOptions repair_options() {
+  const auto now = std::max<std::int64_t>(system_clock().now().seconds, 0);
+  return {.background = false, .check_seconds = static_cast<std::uint64_t>(now)};
+}
 
 int refuse(const std::string& device, std::string_view why) {
   std::fprintf(stderr, "fsck.lazyfs: %s: %.*s\n", device.c_str(), static_cast<int>(why.size()),
@@ -216,7 +222,7 @@ class Run {
     ASSIGN_OR_RETURN(const auto mended, edi::mend_copies(*device));
     for (const std::string& text : mended) changed(text);
     const auto bands = meta::damaged_superblocks(*device);
-    ASSIGN_OR_RETURN(const auto store, fsck::open_for_repair(*device, listener));
+    ASSIGN_OR_RETURN(const auto store, fsck::open_for_repair(*device, listener, repair_options()));
     ASSIGN_OR_RETURN(repair_, fsck::repair(*store, *device, system_clock(), listener,
                                          [&](std::string_view stage, std::uint64_t done) {
                                            progress_(stage, done);

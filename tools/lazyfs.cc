@@ -19,8 +19,6 @@ std::string_view advice(Errc error) {
       return "; was it copied completely?";
     case Errc::kDeviceBusy:
       return "; is it mounted already, or still being unmounted?";
-    case Errc::kSuperblockVersion:
-      return "; a newer lazyfs made it";
     case Errc::kDeviceReadOnly:
       return "; mount it with -o ro";
     case Errc::kDeviceAccess:

@@ -141,8 +141,9 @@ void require_plan(const std::string& what, const device::Geometry& geometry,
 // An existing EDI keeps its geometry.
 void plan_for_image(const Arguments& arguments, edi::Image& image, const Plan& plan) {
   const auto found = meta::read_superblock(image);
-  const bool is_filesystem =
-      found || found.error() == Errc::kSuperblockBad || found.error() == Errc::kSuperblockVersion;
+  const bool is_filesystem = found || found.error() == Errc::kSuperblockBad ||
+                             found.error() == Errc::kSuperblockVersion ||
+                             found.error() == Errc::kSuperblockNewer;
   if (is_filesystem && !arguments.force) {
     throw Trouble(arguments.device, "holds a lazyfs already (-f overwrites it)");
   }

@@ -46,7 +46,10 @@ namespace lazyfs {
   /* meta: superblock, log, tree */                                                              \
   X(kNoFilesystem, EINVAL, "no superblock of a lazyfs found on this device")                      \
   X(kSuperblockBad, EIO, "no valid superblock found")                                            \
-  X(kSuperblockVersion, EINVAL, "unknown filesystem version")                                    \
+  X(kSuperblockVersion, EINVAL,                                                                  \
+    "an older lazyfs made this volume, and this one cannot read it: copy the files off with the " \
+    "version that made it, then make the volume again")                                          \
+  X(kSuperblockNewer, EINVAL, "a newer lazyfs made or changed this volume: use that version")    \
   X(kLogBandHeaderBad, EIO, "log band header is damaged")                                        \
   X(kLogDescriptorBad, EIO, "log descriptor is damaged")                                         \
   X(kLogTorn, EIO, "log transaction is incomplete")                                              \

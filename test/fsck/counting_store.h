@@ -35,6 +35,7 @@ class CountingStore : public meta::Store {
   std::vector<BandId> log_bands() const override { return store_.log_bands(); }
   std::vector<LogBandUse> log_band_use() const override { return store_.log_band_use(); }
   meta::Superblock superblock() const override { return store_.superblock(); }
+  bool was_clean() const override { return store_.was_clean(); }
   meta::StoreStats stats() const override { return store_.stats(); }
   bool failed() const override { return store_.failed(); }
   Result<> close() override { return store_.close(); }

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "fs/file/file_attributes.h"
@@ -106,6 +107,8 @@ Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const Moun
   store_options.cache_bytes = options.cache_bytes;
   store_options.background = options.background;
   store_options.read_only = options.read_only;
+  store_options.mount_seconds =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(clock.now().seconds, 0));
   ASSIGN_OR_RETURN(auto store, meta::Store::open(device, store_options));
   TRY(read_counters(*store));
   auto volume = std::make_unique<MountedVolume>(device, options, clock, std::move(store));

@@ -39,6 +39,7 @@ class Restorer {
     for (const BandId band : s.log_bands) read_commits(band, s.uuid);
     if (first_seq_.empty()) return fail(Errc::kLogTailLost);
     s.sequence += 1;
+    s.set_clean_end(false);
     s.band_count = device_.geometry().band_count();
     s.session = first_seq_.rbegin()->first;
     // What earlier sessions wrote counts up to where this one began.

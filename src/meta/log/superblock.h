@@ -15,6 +15,20 @@ namespace lazyfs::meta {
 
 using Uuid = std::array<std::uint8_t, 16>;
 
+// What a volume uses beyond the features that every lazyfs of this superblock version knows. A
+// lazyfs ignores a bit of `compat` that it does not know. With such a bit of `ro_compat` it opens
+// the volume read-only; with one of `incompat` it does not open it. Bits are kept when a record is
+// rewritten.
+struct Features {
+  std::uint32_t compat = 0;
+  std::uint32_t ro_compat = 0;
+  std::uint32_t incompat = 0;
+  friend bool operator==(const Features&, const Features&) = default;
+};
+inline constexpr Features kKnownFeatures{};
+
+inline constexpr std::size_t kSuperblockRoomBytes = 288;
+
 struct Superblock {
   Uuid uuid{};
   std::string label;             // at most kMaxLabelBytes, UTF-8
@@ -23,6 +37,7 @@ struct Superblock {
   std::array<BandId, 2> super_bands{BandId{0}, BandId{1}};
   std::vector<BandId> log_bands;      // every band that belongs to the metadata log
   std::uint64_t created_seconds = 0;  // mkfs time
+  Features features;
 
   // The rest is the store's own; format() sets it.
   std::uint32_t min_log_bands = 0;      // the log never shrinks below; format(): what it began with
@@ -32,15 +47,29 @@ struct Superblock {
   std::uint64_t head_slot = 0;          // its last part: slot of the band, first block, blocks
   std::uint32_t head_rba = 0;
   std::uint32_t head_blocks = 0;
+
+  // A bit of `flags`: the log ends where its last part does, as the head fields say, and nothing
+  // was written to any band since. The record that begins a session clears it, the one of a clean
+  // end sets it.
+  static constexpr std::uint32_t kCleanEnd = 1;
+  std::uint32_t flags = 0;               // other bits are kept
+  std::uint32_t mounts = 0;              // for writing, since mkfs
+  std::uint64_t last_mount_seconds = 0;  // time of the last mount for writing; 0: none
+  std::uint64_t last_check_seconds = 0;  // of the last fsck that could write; 0: none
+  std::array<std::byte, kSuperblockRoomBytes> room{};  // kept, whatever it means
+
+  bool ended_cleanly() const { return (flags & kCleanEnd) != 0; }
+  void set_clean_end(bool clean) { flags = (flags & ~kCleanEnd) | (clean ? kCleanEnd : 0); }
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };
 
 inline constexpr std::size_t kMaxLabelBytes = 63;
-inline constexpr std::size_t kMaxLogBands = 980;  // as many as one record holds
+inline constexpr std::size_t kMaxLogBands = 900;  // as many as one record holds
 
 // Reads the newest valid superblock from the two super bands (0 and 1).
 // Errors: kNoFilesystem when neither band holds a record at all, kSuperblockBad when records are
-// there but none is valid, kSuperblockVersion, or what the device returns.
+// there but none is valid, kSuperblockVersion when an older lazyfs wrote them, kSuperblockNewer
+// when a newer one wrote the newest, or what the device returns.
 Result<Superblock> read_superblock(device::Device& device);
 
 }  // namespace lazyfs::meta

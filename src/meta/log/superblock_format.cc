@@ -11,16 +11,18 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x42535A4C;  // "LZSB" in memory order
-constexpr std::uint32_t kVersion = 5, kOldestVersion = 2;
-constexpr std::size_t kCrcAt = 4, kVersionAt = 8, kReservedAt = 12, kUuidAt = 16;
+constexpr std::uint32_t kVersion = 6;
+constexpr std::size_t kCrcAt = 4, kVersionAt = 8, kUuidAt = 16;
 constexpr std::size_t kLogBandCountAt = 92, kLabelBytesAt = 96, kLabelAt = 97, kHeadSlotAt = 160;
-constexpr std::size_t kLogBandsAt = 176;
+constexpr std::size_t kSequenceAt = 32, kRoomAt = 208, kLogBandsAt = 496;
+static_assert(kRoomAt + kSuperblockRoomBytes == kLogBandsAt);
 static_assert(kLabelAt + kMaxLabelBytes == kHeadSlotAt);
 static_assert(kLogBandsAt + 4 * kMaxLogBands == kBlockBytes);
 
 // Calls field(offset, number) for each field that is one number, for both directions.
 void visit_numbers(auto& s, auto field) {
-  field(32, s.sequence);
+  field(12, s.flags);
+  field(kSequenceAt, s.sequence);
   field(40, s.band_count);
   field(48, s.super_bands[0].value);
   field(52, s.super_bands[1].value);
@@ -32,6 +34,12 @@ void visit_numbers(auto& s, auto field) {
   field(kHeadSlotAt, s.head_slot);
   field(168, s.head_rba);
   field(172, s.head_blocks);
+  field(176, s.features.compat);
+  field(180, s.features.ro_compat);
+  field(184, s.features.incompat);
+  field(188, s.mounts);
+  field(192, s.last_mount_seconds);
+  field(200, s.last_check_seconds);
   for (std::size_t i = 0; i < s.log_bands.size(); ++i) {
     field(kLogBandsAt + 4 * i, s.log_bands[i].value);
   }
@@ -53,6 +61,7 @@ void encode(const Superblock& s, std::span<std::byte, kBlockBytes> to) {
   store_le_at(to, kLogBandCountAt, static_cast<std::uint32_t>(s.log_bands.size()));
   store_le_at(to, kLabelBytesAt, static_cast<std::uint8_t>(s.label.size()));
   std::memcpy(to.data() + kLabelAt, s.label.data(), s.label.size());
+  std::ranges::copy(s.room, to.begin() + kRoomAt);
   visit_numbers(s, [&](std::size_t at, auto number) { store_le_at(to, at, number); });
   store_le_at(to, kCrcAt, crc32c(to.subspan(8)));
 }
@@ -63,13 +72,11 @@ Result<Superblock> decode_superblock(std::span<const std::byte, kBlockBytes> fro
     return fail(Errc::kSuperblockBad);
   }
   const auto version = load_le_at<std::uint32_t>(from, kVersionAt);
-  if (version < kOldestVersion || version > kVersion) {
-    return fail(Errc::kSuperblockVersion);
-  }
+  if (version < kVersion) return fail(Errc::kSuperblockVersion);
+  if (version > kVersion) return fail(Errc::kSuperblockNewer);
   const auto log_bands = load_le_at<std::uint32_t>(from, kLogBandCountAt);
   const auto label_bytes = load_le_at<std::uint8_t>(from, kLabelBytesAt);
   if (log_bands > kMaxLogBands || label_bytes > kMaxLabelBytes ||
-      load_le_at<std::uint32_t>(from, kReservedAt) != 0 ||
       !all_zero(from.subspan(kLabelAt + label_bytes, kMaxLabelBytes - label_bytes)) ||
       !all_zero(from.subspan(kLogBandsAt + std::size_t{4} * log_bands))) {
     return fail(Errc::kSuperblockBad);
@@ -77,9 +84,14 @@ Result<Superblock> decode_superblock(std::span<const std::byte, kBlockBytes> fro
   Superblock s;
   std::memcpy(s.uuid.data(), from.data() + kUuidAt, s.uuid.size());
   s.label.assign(reinterpret_cast<const char*>(from.data() + kLabelAt), label_bytes);
+  std::ranges::copy(from.subspan<kRoomAt, kSuperblockRoomBytes>(), s.room.begin());
   s.log_bands.resize(log_bands);
   visit_numbers(s, [&]<class T>(std::size_t at, T& number) { number = load_le_at<T>(from, at); });
   return s;
+}
+
+std::uint64_t superblock_sequence(std::span<const std::byte, kBlockBytes> from) {
+  return load_le_at<std::uint64_t>(from, kSequenceAt);
 }
 
 std::uint32_t fs_tag_of(const Uuid& uuid) { return crc32c(std::as_bytes(std::span(uuid))); }

@@ -20,7 +20,8 @@ constexpr std::uint32_t kSearchBlocks = 4096;  // while the other band takes non
 
 struct Search {
   std::optional<Superblock> newest;
-  Errc trouble = Errc::kNoFilesystem;  // the worst that was met, when nothing was found
+  std::uint64_t newer_version_sequence = 0;  // highest one of records that a newer lazyfs wrote
+  Errc trouble = Errc::kNoFilesystem;        // the worst that was met, when nothing was found
 };
 
 int rank(Errc e) {
@@ -50,6 +51,10 @@ void search_piece(device::Device& device, BandId band, std::uint32_t begin, std:
       if (is_newer) search.newest = std::move(*record);
     } else {
       note(search, record.error());
+      if (record.error() == Errc::kSuperblockNewer) {
+        search.newer_version_sequence =
+            std::max(search.newer_version_sequence, superblock_sequence(block));
+      }
     }
   }
 }
@@ -96,11 +101,15 @@ Result<Superblock> read_superblock(device::Device& device) {
     if (!device.geometry().has(BandId{band})) return fail(Errc::kNoFilesystem);
     Search search = search_band(device, BandId{band});
     note(best, search.trouble);
+    best.newer_version_sequence =
+        std::max(best.newer_version_sequence, search.newer_version_sequence);
     if (search.newest && (!best.newest || search.newest->sequence > best.newest->sequence)) {
       best.newest = std::move(search.newest);
     }
   }
   if (!best.newest) return fail(best.trouble);
+  // What a newer lazyfs has upgraded must not be continued from before the upgrade.
+  if (best.newer_version_sequence > best.newest->sequence) return fail(Errc::kSuperblockNewer);
   TRY(check_against_device(*best.newest, device));
   return std::move(*best.newest);
 }

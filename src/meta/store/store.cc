@@ -59,6 +59,8 @@ Result<> Store::format(device::Device& device, const Superblock& superblock) {
   if (superblock.label.size() > kMaxLabelBytes) return fail(Errc::kInvalid);
   TRY(check_format(device, superblock));
   Superblock first = superblock;
+  first.mounts = 0;
+  first.last_mount_seconds = first.last_check_seconds = 0;
   first.sequence = 1;
   first.band_count = device.geometry().band_count();
   first.min_log_bands = static_cast<std::uint32_t>(first.log_bands.size());
@@ -69,6 +71,7 @@ Result<> Store::format(device::Device& device, const Superblock& superblock) {
   TRY(device.flush());
   ASSIGN_OR_RETURN(const PartPlace newest, write_first_transaction(device, first));
   set_durable(first, newest);
+  first.set_clean_end(true);
   return SuperblockLog::format(device, first);
 }
 

@@ -31,6 +31,8 @@ struct StoreOptions {
                                                          // least sixteen times its size
   bool background = true;  // own thread: commits large transactions and cleans. Without it the same
                            // work is done inside commit(), so that tests replay exactly
+  std::uint64_t mount_seconds = 0;  // now, if this is a mount: the superblock keeps it and counts
+  std::uint64_t check_seconds = 0;  // now, if this is a check: the superblock keeps it
   bool read_only = false;  // never writes to the device; apply() fails with kReadOnly
 };
 
@@ -91,7 +93,8 @@ class Store {
   static Result<> format(device::Device& device, const Superblock& superblock);
 
   // Opens the store that is on `device`, recovering it from its log. `device` must outlive it.
-  // Errors: kNoFilesystem, kSuperblockBad, kSuperblockVersion, kLogTailLost, kDeviceRead, ...
+  // Errors: kNoFilesystem, kSuperblockBad, kSuperblockVersion, kSuperblockNewer, kLogTailLost,
+  // kDeviceRead, ...
   static Result<std::unique_ptr<Store>> open(device::Device& device, const StoreOptions& options);
 
   // Opens a damaged store for writing and repairs it. A lost superblock is rebuilt from the log
@@ -153,6 +156,9 @@ class Store {
   };
   virtual std::vector<LogBandUse> log_band_use() const = 0;
   virtual Superblock superblock() const = 0;
+  // Whether the session before this one ended cleanly: nothing was written since its last
+  // transaction. What superblock() says of it is about the present session.
+  virtual bool was_clean() const = 0;
   virtual StoreStats stats() const = 0;
   // True once a commit has failed.
   virtual bool failed() const = 0;

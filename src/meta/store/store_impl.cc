@@ -17,6 +17,15 @@ namespace {
 constexpr std::size_t kMinCachedNodes = 16;
 constexpr std::uint64_t kRoundsBesideCleaning = 16;  // of a change that waits for room
 
+void begin_session(Superblock& superblock, const StoreOptions& options) {
+  ++superblock.session;
+  superblock.set_clean_end(false);
+  if (options.check_seconds > 0) superblock.last_check_seconds = options.check_seconds;
+  if (options.mount_seconds == 0) return;
+  superblock.last_mount_seconds = options.mount_seconds;
+  ++superblock.mounts;
+}
+
 }  // namespace
 
 // ---- Beginning and ending -----------------------------------------------------------------------
@@ -26,20 +35,23 @@ Result<std::unique_ptr<StoreImpl>> StoreImpl::open(device::Device& device,
   ASSIGN_OR_RETURN(Superblock superblock, read_superblock(device));
   ASSIGN_OR_RETURN(const RecoveredLog found, recover_log(device, superblock));
   if (!options.read_only && device.capabilities().read_only) return fail(Errc::kDeviceReadOnly);
+  const bool was_clean = superblock.ended_cleanly();
   if (!options.read_only) {
-    ++superblock.session;
+    begin_session(superblock, options);
     superblock.session_start_seq = found.seq.value;
     set_durable(superblock, found.parts.back().place);
   }
-  auto store = std::make_unique<StoreImpl>(device, options, std::move(superblock), found);
+  auto store =
+      std::make_unique<StoreImpl>(device, options, std::move(superblock), found, was_clean);
   TRY(store->start(repair));
   return store;
 }
 
 StoreImpl::StoreImpl(device::Device& device, const StoreOptions& options, Superblock superblock,
-                     const RecoveredLog& found)
+                     const RecoveredLog& found, bool was_clean)
     : device_(device),
       options_(options),
+      was_clean_(was_clean),
       log_(device, {superblock.uuid, superblock.session}, found),
       tree_(std::max(kMinCachedNodes, options.cache_bytes / kBlockBytes),
             fs_tag_of(superblock.uuid), Seq{found.seq.value + 1}, found.next_node,
@@ -111,7 +123,7 @@ Result<> StoreImpl::close() {
   if (log_.figures().after_checkpoint > 0) TRY(run_cycle(Work::kCheckpoint));
   // The next opening need not verify the last transaction, and a bit that flips in it meanwhile
   // damages one node only.
-  return superblock_.write();
+  return superblock_.write_clean_end();
 }
 
 void StoreImpl::abandon() {

@@ -28,7 +28,7 @@ namespace lazyfs::meta {
 class StoreImpl final : public Store {
  public:
   StoreImpl(device::Device& device, const StoreOptions& options, Superblock superblock,
-            const RecoveredLog& found);
+            const RecoveredLog& found, bool was_clean);
   ~StoreImpl() override;
   static Result<std::unique_ptr<StoreImpl>> open(device::Device& device,
                                                  const StoreOptions& options, bool repair);
@@ -54,6 +54,7 @@ class StoreImpl final : public Store {
   std::vector<BandId> log_bands() const override { return log_.bands(); }
   std::vector<LogBandUse> log_band_use() const override;
   Superblock superblock() const override { return superblock_.current(); }
+  bool was_clean() const override { return was_clean_; }
   StoreStats stats() const override;
   bool failed() const override { return failure_.has_failed(); }
   Result<> close() override;
@@ -78,6 +79,7 @@ class StoreImpl final : public Store {
 
   device::Device& device_;
   const StoreOptions options_;
+  const bool was_clean_;
   StoreFailure failure_;
   Log log_;
   SharedTree tree_;

@@ -31,6 +31,12 @@ Result<> StoreSuperblock::write(Superblock next) {
   return ok();
 }
 
+Result<> StoreSuperblock::write_clean_end() {
+  Superblock next = current();
+  next.set_clean_end(true);
+  return write(std::move(next));
+}
+
 Result<> StoreSuperblock::write_log_bands(std::vector<BandId> bands) {
   Superblock next = current();
   std::ranges::sort(bands);

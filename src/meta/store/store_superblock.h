@@ -30,7 +30,9 @@ class StoreSuperblock {
   // Writes a record that names the newest durable transaction. Error: kLogFailed once the store has
   // failed, because it is not known then whether the newest transaction is durable.
   Result<> write() { return write(current()); }
-  // The same, with another list of the log's bands.
+  // The same, and says that the volume ended cleanly. Nothing may be written after it.
+  Result<> write_clean_end();
+  // The same as write(), with another list of the log's bands.
   Result<> write_log_bands(std::vector<BandId> bands);
 
  private:

@@ -70,27 +70,68 @@ TEST(FormatTest, SuperblockIsGolden) {
   s.head_slot = 0x11;
   s.head_rba = 0x12;
   s.head_blocks = 0x13;
+  s.features = {0x21, 0x22, 0x23};
+  s.set_clean_end(true);
+  s.mounts = 0x24;
+  s.last_mount_seconds = 0x25;
+  s.last_check_seconds = 0x26;
   Block block;
   encode(s, block);
-  EXPECT_EQ(hex(block),
-            "4c5a534211c0c024 0500000000000000 0102030405060708 090a0b0c0d0e0f10 0700000000000000 "
+  EXPECT_EQ(hex(std::span(block).first(208)),
+            "4c5a534218a1f6cd 0600000001000000 0102030405060708 090a0b0c0d0e0f10 0700000000000000 "
             "1000000000000000 0000000001000000 00f1536500000000 0300000000000000 0500000000000000 "
             "0600000000000000 0400000004000000 0474657374000000 0000000000000000 0000000000000000 "
             "0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 "
-            "1100000000000000 1200000013000000 0200000003000000 0400000005");
+            "1100000000000000 1200000013000000 2100000022000000 2300000024000000 2500000000000000 "
+            "26");
+  EXPECT_EQ(hex(std::span(block).subspan(208, 288)), "");
+  EXPECT_EQ(hex(std::span(block).subspan(496)), "0200000003000000 0400000005");
   const auto back = decode_superblock(block);
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, s);
 }
 
-TEST(FormatTest, SuperblocksOfVersions2To4AreRead) {
-  for (const std::uint32_t version : {2u, 3u, 4u}) {
-    Block block;
-    encode(small_superblock(4), block);
+TEST(FormatTest, SuperblocksOfOtherVersionsAreRefused) {
+  Block block;
+  encode(small_superblock(4), block);
+  const auto error_of = [&](std::uint32_t version) {
     store_le_at<std::uint32_t>(block, 8, version);
     fix_crc(block);
-    EXPECT_EQ(decode_superblock(block), small_superblock(4));
+    return decode_superblock(block).error();
+  };
+  for (std::uint32_t version = 0; version < 6; ++version) {
+    EXPECT_EQ(error_of(version), Errc::kSuperblockVersion) << version;
   }
+  EXPECT_EQ(error_of(7), Errc::kSuperblockNewer);
+  EXPECT_EQ(error_of(~0u), Errc::kSuperblockNewer);
+}
+
+// A later lazyfs gives meanings to flags and room; this one must not lose them.
+TEST(FormatTest, ASuperblockKeepsFlagsAndRoomThatItDoesNotKnow) {
+  Block block;
+  encode(small_superblock(4), block);
+  store_le_at<std::uint32_t>(block, 12, 0x80000001);
+  block[208] = block[495] = std::byte{0x77};
+  fix_crc(block);
+  auto superblock = decode_superblock(block);
+  ASSERT_TRUE(superblock);
+  EXPECT_TRUE(superblock->ended_cleanly());
+  superblock->set_clean_end(false);
+  Block again;
+  encode(*superblock, again);
+  store_le_at<std::uint32_t>(block, 12, 0x80000000);
+  fix_crc(block);
+  EXPECT_EQ(again, block);
+}
+
+TEST(FormatTest, ASuperblockNamesAsManyLogBandsAsFitAndNoMore) {
+  Block block;
+  const Superblock full = small_superblock(kMaxLogBands);
+  encode(full, block);
+  EXPECT_EQ(decode_superblock(block), full);
+  store_le_at<std::uint32_t>(block, 92, kMaxLogBands + 1);
+  fix_crc(block);
+  EXPECT_EQ(decode_superblock(block).error(), Errc::kSuperblockBad);
 }
 
 TEST(FormatTest, HeaderOfAColdBandIsGolden) {
@@ -283,12 +324,7 @@ TEST(FormatTest, EveryFlippedBitIsNoticed) {
   }
 }
 
-TEST(FormatTest, SuperblockOfAnotherVersionIsNamedAsSuch) {
-  Block block;
-  encode(small_superblock(4), block);
-  store_le_at<std::uint32_t>(block, 8, 1);
-  fix_crc(block);
-  EXPECT_EQ(decode_superblock(block).error(), Errc::kSuperblockVersion);
+TEST(FormatTest, ABlockWithoutTheMagicIsNoSuperblock) {
   EXPECT_EQ(decode_superblock(Block{}).error(), Errc::kNoFilesystem);
 }
 
