@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/traces.h"
+
 namespace lazyfs {
 namespace {
 
@@ -57,6 +59,9 @@ bool is_file_with_bytes(const std::string& path) {
 }  // namespace
 
 std::optional<std::string> find_contents(const std::string& path) {
+  if (const auto trace = find_lazyfs_traces(path)) {
+    return "a lazyfs, perhaps a damaged one (" + *trace + ")";
+  }
   if (auto known = known_contents(path)) return known;
   if (is_file_with_bytes(path)) return "data of a kind that is not known";
   return std::nullopt;

@@ -22,6 +22,7 @@ using namespace lazyfs;
 
 constexpr std::uint32_t kDefaultBandBlocks = (std::uint32_t{256} << 20) / kBlockBytes;
 constexpr std::uint32_t kBandsWanted = 128;
+const std::string kLoss = " (-f destroys it)";
 
 // "what: why", with advice where there is any.
 struct Trouble : std::runtime_error {
@@ -138,6 +139,14 @@ void require_plan(const std::string& what, const device::Geometry& geometry,
 
 // ---- what the device holds ----------------------------------------------------------------------
 
+bool holds_data(edi::Image& image) {
+  for (std::uint32_t band = 0; band < image.geometry().band_count(); ++band) {
+    if (image.geometry().band_kinds[band] != device::BandKind::kShingled) continue;
+    if (image.write_pointer(BandId{band}).value_or(0) > 0) return true;
+  }
+  return false;
+}
+
 // An existing EDI keeps its geometry.
 void plan_for_image(const Arguments& arguments, edi::Image& image, const Plan& plan) {
   const auto found = meta::read_superblock(image);
@@ -145,10 +154,13 @@ void plan_for_image(const Arguments& arguments, edi::Image& image, const Plan& p
                              found.error() == Errc::kSuperblockVersion ||
                              found.error() == Errc::kSuperblockNewer;
   if (is_filesystem && !arguments.force) {
-    throw Trouble(arguments.device, "holds a lazyfs already (-f overwrites it)");
+    throw Trouble(arguments.device, "holds a lazyfs already" + kLoss);
   }
   if (!is_filesystem && found.error() != Errc::kNoFilesystem && !arguments.force) {
     throw Trouble(arguments.device, found.error());
+  }
+  if (!is_filesystem && holds_data(image) && !arguments.force) {
+    throw Trouble(arguments.device, "its bands hold data, perhaps of a damaged lazyfs" + kLoss);
   }
   if (!arguments.band_size.empty() && !arguments.force) {
     throw Trouble("--band-size " + arguments.band_size,
@@ -163,7 +175,7 @@ void plan_for_plain(const Arguments& arguments, Plan& plan) {
   if (*bytes == 0) throw Trouble(arguments.device, "an empty file (give SIZE to make an image)");
   if (!arguments.force) {
     if (const auto contents = find_contents(arguments.device)) {
-      throw Trouble(arguments.device, "holds " + *contents + " already (-f overwrites it)");
+      throw Trouble(arguments.device, "holds " + *contents + " already" + kLoss);
     }
   }
   plan.image = choose_image(arguments.device, *bytes, arguments.band_size);
@@ -209,8 +221,8 @@ Plan plan_for(const Arguments& arguments) {
     case Errc::kEdiBadHeader:
     case Errc::kDeviceTruncated:
       if (!arguments.force) {
-        throw Trouble(arguments.device, std::string(describe(image.error())) +
-                                            " (-f makes a new image in its place)");
+        throw Trouble(arguments.device, "holds an image, perhaps of a damaged lazyfs: " +
+                                            std::string(describe(image.error())) + kLoss);
       }
       plan_for_plain(arguments, plan);
       return plan;

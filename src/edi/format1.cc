@@ -8,8 +8,6 @@
 namespace lazyfs::edi {
 namespace {
 
-constexpr std::uint32_t kTableMagic = 0x0E5D1001;
-
 std::uint32_t table_crc(std::span<const std::byte, kTableBlockBytes> block) {
   return crc32c(block.subspan<28>(), crc32c(block.first<24>()));
 }

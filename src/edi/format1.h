@@ -42,6 +42,7 @@ inline constexpr std::uint32_t kHeaderCopies = 2;
 inline constexpr std::uint32_t kHeader1Bytes = 64;  // before the pairs
 inline constexpr std::uint32_t kMaxHeaderEntries = (kHeaderAreaBytes - kHeader1Bytes) / 8;
 
+inline constexpr std::uint32_t kTableMagic = 0x0E5D1001;
 inline constexpr std::uint32_t kTableBlockBytes = 4096;
 inline constexpr std::uint32_t kTableSlots = 2;
 inline constexpr std::uint32_t kPointersPerBlock = 508;
