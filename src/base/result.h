@@ -32,6 +32,7 @@ namespace lazyfs {
   X(kDeviceAccess, EACCES, "no permission to open the device")                                   \
   X(kDeviceReadOnly, EROFS, "the device is read-only")                                           \
   X(kDeviceTruncated, EIO, "the image or device is shorter than its header says")                \
+  X(kDeviceZoned, EOPNOTSUPP, "a zoned block device; lazyfs does not support these yet")         \
   X(kPowerCut, EIO, "the test device has lost power")                                            \
   /* edi: the image formats */                                                                   \
   X(kEdiBadMagic, EINVAL, "not an EDI: the magic number is missing")                             \
@@ -43,6 +44,10 @@ namespace lazyfs {
   /* plain: the identification block of a plain block device */                                  \
   X(kIdentityMissing, EINVAL, "no identification block of a lazyfs volume found")                \
   X(kIdentityBad, EIO, "the identification block of the lazyfs volume is damaged")               \
+  X(kIdentityFeatures, EINVAL, "the volume has features that only a newer lazyfs knows")         \
+  X(kIdentityReadOnly, EROFS, "a newer lazyfs is needed to write to this volume; mount it ro")   \
+  X(kEdiOnBlockDevice, EINVAL, "an older lazyfs made this volume (an EDI on a block device); "   \
+    "copy the files off with that version, then make the volume again with mkfs.lazyfs -f")      \
   /* meta: superblock, log, tree */                                                              \
   X(kNoFilesystem, EINVAL, "no superblock of a lazyfs found on this device")                      \
   X(kSuperblockBad, EIO, "no valid superblock found")                                            \

@@ -4,6 +4,7 @@
 // Modelled on the T13 Banded Device Command Set as section 4 of the ShingledFS thesis describes it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -34,6 +35,8 @@ struct Geometry {
   // them. The others keep their numbers, have size 0 and are offline.
   std::vector<std::uint32_t> band_blocks;
   std::vector<BandKind> band_kinds;  // as many as band_blocks
+  // Where a filesystem's superblocks lie: what the device's own header names, else the first two.
+  std::array<BandId, 2> super_bands{BandId{0}, BandId{1}};
 
   std::uint32_t band_count() const { return static_cast<std::uint32_t>(band_blocks.size()); }
   std::uint64_t total_blocks() const;

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/endian.h"
-#include "edi/backing.h"
+#include "device/backing.h"
 #include "edi/format0.h"
 #include "edi/format1.h"
 #include "edi/pointer_table.h"

@@ -6,6 +6,7 @@ namespace lazyfs::edi {
 
 using device::BandCondition;
 using device::Piece;
+using device::SharedFlush;
 
 Image::Image(Layout layout, Backing backing, std::unique_ptr<PointerTable> table,
              std::vector<std::uint32_t> pointers, bool read_only, std::string name)
@@ -21,8 +22,10 @@ Image::Image(Layout layout, Backing backing, std::unique_ptr<PointerTable> table
         is_conventional(BandId{i}) ? layout_.geometry.band_blocks[i] : pointers[i];
   }
   if (read_only_) return;
-  for (const std::uint32_t block : table_->damaged())
-    is_dirty_ = dirty_blocks_[block] = true;  // E6
+  for (const std::uint32_t block : table_->damaged()) {
+    dirty_blocks_[block] = true;  // E6
+    flush_.touch();
+  }
 }
 
 Result<> Image::check_band(BandId band) const {
@@ -57,7 +60,7 @@ Result<> Image::append(BandAddress to, std::span<const Piece> pieces) {
   const auto [bytes, result] = backing_.write(place_of(to), pieces);
 
   MutexLock lock(mu_);
-  is_dirty_ = true;
+  flush_.touch();
   if (is_conventional(to.band)) return result;
   Band& band = bands_[to.band.value];
   band.is_appending = false;
@@ -69,8 +72,8 @@ Result<> Image::append(BandAddress to, std::span<const Piece> pieces) {
 }
 
 void Image::touch_locked(BandId band) {
-  is_dirty_ = true;
   dirty_blocks_[table_->block_of(band)] = true;
+  flush_.touch();
 }
 
 void Image::move_back_locked(BandId id, std::uint32_t rba) {
@@ -123,31 +126,11 @@ Result<device::BandReport> Image::report(BandId band) {
 }
 
 Result<> Image::flush() {
-  std::uint64_t needed = 0;
-  {
-    MutexLock lock(mu_);
-    needed = flushes_begun_ + 1;
-    while (is_flushing_ && flushes_ended_ < needed) flushed_.wait(mu_);
-    if (flushes_ended_ >= needed) {
-      return last_failed_flush_ >= needed ? fail(Errc::kDeviceFlush) : ok();
-    }
-    if (has_lost_writes_) return fail(Errc::kDeviceFlush);
-    if (!is_dirty_) return ok();
-    is_flushing_ = true;
-    ++flushes_begun_;
-  }
-  const Result<> result = write_out();
-
-  MutexLock lock(mu_);
-  is_flushing_ = false;
-  flushes_ended_ = flushes_begun_;
-  if (!result) last_failed_flush_ = flushes_ended_;
-  flushed_.notify_all();
-  return result;
+  return flush_.run([this] { return write_out(); });
 }
 
 // One flush writes the changed blocks of the table, then one barrier for data and table.
-Result<> Image::write_out() {
+SharedFlush::End Image::write_out() {
   std::vector<std::uint32_t> blocks;
   std::vector<BandId> reset_bands;
   {
@@ -157,7 +140,6 @@ Result<> Image::write_out() {
     }
     dirty_blocks_.assign(dirty_blocks_.size(), false);
     reset_bands.swap(reset_bands_);
-    is_dirty_ = false;
   }
   const Result<> written = write_table(blocks);
   const Result<> result = written ? backing_.sync() : written;
@@ -165,14 +147,13 @@ Result<> Image::write_out() {
   if (result) {
     table_->settle();
     punch_stale(reset_bands);
-    return ok();
+    return SharedFlush::End::kDurable;
   }
   MutexLock lock(mu_);
-  has_lost_writes_ = written.has_value();  // E4; a later flush may retry a failed table write
   for (std::uint32_t block : blocks) dirty_blocks_[block] = true;
   reset_bands_.insert(reset_bands_.end(), reset_bands.begin(), reset_bands.end());
-  is_dirty_ = true;
-  return fail(Errc::kDeviceFlush);
+  // E4; a later flush may retry a failed write of the table.
+  return written ? SharedFlush::End::kWritesLost : SharedFlush::End::kNotDone;
 }
 
 Result<> Image::write_table(const std::vector<std::uint32_t>& blocks) {

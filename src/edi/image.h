@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "edi/backing.h"
+#include "device/backing.h"
+#include "device/shared_flush.h"
 #include "edi/layout.h"
 #include "edi/pointer_table.h"
 
@@ -18,8 +19,8 @@ namespace lazyfs::edi {
 //   E2  the write pointer on disk equals a value that the one in memory had at or after the last
 //       successful flush
 //   E3  a band whose append failed refuses appends until it is reset or its write pointer is set
-//   E4  after a failed barrier every flush fails until the image is opened again: the kernel may
-//       have dropped writes, and does not report which
+//   E4  after a failed barrier every flush fails until the image is opened again (Q3 of
+//       device/shared_flush.h)
 //   E5  the space of a reset band is freed only after a successful flush of the reset, and never
 //       during an append to the band
 //   E6  the next flush rewrites each copy of a table block that was damaged when the image was
@@ -74,7 +75,7 @@ class Image final : public device::Device {
       EXCLUDES(mu_);
   void move_back_locked(BandId band, std::uint32_t rba) REQUIRES(mu_);
   void touch_locked(BandId band) REQUIRES(mu_);
-  Result<> write_out() EXCLUDES(mu_);
+  device::SharedFlush::End write_out() EXCLUDES(mu_);
   Result<> write_table(const std::vector<std::uint32_t>& blocks) EXCLUDES(mu_);
   void punch_stale(const std::vector<BandId>& bands) EXCLUDES(mu_);
 
@@ -89,14 +90,7 @@ class Image final : public device::Device {
   std::vector<Band> bands_ GUARDED_BY(mu_);
   std::vector<bool> dirty_blocks_ GUARDED_BY(mu_);   // of the table
   std::vector<BandId> reset_bands_ GUARDED_BY(mu_);  // since the last flush
-  bool is_dirty_ GUARDED_BY(mu_) = false;            // writes or table changes since the last flush
-  // Flushes are numbered. A caller waits for one that began after its call.
-  CondVar flushed_;
-  bool is_flushing_ GUARDED_BY(mu_) = false;
-  std::uint64_t flushes_begun_ GUARDED_BY(mu_) = 0;
-  std::uint64_t flushes_ended_ GUARDED_BY(mu_) = 0;
-  std::uint64_t last_failed_flush_ GUARDED_BY(mu_) = 0;
-  bool has_lost_writes_ GUARDED_BY(mu_) = false;  // E4
+  device::SharedFlush flush_;
   std::atomic<std::uint64_t> barriers_{0};
 };
 

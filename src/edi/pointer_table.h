@@ -6,10 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "edi/backing.h"
+#include "device/backing.h"
 #include "edi/layout.h"
 
 namespace lazyfs::edi {
+
+using device::Backing;
 
 // Not thread-safe. Only the running flush uses it.
 class PointerTable {

@@ -38,6 +38,8 @@ namespace lazyfs::plain {
 inline constexpr std::uint64_t kEndBytes = std::uint64_t{1} << 20;  // before and after the bands
 inline constexpr std::uint64_t kIdentityAt = 65536;  // in the first MiB, and in the last one
 inline constexpr std::size_t kMaxLabelBytes = 63;
+// The features that this version knows: none yet.
+inline constexpr std::uint32_t kKnownRoCompat = 0, kKnownIncompat = 0;
 inline constexpr std::uint32_t kMaxBands = std::uint32_t{1} << 24;
 
 struct Identity {

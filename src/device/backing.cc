@@ -1,7 +1,8 @@
-#include "edi/backing.h"
+#include "device/backing.h"
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/blkzoned.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <sys/file.h>
@@ -13,7 +14,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace lazyfs::edi {
+namespace lazyfs::device {
 namespace {
 
 Errc open_error(int error) {
@@ -58,9 +59,9 @@ bool is_write_protected(int fd) {
 
 // Returns the next pieces as an iovec and joins pieces that are adjacent in memory. `skip` bytes of
 // the first piece are already written.
-std::vector<iovec> gather(std::span<const device::Piece> pieces, std::size_t skip) {
+std::vector<iovec> gather(std::span<const Piece> pieces, std::size_t skip) {
   std::vector<iovec> out;
-  for (const device::Piece& piece : pieces) {
+  for (const Piece& piece : pieces) {
     if (piece.size() <= skip) {
       skip -= piece.size();
       continue;
@@ -127,6 +128,11 @@ Result<Backing> Backing::duplicate() const {
   return Backing(fd, is_block_device_);
 }
 
+bool Backing::is_zoned() const {
+  std::uint32_t zone_sectors = 0;
+  return is_block_device_ && ::ioctl(fd_, BLKGETZONESZ, &zone_sectors) == 0 && zone_sectors > 0;
+}
+
 Result<std::uint64_t> Backing::size_bytes() const {
   if (is_block_device_) {
     std::uint64_t bytes = 0;
@@ -170,8 +176,8 @@ Result<> Backing::read(std::uint64_t at, std::span<std::byte> to) const {
   return done == to.size() ? ok() : fail(Errc::kDeviceTruncated);
 }
 
-Backing::Written Backing::write(std::uint64_t at, std::span<const device::Piece> pieces) const {
-  const std::size_t total = device::bytes_of(pieces);
+Backing::Written Backing::write(std::uint64_t at, std::span<const Piece> pieces) const {
+  const std::size_t total = bytes_of(pieces);
   std::size_t done = 0, in_front = 0;  // in_front: bytes already written of the first piece
   while (done < total) {
     const std::vector<iovec> vector = gather(pieces, in_front);
@@ -201,4 +207,4 @@ Result<> Backing::sync() const {
   return ok();
 }
 
-}  // namespace lazyfs::edi
+}  // namespace lazyfs::device

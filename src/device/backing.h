@@ -1,5 +1,5 @@
-// The file or block device that holds an image: opens it, claims it, reads and writes bytes. No
-// other file of src/edi handles errno.
+// The file or block device that holds the bytes of a banded device: opens it, claims it, reads and
+// writes bytes. No other file that knows how a device is laid out handles errno.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "device/device.h"
 
-namespace lazyfs::edi {
+namespace lazyfs::device {
 
 // Owns the file descriptor and the lock on an image file. Thread-safe once it is open.
 class Backing {
@@ -32,6 +32,7 @@ class Backing {
   ~Backing();
 
   bool is_block_device() const { return is_block_device_; }
+  bool is_zoned() const;  // a block device whose zones take writes at their write pointers only
   Result<std::uint64_t> size_bytes() const;
   // Makes the file one hole of `size_bytes`. Errors: kDeviceNoSpace, kDeviceWrite.
   Result<> become_hole(std::uint64_t size_bytes);
@@ -49,8 +50,8 @@ class Backing {
     Result<> result;
   };
   // Errors: kDeviceWrite, kDeviceNoSpace.
-  Written write(std::uint64_t at, std::span<const device::Piece> pieces) const;
-  Result<> write(std::uint64_t at, device::Piece piece) const {
+  Written write(std::uint64_t at, std::span<const Piece> pieces) const;
+  Result<> write(std::uint64_t at, Piece piece) const {
     return write(at, std::span(&piece, 1)).result;
   }
   // Asks the file system that holds the image to free the space of a range. Errors are ignored.
@@ -66,4 +67,4 @@ class Backing {
   bool is_block_device_ = false;
 };
 
-}  // namespace lazyfs::edi
+}  // namespace lazyfs::device

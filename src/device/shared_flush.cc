@@ -1,0 +1,35 @@
+#include "device/shared_flush.h"
+
+namespace lazyfs::device {
+
+void SharedFlush::touch() {
+  MutexLock lock(mu_);
+  is_dirty_ = true;
+}
+
+Result<> SharedFlush::run(const std::function<End()>& flush) {
+  {
+    MutexLock lock(mu_);
+    const std::uint64_t needed = begun_ + 1;
+    while (is_running_ && done_ < needed) ended_.wait(mu_);
+    if (done_ >= needed) return last_failed_ >= needed ? fail(Errc::kDeviceFlush) : ok();
+    if (has_lost_writes_) return fail(Errc::kDeviceFlush);
+    if (!is_dirty_) return ok();
+    is_dirty_ = false;
+    is_running_ = true;
+    ++begun_;
+  }
+  const End end = flush();
+
+  MutexLock lock(mu_);
+  is_running_ = false;
+  done_ = begun_;
+  ended_.notify_all();
+  if (end == End::kDurable) return ok();
+  is_dirty_ = true;
+  has_lost_writes_ |= end == End::kWritesLost;
+  last_failed_ = done_;
+  return fail(Errc::kDeviceFlush);
+}
+
+}  // namespace lazyfs::device

@@ -1,0 +1,44 @@
+#include "disk/open.h"
+
+#include "device/backing.h"
+#include "edi/image.h"
+#include "plain/plain_device.h"
+
+namespace lazyfs::disk {
+namespace {
+
+using device::Backing;
+using device::Device;
+
+Result<std::unique_ptr<Device>> open_plain(const std::string& path, OpenOptions options) {
+  ASSIGN_OR_RETURN(auto opened, plain::open(path, {options.read_only, options.exclusive}));
+  return opened;
+}
+
+Result<std::unique_ptr<Device>> open_image(const std::string& path, OpenOptions options) {
+  ASSIGN_OR_RETURN(auto opened, edi::open_image(path, {options.read_only, options.exclusive}));
+  return opened;
+}
+
+bool is_missing(Errc error) { return error == Errc::kIdentityMissing; }
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open(const std::string& path, OpenOptions options) {
+  ASSIGN_OR_RETURN(const Backing backing, Backing::open(path, true, Backing::Claim::kNone));
+  if (!backing.is_block_device()) {
+    auto image = open_image(path, options);
+    const bool may_be_plain = !image && image.error() == Errc::kEdiBadMagic;
+    if (!may_be_plain) return image;
+    auto copied = open_plain(path, options);
+    return !copied && is_missing(copied.error()) ? std::move(image) : std::move(copied);
+  }
+  if (backing.is_zoned()) return fail(Errc::kDeviceZoned);
+  auto opened = open_plain(path, options);
+  if (opened || !is_missing(opened.error())) return opened;
+  // An EDI is looked at after the identification blocks: mkfs may have left blocks of an old one.
+  const auto image = edi::open_image(path, {.read_only = true, .exclusive = false});
+  return fail(image ? Errc::kEdiOnBlockDevice : opened.error());
+}
+
+}  // namespace lazyfs::disk

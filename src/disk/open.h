@@ -1,0 +1,22 @@
+// The one place that chooses the kind of device: an Emulated Disk Image in a file, or a plain block
+// device.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "device/device.h"
+
+namespace lazyfs::disk {
+
+struct OpenOptions {
+  bool read_only = false;
+  bool exclusive = true;  // claim it; kDeviceBusy if another process has done so
+};
+
+// Opens what `path` holds. A file may also hold the layout of a plain block device: a copy of one.
+// Errors: those of edi::open() and plain::open(); kEdiOnBlockDevice, kDeviceZoned.
+Result<std::unique_ptr<device::Device>> open(const std::string& path, OpenOptions options = {});
+
+}  // namespace lazyfs::disk

@@ -1,0 +1,88 @@
+// A plain block device as a banded device: bands between two identification blocks, no write
+// pointers. All that it writes are appends.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "device/backing.h"
+#include "device/device.h"
+#include "device/shared_flush.h"
+#include "plain/identity.h"
+
+namespace lazyfs::plain {
+
+// Invariants, for every band:
+//   P1  the write pointer never passes data whose write has not completed
+//   P2  a band whose append failed refuses appends until it is reset
+//   P3  nothing is written outside of the bands
+//
+// Thread-safe as device.h specifies. mu_ is never held during I/O; only flush_'s lock is taken
+// under it.
+class PlainDevice final : public device::Device {
+ public:
+  PlainDevice(FoundIdentity found, device::Backing backing, bool read_only, std::string name);
+
+  const Identity& identity() const { return found_.identity; }
+  // Which of the two identification blocks were good when the device was opened.
+  const FoundIdentity& found() const { return found_; }
+  const device::Backing& backing() const { return backing_; }
+  // The byte of the block device at which a band begins.
+  std::uint64_t band_at(BandId band) const;
+
+  const device::Geometry& geometry() const override { return geometry_; }
+  device::Capabilities capabilities() const override {
+    return {.keeps_write_pointers = false, .read_only = read_only_};
+  }
+  std::string name() const override { return name_; }
+  using Device::append;
+  Result<> read(BandAddress from, std::span<std::byte> to) override EXCLUDES(mu_);
+  Result<> append(BandAddress to, std::span<const device::Piece> pieces) override EXCLUDES(mu_);
+  Result<std::uint32_t> write_pointer(BandId band) override EXCLUDES(mu_);
+  Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
+  Result<> reset(BandId band) override EXCLUDES(mu_);
+  Result<device::BandReport> report(BandId band) override EXCLUDES(mu_);
+  Result<> flush() override;
+
+ private:
+  struct Band {
+    std::uint32_t write_pointer = 0;
+    std::uint32_t life = 0;  // +1 at each reset: a running append is then void
+    bool is_end_known = false;
+    bool is_appending = false;
+    bool is_failed = false;  // P2
+  };
+
+  Result<> check_change(BandId band) const;
+  std::uint64_t place_of(BandAddress at) const {
+    return band_at(at.band) + std::uint64_t{at.rba} * geometry_.block_bytes;
+  }
+  // Claims the band for one append; returns its life.
+  Result<std::uint32_t> begin_append(BandAddress to, std::span<const device::Piece> pieces)
+      EXCLUDES(mu_);
+
+  const FoundIdentity found_;
+  const device::Geometry geometry_;
+  const device::Backing backing_;
+  const bool read_only_;
+  const std::string name_;
+
+  Mutex mu_;
+  std::vector<Band> bands_ GUARDED_BY(mu_);
+  device::SharedFlush flush_;
+};
+
+struct OpenOptions {
+  bool read_only = false;
+  bool exclusive = true;  // claim the device; kDeviceBusy if another process has done so
+};
+
+// Warns when only the copy of the identification block is good.
+// Errors: kIdentityMissing, kIdentityBad, kIdentityFeatures for features that this version must
+// know, kIdentityReadOnly for features that it must know to write, kDeviceTruncated,
+// kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead.
+Result<std::unique_ptr<PlainDevice>> open(const std::string& path, OpenOptions options = {});
+
+}  // namespace lazyfs::plain

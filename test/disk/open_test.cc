@@ -1,0 +1,60 @@
+// Which kind of device a path holds.
+#include "disk/open.h"
+
+#include <gtest/gtest.h>
+
+#include "edi/create.h"
+#include "test/plain/plain_file.h"
+#include "test/support/loop_device.h"
+#include "test/support/result_printer.h"
+
+namespace lazyfs::disk {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+const edi::CreateOptions kImage{.zones = {{8, 256}}, .overwrite = true};
+
+class DiskOpenTest : public testing::Test {
+ protected:
+  // "pointers" or "plain" for a device, or the error's name.
+  static std::string kind_of(const std::string& path, OpenOptions options = {}) {
+    const auto opened = open(path, options);
+    if (!opened) return std::string(name_of(opened.error()));
+    return (*opened)->capabilities().keeps_write_pointers ? "pointers" : "plain";
+  }
+  static Result<> make_plain(const std::string& path) {
+    return plain::create(path, *plain::plan_volume(16 * kMiB, kMiB));
+  }
+
+  plain::PlainFile file_{16 * kMiB};
+  const std::unique_ptr<LoopDevice> loop_ = LoopDevice::make(16 * kMiB);
+};
+
+TEST_F(DiskOpenTest, AFileHoldsAnImageOrACopyOfAPlainDevice) {
+  EXPECT_EQ(kind_of(file_.path()), "kEdiBadMagic");
+  ASSERT_EQ(make_plain(file_.path()), ok());
+  EXPECT_EQ(kind_of(file_.path()), "plain");
+  file_.overwrite(plain::kIdentityAt, 4);
+  EXPECT_EQ(kind_of(file_.path()), "plain") << "by the copy";
+  ASSERT_EQ(edi::create(file_.path(), kImage), ok());
+  EXPECT_EQ(kind_of(file_.path()), "pointers");
+}
+
+TEST_F(DiskOpenTest, ABlockDeviceHoldsPlainBands) {
+  if (!loop_) GTEST_SKIP() << "no loop device";
+  EXPECT_EQ(kind_of(loop_->path()), "kIdentityMissing");
+  ASSERT_EQ(edi::create(loop_->path(), kImage), ok());
+  EXPECT_EQ(kind_of(loop_->path()), "kEdiOnBlockDevice");
+  ASSERT_EQ(make_plain(loop_->path()), ok());
+  EXPECT_EQ(kind_of(loop_->path()), "plain");
+  const auto claimed = open(loop_->path(), {.read_only = true, .exclusive = false});
+  EXPECT_TRUE((*claimed)->capabilities().read_only);
+}
+
+TEST_F(DiskOpenTest, SaysWhatIsWrongWithThePath) {
+  EXPECT_EQ(kind_of("/nowhere/at/all"), "kDeviceMissing");
+  EXPECT_EQ(kind_of("/dev/null"), "kEdiBadMagic");
+}
+
+}  // namespace
+}  // namespace lazyfs::disk
