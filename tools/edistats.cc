@@ -50,6 +50,7 @@ bool may_pass(Errc error) {
     case Errc::kNoFilesystem:
     case Errc::kSuperblockVersion:
     case Errc::kSuperblockNewer:
+    case Errc::kFeatureUnknown:
       return false;
     default:
       return true;

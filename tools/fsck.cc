@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -14,6 +15,7 @@
 #include "edi/image.h"
 #include "fsck/check.h"
 #include "fsck/repair.h"
+#include "meta/log/features.h"
 #include "meta/log/restore_superblock.h"
 #include "meta/store/store.h"
 #include "tools/command_line.h"
@@ -156,7 +158,7 @@ class Run {
     const bool may_change = arguments_.preen || arguments_.yes;
     const auto status = check_only(may_change);
     if (!status || !may_change || (*status != kLeftUncorrected && notes_.empty())) {
-      if (!status) return refuse(arguments_.device, describe(status.error()));
+      if (!status) return refuse(arguments_.device, why(status.error()));
       print();
       return *status;
     }
@@ -166,7 +168,7 @@ class Run {
     }
     const auto repaired = repair();
     progress_.clear();
-    if (!repaired) return refuse(arguments_.device, describe(repaired.error()));
+    if (!repaired) return refuse(arguments_.device, why(repaired.error()));
     print();
     return report_.problems == 0 ? kCorrected : kLeftUncorrected;
   }
@@ -179,14 +181,24 @@ class Run {
         edi::open_image(arguments_.device, {.read_only = true, .exclusive = exclusive_}));
     const auto store = meta::Store::open(*device, {.background = false, .read_only = true});
     if (!store) {
-      const bool hopeless = store.error() == Errc::kNoFilesystem && !arguments_.yes;
-      if (!may_change || hopeless) return fail(store.error());
+      why_ = meta::explain(*device, store.error());
+      if (!may_change || !may_be_repaired(store.error())) return fail(store.error());
       report_.complete = false;
-      found(std::string("It cannot be opened: ") + std::string(describe(store.error())) + ".");
+      found("It cannot be opened: " + std::exchange(why_, {}) + ".");
       return static_cast<int>(kLeftUncorrected);
     }
     TRY(check(*device, **store));
     return static_cast<int>(report_.problems == 0 ? kClean : kLeftUncorrected);
+  }
+
+  bool may_be_repaired(Errc error) const {
+    switch (error) {
+      case Errc::kNoFilesystem: return arguments_.yes;
+      case Errc::kSuperblockVersion:
+      case Errc::kSuperblockNewer:
+      case Errc::kFeatureUnknown: return false;
+      default: return true;
+    }
   }
 
   Result<> check(edi::Image& device, meta::Store& store) {
@@ -214,10 +226,20 @@ class Run {
     return ok();
   }
 
+  // Fails when the volume may be read only.
+  Result<> check_may_repair(edi::Image& device) {
+    const auto superblock = meta::read_superblock(device);
+    if (!superblock) return ok();
+    const auto may = meta::check_features(superblock->features, false);
+    if (!may) why_ = meta::explain(device, may.error());
+    return may;
+  }
+
   // Repairs, and checks again.
   Result<> repair() {
     ASSIGN_OR_RETURN(const auto device,
                      edi::open_image(arguments_.device, {.exclusive = exclusive_}));
+    TRY(check_may_repair(*device));
     const auto listener = [&](const std::string& text) { changed(text); };
     ASSIGN_OR_RETURN(const auto mended, edi::mend_copies(*device));
     for (const std::string& text : mended) changed(text);
@@ -272,11 +294,14 @@ class Run {
     }
   }
 
+  std::string why(Errc error) const { return why_.empty() ? std::string(describe(error)) : why_; }
+
   static constexpr std::size_t kMaxListed = 100'000;
 
   const Arguments& arguments_;
   Progress progress_;
   bool exclusive_ = false;
+  std::string why_;  // it cannot run, if describe() does not say enough
   std::vector<std::string> problems_, notes_, repairs_;
   fsck::CheckReport report_;
   fsck::RepairReport repair_;

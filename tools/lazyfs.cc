@@ -5,6 +5,7 @@
 #include "fs/volume/volume.h"
 #include "fuse/session/daemon.h"
 #include "fuse/session/remount.h"
+#include "meta/log/features.h"
 #include "tools/command_line.h"
 
 namespace {
@@ -28,9 +29,8 @@ std::string_view advice(Errc error) {
   }
 }
 
-std::unexpected<std::string> explain(const DaemonPlan& plan, Errc error) {
-  return std::unexpected(plan.source + ": " + std::string(describe(error)) +
-                         std::string(advice(error)));
+std::unexpected<std::string> trouble(const DaemonPlan& plan, Errc error, std::string_view text) {
+  return std::unexpected(plan.source + ": " + std::string(text) + std::string(advice(error)));
 }
 
 // Closed from the volume down to the device.
@@ -43,11 +43,13 @@ std::expected<std::shared_ptr<lazyfs::fs::Volume>, std::string> open_volume(
     const DaemonPlan& plan) {
   const auto& options = plan.options.volume;
   auto device = lazyfs::edi::open(plan.source, {.read_only = options.read_only});
-  if (!device) return explain(plan, device.error());
+  if (!device) return trouble(plan, device.error(), describe(device.error()));
   auto mounted = std::make_shared<MountedDevice>();
   mounted->device = std::move(*device);
   auto volume = lazyfs::fs::Volume::mount(*mounted->device, options);
-  if (!volume) return explain(plan, volume.error());
+  if (!volume) {
+    return trouble(plan, volume.error(), lazyfs::meta::explain(*mounted->device, volume.error()));
+  }
   mounted->volume = std::move(*volume);
   return std::shared_ptr<lazyfs::fs::Volume>(mounted, mounted->volume.get());
 }

@@ -55,6 +55,11 @@ namespace lazyfs {
     "an older lazyfs made this volume, and this one cannot read it: copy the files off with the " \
     "version that made it, then make the volume again")                                          \
   X(kSuperblockNewer, EINVAL, "a newer lazyfs made or changed this volume: use that version")    \
+  X(kFeatureUnknown, EINVAL,                                                                     \
+    "the volume has features that this lazyfs does not know: use a newer version")               \
+  X(kFeatureReadOnly, EROFS,                                                                     \
+    "the volume has features that this lazyfs does not know: it can be read (-o ro), and "       \
+    "changed with a newer version only")                                                         \
   X(kLogBandHeaderBad, EIO, "log band header is damaged")                                        \
   X(kLogDescriptorBad, EIO, "log descriptor is damaged")                                         \
   X(kLogTorn, EIO, "log transaction is incomplete")                                              \

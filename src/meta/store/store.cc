@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "meta/log/features.h"
 #include "meta/log/restore_superblock.h"
 #include "meta/log/superblock_format.h"
 #include "meta/log/superblock_log.h"
@@ -84,6 +85,7 @@ Result<std::unique_ptr<Store>> Store::repair(device::Device& device, const Store
                                              const std::function<void(std::string)>& report,
                                              const LostListener& on_lost) {
   if (options.read_only || device.capabilities().read_only) return fail(Errc::kDeviceReadOnly);
+  if (const auto newest = read_superblock(device)) TRY(check_features(newest->features, false));
   TRY(restore_superblock(device, report));
   ASSIGN_OR_RETURN(auto store, StoreImpl::open(device, options, true));
   TRY(store->repair_tree(report, on_lost));

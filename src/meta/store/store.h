@@ -93,8 +93,8 @@ class Store {
   static Result<> format(device::Device& device, const Superblock& superblock);
 
   // Opens the store that is on `device`, recovering it from its log. `device` must outlive it.
-  // Errors: kNoFilesystem, kSuperblockBad, kSuperblockVersion, kSuperblockNewer, kLogTailLost,
-  // kDeviceRead, ...
+  // Errors: kNoFilesystem, kSuperblockBad, kSuperblockVersion, kSuperblockNewer, kFeatureUnknown,
+  // kFeatureReadOnly, kLogTailLost, kDeviceRead, ...
   static Result<std::unique_ptr<Store>> open(device::Device& device, const StoreOptions& options);
 
   // Opens a damaged store for writing and repairs it. A lost superblock is rebuilt from the log

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "meta/log/features.h"
 #include "meta/log/recovery.h"
 #include "meta/log/superblock_format.h"
 #include "meta/store/tree_check.h"
@@ -33,6 +34,7 @@ void begin_session(Superblock& superblock, const StoreOptions& options) {
 Result<std::unique_ptr<StoreImpl>> StoreImpl::open(device::Device& device,
                                                    const StoreOptions& options, bool repair) {
   ASSIGN_OR_RETURN(Superblock superblock, read_superblock(device));
+  TRY(check_features(superblock.features, options.read_only));
   ASSIGN_OR_RETURN(const RecoveredLog found, recover_log(device, superblock));
   if (!options.read_only && device.capabilities().read_only) return fail(Errc::kDeviceReadOnly);
   const bool was_clean = superblock.ended_cleanly();

@@ -1,4 +1,9 @@
 // What the superblock says of sessions: how the last one ended, mounts, checks.
+#include "base/buffer.h"
+#include "base/crc32c.h"
+#include "base/endian.h"
+#include "meta/log/features.h"
+#include "meta/log/superblock_format.h"
 #include "meta/log/superblock_log.h"
 #include "meta/store/store.h"
 #include "test/meta/fixture.h"
@@ -117,6 +122,77 @@ TEST_F(SuperblockTest, KeepsFlagsAndRoomOfALaterLazyfs) {
   close();
   EXPECT_EQ(on_disk().flags, 0x80000001u);
   EXPECT_EQ(on_disk().room, later.room);
+}
+
+// ---- Features -----------------------------------------------------------------------------------
+
+class FeaturesTest : public SuperblockTest {
+ protected:
+  void set(Features features) {
+    Superblock next = on_disk();
+    next.features = features;
+    ASSERT_TRUE(SuperblockLog(*device, on_disk()).write(next));
+  }
+  Result<> try_open(bool read_only) {
+    options.read_only = read_only;
+    auto opened = Store::open(*device, options);
+    if (!opened) return fail(opened.error());
+    return (*opened)->close();
+  }
+  Result<> try_repair() {
+    auto opened = Store::repair(
+        *device, quiet_options(), [](const std::string&) {},
+        [](Store&, const std::vector<KeyRange>&) { return ok(); });
+    if (!opened) return fail(opened.error());
+    return (*opened)->close();
+  }
+};
+
+TEST_F(FeaturesTest, AnIncompatibleOneThatIsNotKnownKeepsTheVolumeClosed) {
+  set({.incompat = 0x80000021});
+  const Superblock before = on_disk();
+  EXPECT_EQ(try_open(false).error(), Errc::kFeatureUnknown);
+  EXPECT_EQ(try_open(true).error(), Errc::kFeatureUnknown);
+  EXPECT_EQ(try_repair().error(), Errc::kFeatureUnknown);
+  EXPECT_EQ(on_disk(), before);
+  EXPECT_EQ(explain(*device, Errc::kFeatureUnknown),
+            "the volume has features that this lazyfs does not know: use a newer version "
+            "(incompatible features: bits 0, 5 and 31)");
+}
+
+TEST_F(FeaturesTest, AReadOnlyCompatibleOneThatIsNotKnownAllowsReading) {
+  set({.ro_compat = 2});
+  const Superblock before = on_disk();
+  EXPECT_EQ(try_open(false).error(), Errc::kFeatureReadOnly);
+  EXPECT_EQ(try_repair().error(), Errc::kFeatureReadOnly);
+  EXPECT_TRUE(try_open(true));
+  EXPECT_EQ(on_disk(), before);
+  EXPECT_EQ(explain(*device, Errc::kFeatureReadOnly),
+            "the volume has features that this lazyfs does not know: it can be read (-o ro), and "
+            "changed with a newer version only (read-only compatible features: bit 1)");
+}
+
+TEST_F(FeaturesTest, ACompatibleOneThatIsNotKnownIsKept) {
+  set({.compat = 0x80000001});
+  EXPECT_TRUE(try_open(false));
+  EXPECT_TRUE(try_open(true));
+  EXPECT_TRUE(try_repair());
+  EXPECT_EQ(on_disk().features, Features{.compat = 0x80000001});
+}
+
+// An older lazyfs must not continue from before an upgrade.
+TEST_F(FeaturesTest, AVolumeThatANewerLazyfsHasChangedIsRefused) {
+  Superblock next = on_disk();
+  next.sequence += 1;
+  AlignedBuffer buffer(kBlockBytes);
+  const auto block = buffer.span().first<kBlockBytes>();
+  encode(next, block);
+  store_le_at<std::uint32_t>(block, 8, 7);
+  store_le_at(block, 4, crc32c(std::span<const std::byte>(block).subspan(8)));
+  ASSERT_TRUE(device->append({BandId{0}, *device->write_pointer(BandId{0})}, block));
+  EXPECT_EQ(try_open(false).error(), Errc::kSuperblockNewer);
+  EXPECT_EQ(try_open(true).error(), Errc::kSuperblockNewer);
+  EXPECT_EQ(try_repair().error(), Errc::kSuperblockNewer);
 }
 
 }  // namespace
