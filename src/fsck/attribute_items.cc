@@ -59,7 +59,6 @@ void AttributeItems::value(const meta::Item& item) {
     return;
   }
   if (due > 0) a.is_damaged = true;  // a repair removes all of the attribute: end()
-  if (due > 0 && c_.repairs()) return;
   if (c_.finding(Action::kRemove,
                  "Inode {}: piece {} of the value of attribute {} is of the wrong length or place",
                  no_.value, piece, id)) {
@@ -67,9 +66,10 @@ void AttributeItems::value(const meta::Item& item) {
   }
 }
 
-void AttributeItems::end(const InodeRecord& record) {
-  if (record.xattrs != count_) {
-    c_.problem("Inode {} counts {} attributes, but has {}", no_.value, record.xattrs, count_);
+void AttributeItems::end(const InodeRecord* record) {
+  if (record && record->xattrs != count_) {
+    c_.finding(Action::kCorrect, "Inode {} counts {} attributes, but has {}", no_.value,
+               record->xattrs, count_);
   }
   for (const auto& [id, a] : attributes_) {
     if (!a.is_damaged && a.found_bytes == a.value_bytes) continue;

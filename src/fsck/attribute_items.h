@@ -18,7 +18,8 @@ class AttributeItems {
   void begin(InodeNo inode, bool may_lack_names);
   void name(const meta::Item& item);   // kXattrName
   void value(const meta::Item& item);  // kXattrValue
-  void end(const InodeRecord& record);
+  // `record`: what the inode counts is compared, unless it is null.
+  void end(const InodeRecord* record);
   // A repair removes the inode.
   void erase_all();
   std::uint64_t count() const { return count_; }

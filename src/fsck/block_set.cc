@@ -16,6 +16,12 @@ std::optional<std::uint32_t> BlockSet::add(std::uint32_t first, std::uint32_t co
   return twice;
 }
 
+void BlockSet::remove(std::uint32_t first, std::uint32_t count) {
+  for (std::uint32_t block = first; block < first + count && block / 64 < words_.size(); ++block) {
+    words_[block / 64] &= ~(std::uint64_t{1} << (block % 64));
+  }
+}
+
 std::uint64_t BlockSet::count() const {
   std::uint64_t sum = 0;
   for (const std::uint64_t word : words_) sum += static_cast<std::uint64_t>(std::popcount(word));

@@ -22,8 +22,8 @@ Result<CheckReport> check(meta::Store& store, device::Device& device, const Chec
   check_nodes(context);
   volume_items_pass(context);
   inodes_pass(context);
-  check_shared_extents(context);
-  check_bands(context);
+  bands_pass(context);
+  shared_extents_pass(context);
   names_pass(context);
   counters_pass(context);
   if (options.data) check_data(context);

@@ -41,7 +41,7 @@ struct CheckReport {
 
 // Gets each finding as one sentence.
 using FindingListener = std::function<void(const std::string&)>;
-// Gets, now and then, which stage runs ("nodes", "volume", "inodes", "shared extents", "bands",
+// Gets, now and then, which stage runs ("nodes", "volume", "inodes", "bands", "shared extents",
 // "names", "data"), and how many items or blocks it has read.
 using ProgressListener = std::function<void(std::string_view stage, std::uint64_t done)>;
 

@@ -41,6 +41,7 @@ std::string_view to_string(Action action) {
     case Action::kCorrect: return "corrected";
     case Action::kRebuild: return "rebuilt";
     case Action::kTruncate: return "truncated";
+    case Action::kCopy: return "copied";
   }
   return "";
 }
@@ -98,11 +99,20 @@ bool Context::found(Action action, std::string text) {
   return true;
 }
 
+void Context::lost_blocks(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks,
+                          std::string_view why) {
+  repaired("Inode {}: {} blocks from block {} on {}: they are lost, and read as zeros", inode.value,
+           blocks, file_block, why);
+  repair.lost_blocks += blocks;
+}
+
+bool Context::bad_item_finding(Action action, const meta::Key& key) {
+  return finding(action, "Item (owner {:#x}, kind {}, offset {}) holds impossible values",
+                 key.owner, key.kind, key.offset);
+}
+
 void Context::bad_item(const meta::Key& key) {
-  if (finding(Action::kRemove, "Item (owner {:#x}, kind {}, offset {}) holds impossible values",
-              key.owner, key.kind, key.offset)) {
-    erase(key);
-  }
+  if (bad_item_finding(Action::kRemove, key)) erase(key);
 }
 
 void Context::stray_item(const meta::Key& key) {
@@ -177,6 +187,21 @@ std::uint32_t Context::readable_blocks(BandId id) const {
   }
   if (facts.device.kind == device::BandKind::kConventional) return facts.blocks;
   return facts.device.write_pointer;
+}
+
+bool Context::can_rebuild(BandId id) const {
+  return !repairs() || id.value >= bands.size() ||
+         bands[id.value].device.condition != device::BandCondition::kOffline;
+}
+
+void Context::add_blocks(const ExtentRecord& extent) {
+  BandFacts& facts = bands.at(extent.at.band.value);
+  facts.extents += 1;
+  facts.live.add(extent.at.rba, extent.blocks());
+}
+
+void Context::remove_blocks(BandAddress first, std::uint32_t blocks) {
+  bands.at(first.band.value).live.remove(first.rba, blocks);
 }
 
 InodeFacts* Context::find_inode(InodeNo inode) {

@@ -29,8 +29,9 @@ struct BandFacts {
   std::uint32_t blocks = 0;
   device::BandReport device;
   BandSummaryRecord summary;
-  BlockSet live;           // blocks that extents refer to; in a repair, that it has accepted
-  bool disagrees = false;  // its logs or its summary with the extents or the device
+  std::uint64_t extents = 0;  // in it
+  BlockSet live;              // blocks that extents refer to
+  bool disagrees = false;     // its logs or its summary with the extents or the device
 };
 std::string_view to_string(BandFacts::Use use);
 
@@ -39,6 +40,8 @@ struct InodeFacts {
   InodeNo parent;  // of a directory
   std::uint32_t links = 0;
   std::uint8_t type = 0;  // mode >> 12
+  // Its record was lost, or contradicted its items: what it says besides is not compared.
+  bool is_mended = false;
 };
 
 struct OrphanFacts {
@@ -67,7 +70,7 @@ inline constexpr meta::Key kLastKey{~std::uint64_t{0}, 255, meta::kMaxOffset};
 std::optional<meta::Key> successor(meta::Key key);
 
 // What a repair does about a finding.
-enum class Action : std::uint8_t { kRemove, kMove, kCorrect, kRebuild, kTruncate };
+enum class Action : std::uint8_t { kRemove, kMove, kCorrect, kRebuild, kTruncate, kCopy };
 std::string_view to_string(Action action);
 
 enum class Mode : std::uint8_t { kCheck, kRepair };
@@ -94,25 +97,30 @@ class Context {
   bool finding(Action action, fmt::format_string<Args...> text, Args&&... args) {
     return found(action, fmt::format(text, std::forward<Args>(args)...));
   }
-  // One that a check reports; a later pass of a repair corrects and reports it in its own way.
+  // One that a repair corrects at the end, when it rebuilds the band's logs; in a band that is
+  // offline it cannot.
+  template <class... Args>
+  void band_finding(BandId id, fmt::format_string<Args...> text, Args&&... args) {
+    touch(id);
+    if (can_rebuild(id)) finding(Action::kRebuild, text, std::forward<Args>(args)...);
+  }
+  // One that a check reports and no action corrects.
   template <class... Args>
   void problem(fmt::format_string<Args...> text, Args&&... args) {
     if (!repairs()) found(Action::kCorrect, fmt::format(text, std::forward<Args>(args)...));
   }
-  // One that is corrected by rebuilding the band's logs.
-  template <class... Args>
-  void band_problem(BandId id, fmt::format_string<Args...> text, Args&&... args) {
-    if (BandFacts* facts = band(id)) facts->disagrees = true;
-    problem(text, std::forward<Args>(args)...);
-  }
-  // A change that a repair has made.
+  // What an action has changed, where the finding's sentence does not say it.
   template <class... Args>
   void repaired(fmt::format_string<Args...> text, Args&&... args) {
     repair.repairs += 1;
     listener_(fmt::format(text, std::forward<Args>(args)...) + ".");
   }
+  // Blocks of a file that a repair has taken from it.
+  void lost_blocks(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks,
+                   std::string_view why);
   // An item that cannot be decoded: a repair erases it.
   void bad_item(const meta::Key& key);
+  bool bad_item_finding(Action action, const meta::Key& key);
   // One whose owner does not exist, and cannot.
   void stray_item(const meta::Key& key);
 
@@ -177,6 +185,20 @@ class Context {
   BandFacts* band(BandId id) { return id.value < bands.size() ? &bands[id.value] : nullptr; }
   // How many blocks from its start can be read of a data band; 0 of any other.
   std::uint32_t readable_blocks(BandId id) const;
+  // False of a band that is offline: a repair leaves its logs, it may come back.
+  bool can_rebuild(BandId id) const;
+  // The band's logs disagree, or will after an action: a repair rebuilds them.
+  void touch(BandId id) {
+    if (BandFacts* facts = band(id)) facts->disagrees = true;
+  }
+  // Blocks that an extent refers to, or refers to no longer. REQUIRES: they lie in a band.
+  void add_blocks(const ExtentRecord& extent);
+  void remove_blocks(BandAddress first, std::uint32_t blocks);
+  // One that a repair has made, and of which no log speaks yet.
+  void add_extent(const ExtentRecord& extent) {
+    add_blocks(extent);
+    touch(extent.at.band);
+  }
   InodeFacts* find_inode(InodeNo inode);
   std::optional<OrphanRecord::Work> orphan_work(InodeNo inode) const;
   // REQUIRES: `names` is sorted.
@@ -194,16 +216,19 @@ class Context {
   std::uint64_t name_seed = 0;  // of the names of directories without a seed of their own
   std::uint64_t root_seed = 0;  // the root's; of directories whose record is lost, very likely
   std::optional<CounterRecord> counters;
+  std::uint64_t highest_inode = 1;    // that was found
   std::uint64_t last_inode = 1;       // the highest number that is in use or has been given out
   std::vector<BandFacts> bands;
-  bool has_stray_band_items = false;  // items of bands that do not exist, or of no known kind
   std::vector<OrphanFacts> orphans;   // ascending by inode
   std::vector<InodeFacts> inodes;     // ascending by inode
   std::vector<NameFacts> names;       // sorted by the pass over names
-  References references;              // of files; in a check
+  References references;              // of files
+  std::vector<InodeNo> targets;       // ascending: inodes that references were found to lead to
+  // Ascending: inodes that call themselves files and have reference counts, or call themselves
+  // shared and have what only files have.
+  std::vector<InodeNo> misfits;
   // Of a repair:
-  std::vector<InodeNo> targets;      // ascending: inodes that references were found to lead to
-  std::vector<InodeNo> counted;      // ascending: inodes with reference counts
+  std::vector<meta::Key> claimed_twice;  // extents of which others have blocks
   std::vector<meta::KeyRange> lost;  // where items are lost, this time and in unfinished repairs
 
  private:

@@ -4,15 +4,32 @@
 
 namespace lazyfs::fsck {
 
-void DanglingReferences::repair() {
+void DanglingReferences::run() {
   blocks_.freeze();
   if (blocks_.empty()) return;
   c_.visit(kFirstKey, kLastInodeKey, "shared extents", [&](const meta::Item& item) {
     const auto reference = reference_of(item);
     if (!reference) return;
     const auto bad = blocks_.overlapping(ReferenceRun::of(*reference));
-    if (!bad.empty()) mend(InodeNo{item.key.owner}, item.key.offset, *reference, bad);
+    const InodeNo inode{item.key.owner};
+    const InodeFacts* facts = bad.empty() ? nullptr : c_.find_inode(inode);
+    if (facts && facts->type == kRegularType &&
+        c_.finding(Action::kCorrect,
+                   "Inode {}: the reference at file block {} leads to blocks {} to {} of inode {}, "
+                   "{}",
+                   inode.value, item.key.offset, reference->block,
+                   reference->block + reference->count - 1, reference->shared.value,
+                   why(reference->shared))) {
+      mend(inode, item.key.offset, *reference, bad);
+    }
   });
+}
+
+std::string DanglingReferences::why(InodeNo target) const {
+  const InodeFacts* inode = c_.find_inode(target);
+  if (!inode) return "which does not exist";
+  if (inode->type == kSharedType) return "which does not have them all";
+  return fmt::format("which is a {}", type_name(inode->type));
 }
 
 void DanglingReferences::mend(InodeNo inode, std::uint64_t file_block,
@@ -45,7 +62,7 @@ void DanglingReferences::replace(InodeNo inode, std::uint64_t file_block, const 
                                  meta::Batch& batch) {
   const auto lost = [&](std::uint64_t from, std::uint64_t to) {
     if (from >= to) return;
-    extents_.lost(inode, file_block + (from - bad.block), static_cast<std::uint32_t>(to - from),
+    c_.lost_blocks(inode, file_block + (from - bad.block), static_cast<std::uint32_t>(to - from),
                   fmt::format("were of inode {}, which lacks them", bad.shared.value));
   };
   std::uint64_t at = bad.block;
@@ -62,7 +79,7 @@ void DanglingReferences::replace(InodeNo inode, std::uint64_t file_block, const 
                  part_of(whole, static_cast<std::uint32_t>(from - whole.file_block),
                          static_cast<std::uint32_t>(to - from));
              part.file_block = file_block + (from - bad.block);
-             extents_.copy(inode, part, batch);
+             copies_.copy(inode, part, batch);
              at = to;
            });
   lost(at, bad.end());

@@ -1,31 +1,35 @@
-// References to blocks that no shared-extent inode has: for repairs.
+// References to blocks that no shared-extent inode has.
 #pragma once
 
 #include <span>
+#include <string>
 
-#include "fsck/repair_extents.h"
+#include "fsck/block_copies.h"
+#include "fsck/reference_count_runs.h"
 
 namespace lazyfs::fsck {
 
-// add(), then repair().
+// add(), then run(). Which files hold the references is not kept in memory.
 class DanglingReferences {
  public:
-  explicit DanglingReferences(Context& context) : c_(context), extents_(context) {}
+  explicit DanglingReferences(Context& context) : c_(context), copies_(context) {}
 
   // No shared-extent inode has these blocks.
   void add(const ReferenceRun& run) { blocks_.add(run); }
-  // Replaces the parts of references that lead to such blocks: by copies of the blocks if a file
-  // has them as its own; others are lost.
-  void repair();
+  // Names the references that lead to such blocks. A repair replaces those parts of them: by copies
+  // of the blocks if a file has them as its own; others are lost. REQUIRES: the types in
+  // Context::inodes are right.
+  void run();
 
  private:
+  std::string why(InodeNo target) const;
   void mend(InodeNo inode, std::uint64_t file_block, const ReferenceRecord& reference,
             std::span<const ReferenceRun> bad);
   void replace(InodeNo inode, std::uint64_t file_block, const ReferenceRun& bad,
                meta::Batch& batch);
 
   Context& c_;
-  ExtentRepair extents_;
+  BlockCopies copies_;
   RunSet blocks_;
 };
 

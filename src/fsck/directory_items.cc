@@ -9,7 +9,7 @@ void DirectoryItems::begin(InodeNo directory, const std::optional<InodeRecord>& 
   seed_ = c_.seed_of_names(record);
   chain_last_.reset();
   next_cookie_ = record ? std::optional(record->next_cookie) : std::nullopt;
-  names_ = cookies_ = subdirectories_ = 0;
+  names_ = subdirectories_ = 0;
   moved_.clear();
 }
 
@@ -37,12 +37,8 @@ void DirectoryItems::names(const meta::Item& item) {
       c_.finding(Action::kRemove, "Directory {} holds the name '{}' twice", no_.value, entry.name);
     }
   }
-  if (!c_.repairs() || !keep.empty()) chain_last_ = item.key.offset;
-  if (!c_.repairs()) {
-    for (const DentryRecord& entry : *entries) one_name(entry);
-    return;
-  }
-  if (keep.size() != entries->size()) rewrite(item, keep);
+  if (!keep.empty()) chain_last_ = item.key.offset;
+  if (c_.repairs() && keep.size() != entries->size()) rewrite(item, keep);
   for (const DentryRecord& entry : misplaced) move(entry);
   for (const DentryRecord& entry : keep) {
     if (!moved_.contains(entry.name)) one_name(entry);
@@ -58,18 +54,25 @@ void DirectoryItems::rewrite(const meta::Item& item, const std::vector<DentryRec
 // the name is handled here, and passed over there.
 void DirectoryItems::move(const DentryRecord& entry) {
   if (find_name(c_, directory(), entry.name)) return;
-  put_name(c_, directory(), entry);
-  moved_.insert(entry.name);
+  if (c_.repairs()) {
+    put_name(c_, directory(), entry);
+    moved_.insert(entry.name);
+  }
   one_name(entry);
 }
 
-void DirectoryItems::one_name(DentryRecord entry) {
+void DirectoryItems::count(const DentryRecord& entry) {
   c_.names.push_back({entry.inode, no_, entry.type});
   c_.report.names += 1;
   names_ += 1;
   if (entry.type == kDirectoryType) subdirectories_ += 1;
+}
+
+void DirectoryItems::one_name(DentryRecord entry) {
+  count(entry);
   if (next_cookie_ && entry.cookie >= *next_cookie_) {
-    c_.problem("Directory {}: the name '{}' has cookie {}, but the next one is {}", no_.value,
+    c_.finding(Action::kCorrect,
+               "Directory {}: the name '{}' has cookie {}, but the next one is {}", no_.value,
                entry.name, entry.cookie, *next_cookie_);
   }
   const auto value = c_.get(key_of(no_, Kind::kDentrySeq, entry.cookie));
@@ -91,6 +94,7 @@ void DirectoryItems::one_name(DentryRecord entry) {
 
 void DirectoryItems::add_twin(DentryRecord entry, bool is_cookie_taken) {
   if (is_cookie_taken || entry.cookie > kMaxCookie) {
+    if (!is_cookie_taken) c_.erase(key_of(no_, Kind::kDentrySeq, entry.cookie));
     entry.cookie = free_cookie(c_, no_, next_cookie_.value_or(0));
   }
   put_entry(c_, no_, entry);
@@ -99,10 +103,10 @@ void DirectoryItems::add_twin(DentryRecord entry, bool is_cookie_taken) {
 void DirectoryItems::by_cookie(const meta::Item& item) {
   auto entry = decode_dentry(item.value);
   if (!entry || item.key.offset == 0) return c_.bad_item(item.key);
-  cookies_ += 1;
   const auto named = find_name(c_, directory(), entry->name);
   const bool is_in_place = entry->cookie == item.key.offset;
   if (named && *named == *entry && is_in_place) return;
+  if (named && named->cookie == item.key.offset) return;  // a finding of the name
   const Action action = named ? Action::kRemove : Action::kCorrect;
   const bool repairs =
       is_in_place
@@ -112,30 +116,31 @@ void DirectoryItems::by_cookie(const meta::Item& item) {
                        no_.value, entry->name, item.key.offset)
           : c_.finding(action, "Directory {}: the entry '{}' under cookie {} calls itself {}",
                        no_.value, entry->name, item.key.offset, entry->cookie);
+  if (named) {  // the name has its twin elsewhere
+    if (repairs) c_.erase(item.key);
+    return;
+  }
+  count(*entry);
   if (!repairs) return;
-  if (named) return c_.erase(item.key);  // the name has its twin elsewhere
   entry->cookie = item.key.offset;
-  if (entry->cookie > kMaxCookie) c_.erase(item.key);
-  c_.names.push_back({entry->inode, no_, entry->type});
   add_twin(std::move(*entry), false);
 }
 
 void DirectoryItems::end(const InodeRecord& record) {
   if (record.entries != names_) {
-    c_.problem("Directory {} counts {} entries, but has {} names", no_.value, record.entries,
-               names_);
-  }
-  if (cookies_ != names_) {
-    c_.problem("Directory {} has {} names, but {} entries by cookie", no_.value, names_, cookies_);
+    c_.finding(Action::kCorrect, "Directory {} counts {} entries, but has {} names", no_.value,
+               record.entries, names_);
   }
   // An orphaned directory has no links left, and nothing in it.
   const std::uint64_t links = record.links == 0 && names_ == 0 ? 0 : 2 + subdirectories_;
   if (record.links != links) {
-    c_.problem("Directory {} has link count {}, but it should be {} for {} subdirectories",
+    c_.finding(Action::kCorrect,
+               "Directory {} has link count {}, but it should be {} for {} subdirectories",
                no_.value, record.links, links, subdirectories_);
   }
   if (record.size != 0) {
-    c_.problem("Directory {} has size {} where 0 is due", no_.value, record.size);
+    c_.finding(Action::kCorrect, "Directory {} has size {} where 0 is due", no_.value,
+               record.size);
   }
 }
 

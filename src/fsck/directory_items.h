@@ -18,12 +18,13 @@ class DirectoryItems {
   void begin(InodeNo directory, const std::optional<InodeRecord>& record);
   void names(const meta::Item& item);      // kDentryName
   void by_cookie(const meta::Item& item);  // kDentrySeq
-  // What the directory counts. A repair counts when all names are right.
+  // Compares what the directory counts. A repair corrects that when all names are right.
   void end(const InodeRecord& record);
 
  private:
   void rewrite(const meta::Item& item, const std::vector<DentryRecord>& entries);
   void move(const DentryRecord& entry);
+  void count(const DentryRecord& entry);
   void one_name(DentryRecord entry);
   void add_twin(DentryRecord entry, bool is_cookie_taken);
 
@@ -35,7 +36,7 @@ class DirectoryItems {
   InodeNo no_;
   std::uint64_t seed_ = 0;
   std::optional<std::uint64_t> next_cookie_;
-  std::uint64_t names_ = 0, cookies_ = 0, subdirectories_ = 0;
+  std::uint64_t names_ = 0, subdirectories_ = 0;
   // The chain of consecutive name items up to the last one that has passed by and remains.
   std::uint64_t chain_first_ = 0;
   std::optional<std::uint64_t> chain_last_;

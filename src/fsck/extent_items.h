@@ -1,11 +1,16 @@
-// What the pass over inodes needs of an inode's extents and references: a check compares them with
-// bands and append logs, a repair makes them right.
+// One inode's extents and references, and extents against the bands that they lie in.
 #pragma once
 
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "fs/file/extent_map.h"
 #include "fsck/context.h"
 
 namespace lazyfs::fsck {
 
+// Of what an inode maps, before a repair has changed anything.
 struct ExtentTotals {
   std::uint64_t blocks = 0;
   std::uint64_t end = 0;  // the file block after the last of them
@@ -14,13 +19,50 @@ struct ExtentTotals {
 
 // begin(), then the inode's extents and references in the order of their file blocks, then end();
 // finish() after the last inode.
+//
+// Blocks that extents claim are added to BandFacts::live. No two extents keep the same block: one
+// that its append record confirms has its blocks at once; finish() gives the others the blocks that
+// are left. Those of which another extent has blocks are in Context::claimed_twice.
 class ExtentItems {
  public:
-  virtual ~ExtentItems() = default;
-  virtual void begin(InodeNo inode, const std::optional<InodeRecord>& record) = 0;
-  virtual void item(const meta::Item& item) = 0;
-  virtual ExtentTotals end() const = 0;
-  virtual void finish() {}
+  explicit ExtentItems(Context& context) : c_(context) {}
+
+  void begin(InodeNo inode, const std::optional<InodeRecord>& record);
+  void item(const meta::Item& item);
+  ExtentTotals end() const { return totals_; }
+  void finish();
+
+ private:
+  struct Doubtful {
+    InodeNo inode;
+    std::uint64_t file_block = 0;
+    std::uint32_t blocks = 0;
+  };
+
+  // A check counts the references on the way; a repair does so when it has changed what refers.
+  bool counts_references() const { return type_ == kRegularType && !c_.repairs(); }
+  bool has_place(std::uint64_t file_block, const ExtentRecord& extent);
+  void remove(std::uint64_t file_block, const ExtentRecord& extent);
+  void end_last_at(std::uint64_t file_block, std::string_view what);
+  void cut_last();
+  void place(std::uint64_t file_block, const ExtentRecord& extent);
+  bool is_confirmed(std::uint64_t file_block, const ExtentRecord& extent);
+  const std::optional<AppendRecord>& append_record(BandAddress at);
+  std::optional<std::uint32_t> first_taken(const ExtentRecord& extent) const;
+  void settle(const Doubtful& doubtful);
+
+  Context& c_;
+  InodeNo inode_;
+  std::uint8_t type_ = kRegularType;
+  std::uint64_t limit_ = 0;  // blocks that a repair lets the file map
+  ExtentTotals totals_;
+  std::uint64_t mapped_to_ = 0;  // the file block after the last item that has a place, ...
+  std::uint64_t last_block_ = 0;
+  MapRecord last_;  // ... this, which lies at last_block_
+  // The append record that was looked up last: neighbours often share one.
+  BandAddress cached_at_{BandId{~0u}, ~0u};
+  std::optional<AppendRecord> cached_;
+  std::vector<Doubtful> doubtful_;  // that no append record confirms, or that claim a taken block
 };
 
 }  // namespace lazyfs::fsck

@@ -12,7 +12,7 @@ class LostRecord {
   // A record made from the items alone.
   InodeRecord rebuilt();
   // The mode of a record, corrected if the record calls the inode shared while its items show a
-  // directory or a link, or the other way round. repair_shared_extents() decides whether
+  // directory or a link, or the other way round. shared_extents_pass() decides whether
   // an inode with blocks is shared or a file.
   std::uint32_t mode_beside(const InodeRecord& record);
 

@@ -1,7 +1,7 @@
 // Names against inodes, on the facts that the pass over the inodes has collected: every name leads
 // to an inode of its type; a directory has one name, in its parent, and lies under the root; an
-// inode without a name is on the orphan list, to be deleted, and only such. What inodes count of
-// their links a repair corrects later.
+// inode without a name is on the orphan list, to be deleted, and only such. A check leaves out of
+// its facts what a repair removes, so that both find the same.
 #include <algorithm>
 #include <iterator>
 
@@ -22,7 +22,7 @@ class NamePass {
     check_directories();
     check_cycles();
     walk_wrong_names();
-    if (!c_.repairs()) check_links();
+    check_links();
     find_nameless();
   }
 
@@ -44,23 +44,24 @@ class NamePass {
 
   // ---- names and what they lead to ----
 
+  // The names that are right, or will be, stay in Context::names.
   void check_targets() {
-    std::vector<NameFacts> keep;
-    for (NameFacts name : c_.names) {
+    const auto is_wrong = [&](const NameFacts& name) {
       const InodeFacts* inode = c_.find_inode(name.inode);
-      if (!inode || name.inode == kRootInode) {
-        wrong_.push_back({name.directory, name.inode, inode ? Why::kRoot : Why::kNoInode});
-        continue;
-      }
-      if (inode->type != name.type) {
-        wrong_.push_back({name.directory, name.inode, Why::kType, inode->type});
-        name.type = inode->type;
-      }
-      if (c_.repairs()) keep.push_back(name);
+      if (inode && name.inode != kRootInode) return false;
+      wrong_.push_back({name.directory, name.inode, inode ? Why::kRoot : Why::kNoInode});
+      return true;
+    };
+    std::erase_if(c_.names, is_wrong);
+    bool is_sorted = true;
+    for (NameFacts& name : c_.names) {
+      const InodeFacts* inode = c_.find_inode(name.inode);
+      if (inode->type == name.type) continue;
+      wrong_.push_back({name.directory, name.inode, Why::kType, inode->type});
+      name.type = inode->type;
+      is_sorted = false;
     }
-    if (!c_.repairs()) return;
-    c_.names = std::move(keep);
-    std::ranges::sort(c_.names);
+    if (!is_sorted) std::ranges::sort(c_.names);
   }
 
   // One walk through each directory that has wrong names: what they are called is not in memory.
@@ -98,25 +99,26 @@ class NamePass {
   // action on the same entry finds it.
   bool handle(WrongName& wrong, DentryRecord& entry) {
     if (wrong.why == Why::kType) return handle_type(wrong, entry);
-    if (std::exchange(wrong.keep_first, false) || !is_finding(wrong.why, wrong, entry)) return true;
+    if (std::exchange(wrong.keep_first, false) || !is_to_be_removed(wrong, entry)) return true;
     erase_entry(c_, wrong.directory, entry);
     return false;
   }
 
-  bool is_finding(Why why, const WrongName& wrong, const DentryRecord& entry) {
-    if (why == Why::kNoInode) {
+  bool is_to_be_removed(const WrongName& wrong, const DentryRecord& entry) {
+    if (wrong.why == Why::kNoInode) {
       return c_.finding(Action::kRemove,
                         "Directory {}: the name '{}' leads to inode {}, which does not exist",
                         wrong.directory.value, entry.name, entry.inode.value);
     }
-    if (why == Why::kRoot) {
+    if (wrong.why == Why::kRoot) {
       return c_.finding(Action::kRemove, "Directory {} has a name for the root: '{}'",
                         wrong.directory.value, entry.name);
     }
-    return c_.finding(Action::kRemove,
-                      "Directory {}: the name '{}' is {} directory {}", wrong.directory.value,
-                      entry.name, why == Why::kSecond ? "not the only one of" : "inside of",
-                      entry.inode.value);
+    if (c_.repairs()) {  // the finding was that of the directory with the name
+      c_.repaired("Directory {}: it has lost its name '{}' in directory {}", entry.inode.value,
+                  entry.name, wrong.directory.value);
+    }
+    return c_.repairs();
   }
 
   bool handle_type(const WrongName& wrong, DentryRecord& entry) {
@@ -138,18 +140,21 @@ class NamePass {
     std::vector<OrphanFacts> keep;
     for (OrphanFacts orphan : c_.orphans) {
       const std::string objection = objection_to(orphan);
+      if (objection.empty()) {
+        keep.push_back(orphan);
+        continue;
+      }
       const bool is_delete = orphan.work == OrphanRecord::Work::kDelete;
-      if (objection.empty() ||
-          !c_.finding(Action::kCorrect, "Inode {} is to be {}, but {}", orphan.inode.value,
-                      is_delete ? "deleted" : "truncated", objection)) {
-        keep.push_back(orphan);
-      } else if (is_delete && reaches_past_end(orphan.inode)) {  // or nothing would free that
+      const bool repairs =
+          c_.finding(Action::kCorrect, "Inode {} is to be {}, but {}", orphan.inode.value,
+                     is_delete ? "deleted" : "truncated", objection);
+      const meta::Key key = key_of(kVolumeOwner, Kind::kOrphan, orphan.inode.value);
+      if (is_delete && reaches_past_end(orphan.inode)) {  // or nothing would free that
         orphan.work = OrphanRecord::Work::kTruncate;
-        c_.put(key_of(kVolumeOwner, Kind::kOrphan, orphan.inode.value),
-               encode(OrphanRecord{orphan.work}));
         keep.push_back(orphan);
-      } else {
-        c_.erase(key_of(kVolumeOwner, Kind::kOrphan, orphan.inode.value));
+        if (repairs) c_.put(key, encode(OrphanRecord{orphan.work}));
+      } else if (repairs) {
+        c_.erase(key);
       }
     }
     c_.orphans = std::move(keep);
@@ -206,9 +211,10 @@ class NamePass {
       const auto in_parent = std::ranges::find(names, inode.parent, &NameFacts::directory);
       const InodeNo keep = in_parent != names.end() ? inode.parent : names.front().directory;
       if (names.size() > 1) {
-        c_.problem("Directory {} has {} names, in directories {} and {}", inode.inode.value,
-                   names.size(), names[0].directory.value, names[1].directory.value);
-        if (c_.repairs()) keep_one(names, keep, removed);
+        c_.finding(Action::kCorrect, "Directory {} has {} names, in directories {} and {}",
+                   inode.inode.value, names.size(), names[0].directory.value,
+                   names[1].directory.value);
+        keep_one(names, keep, removed);
       }
       check_parent(inode, keep);
     }
@@ -241,20 +247,21 @@ class NamePass {
   }
 
   void check_parent(InodeFacts& inode, InodeNo parent) {
-    if (inode.parent == parent ||
-        !c_.finding(Action::kCorrect,
-                    "Directory {} has its name in directory {}, but calls {} its parent",
-                    inode.inode.value, parent.value, inode.parent.value)) {
-      return;
+    if (inode.parent == parent) return;
+    if (!inode.is_mended) {
+      c_.finding(Action::kCorrect,
+                 "Directory {} has its name in directory {}, but calls {} its parent",
+                 inode.inode.value, parent.value, inode.parent.value);
     }
-    auto record = c_.inode(inode.inode);
+    inode.parent = parent;
+    auto record = c_.repairs() ? c_.inode(inode.inode) : std::nullopt;
     if (!record) return;
-    inode.parent = record->parent = parent;
+    record->parent = parent;
     c_.put_inode(inode.inode, *record);
   }
 
-  // Follows each directory's names up to the root. In a repair, a directory that is its own
-  // ancestor loses its name.
+  // Follows each directory's names up to the root. A directory that is its own ancestor loses its
+  // name.
   void check_cycles() {
     enum class State : std::uint8_t { kUnknown, kOnThisWalk, kDone };
     std::vector<NameFacts> removed;
@@ -274,43 +281,40 @@ class NamePass {
         at = is_top ? nullptr : c_.find_inode(names.front().directory);
       }
       if (at && state_of(at) == State::kOnThisWalk) {
-        c_.problem("Directory {} lies in itself: its names never lead to the root",
+        c_.finding(Action::kCorrect,
+                   "Directory {} lies in itself: its names never lead to the root",
                    at->inode.value);
         const NameFacts name = c_.names_of(at->inode).front();
-        if (c_.repairs()) wrong_.push_back({name.directory, at->inode, Why::kCycle});
-        if (c_.repairs()) removed.push_back(name);
+        wrong_.push_back({name.directory, at->inode, Why::kCycle});
+        removed.push_back(name);
+        cut_off_.push_back(at->inode);
       }
       for (const InodeFacts* inode : walk) state_of(inode) = State::kDone;
     }
     remove_names(std::move(removed));
+    std::ranges::sort(cut_off_);
   }
 
   // ---- link counts, and inodes without names ----
 
+  // A repair corrects them later: recount.cc. Files refer to a shared-extent inode by its number
+  // alone.
   void check_links() {
     for (const InodeFacts& inode : c_.inodes) {
-      const auto names = c_.names_of(inode.inode);
+      const std::size_t names = c_.names_of(inode.inode).size();
+      if (inode.is_mended) continue;
       if (inode.type == kSharedType) {
-        check_shared_links(inode, names);
-      } else if (is_to_be_deleted(inode.inode) && inode.links != 0) {
-        c_.problem("Inode {} is to be deleted, but has link count {}", inode.inode.value,
-                   inode.links);
-      } else if (inode.type != kDirectoryType && inode.links != names.size()) {
-        c_.problem("Inode {} has link count {}, but {} names lead to it", inode.inode.value,
-                   inode.links, names.size());
+        if (inode.links == 1) continue;
+        c_.finding(Action::kCorrect, "Shared-extent inode {} has link count {} where 1 is due",
+                   inode.inode.value, inode.links);
+      } else if (is_to_be_deleted(inode.inode)) {
+        if (inode.links == 0) continue;
+        c_.finding(Action::kCorrect, "Inode {} is to be deleted, but has link count {}",
+                   inode.inode.value, inode.links);
+      } else if (inode.type != kDirectoryType && names > 0 && inode.links != names) {
+        c_.finding(Action::kCorrect, "Inode {} has link count {}, but {} names lead to it",
+                   inode.inode.value, inode.links, names);
       }
-    }
-  }
-
-  // Files refer to it by its number alone.
-  void check_shared_links(const InodeFacts& inode, std::span<const NameFacts> names) {
-    if (inode.links != 1) {
-      c_.problem("Shared-extent inode {} has link count {} where 1 is due", inode.inode.value,
-                 inode.links);
-    }
-    for (const NameFacts& name : names) {
-      c_.problem("Directory {} has a name for shared-extent inode {}", name.directory.value,
-                 inode.inode.value);
     }
   }
 
@@ -321,8 +325,10 @@ class NamePass {
           !c_.names_of(inode.inode).empty() || is_to_be_deleted(inode.inode)) {
         continue;
       }
-      c_.problem("Inode {} (a {}) has no name, and is not to be deleted", inode.inode.value,
-                 type_name(inode.type));
+      if (!std::ranges::binary_search(cut_off_, inode.inode)) {
+        c_.finding(Action::kMove, "Inode {} (a {}) has no name, and is not to be deleted",
+                   inode.inode.value, type_name(inode.type));
+      }
       if (c_.repairs()) nameless.push_back(inode);
     }
     LostAndFound(c_).adopt(nameless);
@@ -330,6 +336,7 @@ class NamePass {
 
   Context& c_;
   std::vector<WrongName> wrong_;
+  std::vector<InodeNo> cut_off_;      // directories that lay in themselves
   std::vector<InodeNo> directories_;  // that have entries, for has_entries()
 };
 

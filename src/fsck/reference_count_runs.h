@@ -34,7 +34,9 @@ std::optional<fs::ReferenceRecord> reference_of(const meta::Item& item);
 class References {
  public:
   void add(const fs::ReferenceRecord& reference);
-  // REQUIRES: no add() follows.
+  // Takes the last `blocks` blocks off the newest reference, which keeps some.
+  void shorten_newest(std::uint64_t blocks) { runs_.back().blocks -= blocks; }
+  // Before to(), after the last add().
   void sort();
   const std::vector<ReferenceRun>& runs() const { return runs_; }
   // References to one inode, ascending. REQUIRES: sort() was called.

@@ -43,11 +43,13 @@ Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& c
   volume_items_pass(c);
   find_targets(c);
   inodes_pass(c);
+  bands_pass(c);
+  copy_claimed_blocks(c);
   salvage_extents(c);
-  repair_shared_extents(c);
+  shared_extents_pass(c);
   names_pass(c);
-  repair_counts(c);
-  repair_bands(c);
+  recount(c);
+  rebuild_bands(c);
   counters_pass(c);
   forget_lost_ranges(c);
   if (c.error()) return fail(*c.error());

@@ -15,7 +15,7 @@
 namespace lazyfs::fsck {
 
 struct RepairReport {
-  std::uint64_t repairs = 0;          // changes made, each reported
+  std::uint64_t repairs = 0;          // sentences reported
   std::uint64_t rebuilt_bands = 0;    // whose append log was rebuilt
   std::uint64_t salvaged_blocks = 0;  // of files, recovered by the append logs
   std::uint64_t copied_blocks = 0;    // of files, which belonged to another file too
@@ -34,15 +34,16 @@ Result<std::unique_ptr<meta::Store>> open_for_repair(device::Device& device,
 // the next one. Errors: those of Store::apply().
 Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>& lost);
 
-// Repairs the volume in `store`, opened for writing, which lies on `device`. Reports each change as
-// one sentence. Everything is durable on return, and check() then finds nothing but damaged file
-// contents and failures of the device. REQUIRES: nothing else uses it.
+// Repairs the volume in `store`, opened for writing, which lies on `device`. Reports each
+// finding as check() does, with what was done about it, and what else that has changed. Everything
+// is durable on return, and check() then finds nothing but damaged file contents and failures of
+// the device. REQUIRES: nothing else uses it.
 //
 // Whatever can be read before can be read afterwards, with the same contents.
 //
 // Memory: as check(), 8 bytes for each shared-extent inode, the reference counts of one
-// shared-extent inode, 16 bytes for each extent that no append record confirms, and 24 bytes for
-// each extent of bands whose append log is rebuilt, at most 4 million at a time.
+// shared-extent inode, and 24 bytes for each extent of bands whose append log is rebuilt, at most 4
+// million at a time.
 // Errors: those of Store::apply() and of the device's report().
 Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& clock,
                             const FindingListener& listener, const ProgressListener& progress = {});

@@ -1,4 +1,4 @@
-// Which inodes are shared, and which are files: for repairs.
+// Which inodes are shared, and which are files.
 #pragma once
 
 #include <string_view>
@@ -13,8 +13,9 @@ class SharedInodes {
  public:
   explicit SharedInodes(Context& context) : c_(context) {}
 
-  // Makes the inode what it is, and removes the items that it cannot have. REQUIRES: `names` of the
-  // context is sorted.
+  // Corrects the inode's type in Context::inodes. A repair also corrects its record, and removes
+  // the items that it cannot have. REQUIRES: `names` and `targets` of the context are complete and
+  // sorted.
   void settle(InodeFacts& inode);
   // Makes a file of an inode that no file refers to, or removes it when it has nothing. Without a
   // name the file is brought into /lost+found later.
@@ -24,9 +25,14 @@ class SharedInodes {
 
  private:
   void make_shared(InodeFacts& inode);
+  void refuse(InodeNo inode, std::string_view what);
+  void remove_items(InodeNo inode, Kind first, Kind last, std::string_view what);
+  void add_references(InodeNo inode);
+  void write_file(InodeNo inode, bool called_itself_shared);
   void truncate(InodeNo inode, std::uint64_t limit);
-  void remove(const InodeFacts& inode);
-  void erase_items(InodeNo inode, Kind first, Kind last, std::string_view what);
+  void remove(InodeNo inode);
+  bool has_items(InodeNo inode, Kind first, Kind last);
+  void erase_items(InodeNo inode, Kind first, Kind last);
   std::uint64_t end_of(InodeNo inode);
 
   Context& c_;

@@ -18,7 +18,7 @@ void summary_item(Context& c, const meta::Item& item) {
     return;
   }
   BandFacts& band = c.bands[item.key.offset];
-  // A log band may have one left over from its life before: check_bands.cc.
+  // A log band may have one left over from its life before: bands.cc.
   const bool may_stay = band.use == BandFacts::Use::kLog && summary->live == 0;
   if (band.use != BandFacts::Use::kData && !may_stay &&
       c.finding(Action::kRemove, "Band {} has a summary of file data, but holds {}",
@@ -26,7 +26,7 @@ void summary_item(Context& c, const meta::Item& item) {
     return c.erase(item.key);
   }
   if (summary->appended > band.blocks) {
-    c.band_problem(BandId{static_cast<std::uint32_t>(item.key.offset)},
+    c.band_finding(BandId{static_cast<std::uint32_t>(item.key.offset)},
                    "Band {} has {} blocks, but its summary counts {} appended ones",
                    item.key.offset, band.blocks, summary->appended);
   }
@@ -75,15 +75,14 @@ void volume_items_pass(Context& c) {
 void counters_pass(Context& c) {
   if (!c.report.complete) return;
   CounterRecord counters = c.counters.value_or(CounterRecord{});
-  if (c.counters) {
-    if (counters.next_inode > c.last_inode ||
-        !c.finding(Action::kCorrect, "Inode {} exists, but the next number to be given out is {}",
-                   c.last_inode, counters.next_inode)) {
-      return;
-    }
-  } else if (!c.finding(Action::kRebuild, "The volume's counters are missing")) {
-    return;
+  if (!c.counters) {
+    c.finding(Action::kRebuild, "The volume's counters are missing");
+  } else if (counters.next_inode <= c.highest_inode) {
+    c.finding(Action::kCorrect, "Inode {} exists, but the next number to be given out is {}",
+              c.highest_inode, counters.next_inode);
   }
+  // A repair may have given out numbers itself.
+  if (!c.repairs() || (c.counters && counters.next_inode > c.last_inode)) return;
   counters.next_inode = c.last_inode + 1;
   c.put(key_of(kVolumeOwner, Kind::kCounters), encode(counters));
 }

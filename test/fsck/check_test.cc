@@ -266,17 +266,15 @@ TEST(CheckTest, WrongNamesOfADirectoryTakeOneWalkThroughIt) {
   EXPECT_LT(store.scanned_items(), 10 * kNamesWanted);
 }
 
-TEST(CheckTest, PathThatRunsInACircleIsCutShort) {
+// Its name is wrong, and leads nowhere.
+TEST(CheckTest, PathThatRunsInACircleIsNone) {
   SampleVolume volume;
   volume.erase_entry(1, "dir", 2);
   volume.put_entry(3, {InodeNo{3}, 1, 4, "loop"});
   volume.commit();
   volume.device->flip({kB2, 1}, 77);  // of /dir/inner
-  const Strings problems = volume.problems({.data = true});
-  const std::string& last = problems.back();
-  EXPECT_TRUE(last.starts_with("Inode 4 (.../loop/loop/")) << last;
-  EXPECT_TRUE(last.find("/loop/inner), byte 4096") != std::string::npos) << last;
-  EXPECT_LT(last.size(), 5000u);
+  EXPECT_TRUE(volume.problems({.data = true}).back().starts_with(
+      "Inode 4 (without a name), byte 4096: the block (band 3, block 1) cannot be read"));
 }
 
 TEST(CheckTest, ManyItemsAreReadInPieces) {
@@ -308,7 +306,7 @@ TEST(CheckTest, EveryStageTellsItsProgress) {
       [&](std::string_view stage, std::uint64_t) {
         if (stages.empty() || stages.back() != stage) stages.emplace_back(stage);
       }));
-  EXPECT_EQ(stages, (Strings{"nodes", "volume", "inodes", "shared extents", "bands", "names",
+  EXPECT_EQ(stages, (Strings{"nodes", "volume", "inodes", "bands", "shared extents", "names",
                              "data"}));
 }
 

@@ -38,7 +38,7 @@ inline const Corruption kNames[] = {
      [](V& v) {
        v.put(key_of(kRoot, Kind::kDentrySeq, 1), encode(DentryRecord{InodeNo{2}, 3, 8, "file"}));
      },
-     "Directory 1: the entry 'file' under cookie 1 calls itself 3."},
+     "Directory 1: the name 'file' has no equal entry under cookie 1."},
     {"CookieNotBelowTheNext",
      [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.next_cookie = 6; }); },
      "the name 'again' has cookie 6, but the next one is 6."},
@@ -61,7 +61,7 @@ inline const Corruption kNames[] = {
      [](V& v) {
        v.put(key_of(kRoot, Kind::kDentrySeq, 3), encode(DentryRecord{InodeNo{2}, 3, 8, "third"}));
      },
-     "Directory 1 has 7 names, but 8 entries by cookie."},
+     "Directory 1: the entry 'third' under cookie 3 has no equal one under its name."},
     {"NameUnderAWrongHash",
      [](V& v) {
        v.put(v.name_key(1, "elsewhere"), encode(DentryRecord{InodeNo{5}, 4, 10, "sym"}));
@@ -275,7 +275,7 @@ inline const Corruption kExtents[] = {
      [](V& v) {
        v.put(key_of(InodeNo{4}, Kind::kExtent, 1), encode(ExtentRecord{{kB1, 8}, 8, {1}}));
      },
-     "Inode 6: block 8 of band 2, in the extent at file block 8, belongs to another extent too."},
+     "Inode 4: block 8 of band 2, in the extent at file block 1, belongs to another extent too."},
     {"ExtentInNoBand",
      [](V& v) { v.change_extent(6, 8, [](ExtentRecord& e) { e.at.band = BandId{24}; }); },
      "Inode 6: the extent at file block 8 lies in band 24, which does not exist."},
@@ -388,7 +388,7 @@ inline const Corruption kSharedExtents[] = {
        v.erase(key_of(InodeNo{8}, Kind::kExtent, 0));
        v.erase(key_of(InodeNo{9}, Kind::kExtent, 1));
      },
-     "Shared-extent inode 10: no file refers to its blocks from 0 to 1."},
+     "Inode 10 calls itself shared, but no file refers to its blocks."},
     {"ShareCountTooLow", [](V& v) { v.put_share_count(10, 0, 2, 1); },
      "Shared-extent inode 10: 1 references to its blocks from 0 to 1 are counted, but there are "
      "2."},
@@ -419,35 +419,35 @@ inline const Corruption kSharedExtents[] = {
      "Inode 3 is a directory, but has reference counts."},
     {"SharedInodeThatCallsItselfAFile",
      [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.mode = S_IFREG | 0644; }); },
-     "Inode 8: the reference at file block 0 leads to blocks 0 to 3 of inode 10, which is a file."},
+     "Inode 10 is a file, but has no name, and files refer to its blocks."},
     {"SharedInodeThatCallsItselfADirectory",
      [](V& v) { v.change_inode(10, [](InodeRecord& r) { r.mode = S_IFDIR | 0755; }); },
-     "Inode 10 is a directory, but has an extent."},
+     "Inode 10 calls itself a directory, but its items are not those of one."},
     {"FileThatCallsItselfShared",
      [](V& v) { v.change_inode(6, [](InodeRecord& r) { r.mode = kSharedMode; }); },
-     "Directory 1 has a name for shared-extent inode 6."},
+     "Inode 6 calls itself shared, but has a name."},
     {"SmallFileThatCallsItselfShared",
      [](V& v) { v.change_inode(2, [](InodeRecord& r) { r.mode = kSharedMode; }); },
-     "Inode 2 is a shared-extent inode, but has inline data."},
+     "Inode 2 calls itself shared, but has a name."},
     {"FileOfReferencesThatCallsItselfShared",
      [](V& v) { v.change_inode(8, [](InodeRecord& r) { r.mode = kSharedMode; }); },
-     "Inode 8 is a shared-extent inode, but has a reference."},
+     "Inode 8 calls itself shared, but has a name."},
     {"DirectoryThatCallsItselfShared",
      [](V& v) { v.change_inode(3, [](InodeRecord& r) { r.mode = kSharedMode; }); },
-     "Inode 3 is a shared-extent inode, but has names."},
+     "Inode 3 calls itself a shared-extent inode, but its items are not those of one."},
     {"LinkThatCallsItselfShared",
      [](V& v) { v.change_inode(5, [](InodeRecord& r) { r.mode = kSharedMode; }); },
-     "Inode 5 is a shared-extent inode, but has a target."},
+     "Inode 5 calls itself a shared-extent inode, but its items are not those of one."},
     {"SharedInodeWithAName",
      [](V& v) {
        v.put_entry(3, {InodeNo{10}, 2, 0, "shared"});
      },
-     "Directory 3 has a name for shared-extent inode 10."},
+     "Inode 10 calls itself shared, but has a name."},
     {"SharedInodeWithTheNameOfAFile",
      [](V& v) {
        v.put_entry(3, {InodeNo{10}, 2, 8, "shared"});
      },
-     "the name 'shared' says that inode 10 is a file, but it is a shared-extent inode."},
+     "Inode 10 calls itself shared, but has a name."},
     {"SharedInodeToBeDeleted",
      [](V& v) {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 10),

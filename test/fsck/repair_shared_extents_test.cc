@@ -1,4 +1,4 @@
-// Repairs of blocks that several files share (fsck/repair_shared_extents.cc). Each way in which
+// Repairs of blocks that several files share (fsck/shared_extents.cc). Each way in which
 // single items can disagree is in corruptions.h; these tests are about what was lost.
 #include <algorithm>
 #include <random>

@@ -9,7 +9,7 @@ namespace lazyfs::fs {
 
 // Erases all items of the band's append and delete logs, in the order of their keys, and the band's
 // summary with the last of them: so a check can tell an erasure that a crash has interrupted from
-// damage (fsck/check_bands.cc).
+// damage (fsck/bands.cc).
 Result<> erase_band_logs(meta::Store& store, BandId band);
 
 }  // namespace lazyfs::fs

@@ -148,7 +148,7 @@ class Salvage {
     c_.erase(file_block == 0 ? key_of(append.inode, Kind::kInline)
                              : key_of(append.inode, Kind::kExtent, meta::kMaxOffset));
     c_.put_inode(append.inode, *record);
-    c_.band(at.band)->live.add(extent.at.rba, extent.blocks());
+    c_.add_extent(extent);
     c_.repair.salvaged_blocks += end - begin;
     if (is_new) {
       c_.inodes.push_back(

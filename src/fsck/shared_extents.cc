@@ -1,5 +1,5 @@
-// Shared-extent inodes against the references of files. References decide: reference counts are
-// rebuilt from them, blocks without a reference are freed.
+// Shared-extent inodes against the references of files. References decide: which inodes are shared,
+// what a block's reference count is, and which blocks are freed because they have none.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -14,25 +14,40 @@ namespace {
 
 constexpr std::size_t kBatchItems = 16;
 
-class SharedExtentRepair {
+class SharedExtentPass {
  public:
-  explicit SharedExtentRepair(Context& context)
+  explicit SharedExtentPass(Context& context)
       : c_(context), inodes_(context), dangling_(context) {}
 
   void run() {
     std::ranges::sort(c_.names);
+    if (!c_.repairs()) find_targets_by_references();
     for (InodeFacts& inode : c_.inodes) inodes_.settle(inode);
-    collect();
-    for (InodeFacts& inode : c_.inodes) {
-      if (inode.type == kSharedType && c_.good()) repair_shared(inode);
+    if (c_.repairs()) collect();
+    c_.references.sort();
+    for (const ReferenceRun& run : c_.references.runs()) {
+      const InodeFacts* facts = c_.find_inode(run.shared);
+      if (!facts || facts->type != kSharedType) dangling_.add(run);
     }
-    inodes_.forget_removed();
+    for (InodeFacts& inode : c_.inodes) {
+      if (inode.type == kSharedType && c_.good()) compare(inode);
+    }
     c_.inodes.insert(c_.inodes.end(), found_.begin(), found_.end());
     std::ranges::sort(c_.inodes, {}, &InodeFacts::inode);
-    dangling_.repair();
+    dangling_.run();
+    inodes_.forget_removed();
   }
 
  private:
+  // A check knows all references by now; a repair has looked for their targets before.
+  void find_targets_by_references() {
+    c_.references.sort();
+    for (const ReferenceRun& run : c_.references.runs()) {
+      if (c_.targets.empty() || c_.targets.back() != run.shared) c_.targets.push_back(run.shared);
+    }
+  }
+
+  // The references after the changes of a repair so far.
   void collect() {
     InodeNo owner;
     bool is_file = false;
@@ -43,36 +58,77 @@ class SharedExtentRepair {
         is_file = facts && facts->type == kRegularType;
       }
       const auto reference = is_file ? reference_of(item) : std::nullopt;
-      if (reference) references_.add(*reference);
+      if (reference) c_.references.add(*reference);
     });
-    references_.sort();
-    for (const ReferenceRun& run : references_.runs()) {
-      const InodeFacts* facts = c_.find_inode(run.shared);
-      if (!facts || facts->type != kSharedType) dangling_.add(run);
-    }
   }
 
   // ---- one shared-extent inode ----
 
-  void repair_shared(InodeFacts& inode) {
+  // A repair holds all that its witnesses say, a check what is wrong.
+  void compare(InodeFacts& inode) {
     std::vector<ReferenceCountRun> runs;
+    std::uint64_t end = 0;  // of what is mapped
+    bool is_used = false;
     const auto visited = visit_reference_counts(
-        c_.store, inode.inode, references_.to(inode.inode),
-        [&](const ReferenceCountRun& run) { runs.push_back(run); });
-    if (!visited) return c_.fail_with(visited.error());
-    bool is_used = false, is_wrong = has_overlapping_counts(inode.inode);
-    for (const ReferenceCountRun& s : runs) {
-      if (!s.is_mapped && s.references > 0) {
-        dangling_.add({inode.inode, s.first, s.end - s.first});
+        c_.store, inode.inode, c_.references.to(inode.inode), [&](const ReferenceCountRun& run) {
+          c_.progress("shared extents", done_ += run.end - run.first);
+          if (run.is_mapped) end = run.end;
+          is_used |= run.is_mapped && run.references > 0;
+          if (c_.repairs() || !run.is_right()) runs.push_back(run);
+        });
+    if (!visited) return c_.unreadable(key_of(inode.inode, Kind::kExtent), visited.error());
+    for (const ReferenceCountRun& run : runs) {
+      if (!run.is_mapped && run.references > 0) {
+        dangling_.add({inode.inode, run.first, run.end - run.first});
       }
-      is_used |= s.is_mapped && s.references > 0;
-      is_wrong |= s.counted != (s.is_mapped ? s.references : 0);
     }
     if (!is_used) return inodes_.make_file(inode, false);
-    for (const ReferenceCountRun& s : runs) {
-      if (s.is_mapped && s.references == 0) release(inode.inode, s);
+    if (!inode.is_mended) compare_size(inode.inode, end);
+    bool is_wrong = c_.repairs() && has_overlapping_counts(inode.inode);
+    for (const ReferenceCountRun& run : runs) {
+      if (!run.is_right()) is_wrong |= correct(inode.inode, run);
     }
     if (is_wrong) recount(inode.inode, runs);
+  }
+
+  // A repair corrects it later: recount.cc.
+  void compare_size(InodeNo inode, std::uint64_t end) {
+    const auto record = c_.inode(inode);
+    if (!record || record->size >= end * kBlockBytes) return;
+    c_.finding(Action::kCorrect,
+               "Shared-extent inode {} has {} bytes, but its last block ends at {}", inode.value,
+               record->size, end * kBlockBytes);
+  }
+
+  // Whether a repair has to write the reference counts again.
+  bool correct(InodeNo inode, const ReferenceCountRun& s) {
+    const std::uint64_t last = s.end - 1;
+    if (!s.is_mapped) {
+      return s.counted > 0 &&
+             c_.finding(Action::kCorrect,
+                        "Shared-extent inode {}: a reference count covers the blocks from {} to "
+                        "{}, which no extent maps",
+                        inode.value, s.first, last);
+    }
+    if (s.references == 0) {
+      const Action action = may_be_missed() ? Action::kMove : Action::kRemove;
+      if (!c_.finding(action, "Shared-extent inode {}: no file refers to its blocks from {} to {}",
+                      inode.value, s.first, last)) {
+        return false;
+      }
+      release(inode, s);
+      return s.counted > 0;
+    }
+    if (s.counted == 0) {
+      return c_.finding(Action::kCorrect,
+                        "Shared-extent inode {}: no reference count covers its blocks from {} to "
+                        "{}",
+                        inode.value, s.first, last);
+    }
+    return c_.finding(Action::kCorrect,
+                      "Shared-extent inode {}: {} references to its blocks from {} to {} are "
+                      "counted, but there are {}",
+                      inode.value, s.counted, s.first, last, s.references);
   }
 
   bool has_overlapping_counts(InodeNo inode) {
@@ -86,9 +142,8 @@ class SharedExtentRepair {
     return overlap;
   }
 
+  // The reference counts of what is mapped and referred to.
   void recount(InodeNo inode, const std::vector<ReferenceCountRun>& runs) {
-    c_.repaired("Shared-extent inode {}: its reference counts are rebuilt from the references",
-                inode.value);
     c_.visit_kind(inode, Kind::kReferenceCount,
                   [&](const meta::Item& item) { c_.erase(item.key); });
     meta::Batch batch;
@@ -110,27 +165,25 @@ class SharedExtentRepair {
     flush_at(1);
   }
 
+  // Whether a file that referred to blocks may be lost.
+  bool may_be_missed() const {
+    return std::ranges::any_of(c_.lost, [](const meta::KeyRange& range) {
+      return range.first.owner <= kMaxInode;
+    });
+  }
+
   // Blocks that no file refers to are freed; if the file that referred to them may be lost, they
   // become a file of their own.
   void release(InodeNo inode, const ReferenceCountRun& s) {
-    const bool may_be_missed = std::ranges::any_of(
-        c_.lost, [](const meta::KeyRange& range) { return range.first.owner <= kMaxInode; });
     InodeNo new_file{};
-    if (may_be_missed) {
+    if (may_be_missed()) {
       if (found_.empty() || found_of_ != inode) {
         found_of_ = inode;
         found_.push_back({c_.new_inode(), InodeNo{}, 1, kRegularType});
       }
       new_file = found_.back().inode;
-      c_.repaired(
-          "Shared-extent inode {}: the file that its blocks {} to {} belonged to is lost: they "
-          "are inode "
-          "{} now",
-          inode.value, s.first, s.end - 1, new_file.value);
-    } else {
-      c_.repaired("Shared-extent inode {}: no file refers to its blocks {} to {}: freed",
-                  inode.value,
-                  s.first, s.end - 1);
+      c_.repaired("Shared-extent inode {}: its blocks {} to {} are inode {} now", inode.value,
+                  s.first, s.end - 1, new_file.value);
     }
     const std::uint64_t from = s.first - std::min<std::uint64_t>(s.first, kMaxExtentBlocks - 1);
     c_.visit(key_of(inode, Kind::kExtent, from), key_of(inode, Kind::kExtent, s.end - 1), "",
@@ -153,6 +206,7 @@ class SharedExtentRepair {
                      static_cast<std::uint32_t>(to - from))
           .extent;
     };
+    c_.touch(whole.extent.at.band);
     meta::Batch batch;
     batch.erase(key_of(inode, Kind::kExtent, whole.file_block));
     if (whole.file_block < first) {
@@ -177,9 +231,9 @@ class SharedExtentRepair {
   Context& c_;
   SharedInodes inodes_;
   DanglingReferences dangling_;
-  References references_;
   std::vector<InodeFacts> found_;  // made of blocks whose files are lost
   InodeNo found_of_;               // the shared-extent inode that the last one comes from
+  std::uint64_t done_ = 0;
 };
 
 }  // namespace
@@ -199,10 +253,13 @@ void find_targets(Context& c) {
   c.targets.erase(std::unique(c.targets.begin(), c.targets.end()), c.targets.end());
 }
 
-void repair_shared_extents(Context& c) {
+void shared_extents_pass(Context& c) {
+  c.progress("shared extents", 0, true);
   const bool has_shared = std::ranges::any_of(
       c.inodes, [](const InodeFacts& inode) { return inode.type == kSharedType; });
-  if (has_shared || !c.targets.empty() || !c.counted.empty()) SharedExtentRepair(c).run();
+  const bool has_any = has_shared || !c.targets.empty() || !c.misfits.empty() ||
+                       !c.references.runs().empty();
+  if (has_any && c.report.complete) SharedExtentPass(c).run();
 }
 
 }  // namespace lazyfs::fsck

@@ -1,5 +1,6 @@
 // The append and delete logs of the bands, against the extents (BandFacts::live), the summaries and
-// the device. One band's append log is held in memory.
+// the device. A repair rebuilds the logs of a band with a finding at its end: rebuild_bands.cc. One
+// band's append log is held in memory.
 #include <algorithm>
 
 #include "fsck/passes.h"
@@ -20,7 +21,6 @@ class BandPass {
     c_.report.items += 1;
     const std::uint64_t number = item.key.owner - kBandOwnerBase;
     if (item.key.owner < kBandOwnerBase || number >= c_.bands.size()) {
-      c_.has_stray_band_items = true;
       return c_.stray_item(item.key);
     }
     advance_to(static_cast<std::uint32_t>(number));
@@ -29,14 +29,14 @@ class BandPass {
     switch (static_cast<Kind>(item.key.kind)) {
       case Kind::kAppendRecord: return append_item(item);
       case Kind::kDeleteRecord: return delete_item(item);
-      default: c_.has_stray_band_items = true; return c_.bad_item(item.key);
+      default: return c_.bad_item(item.key);
     }
   }
   void finish() { advance_to(static_cast<std::uint32_t>(c_.bands.size())); }
 
  private:
   void bad_item(const meta::Key& key) {
-    band().disagrees = true;
+    c_.touch(BandId{number_});
     c_.bad_item(key);
   }
   BandFacts& band() { return c_.bands[number_]; }
@@ -65,10 +65,10 @@ class BandPass {
     is_leftover_ = is_reset && may_be_leftover();
     if (is_leftover_) return;
     if (band().use != BandFacts::Use::kData) {
-      c_.band_problem(BandId{number_}, "Band {} has an append log of file data, but holds {}",
+      c_.band_finding(BandId{number_}, "Band {} has an append log of file data, but holds {}",
                       number_, to_string(band().use));
     } else if (!band().has_summary) {
-      c_.band_problem(BandId{number_}, "Band {} has append or delete records, but no summary",
+      c_.band_finding(BandId{number_}, "Band {} has append or delete records, but no summary",
                       number_);
     }
   }
@@ -84,10 +84,10 @@ class BandPass {
     if (append_items_ == 1 && rba > 0 && may_be_leftover()) is_leftover_ = true;  // erased up to it
     if (is_leftover_) return;
     if (rba > covered_) {
-      c_.band_problem(BandId{number_}, "Band {}: no append record covers the blocks from {} to {}",
+      c_.band_finding(BandId{number_}, "Band {}: no append record covers the blocks from {} to {}",
                       number_, covered_, rba - 1);
     } else if (rba < covered_) {
-      c_.band_problem(BandId{number_}, "Band {}: append record {} overlaps the one before it",
+      c_.band_finding(BandId{number_}, "Band {}: append record {} overlaps the one before it",
                       number_, rba);
     }
     covered_ = std::max<std::uint64_t>(covered_, rba + record->blocks);
@@ -111,7 +111,7 @@ class BandPass {
     if (is_leftover_) return;
     const AppendRecord* append = find_append(record->append_record);
     if (!append) {
-      return c_.band_problem(
+      return c_.band_finding(
           BandId{number_},
           "Band {}: delete record {} names append record {}, which does not exist", number_,
           record->rba, record->append_record);
@@ -119,7 +119,7 @@ class BandPass {
     const std::uint64_t skip = record->rba - record->append_record;
     if (append->inode != record->inode || append->file_block + skip != record->file_block ||
         skip + record->blocks > append->blocks) {
-      c_.band_problem(
+      c_.band_finding(
           BandId{number_},
           "Band {}: delete record {} (inode {}, file block {}, {} blocks) is not part of "
           "append record {} (inode {}, file block {}, {} blocks)",
@@ -127,7 +127,7 @@ class BandPass {
           record->append_record, append->inode.value, append->file_block, append->blocks);
     }
     if (const auto twice = dead_.add(record->rba, record->blocks)) {
-      c_.band_problem(BandId{number_}, "Band {}: block {} in delete record {} is dead already",
+      c_.band_finding(BandId{number_}, "Band {}: block {} in delete record {} is dead already",
                       number_, *twice, record->rba);
     }
   }
@@ -145,7 +145,7 @@ class BandPass {
     const BandSummaryRecord& s = band().summary;
     const auto must_agree = [&](std::string_view what, std::uint64_t counted, std::uint64_t found) {
       if (counted == found) return;
-      c_.band_problem(BandId{number_}, "Band {}: the summary counts {} {}, but there are {}",
+      c_.band_finding(BandId{number_}, "Band {}: the summary counts {} {}, but there are {}",
                       number_, counted, what, found);
     };
     must_agree("appended blocks", s.appended, covered_);
@@ -163,7 +163,7 @@ class BandPass {
       std::uint32_t end = block + 1;
       while (end < covered_ && band().live.has(end) == live && dead_.has(end) == dead) ++end;
       if (live == dead) {
-        c_.band_problem(BandId{number_}, "Band {}: the blocks from {} to {} are {}", number_,
+        c_.band_finding(BandId{number_}, "Band {}: the blocks from {} to {} are {}", number_,
                         block, end - 1,
                         live ? "dead, but an extent refers to them" : "neither live nor dead");
       }
@@ -176,7 +176,7 @@ class BandPass {
     const std::uint64_t appended = band().summary.appended;
     if (report.kind == device::BandKind::kConventional) return;  // has none
     if (report.write_pointer < appended) {
-      c_.band_problem(BandId{number_},
+      c_.band_finding(BandId{number_},
                       "Band {}: {} blocks are appended, but the write pointer stands at {}",
                       number_, appended, report.write_pointer);
     } else {
@@ -195,7 +195,7 @@ class BandPass {
 
 }  // namespace
 
-void check_bands(Context& c) {
+void bands_pass(Context& c) {
   BandPass pass(c);
   c.visit({kVolumeOwner + 1, 0, 0}, kLastKey, "bands",
           [&](const meta::Item& item) { pass.item(item); });

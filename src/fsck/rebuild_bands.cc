@@ -17,12 +17,17 @@ struct Mapped {
   std::uint64_t file_block = 0;
 };
 
-class BandRepair {
+class BandRebuild {
  public:
-  explicit BandRepair(Context& context) : c_(context) {}
+  explicit BandRebuild(Context& context) : c_(context) {}
 
   void run() {
-    find_wrong();
+    for (std::uint32_t i = 0; i < c_.bands.size(); ++i) {
+      if (c_.bands[i].disagrees && c_.can_rebuild(BandId{i})) wrong_.push_back(BandId{i});
+    }
+    if (wrong_.empty()) return;
+    c_.inodes = {};  // the extents need memory
+    c_.names = {};
     // As many bands at a time as memory is for; at least one.
     while (!wrong_.empty() && c_.good()) {
       std::vector<Mapped> extents = collect();
@@ -37,52 +42,14 @@ class BandRepair {
   }
 
  private:
-  // A silent check finds them; rebuild() reports.
-  void find_wrong() {
-    c_.inodes = {};  // the check needs as much memory again
-    c_.names = {};
-    const FindingListener quiet = [](const std::string&) {};
-    const ProgressListener progress = [&](std::string_view stage, std::uint64_t done) {
-      c_.progress(stage, done, true);
-    };
-    Context check(Mode::kCheck, c_.store, c_.device, c_.now, quiet, progress);
-    check.bands = c_.bands;
-    for (BandFacts& band : check.bands) {
-      band.live.clear();
-      band.has_summary = band.has_log_items = band.disagrees = false;
-      band.summary = {};
-    }
-    volume_items_pass(check);
-    inodes_pass(check);
-    check_bands(check);
-    stray_ = check.has_stray_band_items;
-    for (std::uint32_t i = 0; i < check.bands.size(); ++i) {
-      const bool offline = check.bands[i].device.condition == device::BandCondition::kOffline;
-      if (check.bands[i].disagrees && !offline) wrong_.push_back(BandId{i});
-    }
-    if (stray_) erase_stray();
-  }
-
-  // Erases items of bands that the device does not have.
-  void erase_stray() {
-    const auto erase = [&](const meta::Item& item) {
-      const bool known =
-          item.key.owner >= kBandOwnerBase && item.key.owner - kBandOwnerBase < c_.bands.size();
-      const auto kind = static_cast<Kind>(item.key.kind);
-      if (known && (kind == Kind::kAppendRecord || kind == Kind::kDeleteRecord)) return;
-      c_.stray_item(item.key);
-    };
-    c_.visit({kVolumeOwner + 1, 0, 0}, kLastKey, "", erase);
-  }
-
   // The extents of the next wrong bands (now_), by address. Takes these off wrong_.
   std::vector<Mapped> collect() {
     std::uint64_t expected = 0;
     now_.clear();
     while (!wrong_.empty()) {
-      const std::uint64_t blocks = c_.readable_blocks(wrong_.back());
-      if (!now_.empty() && expected + blocks > kExtentsAtOnce) break;
-      expected += blocks;
+      const std::uint64_t extents = c_.bands[wrong_.back().value].extents;
+      if (!now_.empty() && expected + extents > kExtentsAtOnce) break;
+      expected += extents;
       now_.push_back(wrong_.back());
       wrong_.pop_back();
     }
@@ -162,13 +129,12 @@ class BandRepair {
 
   Context& c_;
   std::vector<BandId> wrong_, now_;
-  bool stray_ = false;
   BandSummaryRecord summary_;
   meta::Batch batch_;
 };
 
 }  // namespace
 
-void repair_bands(Context& c) { BandRepair(c).run(); }
+void rebuild_bands(Context& c) { BandRebuild(c).run(); }
 
 }  // namespace lazyfs::fsck

@@ -1,5 +1,5 @@
 // What inodes count of themselves: entries, links, cookies, blocks, attributes. Everything else is
-// right by now, so this pass counts again.
+// right by now, so a repair counts again, for its findings and for what its actions have changed.
 #include <algorithm>
 
 #include "fsck/directory_entries.h"
@@ -8,9 +8,9 @@
 namespace lazyfs::fsck {
 namespace {
 
-class CountRepair {
+class Recount {
  public:
-  explicit CountRepair(Context& context) : c_(context) {}
+  explicit Recount(Context& context) : c_(context) {}
 
   void item(const meta::Item& item) {
     if (InodeNo{item.key.owner} != no_) begin(InodeNo{item.key.owner});
@@ -71,7 +71,7 @@ class CountRepair {
     right.xattrs = xattrs_;
     if (right == *record) return;
     c_.repaired(
-        "Inode {}: corrected what it counts: {} links (was {}), {} entries ({}), {} blocks ({}), "
+        "Inode {}: it counts {} links (was {}), {} entries ({}), {} blocks ({}), "
         "{} bytes ({}), {} attributes ({})", no_.value, right.links, record->links, right.entries,
         record->entries, right.blocks, record->blocks, right.size, record->size, right.xattrs,
         record->xattrs);
@@ -87,11 +87,10 @@ class CountRepair {
 
 }  // namespace
 
-void repair_counts(Context& c) {
-  CountRepair repair(c);
-  c.visit(kFirstKey, kLastInodeKey, "counts",
-          [&](const meta::Item& item) { repair.item(item); });
-  repair.finish();
+void recount(Context& c) {
+  Recount count(c);
+  c.visit(kFirstKey, kLastInodeKey, "counts", [&](const meta::Item& item) { count.item(item); });
+  count.finish();
 }
 
 }  // namespace lazyfs::fsck

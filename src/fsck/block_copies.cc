@@ -1,0 +1,77 @@
+#include "fsck/block_copies.h"
+
+#include "base/buffer.h"
+#include "data/appender.h"
+#include "fsck/passes.h"
+
+namespace lazyfs::fsck {
+
+// Where so many blocks can be appended: bands that are begun before others.
+std::optional<BandAddress> BlockCopies::place_for(std::uint32_t blocks) const {
+  std::optional<BandAddress> place;
+  for (std::uint32_t i = 0; i < c_.bands.size(); ++i) {
+    const BandFacts& band = c_.bands[i];
+    const bool writable = band.use == BandFacts::Use::kData &&
+                          band.device.condition != device::BandCondition::kReadOnly &&
+                          band.device.condition != device::BandCondition::kOffline &&
+                          band.device.kind == device::BandKind::kShingled;
+    const std::uint32_t end = band.device.write_pointer;
+    if (!writable || end > band.blocks || band.blocks - end < blocks) continue;
+    if (!place || (place->rba == 0 && end > 0)) place = BandAddress{BandId{i}, end};
+  }
+  return place;
+}
+
+// The band's append log lacks the copy until it is rebuilt.
+bool BlockCopies::append(InodeNo inode, const MappedExtent& run, std::span<const std::byte> bytes,
+                         meta::Batch& batch) {
+  const auto place = place_for(run.extent.blocks());
+  if (!place || !c_.device.append(*place, bytes)) return false;
+  c_.band(place->band)->device.write_pointer = place->rba + run.extent.blocks();
+  const ExtentRecord copied{*place, place->rba, run.extent.crcs};
+  c_.add_extent(copied);
+  batch.put(key_of(inode, Kind::kExtent, run.file_block), encode(copied));
+  return true;
+}
+
+void BlockCopies::copy(InodeNo inode, const MappedExtent& whole, meta::Batch& batch) {
+  const ExtentRecord& extent = whole.extent;
+  AlignedBuffer bytes(std::size_t{extent.blocks()} * kBlockBytes);
+  const auto is_readable = [&](std::uint32_t i) {
+    return data::read_verified(c_.device, {extent.at.band, extent.at.rba + i},
+                               std::span(extent.crcs).subspan(i, 1),
+                               bytes.span().subspan(std::size_t{i} * kBlockBytes, kBlockBytes))
+        .has_value();
+  };
+  for (std::uint32_t i = 0; i < extent.blocks();) {
+    const std::uint32_t begin = i;
+    const bool readable = is_readable(i++);
+    while (i < extent.blocks() && is_readable(i) == readable) ++i;
+    const std::span run_bytes = bytes.span().subspan(std::size_t{begin} * kBlockBytes,
+                                                     std::size_t{i - begin} * kBlockBytes);
+    if (readable && append(inode, fs::part_of(whole, begin, i - begin), run_bytes, batch)) {
+      c_.repaired("Inode {}: it has copies of {} blocks from block {} on", inode.value, i - begin,
+                  whole.file_block + begin);
+      c_.repair.copied_blocks += i - begin;
+    } else {
+      c_.lost_blocks(inode, whole.file_block + begin, i - begin,
+                     readable ? "belong to another extent, and there is no room to copy them"
+                              : "belong to another extent");
+    }
+  }
+}
+
+void copy_claimed_blocks(Context& c) {
+  BlockCopies copies(c);
+  for (const meta::Key& key : c.claimed_twice) {
+    const auto value = c.get(key);
+    const auto extent = value ? decode_extent(*value) : fail(Errc::kItemBad);
+    if (!extent) continue;
+    meta::Batch batch;
+    batch.erase(key);
+    copies.copy(InodeNo{key.owner}, {key.offset, *extent}, batch);
+    c.apply(batch);
+  }
+}
+
+}  // namespace lazyfs::fsck
