@@ -27,10 +27,13 @@ struct Features {
 };
 inline constexpr Features kKnownFeatures{};
 
-inline constexpr std::size_t kSuperblockRoomBytes = 288;
+// The format that this lazyfs makes, and the only one that it opens.
+inline constexpr std::uint32_t kSuperblockFormat = 6;
+
+inline constexpr std::size_t kSuperblockRoomBytes = 272;
 
 struct Superblock {
-  Uuid uuid{};
+  Uuid uuid{};                   // in every block of the log; never changes
   std::string label;             // at most kMaxLabelBytes, UTF-8
   std::uint64_t sequence = 0;    // +1 at every record written
   std::uint64_t band_count = 0;  // of the device; a mismatch is kSuperblockBad
@@ -56,8 +59,11 @@ struct Superblock {
   std::uint32_t mounts = 0;              // for writing, since mkfs
   std::uint64_t last_mount_seconds = 0;  // time of the last mount for writing; 0: none
   std::uint64_t last_check_seconds = 0;  // of the last fsck that could write; 0: none
+  Uuid new_uuid{};  // the volume's name for users, if it was given one after mkfs; 0: none
   std::array<std::byte, kSuperblockRoomBytes> room{};  // kept, whatever it means
 
+  // What users and other programs see.
+  const Uuid& volume_uuid() const { return new_uuid == Uuid{} ? uuid : new_uuid; }
   bool ended_cleanly() const { return (flags & kCleanEnd) != 0; }
   void set_clean_end(bool clean) { flags = (flags & ~kCleanEnd) | (clean ? kCleanEnd : 0); }
   friend bool operator==(const Superblock&, const Superblock&) = default;

@@ -11,10 +11,10 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x42535A4C;  // "LZSB" in memory order
-constexpr std::uint32_t kVersion = 6;
+constexpr std::uint32_t kVersion = kSuperblockFormat;
 constexpr std::size_t kCrcAt = 4, kVersionAt = 8, kUuidAt = 16;
 constexpr std::size_t kLogBandCountAt = 92, kLabelBytesAt = 96, kLabelAt = 97, kHeadSlotAt = 160;
-constexpr std::size_t kSequenceAt = 32, kRoomAt = 208, kLogBandsAt = 496;
+constexpr std::size_t kSequenceAt = 32, kNewUuidAt = 208, kRoomAt = 224, kLogBandsAt = 496;
 static_assert(kRoomAt + kSuperblockRoomBytes == kLogBandsAt);
 static_assert(kLabelAt + kMaxLabelBytes == kHeadSlotAt);
 static_assert(kLogBandsAt + 4 * kMaxLogBands == kBlockBytes);
@@ -61,6 +61,7 @@ void encode(const Superblock& s, std::span<std::byte, kBlockBytes> to) {
   store_le_at(to, kLogBandCountAt, static_cast<std::uint32_t>(s.log_bands.size()));
   store_le_at(to, kLabelBytesAt, static_cast<std::uint8_t>(s.label.size()));
   std::memcpy(to.data() + kLabelAt, s.label.data(), s.label.size());
+  std::memcpy(to.data() + kNewUuidAt, s.new_uuid.data(), s.new_uuid.size());
   std::ranges::copy(s.room, to.begin() + kRoomAt);
   visit_numbers(s, [&](std::size_t at, auto number) { store_le_at(to, at, number); });
   store_le_at(to, kCrcAt, crc32c(to.subspan(8)));
@@ -84,6 +85,7 @@ Result<Superblock> decode_superblock(std::span<const std::byte, kBlockBytes> fro
   Superblock s;
   std::memcpy(s.uuid.data(), from.data() + kUuidAt, s.uuid.size());
   s.label.assign(reinterpret_cast<const char*>(from.data() + kLabelAt), label_bytes);
+  std::memcpy(s.new_uuid.data(), from.data() + kNewUuidAt, s.new_uuid.size());
   std::ranges::copy(from.subspan<kRoomAt, kSuperblockRoomBytes>(), s.room.begin());
   s.log_bands.resize(log_bands);
   visit_numbers(s, [&]<class T>(std::size_t at, T& number) { number = load_le_at<T>(from, at); });

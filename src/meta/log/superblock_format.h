@@ -26,7 +26,8 @@
 //      188    4 mounts            for writing, since mkfs
 //      192    8 last_mount_seconds since 1970; 0: none
 //      200    8 last_check_seconds since 1970; 0: none
-//      208  288 room              written as 0, kept as read
+//      208   16 new_uuid          given to the volume after mkfs; 0: none
+//      224  272 room              written as 0, kept as read
 //      496    4 log_bands[]       log_band_count of them, then zeros
 //
 // Magic, crc32c, version, uuid and sequence stay where they are in every version.

@@ -33,6 +33,9 @@ struct StoreOptions {
                            // work is done inside commit(), so that tests replay exactly
   std::uint64_t mount_seconds = 0;  // now, if this is a mount: the superblock keeps it and counts
   std::uint64_t check_seconds = 0;  // now, if this is a check: the superblock keeps it
+  // Given to the volume with the record that begins the session.
+  std::optional<std::string> label;
+  std::optional<Uuid> new_uuid;
   bool read_only = false;  // never writes to the device; apply() fails with kReadOnly
 };
 

@@ -21,6 +21,8 @@ constexpr std::uint64_t kRoundsBesideCleaning = 16;  // of a change that waits f
 void begin_session(Superblock& superblock, const StoreOptions& options) {
   ++superblock.session;
   superblock.set_clean_end(false);
+  if (options.label) superblock.label = *options.label;
+  if (options.new_uuid) superblock.new_uuid = *options.new_uuid;
   if (options.check_seconds > 0) superblock.last_check_seconds = options.check_seconds;
   if (options.mount_seconds == 0) return;
   superblock.last_mount_seconds = options.mount_seconds;

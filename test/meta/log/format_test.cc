@@ -75,16 +75,17 @@ TEST(FormatTest, SuperblockIsGolden) {
   s.mounts = 0x24;
   s.last_mount_seconds = 0x25;
   s.last_check_seconds = 0x26;
+  s.new_uuid.fill(0x27);
   Block block;
   encode(s, block);
   EXPECT_EQ(hex(std::span(block).first(208)),
-            "4c5a534218a1f6cd 0600000001000000 0102030405060708 090a0b0c0d0e0f10 0700000000000000 "
+            "4c5a53429a7a168d 0600000001000000 0102030405060708 090a0b0c0d0e0f10 0700000000000000 "
             "1000000000000000 0000000001000000 00f1536500000000 0300000000000000 0500000000000000 "
             "0600000000000000 0400000004000000 0474657374000000 0000000000000000 0000000000000000 "
             "0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 "
             "1100000000000000 1200000013000000 2100000022000000 2300000024000000 2500000000000000 "
             "26");
-  EXPECT_EQ(hex(std::span(block).subspan(208, 288)), "");
+  EXPECT_EQ(hex(std::span(block).subspan(208, 288)), "2727272727272727 2727272727272727");
   EXPECT_EQ(hex(std::span(block).subspan(496)), "0200000003000000 0400000005");
   const auto back = decode_superblock(block);
   ASSERT_TRUE(back);
@@ -106,12 +107,19 @@ TEST(FormatTest, SuperblocksOfOtherVersionsAreRefused) {
   EXPECT_EQ(error_of(~0u), Errc::kSuperblockNewer);
 }
 
+TEST(FormatTest, ANewUuidIsWhatUsersSee) {
+  Superblock s = small_superblock(4);
+  EXPECT_EQ(s.volume_uuid(), s.uuid);
+  s.new_uuid.fill(9);
+  EXPECT_EQ(s.volume_uuid(), s.new_uuid);
+}
+
 // A later lazyfs gives meanings to flags and room; this one must not lose them.
 TEST(FormatTest, ASuperblockKeepsFlagsAndRoomThatItDoesNotKnow) {
   Block block;
   encode(small_superblock(4), block);
   store_le_at<std::uint32_t>(block, 12, 0x80000001);
-  block[208] = block[495] = std::byte{0x77};
+  block[224] = block[495] = std::byte{0x77};
   fix_crc(block);
   auto superblock = decode_superblock(block);
   ASSERT_TRUE(superblock);
