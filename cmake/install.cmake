@@ -1,8 +1,9 @@
-# `make install` installs programs into bin or sbin, libedi and edi.h, man pages, and the mount
-# helper. The helper is in /sbin with any prefix, because mount(8) looks for it there.
+# `make install` installs programs into bin or sbin, libedi and edi.h, man pages, the udev rule, the
+# entry for file(1), and the mount helper. The helper is in /sbin with any prefix, because mount(8)
+# looks for it there.
 
 set(INSTALLED_PROGRAMS edicreate edidump edistats lazyfsctl)
-set(INSTALLED_SYSTEM_PROGRAMS lazyfs mkfs.lazyfs fsck.lazyfs)
+set(INSTALLED_SYSTEM_PROGRAMS lazyfs mkfs.lazyfs fsck.lazyfs lazyfs-id)
 
 foreach(program ${INSTALLED_PROGRAMS})
   if(TARGET ${program})
@@ -17,6 +18,11 @@ endforeach()
 
 configure_file(tools/mount.lazyfs ${CMAKE_BINARY_DIR}/install/mount.lazyfs @ONLY)
 install(PROGRAMS ${CMAKE_BINARY_DIR}/install/mount.lazyfs DESTINATION /sbin)
+
+# udevd reads the folder below /usr and below /usr/local.
+configure_file(contrib/udev/61-lazyfs.rules.in ${CMAKE_BINARY_DIR}/install/61-lazyfs.rules @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/install/61-lazyfs.rules DESTINATION lib/udev/rules.d)
+install(FILES contrib/file/lazyfs.magic DESTINATION ${CMAKE_INSTALL_DATADIR}/lazyfs)
 
 foreach(section 1 3 8)
   file(GLOB pages CONFIGURE_DEPENDS docs/man/*.${section})
