@@ -31,6 +31,7 @@ bool BlockCopies::append(InodeNo inode, const MappedExtent& run, std::span<const
   const ExtentRecord copied{*place, place->rba, run.extent.crcs};
   c_.add_extent(copied);
   batch.put(key_of(inode, Kind::kExtent, run.file_block), encode(copied));
+  batch.flush_first();
   return true;
 }
 

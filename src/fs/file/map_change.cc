@@ -96,8 +96,9 @@ Result<> MapChange::map(std::uint64_t file_block, const ExtentRecord& extent) {
   CHECK(extent.blocks() <= kMaxExtentBlocks);
   TRY(unmap(file_block, extent.blocks()));
   put({file_block, extent});
-  appends_.emplace_back(
-      extent.at, AppendRecord{inode_, file_block, extent.blocks(), checksum_of(extent.crcs)});
+  appends_.push_back({extent.at,
+                      {inode_, file_block, extent.blocks(), checksum_of(extent.crcs)},
+                      extent.crcs});
   band_changes_.appended(extent.at.band, extent.blocks(), extent.blocks(), 1);
   return ok();
 }
@@ -120,7 +121,7 @@ Result<> MapChange::give_away(const MappedExtent& extent) {
 void MapChange::take_over(const MappedExtent& extent) { put({extent.file_block, extent.extent}); }
 
 void MapChange::lost(BandAddress at, std::uint32_t blocks) {
-  appends_.emplace_back(at, AppendRecord{InodeNo{0}, 0, blocks, 0});
+  appends_.push_back({at, {InodeNo{0}, 0, blocks, 0}, {}});
   band_changes_.appended(at.band, blocks, 0, 1);
 }
 
@@ -135,11 +136,13 @@ void MapChange::put_into(meta::Batch& batch) const {
       batch.put(key_of(inode_, Kind::kExtent, block), encode(record));
     }
   }
-  for (const auto& [at, record] : appends_) {
+  for (const auto& [at, record, crcs] : appends_) {
     batch.put(key_of(at.band, Kind::kAppendRecord, at.rba), encode(record));
+    crcs.empty() ? batch.flush_first() : batch.brings(at, crcs);
   }
   for (const auto& [band, record] : deaths_) {
     batch.put(key_of(band, Kind::kDeleteRecord, record.rba), encode(record));
+    batch.drops({band, record.rba}, record.blocks);
   }
   band_changes_.put_into(batch);
 }

@@ -50,7 +50,8 @@ class MapChange {
   // their owner, together with their append record.
   Result<> give_away(const MappedExtent& extent);
   void take_over(const MappedExtent& extent);
-  // Newly appended blocks that no file maps: dead from the start.
+  // Newly appended blocks that no file maps: dead from the start, so that the transaction is
+  // written after a flush.
   void lost(BandAddress at, std::uint32_t blocks);
 
   // How many blocks more (or fewer) the inode maps.
@@ -73,7 +74,12 @@ class MapChange {
   std::map<std::uint64_t, MapRecord> before_;  // the entries that were looked at, as in the tree
   std::map<std::uint64_t, MapRecord> after_;   // the same part of the map after the change
   std::vector<ReferenceRecord> ended_;
-  std::vector<std::pair<BandAddress, AppendRecord>> appends_;
+  struct Append {
+    BandAddress at;
+    AppendRecord record;
+    std::vector<std::uint32_t> crcs;  // empty: lost()
+  };
+  std::vector<Append> appends_;
   std::vector<std::pair<BandId, DeleteRecord>> deaths_;
   BandChanges band_changes_;
   std::int64_t blocks_delta_ = 0;

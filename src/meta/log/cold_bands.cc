@@ -44,7 +44,8 @@ void ColdBands::read_index(const DescriptorEntry& entry, LogPlace at, ColdIndexC
     case EntryKind::kImage:
     case EntryKind::kCheckpoint:
     case EntryKind::kFreed:
-    case EntryKind::kEarlier: return;
+    case EntryKind::kEarlier:
+    case EntryKind::kData: return;
     case EntryKind::kColdBand: return read_band(entry, cursor);
     case EntryKind::kColdPart: return read_part(entry, at, cursor);
     case EntryKind::kColdNode: return read_node(entry, cursor);

@@ -11,7 +11,9 @@ void History::record(const LogPlan& plan, const PartPlace& previous,
   std::vector<DescriptorEntry> entries;
   entries.reserve(images.size() + annotations.size());
   for (const LogImage& image : images) entries.push_back({image.number, image.crc, image.kind});
-  entries.insert(entries.end(), annotations.begin(), annotations.end());
+  for (const DescriptorEntry& entry : annotations) {
+    if (entry.kind != EntryKind::kData) entries.push_back(entry);  // H3
+  }
   add({{part.room.slot, part.room.rba, plan.seq}, part.room.blocks}, previous, entries);
 }
 

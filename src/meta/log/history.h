@@ -20,6 +20,7 @@ namespace lazyfs::meta {
 //       band; each is one part with one descriptor and without a checkpoint, and the part before it
 //       lies in the same band
 //   H2  their entries fit into one descriptor
+//   H3  none of the entries is of kind kData: what is repeated is durable, and is not proven again
 // Not thread-safe.
 class History {
  public:

@@ -108,7 +108,8 @@ void Log::recover_locked(const RecoveredPart& from) {
       case EntryKind::kColdBand:
       case EntryKind::kColdPart:
       case EntryKind::kColdNode:
-      case EntryKind::kEarlier: break;
+      case EntryKind::kEarlier:
+      case EntryKind::kData: break;
     }
   }
 }

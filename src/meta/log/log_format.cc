@@ -1,6 +1,7 @@
 #include "meta/log/log_format.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
@@ -77,6 +78,11 @@ bool is_zero(std::span<const std::byte> bytes) {
                            std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
+std::uint32_t highest_kind(std::uint32_t version) {
+  if (version < 4) return static_cast<std::uint32_t>(EntryKind::kColdNode);
+  return static_cast<std::uint32_t>(version < 5 ? EntryKind::kEarlier : EntryKind::kData);
+}
+
 BlockStamp stamp_of(ConstBlockBytes from) {
   BlockStamp stamp{.session = u64(from, kSessionAt),
                    .slot = u64(from, kSlotAt),
@@ -106,7 +112,7 @@ void encode(const Descriptor& d, DescriptorRole role, BlockBytes to) {
   for (const DescriptorEntry& entry : d.entries) {
     store_le_at(to, at, entry.number);
     store_le_at(to, at + 8, entry.crc);
-    store_le_at(to, at + 12, static_cast<std::uint32_t>(entry.kind));
+    store_le_at(to, at + 12, static_cast<std::uint32_t>(entry.kind) | entry.blocks << 8);
     at += kEntryBytes;
   }
   seal(to);
@@ -140,15 +146,23 @@ Result<Descriptor> decode_descriptor(DescriptorRole role, ConstBlockBytes from) 
   if (!right) return bad();
   d.entries.reserve(entries);
   for (std::size_t at = kEntriesAt; d.entries.size() < entries; at += kEntryBytes) {
-    const std::uint32_t kind = u32(from, at + 12);
-    const DescriptorEntry entry{u64(from, at), u32(from, at + 8), static_cast<EntryKind>(kind & 7)};
-    if (kind < 1 || kind > (d.stamp.version < 4 ? 6u : 7u)) return bad();
+    const std::uint32_t word = u32(from, at + 12), kind = word & 0xFF;
+    const DescriptorEntry entry{u64(from, at), u32(from, at + 8), static_cast<EntryKind>(kind),
+                                word >> 8};
+    if (kind < 1 || kind > highest_kind(d.stamp.version)) return bad();
+    if ((entry.kind == EntryKind::kData) != (entry.blocks > 0)) return bad();
     const bool of_node = entry.kind == EntryKind::kImage || entry.kind == EntryKind::kFreed ||
                          entry.kind == EntryKind::kColdNode;
     if (of_node && (entry.number == 0 || entry.node() >= d.next_node)) return bad();
     d.entries.push_back(entry);
   }
   return d;
+}
+
+std::uint32_t add_block_crc(std::uint32_t run, std::uint32_t block) {
+  std::array<std::byte, 4> bytes;
+  store_le(bytes, block);
+  return crc32c(bytes, run);
 }
 
 std::uint32_t stored_crc(ConstBlockBytes block) { return u32(block, kCrcAt); }

@@ -8,8 +8,8 @@
 //       24    8 session           that wrote this block
 //       32    8 slot              position in the log of the band's present life
 //       40    4 rba               where in the band this block lies
-//       44    4 version           4; read as well are 3, which repeated nothing, and 2, which knew
-//                                 no cold bands either
+//       44    4 version           5; read as well are 4, which named no data, 3, which repeated
+//                                 nothing either, and 2, which knew no cold bands either
 //
 // Band header, the first block of each log band:
 //       48    4 band              its number
@@ -36,7 +36,8 @@
 //      128    4 descriptors_crc   commit record: crc32c over the crc32c fields of the transaction's
 //                                 descriptors, in order; 0 in descriptors and other copies
 //      132   12 reserved
-//      144   16 entries[]         number 8, crc32c of the image or what `kind` says 4, kind 4:
+//      144   16 entries[]         number 8, crc32c of the image or what `kind` says 4, kind 1,
+//                                 blocks 3 (0 but for kind 8):
 //                                 1 image of node `number`
 //                                 2 node `number` was freed
 //                                 3 piece `number` of a map checkpoint
@@ -51,6 +52,8 @@
 //                                   band, that the 4 bytes say; the part before that one, in this
 //                                   band too, begins at the lower half of `number`, and has as many
 //                                   blocks as the upper half says
+//                                 8 data: so many `blocks` from band << 32 | RBA on, which is
+//                                   `number`. The 4 bytes are crc32c over the crc32c of each block
 #pragma once
 
 #include <algorithm>
@@ -69,7 +72,13 @@ using BlockBytes = std::span<std::byte, kBlockBytes>;
 using ConstBlockBytes = std::span<const std::byte, kBlockBytes>;
 
 inline constexpr std::size_t kEntriesPerDescriptor = 247;
-inline constexpr std::uint32_t kLogVersion = 4, kOldestLogVersion = 2;
+inline constexpr std::uint32_t kLogVersion = 5, kOldestLogVersion = 2;
+
+// The most data that a transaction may name (kind 8). It bounds what recovery reads to prove the
+// newest transaction. A transaction with more data, or more runs of data, is written after a flush.
+inline constexpr std::uint32_t kMaxUnprovenBytes = 16 << 20;
+inline constexpr std::uint32_t kMaxUnprovenBlocks = kMaxUnprovenBytes / kBlockBytes;
+inline constexpr std::size_t kMaxUnprovenRuns = 128;
 
 // What proves that a block is the one sought and not a leftover of another life.
 struct BlockStamp {
@@ -121,6 +130,7 @@ enum class EntryKind : std::uint8_t {
   kColdPart = 5,
   kColdNode = 6,
   kEarlier = 7,
+  kData = 8,
 };
 // Whether a block of its own among the part's images belongs to the entry.
 constexpr bool has_block(EntryKind kind) {
@@ -131,10 +141,15 @@ struct DescriptorEntry {
   std::uint64_t number = 0;  // of the node, or of the checkpoint's piece, or what `kind` says
   std::uint32_t crc = 0;     // of the image; 0 when freed; or what `kind` says
   EntryKind kind = EntryKind::kImage;
+  std::uint32_t blocks = 0;  // of kData, below 2^24
 
   NodeNo node() const { return NodeNo{number}; }
   friend bool operator==(const DescriptorEntry&, const DescriptorEntry&) = default;
 };
+
+// The checksum of a run of data, continued from `run` with the CRC-32C of its next block. A run of
+// no block has 0.
+std::uint32_t add_block_crc(std::uint32_t run, std::uint32_t block);
 
 // What descriptor `block` of a part with all these entries holds: as many as it can.
 inline std::span<const DescriptorEntry> entries_of(std::span<const DescriptorEntry> all,

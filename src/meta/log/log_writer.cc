@@ -1,10 +1,6 @@
 #include "meta/log/log_writer.h"
 
 #include <algorithm>
-#include <array>
-
-#include "base/crc32c.h"
-#include "base/endian.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -40,9 +36,7 @@ void LogWriter::encode_part(const TransactionBytes& t, std::size_t index) {
     d.stamp.rba = room.rba + d.block;
     const BlockBytes to = next_block();
     encode(d, DescriptorRole::kFront, to);
-    std::array<std::byte, 4> crc;
-    store_le(crc, stored_crc(to));
-    descriptors_crc_ = crc32c(crc, descriptors_crc_);
+    descriptors_crc_ = add_block_crc(descriptors_crc_, stored_crc(to));
   }
   for (Descriptor& d : descriptors) {
     const bool is_commit = part.is_last && d.block + 1 == part.descriptors;

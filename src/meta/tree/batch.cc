@@ -20,10 +20,12 @@ void Batch::add(Key key, std::span<const std::int64_t> deltas) {
   entries_.push_back({key, Change::kAdd, at, static_cast<std::uint32_t>(bytes_.size() - at)});
 }
 
-void Batch::clear() {
-  entries_.clear();
-  bytes_.clear();
+void Batch::brings(BandAddress at, std::span<const std::uint32_t> crcs) {
+  brought_.push_back({at, static_cast<std::uint32_t>(crcs.size()), crcs_.size()});
+  crcs_.insert(crcs_.end(), crcs.begin(), crcs.end());
 }
+
+void Batch::clear() { *this = Batch(); }
 
 void Batch::record(Key key, Change change, std::span<const std::byte> value) {
   const auto at = static_cast<std::uint32_t>(bytes_.size());

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/types.h"
 #include "meta/tree/key.h"
 
 namespace lazyfs::meta {
@@ -30,6 +31,31 @@ class Batch {
   // apply() fails with kItemBad when the item has another length.
   void add(Key key, std::span<const std::int64_t> deltas);
 
+  // ---- the data that the batch refers to (docs/metadata-log.md, "Data") ----
+  // The batch is the first one that refers to these blocks, which were appended outside of the log.
+  // `crcs`: the CRC-32C of each.
+  void brings(BandAddress at, std::span<const std::uint32_t> crcs);
+  // After the batch nothing refers to these blocks.
+  void drops(BandAddress at, std::uint32_t blocks) { dropped_.push_back({at, blocks}); }
+  // The batch refers to appended blocks whose checksums are not known, or that are dead from the
+  // start: the transaction is written after a flush.
+  void flush_first() { flushes_first_ = true; }
+
+  // Blocks in a band. `crcs`: of those that the batch brings, else empty.
+  struct Blocks {
+    BandAddress at;
+    std::uint32_t blocks = 0;
+    std::span<const std::uint32_t> crcs = {};
+  };
+  // Calls visit(const Blocks&) for everything that the batch brings.
+  void visit_brought(auto visit) const {
+    for (const Brought& b : brought_) {
+      visit(Blocks{b.at, b.blocks, std::span(crcs_).subspan(b.first_crc, b.blocks)});
+    }
+  }
+  std::span<const Blocks> dropped() const { return dropped_; }
+  bool flushes_first() const { return flushes_first_; }
+
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
   void clear();
@@ -39,10 +65,19 @@ class Batch {
   }
 
  private:
+  struct Brought {
+    BandAddress at;
+    std::uint32_t blocks = 0;
+    std::size_t first_crc = 0;  // into crcs_
+  };
   void record(Key key, Change change, std::span<const std::byte> value);
 
   std::vector<Entry> entries_;
   std::vector<std::byte> bytes_;
+  std::vector<Brought> brought_;
+  std::vector<std::uint32_t> crcs_;
+  std::vector<Blocks> dropped_;
+  bool flushes_first_ = false;
 };
 
 }  // namespace lazyfs::meta

@@ -192,6 +192,30 @@ TEST(FormatTest, DescriptorWithAHistoryIsGoldenAndNotOfVersion3) {
   EXPECT_EQ(decode_descriptor(DescriptorRole::kFront, block).error(), Errc::kLogDescriptorBad);
 }
 
+TEST(FormatTest, DescriptorThatNamesDataIsGoldenAndNotOfVersion4) {
+  Descriptor d = some_descriptor();
+  d.stamp.version = 5;
+  d.entries = {{0x71, 0x72737475, EntryKind::kImage},
+               {BandAddress{BandId{0x81828384}, 0x85868788}.packed(), 0x91929394, EntryKind::kData,
+                0xA1A2A3}};
+  Block block;
+  encode(d, DescriptorRole::kFront, block);
+  EXPECT_EQ(hex(std::span(block).subspan(144)),
+            "7100000000000000 7574737201000000 8887868584838281 9493929108a3a2a1");
+  EXPECT_EQ(decode_descriptor(DescriptorRole::kFront, block), d);
+  const auto is_refused = [&](auto change) {
+    Descriptor other = d;
+    change(other);
+    encode(other, DescriptorRole::kFront, block);
+    const auto decoded = decode_descriptor(DescriptorRole::kFront, block);
+    return !decoded && decoded.error() == Errc::kLogDescriptorBad;
+  };
+  EXPECT_TRUE(is_refused([](Descriptor& o) { o.stamp.version = 4; }));
+  EXPECT_TRUE(is_refused([](Descriptor& o) { o.entries[1].blocks = 0; }));
+  EXPECT_TRUE(is_refused([](Descriptor& o) { o.entries[0].blocks = 1; }));
+  EXPECT_TRUE(is_refused([](Descriptor& o) { o.entries[1].kind = static_cast<EntryKind>(9); }));
+}
+
 TEST(FormatTest, CheckpointWithColdPartsIsGolden) {
   MapCheckpoint s = some_checkpoint();
   s.cold = {{{{0x13, 0x81, Seq{0x82}}, 2}, 2, BandId{0x14}, {0x21, 0x41}}};
