@@ -2,8 +2,10 @@
 // without a check: each operation fails or is done, and the process continues.
 #include <gtest/gtest.h>
 
-#include "test/fsck/sample_volume.h"
+#include "fs/namespace/inode_numbers.h"
 #include "fs/volume/volume.h"
+#include "test/fsck/counting_store.h"
+#include "test/fsck/sample_volume.h"
 
 namespace lazyfs::fsck {
 namespace {
@@ -57,6 +59,22 @@ TEST_F(ContradictionsTest, InodeNumbersInUseAreNotGivenOutAgain) {
   char byte = '?';
   EXPECT_TRUE(volume_->read(InodeNo{2}, 0, std::as_writable_bytes(std::span(&byte, 1))));
   EXPECT_TRUE(volume_->unmount());
+}
+
+// Each chunk of numbers has one in use.
+TEST_F(ContradictionsTest, ManyInodeNumbersInUseDoNotHoldUpTheNext) {
+  constexpr std::uint64_t kInUse = 1000;
+  const InodeRecord far = *decode_inode(sample_.value_of(key_of(InodeNo{2}, Kind::kInode)));
+  for (std::uint64_t i = 1; i <= kInUse; ++i) {
+    sample_.put(key_of(InodeNo{i * InodeNumbers::kChunk}, Kind::kInode), encode(far));
+    if (i % 100 == 0) sample_.commit();
+  }
+  CountingStore store(*sample_.store);
+  InodeNumbers numbers(store, 2);
+  const auto taken = numbers.take();
+  ASSERT_TRUE(taken) << describe(taken.error());
+  EXPECT_GT(*taken, InodeNo{kInUse * InodeNumbers::kChunk});
+  EXPECT_LT(store.looked_up(), 60u);
 }
 
 TEST_F(ContradictionsTest, TheLastInodeNumberInUseLeavesNoneToGiveOut) {

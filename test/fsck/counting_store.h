@@ -1,4 +1,5 @@
-// A store that counts the items that scans of it return: for tests of how far walks go.
+// A store that counts its lookups of last items, and the items that scans return: for tests of how
+// far walks go.
 #pragma once
 
 #include <utility>
@@ -13,6 +14,7 @@ class CountingStore : public meta::Store {
   explicit CountingStore(meta::Store& store) : store_(store) {}
 
   std::uint64_t scanned_items() const { return scanned_items_; }
+  std::uint64_t looked_up() const { return looked_up_; }
 
   Result<std::vector<meta::Item>> scan(meta::Key first, meta::Key last,
                                        std::size_t max_items) override {
@@ -22,6 +24,7 @@ class CountingStore : public meta::Store {
   }
   Result<std::optional<meta::Value>> get(meta::Key key) override { return store_.get(key); }
   Result<std::optional<meta::Item>> last_in(meta::Key first, meta::Key last) override {
+    ++looked_up_;
     return store_.last_in(first, last);
   }
   std::optional<meta::Key> end_of_part(meta::Key key) override { return store_.end_of_part(key); }
@@ -47,6 +50,7 @@ class CountingStore : public meta::Store {
  private:
   meta::Store& store_;
   std::uint64_t scanned_items_ = 0;
+  std::uint64_t looked_up_ = 0;
 };
 
 }  // namespace lazyfs::fsck

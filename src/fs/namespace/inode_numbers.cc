@@ -5,17 +5,19 @@
 
 namespace lazyfs::fs {
 
-// Makes sure that the next kChunk numbers are free: in a damaged volume some may be in use.
+// Makes sure that the next kChunk numbers are free: in a damaged volume some may be in use. Each
+// turn steps twice as far past the highest number that it finds in use, so that some 60 turns come
+// to the last number that can be, whatever is in use.
 Result<> InodeNumbers::take_chunk() {
   std::uint64_t first = limit_;
-  for (;;) {
+  for (std::uint64_t step = 1;; step *= 2) {
     if (first > kMaxInode - kChunk) return fail(Errc::kNoSpace);
     ASSIGN_OR_RETURN(const auto used,
                      store_.last_in(key_of(InodeNo{first}, Kind{}),
                                     {first + kChunk - 1, UINT8_MAX, meta::kMaxOffset}));
     if (!used) break;
     log::error("inode {}: in use, though its number is still to be given out", used->key.owner);
-    first = used->key.owner + 1;
+    first = used->key.owner + step;
   }
   meta::Batch batch;
   const std::int64_t deltas[] = {static_cast<std::int64_t>(first + kChunk - limit_), 0, 0};
