@@ -97,6 +97,15 @@ TEST_F(ContradictionsTest, MoreBlocksDieThanABandCounts) {
   ignore_error(volume_->unmount(), "the volume is damaged");
 }
 
+TEST_F(ContradictionsTest, MoreBlocksDieThanAnInodeCounts) {
+  sample_.change_inode(6, [](InodeRecord& big) { big.blocks = 1; });
+  mount();
+  ASSERT_EQ(lookup("big"), InodeNo{6});
+  ASSERT_TRUE(volume_->punch(InodeNo{6}, 0, 3 * kBlockBytes, {.keep_size = true}));
+  EXPECT_EQ(volume_->get_attributes(InodeNo{6})->blocks_512, 0u);
+  ignore_error(volume_->unmount(), "the volume is damaged");
+}
+
 TEST_F(ContradictionsTest, BlocksOfABandThatTheDeviceDoesNotHaveDie) {
   sample_.change_extent(6, 0, [](ExtentRecord& extent) { extent.at.band.value = 99'999; });
   mount();

@@ -1,6 +1,17 @@
 #include "fs/file/map_batch.h"
 
+#include <algorithm>
+
 namespace lazyfs::fs {
+namespace {
+
+// A damaged inode may count fewer blocks than it maps.
+std::uint64_t changed(std::uint64_t blocks, std::int64_t delta) {
+  if (delta >= 0) return blocks + static_cast<std::uint64_t>(delta);
+  return blocks - std::min(blocks, static_cast<std::uint64_t>(-delta));
+}
+
+}  // namespace
 
 void MapBatch::put_inode(Inode& inode, const InodeRecord& record, std::uint64_t tree_size,
                          const MapChange& change) {
@@ -20,7 +31,7 @@ Result<> MapBatch::end_references() {
 Result<> MapBatch::apply(meta::Reserve reserve) {
   TRY(end_references());
   for (Item& item : inodes_) {
-    item.record.blocks += static_cast<std::uint64_t>(item.change->blocks_delta());
+    item.record.blocks = changed(item.record.blocks, item.change->blocks_delta());
     items_.put(key_of(item.inode->no, Kind::kInode), encode(item.record));
   }
   for (const MapChange& change : changes_) change.put_into(items_);
