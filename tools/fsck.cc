@@ -221,7 +221,8 @@ class Run {
     for (const std::string& text : slots) noted(text);
     ASSIGN_OR_RETURN(const auto bands, meta::damaged_superblocks(device));
     for (const BandId band : bands) {
-      noted("The newest superblock in band " + std::to_string(band.value) + " cannot be used.");
+      noted("The newest superblock is not in band " + std::to_string(band.value) +
+            ", or cannot be used there.");
     }
     return ok();
   }

@@ -174,7 +174,9 @@ Result<std::vector<BandId>> damaged_superblocks(device::Device& device) {
     const auto end = device.write_pointer(band);
     if (end && *end == 0) continue;  // a crash may come before the first record
     const auto read = end ? device.read({band, *end - 1}, block.span()) : fail(end.error());
-    if (!read || !decode_superblock(block.span().first<kBlockBytes>())) damaged.push_back(band);
+    const auto record =
+        read ? decode_superblock(block.span().first<kBlockBytes>()) : fail(Errc::kSuperblockBad);
+    if (!record || record->sequence != newest.sequence) damaged.push_back(band);
   }
   return damaged;
 }

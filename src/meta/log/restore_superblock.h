@@ -17,7 +17,8 @@ namespace lazyfs::meta {
 // Errors: kNoFilesystem when no log exists either, kSuperblockVersion, what the device returns.
 Result<> restore_superblock(device::Device& device, const std::function<void(std::string)>& report);
 
-// Bands of superblocks whose last block is not a valid record.
+// Bands of superblocks whose last block is not the newest record. An older one may name bands of
+// the log that hold file data by now.
 // Each opening for writing puts a new record into both bands. Requires a filesystem that can be
 // opened.
 Result<std::vector<BandId>> damaged_superblocks(device::Device& device);
