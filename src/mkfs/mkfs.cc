@@ -105,18 +105,22 @@ std::uint64_t default_log_blocks(std::uint64_t device_blocks) {
   return std::clamp(device_blocks / 64, least, kMaxDefaultLogBytes / kBlockBytes);
 }
 
-Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options) {
+Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options,
+                           const device::Capabilities& capabilities) {
   TRY(check_options(geometry, options));
   const std::uint64_t wanted = options.log_bytes > 0 ? blocks_for(options.log_bytes)
                                                      : default_log_blocks(geometry.total_blocks());
   const std::size_t bands_max = std::min<std::size_t>(
       meta::kMaxLogBands, usable_bands(geometry) - kSuperBands - kMinDataBands);
   const std::vector<BandId> candidates = log_candidates(geometry);
-  if (candidates.size() < kMinLogBands) return fail(Errc::kMkfsTooFewBands);
+  const std::uint32_t log_bands_min = meta::min_log_bands(capabilities);
+  if (bands_max < log_bands_min || candidates.size() < log_bands_min) {
+    return fail(Errc::kMkfsTooFewBands);
+  }
 
   Layout layout;
   for (const BandId band : candidates) {
-    if (layout.log_bands.size() >= kMinLogBands && layout.log_blocks >= wanted) break;
+    if (layout.log_bands.size() >= log_bands_min && layout.log_blocks >= wanted) break;
     if (layout.log_bands.size() == bands_max) break;
     layout.log_bands.push_back(band);
     layout.log_blocks += geometry.blocks_of(band);
@@ -131,7 +135,7 @@ Result<Layout> plan_layout(const device::Geometry& geometry, const Options& opti
 }
 
 Result<Layout> make_filesystem(device::Device& device, const Options& options, Clock& clock) {
-  ASSIGN_OR_RETURN(Layout layout, plan_layout(device.geometry(), options));
+  ASSIGN_OR_RETURN(Layout layout, plan_layout(device.geometry(), options, device.capabilities()));
   const Timestamp now = clock.now();
   meta::Superblock superblock;
   superblock.uuid = options.uuid;

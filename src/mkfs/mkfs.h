@@ -15,7 +15,7 @@ namespace lazyfs::mkfs {
 
 // Bands 0 and 1 hold superblocks and nothing else.
 inline constexpr std::uint32_t kSuperBands = 2;
-// The metadata log cannot be cleaned with fewer.
+// The metadata log cannot be cleaned with fewer; meta::min_log_bands() of a device.
 inline constexpr std::uint32_t kMinLogBands = 4;
 // Four that cleaning and the growing log keep back, and two for files.
 inline constexpr std::uint32_t kMinDataBands = 6;
@@ -44,7 +44,9 @@ std::uint64_t default_log_blocks(std::uint64_t device_blocks);
 
 // Pure. Errors: kMkfsBlockSize, kMkfsLabelTooLong, kMkfsSuperBands, kMkfsTooFewBands,
 // kMkfsLogTooLarge.
-Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options);
+// A device that keeps no write pointers has one log band more: the log's rescue band.
+Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options,
+                           const device::Capabilities& capabilities = {});
 
 // Resets every shingled band, whatever the device holds, and makes an empty filesystem, durable. A
 // failure leaves no filesystem or one without a root directory, which does not mount. Errors: those

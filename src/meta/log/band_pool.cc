@@ -8,12 +8,6 @@
 
 namespace lazyfs::meta {
 
-std::uint64_t BandPool::free_blocks() const {
-  std::uint64_t blocks = 0;
-  for (const BandId band : free_) blocks += geometry_.blocks_of(band) - 1;
-  return blocks;
-}
-
 void BandPool::add_free(std::span<const BandId> bands) {
   free_.insert(free_.end(), bands.begin(), bands.end());
   const auto middle = static_cast<std::int64_t>(geometry_.band_count() / 2);

@@ -24,7 +24,6 @@ class BandPool {
       : geometry_(geometry), retired_(std::move(retired)) {}
 
   std::span<const BandId> free() const { return free_; }
-  std::uint64_t free_blocks() const;  // without headers
   void add_free(std::span<const BandId> bands);
   BandId take_nearest();  // REQUIRES: a band is free
   std::optional<BandId> remove_farthest();

@@ -16,6 +16,10 @@ const ChainBand* HotChain::find(BandId band) const {
   return found == bands_.end() ? nullptr : &*found;
 }
 
+std::uint64_t HotChain::head_slot() const {
+  return bands_.size() > past_head_ ? bands_[bands_.size() - 1 - past_head_].slot : 0;
+}
+
 std::uint64_t HotChain::available() const {
   std::uint64_t blocks = 0;
   for (const Room& room : rooms({})) blocks += room.blocks;

@@ -38,6 +38,10 @@ class HotChain {
   const ChainBand* find(std::uint64_t slot) const;
   const ChainBand* find(BandId band) const;
 
+  std::uint32_t head_rba() const { return head_rba_; }
+  // The band that was begun last. 0: none was.
+  std::uint64_t head_slot() const;
+
   // Blocks left in the head and in the bands past it.
   std::uint64_t available() const;
   // The same as rooms for lay_out(), then the free bands with the slots that they would get.

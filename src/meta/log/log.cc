@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "meta/log/log_writer.h"
+#include "meta/log/map_rebuild.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -14,7 +15,6 @@ constexpr std::size_t kPartsPerLock = 64;
 // When the cleaner cannot read more bands than that, the device may refuse all reads for a while:
 // the cleaner tries all bands again.
 constexpr std::size_t kMaxLeftOut = 8;
-constexpr std::uint64_t kMaxSlot = std::uint64_t{1} << 62;  // more sessions than can ever be
 
 // Calls f with pieces of `all` that are short enough for one period with the lock held.
 template <class T, class F>
@@ -36,99 +36,18 @@ BandLive facts_of(const LiveMap& map, std::uint64_t slot, BandId band, std::uint
 Log::Log(device::Device& device, Identity identity, const RecoveredLog& found)
     : device_(device),
       identity_(identity),
+      has_rescue_band_(needs_rescue_band(device.capabilities())),
       cold_(map_, device.geometry()),
       map_(device.geometry().band_count()),
       chain_(device.geometry(), found.chain, found.head_rba, first_slot_of(identity.session)),
       pool_(device.geometry(), found.spare),
       recovered_parts_(found.parts.size()) {
   MutexLock lock(mu_);
-  recover_locked(found);
-}
-
-void Log::recover_locked(const RecoveredLog& found) {
-  if (found.checkpoint) recover_locked(*found.checkpoint);
-  const auto seq_of = [](const RecoveredPart& part) { return part.place.address.seq; };
-  for (std::span<const RecoveredPart> rest(found.parts); !rest.empty();) {
-    const auto end = std::ranges::find_if(
-        rest, [&](const RecoveredPart& part) { return seq_of(part) != seq_of(rest.front()); });
-    const auto transaction = rest.first(static_cast<std::size_t>(end - rest.begin()));
-    recover_locked(transaction);
-    const bool carries_it =
-        found.checkpoint && seq_of(rest.front()) == seq_of(found.parts.front());
-    for (const RecoveredPart& part : transaction) {
-      if (!carries_it) after_checkpoint_ += part.place.blocks;
-    }
-    rest = rest.subspan(transaction.size());
-  }
+  const RebuiltMap rebuilt = MapRebuilder(map_, cold_, chain_, pool_).run(found);
+  is_sound_ = rebuilt.is_sound;
+  after_checkpoint_ = rebuilt.after_checkpoint;
   if (!found.parts.empty()) last_part_ = found.parts.back().place;
-  finish_recovery_locked();
   trim_locked();
-}
-
-void Log::recover_locked(const MapCheckpoint& checkpoint) {
-  auto live = checkpoint.nodes.begin();
-  for (const MapCheckpoint::Part& from : checkpoint.parts) {
-    const ChainBand* band = chain_.find(from.place.address.slot);
-    CHECK(band != nullptr);
-    Part& part = map_.add_part(from.place.address, band->band, from.place.blocks);
-    for (std::uint32_t i = 0; i < from.nodes; ++i, ++live) {
-      map_.assign(live->node, {band->band, live->rba}, part);
-    }
-  }
-  for (const MapCheckpoint::ColdPart& from : checkpoint.cold) {
-    ColdIndexCursor cursor;
-    const PartAddress& address = from.place.address;
-    const LogPlace at = from.indexed_at;
-    cold_.read_index({address.slot, from.band.value, EntryKind::kColdBand}, at, cursor);
-    cold_.read_index({address.seq.value, address.rba, EntryKind::kColdPart}, at, cursor);
-    for (std::uint32_t i = 0; i < from.nodes; ++i, ++live) {
-      cold_.read_index({live->node.value, live->rba, EntryKind::kColdNode}, at, cursor);
-    }
-  }
-}
-
-// An index describes the map as it was before its transaction, so it is read first.
-void Log::recover_locked(std::span<const RecoveredPart> transaction) {
-  ColdIndexCursor cursor;
-  const LogPlace at = place_of(transaction.front().place.address);
-  for (const RecoveredPart& part : transaction) {
-    for (const DescriptorEntry& entry : part.entries) cold_.read_index(entry, at, cursor);
-  }
-  for (const RecoveredPart& part : transaction) recover_locked(part);
-}
-
-void Log::recover_locked(const RecoveredPart& from) {
-  Part& part = map_.add_part(from.place.address, from.band, from.place.blocks);
-  std::uint32_t rba = from.place.address.rba + from.descriptors;
-  for (const DescriptorEntry& entry : from.entries) {
-    switch (entry.kind) {
-      case EntryKind::kImage: map_.assign(entry.node(), {from.band, rba++}, part); break;
-      case EntryKind::kFreed: map_.erase(entry.node()); break;
-      case EntryKind::kCheckpoint: ++rba; break;
-      case EntryKind::kColdBand:
-      case EntryKind::kColdPart:
-      case EntryKind::kColdNode:
-      case EntryKind::kEarlier:
-      case EntryKind::kData: break;
-    }
-  }
-}
-
-// Checks what only a hostile log breaks: cold bands outside of the log, parts that overlap, parts
-// where a part is still to begin.
-void Log::finish_recovery_locked() {
-  cold_.finish_recovery();
-  is_sound_ = cold_.is_sound() && !cold_.has_overlaps();
-  for (const auto& [slot, cold] : cold_.bands()) {
-    map_.make_oldest(cold.band);
-    is_sound_ &= pool_.take_retired(cold.band);  // L2
-  }
-  const auto& parts = map_.parts();
-  for (std::size_t i = 1; i < parts.size(); ++i) is_sound_ &= is_past(parts[i], parts[i - 1]);
-  std::uint64_t highest = cold_.bands().empty() ? 0 : cold_.bands().rbegin()->first;
-  if (!chain_.bands().empty()) highest = std::max(highest, chain_.bands().back().slot);
-  chain_.raise_next_slot(highest + 1);
-  is_sound_ &= highest < kMaxSlot;
 }
 
 void Log::reset_retired() {
@@ -275,9 +194,11 @@ void Log::add_cold_parts(MapCheckpoint& checkpoint) const {
 
 // ---- Writing --------------------------------------------------------------------------------
 
-std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t annotations) {
+std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t annotations,
+                                 bool is_rescue) {
   MutexLock lock(mu_);
-  LogPlan plan{seq, lay_out(images, annotations, chain_.rooms(pool_.free()))};
+  const auto bands = is_rescue ? pool_.free() : ordinary_bands_locked();
+  LogPlan plan{seq, lay_out(images, annotations, chain_.rooms(bands))};
   if (plan.parts.empty()) return std::nullopt;
   const Room& last = plan.parts.back().room;
   while (chain_.next_slot() <= last.slot && !pool_.free().empty()) {
@@ -386,6 +307,12 @@ void Log::close_failed(BandId band, Errc why) {
   map_.void_parts_after(slot);
 }
 
+bool Log::has_passed_bands() const {
+  MutexLock lock(mu_);
+  const auto& bands = chain_.bands();
+  return bands.size() > 1 && bands.front().slot < map_.parts().front().address.slot;
+}
+
 void Log::release() {
   bool has_passed = false;
   {
@@ -402,9 +329,46 @@ void Log::release() {
   if (has_passed) reset_retired();
 }
 
+// ---- The end ----------------------------------------------------------------------------------
+
+Log::Head Log::head() const {
+  MutexLock lock(mu_);
+  const ChainBand* band = chain_.find(chain_.head_slot());
+  if (band == nullptr) return {};
+  const PartAddress& last = last_part_.address;
+  return {.next = {band->band, chain_.head_rba()},
+          .is_open = band->slot == last.slot && chain_.head_rba() == last.rba + last_part_.blocks};
+}
+
+std::optional<CleanChoice> Log::choose_rescue() const {
+  MutexLock lock(mu_);
+  std::optional<CleanChoice> best;
+  std::uint64_t fewest = ~std::uint64_t{0};
+  const auto consider = [&](std::uint64_t slot, BandId band, bool is_oldest_hot) REQUIRES(mu_) {
+    const std::uint64_t live = map_.live_in(band);
+    if (live >= fewest || left_out_.contains(slot)) return;
+    fewest = live;
+    best = CleanChoice{.slot = slot, .is_oldest_hot = is_oldest_hot};
+  };
+  const auto& chain = chain_.bands();
+  if (chain.size() > 1) consider(chain.front().slot, chain.front().band, true);
+  for (const auto& [slot, cold] : cold_.bands()) {
+    const bool is_adopted = chain_.find(slot) != nullptr;
+    if (!is_adopted && !cold_.is_filling(slot)) consider(slot, cold.band, false);
+  }
+  return best;
+}
+
+bool Log::may_rescue(std::uint64_t slot, std::uint64_t images, std::uint64_t annotations) const {
+  MutexLock lock(mu_);
+  if (!chain_.is_oldest(slot) && !cold_.contains(slot)) return false;
+  return !lay_out(images, annotations, chain_.rooms(pool_.free())).empty();
+}
+
 // ---- Cold bands -----------------------------------------------------------------------------
 
 void Log::resume_cold() {
+  if (has_rescue_band_) return;  // it is not known where they end
   std::vector<std::pair<std::uint64_t, BandId>> bands;
   {
     MutexLock lock(mu_);
@@ -424,7 +388,7 @@ void Log::resume_cold() {
 std::optional<ColdRoom> Log::plan_cold(std::size_t wanted, std::uint64_t keep) {
   MutexLock lock(mu_);
   if (cold_.room_blocks() == 0) {
-    if (pool_.free().empty()) return std::nullopt;
+    if (ordinary_bands_locked().empty()) return std::nullopt;
     const std::uint32_t room = blocks_of(pool_.free().front()) - 1;
     if (space_locked().available < keep + room) return std::nullopt;
     cold_.begin(pool_.take_nearest(), chain_.take_slot());
@@ -525,13 +489,22 @@ void Log::add_band(BandId band) {
 
 std::optional<BandId> Log::remove_free_band() {
   MutexLock lock(mu_);
-  return pool_.remove_farthest();
+  return ordinary_bands_locked().empty() ? std::nullopt : pool_.remove_farthest();
 }
 
 // ---- Figures --------------------------------------------------------------------------------
 
+// The bands nearest to the middle are begun first, so the farthest one is the rescue band. Bands of
+// such a device are of one size.
+std::span<const BandId> Log::ordinary_bands_locked() const {
+  const auto free = pool_.free();
+  return has_rescue_band_ && !free.empty() ? free.first(free.size() - 1) : free;
+}
+
 LogSpace Log::space_locked() const {
-  return {.available = chain_.available() + pool_.free_blocks(), .cold_room = cold_.room_blocks()};
+  LogSpace space{.available = chain_.available(), .cold_room = cold_.room_blocks()};
+  for (const BandId band : ordinary_bands_locked()) space.available += blocks_of(band) - 1;
+  return space;
 }
 
 Log::Figures Log::figures() const {
@@ -539,8 +512,8 @@ Log::Figures Log::figures() const {
   Figures figures{.live = map_.size(),
                   .jmap_bytes = map_.bytes(),
                   .space = space_locked(),
-                  .free_bands = pool_.free().size(),
                   .parts = map_.parts().size(),
+                  .free_bands = ordinary_bands_locked().size(),
                   .cold_bands = cold_.bands().size(),
                   .blocks_written = blocks_written_,
                   .after_checkpoint = after_checkpoint_,

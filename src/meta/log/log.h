@@ -40,6 +40,11 @@ namespace lazyfs::meta {
 //   L5  every cold part with live nodes has a current index, at its indexed_at, which is the place
 //       of a hot part
 //
+// On a device that keeps no write pointers:
+//   L6  whatever transaction a crash leaves as the newest, a band is free then: the last free one,
+//       the rescue band, is begun only by a transaction that empties another band
+//   L7  before a band is reset the superblock names a durable transaction that needs nothing of it
+//
 // plan(), write(), release() and everything else that changes the map are called by one thread at a
 // time, "the committing thread". All else is thread-safe. mu_ is a leaf lock; no I/O is done while
 // it is held.
@@ -51,8 +56,7 @@ class Log {
   };
   Log(device::Device& device, Identity identity, const RecoveredLog& found);
 
-  // Whether the recovered log can be one that this code wrote: every cold band belongs to the log
-  // and is not in the chain, and parts do not overlap.
+  // See RebuiltMap.
   bool is_sound() const EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return is_sound_;
@@ -84,9 +88,10 @@ class Log {
 
   // ---- writing ----
   // Takes the space for a transaction of `images` blocks and `annotations`, which are descriptor
-  // entries without a block. nullopt: it does not fit.
-  std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t annotations)
-      EXCLUDES(mu_);
+  // entries without a block. `is_rescue`: it empties a band, so it may begin the rescue band (L6).
+  // nullopt: it does not fit.
+  std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t annotations,
+                              bool is_rescue = false) EXCLUDES(mu_);
   // Moves the map and appends the transaction. Pieces of a checkpoint, which is of the map before
   // the transaction, come last among the images. The transaction is not durable yet: the caller
   // flushes the device, then calls release(). After an error the band that failed takes nothing
@@ -95,13 +100,32 @@ class Log {
                  std::span<const DescriptorEntry> annotations, NodeNo next_node) EXCLUDES(mu_);
   // Frees the space of a plan. REQUIRES: nothing of the plan was written.
   void take_back(const LogPlan& plan) EXCLUDES(mu_);
+  // Whether release() would reset a band.
+  bool has_passed_bands() const EXCLUDES(mu_);
   // The last transaction written is durable: bands that its tail has passed are reset and free.
+  // REQUIRES on a device that keeps no write pointers: L7.
   void release() EXCLUDES(mu_);
   // The last part of the newest transaction.
   PartPlace newest() const EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return last_part_;
   }
+
+  // ---- the end, on a device that keeps no write pointers ----
+  // Where the next transaction begins; the size of the band if it takes no more. `is_open`: the
+  // newest part ends there, and nothing was written past it since the band's reset, so the next
+  // session can continue there.
+  struct Head {
+    BandAddress next;
+    bool is_open = false;
+  };
+  Head head() const EXCLUDES(mu_);
+  // The band that a rescue empties: one with the fewest live nodes among those that one transaction
+  // can empty, which are the oldest of the chain and cold bands.
+  std::optional<CleanChoice> choose_rescue() const EXCLUDES(mu_);
+  // Whether the band can still be emptied by a rescue, and a transaction of this size fits.
+  bool may_rescue(std::uint64_t slot, std::uint64_t images, std::uint64_t annotations) const
+      EXCLUDES(mu_);
 
   // ---- cold bands ----
   // Room for at most `wanted` cold nodes. Begins a cold band if that leaves `keep` blocks
@@ -133,14 +157,15 @@ class Log {
   // that the tail can pass it.
   void leave_out(std::uint64_t slot) EXCLUDES(mu_);
   void add_band(BandId band) EXCLUDES(mu_);
-  // Takes a free band out of the log, or returns nullopt.
+  // Takes a free band, but not the rescue band, out of the log, or returns nullopt.
   std::optional<BandId> remove_free_band() EXCLUDES(mu_);
 
   // ---- figures ----
   struct Figures {
     std::uint64_t live = 0, jmap_bytes = 0;
     LogSpace space;
-    std::uint64_t total_blocks = 0, bands = 0, free_bands = 0, parts = 0;
+    std::uint64_t total_blocks = 0, bands = 0, parts = 0;
+    std::uint64_t free_bands = 0;  // without the rescue band
     std::uint64_t cold_bands = 0, cold_live = 0;
     std::uint64_t blocks_written = 0;
     std::uint64_t after_checkpoint = 0;   // blocks of the transactions after the newest checkpoint
@@ -152,20 +177,16 @@ class Log {
     MutexLock lock(mu_);
     return space_locked();
   }
-  std::uint64_t available() const EXCLUDES(mu_) { return space().available; }
   std::vector<BandId> bands() const EXCLUDES(mu_);
   // Of the bands whose space counts: neither failed nor left out.
   std::vector<std::uint32_t> band_sizes() const EXCLUDES(mu_);
 
  private:
   std::uint32_t blocks_of(BandId band) const { return device_.geometry().blocks_of(band); }
+  // The free bands that any transaction may begin.
+  std::span<const BandId> ordinary_bands_locked() const REQUIRES(mu_);
   LogSpace space_locked() const REQUIRES(mu_);
   std::vector<BandId> bands_locked() const REQUIRES(mu_);
-  void recover_locked(const RecoveredLog& found) REQUIRES(mu_);
-  void recover_locked(const MapCheckpoint& checkpoint) REQUIRES(mu_);
-  void recover_locked(std::span<const RecoveredPart> transaction) REQUIRES(mu_);
-  void recover_locked(const RecoveredPart& from) REQUIRES(mu_);
-  void finish_recovery_locked() REQUIRES(mu_);
   const Part& part_holding_locked(BandAddress address) const REQUIRES(mu_);
   PartAddress move_map(const LogPlan& plan, std::span<const LogImage> images,
                        std::span<const DescriptorEntry> annotations) EXCLUDES(mu_);
@@ -180,6 +201,7 @@ class Log {
 
   device::Device& device_;
   const Identity identity_;
+  const bool has_rescue_band_;
 
   mutable Mutex mu_;
   ColdBands cold_ GUARDED_BY(mu_);  // its parts outlive the entries of map_
@@ -194,9 +216,5 @@ class Log {
   const std::uint64_t recovered_parts_;
   History history_;  // the committing thread's
 };
-
-// The slots of a session increase, are higher than those of earlier sessions, and are never used
-// twice, even when what a session wrote is lost in a crash.
-constexpr std::uint64_t first_slot_of(std::uint64_t session) { return session << 32; }
 
 }  // namespace lazyfs::meta

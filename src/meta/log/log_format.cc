@@ -165,6 +165,17 @@ std::uint32_t add_block_crc(std::uint32_t run, std::uint32_t block) {
   return crc32c(bytes, run);
 }
 
+std::optional<Seq> seq_of_image(ConstBlockBytes block, std::uint32_t fs_tag) {
+  constexpr std::uint32_t kNodeMagic = 0x444E5A4C, kPieceMagic = 0x4E535A4C;  // "LZND", "LZSN"
+  const std::uint32_t magic = u32(block, 0);
+  if (magic != kNodeMagic && magic != kPieceMagic) return std::nullopt;
+  const std::size_t tag_at = magic == kNodeMagic ? 32 : 24;
+  if (u32(block, tag_at) != fs_tag || stored_crc(block) != crc32c(block.subspan(kCoveredAt))) {
+    return std::nullopt;
+  }
+  return Seq{u64(block, kCoveredAt)};
+}
+
 std::uint32_t stored_crc(ConstBlockBytes block) { return u32(block, kCrcAt); }
 
 }  // namespace lazyfs::meta

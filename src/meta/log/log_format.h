@@ -59,6 +59,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -186,6 +187,11 @@ void encode(const Descriptor& descriptor, DescriptorRole role, BlockBytes to);
 // kLogDescriptorBad, for a commit record kLogTorn.
 Result<BandHeader> decode_band_header(ConstBlockBytes from);
 Result<Descriptor> decode_descriptor(DescriptorRole role, ConstBlockBytes from);
+
+// The transaction that wrote a node image or a piece of a checkpoint, of the filesystem with this
+// tag. The log knows only how both begin: magic 4, crc32c of bytes [8, 4096) 4, seq 8; and where
+// the tag is. nullopt: the block is neither.
+std::optional<Seq> seq_of_image(ConstBlockBytes block, std::uint32_t fs_tag);
 
 // The checksum that an encoded block carries.
 std::uint32_t stored_crc(ConstBlockBytes block);

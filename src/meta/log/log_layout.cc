@@ -91,17 +91,21 @@ std::uint64_t LogLimits::checkpoint_interval(std::uint64_t pieces, std::uint64_t
   return std::max(16 * (pieces + frame_for(pieces)), std::min(wanted, capacity / 4));
 }
 
-LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks) {
+LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks,
+                    bool has_rescue_band) {
   LogLimits limits;
   limits.smallest_band = bands.empty() ? 1 : *std::ranges::min_element(bands) - 1;
   for (const std::uint32_t blocks : bands) {
     limits.capacity += blocks - 1;
     limits.band = std::max<std::uint64_t>(limits.band, blocks - 1);
   }
+  const std::size_t rescue_bands = has_rescue_band ? 1 : 0;
+  limits.capacity -= std::min(limits.capacity, rescue_bands * limits.band);
   limits.band = std::max<std::uint64_t>(limits.band, 2);  // every band may have failed
   const std::uint64_t one_change =
       std::clamp<std::uint64_t>(limits.capacity / 5, kMinTransaction, kOneChange);
-  limits.has_cold = bands.size() >= kMinColdBands && limits.smallest_band + 1 >= kMinColdBandBlocks;
+  limits.has_cold = bands.size() >= kMinColdBands + rescue_bands &&
+                    limits.smallest_band + 1 >= kMinColdBandBlocks;
   limits.transaction = std::min(limits.smallest_band * 2 / 3, transaction_blocks);
   limits.transaction = std::max(limits.transaction, one_change);
   limits.clean_batch = std::min(limits.band, kMaxCleanBatch);

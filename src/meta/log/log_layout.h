@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "device/device.h"
 #include "meta/log/log_format.h"
 #include "meta/log/checkpoint_format.h"
 
@@ -13,9 +14,21 @@ namespace lazyfs::meta {
 
 inline constexpr std::uint32_t kMinLogBands = 4;
 inline constexpr std::uint32_t kMinLogBandBlocks = 16;
+// A device that keeps no write pointers: one free band more is the rescue band. Only a transaction
+// that empties another band may begin it. So a session after a crash always has a band to write to.
+constexpr bool needs_rescue_band(const device::Capabilities& device) {
+  return !device.keeps_write_pointers;
+}
+constexpr std::uint32_t min_log_bands(const device::Capabilities& device) {
+  return kMinLogBands + (needs_rescue_band(device) ? 1 : 0);
+}
 // A log of fewer or smaller bands has no cold ones: a band for them is too much of it.
 inline constexpr std::uint32_t kMinColdBands = 6;
 inline constexpr std::uint32_t kMinColdBandBlocks = 32;
+
+// The slots of a session increase, are higher than those of earlier sessions, and are never used
+// twice, even when what a session wrote is lost in a crash.
+constexpr std::uint64_t first_slot_of(std::uint64_t session) { return session << 32; }
 
 // Space that a part can use: the rest of the head band, or a free band past its header.
 struct Room {
@@ -46,7 +59,7 @@ std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t annotations,
 
 // Everything in blocks, unless it says otherwise. docs/metadata-log.md derives the figures.
 struct LogLimits {
-  std::uint64_t capacity = 0;  // blocks past the headers of all bands
+  std::uint64_t capacity = 0;  // blocks past the headers of all bands but the rescue band
   std::uint64_t band = 0;      // capacity of the largest band
   std::uint64_t smallest_band = 0;
   std::uint64_t transaction = 0;  // most that a transaction of ordinary work may take
@@ -83,7 +96,8 @@ struct LogLimits {
 };
 
 // `bands`: the sizes of the log's bands, in blocks with header; `transaction_blocks` is what the
-// caller would like for a transaction.
-LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks);
+// caller would like for a transaction. The rescue band, if the log has one, does not count.
+LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks,
+                    bool has_rescue_band = false);
 
 }  // namespace lazyfs::meta

@@ -38,7 +38,7 @@ class BackwardReader {
 struct FoundBand {
   BandId band;
   std::uint64_t slot = 0;
-  std::uint32_t write_pointer = 0;
+  std::uint32_t write_pointer = 0;  // the log does not reach further; see LogEnd
 };
 
 struct FoundPart {

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/test_hook.h"
 #include "meta/log/checkpoint_format.h"
+#include "meta/log/log_end.h"
 #include "meta/log/log_reader.h"
 #include "meta/log/superblock_format.h"
 
@@ -19,7 +20,10 @@ constexpr std::uint64_t kMostEver = std::uint64_t{1} << 62;
 class Recovery {
  public:
   Recovery(device::Device& device, const Superblock& superblock)
-      : device_(device), superblock_(superblock), log_(device, superblock) {}
+      : device_(device),
+        superblock_(superblock),
+        log_(device, superblock),
+        end_(device, superblock, log_) {}
 
   Result<RecoveredLog> run();
 
@@ -47,6 +51,7 @@ class Recovery {
   device::Device& device_;
   const Superblock& superblock_;
   LogReader log_;
+  LogEnd end_;
   std::vector<PartPlace> suspects_;      // last parts of what looks torn, newest first
   std::optional<MapCheckpoint> checkpoint_;  // when the walk has found one
 };
@@ -123,7 +128,7 @@ void Recovery::suspect(const FoundBand& band, const Descriptor& d, std::uint64_t
 // The newest whole transaction of the band; empty when there is none.
 Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
   std::uint32_t piece = kFirstSearchBlocks;
-  for (std::uint32_t end = band.write_pointer; end > 1;) {
+  for (std::uint32_t end = end_.search_end(band); end > 1;) {
     const std::uint32_t begin = end - std::min(end - 1, piece);
     AlignedBuffer buffer(std::size_t{end - begin} * kBlockBytes);
     read_what_can_be_read({band.band, begin}, buffer);
@@ -154,6 +159,7 @@ Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
 Result<Recovery::Parts> Recovery::find_newest() {
   for (const FoundBand& band : log_.bands()) {
     if (band.slot < superblock_.head_slot) break;
+    if (!end_.may_hold_newest(band)) continue;
     ASSIGN_OR_RETURN(Parts parts, search_band(band));
     if (!parts.empty()) return parts;
   }
@@ -299,7 +305,8 @@ RecoveredLog Recovery::assemble(Parts parts) {
     const bool used = std::ranges::find(found.chain, band, &ChainBand::band) != found.chain.end();
     if (!used) found.spare.push_back(band);
   }
-  found.head_rba = log_.band_of(found.chain.back().slot)->write_pointer;
+  const FoundBand& head = *log_.band_of(found.chain.back().slot);
+  found.head_rba = end_.append_place(head, found.parts.back().place);
   return found;
 }
 

@@ -12,6 +12,7 @@ struct LogSize {
   std::uint32_t bands_min = 0;         // the log keeps at least this many
   std::uint64_t transaction_blocks = 0;  // as for limits_of()
   std::uint64_t free_bands = 0;          // empty ones, which could be given back
+  bool has_rescue_band = false;          // as for limits_of()
   std::uint64_t available = 0;           // blocks for transactions
   std::uint64_t live = 0;                // nodes in the tree
 };

@@ -54,7 +54,10 @@ struct Superblock {
   // A bit of `flags`: the log ends where its last part does, as the head fields say, and nothing
   // was written to any band since. The record that begins a session clears it, the one of a clean
   // end sets it.
-  static constexpr std::uint32_t kCleanEnd = 1;
+  // Bit 1, only together with bit 0: nothing was written past the last part, in its band, since
+  // the band's reset. So the next session may continue there on a device that keeps no write
+  // pointers. A session after a crash that writes nothing to the log ends without this bit.
+  static constexpr std::uint32_t kCleanEnd = 1, kHeadOpen = 2;
   std::uint32_t flags = 0;               // other bits are kept
   std::uint32_t mounts = 0;              // for writing, since mkfs
   std::uint64_t last_mount_seconds = 0;  // time of the last mount for writing; 0: none
@@ -65,7 +68,11 @@ struct Superblock {
   // What users and other programs see.
   const Uuid& volume_uuid() const { return new_uuid == Uuid{} ? uuid : new_uuid; }
   bool ended_cleanly() const { return (flags & kCleanEnd) != 0; }
-  void set_clean_end(bool clean) { flags = (flags & ~kCleanEnd) | (clean ? kCleanEnd : 0); }
+  bool head_is_open() const { return ended_cleanly() && (flags & kHeadOpen) != 0; }
+  void set_clean_end(bool clean, bool head_is_open = false) {
+    flags &= ~(kCleanEnd | kHeadOpen);
+    if (clean) flags |= kCleanEnd | (head_is_open ? kHeadOpen : 0);
+  }
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };
 

@@ -21,6 +21,7 @@ struct Additions {
   std::vector<DescriptorEntry> cold_index;
   std::optional<ColdRoom> cold;  // where seal() has put the nodes
   bool is_stuck = false;         // none of the victim's nodes can be read
+  bool is_rescue = false;        // `nodes` and `damaged` are all that is live in the victim (L6)
 
   bool empty() const {
     return nodes.empty() && damaged.empty() && cold_index.empty() && checkpoint.size() == 0;

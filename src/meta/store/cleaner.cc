@@ -40,17 +40,50 @@ Additions Cleaner::gather() {
   }
   Additions gathered;
   gathered.victim = log_.choose_victim(may_adopt, has_cold);
+  if (must_rescue(gathered.victim)) {
+    batch = SIZE_MAX;
+    gathered.victim = log_.choose_rescue();
+    gathered.is_rescue = gathered.victim.has_value();
+  }
   if (!gathered.victim || gathered.victim->kind == CleanChoice::Kind::kAdopt) return gathered;
+  const bool all_read = gather_nodes(batch, gathered);
+  gathered.is_stuck =
+      !all_read && (gathered.is_rescue || (gathered.nodes.empty() && gathered.damaged.empty()));
+  return gathered;
+}
+
+// False: some of the nodes cannot be read.
+bool Cleaner::gather_nodes(std::size_t max, Additions& to) {
   bool all_read = true;
-  for (const NodeNo node : log_.live_of(gathered.victim->slot, batch)) {
+  for (const NodeNo node : log_.live_of(to.victim->slot, max)) {
     if (auto pin = loader_.load(node); pin) {
-      gathered.nodes.push_back(std::move(*pin));
+      to.nodes.push_back(std::move(*pin));
     } else {
-      all_read &= gather_damaged(node, gathered);
+      all_read &= gather_damaged(node, to);
     }
   }
-  gathered.is_stuck = !all_read && gathered.nodes.empty() && gathered.damaged.empty();
-  return gathered;
+  return all_read;
+}
+
+// Whether the next batch of the victim's nodes does not fit. That happens after a crash, on a
+// device that keeps no write pointers: the rest of the head band is lost.
+bool Cleaner::must_rescue(const std::optional<CleanChoice>& victim) const {
+  if (!needs_rescue_band(device_.capabilities())) return false;
+  const LogSpace space = log_.space();
+  if (!victim) return space.available == 0;
+  ReaderLock lock(tree_.mu);
+  const LogLimits limits = tree_.limits;
+  const Changes& running = tree_.cache.running();
+  const bool adopts = victim->kind == CleanChoice::Kind::kAdopt;
+  const std::uint64_t batch =
+      adopts ? 0 : log_.live_of(victim->slot, limits.clean_batch).size();
+  const std::uint64_t dirty = running.dirty.size();
+  const std::uint64_t freed =
+      running.freed.size() + (adopts ? kAnnotationsOfBlock * limits.band : 0);
+  const bool fits = limits.cost(dirty + batch, freed) <= space.available;
+  const bool fits_cold =
+      space.cold_room > 0 && limits.cost(dirty, freed + batch + 2) <= space.available;
+  return !fits && !fits_cold;
 }
 
 // A node that fails validation is copied verbatim so that it cannot pin the log tail. The copy
@@ -74,6 +107,11 @@ Additions Cleaner::add_cold_index(Additions gathered) {
   if (gathered.is_stuck) {
     log_.leave_out(gathered.victim->slot);
     sizer_.note_less_space();
+    if (gathered.is_rescue) {
+      Additions nothing;
+      nothing.is_stuck = true;
+      return nothing;
+    }
   }
   if (!gathered.victim || !gathered.victim->is_oldest_hot) return gathered;
   const std::uint64_t slot = gathered.victim->slot;
@@ -83,7 +121,8 @@ Additions Cleaner::add_cold_index(Additions gathered) {
     if (gathered.cold_index.empty()) return gathered;
     bands_adopted_.fetch_add(1, std::memory_order_relaxed);
   }
-  const auto again = log_.index_again(slot, adopts ? SIZE_MAX : kIndexedAtOnce);
+  const bool is_whole = adopts || gathered.is_rescue;
+  const auto again = log_.index_again(slot, is_whole ? SIZE_MAX : kIndexedAtOnce);
   gathered.cold_index.insert(gathered.cold_index.end(), again.begin(), again.end());
   return gathered;
 }

@@ -42,6 +42,8 @@ class Cleaner {
   std::uint64_t bands_adopted() const { return bands_adopted_.load(std::memory_order_relaxed); }
 
  private:
+  bool must_rescue(const std::optional<CleanChoice>& victim) const;
+  bool gather_nodes(std::size_t max, Additions& to);
   bool gather_damaged(NodeNo node, Additions& to);
 
   device::Device& device_;

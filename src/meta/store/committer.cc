@@ -43,7 +43,7 @@ Result<> Committer::commit(Additions additions) {
     return fail_permanently(written.error(), "a commit");
   }
   finish_sealed();
-  release_passed();
+  release_passed(additions.pieces() > 0);
   return ok();
 }
 
@@ -55,8 +55,9 @@ Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
   std::erase_if(additions.damaged, [this](const LogImage& image) REQUIRES(tree_.mu) {
     return tree_.cache.find(image.node()) != nullptr || tree_.cache.is_freed(image.node());
   });
+  if (additions.is_rescue && !add_rescued(additions)) additions = Additions{};
   const std::size_t damaged = additions.damaged.size();
-  add_moved(additions, damaged);
+  if (!additions.is_rescue) add_moved(additions, damaged);
   const std::uint64_t cold = additions.cold ? additions.cold->blocks : 0;
   const std::uint64_t nodes = running.dirty.size() - cold + damaged;
   const std::uint64_t annotations =
@@ -64,7 +65,8 @@ Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
   const std::uint64_t cost = tree_.limits.cost(nodes + additions.pieces(), annotations);
   if (!tree_.limits.admits(cost, log_.space())) additions.checkpoint = AlignedBuffer();
   if (running.empty() && nodes + annotations + additions.pieces() == 0) return std::nullopt;
-  auto plan = log_.plan(running.seq, nodes + additions.pieces(), annotations);
+  auto plan =
+      log_.plan(running.seq, nodes + additions.pieces(), annotations, additions.is_rescue);
   if (!plan) return fail(Errc::kLogFull);
   tree_.cache.seal();
   return plan;
@@ -82,7 +84,7 @@ void Committer::add_moved(Additions& additions, std::uint64_t damaged) {
   }
   const std::uint64_t images = running.dirty.size() + damaged;
   const std::uint64_t annotations = running.freed.size() + moved.size() + 2;
-  if (limits.cost(images, annotations + additions.cold_index.size()) > log_.available()) {
+  if (limits.cost(images, annotations + additions.cold_index.size()) > log_.space().available) {
     additions.cold_index.clear();
   }
   if (!moved.empty() && limits.has_cold) {
@@ -90,7 +92,7 @@ void Committer::add_moved(Additions& additions, std::uint64_t damaged) {
     additions.cold = log_.plan_cold(moved.size(), cost + limits.frames);
     if (additions.cold) moved.resize(additions.cold->blocks);
   }
-  const std::uint64_t available = log_.available();
+  const std::uint64_t available = log_.space().available;
   const std::uint64_t freed = running.freed.size() + additions.cold_index.size();
   for (Node* node : moved) {
     const std::uint64_t so_far = running.dirty.size() + 1 + damaged;
@@ -98,6 +100,31 @@ void Committer::add_moved(Additions& additions, std::uint64_t damaged) {
     tree_.cache.make_dirty(*node);
     ++running.cleaned;
   }
+}
+
+// Adds all nodes that are live in the band that a rescue empties. False, and adds none, when the
+// gathered nodes are not all of them any more, or do not fit.
+bool Committer::add_rescued(const Additions& additions) {
+  Changes& running = tree_.cache.running();
+  const std::uint64_t slot = additions.victim->slot;
+  std::unordered_set<NodeNo> gathered;
+  std::vector<Node*> moved;
+  for (const LogImage& image : additions.damaged) gathered.insert(image.node());
+  for (const NodePin& pin : additions.nodes) {
+    gathered.insert((*pin).number);
+    if (!(*pin).dead && (*pin).dirty_seq != running.seq) moved.push_back(&*pin);
+  }
+  for (const NodeNo node : log_.live_of(slot, SIZE_MAX)) {
+    const Node* cached = tree_.cache.find(node);
+    const bool is_dirty = cached != nullptr && cached->dirty_seq == running.seq;
+    if (!gathered.contains(node) && !is_dirty && !tree_.cache.is_freed(node)) return false;
+  }
+  const std::uint64_t images = running.dirty.size() + moved.size() + additions.damaged.size();
+  const std::uint64_t annotations = running.freed.size() + additions.cold_index.size();
+  if (!log_.may_rescue(slot, images, annotations)) return false;
+  for (Node* node : moved) tree_.cache.make_dirty(*node);
+  running.cleaned += moved.size();
+  return true;
 }
 
 // Writes those of the images that seal() assigned to the cold band. When that fails they get places
@@ -174,15 +201,24 @@ Result<> Committer::write_somewhere(const LogPlan& plan, std::span<const LogImag
 }
 
 // Frees what the transaction that is durable now needs no more.
-void Committer::release_passed() {
-  log_.release();
-  if (!log_.has_dead_cold_bands()) return;
-  // An older transaction may need them, so recovery must not go back to one (L3).
+void Committer::release_passed(bool has_checkpoint) {
+  if (!is_record_due(has_checkpoint)) return log_.release();
+  if (!needs_rescue_band(device_.capabilities())) log_.release();
   if (auto written = superblock_.write(); !written) {
     log::error("metadata log: a superblock cannot be written: {}", describe(written.error()));
     return;
   }
+  log_.release();
   log_.release_cold();
+}
+
+// Whether the superblock has to name the newest transaction. An older one may need dead cold bands,
+// so recovery must not go back to one (L3); on a device that keeps no write pointers the same holds
+// for all bands (L7), and recovery looks for the end of the log from the place that the superblock
+// names.
+bool Committer::is_record_due(bool has_checkpoint) const {
+  if (log_.has_dead_cold_bands()) return true;
+  return needs_rescue_band(device_.capabilities()) && (has_checkpoint || log_.has_passed_bands());
 }
 
 // ---- The sealed transaction: only the committing thread changes it ------------------------------

@@ -50,11 +50,13 @@ class Committer {
  private:
   Result<std::optional<LogPlan>> seal(Additions& additions);
   void add_moved(Additions& additions, std::uint64_t damaged) REQUIRES(tree_.mu);
+  bool add_rescued(const Additions& additions) REQUIRES(tree_.mu);
   Result<> write_cold(std::vector<LogImage>& images, Additions& additions, LogPlan& plan);
   Result<> write_sealed(const LogPlan& plan, std::vector<LogImage> images, Additions& additions);
   Result<> write_somewhere(const LogPlan& plan, std::span<const LogImage> images,
                            std::span<const DescriptorEntry> annotations, NodeNo next_node);
-  void release_passed();
+  void release_passed(bool has_checkpoint);
+  bool is_record_due(bool has_checkpoint) const;
   std::vector<NodeNo> sealed_frees();
   std::vector<LogImage> stamp_images();
   void finish_sealed();

@@ -10,7 +10,8 @@ void LogSizer::update_limits() {
   const auto sizes = log_.band_sizes();
   if (sizes.empty()) return;  // every band has failed: nothing is written any more
   WriterLock lock(tree_.mu);
-  tree_.limits = limits_of(sizes, 2 * options_.transaction_bytes / kBlockBytes);
+  tree_.limits = limits_of(sizes, 2 * options_.transaction_bytes / kBlockBytes,
+                           needs_rescue_band(device_.capabilities()));
   tree_.high_watermark = std::max<std::size_t>(64, options_.cache_bytes / kBlockBytes / 2);
   tree_.low_watermark =
       std::min({options_.transaction_bytes / kBlockBytes,
@@ -26,7 +27,8 @@ SizeChange LogSizer::wanted(SpaceDemand demand) const {
   if (!source_.take || !source_.give_back) return SizeChange::kKeep;
   LogSize size{.bands = log_.band_sizes(),
                .bands_min = superblock_.current().min_log_bands,
-               .transaction_blocks = 2 * options_.transaction_bytes / kBlockBytes};
+               .transaction_blocks = 2 * options_.transaction_bytes / kBlockBytes,
+               .has_rescue_band = needs_rescue_band(device_.capabilities())};
   const Log::Figures log = log_.figures();
   size.free_bands = log.free_bands;
   size.available = log.space.available;

@@ -34,7 +34,8 @@ Result<PartPlace> write_first_transaction(device::Device& device, const Superblo
 
 Result<> check_format(const device::Device& device, const Superblock& s) {
   const auto& geometry = device.geometry();
-  if (geometry.block_bytes != kBlockBytes || s.log_bands.size() < kMinLogBands ||
+  const std::size_t log_bands_min = min_log_bands(device.capabilities());
+  if (geometry.block_bytes != kBlockBytes || s.log_bands.size() < log_bands_min ||
       s.log_bands.size() > kMaxLogBands || s.super_bands[0] == s.super_bands[1]) {
     return fail(Errc::kBadGeometry);
   }
@@ -72,7 +73,7 @@ Result<> Store::format(device::Device& device, const Superblock& superblock) {
   TRY(device.flush());
   ASSIGN_OR_RETURN(const PartPlace newest, write_first_transaction(device, first));
   set_durable(first, newest);
-  first.set_clean_end(true);
+  first.set_clean_end(true, true);
   return SuperblockLog::format(device, first);
 }
 

@@ -87,6 +87,7 @@ Result<> StoreImpl::start(bool repair) {
     // After this record nothing that an earlier session wrote later can come back.
     superblock_.open_for_writing();
     TRY(superblock_.write());
+    TRY(state_log_end());
     log_.reset_retired();
     log_.resume_cold();
   }
@@ -98,6 +99,15 @@ Result<> StoreImpl::start(bool repair) {
     background_ = std::thread([this] { run_background(); });
   }
   return ok();
+}
+
+// A device that keeps no write pointers does not know where the log is to be continued.
+Result<> StoreImpl::state_log_end() {
+  if (device_.capabilities().keeps_write_pointers) return ok();
+  const BandAddress next = log_.head().next;
+  if (next.rba == device_.geometry().blocks_of(next.band)) return ok();  // nothing more goes there
+  ASSIGN_OR_RETURN(const std::uint32_t known, device_.write_pointer(next.band));
+  return known == next.rba ? ok() : device_.set_write_pointer(next.band, next.rba);
 }
 
 NodePin StoreImpl::replace_root() {

@@ -69,6 +69,7 @@ class StoreImpl final : public Store {
   Result<> commit_in_cycle();
   void clean_in_cycle();
   Result<> make_room(Applier::Obstacle obstacle, Seq running);
+  Result<> state_log_end();
   NodePin replace_root();
 
   void wake_background(bool to_commit = false) EXCLUDES(background_mu_);

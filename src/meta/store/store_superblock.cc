@@ -33,7 +33,7 @@ Result<> StoreSuperblock::write(Superblock next) {
 
 Result<> StoreSuperblock::write_clean_end() {
   Superblock next = current();
-  next.set_clean_end(true);
+  next.set_clean_end(true, log_.head().is_open);
   return write(std::move(next));
 }
 

@@ -1,0 +1,299 @@
+// The log on a device that keeps no write pointers: where it ends after a clean end and after a
+// crash, and that there is always a band to write to. Such a device aborts a test that writes a
+// block twice between two resets of its band.
+#include "device/forwarding.h"
+#include "meta/log/log_end.h"
+#include "meta/log/log_format.h"
+#include "meta/log/log_layout.h"
+#include "meta/log/superblock_log.h"
+#include "test/meta/modelled_store.h"
+#include "test/meta/power_device.h"
+
+namespace lazyfs::meta {
+namespace {
+
+constexpr device::Capabilities kPlain{.keeps_write_pointers = false};
+constexpr std::uint32_t kSmallestLog = min_log_bands(kPlain);
+
+// Counts the blocks of the log that are read.
+class CountingDevice final : public device::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  Result<> read(BandAddress from, std::span<std::byte> to) override {
+    if (from.band.value >= 2) blocks_read += to.size() / kBlockBytes;
+    return ForwardingDevice::read(from, to);
+  }
+  std::uint64_t blocks_read = 0;
+};
+
+class LogEndTest : public ModelledStoreTest {
+ protected:
+  void make(std::uint32_t bands, std::uint32_t band_blocks, std::uint32_t log_bands) {
+    device = device::MemoryDevice::uniform(bands, band_blocks, kPlain);
+    ASSERT_TRUE(Store::format(*device, small_superblock(log_bands)));
+    reopen_device();
+  }
+  // What the end of the process does to the device.
+  void reopen_device() { device->forget_write_pointers(); }
+  void crash() {
+    store.reset();
+    reopen_device();
+  }
+  void end_cleanly() {
+    ASSERT_TRUE(store->close());
+    crash();
+  }
+  void commit() { ASSERT_TRUE(store->commit()); }
+  // More nodes than one small change writes again.
+  void fill() {
+    for (std::uint64_t i = 100; i < 120; ++i) put(i, 'f');
+    commit();
+  }
+  Superblock superblock() { return *read_superblock(*device); }
+  BandId band_of(std::uint64_t slot) {
+    AlignedBuffer block(kBlockBytes);
+    for (const BandId band : superblock().log_bands) {
+      device->peek({band, 0}, block.span());
+      const auto header = decode_band_header(block.span().first<kBlockBytes>());
+      if (header && header->stamp.slot == slot) return band;
+    }
+    ADD_FAILURE() << "no band has slot " << slot;
+    return BandId{};
+  }
+  std::uint32_t written_in(BandId band) {
+    return static_cast<std::uint32_t>(device->written_since_reset(band).size());
+  }
+  std::uint64_t written_in_log() {
+    std::uint64_t blocks = 0;
+    for (const BandId band : superblock().log_bands) blocks += written_in(band);
+    return blocks;
+  }
+  std::size_t begun_bands() {
+    const auto bands = superblock().log_bands;
+    return static_cast<std::size_t>(std::ranges::count_if(
+        bands, [this](BandId band) { return written_in(band) > 0; }));
+  }
+
+  std::unique_ptr<device::MemoryDevice> device;
+};
+
+TEST_F(LogEndTest, ContinuesInTheSameBandAfterACleanEnd) {
+  make(9, 256, 6);
+  for (std::uint64_t session = 0; session < 5; ++session) {
+    open_on(*device);
+    put(session, 'a');
+    commit();
+    end_cleanly();
+  }
+  open_on(*device);
+  EXPECT_EQ(contents_of(*store), model);
+  EXPECT_EQ(begun_bands(), 1u);
+}
+
+TEST_F(LogEndTest, BeginsAFreeBandAfterACrash) {
+  make(9, 256, 6);
+  open_on(*device);
+  fill();
+  const BandId head = band_of(superblock().head_slot);
+  const std::uint32_t written = written_in(head);
+  crash();
+  open_on(*device);
+  put(2, 'b');
+  commit();
+  EXPECT_EQ(written_in(head), written);
+  EXPECT_EQ(begun_bands(), 2u);
+  end_cleanly();
+  open_on(*device);
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+// The first session leaves blocks past the end. The second writes nothing to the log, and ends
+// cleanly. The third must not write there either.
+TEST_F(LogEndTest, ACleanEndAfterACrashDoesNotOpenTheOldHead) {
+  make(9, 256, 6);
+  open_on(*device);
+  fill();
+  const BandId head = band_of(superblock().head_slot);
+  crash();
+  open_on(*device);
+  ASSERT_TRUE(store->close());
+  crash();
+  EXPECT_TRUE(superblock().ended_cleanly());
+  const std::uint32_t written = written_in(head);
+  open_on(*device);
+  put(2, 'b');
+  commit();
+  crash();
+  open_on(*device);
+  EXPECT_EQ(written_in(head), written);
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+TEST_F(LogEndTest, ADamagedDescriptorLosesNothingThatWasDurable) {
+  for (const bool copy_too : {false, true}) {
+    SCOPED_TRACE(copy_too);
+    model.clear();
+    make(9, 256, 6);
+    open_on(*device);
+    std::vector<PartPlace> parts;
+    const BandId head = band_of(superblock().head_slot);
+    std::vector<std::uint32_t> ends{written_in(head)};
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      put(i, 'a');
+      commit();
+      ends.push_back(written_in(head));
+    }
+    crash();
+    device->flip({head, ends[3]}, 300);
+    if (copy_too) device->flip({head, ends[4] - 1}, 300);
+    open_on(*device);
+    EXPECT_EQ(contents_of(*store), model);
+    store.reset();
+  }
+}
+
+// More images than the look-ahead has blocks follow the damaged descriptor.
+TEST_F(LogEndTest, ADamagedDescriptorOfALargeTransactionLosesNothingThatWasDurable) {
+  make(9, 2048, 6);
+  open_on(*device);
+  const BandId head = band_of(superblock().head_slot);
+  const std::uint32_t begin = written_in(head);
+  for (std::uint64_t i = 0; i < 3 * 2 * kLookAheadBlocks; ++i) put(i, 'a');
+  commit();
+  ASSERT_GT(written_in(head), begin + kLookAheadBlocks);
+  put(1, 'b');
+  commit();
+  crash();
+  device->flip({head, begin}, 300);
+  open_on(*device);
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+// Nothing is written to the log by a session that changes nothing.
+TEST_F(LogEndTest, SurvivesCrashesInARowThatWriteNothing) {
+  make(8, 16, kSmallestLog);
+  open_on(*device);
+  put(1, 'a');
+  commit();
+  crash();
+  const std::uint64_t written = written_in_log();
+  for (int life = 0; life < 100; ++life) {
+    open_on(*device);
+    EXPECT_EQ(contents_of(*store), model);
+    crash();
+  }
+  EXPECT_LE(written_in_log(), written);
+  open_on(*device);
+  put(2, 'b');
+  commit();
+}
+
+TEST_F(LogEndTest, SurvivesCrashesInARowAfterOneSmallCommitEach) {
+  make(8, 16, kSmallestLog);
+  open_on(*device);
+  std::uint64_t keys = 0;
+  for (Result<Seq> put_one = Seq{}; put_one; ++keys) {  // until the smallest log is full
+    Batch batch;
+    batch.put({1, 1, keys}, as_value(std::string(1000, 'f')));
+    put_one = store->apply(batch);
+    if (put_one) model[{1, 1, keys}] = std::string(1000, 'f');
+    commit();
+  }
+  ASSERT_GT(model.size(), 10u);
+  for (std::uint64_t life = 0; life < 100; ++life) {
+    SCOPED_TRACE(life);
+    crash();
+    open_on(*device);
+    ASSERT_EQ(contents_of(*store), model);
+    put(life % model.size(), static_cast<char>('a' + life % 26));
+    commit();
+  }
+  crash();
+  open_on(*device);
+  EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+}
+
+// The power is cut at each change of a session that finds only the rescue band free, again and
+// again.
+TEST_F(LogEndTest, IsNeverStuckWhenThePowerIsCutAtEachChange) {
+  std::mt19937_64 random(test_seed());
+  for (const std::uint32_t log_bands : {kSmallestLog, 9u}) {
+    SCOPED_TRACE(log_bands);
+    const std::uint32_t blocks = log_bands == kSmallestLog ? 16 : 32;
+    PowerDevice power(log_bands + 3, blocks, random(), false);
+    ASSERT_TRUE(Store::format(power, small_superblock(log_bands)));
+    power.forget_write_pointers();
+    Model committed;
+    for (std::uint64_t life = 0; life < 400; ++life) {
+      SCOPED_TRACE(life);
+      auto opened = Store::open(power, quiet_options());
+      ASSERT_TRUE(opened) << describe(opened.error());
+      Model found = contents_of(**opened);
+      ASSERT_GE(found.size(), committed.size());
+      const Key key{1, 1, life % 40};
+      Batch batch;
+      batch.put(key, as_value(std::string(900, 'x')));
+      const bool cuts = life % 5 != 4;
+      if (cuts) power.cut_power_after(1 + random() % 30);
+      const auto applied = (*opened)->apply(batch);
+      const bool is_durable = applied && (*opened)->commit();
+      if (!cuts) {
+        ASSERT_TRUE(is_durable || applied.error() == Errc::kLogFull) << describe(applied.error());
+      }
+      if (is_durable) found[key] = std::string(900, 'x');
+      committed = found;
+      opened->reset();
+      power.restore_power();
+    }
+    EXPECT_GT(committed.size(), 10u);
+  }
+}
+
+TEST_F(LogEndTest, OpensReadOnlyAfterACrashAndWritesNothing) {
+  make(9, 256, 6);
+  open_on(*device);
+  put(1, 'a');
+  commit();
+  crash();
+  const std::uint64_t written = written_in_log();
+  const Superblock before = superblock();
+  StoreOptions options = quiet_options();
+  options.read_only = true;
+  open_on(*device, options);
+  EXPECT_EQ(contents_of(*store), model);
+  ASSERT_TRUE(store->close());
+  EXPECT_EQ(written_in_log(), written);
+  EXPECT_EQ(superblock(), before);
+}
+
+// After a crash the walk reads what was written after the newest superblock record, once, and a
+// little more; the search, and the reading of descriptors, read it again. The rest of the bands,
+// full of what earlier lives have left, is not read.
+TEST_F(LogEndTest, OpeningAfterACrashReadsNoMoreThanWhatFollowsTheCheckpoint) {
+  make(12, 4096, 8);
+  StoreOptions options = quiet_options();
+  options.checkpoint_bytes = 400 * kBlockBytes;
+  open_on(*device, options);
+  std::uint64_t most = 0, after_checkpoint_max = 0;
+  for (std::uint64_t round = 0; round < 40; ++round) {
+    for (std::uint64_t i = 0; i < 150; ++i) {
+      put((round * 37 + i) % 200, static_cast<char>('a' + round % 26));
+      commit();
+    }
+    after_checkpoint_max =
+        std::max(after_checkpoint_max, store->stats().log_blocks_after_checkpoint);
+    crash();
+    CountingDevice counted(*device);
+    open_on(counted, options);
+    most = std::max(most, counted.blocks_read);
+    store.reset();
+    reopen_device();
+    open_on(*device, options);
+    ASSERT_EQ(contents_of(*store), model);
+  }
+  EXPECT_LT(after_checkpoint_max, 1000u);
+  EXPECT_LE(most, 2 * after_checkpoint_max + 2 * kLookAheadBlocks);
+}
+
+}  // namespace
+}  // namespace lazyfs::meta
