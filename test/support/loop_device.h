@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
@@ -26,8 +27,9 @@ inline std::string test_directory() {
 
 class LoopDevice {
  public:
-  // Returns null if this machine has no loop device for the test (no root, no /dev/loop-control, no
-  // free device). The device has sectors of `sector_bytes`. With `direct` the loop driver bypasses
+  // Returns null if this machine has no loop device for the test. The running test fails then if it
+  // has the right to one, root with /dev/loop-control, so that a skipped test hides no fault. The
+  // device has sectors of `sector_bytes`. With `direct` the loop driver bypasses
   // the page cache. The file is in `folder`.
   static std::unique_ptr<LoopDevice> make(std::uint64_t size_bytes, bool direct = false,
                                           std::uint32_t sector_bytes = 512,
@@ -44,6 +46,9 @@ class LoopDevice {
       device->file_ = backing;
     } else {
       close(backing);
+      if (geteuid() == 0 && access("/dev/loop-control", F_OK) == 0) {
+        ADD_FAILURE() << "root cannot set up a loop device, although /dev/loop-control exists";
+      }
     }
     return device;
   }
