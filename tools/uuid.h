@@ -37,7 +37,7 @@ inline Result<meta::Uuid> parse_uuid(std::string_view text) {
     }
     const auto digit = std::string_view("0123456789abcdef").find(text[i] | 0x20);
     if (digit == std::string_view::npos) return fail(Errc::kInvalid);
-    uuid[digits / 2] = static_cast<std::uint8_t>(uuid[digits / 2] << 4 | digit);
+    uuid[digits / 2] = static_cast<std::uint8_t>(std::size_t{uuid[digits / 2]} << 4 | digit);
     ++digits;
   }
   return uuid;

@@ -108,7 +108,8 @@ Result<> PageCollector::sort_by_stream(Inode& inode, const data::DirtyRun& run,
                      read_extents(store_, inode.no, run.first_block, run.pages.size()));
     for (const MappedExtent& extent : replaced) {
       if (!bands_.is_young(extent.extent.at.band)) continue;
-      const auto first = streams.begin() + (extent.file_block - run.first_block);
+      const auto first = streams.begin() + static_cast<std::ptrdiff_t>(
+                                                extent.file_block - run.first_block);
       std::fill_n(first, extent.extent.blocks(), data::Stream::kRewritten);
     }
   }

@@ -113,8 +113,8 @@ void rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
 void rename(fuse_req_t req, fuse_ino_t from_parent, const char* from, fuse_ino_t to_parent,
             const char* to, unsigned flags) {
   reply_done(req, call(req, Operation::rename, [&](fs::Volume& volume) -> Result<> {
-               if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0)
-                 return fail(Errc::kInvalid);
+               constexpr unsigned kKnown = RENAME_NOREPLACE | RENAME_EXCHANGE;
+               if ((flags & ~kKnown) != 0) return fail(Errc::kInvalid);
                TRY(volume.rename(inode_of(from_parent), from, inode_of(to_parent), to,
                                  {.no_replace = (flags & RENAME_NOREPLACE) != 0,
                                   .exchange = (flags & RENAME_EXCHANGE) != 0}));

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -134,8 +135,8 @@ void drop_capabilities() {
   if (geteuid() != 0) return;
   if (capng_get_caps_process() != 0) return log::warn("capabilities cannot be read");
   std::vector<unsigned> kept;
-  for (const unsigned capability :
-       {CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) {
+  for (const unsigned capability : std::initializer_list<unsigned>{
+           CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) {
     if (capng_have_capability(CAPNG_PERMITTED, capability) == 1) kept.push_back(capability);
   }
   capng_clear(CAPNG_SELECT_BOTH);
