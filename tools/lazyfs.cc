@@ -1,7 +1,9 @@
 // Mounts a lazyfs: lazyfs [-f] [-o OPTION,...] DEVICE MOUNTPOINT.
 #include <unistd.h>
 
+#include "device/backing.h"
 #include "edi/image.h"
+#include "fs/volume/remountable_volume.h"
 #include "fs/volume/volume.h"
 #include "fuse/session/daemon.h"
 #include "fuse/session/remount.h"
@@ -39,10 +41,35 @@ struct MountedDevice {
   std::unique_ptr<lazyfs::fs::Volume> volume;
 };
 
-std::expected<std::shared_ptr<lazyfs::fs::Volume>, std::string> open_volume(
-    const DaemonPlan& plan) {
+using OpenedVolume = std::expected<std::shared_ptr<lazyfs::fs::Volume>, std::string>;
+
+// A daemon cannot open a file for writing once it is confined (fuse/session/confine.h). So the
+// device is opened for writing now if that is allowed, and nothing is written before a remount.
+OpenedVolume open_for_reading(const DaemonPlan& plan) {
+  using lazyfs::device::Backing;
+  using Device = std::unique_ptr<lazyfs::device::Device>;
+  auto held = std::make_shared<lazyfs::Result<Backing>>(
+      Backing::open(plan.source, false, Backing::Claim::kExclusive));
+  auto open = [held, path = plan.source](bool read_only) -> lazyfs::Result<Device> {
+    if (*held) {
+      return lazyfs::edi::open(
+          path, {.read_only = read_only, .exclusive = false, .held = &**held});
+    }
+    if (!read_only) return lazyfs::fail(held->error());
+    return lazyfs::edi::open(path, {.read_only = true});
+  };
+  auto volume = lazyfs::fs::RemountableVolume::mount_read_only(open, plan.options.volume);
+  if (volume) return *std::move(volume);
+  const Errc error = volume.error();
+  const auto device = open(true);
+  return trouble(plan, error, device ? lazyfs::meta::explain(**device, error)
+                                     : std::string(describe(error)));
+}
+
+OpenedVolume open_volume(const DaemonPlan& plan) {
   const auto& options = plan.options.volume;
-  auto device = lazyfs::edi::open(plan.source, {.read_only = options.read_only});
+  if (options.read_only) return open_for_reading(plan);
+  auto device = lazyfs::edi::open(plan.source);
   if (!device) return trouble(plan, device.error(), describe(device.error()));
   auto mounted = std::make_shared<MountedDevice>();
   mounted->device = std::move(*device);

@@ -11,12 +11,13 @@ using device::Backing;
 using device::Device;
 
 Result<std::unique_ptr<Device>> open_plain(const std::string& path, OpenOptions options) {
-  ASSIGN_OR_RETURN(auto opened, plain::open(path, {options.read_only, options.exclusive}));
+  ASSIGN_OR_RETURN(auto opened, plain::open(
+                                    path, {options.read_only, options.exclusive, options.held}));
   return opened;
 }
 
 Result<std::unique_ptr<Device>> open_image(const std::string& path, OpenOptions options) {
-  return edi::open(path, {options.read_only, options.exclusive});  // warns of a damaged header
+  return edi::open(path, {options.read_only, options.exclusive, options.held});  // warns of damage
 }
 
 bool is_missing(Errc error) { return error == Errc::kIdentityMissing; }
@@ -24,7 +25,9 @@ bool is_missing(Errc error) { return error == Errc::kIdentityMissing; }
 }  // namespace
 
 Result<std::unique_ptr<Device>> open(const std::string& path, OpenOptions options) {
-  ASSIGN_OR_RETURN(const Backing backing, Backing::open(path, true, Backing::Claim::kNone));
+  ASSIGN_OR_RETURN(const Backing backing, options.held
+                                              ? options.held->duplicate()
+                                              : Backing::open(path, true, Backing::Claim::kNone));
   if (!backing.is_block_device()) {
     auto image = open_image(path, options);
     const bool may_be_plain = !image && image.error() == Errc::kEdiBadMagic;

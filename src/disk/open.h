@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "device/backing.h"
 #include "device/device.h"
 
 namespace lazyfs::disk {
@@ -13,6 +14,9 @@ namespace lazyfs::disk {
 struct OpenOptions {
   bool read_only = false;
   bool exclusive = true;  // claim it; kDeviceBusy if another process has done so
+  // The file or device, opened before, with a claim if it has one; `path` is not opened again.
+  // It must live during the call. Null: open `path`.
+  const device::Backing* held = nullptr;
 };
 
 // Opens what `path` holds. A file may also hold the layout of a plain block device: a copy of one.

@@ -77,6 +77,9 @@ class PlainDevice final : public device::Device {
 struct OpenOptions {
   bool read_only = false;
   bool exclusive = true;  // claim the device; kDeviceBusy if another process has done so
+  // The file or device, opened before, with a claim if it has one; `path` is not opened again.
+  // It must live during the call. Null: open `path`.
+  const device::Backing* held = nullptr;
 };
 
 // Warns when only the copy of the identification block is good.

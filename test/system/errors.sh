@@ -85,10 +85,14 @@ until_true "the mount is not shown as read-only: $(grep " $MNT " /proc/self/moun
 python3 -c 'import os, sys
 sys.exit(not os.statvfs(sys.argv[1]).f_flag & os.ST_RDONLY)' "$MNT" || fail "not in statvfs"
 [[ $(cat "$MNT/kept") == kept ]] || fail "durable data cannot be read"
+empty_host
+mount.lazyfs "$DEVICE" "$MNT" -o remount,rw 2>"$WORK/remount" && fail "remount,rw after an error"
+grep -q "metadata log could not be written" "$WORK/remount" ||
+  fail "no reason: $(cat "$WORK/remount")"
+shown || fail "a refused remount is shown as writable"
 umount "$MNT" || fail "umount"
 wait "$DAEMON" && fail "the daemon reports success"
 DAEMON=''
-empty_host
 fsck_fs --data
 mount_fs
 [[ $(cat "$MNT/kept") == kept ]] || fail "durable data is lost"

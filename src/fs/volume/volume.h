@@ -59,6 +59,10 @@ class Volume {
   // why something could not be made durable.
   virtual Result<> unmount() = 0;
 
+  // Lets a volume that was mounted for reading take changes; does nothing on one that takes them.
+  // Error: the reason why it cannot, as after an error that made it read-only, or kShutDown.
+  virtual Result<> make_writable() { return sync(); }
+
   // Names. Each of these that returns Attributes takes a lookup on the inode.
   virtual Result<Attributes> lookup(InodeNo parent, std::string_view name) = 0;
   virtual void forget(InodeNo inode, std::uint64_t lookups) = 0;

@@ -18,7 +18,6 @@ namespace lazyfs::fuse {
 struct RequestSettings {
   bool writeback_cache = false;  // the kernel gathers writes, and owns size and times meanwhile
   bool announce_opens = false;   // the kernel sends OPEN, FLUSH and RELEASE; false: never
-  bool read_only = false;        // the volume was mounted for reading only
   SyncChoice sync = SyncChoice::kNone;  // at the mount; see RequestContext::sync
 };
 

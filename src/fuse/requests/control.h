@@ -63,9 +63,7 @@ struct ScrubPiece {
 static_assert(sizeof(ScrubPiece) == 32 + 24 * ScrubPiece::kMaxFound);
 inline constexpr unsigned long kScrubRequest = _IOWR(0xED, 4, ScrubPiece);
 
-// Succeeds when the daemon serves writers, and gives EROFS when it was started for reading only.
-// Anybody.
-inline constexpr unsigned long kWritableRequest = _IO(0xED, 5);
+// 5 is retired: it asked whether the daemon serves writers.
 // Chooses where data goes from now on, with a fs::PlacementChoice; root only.
 inline constexpr unsigned long kPlacementRequest = _IOW(0xED, 6, std::uint32_t);
 // Chooses which changes are durable before their request is answered, with a SyncChoice; root only.
@@ -75,6 +73,13 @@ enum class SyncChoice : std::uint32_t {
   kNames = 1,  // mount option dirsync: names made, moved or removed
   kAll = 2,    // mount option sync
 };
+// Before a mount becomes writable: a volume that was mounted for reading opens its device for
+// writing and is recovered; root only. The text is the reason why the volume takes no changes, and
+// empty when it takes them.
+struct WritableAnswer {
+  char reason[256] = {};
+};
+inline constexpr unsigned long kMakeWritableRequest = _IOR(0xED, 9, WritableAnswer);
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

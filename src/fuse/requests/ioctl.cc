@@ -92,11 +92,17 @@ void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_
   fuse_reply_ioctl(req, 0, &piece, sizeof piece);
 }
 
-void check_writable(fuse_req_t req) {
-  RequestContext& context = context_of(req);
-  context.counts.add(Operation::ioctl);
-  if (context.settings.read_only) return reply_error(req, Errc::kReadOnly);
-  fuse_reply_ioctl(req, 0, nullptr, 0);
+void make_writable(fuse_req_t req, std::size_t out_size) {
+  WritableAnswer answer;
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  if (out_size < sizeof answer) return reply_error(req, Errc::kInvalid);
+  const auto done =
+      call(req, Operation::ioctl, [](fs::Volume& volume) { return volume.make_writable(); });
+  if (!done) {
+    const std::string_view reason = describe(done.error());
+    reason.copy(answer.reason, sizeof answer.reason - 1);
+  }
+  fuse_reply_ioctl(req, 0, &answer, sizeof answer);
 }
 
 // A request of root that brings a number, at most that of `last`; `set(volume, choice)` heeds it.
@@ -140,7 +146,7 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
   if (command == kCollectGarbageRequest) return collect_garbage(req);
   if (command == kScrubRequest) return scrub(req, in, in_size, out_size);
   if (command == kSyncRequest) return sync_all(req);
-  if (command == kWritableRequest) return check_writable(req);
+  if (command == kMakeWritableRequest) return make_writable(req, out_size);
   if (command == kPlacementRequest) return set_placement(req, in, in_size);
   if (command == kSyncChoiceRequest) return set_sync_choice(req, in, in_size);
   if (command == kShutDownRequest) return shut_down(req, argument);

@@ -148,7 +148,7 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   }
   start_lock.release();
   log::info("{} is mounted on {}", plan.source, plan.mount_point);
-  if (!plan.options.volume.read_only) read_only_remounter.start();
+  read_only_remounter.start();  // also of a read-only mount, which may become writable
   on_ready();
   confine();
   (*session)->serve();

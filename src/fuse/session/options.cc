@@ -249,7 +249,6 @@ Options finish(Parser parser, bool as_root) {
                                                         : SyncChoice::kNone;
   if (parser.options.volume.access_time == fs::AccessTime::kNone) kernel.push_back("noatime");
   parser.options.session.allow_other = parser.entire_world;
-  parser.options.session.requests.read_only = parser.read_only;
   parser.options.volume.read_only = parser.read_only;
   return std::move(parser.options);
 }

@@ -15,12 +15,15 @@
 namespace lazyfs::fuse {
 namespace {
 
-bool serves_writers(const std::string& mount_point) {
+// Lets the volume take changes. Returns the reason why it cannot; empty on success.
+std::string make_writable(const std::string& mount_point) {
   const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool serves = ioctl(fd, kWritableRequest, 0) == 0;
+  if (fd < 0) return std::strerror(errno);
+  WritableAnswer answer;
+  const bool asked = ioctl(fd, kMakeWritableRequest, &answer) == 0;
+  std::string reason = asked ? answer.reason : std::strerror(errno);
   close(fd);
-  return serves;
+  return reason;
 }
 
 // Sends the daemon a request of control.h with a number. False: errno says why.
@@ -41,10 +44,9 @@ int remount(const DaemonPlan& plan) {
   const std::string where = absolute(plan.mount_point);
   if (statvfs(where.c_str(), &now) != 0) return complain(plan, where + ": " + std::strerror(errno));
   const bool read_only = plan.options.volume.read_only;
-  if ((now.f_flag & ST_RDONLY) != 0 && !read_only && !serves_writers(where)) {
-    return complain(plan, where +
-                              ": mounted with -o ro, so its daemon opened the device for reading "
-                              "only; unmount it and mount it again with -o rw");
+  if ((now.f_flag & ST_RDONLY) != 0 && !read_only) {
+    const std::string reason = make_writable(where);
+    if (!reason.empty()) return complain(plan, where + ": cannot become writable: " + reason);
   }
   unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
   for (const std::string& option : plan.options.session.kernel) {

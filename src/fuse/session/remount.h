@@ -5,9 +5,8 @@
 
 namespace lazyfs::fuse {
 
-// Changes the flags of the mount, and passes the placement, sync and dirsync to its daemon. Refuses
-// to make a mount writable whose daemon opened the device for reading only. Returns the exit
-// status.
+// Changes the flags of the mount, and passes the placement, sync and dirsync to its daemon. A mount
+// becomes writable only after its volume has agreed to take changes. Returns the exit status.
 int remount(const DaemonPlan& plan);
 
 }  // namespace lazyfs::fuse

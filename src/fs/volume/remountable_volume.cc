@@ -1,0 +1,294 @@
+#include "fs/volume/remountable_volume.h"
+
+#include <utility>
+
+#include "base/log.h"
+
+namespace lazyfs::fs {
+
+// ---- Becoming writable --------------------------------------------------------------------------
+
+Result<std::unique_ptr<RemountableVolume>> RemountableVolume::mount_read_only(
+    OpenDevice open_device, MountOptions options, Clock& clock) {
+  ASSIGN_OR_RETURN(auto device, open_device(true));
+  auto volume =
+      std::make_unique<RemountableVolume>(std::move(open_device), std::move(options), clock);
+  WriterLock lock(volume->mu_);
+  TRY(volume->mount_on(std::move(device), true));
+  return volume;
+}
+
+Result<> RemountableVolume::mount_on(std::unique_ptr<device::Device> device, bool read_only) {
+  device_ = std::move(device);
+  MountOptions options = options_;
+  options.read_only = read_only;
+  ASSIGN_OR_RETURN(volume_, Volume::mount(*device_, options, clock_));
+  MutexLock lock(lookups_mu_);
+  for (const auto& [inode, count] : lookups_) {  // W2
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto found = volume_->lookup_inode(InodeNo{inode});
+      if (!found) log::warn("inode {}: {} after the remount", inode, describe(found.error()));
+      if (!found) break;
+    }
+  }
+  return ok();
+}
+
+Result<> RemountableVolume::make_writable() {
+  WriterLock lock(mu_);
+  if (!volume_) return fail(Errc::kShutDown);
+  TRY(volume_->sync());  // fails after a shutdown or an error
+  if (is_writable_) return ok();
+  ASSIGN_OR_RETURN(auto device, open_device_(false));
+  ignore_error(volume_->unmount(), "a volume mounted for reading has nothing to write");
+  volume_.reset();
+  const Result<> mounted = mount_on(std::move(device), false);
+  if (!mounted) {
+    // The device that is open for writing knows what the failed attempt has written.
+    const Result<> restored = mount_on(std::move(device_), true);
+    if (!restored) log::error("mounting again for reading failed: {}", describe(restored.error()));
+    return mounted;
+  }
+  is_writable_ = true;
+  MutexLock lookups_lock(lookups_mu_);
+  lookups_.clear();  // from now on volume_ alone counts
+  return ok();
+}
+
+// ---- Operations ---------------------------------------------------------------------------------
+
+template <class F>
+auto RemountableVolume::with(F&& operation) {
+  ReaderLock lock(mu_);
+  using Outcome = decltype(operation(*volume_));
+  if (!volume_) return Outcome(fail(Errc::kShutDown));
+  return operation(*volume_);
+}
+
+// For operations that take a lookup.
+template <class F>
+Result<Attributes> RemountableVolume::with_lookup(F&& operation) {
+  ReaderLock lock(mu_);
+  if (!volume_) return fail(Errc::kShutDown);
+  Result<Attributes> found = operation(*volume_);
+  if (found && !is_writable_) {
+    MutexLock lookups_lock(lookups_mu_);
+    ++lookups_[found->inode.value];
+  }
+  return found;
+}
+
+Result<Attributes> RemountableVolume::lookup(InodeNo parent, std::string_view name) {
+  return with_lookup([&](Volume& volume) { return volume.lookup(parent, name); });
+}
+
+Result<Attributes> RemountableVolume::lookup_inode(InodeNo inode) {
+  return with_lookup([&](Volume& volume) { return volume.lookup_inode(inode); });
+}
+
+void RemountableVolume::forget(InodeNo inode, std::uint64_t lookups) {
+  ReaderLock lock(mu_);
+  if (!is_writable_) {
+    MutexLock lookups_lock(lookups_mu_);
+    const auto found = lookups_.find(inode.value);
+    if (found != lookups_.end() && found->second > lookups) {
+      found->second -= lookups;
+    } else if (found != lookups_.end()) {
+      lookups_.erase(found);
+    }
+  }
+  if (volume_) volume_->forget(inode, lookups);
+}
+
+Result<OpenFile*> RemountableVolume::open(InodeNo inode) {
+  ReaderLock lock(mu_);
+  if (!volume_) return fail(Errc::kShutDown);
+  ASSIGN_OR_RETURN(OpenFile* const file, volume_->open(inode));
+  if (is_writable_) return file;
+  volume_->release(file);
+  return nullptr;  // W3
+}
+
+void RemountableVolume::release(OpenFile* file) {
+  ReaderLock lock(mu_);
+  if (file && volume_) volume_->release(file);
+}
+
+Result<> RemountableVolume::flush(OpenFile* file) {
+  return with([&](Volume& volume) { return file ? volume.flush(file) : ok(); });
+}
+
+Result<> RemountableVolume::unmount() {
+  ReaderLock lock(mu_);
+  return volume_ ? volume_->unmount() : ok();
+}
+
+std::string RemountableVolume::stats_json() {
+  ReaderLock lock(mu_);
+  return volume_ ? volume_->stats_json() : "{}";
+}
+
+void RemountableVolume::tick() {
+  ReaderLock lock(mu_);
+  if (volume_) volume_->tick();
+}
+
+void RemountableVolume::shut_down() {
+  ReaderLock lock(mu_);
+  if (volume_) volume_->shut_down();
+}
+
+Result<Attributes> RemountableVolume::make_node(InodeNo parent, std::string_view name,
+                                                std::uint32_t mode, std::uint64_t rdev,
+                                                Owner owner) {
+  return with([&](Volume& volume) { return volume.make_node(parent, name, mode, rdev, owner); });
+}
+
+Result<Attributes> RemountableVolume::make_directory(InodeNo parent, std::string_view name,
+                                                     std::uint32_t mode, Owner owner) {
+  return with([&](Volume& volume) { return volume.make_directory(parent, name, mode, owner); });
+}
+
+Result<Attributes> RemountableVolume::make_symlink(InodeNo parent, std::string_view name,
+                                                   std::string_view target, Owner owner) {
+  return with([&](Volume& volume) { return volume.make_symlink(parent, name, target, owner); });
+}
+
+Result<Attributes> RemountableVolume::link(InodeNo inode, InodeNo parent, std::string_view name) {
+  return with([&](Volume& volume) { return volume.link(inode, parent, name); });
+}
+
+Result<> RemountableVolume::unlink(InodeNo parent, std::string_view name) {
+  return with([&](Volume& volume) { return volume.unlink(parent, name); });
+}
+
+Result<> RemountableVolume::remove_directory(InodeNo parent, std::string_view name) {
+  return with([&](Volume& volume) { return volume.remove_directory(parent, name); });
+}
+
+Result<> RemountableVolume::rename(InodeNo from_parent, std::string_view from_name,
+                                   InodeNo to_parent, std::string_view to_name, RenameFlags flags) {
+  return with([&](Volume& volume) {
+    return volume.rename(from_parent, from_name, to_parent, to_name, flags);
+  });
+}
+
+Result<std::string> RemountableVolume::read_link(InodeNo inode) {
+  return with([&](Volume& volume) { return volume.read_link(inode); });
+}
+
+Result<std::vector<DirectoryEntry>> RemountableVolume::read_directory(
+    InodeNo directory, std::uint64_t cookie, std::size_t max_entries, bool note_access) {
+  return with([&](Volume& volume) {
+    return volume.read_directory(directory, cookie, max_entries, note_access);
+  });
+}
+
+Result<InodeNo> RemountableVolume::parent_of(InodeNo directory) {
+  return with([&](Volume& volume) { return volume.parent_of(directory); });
+}
+
+Result<Attributes> RemountableVolume::get_attributes(InodeNo inode) {
+  return with([&](Volume& volume) { return volume.get_attributes(inode); });
+}
+
+Result<Attributes> RemountableVolume::set_attributes(InodeNo inode, const AttributeChange& change) {
+  return with([&](Volume& volume) { return volume.set_attributes(inode, change); });
+}
+
+Result<Created> RemountableVolume::create(InodeNo parent, std::string_view name, std::uint32_t mode,
+                                          Owner owner) {
+  return with([&](Volume& volume) { return volume.create(parent, name, mode, owner); });
+}
+
+Result<Created> RemountableVolume::create_unnamed(InodeNo directory, std::uint32_t mode,
+                                                  Owner owner) {
+  return with([&](Volume& volume) { return volume.create_unnamed(directory, mode, owner); });
+}
+
+Result<std::size_t> RemountableVolume::read(InodeNo inode, std::uint64_t offset,
+                                            std::span<std::byte> to, bool note_access) {
+  return with([&](Volume& volume) { return volume.read(inode, offset, to, note_access); });
+}
+
+Result<> RemountableVolume::write(InodeNo inode, std::uint64_t offset,
+                                  std::span<const std::byte> from, bool clear_set_id) {
+  return with([&](Volume& volume) { return volume.write(inode, offset, from, clear_set_id); });
+}
+
+Result<> RemountableVolume::punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                                  RangeFlags flags) {
+  return with([&](Volume& volume) { return volume.punch(inode, offset, length, flags); });
+}
+
+Result<> RemountableVolume::zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,
+                                 RangeFlags flags) {
+  return with([&](Volume& volume) { return volume.zero(inode, offset, length, flags); });
+}
+
+Result<std::uint64_t> RemountableVolume::copy_range(InodeNo from, std::uint64_t from_offset,
+                                                    InodeNo to, std::uint64_t to_offset,
+                                                    std::uint64_t length, bool clear_set_id) {
+  return with([&](Volume& volume) {
+    return volume.copy_range(from, from_offset, to, to_offset, length, clear_set_id);
+  });
+}
+
+Result<std::uint64_t> RemountableVolume::find_data(InodeNo inode, std::uint64_t offset) {
+  return with([&](Volume& volume) { return volume.find_data(inode, offset); });
+}
+
+Result<std::uint64_t> RemountableVolume::find_hole(InodeNo inode, std::uint64_t offset) {
+  return with([&](Volume& volume) { return volume.find_hole(inode, offset); });
+}
+
+Result<> RemountableVolume::fsync(InodeNo inode, OpenFile* file, bool data_only) {
+  return with([&](Volume& volume) { return volume.fsync(inode, file, data_only); });
+}
+
+Result<> RemountableVolume::fsync_directory(InodeNo directory) {
+  return with([&](Volume& volume) { return volume.fsync_directory(directory); });
+}
+
+Result<> RemountableVolume::sync() {
+  return with([](Volume& volume) { return volume.sync(); });
+}
+
+Result<std::string> RemountableVolume::get_xattr(InodeNo inode, std::string_view name) {
+  return with([&](Volume& volume) { return volume.get_xattr(inode, name); });
+}
+
+Result<bool> RemountableVolume::has_default_acl(InodeNo directory) {
+  return with([&](Volume& volume) { return volume.has_default_acl(directory); });
+}
+
+Result<> RemountableVolume::set_xattr(InodeNo inode, std::string_view name, std::string_view value,
+                                      XattrMode mode) {
+  return with([&](Volume& volume) { return volume.set_xattr(inode, name, value, mode); });
+}
+
+Result<> RemountableVolume::remove_xattr(InodeNo inode, std::string_view name) {
+  return with([&](Volume& volume) { return volume.remove_xattr(inode, name); });
+}
+
+Result<std::vector<std::string>> RemountableVolume::list_xattrs(InodeNo inode) {
+  return with([&](Volume& volume) { return volume.list_xattrs(inode); });
+}
+
+Result<SpaceReport> RemountableVolume::space() {
+  return with([](Volume& volume) { return volume.space(); });
+}
+
+Result<> RemountableVolume::set_placement(PlacementChoice choice) {
+  return with([&](Volume& volume) { return volume.set_placement(choice); });
+}
+
+Result<> RemountableVolume::collect_garbage() {
+  return with([](Volume& volume) { return volume.collect_garbage(); });
+}
+
+Result<ScrubStep> RemountableVolume::scrub(ScrubPlace from, std::size_t max_damaged) {
+  return with([&](Volume& volume) { return volume.scrub(from, max_damaged); });
+}
+
+}  // namespace lazyfs::fs
