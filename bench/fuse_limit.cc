@@ -1,4 +1,4 @@
-// The FUSE limit: a filesystem in memory behind lazyfs' own transport and request handlers. No
+// The FUSE limit: a filesystem in memory under lazyfs' own transport and request handlers. No
 // filesystem with this transport and these settings can be faster.
 
 #include "bench/memory_volume.h"

@@ -1,5 +1,5 @@
 // Records what programs do to files: record TRACE SOURCE MOUNTPOINT mounts a filesystem in memory
-// behind lazyfs' own request handlers, and records the requests (trace.h) until the unmount. So the
+// under lazyfs' own request handlers, and records the requests (trace.h) until the unmount. So the
 // trace has the writes as a daemon receives them: the kernel's page cache delays and joins them.
 #include <sys/stat.h>
 
@@ -39,9 +39,10 @@ class Recorder final : public MemoryVolume {
     note({});
     return MemoryVolume::lookup(parent, name);
   }
-  Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to) override {
+  Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to,
+                           bool note_access) override {
     note({});
-    return MemoryVolume::read(inode, offset, to);
+    return MemoryVolume::read(inode, offset, to, note_access);
   }
   Result<fs::Attributes> make_node(InodeNo parent, std::string_view name, std::uint32_t mode,
                                    std::uint64_t rdev, fs::Owner owner) override {
