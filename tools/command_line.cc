@@ -47,6 +47,8 @@ class Option final : public CommandOption {
     return *this;
   }
 
+  bool was_given() const override { return option_->count() > 0; }
+
  private:
   CLI::Option* const option_;
 };

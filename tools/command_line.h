@@ -28,6 +28,8 @@ class CommandOption {
   // Takes K, M, G and T after a number, powers of 1024.
   virtual CommandOption& as_size() = 0;
   virtual CommandOption& excludes(CommandOption& other) = 0;
+  // After parse(): whether the command line has it.
+  virtual bool was_given() const = 0;
 };
 
 // Names are as CLI11 has them: "-f,--force" is an option, "DEVICE" an argument. Variables that are

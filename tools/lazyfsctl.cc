@@ -1,5 +1,5 @@
 // Prints the counters of a mounted lazyfs and sends it requests, through ioctls on its root
-// directory.
+// directory; names volumes.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -23,6 +24,7 @@
 #include "base/json.h"
 #include "fuse/requests/control.h"
 #include "tools/command_line.h"
+#include "tools/volume_commands.h"
 
 namespace {
 
@@ -97,7 +99,7 @@ struct StatsPlan {
 
 void stats(const StatsPlan& plan) {
   while (true) {
-    const std::string text = MountPoint(plan.mount_point).stats();
+    const std::string text = MountPoint(lazyfs::mount_point_of(plan.mount_point)).stats();
     if (plan.watch && !plan.json) std::printf("\033[H\033[2J");
     if (plan.json) {
       std::printf("%s\n", text.c_str());
@@ -217,6 +219,38 @@ void shut_down(const std::string& mount_point) {
   MountPoint(mount_point).request(lazyfs::fuse::kShutDownRequest, &flag);
 }
 
+// The commands of volume_commands.h.
+struct NamingPlan {
+  std::string path, value;
+  bool json = false;
+  CommandLine *info = nullptr, *list = nullptr, *label = nullptr, *uuid = nullptr;
+  lazyfs::CommandOption *new_label = nullptr, *new_uuid = nullptr;
+};
+
+void add_naming(CommandLine& app, NamingPlan& plan) {
+  plan.info = &app.command("info", "prints what a volume is, mounted or not");
+  plan.info->flag("--json", plan.json, "as one JSON object");
+  plan.info->option("PATH", plan.path, "device, image, or a path on the mount").required();
+  plan.list = &app.command("list", "prints all mounts");
+  plan.list->flag("--json", plan.json, "as one JSON object");
+  plan.label = &app.command("label", "prints or changes a volume's label");
+  plan.label->option("DEVICE", plan.path).required();
+  plan.new_label = &plan.label->option("LABEL", plan.value, "at most 63 bytes; '' removes it");
+  plan.uuid = &app.command("uuid", "prints or changes a volume's UUID");
+  plan.uuid->option("DEVICE", plan.path).required();
+  plan.new_uuid = &plan.uuid->option("UUID", plan.value, "or the word random");
+}
+
+void name_volumes(const NamingPlan& plan) {
+  const auto value = [&](const lazyfs::CommandOption& option) {
+    return option.was_given() ? std::optional(plan.value) : std::nullopt;
+  };
+  if (plan.info->was_given()) lazyfs::print_info(plan.path, plan.json);
+  if (plan.list->was_given()) lazyfs::print_mounts(plan.json);
+  if (plan.label->was_given()) lazyfs::label_command(plan.path, value(*plan.new_label));
+  if (plan.uuid->was_given()) lazyfs::uuid_command(plan.path, value(*plan.new_uuid));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -242,9 +276,13 @@ int main(int argc, char** argv) {
       app.command("scrub", "reads all file contents and verifies their checksums");
   scrub_command.flag("--json", scrub_json, "as one JSON object");
   scrub_command.option("MOUNTPOINT", path).required();
+  NamingPlan naming;
+  add_naming(app, naming);
   if (const auto status = app.parse(argc, argv)) return *status;
 
   try {
+    name_volumes(naming);
+    if (!path.empty() && !wait.was_given()) path = lazyfs::mount_point_of(path);
     if (stats_command.was_given()) stats(plan);
     if (gc.was_given()) MountPoint(path).request(lazyfs::fuse::kCollectGarbageRequest, nullptr);
     if (sync.was_given()) MountPoint(path).sync();

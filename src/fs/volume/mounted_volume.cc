@@ -10,6 +10,7 @@
 #include "fs/namespace/new_inode.h"
 #include "fs/volume/attribute_changes.h"
 #include "fs/volume/recovery.h"
+#include "fs/volume/volume_info.h"
 #include "meta/log/log_layout.h"
 
 namespace lazyfs::fs {
@@ -500,10 +501,21 @@ Result<ScrubStep> MountedVolume::scrub(ScrubPlace from, std::size_t max_damaged)
 }
 
 std::string MountedVolume::stats_json() {
-  return stats_.json(device_.is_off()     ? "shut down"
-                     : store_->failed()   ? "read-only after an error"
-                     : options_.read_only ? "read-only"
-                                          : "writable");
+  return stats_.json(state());
+}
+
+std::string MountedVolume::state() const {
+  return device_.is_off()     ? "shut down"
+         : store_->failed()   ? "read-only after an error"
+         : options_.read_only ? "read-only"
+                              : "writable";
+}
+
+VolumeInfo MountedVolume::info() {
+  VolumeInfo info = describe_volume(store_->superblock(), device_.geometry());
+  info.state = state();
+  info.options = describe_options(options_);
+  return info;
 }
 
 void MountedVolume::tick() {

@@ -106,11 +106,13 @@ class MountedVolume final : public Volume {
   Result<> collect_garbage() override;
   Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) override;
   std::string stats_json() override;
+  VolumeInfo info() override;
   void tick() override;
   void shut_down() override;
 
  private:
   Result<> check_usable(bool for_change) const;
+  std::string state() const;
   Result<Attributes> attributes_with_lookup(const InodeRef& inode);
   Result<Attributes> make(InodeNo parent, std::string_view name, const InodeRecord& record,
                           const Directories::Extras& extras);

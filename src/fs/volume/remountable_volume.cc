@@ -128,6 +128,11 @@ std::string RemountableVolume::stats_json() {
   return volume_ ? volume_->stats_json() : "{}";
 }
 
+VolumeInfo RemountableVolume::info() {
+  ReaderLock lock(mu_);
+  return volume_ ? volume_->info() : VolumeInfo{};
+}
+
 void RemountableVolume::tick() {
   ReaderLock lock(mu_);
   if (volume_) volume_->tick();

@@ -90,6 +90,7 @@ class RemountableVolume final : public Volume {
   Result<> collect_garbage() override;
   Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) override;
   std::string stats_json() override;
+  VolumeInfo info() override;
   void tick() override;
   void shut_down() override;
 

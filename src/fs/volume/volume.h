@@ -2,6 +2,7 @@
 // calls and what tests without a kernel call.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,6 +40,20 @@ struct Damage {
   // Set when metadata cannot be read: it may belong to any inode from `inode` to this one.
   std::optional<InodeNo> last;
 };
+// What a volume is; volume_info.h makes and prints it.
+struct VolumeInfo {
+  std::array<std::uint8_t, 16> uuid{};
+  std::string label;
+  std::uint32_t compat = 0, ro_compat = 0, incompat = 0;  // feature words
+  std::uint32_t block_bytes = 0, bands = 0, log_bands = 0;
+  std::uint64_t largest_band_bytes = 0, total_bytes = 0;  // of all bands
+  std::uint64_t created_seconds = 0;                      // since 1970; 0: unknown
+  std::uint64_t last_mount_seconds = 0, last_check_seconds = 0;  // 0: never
+  std::uint32_t mounts = 0;                                      // for writing
+  std::string state;    // "writable", "clean", "not ended cleanly", ...
+  std::string options;  // in force, of a mounted one
+};
+
 struct ScrubStep {
   std::optional<ScrubPlace> next;  // nullopt: the scrub is complete
   std::uint64_t blocks = 0;        // read by this step
@@ -164,6 +179,7 @@ class Volume {
   virtual Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) = 0;
   // Every counter and state, as a JSON object (the keys are INTERFACE: see docs/stats.md).
   virtual std::string stats_json() = 0;
+  virtual VolumeInfo info() { return {}; }
   // Does the background work that is due, on the caller's thread (for mounts without threads).
   virtual void tick() = 0;
 

@@ -5,6 +5,7 @@
 
 #include <sys/ioctl.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace lazyfs::fuse {
@@ -73,6 +74,21 @@ enum class SyncChoice : std::uint32_t {
   kNames = 1,  // mount option dirsync: names made, moved or removed
   kAll = 2,    // mount option sync
 };
+// What the volume is (fs::to_json() of volume_info.h), a JSON text that a zero byte ends. Anybody.
+struct InfoText {
+  char text[8000] = {};
+};
+inline constexpr unsigned long kInfoRequest = _IOR(0xED, 8, InfoText);
+// FS_IOC_GETFSLABEL of linux/fs.h: the label, zeros to the end. Anybody.
+inline constexpr std::size_t kLabelBytes = 256;
+inline constexpr unsigned long kLabelRequest = _IOR(0x94, 49, char[kLabelBytes]);
+// FS_IOC_GETFSUUID. Linux answers it itself from 6.9 on: a mount by FUSE has no UUID there
+// (ENOTTY). Older kernels pass it on. Anybody.
+struct UuidAnswer {
+  std::uint8_t length = 0;
+  std::uint8_t uuid[16] = {};
+};
+inline constexpr unsigned long kUuidRequest = _IOR(0x15, 0, UuidAnswer);
 // Before a mount becomes writable: a volume that was mounted for reading opens its device for
 // writing and is recovered; root only. The text is the reason why the volume takes no changes, and
 // empty when it takes them.

@@ -1,8 +1,11 @@
 // Control requests (control.h).
 #include <sys/uio.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "fs/volume/volume_info.h"
 #include "fuse/requests/control.h"
 #include "fuse/requests/handlers.h"
 
@@ -132,6 +135,41 @@ void set_sync_choice(fuse_req_t req, const void* in, std::size_t in_size) {
   });
 }
 
+void send_info(fuse_req_t req, std::size_t out_size) {
+  InfoText answer;
+  const auto got = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<std::string> {
+    if (out_size < sizeof answer) return fail(Errc::kInvalid);
+    return fs::to_json(volume.info()).dump();
+  });
+  if (!got) return reply_error(req, got.error());
+  got->copy(answer.text, sizeof answer.text - 1);
+  fuse_reply_ioctl(req, 0, &answer, sizeof answer);
+}
+
+void send_label(fuse_req_t req, std::size_t out_size) {
+  std::array<char, kLabelBytes> label{};
+  const auto got = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<std::string> {
+    if (out_size < label.size()) return fail(Errc::kInvalid);
+    return volume.info().label;
+  });
+  if (!got) return reply_error(req, got.error());
+  got->copy(label.data(), label.size() - 1);
+  fuse_reply_ioctl(req, 0, label.data(), label.size());
+}
+
+void send_uuid(fuse_req_t req, std::size_t out_size) {
+  UuidAnswer answer;
+  const auto got = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<> {
+    if (out_size < sizeof answer) return fail(Errc::kInvalid);
+    const auto uuid = volume.info().uuid;
+    answer.length = static_cast<std::uint8_t>(uuid.size());
+    std::ranges::copy(uuid, answer.uuid);
+    return ok();
+  });
+  if (!got) return reply_error(req, got.error());
+  fuse_reply_ioctl(req, 0, &answer, sizeof answer);
+}
+
 void sync_all(fuse_req_t req) {
   const auto done = call(req, Operation::syncfs, [](fs::Volume& volume) { return volume.sync(); });
   if (!done) return reply_error(req, done.error());
@@ -149,6 +187,9 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
   if (command == kMakeWritableRequest) return make_writable(req, out_size);
   if (command == kPlacementRequest) return set_placement(req, in, in_size);
   if (command == kSyncChoiceRequest) return set_sync_choice(req, in, in_size);
+  if (command == kInfoRequest) return send_info(req, out_size);
+  if (command == kLabelRequest) return send_label(req, out_size);
+  if (command == kUuidRequest) return send_uuid(req, out_size);
   if (command == kShutDownRequest) return shut_down(req, argument);
   fuse_reply_err(req, ENOTTY);
 }

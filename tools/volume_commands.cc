@@ -1,0 +1,274 @@
+#include "tools/volume_commands.h"
+
+#include <fcntl.h>
+#include <libmount/libmount.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/size.h"
+#include "disk/open.h"
+#include "fs/volume/volume_info.h"
+#include "fuse/requests/control.h"
+#include "meta/store/store.h"
+#include "plain/plain_device.h"
+#include "tools/uuid.h"
+
+namespace lazyfs {
+namespace {
+
+[[noreturn]] void fail_with(const std::string& what, std::string_view why) {
+  throw std::runtime_error(what + ": " + std::string(why));
+}
+
+struct Mount {
+  std::string source, point;
+};
+
+using Table = std::unique_ptr<libmnt_table, decltype(&mnt_unref_table)>;
+
+Table read_table() {
+  Table table(mnt_new_table_from_file("/proc/self/mountinfo"), &mnt_unref_table);
+  if (!table) fail_with("/proc/self/mountinfo", "cannot be read");
+  return table;
+}
+
+bool is_lazyfs(const char* type) {
+  const std::string_view name = type ? type : "";
+  return name == "fuse.lazyfs" || name == "fuseblk.lazyfs";
+}
+
+std::vector<Mount> mounts() {
+  std::vector<Mount> found;
+  const Table table = read_table();
+  const std::unique_ptr<libmnt_iter, decltype(&mnt_free_iter)> at(mnt_new_iter(MNT_ITER_FORWARD),
+                                                                 &mnt_free_iter);
+  if (!at) throw std::bad_alloc();
+  libmnt_fs* entry = nullptr;
+  while (mnt_table_next_fs(table.get(), at.get(), &entry) == 0) {
+    if (!is_lazyfs(mnt_fs_get_fstype(entry))) continue;
+    const char *source = mnt_fs_get_source(entry), *point = mnt_fs_get_target(entry);
+    if (source && point) found.push_back({source, point});
+  }
+  return found;
+}
+
+std::string absolute(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
+                                                         &std::free);
+  return real ? std::string(real.get()) : path;
+}
+
+// The mount of a device or image.
+std::optional<Mount> mount_of(const std::string& device) {
+  const std::string name = absolute(device);
+  for (const Mount& mount : mounts()) {
+    if (absolute(mount.source) == name) return mount;
+  }
+  return std::nullopt;
+}
+
+// What the daemon says; nothing if `path` is on no lazyfs.
+std::optional<Json> ask(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) fail_with(path, std::strerror(errno));
+  struct stat st {};
+  fuse::InfoText answer;
+  // A device would take the request for one of its own.
+  const bool may_ask = fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+  const bool is_answered = may_ask && ioctl(fd, fuse::kInfoRequest, &answer) == 0;
+  close(fd);
+  if (!is_answered) return std::nullopt;
+  auto info = Json::parse(std::string_view(answer.text, strnlen(answer.text, sizeof answer.text)));
+  if (!info || !info->is_object()) fail_with(path, "the daemon's answer is damaged");
+  return info;
+}
+
+std::unique_ptr<device::Device> open_device(const std::string& path, bool for_writing) {
+  auto device = disk::open(path, {.read_only = !for_writing, .exclusive = for_writing});
+  if (!device) fail_with(path, describe(device.error()));
+  return std::move(*device);
+}
+
+meta::Superblock superblock_on(const std::string& path, device::Device& device) {
+  auto superblock = meta::read_superblock(device);
+  if (!superblock) fail_with(path, describe(superblock.error()));
+  return std::move(*superblock);
+}
+
+// Of a mounted volume, or of one that is not mounted.
+Json info_of(const std::string& path) {
+  Json info;
+  std::optional<Mount> mount;
+  auto answer = ask(path);
+  if (!answer) {
+    mount = mount_of(path);
+    if (mount) answer = ask(mount->point);
+  }
+  if (answer) {
+    info = std::move(*answer);
+  } else {
+    const auto device = open_device(path, false);
+    const auto superblock = superblock_on(path, *device);
+    info = fs::to_json(fs::describe_volume(superblock, device->geometry()));
+  }
+  Json all = Json::object({{"path", path}, {"mounted_on", mount ? mount->point : ""}});
+  for (const auto& [name, value] : info.members()) all[name] = value;
+  return all;
+}
+
+std::string time_text(std::uint64_t seconds) {
+  if (seconds == 0) return "never";
+  const auto when = static_cast<std::time_t>(seconds);
+  std::array<char, 64> text{};
+  std::tm local{};
+  if (!localtime_r(&when, &local)) return "at an impossible time";
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S %z", &local);
+  return text.data();
+}
+
+std::string features_text(const Json& features) {
+  std::string text;
+  for (const auto& [name, word] : features.members()) {
+    if (word.number() == 0) continue;
+    char hex[16];
+    std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(word.number()));
+    text += (text.empty() ? "" : ", ") + name + " " + hex;
+  }
+  return text.empty() ? "none beyond the format's" : text;
+}
+
+void print_line(const char* name, const std::string& value) {
+  if (!value.empty()) std::printf("%-12s %s\n", name, value.c_str());
+}
+
+struct Change {
+  std::optional<std::string> label;
+  std::optional<meta::Uuid> uuid;
+};
+
+// The record of a session of its own carries the change; the identification block of a plain
+// device follows. fsck.lazyfs -y makes the two agree if the power goes in between.
+void apply(const std::string& path, const Change& change) {
+  const auto device = open_device(path, true);
+  if (!superblock_on(path, *device).ended_cleanly()) {
+    fail_with(path, "the volume has not ended cleanly; mount and unmount it first");
+  }
+  auto store = meta::Store::open(
+      *device, {.background = false, .label = change.label, .new_uuid = change.uuid});
+  if (!store) fail_with(path, describe(store.error()));
+  if (auto closed = (*store)->close(); !closed) fail_with(path, describe(closed.error()));
+  if (const auto* plain = dynamic_cast<const plain::PlainDevice*>(device.get())) {
+    plain::Identity identity = plain->identity();
+    if (change.label) identity.label = *change.label;
+    if (change.uuid) identity.uuid = *change.uuid;
+    ++identity.generation;
+    const auto written = plain::write_identity(plain->backing(), identity);
+    if (!written) fail_with(path, describe(written.error()));
+  }
+}
+
+void require_unmounted(const std::string& path) {
+  const auto mount = mount_of(path);
+  if (mount) fail_with(path, "mounted on " + mount->point + "; unmount it first");
+  if (ask(path)) fail_with(path, "on a mounted lazyfs; name the device, and unmount it first");
+}
+
+}  // namespace
+
+std::string mount_point_of(const std::string& path) {
+  if (const auto mount = mount_of(path)) return mount->point;
+  const Table table = read_table();
+  libmnt_fs* found =
+      mnt_table_find_mountpoint(table.get(), absolute(path).c_str(), MNT_ITER_BACKWARD);
+  if (!found || !is_lazyfs(mnt_fs_get_fstype(found))) return path;
+  return mnt_fs_get_target(found);
+}
+
+void print_info(const std::string& path, bool as_json) {
+  const Json info = info_of(path);
+  if (as_json) {
+    std::puts(info.dump(true).c_str());
+    return;
+  }
+  print_line("UUID", info["uuid"].text());
+  print_line("Label", info["label"].text());
+  print_line("Format", std::to_string(info["format"].number()));
+  print_line("Features", features_text(info["features"]));
+  print_line("Size", size_text(info["bytes"].number()) + " in " +
+                         std::to_string(info["bands"].number()) + " bands of up to " +
+                         size_text(info["largest_band_bytes"].number()) + ", " +
+                         std::to_string(info["log_bands"].number()) + " of them metadata log");
+  print_line("State", info["state"].text());
+  print_line("Mounted on", info["mounted_on"].text());
+  print_line("Options", info["options"].text());
+  print_line("Made", time_text(info["created"].number()));
+  print_line("Mounted", time_text(info["mounted"].number()) + ", " +
+                            std::to_string(info["mounts"].number()) + " times");
+  print_line("Checked", time_text(info["checked"].number()));
+}
+
+void print_mounts(bool as_json) {
+  Json list = Json::array();
+  for (const Mount& mount : mounts()) {
+    std::optional<Json> info;
+    try {
+      info = ask(mount.point);
+    } catch (const std::runtime_error&) {
+      info = std::nullopt;  // its daemon has died, or another user mounted it
+    }
+    list.push_back(Json::object({{"device", mount.source},
+                                 {"mounted_on", mount.point},
+                                 {"uuid", info ? (*info)["uuid"].text() : ""},
+                                 {"label", info ? (*info)["label"].text() : ""},
+                                 {"state", info ? (*info)["state"].text() : "not reachable"}}));
+  }
+  if (as_json) {
+    std::puts(Json::object({{"mounts", list}}).dump(true).c_str());
+    return;
+  }
+  for (const Json& mount : list.items()) {
+    std::printf("%s on %s (%s)%s%s UUID %s\n", mount["device"].text().c_str(),
+                mount["mounted_on"].text().c_str(), mount["state"].text().c_str(),
+                mount["label"].text().empty() ? "" : " label ", mount["label"].text().c_str(),
+                mount["uuid"].text().c_str());
+  }
+}
+
+void label_command(const std::string& path, const std::optional<std::string>& value) {
+  if (!value) {
+    std::puts(info_of(path)["label"].text().c_str());
+    return;
+  }
+  if (value->size() > meta::kMaxLabelBytes) fail_with(path, "the label is longer than 63 bytes");
+  require_unmounted(path);
+  apply(path, {.label = *value});
+}
+
+void uuid_command(const std::string& path, const std::optional<std::string>& value) {
+  if (!value) {
+    std::puts(info_of(path)["uuid"].text().c_str());
+    return;
+  }
+  const auto uuid = *value == "random" ? new_uuid() : parse_uuid(*value);
+  if (!uuid || *uuid == meta::Uuid{}) {
+    fail_with(*value, "not a UUID of the form " + std::string(kUuidForm) + ", nor \"random\"");
+  }
+  require_unmounted(path);
+  apply(path, {.uuid = *uuid});
+}
+
+}  // namespace lazyfs

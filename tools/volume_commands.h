@@ -1,0 +1,25 @@
+// The commands of lazyfsctl about volumes, mounted or not: info, list, label, uuid.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace lazyfs {
+
+// Each throws std::runtime_error with "what: why".
+
+// `path`: a device, an image, or any file or directory on a mount.
+void print_info(const std::string& path, bool as_json);
+// Every mount that this process sees.
+void print_mounts(bool as_json);
+
+// The mount point of the lazyfs that `path` is on, or that is mounted from it; `path` itself if
+// there is none.
+std::string mount_point_of(const std::string& path);
+
+// Without a new value they print the present one. A new value needs a volume that is not mounted
+// and has ended cleanly. "random" and "" are values too: a random UUID, no label.
+void label_command(const std::string& path, const std::optional<std::string>& value);
+void uuid_command(const std::string& path, const std::optional<std::string>& value);
+
+}  // namespace lazyfs
