@@ -39,7 +39,6 @@ void ExtentItems::item(const meta::Item& item) {
   }
   totals_.blocks += blocks_of(*decoded);
   totals_.end = std::max(totals_.end, file_block + blocks_of(*decoded));
-  totals_.maps_first_block |= file_block == 0;
   if (extent && !has_place(file_block, *extent)) return;
   if (file_block < mapped_to_) end_last_at(file_block, kind_of(*decoded));
   if (!extent) {  // its target is compared when all references are known: shared_extents.cc

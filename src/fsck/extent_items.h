@@ -14,7 +14,6 @@ namespace lazyfs::fsck {
 struct ExtentTotals {
   std::uint64_t blocks = 0;
   std::uint64_t end = 0;  // the file block after the last of them
-  bool maps_first_block = false;
 };
 
 // begin(), then the inode's extents and references in the order of their file blocks, then end();

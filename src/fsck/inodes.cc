@@ -7,6 +7,7 @@
 #include "fsck/attribute_items.h"
 #include "fsck/directory_items.h"
 #include "fsck/extent_items.h"
+#include "fsck/inline_items.h"
 #include "fsck/lost_record.h"
 #include "fsck/passes.h"
 
@@ -18,7 +19,11 @@ constexpr const char kNoRoot[] = "The root directory (inode {}) does not exist";
 class InodePass {
  public:
   explicit InodePass(Context& context)
-      : c_(context), directory_(context), attributes_(context), extents_(context) {}
+      : c_(context),
+        directory_(context),
+        attributes_(context),
+        inline_(context),
+        extents_(context) {}
 
   void item(const meta::Item& item) {
     c_.report.items += 1;
@@ -45,7 +50,6 @@ class InodePass {
     std::uint64_t pieces = 0, target_bytes = 0;
     std::uint64_t fitting_bytes = 0;  // of the pieces up to the first that does not fit
     bool has_misfit_piece = false;
-    std::optional<std::uint64_t> inline_bytes;
     std::uint64_t counted_to = 0;  // the block after the last reference count
   };
 
@@ -69,6 +73,7 @@ class InodePass {
     count_inode();
     directory_.begin(no, now_.is_rebuilt ? std::nullopt : std::optional(now_.record));
     attributes_.begin(no, may_be_deleted_in_part());
+    inline_.begin(no);
     extents_.begin(no, now_.record);
   }
 
@@ -153,9 +158,10 @@ class InodePass {
       case Kind::kXattrName: return attributes_.name(item);
       case Kind::kXattrValue: return attributes_.value(item);
       case Kind::kInline:
-        if (may_have(kRegularType, "inline data", item.key)) inline_item(item);
+        if (may_have(kRegularType, "inline data", item.key)) inline_.item(item);
         return;
       case Kind::kExtent:
+        inline_.extent(item);
         if (may_map_blocks(item)) extents_.item(item);
         return;
       case Kind::kReferenceCount:
@@ -199,11 +205,6 @@ class InodePass {
     } else if (c_.repairs()) {
       c_.erase(item.key);
     }
-  }
-
-  void inline_item(const meta::Item& item) {
-    if (item.key.offset != 0 || item.value.empty()) return c_.bad_item(item.key);
-    now_.inline_bytes = item.value.size();
   }
 
   void reference_count_item(const meta::Item& item) {
@@ -285,38 +286,21 @@ class InodePass {
 
   void end_contents(const ExtentTotals& extents) {
     const InodeRecord& r = now_.record;
-    // Readers see the extent.
-    if (now_.inline_bytes && extents.maps_first_block &&
-        c_.finding(Action::kRemove,
-                   "Inode {} has both inline data and an extent for its first block",
-                   now_.no.value)) {
-      c_.erase(key_of(now_.no, Kind::kInline));
-      now_.inline_bytes.reset();
-    }
+    inline_.end_place();
     // What lies past the end of an orphan is to be freed.
     const bool is_orphan = c_.orphan_work(now_.no).has_value();
     if (is_orphan && !c_.repairs()) return;
-    if (now_.inline_bytes && *now_.inline_bytes > r.size &&
-        c_.finding(Action::kTruncate, "Inode {} has {} bytes, but {} bytes of inline data",
-                   now_.no.value, r.size, *now_.inline_bytes)) {
-      truncate_inline(r.size);
-    }
+    inline_.end_size(r.size);
     // A file that others refer to may turn out to be a shared-extent inode: shared_inodes.cc.
     if (is_orphan || c_.is_target(now_.no) || extents.end <= blocks_for(r.size)) return;
     c_.finding(Action::kTruncate, "Inode {} has {} bytes, but an extent reaches to block {}",
                now_.no.value, r.size, extents.end);
   }
 
-  void truncate_inline(std::uint64_t size) {
-    const meta::Key key = key_of(now_.no, Kind::kInline);
-    const auto value = c_.get(key);
-    if (!value || size == 0) return c_.erase(key);
-    c_.put(key, meta::bytes_of(*value).first(size));
-  }
-
   Context& c_;
   DirectoryItems directory_;
   AttributeItems attributes_;
+  InlineItems inline_;
   ExtentItems extents_;
   State now_;
   bool has_root_ = false;

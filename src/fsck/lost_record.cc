@@ -2,6 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+
+#include "fsck/inline_items.h"
+
 namespace lazyfs::fsck {
 
 bool LostRecord::has_items(Kind first, Kind last) {
@@ -19,14 +23,14 @@ std::uint32_t LostRecord::mode_by_items() {
 }
 
 std::uint64_t LostRecord::size_by_items() {
+  std::uint64_t end = 0;
   const auto last = c_.store.last_in(key_of(no_, Kind::kExtent),
                                      key_of(no_, Kind::kExtent, blocks_for(kMaxFileBytes)));
   if (last && *last) {
     const auto record = decode_map_record((**last).value);
-    if (record) return ((**last).key.offset + blocks_of(*record)) * kBlockBytes;
+    if (record) end = ((**last).key.offset + blocks_of(*record)) * kBlockBytes;
   }
-  const auto inline_data = c_.get(key_of(no_, Kind::kInline));
-  return inline_data ? inline_data->size() : 0;
+  return std::max(end, InlineItems::end_of(c_, no_));
 }
 
 InodeRecord LostRecord::rebuilt() {

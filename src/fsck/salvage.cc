@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/crc32c.h"
+#include "fsck/inline_items.h"
 #include "fsck/passes.h"
 
 namespace lazyfs::fsck {
@@ -145,8 +146,7 @@ class Salvage {
     ExtentRecord extent{{at.band, at.rba + begin}, at.rba, {}};
     extent.crcs.assign(crcs.begin() + begin, crcs.begin() + end);
     c_.put(key_of(append.inode, Kind::kExtent, file_block), encode(extent));
-    c_.erase(file_block == 0 ? key_of(append.inode, Kind::kInline)
-                             : key_of(append.inode, Kind::kExtent, meta::kMaxOffset));
+    InlineItems::erase(c_, append.inode, file_block, end - begin);
     c_.put_inode(append.inode, *record);
     c_.add_extent(extent);
     c_.repair.salvaged_blocks += end - begin;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fs/file/inline_block.h"
+
 namespace lazyfs::fs {
 namespace {
 
@@ -61,32 +63,28 @@ Result<> ExtentRecorder::record_at_once(const GroupMember& member, FrozenPart& p
                                         std::span<const AppendedSegment> segments) {
   Inode& inode = *member.inode;
   WriterLock lock(inode.mu);
+  TRY(learn_inline(store_, inode));
   MapBatch batch = maps_.batch();
   MapChange& change = batch.change(inode.no);
   std::size_t blocks = 0;
-  bool covers_block_0 = false;
+  bool covers_inline = false;
   for (const AppendedSegment& segment : segments) {
     const ExtentRecord extent{
         segment.at, segment.at.rba, {segment.crcs.begin(), segment.crcs.end()}};
     TRY(change.map(segment.file_block, extent));
     blocks += extent.blocks();
-    covers_block_0 |= segment.file_block == 0;
+    covers_inline |= inode.inline_state.is_in(segment.file_block, extent.blocks());
   }
   const std::uint64_t recorded_end = segments.back().file_block + segments.back().crcs.size();
   batch.put_inode(inode, inode.record, safe_size(member, inode, part, blocks, recorded_end),
                   change);
-  if (covers_block_0 && !(inode.inline_known && inode.inline_bytes == 0)) {
-    batch.items().erase(key_of(inode.no, Kind::kInline));
-  }
+  if (covers_inline) erase_inline(batch.items(), inode);
   const std::int64_t written[] = {0, static_cast<std::int64_t>(blocks), 0};
   batch.items().add(key_of(kVolumeOwner, Kind::kCounters), written);
   TRY(batch.apply());
 
   inode.record_dirty = inode.tree_size != inode.record.size;
-  if (covers_block_0) {
-    inode.inline_known = true;
-    inode.inline_bytes = 0;
-  }
+  if (covers_inline) inode.inline_state = {.is_known = true};
   part.recorded += blocks;
   return ok();
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fs/file/extent_map.h"
+#include "fs/file/inline_block.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -34,14 +35,16 @@ std::uint64_t blocks_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(
 std::uint64_t sectors_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(inode.mu) {
   constexpr std::uint64_t kSectorBytes = 512;
   const std::uint64_t blocks = blocks_of(inode, store);
-  const bool may_be_inline = S_ISREG(inode.record.mode) && inode.record.size > 0;
-  if (blocks > 0 || !may_be_inline) return blocks * (kBlockBytes / kSectorBytes);
-  std::uint64_t bytes = inode.inline_bytes;
-  if (!inode.inline_known) {
-    const auto value = store.get(key_of(inode.no, Kind::kInline));
-    bytes = value && *value ? (*value)->size() : 0;
-  }
-  return (bytes + kSectorBytes - 1) / kSectorBytes;
+  const std::uint64_t sectors = blocks * (kBlockBytes / kSectorBytes);
+  // A file whose blocks are all in bands is not looked up.
+  const bool may_be_inline =
+      S_ISREG(inode.record.mode) && (inode.inline_state.is_known || inode.truncate_pending ||
+                                     inode.record.blocks < blocks_for(inode.record.size));
+  if (!may_be_inline) return sectors;
+  const InlineState state = find_inline(store, inode).value_or(InlineState{});
+  const bool is_counted = inode.buffer && inode.buffer->has(state.block);
+  if (state.bytes == 0 || is_counted) return sectors;
+  return sectors + (state.bytes + kSectorBytes - 1) / kSectorBytes;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/buffer.h"
+#include "fs/file/inline_block.h"
 #include "fs/inode/write_back_token.h"
 
 namespace lazyfs::fs {
@@ -128,8 +129,10 @@ Result<FileCopier::Through> FileCopier::write_through(Place from, Place to, std:
 
 // Returns how many blocks were shared; 0: they must be copied.
 Result<std::uint64_t> FileCopier::share(const Share& share) {
-  TRY(write_back_.write_inode(share.from));
-  if (!(share.from == share.to)) TRY(write_back_.write_inode(share.to));
+  TRY(write_back_.write_inode(share.from, InlineRule::kOneBlockFiles));
+  if (!(share.from == share.to)) {
+    TRY(write_back_.write_inode(share.to, InlineRule::kSmallFiles));
+  }
   ASSIGN_OR_RETURN(const InodeNo number, new_inode_());
   for (std::size_t at_most = kEntriesABatch; at_most > 0; at_most /= 2) {
     const auto shared = share_once(share, number, at_most);
@@ -169,11 +172,10 @@ Result<std::optional<std::uint64_t>> FileCopier::share_once(const Share& share, 
   to.assert_held();
   if (from.deleted || to.deleted) return fail(Errc::kStale);
   if (!can_share(share, from, to)) return std::nullopt;
+  TRY(learn_inline(store_, from));
+  TRY(learn_inline(store_, to));
+  if (from.inline_state.is_in(share.first, share.blocks)) return std::nullopt;
   ASSIGN_OR_RETURN(auto entries, read_map(store_, from.no, share.first, share.blocks));
-  if (share.first == 0 && (entries.empty() || entries.front().file_block > 0)) {
-    ASSIGN_OR_RETURN(const auto value, store_.get(key_of(from.no, Kind::kInline)));
-    if (value) return std::nullopt;
-  }
   std::uint64_t blocks = share.blocks;
   if (entries.size() > at_most) {
     blocks = entries[at_most].file_block - share.first;
@@ -194,18 +196,14 @@ Result<std::optional<std::uint64_t>> FileCopier::share_once(const Share& share, 
   if (share.clear_set_id) drop_set_id(record);
   if (&from != &to) batch.put_inode(from, from.record, from.tree_size, source);
   batch.put_inode(to, record, record.size, target);
-  if (share.target == 0 && !(to.inline_known && to.inline_bytes == 0)) {
-    batch.items().erase(key_of(to.no, Kind::kInline));
-  }
+  const bool covers_inline = to.inline_state.is_in(share.target, blocks);
+  if (covers_inline) erase_inline(batch.items(), to);
   TRY(batch.apply());
 
   record.blocks = to.record.blocks;
   to.record = record;
   to.record_dirty = false;
-  if (share.target == 0) {
-    to.inline_known = true;
-    to.inline_bytes = 0;
-  }
+  if (covers_inline) to.inline_state = {.is_known = true};
   if (to.buffer) bands_.release(to.buffer->drop_range(share.target, share.target + blocks));
   for (const MapEntry& entry : entries) counters_.shared_blocks += entry.blocks();
   return blocks;

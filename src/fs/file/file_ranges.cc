@@ -4,6 +4,7 @@
 #include <array>
 
 #include "fs/file/extent_map.h"
+#include "fs/file/inline_block.h"
 #include "fs/inode/write_back_token.h"
 
 namespace lazyfs::fs {
@@ -66,7 +67,7 @@ Result<> FileRanges::free_whole_blocks(const InodeRef& inode, std::uint64_t firs
   const WriteBackToken token(inode);  // keeps its blocks from being written meanwhile
   WriterLock lock(inode->mu);
   if (inode->deleted) return fail(Errc::kStale);
-  if (first == 0) TRY(erase_inline(*inode));
+  TRY(free_inline(*inode, first, end));
   TRY(maps_.free_blocks(*inode, first, end));
   if (!inode->buffer) return ok();
   bands_.release(inode->buffer->drop_range(first, end));
@@ -74,14 +75,13 @@ Result<> FileRanges::free_whole_blocks(const InodeRef& inode, std::uint64_t firs
   return ok();
 }
 
-Result<> FileRanges::erase_inline(Inode& inode) {
-  ASSIGN_OR_RETURN(const bool is_inline, has_inline(inode));
-  if (!is_inline) return ok();
+Result<> FileRanges::free_inline(Inode& inode, std::uint64_t first, std::uint64_t end) {
+  TRY(learn_inline(store_, inode));
+  if (!inode.inline_state.is_in(first, end - first)) return ok();
   meta::Batch batch;
-  batch.erase(key_of(inode.no, Kind::kInline));
+  erase_inline(batch, inode);
   TRY(store_.apply(batch, meta::Reserve::kDelete));
-  inode.inline_known = true;
-  inode.inline_bytes = 0;
+  inode.inline_state = {.is_known = true};
   ++inode.map_version;
   return ok();
 }
@@ -98,18 +98,9 @@ Result<> FileRanges::touch(const InodeRef& inode, RangeFlags flags) {
 
 // ---- Finding ------------------------------------------------------------------------------------
 
-Result<bool> FileRanges::has_inline(Inode& inode) {
-  if (inode.inline_known) return inode.inline_bytes > 0;
-  if (inode.record.size > 0 && inode.record.blocks > 0) {
-    ASSIGN_OR_RETURN(const auto mapped, read_map(store_, inode.no, 0, 1));
-    if (!mapped.empty()) return false;
-  }
-  ASSIGN_OR_RETURN(const auto value, store_.get(key_of(inode.no, Kind::kInline)));
-  return value.has_value();
-}
-
 // The first block past the data that begins at `block`; `block` itself if it lies in a hole.
 Result<std::uint64_t> FileRanges::end_of_data(Inode& inode, std::uint64_t block) {
+  ASSIGN_OR_RETURN(const InlineState inline_state, find_inline(store_, inode));
   for (;;) {  // each turn moves `block` on, until a hole ends it
     const std::uint64_t before = block;
     while (inode.buffer && inode.buffer->has(block)) ++block;
@@ -117,10 +108,7 @@ Result<std::uint64_t> FileRanges::end_of_data(Inode& inode, std::uint64_t block)
     for (const MapEntry& entry : entries) {
       if (entry.file_block == block) block = entry.end();
     }
-    if (block == 0) {
-      ASSIGN_OR_RETURN(const bool is_inline, has_inline(inode));
-      if (is_inline) block = 1;
-    }
+    if (inline_state.is_in(block, 1)) ++block;
     if (block == before) return block;
   }
 }
@@ -139,6 +127,8 @@ Result<std::uint64_t> FileRanges::find_data(Inode& inode, std::uint64_t offset) 
   if (const auto held = inode.buffer ? inode.buffer->first_from(block) : std::nullopt) {
     next = std::min(next, *held);
   }
+  ASSIGN_OR_RETURN(const InlineState inline_state, find_inline(store_, inode));
+  if (inline_state.is_in(block, next - block)) next = inline_state.block;
   if (next >= blocks_for(inode.record.size)) return fail(Errc::kNoSuchRange);
   return next * kBlockBytes;
 }

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "data/appender.h"
+#include "fs/file/inline_block.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -42,8 +43,7 @@ struct FileReader::Plan {
     const auto& more = piece.extent.extent.crcs;
     crcs.insert(crcs.end(), more.begin(), more.end());
   }
-  meta::Value inline_bytes;  // contents of block 0, when it is inline
-  bool has_inline = false;
+  std::optional<InlineBlock> inline_part;  // the inline block, when it is read
 };
 
 Result<> FileReader::plan_entry(MapEntry& entry, Plan& plan) {
@@ -62,13 +62,20 @@ Result<> FileReader::plan_entry(MapEntry& entry, Plan& plan) {
 Result<> FileReader::plan_range(Inode& inode, std::uint64_t first, std::uint64_t count,
                                 Plan& plan) {
   ASSIGN_OR_RETURN(auto entries, read_map(store_, inode.no, first, count));
-  for (MapEntry& entry : entries) TRY(plan_entry(entry, plan));
-  const bool block_0_mapped = !entries.empty() && entries.front().file_block == 0;
-  if (first == 0 && !block_0_mapped && !(inode.inline_known && inode.inline_bytes == 0)) {
-    ASSIGN_OR_RETURN(auto value, store_.get(key_of(inode.no, Kind::kInline)));
-    plan.has_inline = value.has_value();
-    if (value) plan.inline_bytes = std::move(*value);
+  std::uint64_t mapped = 0;
+  for (const MapEntry& entry : entries) mapped += entry.blocks();
+  const InlineState known = inode.inline_state;
+  const auto is_wanted = [&](std::uint64_t block) {
+    const bool is_mapped = std::ranges::any_of(entries, [block](const MapEntry& entry) {
+      return entry.file_block <= block && block < entry.end();
+    });
+    return block >= first && block - first < count && !is_mapped;
+  };
+  if (mapped < count && (!known.is_known || (known.bytes > 0 && is_wanted(known.block)))) {
+    ASSIGN_OR_RETURN(auto found, read_inline(store_, inode));
+    if (found && is_wanted(found->block)) plan.inline_part = std::move(found);
   }
+  for (MapEntry& entry : entries) TRY(plan_entry(entry, plan));
   return ok();
 }
 
@@ -89,7 +96,9 @@ Result<> FileReader::read_run(const MappedExtent& run, std::uint64_t offset,
 }
 
 Result<> FileReader::read_planned(const Plan& plan, std::uint64_t offset, std::span<std::byte> to) {
-  if (plan.has_inline) copy_overlap(0, plan.inline_bytes, offset, to);
+  if (const auto& part = plan.inline_part) {
+    copy_overlap(part->block * kBlockBytes, part->bytes, offset, to);
+  }
   for (const Piece& piece : plan.extents) {
     const auto done = read_run(piece.extent, offset, to);
     if (done) continue;

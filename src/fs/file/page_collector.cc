@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/buffer.h"
 #include "fs/file/extent_map.h"
+#include "fs/file/inline_block.h"
 
 namespace lazyfs::fs {
 namespace {
 
 constexpr std::uint64_t kLargeFileBytes = std::uint64_t{1} << 20;  // larger files seldom die with
                                                                    // smaller ones
+constexpr std::uint64_t kSmallFileBytes = kInlinePieceBytes;
 
 }  // namespace
 
@@ -21,32 +24,82 @@ Result<> PageCollector::put_record(Inode& inode) {
   return ok();
 }
 
-// Writes a small file into the tree; false when it is not small.
+// Makes the inline block dirty, so that a band gets it, when the file has grown past it. Without
+// space for that the block stays inline.
+Result<> PageCollector::move_inline_out(Inode& inode, InlineRule rule) {
+  const bool is_dirty = inode.buffer && !inode.buffer->clean();
+  const bool moves_last = rule == InlineRule::kOneBlockFiles || rule == InlineRule::kMoveOut;
+  if (!is_dirty && !moves_last) return ok();
+  TRY(learn_inline(store_, inode));
+  const std::uint64_t block = inode.inline_state.block, size = inode.record.size;
+  const bool is_last = block + 1 >= blocks_for(size);
+  const std::uint64_t largest_that_stays =
+      rule == InlineRule::kOneBlockFiles ? kBlockBytes : kSmallFileBytes;
+  const bool stays = moves_last ? size <= largest_that_stays : is_last;
+  if (inode.inline_state.bytes == 0 || stays) return ok();
+  if (is_dirty && inode.buffer->has_dirty(block)) return ok();
+  ASSIGN_OR_RETURN(const auto stored, read_inline(store_, inode));
+  if (!stored) return fail(Errc::kItemBad);
+  if (!bands_.reserve(1)) return ok();
+  if (!inode.buffer) inode.buffer = std::make_unique<data::WriteBuffer>(pages_);
+  AlignedBuffer contents = AlignedBuffer::zeroed(kBlockBytes);
+  std::ranges::copy(stored->bytes, contents.span().begin());
+  inode.buffer->provide(block, contents.span());
+  return ok();
+}
+
+// Whether the dirty last block of the file goes into the tree, once no other one is dirty.
+// REQUIRES: inline_state is known.
+Result<bool> PageCollector::is_last_block_inline(const Inode& inode, InlineRule rule) {
+  const std::uint64_t size = inode.record.size;
+  const std::uint64_t last = blocks_for(size) - 1;
+  if (size == 0 || !inode.buffer->has_dirty(last)) return false;
+  const std::uint64_t dirty = inode.buffer->dirty_blocks();
+  const InlineState& now = inode.inline_state;
+  const bool is_free = now.bytes == 0 || now.block == last;
+  const bool is_small = size <= kSmallFileBytes && inode.record.blocks == 0;
+  if (is_small && is_free && dirty == 1) return true;
+  if (rule != InlineRule::kLastParts) return false;
+  // A file that is appended to: its last part moves on. Else it goes with the others to a band.
+  if (dirty > 1 && (inode.tree_size == 0 || size - inode.tree_size >= kBlockBytes)) return false;
+  const bool gets_free = dirty > 1 && inode.buffer->has_dirty(now.block);
+  if (!is_free && !gets_free) return false;
+  ASSIGN_OR_RETURN(const auto mapped, count_mapped(store_, inode.no, last, 1));
+  return mapped == 0;
+}
+
+// Writes the last block, which is the only dirty one, into the tree. False: the log has no room.
 Result<bool> PageCollector::write_inline(Inode& inode) {
-  if (inode.record.size > kMaxInlineBytes || inode.record.size == 0 || inode.record.blocks > 0 ||
-      inode.buffer->dirty_blocks() != 1 || !inode.buffer->has_dirty(0)) {
-    return false;
-  }
-  const auto contents = inode.buffer->contents(0).first(inode.record.size);
+  const std::uint64_t size = inode.record.size;
+  const std::uint64_t last = blocks_for(size) - 1;
+  const auto contents = inode.buffer->contents(last).first(size - last * kBlockBytes);
   meta::Batch batch;
-  batch.put(key_of(inode.no, Kind::kInline), contents);
+  const InlineState state = put_inline(batch, inode, last, contents);
   batch.put(key_of(inode.no, Kind::kInode), encode(inode.record));
-  TRY(store_.apply(batch, meta::Reserve::kDelete));
-  inode.tree_size = inode.record.size;
+  const bool is_small = size <= kSmallFileBytes;
+  const auto applied =
+      store_.apply(batch, is_small ? meta::Reserve::kDelete : meta::Reserve::kNone);
+  if (!applied) {
+    const bool is_refused =
+        applied.error() == Errc::kLogFull || applied.error() == Errc::kBatchTooLarge;
+    if (is_refused) return false;
+    return fail(applied.error());
+  }
+  inode.tree_size = size;
   inode.record_dirty = false;
-  inode.inline_known = true;
-  inode.inline_bytes = inode.record.size;
+  inode.inline_state = state;
   ++inode.map_version;
-  bands_.release(inode.buffer->drop_from(0));
+  bands_.release(inode.buffer->drop_from(last));
   ++counters_.inline_files;
+  if (!is_small) inline_queue_.add(inode.no, clock_.monotonic());
   return true;
 }
 
 // How many of the inode's dirty blocks, lowest first, bring it to the goal; 0: the goal is reached.
 // Other threads may dirty blocks as fast as they are written. So after as many blocks as were dirty
-// at first, all are taken at once.
+// at first, all are taken at once. `but_last`: the last dirty block waits for the next call.
 std::size_t PageCollector::blocks_to_take(const Inode& inode, std::size_t max_blocks,
-                                          WriteBackGoal& goal) {
+                                          bool but_last, WriteBackGoal& goal) {
   if (!goal.is_set) {
     goal.is_set = true;
     goal.blocks = inode.buffer->dirty_blocks();
@@ -57,7 +110,8 @@ std::size_t PageCollector::blocks_to_take(const Inode& inode, std::size_t max_bl
                          inode.tree_size >= std::min(goal.size, inode.record.size);
   if (goal.is_reached || is_done) return 0;
   if (goal.blocks > 0) {
-    const std::size_t blocks = std::min<std::size_t>(max_blocks, inode.buffer->dirty_blocks());
+    const std::uint64_t dirty = inode.buffer->dirty_blocks() - (but_last ? 1 : 0);
+    const std::size_t blocks = std::min<std::size_t>(max_blocks, dirty);
     goal.blocks -= std::min<std::uint64_t>(goal.blocks, blocks);
     return blocks;
   }
@@ -71,13 +125,19 @@ Result<std::size_t> PageCollector::collect(const InodeRef& inode, std::size_t ma
   WriterLock lock(inode->mu);
   if (inode->deleted) return 0;
   TRY(truncation_.finish_locked(*inode));
+  TRY(move_inline_out(*inode, goal.inline_rule));
   if (!inode->buffer || inode->buffer->clean()) {
     if (inode->record_dirty) TRY(put_record(*inode));
     return 0;
   }
-  ASSIGN_OR_RETURN(const bool done, write_inline(*inode));
-  if (done) return 0;
-  const std::size_t to_take = blocks_to_take(*inode, max_blocks, goal);
+  ASSIGN_OR_RETURN(const bool goes_inline, is_last_block_inline(*inode, goal.inline_rule));
+  const bool is_only_one = inode->buffer->dirty_blocks() == 1;
+  if (goes_inline && is_only_one) {
+    ASSIGN_OR_RETURN(const bool done, write_inline(*inode));
+    if (done) return 0;
+  }
+  const std::size_t to_take =
+      blocks_to_take(*inode, max_blocks, goes_inline && !is_only_one, goal);
   if (to_take == 0) return 0;
   const auto frozen = inode->buffer->begin_writing(to_take);
   GroupMember member{.inode = inode,

@@ -3,10 +3,13 @@
 
 #include <cstdint>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "data/band_table.h"
+#include "data/page_pool.h"
 #include "data/write_buffer.h"
 #include "fs/file/counters.h"
+#include "fs/file/inline_queue.h"
 #include "fs/file/truncation.h"
 #include "fs/file/write_back_group.h"
 #include "fs/inode/inode.h"
@@ -14,9 +17,18 @@
 
 namespace lazyfs::fs {
 
+// Which contents write-back puts into the tree in place of a band (docs/small-contents.md).
+enum class InlineRule : std::uint8_t {
+  kSmallFiles,     // of files of at most kInlinePieceBytes
+  kLastParts,      // of these, and of the last block of any file that it makes durable now
+  kOneBlockFiles,  // as kSmallFiles; and an inline block of a file of several moves to a band
+  kMoveOut,        // as kSmallFiles; and an inline block of any other file moves to a band
+};
+
 // What one write-back of an inode is to reach.
 struct WriteBackGoal {
   bool all = false;          // every block that was dirty; else `blocks` suffice
+  InlineRule inline_rule = InlineRule::kSmallFiles;
   bool is_set = false;       // by the first collect()
   std::uint64_t blocks = 0;  // still to be written, of as many as were dirty
   std::uint64_t end = 0;     // no block from here on was dirty
@@ -28,8 +40,15 @@ struct WriteBackGoal {
 class PageCollector {
  public:
   PageCollector(meta::Store& store, Truncation& truncation, data::BandTable& bands,
+                data::PagePool& pages, InlineQueue& inline_queue, Clock& clock,
                 Counters& counters)
-      : store_(store), truncation_(truncation), bands_(bands), counters_(counters) {}
+      : store_(store),
+        truncation_(truncation),
+        bands_(bands),
+        pages_(pages),
+        inline_queue_(inline_queue),
+        clock_(clock),
+        counters_(counters) {}
 
   // Freezes the inode's dirty pages, at most `max_blocks` unless the goal needs more, and adds it
   // to the group. Returns how many; 0: nothing is left to do, and a small file or the inode's item,
@@ -39,9 +58,11 @@ class PageCollector {
                               WriteBackGoal& goal);
 
  private:
-  static std::size_t blocks_to_take(const Inode& inode, std::size_t max_blocks,
+  static std::size_t blocks_to_take(const Inode& inode, std::size_t max_blocks, bool but_last,
                                     WriteBackGoal& goal) REQUIRES_SHARED(inode.mu);
   Result<> put_record(Inode& inode) REQUIRES(inode.mu);
+  Result<> move_inline_out(Inode& inode, InlineRule rule) REQUIRES(inode.mu);
+  Result<bool> is_last_block_inline(const Inode& inode, InlineRule rule) REQUIRES_SHARED(inode.mu);
   Result<bool> write_inline(Inode& inode) REQUIRES(inode.mu);
   Result<> sort_by_stream(Inode& inode, const data::DirtyRun& run, GroupMember& member)
       REQUIRES(inode.mu);
@@ -49,6 +70,9 @@ class PageCollector {
   meta::Store& store_;
   Truncation& truncation_;
   data::BandTable& bands_;
+  data::PagePool& pages_;
+  InlineQueue& inline_queue_;
+  Clock& clock_;
   Counters& counters_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fs/file/inline_block.h"
 #include "fs/inode/write_back_token.h"
 
 namespace lazyfs::fs {
@@ -45,27 +46,35 @@ Result<> Truncation::resume(const InodeRef& inode) {
 
 // ---- Setting the size ---------------------------------------------------------------------------
 
+// Puts into the batch what stays of the inline block when the file has `size` bytes.
+Result<InlineState> Truncation::cut_inline(Inode& inode, std::uint64_t size, meta::Batch& batch) {
+  TRY(learn_inline(store_, inode));
+  const InlineState now = inode.inline_state;
+  if (now.bytes == 0) return now;
+  if (now.block >= blocks_for(size)) {
+    erase_inline(batch, inode);
+    return InlineState{.is_known = true};
+  }
+  const std::uint64_t begin = now.block * kBlockBytes;
+  if (size >= begin + now.bytes) return now;
+  ASSIGN_OR_RETURN(const auto contents, read_inline(store_, inode));
+  if (!contents) return fail(Errc::kItemBad);
+  return put_inline(batch, inode, now.block, std::span(contents->bytes).first(size - begin));
+}
+
 // Puts the inode's item with the new size, and shortens inline contents. Extents past the end wait
 // for free_past_end().
 Result<> Truncation::put_size(Inode& inode, const InodeRecord& record) {
   meta::Batch batch;
   batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
-  ASSIGN_OR_RETURN(const auto inline_value, store_.get(key_of(inode.no, Kind::kInline)));
-  if (inline_value && record.size == 0) {
-    batch.erase(key_of(inode.no, Kind::kInline));
-  } else if (inline_value && inline_value->size() > record.size) {
-    batch.put(key_of(inode.no, Kind::kInline),
-              std::span<const std::byte>(*inline_value).first(record.size));
-  }
+  ASSIGN_OR_RETURN(const InlineState inline_state, cut_inline(inode, record.size, batch));
   // An inode without a name keeps its orphan record, which says kDelete.
   if (record.blocks > 0 && record.links > 0) {
     batch.put(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value),
               encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
   }
   TRY(store_.apply(batch, meta::Reserve::kDelete));
-  inode.inline_known = true;
-  inode.inline_bytes =
-      inline_value ? std::min<std::uint64_t>(inline_value->size(), record.size) : 0;
+  inode.inline_state = inline_state;
   inode.truncate_pending = record.blocks > 0;
   ++inode.map_version;
   return ok();

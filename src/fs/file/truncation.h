@@ -45,6 +45,8 @@ class Truncation {
  private:
   Result<> set_size_locked(const InodeRef& inode, std::uint64_t size, std::uint64_t last_size,
                            const FileReader::Block& last) REQUIRES(inode->mu);
+  Result<InlineState> cut_inline(Inode& inode, std::uint64_t size, meta::Batch& batch)
+      REQUIRES(inode.mu);
   Result<> put_size(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu);
   Result<> free_past_end(Inode& inode) REQUIRES(inode.mu);
 

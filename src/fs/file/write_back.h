@@ -4,16 +4,19 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "data/appender.h"
 #include "data/band_table.h"
+#include "data/page_pool.h"
 #include "fs/file/counters.h"
 #include "fs/file/extent_recorder.h"
 #include "fs/file/file_maps.h"
 #include "fs/file/group_appender.h"
+#include "fs/file/inline_queue.h"
 #include "fs/file/page_collector.h"
 #include "fs/file/truncation.h"
 #include "fs/file/write_back_group.h"
@@ -39,27 +42,36 @@ class WriteBack {
     std::function<void(std::uint64_t)> keep_up;
     std::function<void()> progress;
   };
-  WriteBack(meta::Store& store, FileMaps& maps, Truncation& truncation, data::BandTable& bands,
-            data::Appender& appender, DirtyList& dirty, Counters& counters, Clock& clock,
-            Hooks hooks);
+  WriteBack(meta::Store& store, InodeTable& inodes, FileMaps& maps, Truncation& truncation,
+            data::BandTable& bands, data::Appender& appender, data::PagePool& pages,
+            DirtyList& dirty, Counters& counters, Clock& clock, Hooks hooks);
 
   // Writes everything of one inode that is dirty now. Ends also while others write to the inode.
-  Result<> write_inode(const InodeRef& inode);
+  Result<> write_inode(const InodeRef& inode, InlineRule rule);
   // Writes inodes back that have been dirty since `before`; small ones share appends. Continues
   // after an error, which the inodes keep for their open files, and returns the first one. Of an
   // inode that others write to meanwhile it writes as many blocks as were dirty, and leaves the
   // rest to the next pass; with `all` it writes every block that was dirty before.
   Result<> write_dirty(std::chrono::nanoseconds before, bool all = false);
+  // Moves inline blocks to bands: those that have not been written for a while, and the oldest if
+  // there are many; or `all`. Errors as above.
+  Result<> move_inline(bool all = false);
 
  private:
+  Result<> reach(WriteBackGoal& goal, const InodeRef& inode);
   void finish(GroupMember& member, Errc error);
   Result<> flush_group(WriteBackGroup& group);
+  std::optional<InodeRef> next_dirty(std::chrono::nanoseconds before, DirtyList::Sequence end);
+  Result<> write_each(const std::function<std::optional<InodeRef>()>& next,
+                      const WriteBackGoal& goal) REQUIRES(pass_mu_);
 
+  InodeTable& inodes_;
   data::BandTable& bands_;
   DirtyList& dirty_;
   Counters& counters_;
   Clock& clock_;
   const Hooks hooks_;
+  InlineQueue inline_queue_;
   PageCollector collector_;
   ExtentRecorder recorder_;
   GroupAppender appender_;

@@ -62,7 +62,7 @@ InodeRef InodeTable::insert(InodeNo number, const InodeRecord& record) {
   CHECK(!inode->loaded.load());
   inode->record = record;
   inode->tree_size = record.size;
-  inode->inline_known = true;  // a new inode has no inline item
+  inode->inline_state.is_known = true;  // a new inode has no inline block
   inode->loaded.store(true, std::memory_order_release);
   return inode;
 }

@@ -25,6 +25,17 @@ namespace lazyfs::fs {
 
 class InodeTable;
 
+// Which block of an inode is inline: the tree holds its contents in place of an extent (I8).
+struct InlineState {
+  bool is_known = false;  // false: nobody has looked into the tree
+  std::uint64_t block = 0;
+  std::uint32_t bytes = 0;  // stored of it, counted from its start; 0: no block is inline
+  // Whether the inline block is known to be one of [first, first + count).
+  bool is_in(std::uint64_t first, std::uint64_t count) const {
+    return bytes > 0 && block >= first && block - first < count;
+  }
+};
+
 // Invariants:
 //   I1  record is at least as new as the inode's item in the tree. If they differ, record_dirty is
 //       set (but for the size, see I5).
@@ -41,6 +52,8 @@ class InodeTable;
 //   I7  truncate_pending: extents past the end of the file remain after a failed truncation. The
 //       inode stays on the dirty list until write-back has freed them, and the file does not grow
 //       until then. The inode's orphan record makes a mount free them after a crash.
+//   I8  At most one block of an inode is inline, and no extent maps it. The bytes stored of it end
+//       at or before tree_size.
 //
 // mu may be held while the tree reads a metadata node from the device: only threads that need this
 // inode wait meanwhile. It is never held over I/O on data bands or over a commit.
@@ -64,8 +77,7 @@ struct Inode {
   bool deleted GUARDED_BY(mu) = false;
   bool on_dirty_list GUARDED_BY(mu) = false;
   bool truncate_pending GUARDED_BY(mu) = false;
-  std::uint64_t inline_bytes GUARDED_BY(mu) = 0;  // length of the inline item, when inline_known
-  bool inline_known GUARDED_BY(mu) = false;
+  InlineState inline_state GUARDED_BY(mu);
   std::uint64_t map_version GUARDED_BY(mu) = 0;  // +1 whenever blocks get another place or content
   std::unique_ptr<data::WriteBuffer> buffer GUARDED_BY(mu);  // null until the first write
 

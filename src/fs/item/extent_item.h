@@ -16,7 +16,6 @@
 namespace lazyfs::fs {
 
 inline constexpr std::uint32_t kMaxExtentBlocks = 128;
-inline constexpr std::size_t kMaxInlineBytes = meta::kMaxValueBytes;
 
 // `blocks` blocks of a file that lie in one band, one after the other.
 struct ExtentRecord {

@@ -16,7 +16,7 @@ enum class Kind : std::uint8_t {
   kSymlink = 4,     // offset: number of the piece: kMaxValueBytes of the target each
   kXattrName = 5,   // offset: id: name and length of the value
   kXattrValue = 6,  // offset: id << 8 | piece: kMaxValueBytes of the value each
-  kInline = 7,      // offset 0: the contents of block 0; zeros follow
+  kInline = 7,      // offset: 4 * block + piece: contents of one block: inline_key()
   kExtent = 8,      // offset: first file block: ExtentRecord or ReferenceRecord
   kReferenceCount = 9,  // of a shared-extent inode; offset: first block: ReferenceCountRecord
   // Items of the volume (owner kVolumeOwner).

@@ -8,6 +8,7 @@
 #include "fs/item/band_items.h"
 #include "fs/item/dentry_item.h"
 #include "fs/item/extent_item.h"
+#include "fs/item/inline_item.h"
 #include "fs/item/inode_item.h"
 #include "fs/item/keys.h"
 #include "fs/item/volume_items.h"

@@ -43,6 +43,7 @@ void Flusher::step() {
 void Flusher::write_old(bool everything) {
   const auto before = everything ? kEver : clock_.monotonic() - commit_interval_;
   throttle_.pass_ended(write_back_.write_dirty(before));  // each inode keeps its error
+  ignore_error(write_back_.move_inline(), "each inode keeps its error");
 }
 
 void Flusher::report_if_read_only() {

@@ -76,7 +76,8 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
                 {.write_back_soon = [this] { flusher_.wake(); },
                  .clean_soon = [this] { housekeeper_.wake(); },
                  .write_back = [this] { return write_back_.write_dirty(kEver); }}),
-      write_back_(*store_, maps_, truncation_, bands_, appender_, dirty_, counters_, clock_,
+      write_back_(*store_, inodes_, maps_, truncation_, bands_, appender_, pages_, dirty_,
+                  counters_, clock_,
                   {.make_room = [this] { return collector_.make_room(); },
                    .keep_up = [this](std::uint64_t blocks) { collector_.help(blocks); },
                    .progress = [this] { throttle_.pages_freed(); }}),
@@ -449,7 +450,7 @@ Result<> MountedVolume::fsync(InodeNo number, OpenFile* file, bool) {
   TRY(check_usable(false));
   if (options_.read_only) return ok();
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
-  const Result<> written = write_back_.write_inode(inode);
+  const Result<> written = write_back_.write_inode(inode, InlineRule::kLastParts);
   const Result<> reported = file ? file->take_error() : ok();
   TRY(written);
   TRY(store_->commit());

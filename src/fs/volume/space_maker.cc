@@ -27,6 +27,7 @@ bool SpaceMaker::make_space() {
   const std::uint64_t before = bands_.space().available, deaths = bands_.deaths();
   orphans_.run();
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
+  ignore_error(write_back_.move_inline(true), "each inode keeps its error");
   ignore_error(store_.give_back_bands(), "the store logs it");
   const auto gained = [&] { return bands_.space().available > before || bands_.deaths() > deaths; };
   // The kernel gives the lookups of a removed file back a moment after unlink was answered.
@@ -42,6 +43,7 @@ bool SpaceMaker::make_space() {
 Result<> SpaceMaker::collect_garbage() {
   orphans_.run();
   TRY(write_back_.write_dirty(kEver));
+  TRY(write_back_.move_inline(true));
   TRY(store_.give_back_bands());
   TRY(collector_.reset_empty_bands());
   return collector_.clean_all();

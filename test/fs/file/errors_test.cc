@@ -121,19 +121,19 @@ TEST_F(ErrorsTest, EachFileReportsItsOwnFailuresOnce) {
 TEST_F(ErrorsTest, EveryFsyncFailsWhileDataCannotBeWrittenAndNoDataIsLost) {
   const InodeNo file = create("f");
   OpenFile* one = open(file);
-  write(file, 0, block(0));
+  write(file, 0, block(0) + block(1));
   break_data_appends();
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(volume_->fsync(file, one, false).error(), Errc::kDeviceWrite);
     EXPECT_EQ(volume_->fsync(file, nullptr, false).error(), Errc::kDeviceWrite);
-    EXPECT_EQ(read(file), block(0));
+    EXPECT_EQ(read(file), block(0) + block(1));
   }
   faulty_.mend();
   EXPECT_FALSE(volume_->fsync(file, one, false));  // of the failure after its last fsync
   EXPECT_TRUE(volume_->fsync(file, one, false));
   volume_->release(one);
   lose_power();
-  EXPECT_EQ(read(lookup("f")), block(0));
+  EXPECT_EQ(read(lookup("f")), block(0) + block(1));
 }
 
 // Memory is full then: a writer that waited for it would wait for ever.

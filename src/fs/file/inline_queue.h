@@ -1,0 +1,56 @@
+// The files whose last block an fsync has put into the tree, for the background to move it to a
+// band (docs/small-contents.md).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <iterator>
+#include <list>
+#include <optional>
+#include <unordered_map>
+
+#include "base/mutex.h"
+#include "base/types.h"
+
+namespace lazyfs::fs {
+
+// Ordered by the last addition, oldest first; an inode is in it at most once. It names inodes and
+// holds no reference: one may be deleted meanwhile, or have no inline block any more.
+// Thread-safe; mu_ is a leaf lock.
+class InlineQueue {
+ public:
+  void add(InodeNo inode, std::chrono::nanoseconds now) EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    const auto found = places_.find(inode);
+    if (found != places_.end()) entries_.erase(found->second);
+    entries_.push_back({inode, now});
+    places_[inode] = std::prev(entries_.end());
+  }
+
+  // Takes the oldest one out, if it was added before `before`, or if there are more than `at_most`.
+  std::optional<InodeNo> take(std::chrono::nanoseconds before, std::size_t at_most) EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (entries_.empty()) return std::nullopt;
+    const Entry oldest = entries_.front();
+    if (oldest.since > before && entries_.size() <= at_most) return std::nullopt;
+    entries_.pop_front();
+    places_.erase(oldest.inode);
+    return oldest.inode;
+  }
+
+  std::size_t size() const EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return entries_.size();
+  }
+
+ private:
+  struct Entry {
+    InodeNo inode;
+    std::chrono::nanoseconds since;
+  };
+  mutable Mutex mu_;
+  std::list<Entry> entries_ GUARDED_BY(mu_);
+  std::unordered_map<InodeNo, std::list<Entry>::iterator> places_ GUARDED_BY(mu_);
+};
+
+}  // namespace lazyfs::fs
