@@ -64,6 +64,11 @@ Workload small_setup() {
       named(Act::kLink, "/d/c", "/h"),
       named(Act::kSymlink, "/s", "d/c"),
       set_xattr("/a", "user.x", 40),
+      create("/t"),
+      write("/t", 0, 2 * kB, 4),
+      named(Act::kSync, ""),
+      write("/t", kAtEnd, 1500, 5),
+      named(Act::kFsync, "/t"),  // its last block is inline
   };
 }
 
@@ -154,15 +159,24 @@ std::vector<Operation> alphabet() {
       write("/b", kAtEnd, 900),     // moves inline data out of the tree
       write("/d/c", 6 * kB, 10),    // after a hole
       write("/n", 0, 6000),         // in a file that an earlier operation has created
+      write("/n", 0, 2500),         // inline after an fsync
+      write("/t", kAtEnd, 100),     // within the inline block
+      write("/t", kAtEnd, 3000),    // past it: the next block is inline after an fsync
+      write("/t", kAtEnd, 3 * kB),  // past it, too far for that
       truncate("/a", 0),
       truncate("/a", 4100),
       truncate("/a", kB),
       truncate("/a", 20'000),
       truncate("/b", 5),
+      truncate("/t", 2 * kB + 1030),  // within the second piece of the inline block
+      truncate("/t", 2 * kB),
+      truncate("/t", 4 * kB),
       truncate("/b", 2 * kB),
       range(Act::kPunch, "/a", 100, 6000),  // a whole block and parts of two
       range(Act::kPunch, "/a", 8192, 50'000),
       range(Act::kPunch, "/b", 100, 100),
+      range(Act::kPunch, "/t", 2 * kB, 1500),
+      range(Act::kZero, "/t", kB + 100, 5000),
       range(Act::kPunch, "/d/c", 0, 3 * kB),
       range(Act::kZero, "/a", 4000, 20'000),
       range(Act::kZero, "/b", 200, 600),
@@ -177,6 +191,8 @@ std::vector<Operation> alphabet() {
       copy("/d/c", 0, "/d/c", 4 * kB, 2 * kB),  // within one file
       copy("/a", 0, "/b", 0, kB),               // over a file with inline data
       copy("/b", 0, "/a", kB, 300),             // from a file with inline data
+      copy("/t", 0, "/n", 0, 20'000),           // whose inline block moves to a band
+      copy("/a", 0, "/t", 0, 20'000),           // over an inline block
       named(Act::kLink, "/a", "/n"),
       named(Act::kLink, "/b", "/d/n"),
       named(Act::kUnlink, "/a"),
@@ -207,6 +223,8 @@ std::vector<Operation> alphabet() {
       {.act = Act::kChangeMode, .path = "/a", .offset = 0600},
       named(Act::kFsync, "/a"),
       named(Act::kFsync, "/b"),
+      named(Act::kFsync, "/t"),
+      named(Act::kFsync, "/n"),
       named(Act::kDataSync, "/a"),
       named(Act::kHold, "/a"),
       named(Act::kFsyncDirectory, "/d"),
@@ -232,7 +250,8 @@ Workload sequence(const Operation& first, Between between, const Operation& seco
 
 namespace {
 
-const std::vector<std::string> kFiles{"/a", "/b", "/n", "/h", "/d/c", "/d/n", "/d/x", "/e/n"};
+const std::vector<std::string> kFiles{"/a",   "/b",   "/n",   "/h",  "/t",
+                                      "/d/c", "/d/n", "/d/x", "/e/n"};
 const std::vector<std::string> kFolders{"/d", "/e", "/d/x", "/n", "/e/n"};
 const std::vector<std::uint64_t> kSizes{0, 1, 100, 1000, 1024, 1025, 4095, 4096, 4097,
                                         8192, 10'000, 12'288, 20'000};
