@@ -9,6 +9,35 @@ void forget_lost_ranges(Context& c) {
   c.visit_kind(kVolumeOwner, Kind::kLostRange, [&](const meta::Item& item) { c.erase(item.key); });
 }
 
+// The data bands to which nothing was ever appended since their last reset.
+Result<std::vector<BandId>> find_free_bands(meta::Store& store, const device::Geometry& geometry) {
+  std::vector<bool> is_used(geometry.band_count());
+  const auto use = [&](BandId band) {
+    if (band.value < is_used.size()) is_used[band.value] = true;
+  };
+  for (const BandId band : store.superblock().super_bands) use(band);
+  for (const BandId band : store.log_bands()) use(band);
+  constexpr std::size_t kItemsAtOnce = 1000;
+  meta::Key from = key_of(kVolumeOwner, Kind::kBandSummary);
+  const meta::Key last = key_of(kVolumeOwner, Kind::kBandSummary, meta::kMaxOffset);
+  for (bool more = true; more;) {
+    ASSIGN_OR_RETURN(const auto items, store.scan(from, last, kItemsAtOnce));
+    for (const meta::Item& item : items) {
+      const auto summary = decode_band_summary(item.value);
+      const bool is_empty = summary && summary->appended == 0;
+      if (!is_empty && item.key.offset < is_used.size()) is_used[item.key.offset] = true;
+      from.offset = item.key.offset + 1;
+    }
+    more = items.size() == kItemsAtOnce;
+  }
+  std::vector<BandId> free;
+  for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
+    const bool is_shingled = geometry.band_kinds[i] == device::BandKind::kShingled;
+    if (is_shingled && !is_used[i]) free.push_back(BandId{i});
+  }
+  return free;
+}
+
 }  // namespace
 
 // Only the run that finds the tree damaged knows what is lost. The ranges are durable no later than
@@ -33,7 +62,8 @@ Result<std::unique_ptr<meta::Store>> open_for_repair(device::Device& device,
                                                      const meta::StoreOptions& options) {
   return meta::Store::repair(
       device, options, [&](const std::string& text) { listener("Metadata: " + text + "."); },
-      note_lost_ranges);
+      note_lost_ranges,
+      [&](meta::Store& store) { return find_free_bands(store, device.geometry()); });
 }
 
 Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& clock,

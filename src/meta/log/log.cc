@@ -514,6 +514,7 @@ Log::Figures Log::figures() const {
                   .space = space_locked(),
                   .parts = map_.parts().size(),
                   .free_bands = ordinary_bands_locked().size(),
+                  .has_rescue_band = has_rescue_band_ && !pool_.free().empty(),
                   .cold_bands = cold_.bands().size(),
                   .blocks_written = blocks_written_,
                   .after_checkpoint = after_checkpoint_,

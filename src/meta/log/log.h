@@ -166,6 +166,7 @@ class Log {
     LogSpace space;
     std::uint64_t total_blocks = 0, bands = 0, parts = 0;
     std::uint64_t free_bands = 0;  // without the rescue band
+    bool has_rescue_band = false;  // it is free
     std::uint64_t cold_bands = 0, cold_live = 0;
     std::uint64_t blocks_written = 0;
     std::uint64_t after_checkpoint = 0;   // blocks of the transactions after the newest checkpoint

@@ -37,18 +37,20 @@ class Restorer {
     s.log_bands = by_uuid_[s.uuid];
     if (s.log_bands.empty()) return fail(Errc::kNoFilesystem);
     for (const BandId band : s.log_bands) read_commits(band, s.uuid);
-    if (first_seq_.empty()) return fail(Errc::kLogTailLost);
+    if (commits_.empty()) return fail(Errc::kLogTailLost);
     s.sequence += 1;
     s.set_clean_end(false);
     s.band_count = device_.geometry().band_count();
-    s.session = first_seq_.rbegin()->first;
-    // What earlier sessions wrote counts up to where this one began.
-    s.session_start_seq = first_seq_.rbegin()->second - 1;
+    const auto& [session, seqs] = *commits_.rbegin();
+    // What earlier sessions wrote counts up to where this one began. One that has written no commit
+    // record has lost everything; its slots must not be used again.
+    s.session = std::max(session, newest_session_);
+    s.session_start_seq = s.session == session ? seqs.first - 1 : seqs.last;
     s.durable_seq = s.head_slot = 0;
     s.head_rba = s.head_blocks = 0;
     add_free_bands(s.log_bands);
     if (s.log_bands.size() > kMaxLogBands) return fail(Errc::kSuperblockBad);
-    s.min_log_bands = std::max(s.min_log_bands, static_cast<std::uint32_t>(kMinLogBands));
+    s.min_log_bands = std::max(s.min_log_bands, min_log_bands(device_.capabilities()));
     return s;
   }
 
@@ -59,14 +61,17 @@ class Restorer {
            geometry.blocks_of(band) >= kMinLogBandBlocks;
   }
 
-  // The first two blocks of a band show whether it belongs to a log.
+  // The first two blocks of a band show whether it belongs to a log. On a device that keeps no
+  // write pointers only the first one does: a second one may be left over in a band that the log
+  // has given back, and that holds one block of a file now.
   void look_at(BandId band) {
     if (!is_usable(band)) return;
     const auto write_pointer = device_.write_pointer(band);
     if (!write_pointer) return;
     if (*write_pointer == 0) free_.push_back(band);
     AlignedBuffer block(kBlockBytes);
-    for (std::uint32_t rba = 0; rba < std::min(*write_pointer, 2u); ++rba) {
+    const std::uint32_t shown = needs_rescue_band(device_.capabilities()) ? 1 : 2;
+    for (std::uint32_t rba = 0; rba < std::min(*write_pointer, shown); ++rba) {
       if (!device_.read({band, rba}, block.span())) continue;
       const auto stamp = stamp_of(block.span().first<kBlockBytes>());
       if (!stamp || stamp->rba != rba) continue;
@@ -81,7 +86,7 @@ class Restorer {
         ->first;
   }
 
-  // The first transaction of each session.
+  // The first and the last transaction of each session.
   void read_commits(BandId band, const Uuid& uuid) {
     const auto write_pointer = device_.write_pointer(band);
     if (!write_pointer) return;
@@ -93,10 +98,16 @@ class Restorer {
       for (std::uint32_t i = 0; i < blocks; ++i) {
         const auto block = bytes.subspan(std::size_t{i} * kBlockBytes).first<kBlockBytes>();
         if (!whole && !device_.read({band, at + i}, block)) continue;
+        const auto stamp = stamp_of(block);
+        if (stamp && stamp->uuid == uuid && stamp->rba == at + i) {
+          newest_session_ = std::max(newest_session_, stamp->session);
+        }
         const auto commit = decode_descriptor(DescriptorRole::kCommit, block);
         if (!commit || commit->stamp.uuid != uuid || commit->stamp.rba != at + i) continue;
-        const auto known = first_seq_.try_emplace(commit->stamp.session, commit->seq.value).first;
-        known->second = std::min(known->second, commit->seq.value);
+        const std::uint64_t seq = commit->seq.value;
+        const auto known = commits_.try_emplace(commit->stamp.session, Seqs{seq, seq}).first;
+        known->second.first = std::min(known->second.first, seq);
+        known->second.last = std::max(known->second.last, seq);
       }
     }
   }
@@ -104,7 +115,8 @@ class Restorer {
   // The spare bands of the log are empty, like other free ones: those nearest to it take their
   // place, half as many as hold something, and two.
   void add_free_bands(std::vector<BandId>& log) const {
-    const std::size_t wanted = std::max<std::size_t>(log.size() + log.size() / 2 + 2, kMinLogBands);
+    const std::size_t least = min_log_bands(device_.capabilities());
+    const std::size_t wanted = std::max(log.size() + log.size() / 2 + 2, least);
     const std::uint32_t middle = log[log.size() / 2].value;
     std::vector<BandId> free = free_;
     std::ranges::sort(free, {}, [&](BandId band) {
@@ -120,7 +132,11 @@ class Restorer {
   device::Device& device_;
   std::map<Uuid, std::vector<BandId>> by_uuid_;
   std::vector<BandId> free_;
-  std::map<std::uint64_t, std::uint64_t> first_seq_;  // by session
+  struct Seqs {
+    std::uint64_t first = 0, last = 0;
+  };
+  std::map<std::uint64_t, Seqs> commits_;  // by session
+  std::uint64_t newest_session_ = 0;       // that has written anything to the log
 };
 
 std::vector<BandId> offline_bands(device::Device& device, const Superblock& superblock) {

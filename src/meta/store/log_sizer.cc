@@ -23,6 +23,10 @@ void LogSizer::note_less_space() {
   on_less_space_();
 }
 
+bool LogSizer::lacks_rescue_band() const {
+  return needs_rescue_band(device_.capabilities()) && !log_.figures().has_rescue_band;
+}
+
 SizeChange LogSizer::wanted(SpaceDemand demand) const {
   if (!source_.take || !source_.give_back) return SizeChange::kKeep;
   LogSize size{.bands = log_.band_sizes(),

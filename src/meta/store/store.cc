@@ -84,11 +84,13 @@ Result<std::unique_ptr<Store>> Store::open(device::Device& device, const StoreOp
 
 Result<std::unique_ptr<Store>> Store::repair(device::Device& device, const StoreOptions& options,
                                              const std::function<void(std::string)>& report,
-                                             const LostListener& on_lost) {
+                                             const LostListener& on_lost,
+                                             const FreeBandFinder& find_free) {
   if (options.read_only || device.capabilities().read_only) return fail(Errc::kDeviceReadOnly);
   if (const auto newest = read_superblock(device)) TRY(check_features(newest->features, false));
   TRY(restore_superblock(device, report));
   ASSIGN_OR_RETURN(auto store, StoreImpl::open(device, options, true));
+  TRY(store->make_room_for_repair(find_free));
   TRY(store->repair_tree(report, on_lost));
   return store;
 }

@@ -108,9 +108,14 @@ class Store {
   // Errors: those of open() when the log is lost or cannot be read; those of apply() and of
   // `on_lost`.
   using LostListener = std::function<Result<>(Store&, const std::vector<KeyRange>&)>;
+  //
+  // On a device that keeps no write pointers the log may have no free band after the superblock was
+  // rebuilt. Then `find_free` is called once, and returns bands that hold nothing of the volume.
+  using FreeBandFinder = std::function<Result<std::vector<BandId>>(Store&)>;
   static Result<std::unique_ptr<Store>> repair(device::Device& device, const StoreOptions& options,
                                                const std::function<void(std::string)>& report,
-                                               const LostListener& on_lost);
+                                               const LostListener& on_lost,
+                                               const FreeBandFinder& find_free = nullptr);
 
   // The item's value, or nullopt.
   virtual Result<std::optional<Value>> get(Key key) = 0;

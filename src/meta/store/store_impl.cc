@@ -120,6 +120,26 @@ NodePin StoreImpl::replace_root() {
   return NodePin(root);
 }
 
+Result<> StoreImpl::make_room_for_repair(const FreeBandFinder& find_free) {
+  if (sizer_.lacks_rescue_band() && find_free) {
+    ASSIGN_OR_RETURN(std::vector<BandId> bands, find_free(*this));
+    sizer_.set_source({.take = [&bands]() -> Result<BandId> {
+                         if (bands.empty()) return fail(Errc::kNoSpace);
+                         const BandId band = bands.back();
+                         bands.pop_back();
+                         return band;
+                       },
+                       .give_back = [](BandId) {}});
+    for (std::uint32_t i = 0; i < kMinLogBands && sizer_.grow(); ++i) continue;
+    sizer_.set_source({});
+  }
+  if (device_.capabilities().keeps_write_pointers) return ok();
+  for (auto cycles = cleaner_.cycles_at_most(); cycles > 0 && cleaner_.is_due(); --cycles) {
+    TRY(run_cycle(Work::kClean));
+  }
+  return ok();
+}
+
 Result<> StoreImpl::repair_tree(const std::function<void(std::string)>& report,
                                 const LostListener& on_lost) {
   return meta::repair_tree({*this, device_, log_, tree_, loader_, *root_pin_, root_was_lost_},
@@ -201,7 +221,9 @@ Result<> StoreImpl::run_cycle(Work work) {
 
 Result<> StoreImpl::do_work(Work work, Additions to_clean) {
   switch (work) {
-    case Work::kClean: return committer_.commit(cleaner_.add_cold_index(std::move(to_clean)));
+    case Work::kClean:
+      if (sizer_.lacks_rescue_band()) ignore_error(sizer_.grow(), "cleaning may make room");
+      return committer_.commit(cleaner_.add_cold_index(std::move(to_clean)));
     case Work::kCheckpoint: return committer_.commit(cleaner_.take_checkpoint());
     case Work::kGrow: return sizer_.grow();
     case Work::kResize: return sizer_.resize(SpaceDemand::kOrdinary), ok();

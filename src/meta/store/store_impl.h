@@ -35,6 +35,8 @@ class StoreImpl final : public Store {
   // REQUIRED before anything else. Writes the new session's superblock unless read-only. With
   // `repair`, an empty root replaces one that cannot be read; then the caller repairs the tree.
   Result<> start(bool repair = false);
+  // Repair changes nodes without asking for room. After a crash there may be none in the log.
+  Result<> make_room_for_repair(const FreeBandFinder& find_free);
   Result<> repair_tree(const std::function<void(std::string)>& report,
                        const LostListener& on_lost);
 

@@ -249,6 +249,72 @@ TEST_F(LogEndTest, IsNeverStuckWhenThePowerIsCutAtEachChange) {
   }
 }
 
+// Only the bands that the log has begun are known then. The volume says which others are free.
+TEST_F(LogEndTest, ALostSuperblockIsRebuiltAndTheLogGetsFreeBands) {
+  for (const bool crashes : {false, true}) {
+    SCOPED_TRACE(crashes);
+    model.clear();
+    make(12, 32, kSmallestLog);
+    open_on(*device);
+    fill();
+    if (crashes) {
+      crash();
+    } else {
+      end_cleanly();
+    }
+    const std::size_t begun = begun_bands();
+    const AlignedBuffer zeros = AlignedBuffer::zeroed(32 * kBlockBytes);
+    for (const std::uint32_t band : {0u, 1u}) device->poke({BandId{band}, 0}, zeros.span());
+    ASSERT_EQ(Store::open(*device, quiet_options()).error(), Errc::kNoFilesystem);
+    reopen_device();
+    int asked = 0;
+    const auto find_free = [&](Store& repaired) -> Result<std::vector<BandId>> {
+      ++asked;
+      std::vector<BandId> free;
+      const auto log = repaired.log_bands();
+      for (std::uint32_t band = 2; band < 12; ++band) {
+        if (!std::ranges::count(log, BandId{band})) free.push_back(BandId{band});
+      }
+      return free;
+    };
+    auto repaired = Store::repair(
+        *device, quiet_options(), [](const std::string&) {},
+        [](Store&, const std::vector<KeyRange>&) { return ok(); }, find_free);
+    ASSERT_TRUE(repaired) << describe(repaired.error());
+    store = std::move(*repaired);
+    EXPECT_EQ(asked, 1);
+    EXPECT_GT(store->log_bands().size(), begun);
+    EXPECT_EQ(contents_of(*store), model);
+    put(1, 'r');
+    end_cleanly();
+    open_on(*device);
+    EXPECT_EQ(contents_of(*store), model);
+    EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+    store.reset();
+  }
+}
+
+// The second block of a band that the log has given back is left over from the log; the first is
+// one of a file.
+TEST_F(LogEndTest, ABandWithALeftoverOfTheLogIsNotTakenForALogBand) {
+  make(12, 32, kSmallestLog);
+  open_on(*device);
+  fill();
+  const BandId head = band_of(superblock().head_slot);
+  crash();
+  AlignedBuffer block(kBlockBytes);
+  device->peek({head, 1}, block.span());
+  const BandId data{kSmallestLog + 2};
+  device->poke({data, 1}, block.span());
+  const AlignedBuffer zeros = AlignedBuffer::zeroed(32 * kBlockBytes);
+  for (const std::uint32_t band : {0u, 1u}) device->poke({BandId{band}, 0}, zeros.span());
+  auto repaired = Store::repair(
+      *device, quiet_options(), [](const std::string&) {},
+      [](Store&, const std::vector<KeyRange>&) { return ok(); });
+  ASSERT_TRUE(repaired) << describe(repaired.error());
+  EXPECT_EQ(std::ranges::count((*repaired)->log_bands(), data), 0);
+}
+
 TEST_F(LogEndTest, OpensReadOnlyAfterACrashAndWritesNothing) {
   make(9, 256, 6);
   open_on(*device);
