@@ -36,8 +36,23 @@ inline std::string as_text(const Value& value) {
   return {reinterpret_cast<const char*>(value.data()), value.size()};
 }
 
+// The tests run a second time on devices that keep no write pointers (meta_test_plain). Such a
+// device aborts a test that writes a block twice between two resets of its band. It has one band
+// more, and so has its log: the rescue band.
+inline bool devices_are_plain() {
+  static const bool plain = std::getenv("LAZYFS_PLAIN") != nullptr;
+  return plain;
+}
+inline std::uint32_t rescue_bands() { return devices_are_plain() ? 1 : 0; }
+inline std::unique_ptr<device::MemoryDevice> memory_device(std::uint32_t bands,
+                                                           std::uint32_t band_blocks) {
+  if (!devices_are_plain()) return device::MemoryDevice::uniform(bands, band_blocks);
+  return device::MemoryDevice::uniform(bands + 1, band_blocks, {.keeps_write_pointers = false});
+}
+
 // Super bands 0 and 1; the log in the bands from 2 on.
 inline Superblock small_superblock(std::uint32_t log_bands) {
+  log_bands += rescue_bands();
   Superblock s;
   for (std::size_t i = 0; i < s.uuid.size(); ++i) s.uuid[i] = static_cast<std::uint8_t>(i + 1);
   s.label = "test";

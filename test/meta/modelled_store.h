@@ -13,6 +13,9 @@ class ModelledStoreTest : public ::testing::Test {
   void TearDown() override { store.reset(); }  // before the device goes, which the test has
   void open_on(device::Device& device, const StoreOptions& options = quiet_options()) {
     store.reset();
+    if (auto* memory = dynamic_cast<device::MemoryDevice*>(&device)) {
+      memory->forget_write_pointers();
+    }
     auto opened = Store::open(device, options);
     ASSERT_TRUE(opened) << describe(opened.error());
     store = std::move(*opened);

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "device/device.h"
+#include "test/meta/fixture.h"
 
 namespace lazyfs::meta {
 
@@ -21,7 +22,7 @@ class PowerDevice final : public device::Device {
   // at first and after a power cut, and a block that is written twice between two resets of its
   // band aborts the test (rule W3 of device/device.h).
   PowerDevice(std::uint32_t bands, std::uint32_t band_blocks, std::uint64_t seed,
-              bool keeps_write_pointers = true)
+              bool keeps_write_pointers = !devices_are_plain())
       : keeps_write_pointers_(keeps_write_pointers), random_(seed) {
     geometry_.band_blocks.assign(bands, band_blocks);
     geometry_.band_kinds.assign(bands, device::BandKind::kShingled);

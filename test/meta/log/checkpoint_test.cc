@@ -15,7 +15,8 @@ constexpr std::uint64_t kKeys = 2000;
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  CheckpointTest() : random(test_seed()), device(kLogBands + 2, kBandBlocks, random()) {}
+  CheckpointTest()
+      : random(test_seed()), device(kLogBands + 2 + rescue_bands(), kBandBlocks, random()) {}
   void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kLogBands))); }
 
   static StoreOptions frequent() {
@@ -26,6 +27,7 @@ class CheckpointTest : public ::testing::Test {
   }
   void open(StoreOptions options = frequent()) {
     store.reset();
+    device.forget_write_pointers();
     auto opened = Store::open(device, options);
     ASSERT_TRUE(opened) << describe(opened.error());
     store = std::move(*opened);

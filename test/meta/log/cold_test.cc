@@ -64,7 +64,11 @@ TEST(CleanPolicyTest, AnOldBandThatIsMostlyLiveIsAdoptedForTheSakeOfAYoungerOne)
 class ColdTest : public ModelledStoreTest {
  protected:
   void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kBands))); }
-  void open(const StoreOptions& options = quiet_options()) { open_on(device, options); }
+  void open(const StoreOptions& options = quiet_options()) {
+    store.reset();
+    device.forget_write_pointers();
+    open_on(device, options);
+  }
   // Items that stay as they are, so many that they are a third of the log.
   void put_cold() {
     for (std::uint64_t key = 0; key < kCold; ++key) put(key, 'c');
@@ -85,7 +89,7 @@ class ColdTest : public ModelledStoreTest {
 
   static constexpr std::uint64_t kCold = 3 * kBands * kBlocks / 3;  // three to a node
   static constexpr std::uint64_t kLap = std::uint64_t{kBands} * kBlocks;
-  PowerDevice device{kBands + 2, kBlocks, test_seed()};
+  PowerDevice device{kBands + 2 + rescue_bands(), kBlocks, test_seed()};
 };
 
 TEST_F(ColdTest, WhatDoesNotChangeIsMovedOnceAndThenNoMore) {
@@ -191,7 +195,7 @@ TEST_F(ColdTest, ABlockThatCannotBeReadDoesNotHoldTheLog) {
 double cost_of_changes(unsigned hot_of_ten) {
   constexpr std::uint32_t kManyBands = 32;
   constexpr std::uint64_t kBlocksOfLog = std::uint64_t{kManyBands} * kBlocks;
-  const auto device = device::MemoryDevice::uniform(kManyBands + 2, kBlocks);
+  const auto device = memory_device(kManyBands + 2, kBlocks);
   EXPECT_TRUE(Store::format(*device, small_superblock(kManyBands)));
   const auto store = Store::open(*device, quiet_options());
   EXPECT_TRUE(store);

@@ -16,7 +16,7 @@ class FailedBandTest : public ModelledStoreTest {
   void begin() {
     store.reset();
     faulty.reset();
-    memory = device::MemoryDevice::uniform(kLogBands + 6, kBandBlocks);
+    memory = memory_device(kLogBands + 6, kBandBlocks);
     ASSERT_TRUE(Store::format(*memory, small_superblock(kLogBands)));
     faulty.emplace(*memory);
     model.clear();
@@ -24,6 +24,7 @@ class FailedBandTest : public ModelledStoreTest {
   }
   void open() {
     store.reset();
+    memory->forget_write_pointers();
     faulty->restore_power();  // a device that was restarted knows nothing of bands that failed
     open_on(*faulty);
   }
@@ -39,6 +40,10 @@ class FailedBandTest : public ModelledStoreTest {
   void expect_all_there() {
     EXPECT_EQ(contents_of(*store), model);
     EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+  }
+  // Bands that do not belong to the log.
+  static BandId beside_log(std::uint32_t index) {
+    return BandId{2 + kLogBands + rescue_bands() + index};
   }
   std::uint64_t appends() const { return faulty->calls(device::Call::kAppend); }
 
@@ -92,7 +97,7 @@ TEST_F(FailedBandTest, ABandThatFailedIsNotWrittenAgainInTheSameSession) {
 
 TEST_F(FailedBandTest, WhenItsBandsAreUsedUpTheLogTakesFreeOnes) {
   begin();
-  std::vector<BandId> spare{BandId{kLogBands + 2}, BandId{kLogBands + 3}, BandId{kLogBands + 4}};
+  std::vector<BandId> spare{beside_log(0), beside_log(1), beside_log(2)};
   store->set_band_source({[&]() -> Result<BandId> {
                             if (spare.empty()) return fail(Errc::kNoSpace);
                             const BandId band = spare.back();
@@ -173,7 +178,7 @@ TEST_F(FailedBandTest, NothingIsWrittenBehindAFlushThatFails) {
   for (std::uint64_t n = 1; was_hit && !HasFatalFailure(); ++n) {
     SCOPED_TRACE(n);
     begin();
-    std::vector<BandId> pool{BandId{kLogBands + 2}, BandId{kLogBands + 3}};
+    std::vector<BandId> pool{beside_log(0), beside_log(1)};
     store->set_band_source({[&]() -> Result<BandId> {
                               if (pool.empty()) return fail(Errc::kNoSpace);
                               const BandId band = pool.back();
@@ -236,7 +241,7 @@ class SuperBandTest : public ::testing::Test {
     return found ? found->sequence : 0;
   }
 
-  std::unique_ptr<device::MemoryDevice> memory = device::MemoryDevice::uniform(kLogBands + 2, 600);
+  std::unique_ptr<device::MemoryDevice> memory = memory_device(kLogBands + 2, 600);
   device::FaultyDevice faulty{*memory};
   std::optional<SuperblockLog> log;
 };

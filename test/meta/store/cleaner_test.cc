@@ -14,12 +14,13 @@ struct Shape {
 class CleanerTest : public ::testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
-    device = device::MemoryDevice::uniform(GetParam().bands + 12, GetParam().blocks);
+    device = memory_device(GetParam().bands + 12, GetParam().blocks);
     ASSERT_TRUE(Store::format(*device, small_superblock(GetParam().bands)));
     open();
   }
   void open(StoreOptions options = quiet_options()) {
     store.reset();
+    device->forget_write_pointers();
     auto opened = Store::open(*device, options);
     ASSERT_TRUE(opened) << describe(opened.error());
     store = std::move(*opened);
@@ -48,6 +49,8 @@ class CleanerTest : public ::testing::TestWithParam<Shape> {
       }
     }
   }
+
+  static std::uint32_t log_bands() { return GetParam().bands + rescue_bands(); }
 
   std::unique_ptr<device::MemoryDevice> device;
   std::unique_ptr<Store> store;
@@ -111,7 +114,7 @@ TEST_P(CleanerTest, TheReserveForDeletionsGoesFurtherThanOrdinaryWork) {
 
 TEST_P(CleanerTest, AFullLogTakesABandAndGivesItBackWhenEmpty) {
   std::vector<BandId> pool;  // what is given back need not be what was taken
-  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + GetParam().bands + i});
+  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + log_bands() + i});
   const auto source = [&] {
     return Store::BandSource{.take = [&]() -> Result<BandId> {
                                if (pool.empty()) return fail(Errc::kNoSpace);
@@ -128,19 +131,19 @@ TEST_P(CleanerTest, AFullLogTakesABandAndGivesItBackWhenEmpty) {
   store->set_band_source(source());
   const std::uint64_t keys = fill();
   EXPECT_TRUE(pool.empty());
-  EXPECT_EQ(store->log_bands().size(), GetParam().bands + 6);
+  EXPECT_EQ(store->log_bands().size(), log_bands() + 6);
   EXPECT_EQ(store->superblock().log_bands, store->log_bands());
   ASSERT_TRUE(store->commit());
   open();
   store->set_band_source(source());
-  EXPECT_EQ(store->log_bands().size(), GetParam().bands + 6);
+  EXPECT_EQ(store->log_bands().size(), log_bands() + 6);
   EXPECT_EQ(contents_of(*store), model);
   for (std::uint64_t key = 0; key < keys; ++key) ASSERT_TRUE(erase(key));
   for (std::uint32_t i = 0; i < 300; ++i) {
     ASSERT_TRUE(put(1, std::to_string(i)));
     ASSERT_TRUE(store->commit());
   }
-  EXPECT_EQ(store->log_bands().size(), GetParam().bands);
+  EXPECT_EQ(store->log_bands().size(), log_bands());
   EXPECT_EQ(pool.size(), 6u);
   open();
   EXPECT_EQ(contents_of(*store), model);
@@ -151,7 +154,7 @@ TEST_P(CleanerTest, ThreadGivesEveryBandBackThatALogWithoutItemsDoesNotNeed) {
   Mutex mu;
   CondVar given_back;
   std::vector<BandId> pool;
-  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + GetParam().bands + i});
+  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + log_bands() + i});
   StoreOptions options;
   options.transaction_bytes = 8 * kBlockBytes;
   open(options);
@@ -175,7 +178,7 @@ TEST_P(CleanerTest, ThreadGivesEveryBandBackThatALogWithoutItemsDoesNotNeed) {
     MutexLock lock(mu);
     while (pool.size() < 6) given_back.wait(mu);
   }
-  EXPECT_EQ(store->log_bands().size(), GetParam().bands);
+  EXPECT_EQ(store->log_bands().size(), log_bands());
   ASSERT_TRUE(store->close());
   open();
   EXPECT_EQ(contents_of(*store), model);
@@ -183,7 +186,7 @@ TEST_P(CleanerTest, ThreadGivesEveryBandBackThatALogWithoutItemsDoesNotNeed) {
 
 TEST_P(CleanerTest, GivesBackUnderShortageWhatItWouldKeepOtherwise) {
   std::vector<BandId> pool;
-  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + GetParam().bands + i});
+  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + log_bands() + i});
   const std::size_t all = pool.size();
   store->set_band_source({.take = [&]() -> Result<BandId> {
                             if (pool.empty()) return fail(Errc::kNoSpace);
@@ -200,7 +203,7 @@ TEST_P(CleanerTest, GivesBackUnderShortageWhatItWouldKeepOtherwise) {
   ASSERT_TRUE(store->give_back_bands());
   EXPECT_FALSE(pool.empty());
   EXPECT_EQ(contents_of(*store), model);
-  EXPECT_EQ(store->log_bands().size() + pool.size(), GetParam().bands + all);
+  EXPECT_EQ(store->log_bands().size() + pool.size(), log_bands() + all);
   const std::size_t had = pool.size();
   ASSERT_TRUE(store->commit());
   EXPECT_EQ(pool.size(), had) << "it needs them again at once";
@@ -235,9 +238,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CleanerTest,
                          });
 
 TEST(CleanerTest, FormatRefusesALogThatIsTooSmall) {
-  auto few = device::MemoryDevice::uniform(8, 64);
+  auto few = memory_device(8, 64);
   EXPECT_EQ(Store::format(*few, small_superblock(kMinLogBands - 1)).error(), Errc::kBadGeometry);
-  auto small = device::MemoryDevice::uniform(8, kMinLogBandBlocks - 1);
+  auto small = memory_device(8, kMinLogBandBlocks - 1);
   EXPECT_EQ(Store::format(*small, small_superblock(kMinLogBands)).error(), Errc::kBadGeometry);
 }
 

@@ -17,7 +17,9 @@ constexpr std::uint64_t kKeys = 150;
 class DamageAnywhereTest : public ::testing::Test {
  protected:
   DamageAnywhereTest()
-      : random(test_seed()), device(kLogBands + 2, kBandBlocks, random()), faulty(device) {}
+      : random(test_seed()),
+        device(kLogBands + 2 + rescue_bands(), kBandBlocks, random()),
+        faulty(device) {}
   void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kLogBands))); }
 
   // Fills a store, with checkpoints, several bands and small commits. The model is what it holds,

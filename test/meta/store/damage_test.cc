@@ -20,7 +20,7 @@ std::string value_of(std::uint64_t i) {
 
 class DamageTest : public ::testing::Test {
  protected:
-  DamageTest() : device(kLogBands + 2, kBandBlocks, test_seed()) {}
+  DamageTest() : device(kLogBands + 2 + rescue_bands(), kBandBlocks, test_seed()) {}
   void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kLogBands))); }
   Result<std::unique_ptr<Store>> open() { return Store::open(device, quiet_options()); }
   Result<Seq> put(Store& store, std::uint64_t i) {
@@ -63,7 +63,7 @@ class DamageTest : public ::testing::Test {
 // the medium shows what the lost one was. They are distinguished as long as it is the newest, and
 // later.
 TEST(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt) {
-  const auto device = device::MemoryDevice::uniform(kLogBands + 2, kBandBlocks);
+  const auto device = memory_device(kLogBands + 2, kBandBlocks);
   ASSERT_TRUE(Store::format(*device, small_superblock(kLogBands)));
   const auto write_pointers = [&] {
     std::vector<std::uint32_t> all;
@@ -116,7 +116,7 @@ TEST(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt
 // A store is formatted again under the same UUID. A power cut shows blocks of the store before, at
 // the very places where the new one began alike: they do not count.
 TEST(FormatAgainTest, WhatWasThereBeforeUnderTheSameUuidDoesNotComeBack) {
-  const auto device = device::MemoryDevice::uniform(kLogBands + 2, kBandBlocks);
+  const auto device = memory_device(kLogBands + 2, kBandBlocks);
   std::vector<AlignedBuffer> earlier;  // each log band as the first one left it
   for (const std::uint64_t life : {0, 1}) {
     Superblock first = small_superblock(kLogBands);
@@ -155,7 +155,7 @@ TEST_F(DamageTest, AFailureAtAnyChangeLosesNothingThatWasCommitted) {
   std::uint64_t at = 1;
   for (bool all_done = false; !all_done; ++at) {
     SCOPED_TRACE(at);
-    PowerDevice faulty(kLogBands + 2, kBandBlocks, test_seed());
+    PowerDevice faulty(kLogBands + 2 + rescue_bands(), kBandBlocks, test_seed());
     ASSERT_TRUE(Store::format(faulty, small_superblock(kLogBands)));
     faulty.fail_after(at);
     Model committed, applied;
@@ -385,7 +385,7 @@ TEST_F(DamageTest, AHostileTreeIsAnErrorAtWorst) {
   std::mt19937_64 random(test_seed());
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(round);
-    PowerDevice hostile(kLogBands + 2, kBandBlocks, test_seed());
+    PowerDevice hostile(kLogBands + 2 + rescue_bands(), kBandBlocks, test_seed());
     ASSERT_TRUE(Store::format(hostile, small_superblock(kLogBands)));
     {
       auto store = Store::open(hostile, quiet_options());
