@@ -75,15 +75,25 @@ void volume_items_pass(Context& c) {
 void counters_pass(Context& c) {
   if (!c.report.complete) return;
   CounterRecord counters = c.counters.value_or(CounterRecord{});
+  const auto inodes = static_cast<std::uint64_t>(std::ranges::count_if(
+      c.inodes, [](const InodeFacts& inode) { return inode.type != kSharedType; }));
   if (!c.counters) {
     c.finding(Action::kRebuild, "The volume's counters are missing");
+    counters = {.next_inode = 0, .inodes = inodes};
   } else if (counters.next_inode <= c.highest_inode) {
     c.finding(Action::kCorrect, "Inode {} exists, but the next number to be given out is {}",
               c.highest_inode, counters.next_inode);
   }
+  // An inode that was lost, or added by a repair, is a finding already.
+  const bool is_explained = c.report.problems + c.repair.repairs > 0;
+  if (counters.inodes != inodes && !is_explained) {
+    c.finding(Action::kCorrect, "The volume counts {} inodes, but has {}", counters.inodes, inodes);
+  }
+  if (!c.repairs()) return;
   // A repair may have given out numbers itself.
-  if (!c.repairs() || (c.counters && counters.next_inode > c.last_inode)) return;
-  counters.next_inode = c.last_inode + 1;
+  if (counters.next_inode > c.last_inode && counters.inodes == inodes && c.counters) return;
+  counters.next_inode = std::max(counters.next_inode, c.last_inode + 1);
+  counters.inodes = inodes;
   c.put(key_of(kVolumeOwner, Kind::kCounters), encode(counters));
 }
 

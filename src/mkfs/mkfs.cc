@@ -92,7 +92,7 @@ Result<> put_first_items(device::Device& device, const InodeRecord& root) {
   ASSIGN_OR_RETURN(const auto store, meta::Store::open(device, {.background = false}));
   meta::Batch batch;
   batch.put(key_of(kRootInode, Kind::kInode), encode(root));
-  batch.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{}));
+  batch.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{.inodes = 1}));
   TRY(store->apply(batch));
   TRY(store->commit());
   return store->close();

@@ -292,7 +292,8 @@ TEST(CheckTest, ManyItemsAreReadInPieces) {
     r.entries += kFiles;
     r.next_cookie = 100 + kFiles;
   });
-  volume.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{100 + kFiles, 0, 0}));
+  volume.put(key_of(kVolumeOwner, Kind::kCounters),
+             encode(CounterRecord{.next_inode = 100 + kFiles, .inodes = 9 + kFiles}));
   volume.commit();
   EXPECT_EQ(volume.problems(), Strings{});
   EXPECT_EQ(volume.report.inodes, 10 + kFiles);

@@ -206,6 +206,12 @@ inline const Corruption kInodes[] = {
        v.put(key_of(InodeNo{kMaxInode}, Kind::kInode), encode(record));
      },
      "Inode 4611686018427387903 (a file) has no name, and is not to be deleted."},
+    {"InodesAreMiscounted",
+     [](V& v) {
+       v.put(key_of(kVolumeOwner, Kind::kCounters),
+             encode(CounterRecord{.next_inode = 11, .inodes = 1}));
+     },
+     "The volume counts 1 inodes, but has 9."},
     {"CountersAreMissing", [](V& v) { v.erase(key_of(kVolumeOwner, Kind::kCounters)); },
      "The volume's counters are missing."},
     {"SymlinkWithoutATarget",

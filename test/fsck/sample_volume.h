@@ -206,7 +206,8 @@ class SampleVolume {
     directory.next_cookie = 2;
     put(key_of(InodeNo{3}, Kind::kInode), encode(directory));
     put(key_of(kVolumeOwner, Kind::kCounters),
-        encode(CounterRecord{.next_inode = 11, .user_blocks = 19, .collector_blocks = 7}));
+        encode(CounterRecord{
+            .next_inode = 11, .user_blocks = 19, .collector_blocks = 7, .inodes = 9}));
   }
 
   void put_extent(std::uint64_t owner, std::uint64_t file_block, BandAddress at,

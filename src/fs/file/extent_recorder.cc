@@ -79,8 +79,7 @@ Result<> ExtentRecorder::record_at_once(const GroupMember& member, FrozenPart& p
   batch.put_inode(inode, inode.record, safe_size(member, inode, part, blocks, recorded_end),
                   change);
   if (covers_inline) erase_inline(batch.items(), inode);
-  const std::int64_t written[] = {0, static_cast<std::int64_t>(blocks), 0};
-  batch.items().add(key_of(kVolumeOwner, Kind::kCounters), written);
+  add(batch.items(), CounterChange{.user_blocks = blocks});
   TRY(batch.apply());
 
   inode.record_dirty = inode.tree_size != inode.record.size;

@@ -24,9 +24,9 @@ void BandChanges::died(BandId band, std::uint32_t blocks, std::uint32_t records)
 
 void BandChanges::put_into(meta::Batch& batch) const {
   for (const auto& [band, c] : changes_) {
-    const std::int64_t deltas[] = {c.appended, std::int64_t{c.live} - c.died, c.append_records,
-                                   c.delete_records};
-    batch.add(key_of(kVolumeOwner, Kind::kBandSummary, band.value), deltas);
+    add(batch, band,
+        BandSummaryChange{c.appended, std::int64_t{c.live} - c.died, c.append_records,
+                          c.delete_records});
   }
 }
 

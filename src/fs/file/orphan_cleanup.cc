@@ -118,6 +118,7 @@ Result<OrphanCleanup::Gathered> OrphanCleanup::gather(InodeNo inode, std::size_t
   for (const meta::Item& item : found) {
     const bool own = item.key == key_of(inode, Kind::kInode);
     if (!is_extent(item) && (all || !own)) batch.items().erase(item.key);  // unmap() erases extents
+    if (own && all) fs::add(batch.items(), CounterChange{.inodes = -1});
   }
   if (all) batch.items().erase(key_of(kVolumeOwner, Kind::kOrphan, inode.value));
   items += found.size();

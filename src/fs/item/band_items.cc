@@ -1,6 +1,7 @@
 #include "fs/item/band_items.h"
 
 #include "base/crc32c.h"
+#include "fs/item/keys.h"
 
 namespace lazyfs::fs {
 
@@ -44,6 +45,12 @@ Result<BandSummaryRecord> decode_band_summary(std::span<const std::byte> from) {
   BandSummaryRecord record;
   if (!decode_fields(from, record) || record.live > record.appended) return fail(Errc::kItemBad);
   return record;
+}
+
+void add(meta::Batch& batch, BandId band, const BandSummaryChange& change) {
+  const std::array<std::int64_t, kBandSummaryBytes / 8> deltas{
+      change.appended, change.live, change.append_records, change.delete_records};
+  batch.add(key_of(kVolumeOwner, Kind::kBandSummary, band.value), deltas);
 }
 
 }  // namespace lazyfs::fs

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "fs/item/fields.h"
+#include "meta/tree/batch.h"
 
 namespace lazyfs::fs {
 
@@ -52,12 +53,14 @@ inline constexpr std::size_t kDeleteRecordBytes = 28;
 std::array<std::byte, kDeleteRecordBytes> encode(const DeleteRecord& record);
 Result<DeleteRecord> decode_delete_record(std::span<const std::byte> from);
 
-// The four counters of a band, in the order in which they stand in the item.
+// The four counters of a band, in the order in which they stand in the item. Batch::add() changes
+// them, so that the room past them is kept.
 struct BandSummaryRecord {
   std::uint64_t appended = 0;  // blocks written, = where the write pointer is accounted to be
   std::uint64_t live = 0;      // of these, blocks that extents refer to
   std::uint64_t append_records = 0;
   std::uint64_t delete_records = 0;
+  std::array<std::byte, 32> room{};
   friend bool operator==(const BandSummaryRecord&, const BandSummaryRecord&) = default;
 };
 template <class Fields, FieldsOf<BandSummaryRecord> Record>
@@ -66,9 +69,15 @@ void list_fields(Fields& fields, Record& record) {
   fields("live blocks", record.live);
   fields("append records", record.append_records);
   fields("delete records", record.delete_records);
+  fields.room(record.room);
 }
-inline constexpr std::size_t kBandSummaryBytes = 32;
+inline constexpr std::size_t kBandSummaryBytes = 64;
 std::array<std::byte, kBandSummaryBytes> encode(const BandSummaryRecord& record);
 Result<BandSummaryRecord> decode_band_summary(std::span<const std::byte> from);
+// What a batch adds to a band's summary; the room stays as it is.
+struct BandSummaryChange {
+  std::int64_t appended = 0, live = 0, append_records = 0, delete_records = 0;
+};
+void add(meta::Batch& batch, BandId band, const BandSummaryChange& change);
 
 }  // namespace lazyfs::fs

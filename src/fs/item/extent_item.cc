@@ -17,7 +17,8 @@ std::vector<std::byte> encode(const ExtentRecord& record) {
   CHECK(record.blocks() >= 1 && record.blocks() <= kMaxExtentBlocks);
   std::vector<std::byte> bytes(kExtentHeaderBytes + 4 * record.crcs.size());
   FieldWriter writer(bytes);
-  const ExtentHeader header{record.at, record.append_record, record.blocks()};
+  const ExtentHeader header{record.at, record.append_record,
+                            static_cast<std::uint16_t>(record.blocks())};
   list_fields(writer, header);
   for (const std::uint32_t crc : record.crcs) writer("crc", crc);
   writer.finish();
@@ -30,10 +31,12 @@ Result<ExtentRecord> decode_extent(std::span<const std::byte> from) {
   list_fields(reader, header);
   const std::uint32_t blocks = header.blocks;
   if (!reader.good() || blocks < 1 || blocks > kMaxExtentBlocks ||
-      reader.left() != std::size_t{4} * blocks || header.at.band.value == kReferenceMark ||
+      header.algorithm != 0 || reader.left() != header.more + std::size_t{4} * blocks ||
+      header.at.band.value == kReferenceMark ||
       header.append_record > header.at.rba || std::uint64_t{header.at.rba} + blocks > UINT32_MAX) {
     return fail(Errc::kItemBad);
   }
+  reader.reserved(header.more);
   ExtentRecord record{header.at, header.append_record, std::vector<std::uint32_t>(blocks)};
   for (std::uint32_t& crc : record.crcs) reader("crc", crc);
   return record;

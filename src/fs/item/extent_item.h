@@ -25,11 +25,15 @@ struct ExtentRecord {
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(crcs.size()); }
   friend bool operator==(const ExtentRecord&, const ExtentRecord&) = default;
 };
-// Before the checksums.
+// Before the checksums. `algorithm` is 0: the blocks are stored as they are. Between the header and
+// the checksums there may be `more` bytes, in an order that docs/format.md gives: 0 in extents that
+// this version writes; in others they mean nothing to it.
 struct ExtentHeader {
   BandAddress at;
   std::uint32_t append_record = 0;
-  std::uint32_t blocks = 0;
+  std::uint16_t blocks = 0;
+  std::uint8_t algorithm = 0;
+  std::uint8_t more = 0;
 };
 template <class Fields, FieldsOf<ExtentHeader> Record>
 void list_fields(Fields& fields, Record& record) {
@@ -37,6 +41,8 @@ void list_fields(Fields& fields, Record& record) {
   fields("RBA", record.at.rba);
   fields("RBA of the append record", record.append_record);
   fields("blocks", record.blocks);
+  fields("algorithm", record.algorithm);
+  fields("more", record.more);
 }
 std::vector<std::byte> encode(const ExtentRecord& record);
 // A reference is kItemBad here.

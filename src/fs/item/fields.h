@@ -65,6 +65,10 @@ class FieldWriter {
   void reserved(std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; ++i) put(std::uint8_t{0});
   }
+  template <std::size_t kBytes>
+  void room(const std::array<std::byte, kBytes>& bytes) {
+    for (const std::byte byte : bytes) put(std::to_integer<std::uint8_t>(byte));
+  }
   // A length of one byte, then the text.
   void text(std::string_view, std::string_view value) {
     CHECK(value.size() <= UINT8_MAX);
@@ -87,7 +91,9 @@ class FieldWriter {
 };
 
 // Reads fields one after the other. What a field must be by itself is checked here: good() is false
-// once a field was missing, a reserved byte was not 0, or a time was impossible.
+// once a field was missing, or a time was impossible. Reserved bytes may be anything: a feature of
+// the superblock says so if they have come to mean something. Room is kept: what was read is
+// written again.
 class FieldReader {
  public:
   explicit FieldReader(std::span<const std::byte> from) : from_(from) {}
@@ -120,9 +126,11 @@ class FieldReader {
     if (take<T>() != value) good_ = false;
   }
   void reserved(std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i) {
-      if (take<std::uint8_t>() != 0) good_ = false;
-    }
+    for (std::size_t i = 0; i < bytes; ++i) take<std::uint8_t>();
+  }
+  template <std::size_t kBytes>
+  void room(std::array<std::byte, kBytes>& bytes) {
+    for (std::byte& byte : bytes) byte = std::byte{take<std::uint8_t>()};
   }
   void text(std::string_view, std::string& value) {
     const std::size_t bytes = take<std::uint8_t>();
@@ -184,6 +192,10 @@ class FieldTable {
     add(name, sizeof(T));
   }
   void reserved(std::size_t bytes) { add("reserved", bytes); }
+  template <std::size_t kBytes>
+  void room(const std::array<std::byte, kBytes>&) {
+    add("room", kBytes);
+  }
   void text(std::string_view name, std::string_view) {
     add(std::string(name) + " length", 1);
     add(name, 0);

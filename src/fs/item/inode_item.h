@@ -13,12 +13,15 @@
 
 namespace lazyfs::fs {
 
-inline constexpr std::size_t kInodeBytes = 128;
+inline constexpr std::size_t kInodeBytes = 144;
 
 // The mode of a *shared-extent inode*: one without a name or a type, which holds blocks that parts
 // of several files refer to (ReferenceRecord). It has one link, so that it is not
 // deleted for lack of names; it is deleted with its last block.
 inline constexpr std::uint32_t kSharedMode = 0;
+
+// Bits of InodeRecord::flags. They are kept and mean nothing yet; so are all other bits.
+inline constexpr std::uint32_t kImmutable = 1, kAppendOnly = 2, kNoDump = 4, kNoAccessTime = 8;
 
 struct InodeRecord {
   std::uint32_t mode = 0;
@@ -34,6 +37,9 @@ struct InodeRecord {
   std::uint32_t generation = 1;
   std::uint32_t xattrs = 0;  // number of extended attributes
   std::uint64_t name_seed = 0;  // directories: of name hashes; 0: seed_of() the volume's UUID
+  std::uint32_t flags = 0;
+  std::uint32_t project = 0;
+  std::array<std::byte, 8> room{};
   friend bool operator==(const InodeRecord&, const InodeRecord&) = default;
 };
 template <class Fields, FieldsOf<InodeRecord> Record>
@@ -55,6 +61,9 @@ void list_fields(Fields& fields, Record& record) {
   fields("generation", record.generation);
   fields("number of extended attributes", record.xattrs);
   fields("seed of the name hashes", record.name_seed);
+  fields("flags", record.flags);
+  fields("project", record.project);
+  fields.room(record.room);
 }
 std::array<std::byte, kInodeBytes> encode(const InodeRecord& record);
 Result<InodeRecord> decode_inode(std::span<const std::byte> from);

@@ -16,6 +16,13 @@ Result<CounterRecord> decode_counters(std::span<const std::byte> from) {
   return record;
 }
 
+void add(meta::Batch& batch, const CounterChange& change) {
+  const std::array<std::int64_t, kCounterBytes / 8> deltas{
+      static_cast<std::int64_t>(change.next_inode), static_cast<std::int64_t>(change.user_blocks),
+      static_cast<std::int64_t>(change.collector_blocks), change.inodes};
+  batch.add(key_of(kVolumeOwner, Kind::kCounters), deltas);
+}
+
 std::array<std::byte, kOrphanBytes> encode(const OrphanRecord& record) {
   return encode_fields<kOrphanBytes>(record);
 }

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "fs/item/fields.h"
+#include "meta/tree/batch.h"
 #include "meta/tree/key.h"
 
 namespace lazyfs::fs {
@@ -16,6 +17,8 @@ struct CounterRecord {
   std::uint64_t next_inode = 2;   // no inode at or above it has been given out
   std::uint64_t user_blocks = 0;  // data blocks written for users since mkfs (write amplification)
   std::uint64_t collector_blocks = 0;  // data blocks written by the garbage collector
+  std::uint64_t inodes = 0;            // that exist; but for shared-extent inodes
+  std::array<std::byte, 32> room{};
   friend bool operator==(const CounterRecord&, const CounterRecord&) = default;
 };
 template <class Fields, FieldsOf<CounterRecord> Record>
@@ -23,10 +26,20 @@ void list_fields(Fields& fields, Record& record) {
   fields("next inode", record.next_inode);
   fields("user blocks written", record.user_blocks);
   fields("collector blocks written", record.collector_blocks);
+  fields("inodes", record.inodes);
+  fields.room(record.room);
 }
-inline constexpr std::size_t kCounterBytes = 24;
+inline constexpr std::size_t kCounterBytes = 64;
 std::array<std::byte, kCounterBytes> encode(const CounterRecord& record);
 Result<CounterRecord> decode_counters(std::span<const std::byte> from);
+// What a batch adds to the counters; the room stays as it is.
+struct CounterChange {
+  std::uint64_t next_inode = 0;
+  std::uint64_t user_blocks = 0;
+  std::uint64_t collector_blocks = 0;
+  std::int64_t inodes = 0;
+};
+void add(meta::Batch& batch, const CounterChange& change);
 
 // An inode with work to be finished after a crash: to be deleted (no name is left), or blocks
 // past its end to be freed.

@@ -78,7 +78,7 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   ASSIGN_OR_RETURN(const InodeNo number, numbers_.take());
   TRY(changes.add(names, directory_record, name, number, type_of(record)));
   meta::Batch batch;
-  put_inode(batch, number, record);
+  put_new_inode(batch, number, record);
   put_inode(batch, parent, directory_record);
   changes.put_into(batch);
   if (extras) extras(number, batch);
@@ -97,7 +97,7 @@ Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record,
   inherit(record, directory->record);
   ASSIGN_OR_RETURN(const InodeNo number, numbers_.take());
   meta::Batch batch;
-  put_inode(batch, number, record);
+  put_new_inode(batch, number, record);
   put_orphan(batch, number);
   if (extras) extras(number, batch);
   TRY(store_.apply(batch));

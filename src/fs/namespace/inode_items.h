@@ -17,6 +17,11 @@ inline std::uint8_t type_of(const InodeRecord& record) {
 inline void put_inode(meta::Batch& batch, InodeNo inode, const InodeRecord& record) {
   batch.put(key_of(inode, Kind::kInode), encode(record));
 }
+// The same for one that does not exist yet.
+inline void put_new_inode(meta::Batch& batch, InodeNo inode, const InodeRecord& record) {
+  put_inode(batch, inode, record);
+  add(batch, CounterChange{.inodes = 1});
+}
 
 inline void put_orphan(meta::Batch& batch, InodeNo inode,
                        OrphanRecord::Work work = OrphanRecord::Work::kDelete) {

@@ -20,8 +20,7 @@ Result<> InodeNumbers::take_chunk() {
     first = used->key.owner + step;
   }
   meta::Batch batch;
-  const std::int64_t deltas[] = {static_cast<std::int64_t>(first + kChunk - limit_), 0, 0};
-  batch.add(key_of(kVolumeOwner, Kind::kCounters), deltas);
+  add(batch, CounterChange{.next_inode = first + kChunk - limit_});
   TRY(store_.apply(batch));
   next_ = first;
   limit_ = first + kChunk;

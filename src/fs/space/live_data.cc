@@ -114,8 +114,7 @@ Result<> LiveData::remap(const gc::LiveRun& run, BandAddress to, bool owner_exis
   }
   if (done < run.blocks()) change.lost({to.band, to.rba + done}, run.blocks() - done);
   meta::Batch batch;
-  const std::int64_t moved_blocks[] = {0, 0, run.blocks()};
-  batch.add(key_of(kVolumeOwner, Kind::kCounters), moved_blocks);
+  add(batch, CounterChange{.collector_blocks = run.blocks()});
   change.put_into(batch);
   TRY(store_.apply(batch, meta::Reserve::kDelete));
   change.account(bands_);
@@ -160,9 +159,9 @@ Result<> LiveData::erase_log_tail(BandId band, std::uint32_t from_rba, std::uint
     if (items.size() != count) return fail(Errc::kItemBad);
     for (const meta::Item& item : items) batch.erase(item.key);
   }
-  const std::int64_t deltas[] = {-std::int64_t{blocks}, 0, -std::int64_t{tail.append_records},
-                                 -std::int64_t{tail.delete_records}};
-  batch.add(key_of(kVolumeOwner, Kind::kBandSummary, band.value), deltas);
+  add(batch, band,
+      BandSummaryChange{-std::int64_t{blocks}, 0, -std::int64_t{tail.append_records},
+                        -std::int64_t{tail.delete_records}});
   TRY(store_.apply(batch, meta::Reserve::kDelete));
   return ok();
 }

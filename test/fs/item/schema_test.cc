@@ -26,6 +26,9 @@ InodeRecord sample_inode() {
   r.generation = 2;
   r.xattrs = 5;
   r.name_seed = 0x8877665544332211;
+  r.flags = kImmutable | 0x80000000;
+  r.project = 0x77;
+  r.room.fill(std::byte{9});
   return r;
 }
 
@@ -41,6 +44,9 @@ TEST(SchemaTest, InodeBytesAreGolden) {
   EXPECT_EQ(load_le_at<std::uint64_t>(bytes, 88), 42u);
   EXPECT_EQ(load_le_at<std::uint32_t>(bytes, 116), 5u);
   EXPECT_EQ(load_le_at<std::uint64_t>(bytes, 120), 0x8877665544332211u);
+  EXPECT_EQ(load_le_at<std::uint32_t>(bytes, 128), 0x80000001u);
+  EXPECT_EQ(load_le_at<std::uint32_t>(bytes, 132), 0x77u);
+  EXPECT_EQ(load_le_at<std::uint64_t>(bytes, 136), 0x0909090909090909u);
 }
 
 TEST(SchemaTest, InodeOfNoKnownTypeIsRefused) {
@@ -89,6 +95,38 @@ TEST(SchemaTest, ExtentThatStartsBeforeItsAppendRecordIsRefused) {
   EXPECT_FALSE(decode_extent(encode(ExtentRecord{{BandId{7}, 9}, 10, {1}})));
 }
 
+TEST(SchemaTest, ExtentBytesAreGolden) {
+  const auto bytes = encode(ExtentRecord{{BandId{7}, 0x123}, 0x45, {0xAABBCCDD}});
+  ASSERT_EQ(bytes.size(), 20u);
+  EXPECT_EQ(load_le_at<std::uint32_t>(bytes, 0), 7u);
+  EXPECT_EQ(load_le_at<std::uint32_t>(bytes, 4), 0x123u);
+  EXPECT_EQ(load_le_at<std::uint32_t>(bytes, 8), 0x45u);
+  EXPECT_EQ(load_le_at<std::uint32_t>(bytes, 12), 1u);  // blocks; no algorithm, nothing more
+  EXPECT_EQ(load_le_at<std::uint32_t>(bytes, 16), 0xAABBCCDDu);
+}
+
+// A later lazyfs puts the stored length and the transaction of birth there.
+TEST(SchemaTest, FurtherFieldsOfAnExtentAreReadPast) {
+  const ExtentRecord r{{BandId{7}, 9}, 9, {1, 2}};
+  auto bytes = encode(r);
+  bytes[15] = std::byte{16};
+  EXPECT_FALSE(decode_extent(bytes));
+  bytes.insert(bytes.begin() + 16, 16, std::byte{0x55});
+  EXPECT_EQ(*decode_extent(bytes), r);
+}
+
+TEST(SchemaTest, ExtentStoredByAnUnknownAlgorithmIsRefused) {
+  auto bytes = encode(ExtentRecord{{BandId{7}, 9}, 9, {1, 2}});
+  bytes[14] = std::byte{1};
+  EXPECT_EQ(decode_extent(bytes).error(), Errc::kItemBad);
+}
+
+TEST(SchemaTest, ReservedBytesMayBeAnything) {
+  auto orphan = encode(OrphanRecord{OrphanRecord::Work::kTruncate});
+  orphan[7] = std::byte{1};
+  EXPECT_EQ(*decode_orphan(orphan), OrphanRecord{OrphanRecord::Work::kTruncate});
+}
+
 TEST(SchemaTest, ReferencesAndExtentsAreToldApart) {
   const ReferenceRecord reference{InodeNo{77}, 5, kMaxExtentBlocks};
   const ExtentRecord extent{{BandId{7}, 100}, 50, {1, 2}};
@@ -133,10 +171,13 @@ TEST(SchemaTest, BandWithMoreLiveThanAppendedBlocksIsRefused) {
   EXPECT_FALSE(decode_band_summary(encode(BandSummaryRecord{.appended = 3, .live = 4})));
   const BandSummaryRecord good{.appended = 4, .live = 3, .append_records = 2, .delete_records = 1};
   EXPECT_EQ(*decode_band_summary(encode(good)), good);
+  BandSummaryRecord later = good;
+  later.room.fill(std::byte{3});
+  EXPECT_EQ(*decode_band_summary(encode(later)), later);
 }
 
 TEST(SchemaTest, SmallRecordsComeBackAsTheyWere) {
-  const CounterRecord c{.next_inode = 12, .user_blocks = 3, .collector_blocks = 4};
+  const CounterRecord c{.next_inode = 12, .user_blocks = 3, .collector_blocks = 4, .inodes = 5};
   const XattrRecord x{.value_bytes = 65536, .name = "user.x"};
   const OrphanRecord o{OrphanRecord::Work::kTruncate};
   EXPECT_EQ(*decode_counters(encode(c)), c);
