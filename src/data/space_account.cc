@@ -22,12 +22,23 @@ constexpr std::uint64_t kLargeWriteBlocks = 256;
 
 }  // namespace
 
+std::uint64_t SpaceAccount::log_at_most() const {
+  return (bands_.blocks().total + bands_.log_blocks()) / kLogShare +
+         std::uint64_t{kLogSpareBands} * bands_.largest_blocks();
+}
+
+// As long as the log is not larger than it may grow, a band that it takes is one less to be kept
+// back: capacity() is then what is left of `total`.
 std::uint64_t SpaceAccount::kept_back() const {
   const std::uint64_t total = bands_.blocks().total, log = bands_.log_blocks();
-  const std::uint64_t log_at_most =
-      (total + log) / kLogShare + std::uint64_t{kLogSpareBands} * bands_.largest_blocks();
-  const std::uint64_t log_growth = log_at_most > log ? log_at_most - log : 0;
-  return std::min(total, reserve_blocks() + log_growth + total / kDeadShare);
+  const std::uint64_t log_growth = log_at_most() > log ? log_at_most() - log : 0;
+  return std::min(total, reserve_blocks() + log_growth + (total + log) / kDeadShare);
+}
+
+std::uint64_t SpaceAccount::capacity() const {
+  const std::uint64_t all = bands_.blocks().total + bands_.log_blocks();
+  const std::uint64_t kept = reserve_blocks() + log_at_most() + all / kDeadShare;
+  return all > kept ? all - kept : 0;
 }
 
 SpaceCounts SpaceAccount::counts() const {
@@ -38,6 +49,7 @@ SpaceCounts SpaceAccount::counts() const {
                      .unwritten = blocks.unwritten,
                      .reserved = reserved_,
                      .kept_back = kept_back(),
+                     .capacity = capacity(),
                      .free_bands = static_cast<std::uint32_t>(bands_.free().size())};
   const std::uint64_t taken = counts.live + counts.reserved + counts.kept_back;
   counts.available = counts.total > taken ? counts.total - taken : 0;

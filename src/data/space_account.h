@@ -15,6 +15,7 @@ struct SpaceCounts {        // in blocks, of data bands
   std::uint64_t unwritten = 0;  // free bands and the rest of open ones
   std::uint64_t reserved = 0;   // accepted, not yet written
   std::uint64_t kept_back = 0;  // for the collector and the log, never given to users
+  std::uint64_t capacity = 0;   // what users can have at most; the same whatever the log takes
   std::uint64_t available = 0;  // what users can still reserve
   std::uint32_t free_bands = 0;
   friend bool operator==(const SpaceCounts&, const SpaceCounts&) = default;
@@ -52,7 +53,9 @@ class SpaceAccount {
   }
 
  private:
+  std::uint64_t log_at_most() const;
   std::uint64_t kept_back() const;
+  std::uint64_t capacity() const;
 
   const BandList& bands_;
   std::uint64_t reserved_ = 0;

@@ -36,6 +36,8 @@ std::uint64_t next_random(std::atomic<std::uint64_t>& state) {
   return x * 0x2545F4914F6CDD1Dull;
 }
 
+constexpr std::uint64_t kFilesABlock = 8;
+
 AccessTime access_time_of(const MountOptions& options) {
   return options.read_only ? AccessTime::kNone : options.access_time;
 }
@@ -477,11 +479,12 @@ Result<SpaceReport> MountedVolume::space() {
   if (!options_.read_only) orphans_.run();  // what was deleted is free
   const data::SpaceCounts counts = bands_.space();
   SpaceReport report;
-  report.total_blocks = counts.total > counts.kept_back ? counts.total - counts.kept_back : 0;
+  report.total_blocks = counts.capacity;
   report.free_blocks = report.available_blocks = counts.available;
+  ASSIGN_OR_RETURN(const CounterRecord counters, read_counters(*store_));
   // An inode takes some hundred bytes of the log, which grows as long as bands are free.
-  report.total_files = report.total_blocks * 8;
-  report.free_files = report.free_blocks * 8;
+  report.free_files = report.free_blocks * kFilesABlock;
+  report.total_files = counters.inodes + report.free_files;
   return report;
 }
 

@@ -92,6 +92,45 @@ TEST_F(VolumeTest, OrphanOfACrashIsDeletedAtTheNextMount) {
   EXPECT_EQ(volume_->space()->free_blocks, free_blocks);
 }
 
+TEST_F(VolumeTest, SpaceCountsTheInodesInUse) {
+  const auto in_use = [&] {
+    const SpaceReport space = *volume_->space();
+    return space.total_files - space.free_files;
+  };
+  EXPECT_EQ(in_use(), 1u);
+  const InodeNo file = create("file"), other = create("other");
+  ASSERT_TRUE(volume_->make_directory(kRootInode, "directory", 0755, {}));
+  ASSERT_TRUE(volume_->make_symlink(kRootInode, "symlink", "target", {}));
+  ASSERT_TRUE(volume_->link(file, kRootInode, "again"));
+  EXPECT_EQ(in_use(), 5u);
+  write(file, 0, std::string(50'000, 'y'));
+  // Makes a shared-extent inode.
+  ASSERT_TRUE(volume_->copy_range(file, 0, other, 0, 50'000, false));
+  ASSERT_TRUE(volume_->sync());
+  EXPECT_EQ(in_use(), 5u);
+  ASSERT_TRUE(volume_->unlink(kRootInode, "other"));
+  EXPECT_EQ(in_use(), 5u);  // the kernel knows it
+  volume_->forget(other, 1);
+  EXPECT_EQ(in_use(), 4u);
+  ASSERT_TRUE(volume_->sync());
+  create("never durable");
+  EXPECT_EQ(in_use(), 5u);
+  lose_power();
+  EXPECT_EQ(in_use(), 4u);
+  remount();
+  EXPECT_EQ(in_use(), 4u);
+}
+
+TEST_F(VolumeTest, OrphanOfACrashIsNoInodeInUseAfterTheNextMount) {
+  const InodeNo file = create("a");
+  write(file, 0, std::string(50'000, 'y'));
+  ASSERT_TRUE(volume_->unlink(kRootInode, "a"));
+  ASSERT_TRUE(volume_->sync());
+  lose_power();
+  const SpaceReport space = *volume_->space();
+  EXPECT_EQ(space.total_files - space.free_files, 1u);
+}
+
 TEST_F(VolumeTest, UnnamedFileThatIsTruncatedIsDeletedAfterACrash) {
   const auto free_blocks = volume_->space()->free_blocks;
   const InodeNo file = create("a");
