@@ -18,7 +18,7 @@ constexpr std::uint32_t kCommitMagic = 0x4D435A4C;      // "LZCM"
 constexpr std::size_t kCrcAt = 4, kCoveredAt = 8, kUuidAt = 8, kSessionAt = 24, kSlotAt = 32;
 constexpr std::size_t kRbaAt = 40, kVersionAt = 44, kBodyAt = 48;
 constexpr std::size_t kEntryCountAt = 120, kDescriptorsCrcAt = 128;
-constexpr std::size_t kReservedAt = 132, kEntriesAt = 144, kEntryBytes = 16;
+constexpr std::size_t kEntriesAt = 144, kEntryBytes = 16;
 static_assert(kEntriesAt + kEntryBytes * kEntriesPerDescriptor == kBlockBytes);
 
 std::uint32_t magic_of(DescriptorRole role) {
@@ -119,8 +119,7 @@ void encode(const Descriptor& d, DescriptorRole role, BlockBytes to) {
 }
 
 Result<BandHeader> decode_band_header(ConstBlockBytes from) {
-  if (!is_sound(kBandHeaderMagic, from) || u32(from, kBodyAt + 8) > 1 ||
-      !is_zero(from.subspan(kBodyAt + 12))) {
+  if (!is_sound(kBandHeaderMagic, from) || u32(from, kBodyAt + 8) > 1) {
     return fail(Errc::kLogBandHeaderBad);
   }
   const BandHeader header{stamp_of(from), BandId{u32(from, kBodyAt)}, u32(from, kBodyAt + 4),
@@ -141,7 +140,6 @@ Result<Descriptor> decode_descriptor(DescriptorRole role, ConstBlockBytes from) 
   const bool right = d.seq.value != 0 && entries <= kEntriesPerDescriptor &&
                      d.block < d.descriptors && (!is_commit || d.block + 1 == d.descriptors) &&
                      d.block + before_it < d.stamp.rba && (is_commit || d.descriptors_crc == 0) &&
-                     is_zero(from.subspan(kReservedAt, kEntriesAt - kReservedAt)) &&
                      is_zero(from.subspan(kEntriesAt + kEntryBytes * entries));
   if (!right) return bad();
   d.entries.reserve(entries);

@@ -22,9 +22,7 @@ bool is_header_sound(Image image, NodeNo node, Seq seq, std::uint32_t fs_tag) {
          load_le_at<std::uint64_t>(image, kSeqAt) == seq.value &&
          load_le_at<std::uint64_t>(image, 16) == node.value &&
          load_le_at<std::uint8_t>(image, 24) <= kMaxLevel &&
-         load_le_at<std::uint8_t>(image, 25) == 0 &&
-         load_le_at<std::uint32_t>(image, 32) == fs_tag &&
-         load_le_at<std::uint32_t>(image, 36) == 0 && count <= kMaxItems &&
+         load_le_at<std::uint32_t>(image, 32) == fs_tag && count <= kMaxItems &&
          heap_at <= kBlockBytes && heap_at >= kNodeHeaderBytes + kSlotBytes * count &&
          load_le_at<std::uint16_t>(image, 30) <= kBlockBytes - heap_at;
 }

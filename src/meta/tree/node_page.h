@@ -8,13 +8,13 @@
 //        8    8 seq       of the transaction that wrote this image
 //       16    8 node      the node's number
 //       24    1 level     0: leaf
-//       25    1 reserved
+//       25    1 flags     none has a meaning yet; kept
 //       26    2 count     items
 //       28    2 heap_at   where the heap of cells begins
 //       30    2 holes     unused bytes within the heap
 //       32    4 fs_tag    crc32c of the filesystem's uuid
-//       36    4 reserved
-//       40    2 slots[]   count offsets of cells, in the order of their keys
+//       36   12 room      written as 0, kept
+//       48    2 slots[]   count offsets of cells, in the order of their keys
 //   heap_at     cells     owner 8, kind 1, offset 8, length 2, value
 #pragma once
 
@@ -29,7 +29,7 @@
 
 namespace lazyfs::meta {
 
-inline constexpr std::size_t kNodeHeaderBytes = 40;
+inline constexpr std::size_t kNodeHeaderBytes = 48;
 inline constexpr std::size_t kNodeRoomBytes = kBlockBytes - kNodeHeaderBytes;
 inline constexpr std::size_t kCellHeaderBytes = 19;
 inline constexpr std::size_t kSlotBytes = 2;

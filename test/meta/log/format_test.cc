@@ -307,12 +307,41 @@ TEST(FormatTest, NodeIsGolden) {
   page.insert(0, {1, 2, 3}, as_value("first"));
   page.stamp(Seq{0x3132});
   EXPECT_EQ(hex(std::span(block).first(64)),
-            "4c5a4e44e7563372 3231000000000000 1211000000000000 00000200cf0f0000 2423222100000000 "
-            "cf0fe70f");
+            "4c5a4e448363a067 3231000000000000 1211000000000000 00000200cf0f0000 2423222100000000 "
+            "0000000000000000 cf0fe70f");
   EXPECT_EQ(hex(std::span(block).last(49)),
             "0100000000000000 0203000000000000 0005006669727374 0200000000000000 0304000000000000 "
             "0006007365636f6e 64");
   EXPECT_TRUE(validate_node(block, NodeNo{0x1112}, Seq{0x3132}, 0x21222324));
+}
+
+// A later lazyfs gives meanings to flags and room; this one must not lose them.
+TEST(FormatTest, ANodeKeepsFlagsAndRoomThatItDoesNotKnow) {
+  Block block;
+  NodePage page(block.data());
+  page.format(NodeNo{1}, 0, 2);
+  block[25] = block[36] = block[47] = std::byte{0x77};
+  page.stamp(Seq{3});
+  EXPECT_TRUE(validate_node(block, NodeNo{1}, Seq{3}, 2));
+  page.insert(0, {1, 2, 3}, as_value("value"));
+  page.erase(0);
+  EXPECT_EQ(block[25], std::byte{0x77});
+  EXPECT_EQ(block[36], std::byte{0x77});
+  EXPECT_EQ(block[47], std::byte{0x77});
+}
+
+TEST(FormatTest, ReservedBytesOfTheLogMayBeAnything) {
+  BandHeader header{some_stamp(), BandId{9}, 64};
+  header.stamp.rba = 0;
+  Block block;
+  encode(header, block);
+  block[60] = block[4095] = std::byte{0x77};
+  fix_crc(block);
+  EXPECT_EQ(decode_band_header(block), header);
+  encode(some_descriptor(), DescriptorRole::kFront, block);
+  block[132] = block[143] = std::byte{0x77};
+  fix_crc(block);
+  EXPECT_EQ(decode_descriptor(DescriptorRole::kFront, block), some_descriptor());
 }
 
 TEST(FormatTest, AFullDescriptorHolds247Entries) {

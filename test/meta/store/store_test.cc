@@ -1,6 +1,7 @@
 #include "meta/store/store.h"
 
 #include "base/endian.h"
+#include "meta/tree/node_page.h"
 #include "test/meta/fixture.h"
 
 namespace lazyfs::meta {
@@ -168,7 +169,7 @@ TEST_F(StoreTest, InsertionInOrderFillsNodesAlsoInTheMiddleOfTheTree) {
   }
   ASSERT_TRUE(store->commit());
   const std::uint64_t nodes = store->stats().log_live_blocks - before;
-  const std::uint64_t full = kItems * (kValueBytes + 21) / 4056;
+  const std::uint64_t full = kItems * (kValueBytes + 21) / kNodeRoomBytes;
   EXPECT_LE(nodes, full + full / 20 + 3);
 }
 
