@@ -25,6 +25,20 @@ std::uint64_t LogEnd::durable_end() const {
   return std::uint64_t{superblock_.head_rba} + superblock_.head_blocks;
 }
 
+bool LogEnd::log_is_newer() {
+  if (keeps_write_pointers_) return false;  // the search meets what such a session wrote
+  const auto& bands = log_.bands();
+  if (!bands.empty() && bands.front().slot >= first_slot_of(superblock_.session + 1)) return true;
+  const FoundBand* head = log_.band_of(superblock_.head_slot);
+  if (head == nullptr || durable_end() >= head->write_pointer) return false;
+  const auto next = static_cast<std::uint32_t>(durable_end());
+  const auto block = blocks_.block({head->band, next});
+  if (!block) return false;
+  const auto d = decode_descriptor(DescriptorRole::kFront, *block);
+  return d && d->stamp.uuid == superblock_.uuid && d->stamp.slot == head->slot &&
+         d->stamp.rba == next && d->stamp.session > superblock_.session;
+}
+
 bool LogEnd::may_hold_newest(const FoundBand& band) const {
   if (keeps_write_pointers_ || superblock_.head_slot == 0) return true;
   if (band.slot == superblock_.head_slot) return true;

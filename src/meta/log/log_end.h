@@ -30,6 +30,10 @@ class LogEnd {
  public:
   LogEnd(device::Device& device, const Superblock& superblock, const LogReader& log);
 
+  // Whether a session later than the superblock's has begun a band, or has continued the log where
+  // the superblock says that it ends. Then the newest superblock is lost: a session's record is
+  // durable before the session writes to the log.
+  bool log_is_newer();
   // Whether a transaction newer than the one that the superblock names, or that one itself, can lie
   // in the band. False for bands that were begun after it by a session that has lost them.
   bool may_hold_newest(const FoundBand& band) const;

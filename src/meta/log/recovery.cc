@@ -157,6 +157,7 @@ Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
 
 // By its commit record; or, when that is damaged, by what the superblock says was durable.
 Result<Recovery::Parts> Recovery::find_newest() {
+  if (end_.log_is_newer()) return fail(Errc::kSuperblockBad);
   for (const FoundBand& band : log_.bands()) {
     if (band.slot < superblock_.head_slot) break;
     if (!end_.may_hold_newest(band)) continue;

@@ -1,6 +1,8 @@
 // The log on a device that keeps no write pointers: where it ends after a clean end and after a
 // crash, and that there is always a band to write to. Such a device aborts a test that writes a
 // block twice between two resets of its band.
+#include <array>
+
 #include "device/forwarding.h"
 #include "meta/log/log_end.h"
 #include "meta/log/log_format.h"
@@ -246,6 +248,32 @@ TEST_F(LogEndTest, IsNeverStuckWhenThePowerIsCutAtEachChange) {
       power.restore_power();
     }
     EXPECT_GT(committed.size(), 10u);
+  }
+}
+
+// Records of a band's earlier life may follow the newest one, and be all that is left of it.
+TEST_F(LogEndTest, ASuperblockThatIsOlderThanTheLogIsNoticedAfterACleanEnd) {
+  for (const std::uint64_t items : {1, 100}) {  // in the same band, and in the next one too
+    SCOPED_TRACE(items);
+    model.clear();
+    make(12, 64, 6);
+    open_on(*device);
+    fill();
+    end_cleanly();
+    std::array<AlignedBuffer, 2> older{AlignedBuffer(64 * kBlockBytes),
+                                       AlignedBuffer(64 * kBlockBytes)};
+    for (std::uint32_t i = 0; i < 2; ++i) device->peek({BandId{i}, 0}, older[i].span());
+    open_on(*device);
+    for (std::uint64_t i = 0; i < items; ++i) put(i, 'n');
+    commit();
+    crash();
+    for (std::uint32_t i = 0; i < 2; ++i) device->poke({BandId{i}, 0}, older[i].span());
+    EXPECT_EQ(Store::open(*device, quiet_options()).error(), Errc::kSuperblockBad);
+    auto repaired = Store::repair(
+        *device, quiet_options(), [](const std::string&) {},
+        [](Store&, const std::vector<KeyRange>&) { return ok(); });
+    ASSERT_TRUE(repaired) << describe(repaired.error());
+    EXPECT_EQ(contents_of(**repaired), model);
   }
 }
 
