@@ -147,7 +147,7 @@ class HistoryRecoveryTest : public ::testing::Test {
   static constexpr std::uint32_t kLogBands = 4, kBandBlocks = 4096;
   static constexpr std::uint64_t kCommits = 1000;
 
-  HistoryRecoveryTest() : device(kLogBands + 2, kBandBlocks, test_seed()) {
+  HistoryRecoveryTest() : device(kLogBands + 2 + rescue_bands(), kBandBlocks, test_seed()) {
     EXPECT_TRUE(Store::format(device, small_superblock(kLogBands)));
     const auto store = open(device);
     for (std::uint64_t key = 0; key < kCommits; ++key) {
