@@ -11,6 +11,8 @@ namespace lazyfs {
 enum class Rule : std::uint8_t {
   kNone,
   kAwaitReaders,            // 2: a band is not reset while a reader has it pinned
+  kProveData,               // 1: the newest transaction counts only if its data is on the disk
+  kProveLiveDataOnly,       // 1: a transaction that brings dead blocks is written after a flush
   kDetectTornTransaction,   // 4: the newest transaction counts only if all of it is on the disk
   kDetectStaleSession,      // 4: lost writes of an earlier session do not come back
   kVerifyData,              // 5: file blocks are compared with their checksums

@@ -42,6 +42,17 @@ class KeepFirst final : public device::Choice {
   bool is_first_ = true;
 };
 
+// Keeps every change but one. A transaction that is whole but for one block must not count.
+class LoseOne final : public device::Choice {
+ public:
+  explicit LoseOne(std::uint64_t index) : left_(index) {}
+  std::uint32_t among(std::uint32_t options) override { return left_-- == 0 ? options - 1 : 0; }
+
+ private:
+  std::uint64_t left_;
+};
+constexpr std::uint32_t kLoseOneStates = 2;
+
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   std::uint64_t x = a * 0x9E3779B97F4A7C15ull + b;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -87,10 +98,15 @@ class Explorer {
     device::LoseAll lose_all;
     KeepFirst keep_first;
     const std::array<device::Choice*, 3> always{&keep_all, &lose_all, &keep_first};
-    for (std::uint32_t i = 0; i < options_.choices + always.size() && may_continue(); ++i) {
+    std::size_t selections = 1;  // of the state in which everything was kept
+    const std::size_t given = always.size() + kLoseOneStates;
+    for (std::uint32_t i = 0; i < options_.choices + given && may_continue(); ++i) {
       device::RandomChoice random(mixed(seed, i));
-      RecordedChoice choice(i < always.size() ? *always[i] : random);
+      LoseOne lose_one(mixed(seed, ~std::uint64_t{i}) % selections);
+      device::Choice& other = i < given ? static_cast<device::Choice&>(lose_one) : random;
+      RecordedChoice choice(i < always.size() ? *always[i] : other);
       const auto device = after_power_cut(recording, op_count, choice);
+      if (i == 0) selections = std::max<std::size_t>(choice.answers().size(), 1);
       if (!seen.insert(choice.answers()).second) continue;
       const std::size_t depth = text_.size();
       text_ += text_of_cut(recording, first, op_count, choice.answers());

@@ -16,8 +16,8 @@ namespace lazyfs::crash {
 struct ExploreOptions {
   std::uint64_t seed = 1;
   // The number of random states to try after a power cut at one moment. The explorer also tries the
-  // states in which everything was kept, everything unflushed was lost, and everything unflushed
-  // except the first write pointer was lost.
+  // states in which everything was kept, everything unflushed was lost, everything unflushed except
+  // the first write pointer was lost, and one change was lost (two such states).
   std::uint32_t choices = 4;
   // The maximum number of successive power cuts during recovery.
   std::uint32_t recovery_cuts = 0;

@@ -90,8 +90,19 @@ class RulesTest : public testing::Test {
   }
 };
 
+TEST_F(RulesTest, Rule1NoticesATransactionThatCountsWithoutItsData) {
+  EXPECT_TRUE(is_noticed(unchanged, Rule::kProveData, small_image(), random_workload));
+}
+
+// Of a transaction that does not name its data.
 TEST_F(RulesTest, Rule1NoticesATransactionBeforeItsDataIsFlushed) {
-  EXPECT_TRUE(is_noticed(without_flush_of_data, Rule::kNone, small_image(), random_workload));
+  EXPECT_TRUE(is_noticed(without_flush_of_data, Rule::kNone, worn_image(), wearing_workload));
+}
+
+// A band whose last live block dies with the transaction that brought it is reset once that is
+// durable. So the transaction must not depend on what was in the band.
+TEST_F(RulesTest, Rule1NoticesDeadDataThatATransactionNames) {
+  EXPECT_TRUE(is_noticed(unchanged, Rule::kProveLiveDataOnly, worn_image(), wearing_workload));
 }
 
 TEST_F(RulesTest, Rule2NoticesADataBandThatIsResetTooEarly) {

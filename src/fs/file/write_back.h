@@ -29,7 +29,7 @@ namespace lazyfs::fs {
 // Works on groups of inodes, in three steps. The collector freezes dirty pages. The appender leases
 // a band and appends the pages of one stream as one contiguous piece. The recorder maps them, inode
 // by inode in the order of the RBAs, with one batch each. Data lies in the bands before any batch
-// refers to it, and Store::commit() flushes the device before it writes the log: rule 1.
+// refers to it, and the batch says which blocks it brings, so that recovery can prove them: rule 1.
 //
 // Thread-safe: several threads may write different inodes back.
 class WriteBack {

@@ -51,7 +51,7 @@ Log::Log(device::Device& device, Identity identity, const RecoveredLog& found)
 }
 
 void Log::reset_retired() {
-  std::vector<BandId> bands, usable, retired;
+  std::vector<BandId> bands, usable, reset_now, retired;
   {
     MutexLock lock(mu_);
     for (const BandId band : pool_.take_retired()) {
@@ -63,6 +63,7 @@ void Log::reset_retired() {
     const bool empty = write_pointer && *write_pointer == 0;
     if (const auto reset = empty ? ok() : device_.reset(band); reset) {
       usable.push_back(band);
+      if (!empty) reset_now.push_back(band);
     } else {
       log::error("log band {} cannot be reset and is set aside: {}", band.value,
                  describe(reset.error()));
@@ -70,6 +71,7 @@ void Log::reset_retired() {
     }
   }
   MutexLock lock(mu_);
+  unflushed_.insert(reset_now.begin(), reset_now.end());
   pool_.add_free(usable);
   pool_.retire(retired);
 }
@@ -205,6 +207,9 @@ std::optional<LogPlan> Log::plan(Seq seq, std::uint64_t images, std::uint64_t an
     chain_.append(pool_.take_nearest());
   }
   chain_.set_head(last.slot, last.rba + last.blocks);
+  plan.flushes_first = std::ranges::any_of(plan.parts, [this](const PartPlan& part) REQUIRES(mu_) {
+    return unflushed_.contains(part.room.band);
+  });
   return plan;
 }
 
@@ -317,6 +322,7 @@ void Log::release() {
   bool has_passed = false;
   {
     MutexLock lock(mu_);
+    unflushed_.clear();  // the transaction was flushed
     while (chain_.bands().size() > 1 &&
            chain_.bands().front().slot < map_.parts().front().address.slot) {
       const ChainBand oldest = chain_.bands().front();

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -44,6 +45,11 @@ namespace lazyfs::meta {
 //   L6  whatever transaction a crash leaves as the newest, a band is free then: the last free one,
 //       the rescue band, is begun only by a transaction that empties another band
 //   L7  before a band is reset the superblock names a durable transaction that needs nothing of it
+//
+// On a device that keeps them:
+//   L8  the reset of a hot band is durable before the band is written: else a crash could leave the
+//       old write pointer, and the band would count as full. unflushed_ has the bands that were
+//       reset after the newest transaction
 //
 // plan(), write(), release() and everything else that changes the map are called by one thread at a
 // time, "the committing thread". All else is thread-safe. mu_ is a leaf lock; no I/O is done while
@@ -89,7 +95,8 @@ class Log {
   // ---- writing ----
   // Takes the space for a transaction of `images` blocks and `annotations`, which are descriptor
   // entries without a block. `is_rescue`: it empties a band, so it may begin the rescue band (L6).
-  // nullopt: it does not fit.
+  // nullopt: it does not fit. If the plan says so, the device is to be flushed before the
+  // transaction is written.
   std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t annotations,
                               bool is_rescue = false) EXCLUDES(mu_);
   // Moves the map and appends the transaction. Pieces of a checkpoint, which is of the map before
@@ -209,6 +216,7 @@ class Log {
   LiveMap map_ GUARDED_BY(mu_);
   HotChain chain_ GUARDED_BY(mu_);
   BandPool pool_ GUARDED_BY(mu_);
+  std::set<BandId> unflushed_ GUARDED_BY(mu_);                // L8
   std::map<std::uint64_t, BandId> left_out_ GUARDED_BY(mu_);  // by slot: see leave_out()
   bool is_sound_ GUARDED_BY(mu_) = true;
   PartPlace last_part_ GUARDED_BY(mu_);  // written last; `previous` of the next one

@@ -282,4 +282,42 @@ Result<> LogReader::verify_nodes(const FoundPart& part) {
   return ok();
 }
 
+Result<> LogReader::verify_data(std::span<const FoundPart> transaction) {
+  std::vector<DescriptorEntry> runs;
+  std::uint64_t blocks = 0;
+  for (const FoundPart& part : transaction) {
+    for (const DescriptorEntry& entry : part.part.entries) {
+      if (entry.kind != EntryKind::kData) continue;
+      runs.push_back(entry);
+      blocks += entry.blocks;
+    }
+  }
+  if (runs.size() > kMaxUnprovenRuns || blocks > kMaxUnprovenBlocks) return fail(Errc::kLogTorn);
+  if (runs.empty()) return ok();
+  AlignedBuffer buffer(std::size_t{BackwardReader::kWindowBlocks} * kBlockBytes);
+  for (const DescriptorEntry& run : runs) TRY(verify_run(run, buffer.span()));
+  return ok();
+}
+
+Result<> LogReader::verify_run(const DescriptorEntry& run, std::span<std::byte> buffer) {
+  BandAddress at = BandAddress::unpack(run.number);
+  const auto& geometry = device_.geometry();
+  const bool exists = geometry.has(at.band) && std::uint64_t{at.rba} + run.blocks <=
+                                                   geometry.blocks_of(at.band);
+  if (!exists) return fail(Errc::kLogTorn);
+  std::uint32_t crc = 0;
+  for (std::uint32_t left = run.blocks; left > 0;) {
+    const auto count =
+        std::min(left, static_cast<std::uint32_t>(buffer.size() / kBlockBytes));
+    const auto bytes = buffer.first(std::size_t{count} * kBlockBytes);
+    TRY(device_.read(at, bytes));
+    for (std::size_t offset = 0; offset < bytes.size(); offset += kBlockBytes) {
+      crc = add_block_crc(crc, crc32c(bytes.subspan(offset, kBlockBytes)));
+    }
+    at.rba += count;
+    left -= count;
+  }
+  return crc == run.crc ? ok() : fail(Errc::kLogTorn);
+}
+
 }  // namespace lazyfs::meta

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
@@ -83,9 +84,13 @@ class LogReader {
   std::uint32_t descriptors_crc(const FoundPart& part, std::uint32_t crc) const;
   // Whether all node images of the part are what its descriptors say. Error: kLogTorn.
   Result<> verify_nodes(const FoundPart& part);
+  // Whether all data that the transaction of these parts names is what its descriptors say. Reads
+  // at most kMaxUnprovenBytes. Errors: kLogTorn, and what the device returns.
+  Result<> verify_data(std::span<const FoundPart> transaction);
 
  private:
   std::uint64_t slot_of(BandId band);
+  Result<> verify_run(const DescriptorEntry& run, std::span<std::byte> buffer);
   Result<Descriptor> descriptor(const FoundBand& band, const FoundPart& part, std::uint32_t block);
   bool is_outdated(const FoundBand& band, const PartPlace& place, const Descriptor& front);
   Result<Descriptor> first_descriptor(const FoundBand& band, const FoundPart& part);

@@ -36,6 +36,7 @@ class Recovery {
     return stamp.uuid == superblock_.uuid && stamp.session > superblock_.session;
   }
   bool may_be_newest(const Descriptor& commit) const;
+  bool is_known_durable(Seq seq) const;
   Result<Parts> find_newest();
   void read_what_can_be_read(BandAddress at, AlignedBuffer& to);
   Result<Parts> search_band(const FoundBand& band);
@@ -52,6 +53,7 @@ class Recovery {
   const Superblock& superblock_;
   LogReader log_;
   LogEnd end_;
+  Seq begun_;  // newest transaction of which the search has met a descriptor
   std::vector<PartPlace> suspects_;      // last parts of what looks torn, newest first
   std::optional<MapCheckpoint> checkpoint_;  // when the walk has found one
 };
@@ -74,8 +76,8 @@ Result<Recovery::Parts> Recovery::read_transaction(const PartPlace& last) {
 }
 
 // The parts of the transaction that `commit` ends. It is whole: every descriptor is there and
-// right, and every image too unless it is known to have been durable (then a damaged image is that
-// node's trouble alone).
+// right, and every image and all its data too unless it is known to have been durable (then a
+// damaged block is the trouble of that node or file alone).
 Result<Recovery::Parts> Recovery::read_committed(const FoundBand& band, const Descriptor& commit) {
   const auto blocks = static_cast<std::uint32_t>(commit.part_blocks());
   ASSIGN_OR_RETURN(
@@ -87,11 +89,17 @@ Result<Recovery::Parts> Recovery::read_committed(const FoundBand& band, const De
     crc = log_.descriptors_crc(*part, crc);
   }
   if (crc != commit.descriptors_crc) return fail(Errc::kLogTorn);
-  if (commit.seq.value > superblock_.durable_seq &&
-      !rule_is_disabled(Rule::kDetectTornTransaction)) {
+  if (is_known_durable(commit.seq)) return parts;
+  if (!rule_is_disabled(Rule::kDetectTornTransaction)) {
     for (const FoundPart& part : parts) TRY(log_.verify_nodes(part));
   }
+  if (!rule_is_disabled(Rule::kProveData)) TRY(log_.verify_data(parts));
   return parts;
+}
+
+// Nothing of a transaction is written before the one before it is durable.
+bool Recovery::is_known_durable(Seq seq) const {
+  return seq.value <= superblock_.durable_seq || seq < begun_;
 }
 
 // Blocks that the device does not read become zeros.
@@ -118,8 +126,9 @@ bool Recovery::may_be_newest(const Descriptor& commit) const {
 void Recovery::suspect(const FoundBand& band, const Descriptor& d, std::uint64_t rba) {
   const PartPlace place{{band.slot, static_cast<std::uint32_t>(rba), d.seq},
                         static_cast<std::uint32_t>(d.part_blocks())};
-  const bool possible = d.stamp.slot == band.slot && log_.is_believable(d.stamp, d.seq) &&
-                        d.seq.value > superblock_.durable_seq &&
+  if (d.stamp.slot != band.slot || !log_.is_believable(d.stamp, d.seq)) return;
+  begun_ = std::max(begun_, d.seq);
+  const bool possible = d.seq.value > superblock_.durable_seq &&
                         rba + d.part_blocks() <= band.write_pointer;
   const bool is_known = !suspects_.empty() && suspects_.back() == place;
   if (possible && !is_known) suspects_.push_back(place);

@@ -2,10 +2,10 @@
 // the map that is good, or to the tail. Only reads.
 //
 // Why this is right after any crash (docs/metadata-log.md has it at length): a transaction begins
-// to be written only when everything before it is durable, so at most the last one is torn, and
-// that one is verified block by block. Parts are chained backwards, so leftovers of torn
-// transactions, which no later part names, are never reached. A leftover of an earlier session,
-// should it reappear, carries a session and a seq that the superblock rules out.
+// to be written only when everything before it is durable, so at most the last one is torn. It is
+// verified block by block, with the data that it names. Parts are chained backwards, so torn
+// transactions, which no later part names, are never reached. A leftover of an earlier session that
+// reappears carries a session and a seq that the superblock rules out.
 //
 // A newest transaction that fails its checksums counts after all when what came before it cannot be
 // recovered: then it was durable, and bands have been reset since.

@@ -35,6 +35,7 @@ struct ColdRoom {
 struct LogPlan {
   Seq seq;
   std::vector<PartPlan> parts;
+  bool flushes_first = false;  // a band of it was reset after the newest transaction (L8)
 };
 
 }  // namespace lazyfs::meta

@@ -22,6 +22,10 @@ struct Additions {
   std::optional<ColdRoom> cold;  // where seal() has put the nodes
   bool is_stuck = false;         // none of the victim's nodes can be read
   bool is_rescue = false;        // `nodes` and `damaged` are all that is live in the victim (L6)
+  // By seal(): the data that the transaction names, and whether it is written after a flush because
+  // it refers to blocks that it does not name.
+  std::vector<DescriptorEntry> data;
+  bool flushes_first = false;
 
   bool empty() const {
     return nodes.empty() && damaged.empty() && cold_index.empty() && checkpoint.size() == 0;

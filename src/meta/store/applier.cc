@@ -9,7 +9,7 @@ Result<Seq> Applier::apply(const Batch& batch, Reserve reserve, std::uint64_t ro
   MissLoader missing(loader_);
   for (;;) {
     if (failure_.has_failed()) return fail(Errc::kLogFailed);
-    ASSIGN_OR_RETURN(const Attempt attempt, try_once(changes, reserve));
+    ASSIGN_OR_RETURN(const Attempt attempt, try_once(batch, changes, reserve));
     if (attempt.is_applied) return attempt.seq;
     if (attempt.miss) {
       TRY(missing.load(*attempt.miss));
@@ -21,7 +21,8 @@ Result<Seq> Applier::apply(const Batch& batch, Reserve reserve, std::uint64_t ro
   }
 }
 
-Result<Applier::Attempt> Applier::try_once(std::vector<Change>& changes, Reserve reserve) {
+Result<Applier::Attempt> Applier::try_once(const Batch& batch, std::vector<Change>& changes,
+                                           Reserve reserve) {
   WriterLock lock(tree_.mu);
   const Changes& running = tree_.cache.running();
   Attempt attempt{.seq = running.seq};
@@ -37,6 +38,7 @@ Result<Applier::Attempt> Applier::try_once(std::vector<Change>& changes, Reserve
                  Seq{running.seq.value - 1});
     return fail(Errc::kNodeBad);
   }
+  tree_.brought.add(batch);
   if (running.dirty.size() > tree_.low_watermark) commit_is_due_();
   attempt.is_applied = true;
   if (running.empty()) --attempt.seq.value;

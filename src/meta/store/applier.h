@@ -46,7 +46,8 @@ class Applier {
     std::optional<Miss> miss;
     bool is_applied = false;
   };
-  Result<Attempt> try_once(std::vector<Change>& changes, Reserve reserve) EXCLUDES(tree_.mu);
+  Result<Attempt> try_once(const Batch& batch, std::vector<Change>& changes, Reserve reserve)
+      EXCLUDES(tree_.mu);
   Obstacle obstacle_to(const Estimate& estimate, Reserve reserve) const
       REQUIRES_SHARED(tree_.mu);
 

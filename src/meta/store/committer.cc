@@ -33,9 +33,9 @@ Result<> Committer::commit(Additions additions) {
       return fail_permanently(cold.error(), "moving cold nodes");
     }
   }
-  // Data first: everything that the sealed changes refer to was appended before they were made. And
-  // cold nodes: the transaction says where they are.
-  if (auto flushed = device_.flush(); !flushed) {
+  // What the transaction refers to and does not name is durable before it is written.
+  const bool flushes_first = !*plan || additions.flushes_first || (*plan)->flushes_first;
+  if (auto flushed = flushes_first ? device_.flush() : ok(); !flushed) {
     return fail_permanently(flushed.error(), "the flush before a commit");
   }
   if (!*plan) return ok();
@@ -61,15 +61,36 @@ Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
   const std::uint64_t cold = additions.cold ? additions.cold->blocks : 0;
   const std::uint64_t nodes = running.dirty.size() - cold + damaged;
   const std::uint64_t annotations =
-      running.freed.size() + additions.cold_index.size() + (cold > 0 ? cold + 2 : 0);
-  const std::uint64_t cost = tree_.limits.cost(nodes + additions.pieces(), annotations);
-  if (!tree_.limits.admits(cost, log_.space())) additions.checkpoint = AlignedBuffer();
+      name_data(additions, nodes,
+                running.freed.size() + additions.cold_index.size() + (cold > 0 ? cold + 2 : 0));
   if (running.empty() && nodes + annotations + additions.pieces() == 0) return std::nullopt;
   auto plan =
       log_.plan(running.seq, nodes + additions.pieces(), annotations, additions.is_rescue);
   if (!plan) return fail(Errc::kLogFull);
   tree_.cache.seal();
+  tree_.brought = BroughtData();
   return plan;
+}
+
+// Decides whether the transaction, which has so many images and annotations, names the data that it
+// brings, and carries the checkpoint that was added. Returns the number of all its annotations.
+std::uint64_t Committer::name_data(Additions& additions, std::uint64_t images,
+                                   std::uint64_t annotations) {
+  const LogLimits limits = tree_.limits;
+  // Cold nodes are in no band of the transaction: they are durable before it, and so is the data.
+  additions.flushes_first = additions.cold.has_value() || !tree_.brought.can_be_named();
+  if (!additions.flushes_first) additions.data = tree_.brought.entries();
+  const auto fits = [&] {
+    const std::uint64_t cost =
+        limits.cost(images + additions.pieces(), annotations + additions.data.size());
+    return limits.admits(cost, log_.space());
+  };
+  if (!fits()) additions.checkpoint = AlignedBuffer();
+  if (!additions.data.empty() && !fits()) {
+    additions.data.clear();
+    additions.flushes_first = true;
+  }
+  return annotations + additions.data.size();
 }
 
 // Adds the nodes that the cleaner has gathered to the running transaction, as if they had been
@@ -168,6 +189,7 @@ Result<> Committer::write_sealed(const LogPlan& plan, std::vector<LogImage> imag
   for (const NodeNo freed : sealed_frees()) {
     annotations.push_back({freed.value, 0, EntryKind::kFreed});
   }
+  annotations.insert(annotations.end(), additions.data.begin(), additions.data.end());
   NodeNo next_node;
   {
     ReaderLock lock(tree_.mu);
@@ -194,6 +216,7 @@ Result<> Committer::write_somewhere(const LogPlan& plan, std::span<const LogImag
       log::error("metadata log: no band is left to write to");
       break;
     }
+    if (other->flushes_first) TRY(device_.flush());
     written = log_.write(*other, images, annotations, next_node);
     sizer_.note_less_space();
   }

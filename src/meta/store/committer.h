@@ -1,5 +1,5 @@
-// Writes transactions: seals what was changed, makes the data before it durable, appends it to the
-// log. docs/metadata-log.md, "Committing".
+// Writes transactions: seals what was changed, appends it to the log, makes it durable together
+// with the data that it refers to. docs/metadata-log.md, "Committing".
 #pragma once
 
 #include <atomic>
@@ -51,6 +51,8 @@ class Committer {
   Result<std::optional<LogPlan>> seal(Additions& additions);
   void add_moved(Additions& additions, std::uint64_t damaged) REQUIRES(tree_.mu);
   bool add_rescued(const Additions& additions) REQUIRES(tree_.mu);
+  std::uint64_t name_data(Additions& additions, std::uint64_t images, std::uint64_t annotations)
+      REQUIRES(tree_.mu);
   Result<> write_cold(std::vector<LogImage>& images, Additions& additions, LogPlan& plan);
   Result<> write_sealed(const LogPlan& plan, std::vector<LogImage> images, Additions& additions);
   Result<> write_somewhere(const LogPlan& plan, std::span<const LogImage> images,

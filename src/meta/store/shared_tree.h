@@ -6,6 +6,7 @@
 
 #include "base/mutex.h"
 #include "meta/log/log_layout.h"
+#include "meta/store/brought_data.h"
 #include "meta/tree/node_cache.h"
 #include "meta/tree/tree.h"
 
@@ -28,6 +29,7 @@ struct SharedTree {
   mutable SharedMutex mu;
   NodeCache cache GUARDED_BY(mu);
   Tree tree GUARDED_BY(mu);
+  BroughtData brought GUARDED_BY(mu);  // by the running transaction
   LogLimits limits GUARDED_BY(mu);
   // Of dirty nodes in the running transaction: above the low watermark the store's thread commits
   // it; above the high watermark changes wait for the next transaction.

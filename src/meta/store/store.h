@@ -135,8 +135,8 @@ class Store {
   virtual Result<Seq> apply(const Batch& batch, Reserve reserve = Reserve::kNone) = 0;
 
   // Makes everything applied before the call durable, together with all data that was appended to
-  // the device before it (the device is flushed before the log is written: DESIGN 6, rule 1).
-  // Concurrent calls share one commit. Error: kLogFailed; the store is read-only from then on.
+  // the device before it: one flush, or two (docs/metadata-log.md, "Committing"). Concurrent calls
+  // share one commit. Error: kLogFailed; the store is read-only from then on.
   virtual Result<> commit() = 0;
   // The newest transaction that is durable.
   virtual Seq durable_seq() const = 0;
