@@ -1,6 +1,15 @@
 #include "meta/store/commit_cycles.h"
 
+#include <utility>
+
+#include "base/clock.h"
+
 namespace lazyfs::meta {
+namespace {
+
+constexpr std::chrono::milliseconds kMaxGathering{10};
+
+}  // namespace
 
 Result<> CommitCycles::check_locked() const {
   if (failure_.has_failed()) return fail(Errc::kLogFailed);
@@ -9,17 +18,38 @@ Result<> CommitCycles::check_locked() const {
 
 void CommitCycles::begin_locked(bool commits) {
   busy_ = true;
-  if (commits) ++commits_started_;
+  if (!commits) return;
+  ++commits_started_;
+  if (callers_ > 0) callers_last_ = std::exchange(callers_, 0);
+}
+
+// Waits for the callers that the last commit served. REQUIRES: busy_.
+void CommitCycles::gather_locked() {
+  const auto end = system_clock().monotonic() + std::min<std::chrono::nanoseconds>(
+                                                    commit_average_, kMaxGathering);
+  while (callers_ < callers_last_ && !abandoned_) {
+    const auto left = end - system_clock().monotonic();
+    if (left.count() <= 0) return;
+    joined_.wait_for(mu_, left);
+  }
 }
 
 Result<CommitCycles::Turn> CommitCycles::begin_commit() {
   MutexLock lock(mu_);
   const std::uint64_t ticket = commits_started_ + 1;
+  if (++callers_ >= callers_last_) joined_.notify_one();
   ++commits_waiting_;
   while (busy_ && !abandoned_ && commits_ended_ < ticket) moved_.wait(mu_);
   --commits_waiting_;
   TRY(check_locked());
   if (commits_ended_ >= ticket) return Turn::kShared;
+  busy_ = true;
+  gather_locked();
+  if (abandoned_) {
+    busy_ = false;
+    moved_.notify_all();
+    return fail(Errc::kShutDown);
+  }
   begin_locked(true);
   return Turn::kMine;
 }
@@ -50,6 +80,7 @@ void CommitCycles::end(std::uint64_t took_ns) {
     ++ended_;
     commits_ended_ = commits_started_;
     commit_ns_max_ = std::max(commit_ns_max_, took_ns);
+    commit_average_ = (3 * commit_average_ + std::chrono::nanoseconds(took_ns)) / 4;
   }
   moved_.notify_all();
 }
@@ -72,6 +103,7 @@ void CommitCycles::abandon() {
   MutexLock lock(mu_);
   abandoned_ = true;
   moved_.notify_all();
+  joined_.notify_all();
   while (busy_) moved_.wait(mu_);
 }
 

@@ -1,8 +1,14 @@
 // Takes turns: at most one cycle, which is a commit, a cleaning, a checkpoint or a change of the
 // log's size, runs at a time. The thread that runs it is "the committing thread".
+//
+// Threads that commit in a loop share flushes. When a commit ends, its callers go to work and come
+// again one after the other, while one that came during the commit could begin the next at once,
+// alone. So a commit that follows one of several callers waits until as many have come, but no
+// longer than a commit takes. A caller that is alone never waits.
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 #include "base/mutex.h"
@@ -44,10 +50,12 @@ class CommitCycles {
  private:
   Result<> check_locked() const REQUIRES(mu_);
   void begin_locked(bool commits) REQUIRES(mu_);
+  void gather_locked() REQUIRES(mu_);
 
   const StoreFailure& failure_;
   mutable Mutex mu_;
-  CondVar moved_;  // a cycle ended, or sealed a transaction, or the store was abandoned
+  CondVar moved_;   // a cycle ended, or sealed a transaction, or the store was abandoned
+  CondVar joined_;  // as many callers wait for the next commit as shared the last one
   bool busy_ GUARDED_BY(mu_) = false;
   bool abandoned_ GUARDED_BY(mu_) = false;
   std::uint64_t ended_ GUARDED_BY(mu_) = 0;  // cycles
@@ -56,6 +64,9 @@ class CommitCycles {
   std::uint64_t commits_started_ GUARDED_BY(mu_) = 0;
   std::uint64_t commits_ended_ GUARDED_BY(mu_) = 0;
   std::uint64_t commit_ns_max_ GUARDED_BY(mu_) = 0;
+  std::uint64_t callers_ GUARDED_BY(mu_) = 0;  // of begin_commit(), that the next commit serves
+  std::uint64_t callers_last_ GUARDED_BY(mu_) = 0;  // that the last commit with callers served
+  std::chrono::nanoseconds commit_average_ GUARDED_BY(mu_){};
 };
 
 }  // namespace lazyfs::meta

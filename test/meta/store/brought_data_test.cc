@@ -252,5 +252,23 @@ TEST_F(BroughtDataTest, DataWhereNoneCanBeDoesNoHarm) {
   }
 }
 
+TEST_F(BroughtDataTest, ThreadsThatSyncInALoopShareFlushes) {
+  constexpr std::uint64_t kThreads = 16, kRounds = 25;
+  device.while_flushing = [] { std::this_thread::sleep_for(std::chrono::milliseconds(4)); };
+  const std::uint64_t before = device.flushes;
+  std::vector<std::thread> threads;
+  for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::uint64_t i = 0; i < kRounds; ++i) {
+        EXPECT_TRUE(store->apply(put(thread * kRounds + i)));
+        EXPECT_TRUE(store->commit());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(device.flushes - before, kThreads * kRounds / 5);
+  device.while_flushing = nullptr;
+}
+
 }  // namespace
 }  // namespace lazyfs::meta
