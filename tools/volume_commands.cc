@@ -20,11 +20,11 @@
 
 #include "base/json.h"
 #include "base/size.h"
+#include "disk/names.h"
 #include "disk/open.h"
 #include "fs/volume/volume_info.h"
 #include "fuse/requests/control.h"
 #include "meta/store/store.h"
-#include "plain/plain_device.h"
 #include "tools/uuid.h"
 
 namespace lazyfs {
@@ -160,25 +160,21 @@ struct Change {
   std::optional<meta::Uuid> uuid;
 };
 
-// The record of a session of its own carries the change; the identification block of a plain
-// device follows. fsck.lazyfs -y makes the two agree if the power goes in between.
+// The identification blocks of a plain device first, then the superblock by a session of its own.
+// fsck.lazyfs -y lets the superblock follow if the power goes in between.
 void apply(const std::string& path, const Change& change) {
   const auto device = open_device(path, true);
-  if (!superblock_on(path, *device).ended_cleanly()) {
+  const meta::Superblock superblock = superblock_on(path, *device);
+  if (!superblock.ended_cleanly()) {
     fail_with(path, "the volume has not ended cleanly; mount and unmount it first");
   }
+  const auto named = disk::write_name(*device, {change.uuid.value_or(superblock.volume_uuid()),
+                                                change.label.value_or(superblock.label)});
+  if (!named) fail_with(path, describe(named.error()));
   auto store = meta::Store::open(
       *device, {.background = false, .label = change.label, .new_uuid = change.uuid});
   if (!store) fail_with(path, describe(store.error()));
   if (auto closed = (*store)->close(); !closed) fail_with(path, describe(closed.error()));
-  if (const auto* plain = dynamic_cast<const plain::PlainDevice*>(device.get())) {
-    plain::Identity identity = plain->identity();
-    if (change.label) identity.label = *change.label;
-    if (change.uuid) identity.uuid = *change.uuid;
-    ++identity.generation;
-    const auto written = plain::write_identity(plain->backing(), identity);
-    if (!written) fail_with(path, describe(written.error()));
-  }
 }
 
 void require_unmounted(const std::string& path) {
