@@ -102,7 +102,7 @@ namespace lazyfs {
   X(kMkfsBlockSize, EINVAL, "the device's block size is not 4096 bytes")                       \
   X(kMkfsLabelTooLong, EINVAL, "the label is longer than 63 bytes")                            \
   X(kMkfsTooFewBands, ENOSPC, "the device has too few bands for a filesystem")                 \
-  X(kMkfsSuperBands, EINVAL, "bands 0 and 1 must be shingled, with at least 16 blocks")        \
+  X(kMkfsSuperBands, EINVAL, "the super bands must be shingled, with at least 16 blocks")      \
   X(kMkfsLogTooLarge, ENOSPC, "a metadata log of that size leaves no space for files")         \
   /* fuse: mounting */                                                                           \
   X(kMountFailed, EIO, "the kernel refused the mount")                                           \

@@ -36,6 +36,15 @@ Lease::~Lease() {
   if (appender_) appender_->end(band_, next_ == blocks_, failed_ || unrecorded_ > 0, failed_);
 }
 
+Result<> Lease::reset() {
+  const auto done = appender_->device_.reset(band_);
+  if (done) return done;
+  failed_ = true;
+  log::error("band {}: cannot be reset: {}; the band is set aside", band_.value,
+             describe(done.error()));
+  return done;
+}
+
 Result<Placed> Lease::append(std::span<const device::Piece> pages) {
   CHECK(room() > 0 && !pages.empty() && !failed_);
   pages = pages.first(std::min<std::size_t>(pages.size(), room()));
@@ -65,7 +74,8 @@ Appender::Appender(device::Device& device, BandTable& bands, Placement policy,
       bands_(bands),
       policy_(policy),
       random_(std::move(random)),
-      max_open_(max_open_of(device)) {}
+      max_open_(max_open_of(device)),
+      keeps_write_pointers_(device.capabilities().keeps_write_pointers) {}
 
 std::optional<BandId> Appender::pick(const OpenChoice& choice,
                                      std::uint64_t want_blocks) const {
@@ -83,7 +93,19 @@ std::optional<BandId> Appender::pick(const OpenChoice& choice,
   return index ? candidates[*index].band : choice.free;
 }
 
+// Where the device keeps no write pointers, a free band's end is unknown until it is reset.
 Result<Lease> Appender::lease(Stream stream, std::uint64_t want_blocks, bool anywhere) {
+  for (;;) {  // a band that cannot be reset is set aside
+    ASSIGN_OR_RETURN(Lease taken, take(stream, want_blocks, anywhere));
+    if (keeps_write_pointers_ || !taken.is_at_start()) return taken;
+    ASSIGN_OR_RETURN(const std::uint32_t end, device_.write_pointer(taken.band()));
+    const bool has_pointer = device_.geometry().band_kinds[taken.band().value] ==
+                             device::BandKind::kShingled;
+    if (end == 0 || !has_pointer || taken.reset()) return taken;
+  }
+}
+
+Result<Lease> Appender::take(Stream stream, std::uint64_t want_blocks, bool anywhere) {
   MutexLock lock(mu_);
   for (;;) {
     const BandId free_from{policy() == Placement::kRandom

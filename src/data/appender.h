@@ -38,7 +38,12 @@ class Lease {
   Lease& operator=(Lease&& other) noexcept;
   ~Lease();
 
+  BandId band() const { return band_; }
   std::uint32_t room() const { return blocks_ - next_; }
+  bool is_at_start() const { return next_ == 0; }
+  // Resets a band that may have been written before a crash. REQUIRES: is_at_start(). After an
+  // error the caller must end the lease and try another band.
+  Result<> reset();
   // Appends as many of `pages` (kBlockBytes each) as the band has room for, at least one. REQUIRES:
   // room() > 0. After an error the caller must end the lease and try another band.
   Result<Placed> append(std::span<const device::Piece> pages);
@@ -80,12 +85,14 @@ class Appender {
   void end(BandId band, bool sealed, bool bad, bool is_its_fault) EXCLUDES(mu_);
   // The band that the policy chooses; nullopt when there is no choice.
   std::optional<BandId> pick(const OpenChoice& choice, std::uint64_t want_blocks) const;
+  Result<Lease> take(Stream stream, std::uint64_t want_blocks, bool anywhere) EXCLUDES(mu_);
 
   device::Device& device_;
   BandTable& bands_;
   std::atomic<Placement> policy_;
   const std::function<std::uint64_t()> random_;
   const std::uint32_t max_open_;
+  const bool keeps_write_pointers_;  // of the device
   Mutex mu_;  // orders waiting for the end of leases; BandTable::mu_ is taken under it
   CondVar lease_ended_;
 };

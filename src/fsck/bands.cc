@@ -59,7 +59,7 @@ class BandPass {
   }
 
   void begin_log() {
-    const bool is_reset = band().use == BandFacts::Use::kLog ||
+    const bool is_reset = band().use == BandFacts::Use::kLog || !band().is_end_known ||
                           (band().device.kind == device::BandKind::kShingled &&
                            band().device.write_pointer < band().summary.appended);
     is_leftover_ = is_reset && may_be_leftover();
@@ -137,7 +137,7 @@ class BandPass {
   void end_band() {
     if (band().use != BandFacts::Use::kData) return;
     if (is_leftover_) {
-      c_.report.unaccounted_blocks += band().device.write_pointer;
+      if (band().is_end_known) c_.report.unaccounted_blocks += band().device.write_pointer;
       return;
     }
     check_write_pointer();
@@ -174,7 +174,7 @@ class BandPass {
   void check_write_pointer() {
     const device::BandReport& report = band().device;
     const std::uint64_t appended = band().summary.appended;
-    if (report.kind == device::BandKind::kConventional) return;  // has none
+    if (report.kind == device::BandKind::kConventional || !band().is_end_known) return;
     if (report.write_pointer < appended) {
       c_.band_finding(BandId{number_},
                       "Band {}: {} blocks are appended, but the write pointer stands at {}",

@@ -1,13 +1,37 @@
 #include "fsck/block_copies.h"
 
+#include <utility>
+
 #include "base/buffer.h"
 #include "data/appender.h"
 #include "fsck/passes.h"
 
 namespace lazyfs::fsck {
 
+// On a device without write pointers only a band that nothing refers to can be written: after a
+// reset. Extents count that this repair has not accepted.
+void BlockCopies::find_unused_bands() {
+  std::vector<bool> is_used(c_.bands.size());
+  const auto use = [&](std::uint64_t band) {
+    if (band < is_used.size()) is_used[band] = true;
+  };
+  c_.visit(kFirstKey, kLastInodeKey, "", [&](const meta::Item& item) {
+    if (item.key.kind != static_cast<std::uint8_t>(Kind::kExtent)) return;
+    if (const auto extent = decode_extent(item.value)) use(extent->at.band.value);
+  });
+  c_.visit({kVolumeOwner + 1, 0, 0}, kLastKey, "",
+           [&](const meta::Item& item) { use(item.key.owner - kBandOwnerBase); });
+  for (std::uint32_t i = 0; i < c_.bands.size(); ++i) {
+    BandFacts& band = c_.bands[i];
+    const bool is_unused = !is_used[i] && band.summary.appended == 0 && band.live.count() == 0;
+    if (!band.is_end_known && is_unused) band.device.write_pointer = 0;
+  }
+}
+
 // Where so many blocks can be appended: bands that are begun before others.
-std::optional<BandAddress> BlockCopies::place_for(std::uint32_t blocks) const {
+std::optional<BandAddress> BlockCopies::place_for(std::uint32_t blocks) {
+  const bool keeps_pointers = c_.device.capabilities().keeps_write_pointers;
+  if (!keeps_pointers && !std::exchange(knows_unused_bands_, true)) find_unused_bands();
   std::optional<BandAddress> place;
   for (std::uint32_t i = 0; i < c_.bands.size(); ++i) {
     const BandFacts& band = c_.bands[i];
@@ -26,8 +50,12 @@ std::optional<BandAddress> BlockCopies::place_for(std::uint32_t blocks) const {
 bool BlockCopies::append(InodeNo inode, const MappedExtent& run, std::span<const std::byte> bytes,
                          meta::Batch& batch) {
   const auto place = place_for(run.extent.blocks());
-  if (!place || !c_.device.append(*place, bytes)) return false;
-  c_.band(place->band)->device.write_pointer = place->rba + run.extent.blocks();
+  if (!place) return false;
+  BandFacts& band = *c_.band(place->band);
+  if (!band.is_end_known && !c_.device.reset(place->band)) return false;
+  band.is_end_known = true;
+  if (!c_.device.append(*place, bytes)) return false;
+  band.device.write_pointer = place->rba + run.extent.blocks();
   const ExtentRecord copied{*place, place->rba, run.extent.crcs};
   c_.add_extent(copied);
   batch.put(key_of(inode, Kind::kExtent, run.file_block), encode(copied));

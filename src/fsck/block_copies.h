@@ -18,11 +18,13 @@ class BlockCopies {
   void copy(InodeNo inode, const MappedExtent& from, meta::Batch& batch);
 
  private:
-  std::optional<BandAddress> place_for(std::uint32_t blocks) const;
+  void find_unused_bands();
+  std::optional<BandAddress> place_for(std::uint32_t blocks);
   bool append(InodeNo inode, const MappedExtent& run, std::span<const std::byte> bytes,
               meta::Batch& batch);
 
   Context& c_;
+  bool knows_unused_bands_ = false;  // of a device without write pointers
 };
 
 }  // namespace lazyfs::fsck

@@ -73,6 +73,7 @@ Result<> Context::learn_bands() {
   for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
     bands[i].blocks = geometry.band_blocks[i];
     ASSIGN_OR_RETURN(bands[i].device, device.report(BandId{i}));
+    bands[i].is_end_known = device.capabilities().keeps_write_pointers;
   }
   const auto mark = [&](BandId id, BandFacts::Use use) {
     BandFacts* facts = band(id);

@@ -28,6 +28,7 @@ struct BandFacts {
   bool has_log_items = false;
   std::uint32_t blocks = 0;
   device::BandReport device;
+  bool is_end_known = true;  // false: the device keeps no write pointers; device's is the size
   BandSummaryRecord summary;
   std::uint64_t extents = 0;  // in it
   BlockSet live;              // blocks that extents refer to

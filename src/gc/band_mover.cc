@@ -50,6 +50,27 @@ Result<std::optional<std::uint32_t>> BandMover::move_unit(BandId band, std::uint
   return visit.is_end ? std::nullopt : std::optional(visit.next_rba);
 }
 
+Result<bool> BandMover::move_whole(BandId band, std::uint64_t live_blocks) {
+  const data::BandPin pin = bands_.pin(band);
+  ASSIGN_OR_RETURN(data::Lease lease, appender_.lease(data::Stream::kCollector, live_blocks));
+  if (lease.room() < live_blocks) return false;
+  std::vector<Copy> moved;  // without contents
+  Result<> done = ok();
+  for (std::uint32_t rba = 0; done;) {  // each visit begins at a higher RBA
+    ASSIGN_OR_RETURN(const Port::Visit visit, port_.visit_live(band, rba, unit_blocks_));
+    std::vector<Copy> copies;
+    for (const LiveRun& run : visit.runs) read(run, copies);
+    if (!copies.empty()) done = place(lease, copies);
+    for (Copy& copy : copies) moved.push_back({std::move(copy.from), {}, copy.to});
+    if (visit.is_end) break;
+    rba = visit.next_rba;
+  }
+  if (done) done = remap(moved, lease);
+  if (!done) port_.record_lost(lease);
+  TRY(done);
+  return true;
+}
+
 Result<> BandMover::move_all(BandId band, std::uint32_t from_rba) {
   for (;;) {  // each unit begins at a higher RBA
     ASSIGN_OR_RETURN(const auto next_rba, move_unit(band, from_rba));
@@ -111,7 +132,8 @@ Result<> BandMover::append(std::vector<Copy>& copies) {
   return ok();
 }
 
-Result<> BandMover::append_to(data::Lease& lease, std::span<Copy> copies) {
+// Appends the copies' contents.
+Result<> BandMover::place(data::Lease& lease, std::span<Copy> copies) {
   std::vector<device::Piece> pages;
   for (const Copy& copy : copies) {
     const std::span<const std::byte> bytes = copy.bytes.span();
@@ -126,6 +148,11 @@ Result<> BandMover::append_to(data::Lease& lease, std::span<Copy> copies) {
     copy.to = {placed.at.band, rba};
     rba += copy.from.blocks();
   }
+  return ok();
+}
+
+Result<> BandMover::append_to(data::Lease& lease, std::span<Copy> copies) {
+  TRY(place(lease, copies));
   const auto remapped = remap(copies, lease);
   if (!remapped) port_.record_lost(lease);
   return remapped;

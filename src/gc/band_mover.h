@@ -29,6 +29,10 @@ class BandMover {
   // Moves a unit of work: about unit_blocks() live blocks from `from_rba` on. Returns where the
   // next unit begins, nullopt when none remains.
   Result<std::optional<std::uint32_t>> move_unit(BandId band, std::uint32_t from_rba);
+  // All that is live in the band goes to one band that is begun for it, and nothing is remapped
+  // before everything is copied: a crash on the way leaves that band without live blocks. Returns
+  // false, and has moved nothing, if no band has room for `live_blocks`.
+  Result<bool> move_whole(BandId band, std::uint64_t live_blocks);
   // Unit by unit to the end of the band.
   Result<> move_all(BandId band, std::uint32_t from_rba = 0);
   // At most 8 MiB, and a 16th of a band.
@@ -47,6 +51,7 @@ class BandMover {
   void read(const LiveRun& run, std::vector<Copy>& copies);
   Result<> append(std::vector<Copy>& copies);
   Result<> append_to(data::Lease& lease, std::span<Copy> copies);
+  Result<> place(data::Lease& lease, std::span<Copy> copies);
   Result<> remap(std::span<Copy> copies, data::Lease& lease);
 
   Port& port_;

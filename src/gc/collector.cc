@@ -18,6 +18,7 @@ constexpr VictimScope kWorthwhile{.with_open = true, .least_dead_percent = 13};
 Collector::Collector(Port& port, device::Device& device, data::BandTable& bands,
                      data::Appender& appender, Clock& clock, CleanMode mode)
     : bands_(bands),
+      keeps_write_pointers_(device.capabilities().keeps_write_pointers),
       mover_(port, device, bands, appender, counters_),
       resetter_(port, device, bands, mover_, counters_),
       failed_bands_(port, bands, mover_, resetter_, clock),
@@ -72,7 +73,40 @@ Result<Collector::Progress> Collector::begin_locked(VictimScope scope) {
   return Progress::kMoved;
 }
 
+// The collector would begin the last free band (C3).
+bool Collector::must_rescue() const {
+  if (keeps_write_pointers_ || bands_.space().free_bands != 1) return false;
+  const auto views = bands_.all();
+  return std::ranges::none_of(views, [](const data::BandView& view) {
+    return view.state == data::BandState::kOpen && data::is_collectors(view.stream) &&
+           view.counters.appended < view.blocks;
+  });
+}
+
+// The band with the fewest live blocks: where crashes come in a row, what the last session began.
+Result<Collector::Progress> Collector::rescue_locked() {
+  std::optional<data::BandView> victim;
+  for (const data::BandView& view : bands_.all()) {
+    const bool may = view.state == data::BandState::kFull && !mover_.has_unreadable(view.band) &&
+                     view.counters.live < view.counters.appended;
+    if (may && (!victim || view.counters.live < victim->counters.live)) victim = view;
+  }
+  if (!victim) return Progress::kNothing;
+  job_.reset();
+  ASSIGN_OR_RETURN(const bool is_moved,
+                   mover_.move_whole(victim->band, victim->counters.live));
+  if (!is_moved) return Progress::kNothing;
+  mover_.set_aside_if_unreadable(victim->band);
+  ++counters_.bands_cleaned;
+  TRY(reset_locked());
+  return Progress::kFreed;
+}
+
 Result<Collector::Progress> Collector::work_locked(VictimScope scope) {
+  if (must_rescue()) {
+    const auto progress = rescue_locked();
+    if (!progress || *progress != Progress::kNothing) return progress;
+  }
   ASSIGN_OR_RETURN(const Progress begun, begin_locked(scope));
   if (begun != Progress::kMoved) return begun;
   const auto next_rba = mover_.move_unit(job_->band, job_->next_rba);

@@ -26,6 +26,9 @@ namespace lazyfs::gc {
 // Invariants (work_mu_ held):
 //   C1  job_'s band is kFull: it was sealed when the job began, and the job ends before its reset
 //   C2  every block of job_'s band below job_->next_rba was dead or was moved
+//   C3  without write pointers a crash takes the rest of every open band. So the collector begins
+//       the last free band only for a rescue, which moves all that is live in one band at once:
+//       after a crash at any moment one band is free, or holds nothing live
 // Thread-safe. work_mu_ lets one thread work at a time, and is held over I/O. While a thread holds
 // it, that thread waits only for locks of inodes whose blocks it moves; the threads that hold those
 // never wait for work_mu_.
@@ -67,12 +70,15 @@ class Collector {
   std::optional<BandUse> pick_locked(VictimScope scope) const REQUIRES(work_mu_);
   Result<Progress> begin_locked(VictimScope scope) REQUIRES(work_mu_);
   Result<Progress> work_locked(VictimScope scope) REQUIRES(work_mu_);
+  bool must_rescue() const;
+  Result<Progress> rescue_locked() REQUIRES(work_mu_);
   Result<Progress> work(VictimScope scope) EXCLUDES(work_mu_);
   Result<bool> clean_one(VictimScope scope) EXCLUDES(work_mu_);
   Result<bool> do_share(std::uint64_t blocks) EXCLUDES(work_mu_);
   double space_pressure() const;
 
   data::BandTable& bands_;
+  const bool keeps_write_pointers_;  // of the device
   Counters counters_;
 
   Mutex work_mu_;

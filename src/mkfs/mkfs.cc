@@ -17,6 +17,10 @@ using fs::CounterRecord, fs::InodeRecord, fs::Kind, fs::key_of, fs::kRootInode, 
 constexpr std::uint64_t kMinDefaultLogBlocks = 256;
 constexpr std::uint64_t kMaxDefaultLogBytes = std::uint64_t{16} << 30;
 
+bool is_super(const device::Geometry& geometry, BandId band) {
+  return std::ranges::find(geometry.super_bands, band) != geometry.super_bands.end();
+}
+
 // Bands that may hold the log, those nearest to the middle of the device first.
 std::vector<BandId> log_candidates(const device::Geometry& geometry) {
   struct Candidate {
@@ -30,7 +34,7 @@ std::vector<BandId> log_candidates(const device::Geometry& geometry) {
     const std::uint64_t blocks = geometry.band_blocks[i];
     const std::uint64_t at = 2 * start + blocks;
     start += blocks;
-    if (i < kSuperBands || blocks < meta::kMinLogBandBlocks ||
+    if (is_super(geometry, BandId{i}) || blocks < meta::kMinLogBandBlocks ||
         geometry.band_kinds[i] != device::BandKind::kShingled) {
       continue;
     }
@@ -55,21 +59,22 @@ Result<> check_options(const device::Geometry& geometry, const Options& options)
   if (geometry.block_bytes != kBlockBytes) return fail(Errc::kMkfsBlockSize);
   if (options.label.size() > meta::kMaxLabelBytes) return fail(Errc::kMkfsLabelTooLong);
   if (usable_bands(geometry) < kMinBands) return fail(Errc::kMkfsTooFewBands);
-  for (std::uint32_t i = 0; i < kSuperBands; ++i) {
-    if (geometry.band_kinds[i] != device::BandKind::kShingled ||
-        geometry.band_blocks[i] < meta::kMinLogBandBlocks) {
+  for (const BandId band : geometry.super_bands) {
+    if (!geometry.has(band) || geometry.blocks_of(band) < meta::kMinLogBandBlocks ||
+        geometry.band_kinds[band.value] != device::BandKind::kShingled) {
       return fail(Errc::kMkfsSuperBands);
     }
   }
   return ok();
 }
 
-// Resets bands 0 and 1 first: without superblocks the old filesystem cannot be opened.
+// Resets the super bands first: without them the old filesystem cannot be opened.
 Result<> wipe(device::Device& device) {
-  for (std::uint32_t i = 0; i < kSuperBands; ++i) TRY(device.reset(BandId{i}));
-  TRY(device.flush());
   const device::Geometry& geometry = device.geometry();
-  for (std::uint32_t i = kSuperBands; i < geometry.band_count(); ++i) {
+  for (const BandId band : geometry.super_bands) TRY(device.reset(band));
+  TRY(device.flush());
+  for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
+    if (is_super(geometry, BandId{i})) continue;
     if (geometry.band_blocks[i] > 0 && geometry.band_kinds[i] == device::BandKind::kShingled) {
       TRY(device.reset(BandId{i}));
     }
@@ -130,7 +135,7 @@ Result<Layout> plan_layout(const device::Geometry& geometry, const Options& opti
   layout.data_bands =
       usable_bands(geometry) - kSuperBands - static_cast<std::uint32_t>(layout.log_bands.size());
   layout.data_blocks = geometry.total_blocks() - layout.log_blocks;
-  for (std::uint32_t i = 0; i < kSuperBands; ++i) layout.data_blocks -= geometry.band_blocks[i];
+  for (const BandId band : geometry.super_bands) layout.data_blocks -= geometry.blocks_of(band);
   return layout;
 }
 
@@ -140,6 +145,7 @@ Result<Layout> make_filesystem(device::Device& device, const Options& options, C
   meta::Superblock superblock;
   superblock.uuid = options.uuid;
   superblock.label = options.label;
+  superblock.super_bands = device.geometry().super_bands;
   superblock.log_bands = layout.log_bands;
   superblock.created_seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(now.seconds, 0));
   TRY(wipe(device));

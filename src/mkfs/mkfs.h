@@ -13,7 +13,7 @@
 
 namespace lazyfs::mkfs {
 
-// Bands 0 and 1 hold superblocks and nothing else.
+// The super bands, which the device's geometry names, hold superblocks and nothing else.
 inline constexpr std::uint32_t kSuperBands = 2;
 // The metadata log cannot be cleaned with fewer; meta::min_log_bands() of a device.
 inline constexpr std::uint32_t kMinLogBands = 4;

@@ -192,6 +192,29 @@ TEST_F(CrashTest, NothingIsLostInManySuccessivePowerCuts) {
   }
 }
 
+// On a device without write pointers each crash takes the rest of the bands that were open.
+TEST_F(CrashTest, AFullDiskStaysUsableThroughManyCrashesInARow) {
+  allow(5);
+  options_.choices = 1;
+  options_.use_every = 1;
+  std::mt19937_64 random(test_seed());
+  while (may_continue()) {
+    Image image = full_image();
+    for (int life = 0; life < 40 && may_continue(); ++life) {
+      const Workload workload = filling_workload(random, 1 + random() % 30);
+      const Trace trace = run(image, workload, run_);
+      ASSERT_EQ(trace.problems, std::vector<std::string>{}) << seed_trace();
+      const std::size_t moments = trace.recording.ops.size() + 1 - trace.first;
+      device::RandomChoice choice(random());
+      auto next = crashed_image(trace, trace.first + random() % moments, choice);
+      ASSERT_TRUE(next) << seed_trace();
+      image = std::move(*next);
+      left_ -= std::min<std::uint64_t>(left_, 1);
+    }
+    explore_one(image, filling_workload(random, 5));
+  }
+}
+
 TEST_F(CrashTest, NothingIsLostWhileThreadsWorkInTheBackground) {
   allow(5);
   run_.mount.background = true;

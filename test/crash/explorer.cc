@@ -133,21 +133,21 @@ class Explorer {
     if (!problems.empty()) explored_.failure = Failure{text_, std::move(problems)};
   }
 
-  void try_state(device::Device& device, std::uint64_t seed, std::uint32_t recovery_cuts) {
+  void try_state(device::MemoryDevice& device, std::uint64_t seed, std::uint32_t recovery_cuts) {
     count(recovery_cuts);
     const bool also_use = mixed(seed, 1) % options_.use_every == 0;
     if (also_use) ++explored_.used;
-    note(verify_state(device, oracle_, also_use));
+    note(verify_state(device, device, oracle_, also_use));
   }
 
   // Cuts the power during the mount of the state, too. `before` are the ops that lead to the state;
   // a later power cut may still lose those that are not flushed.
-  void cut_recovery(device::Device& device, std::vector<Op> before, std::uint64_t seed,
+  void cut_recovery(device::MemoryDevice& device, std::vector<Op> before, std::uint64_t seed,
                std::uint32_t recovery_cuts) {
     count(recovery_cuts);
     device::RecordingDevice recorded(device);
     const std::size_t readable = recorded.op_count(), first = before.size();
-    note(verify_state(recorded, oracle_, false));
+    note(verify_state(device, recorded, oracle_, false));
     Recording recording = recorded.recording();
     begin_with_medium(recording, readable, std::move(before));
     for (std::size_t n = first; n <= recording.ops.size() && may_continue(); ++n) {

@@ -146,7 +146,7 @@ class FaultRun {
     const auto left =
         device::after_power_cut(recording, recording.ops.size(), choice ? *choice : keep_all);
     const auto found = verify_state(
-        *left, [&](const Observation& seen) { return differences(seen); }, true);
+        *left, *left, [&](const Observation& seen) { return differences(seen); }, true);
     for (const std::string& text : found) problems_.push_back(when + ": " + text);
   }
 

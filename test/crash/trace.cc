@@ -9,6 +9,7 @@
 #include "crash/medium.h"
 #include "device/memory.h"
 #include "mkfs/mkfs.h"
+#include "test/support/test_device.h"
 
 namespace lazyfs::crash {
 namespace {
@@ -181,13 +182,14 @@ Result<std::uint64_t> perform(Volume& volume, const Operation& o, const Model& m
 
 Image make_image(std::uint32_t bands, std::uint32_t band_blocks, const Workload& setup,
                  Failures failures) {
-  return make_image(*device::MemoryDevice::uniform(bands, band_blocks), setup, failures);
+  return make_image(*test_device(bands, band_blocks), setup, failures);
 }
 
 Image make_image(device::MemoryDevice& device, const Workload& setup, Failures failures) {
   QuickClock clock;
   const auto formatted = mkfs::make_filesystem(device, mkfs::Options{}, clock);
   CHECK(formatted.has_value());
+  device.forget_write_pointers();
   Image image;
   {
     auto volume = Volume::mount(device, quiet_options(), clock);
@@ -217,19 +219,26 @@ std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count,
   return image;
 }
 
+std::string overwritten(BandAddress at) {
+  return "band " + std::to_string(at.band.value) + " block " + std::to_string(at.rba) +
+         " is written twice between two resets";
+}
+
 // ---- Running ------------------------------------------------------------------------------------
 
 namespace {
 
 class Run {
  public:
-  Run(const Image& image, device::Device& device, const fs::MountOptions& options)
+  Run(const Image& image, device::MemoryDevice& device, const fs::MountOptions& options)
       : medium_(image.recording.ops),
+        device_(device),
         recorded_(device),
         options_(options),
         clock_(options.background ? system_clock() : quick_clock_) {
     trace_.first = recorded_.op_count();
     trace_.models.push_back(image.model);
+    device_.on_overwrite([this](BandAddress at) { problem(overwritten(at)); });
     mount();
   }
 
@@ -261,6 +270,7 @@ class Run {
   void problem(std::string text) { trace_.problems.push_back(std::move(text)); }
 
   void mount() {
+    device_.forget_write_pointers();
     auto volume = Volume::mount(recorded_, options_, clock_);
     if (volume) {
       volume_ = std::move(*volume);
@@ -334,6 +344,7 @@ class Run {
   }
 
   const std::vector<device::Op> medium_;
+  device::MemoryDevice& device_;
   device::RecordingDevice recorded_;
   const fs::MountOptions options_;
   QuickClock quick_clock_;

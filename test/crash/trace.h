@@ -79,6 +79,9 @@ Trace run(const Image& image, const Workload& workload, const RunOptions& option
 std::optional<Image> crashed_image(const Trace& trace, std::size_t op_count,
                                    device::Choice& choice);
 
+// The problem of a device without write pointers on which a block was overwritten.
+std::string overwritten(BandAddress at);
+
 // Performs one operation on a volume that equals `model`. Returns the inode that the operation
 // made, the number of bytes that it copied, or 0.
 Result<std::uint64_t> perform(fs::Volume& volume, const Operation& operation, const Model& model);

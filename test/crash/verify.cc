@@ -19,7 +19,11 @@ class Verifier {
   };
 
  public:
-  explicit Verifier(device::Device& device) : device_(device) {}
+  Verifier(device::MemoryDevice& medium, device::Device& device)
+      : medium_(medium), device_(device) {
+    medium_.on_overwrite([this](BandAddress at) { problems_.push_back(overwritten(at)); });
+  }
+  ~Verifier() { medium_.on_overwrite(nullptr); }
 
   Problems run(const Oracle& oracle, bool also_use) {
     check("before the mount", false);
@@ -45,6 +49,7 @@ class Verifier {
     options.cache_bytes = std::size_t{1} << 20;
     options.background = false;
     options.read_only = true;
+    medium_.forget_write_pointers();
     auto store = meta::Store::open(device_, options);
     if (!store) return add(when, {"check: " + std::string(describe(store.error()))});
     const auto report = fsck::check(**store, device_, {.data = data},
@@ -59,6 +64,7 @@ class Verifier {
     QuickClock clock;
     fs::MountOptions options = quiet_options();
     options.read_only = read_only;
+    medium_.forget_write_pointers();
     auto volume = fs::Volume::mount(device_, options, clock);
     if (!volume) {
       add("mount", {std::string(describe(volume.error()))});
@@ -166,14 +172,16 @@ class Verifier {
     return made.folder != 0 ? volume.remove_directory(fs::kRootInode, "after") : ok();
   }
 
+  device::MemoryDevice& medium_;
   device::Device& device_;
   Problems problems_;
 };
 
 }  // namespace
 
-std::vector<std::string> verify_state(device::Device& device, const Oracle& oracle, bool also_use) {
-  return Verifier(device).run(oracle, also_use);
+std::vector<std::string> verify_state(device::MemoryDevice& medium, device::Device& device,
+                                      const Oracle& oracle, bool also_use) {
+  return Verifier(medium, device).run(oracle, also_use);
 }
 
 }  // namespace lazyfs::crash

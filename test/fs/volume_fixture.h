@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "device/faulty.h"
-#include "device/memory.h"
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
 #include "test/fsck/expect_clean.h"
+#include "test/support/test_device.h"
 
 namespace lazyfs::fs {
 
@@ -24,12 +24,14 @@ class VolumeTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
+    device_->forget_write_pointers();
     mount();
   }
   void TearDown() override {
     if (volume_) {
       EXPECT_TRUE(volume_->unmount());
       volume_.reset();
+      device_->forget_write_pointers();
       fsck::expect_clean(*device_);
     }
   }
@@ -41,13 +43,17 @@ class VolumeTest : public testing::Test {
   void remount() {
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
-    fsck::expect_clean(*device_);
-    mount();
+    mount_again();
   }
   void lose_power() {
     volume_->shut_down();
     volume_.reset();
+    mount_again();
+  }
+  void mount_again() {
+    device_->forget_write_pointers();
     fsck::expect_clean(*device_);
+    device_->forget_write_pointers();
     mount();
   }
   InodeNo create(std::string_view name, InodeNo parent = kRootInode) {
@@ -73,7 +79,7 @@ class VolumeTest : public testing::Test {
     return found ? found->inode : InodeNo{};
   }
 
-  std::unique_ptr<device::MemoryDevice> device_ = device::MemoryDevice::uniform(64, 256);
+  std::unique_ptr<device::MemoryDevice> device_ = test_device(64, 256);
   device::FaultyDevice faulty_{*device_};
   MountOptions options_{.background = false};
   std::unique_ptr<Volume> volume_;

@@ -39,6 +39,7 @@ class CountingStore : public meta::Store {
   std::vector<LogBandUse> log_band_use() const override { return store_.log_band_use(); }
   meta::Superblock superblock() const override { return store_.superblock(); }
   bool was_clean() const override { return store_.was_clean(); }
+  void set_data_ends_known(bool known) override { store_.set_data_ends_known(known); }
   meta::StoreStats stats() const override { return store_.stats(); }
   bool failed() const override { return store_.failed(); }
   Result<> close() override { return store_.close(); }

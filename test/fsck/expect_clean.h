@@ -12,7 +12,7 @@
 namespace lazyfs::fsck {
 
 inline void expect_clean(device::Device& device) {
-  const auto store = meta::Store::open(device, {.background = false});
+  const auto store = meta::Store::open(device, {.background = false, .read_only = true});
   ASSERT_TRUE(store) << describe(store.error());
   const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
   EXPECT_TRUE(check(**store, device, {.data = true}, print));

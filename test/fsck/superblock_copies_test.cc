@@ -24,14 +24,11 @@ TEST(SuperblockCopiesTest, ADamagedOneIsNamedUntilTheNextOpeningForWriting) {
 // The other band's record would list bands of the log that the newest one has given back.
 TEST(SuperblockCopiesTest, AnOlderOneIsNamed) {
   SampleVolume volume;
-  const auto older = *volume.device->write_pointer(BandId{1});
   ASSERT_TRUE(volume.store->close());
   volume.store.reset();
-  volume.open();
-  ASSERT_TRUE(volume.store->close());
-  volume.store.reset();
-  ASSERT_LT(older, *volume.device->write_pointer(BandId{1}));
-  ASSERT_TRUE(volume.device->set_write_pointer(BandId{1}, older));
+  const auto end = *volume.device->write_pointer(BandId{1});
+  ASSERT_GT(end, 1u);  // the record that began the session comes first
+  ASSERT_TRUE(volume.device->set_write_pointer(BandId{1}, end - 1));
   EXPECT_EQ(*meta::damaged_superblocks(*volume.device), std::vector{BandId{1}});
   volume.open();
   EXPECT_EQ(*meta::damaged_superblocks(*volume.device), std::vector<BandId>{});

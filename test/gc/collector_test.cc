@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "device/memory.h"
 #include "fake_files.h"
 
@@ -15,6 +17,8 @@ constexpr std::uint64_t kFileBlocks = 8 * kBandBlocks;
 
 class CollectorTest : public testing::Test {
  protected:
+  explicit CollectorTest(device::Capabilities capabilities = {.set_write_pointer = true})
+      : device_(device::MemoryDevice::uniform(kBands, kBandBlocks, capabilities)) {}
   ~CollectorTest() override {
     EXPECT_EQ(bands_.check_invariants(), "");
     EXPECT_TRUE(files_.is_sound());
@@ -26,8 +30,7 @@ class CollectorTest : public testing::Test {
   }
   std::uint64_t moved() const { return collector_.counters().blocks_moved; }
 
-  std::unique_ptr<device::MemoryDevice> device_ =
-      device::MemoryDevice::uniform(kBands, kBandBlocks);
+  const std::unique_ptr<device::MemoryDevice> device_;
   data::BandTable bands_{device_->geometry(), {}, {}};
   data::Appender appender_{*device_, bands_, data::Placement::kFirstFit, [] { return 0u; }};
   FakeFiles files_{bands_, appender_};
@@ -95,6 +98,45 @@ TEST_F(CollectorTest, WritersHelpOnlyUnderSpacePressure) {
   files_.write(InodeNo{3}, 0, static_cast<std::uint32_t>(room - 2 * kBandBlocks));
   collector_.help(kBandBlocks);
   EXPECT_GT(moved(), 0u);
+}
+
+// The device aborts when a block is written twice between two resets of its band.
+class CollectorWithoutPointersTest : public CollectorTest {
+ protected:
+  CollectorWithoutPointersTest() : CollectorTest({.keeps_write_pointers = false}) {}
+  void leave_one_free_band() {
+    while (bands_.take_for_log()) {
+    }
+    ASSERT_EQ(bands_.space().free_bands, 1u);
+  }
+};
+
+TEST_F(CollectorWithoutPointersTest, TheLastFreeBandIsBegunOnlyForAllThatIsLiveInOne) {
+  for (std::uint64_t i = 0; i < kFileBlocks; i += 4) files_.write(kFile, i, 4);
+  for (std::uint64_t i = 0; i < kFileBlocks; i += 2) files_.remove(kFile, i);
+  leave_one_free_band();
+  std::optional<std::uint64_t> moved_at_first_remap;
+  files_.before_remap = [&] {
+    if (!moved_at_first_remap) moved_at_first_remap = moved();
+  };
+  ASSERT_TRUE(collector_.clean_unit({}));
+  EXPECT_EQ(moved_at_first_remap, kBandBlocks / 2);
+  EXPECT_EQ(bands_.space().free_bands, 1u) << "the band that was rescued is reset";
+  // What is left of the new band is filled as always.
+  moved_at_first_remap.reset();
+  ASSERT_TRUE(collector_.clean_unit({}));
+  EXPECT_LT(moved_at_first_remap, kBandBlocks / 2 + kBandBlocks / 4);
+  ASSERT_TRUE(collector_.clean_all());
+  EXPECT_EQ(bands_.space().dead, 0u);
+}
+
+TEST_F(CollectorWithoutPointersTest, ARescueTakesTheBandWithTheFewestLiveBlocks) {
+  make_holes(4);
+  for (std::uint64_t i = 0; i < kBandBlocks - 3; ++i) files_.remove(kFile, 3 * kBandBlocks + i);
+  leave_one_free_band();
+  ASSERT_TRUE(collector_.clean_unit({}));
+  EXPECT_EQ(moved(), 3u);
+  EXPECT_EQ(bands_.space().free_bands, 1u);
 }
 
 }  // namespace

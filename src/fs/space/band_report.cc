@@ -34,6 +34,15 @@ Result<std::vector<BandSummaryRecord>> read_summaries(meta::Store& store, std::u
   }
 }
 
+// Where the device does not know the end of a band, the summary does, as far as is recorded; a band
+// of the log counts as full.
+device::BandReport with_known_end(device::BandReport on_device, const BandSummaryRecord& summary) {
+  on_device.write_pointer =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(summary.appended, on_device.blocks));
+  on_device.condition = device::condition_of(on_device.write_pointer, on_device.blocks);
+  return on_device;
+}
+
 BandState state_of_data(const device::BandReport& on_device, const BandSummaryRecord& summary) {
   if (on_device.condition == device::BandCondition::kOffline) return BandState::kBad;
   if (on_device.kind == device::BandKind::kConventional) return BandState::kOpen;
@@ -59,9 +68,11 @@ void count(const BandLine& line, BandTotals& totals) {
 Result<std::vector<BandLine>> list_bands(meta::Store& store, device::Device& device) {
   const std::uint32_t bands = device.geometry().band_count();
   ASSIGN_OR_RETURN(const auto summaries, read_summaries(store, bands));
+  const bool keeps_pointers = device.capabilities().keeps_write_pointers;
   std::vector<BandLine> lines(bands);
   for (std::uint32_t i = 0; i < bands; ++i) {
-    ASSIGN_OR_RETURN(const device::BandReport on_device, device.report(BandId{i}));
+    ASSIGN_OR_RETURN(device::BandReport on_device, device.report(BandId{i}));
+    if (!keeps_pointers) on_device = with_known_end(on_device, summaries[i]);
     lines[i] = {.band = BandId{i},
                 .state = state_of_data(on_device, summaries[i]),
                 .is_conventional = on_device.kind == device::BandKind::kConventional &&
@@ -74,12 +85,13 @@ Result<std::vector<BandLine>> list_bands(meta::Store& store, device::Device& dev
   return lines;
 }
 
-Result<> mark_metadata(meta::Store& store, std::vector<BandLine>& lines) {
+Result<> mark_metadata(meta::Store& store, bool keeps_pointers, std::vector<BandLine>& lines) {
   const auto mark = [&](BandId band, BandState state, std::uint64_t live) -> Result<> {
     if (band.value >= lines.size()) return fail(Errc::kSuperblockBad);
     BandLine& line = lines[band.value];
     line.state = state;
     line.is_conventional = false;
+    if (!keeps_pointers) line.write_pointer = live > 0 ? line.blocks : 0;
     line.live = std::min(live, line.write_pointer);
     line.dead = line.write_pointer - line.live;
     return ok();
@@ -120,7 +132,7 @@ double BandTotals::write_amplification() const { return share(device_blocks, hos
 Result<BandReport> report_bands(meta::Store& store, device::Device& device) {
   BandReport report;
   ASSIGN_OR_RETURN(report.bands, list_bands(store, device));
-  TRY(mark_metadata(store, report.bands));
+  TRY(mark_metadata(store, device.capabilities().keeps_write_pointers, report.bands));
   std::erase_if(report.bands, [](const BandLine& line) { return line.blocks == 0; });
   for (const BandLine& line : report.bands) count(line, report.totals);
 

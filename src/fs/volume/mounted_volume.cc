@@ -152,6 +152,8 @@ Result<> MountedVolume::unmount() {
   orphans_.run();
   const Result<> committed = store_->commit();
   ignore_error(collector_.reset_empty_bands(), "the next mount resets what is empty");
+  // A band that was set aside may have been written past what is recorded of it.
+  store_->set_data_ends_known(bands_.bad_bands().empty());
   const Result<> closed = store_->close();
   if (!written) return written;
   return committed ? closed : committed;

@@ -28,7 +28,12 @@ Result<std::vector<meta::Item>> scan_all(meta::Store& store, std::uint64_t owner
 class BandRecovery {
  public:
   BandRecovery(device::Device& device, meta::Store& store, data::BandTable& bands, bool read_only)
-      : device_(device), store_(store), bands_(bands), read_only_(read_only) {}
+      : device_(device),
+        store_(store),
+        bands_(bands),
+        read_only_(read_only),
+        keeps_pointers_(device.capabilities().keeps_write_pointers),
+        ends_known_(store.was_clean() && store.superblock().data_ends_known()) {}
 
   Result<> recover(BandId band, const BandSummaryRecord& summary) {
     const auto report = device_.report(band);
@@ -37,7 +42,9 @@ class BandRecovery {
       return set_aside(band, "it cannot be used");
     }
     const bool conventional = report->kind == device::BandKind::kConventional;
-    const std::uint64_t pointer = conventional ? summary.appended : report->write_pointer;
+    ASSIGN_OR_RETURN(const std::uint64_t pointer, conventional
+                                                      ? Result<std::uint64_t>(summary.appended)
+                                                      : end_of(band, summary, *report));
     if (summary.live == 0 && (pointer > 0 || summary.appended > 0)) {
       return reset(band, conventional, pointer);
     }
@@ -64,6 +71,18 @@ class BandRecovery {
   }
 
  private:
+  // Where appends continue, as far as is known.
+  Result<std::uint64_t> end_of(BandId band, const BandSummaryRecord& summary,
+                               const device::BandReport& report) {
+    const bool may_be_unknown = !keeps_pointers_ && report.write_pointer == report.blocks;
+    if (!may_be_unknown) return report.write_pointer;
+    if (summary.appended == 0) return 0;
+    if (!ends_known_ || summary.appended == report.blocks) return report.blocks;
+    if (read_only_) return summary.appended;
+    TRY(device_.set_write_pointer(band, static_cast<std::uint32_t>(summary.appended)));
+    return summary.appended;
+  }
+
   Result<> set_aside(BandId band, std::string_view why, bool for_good = true) {
     log::error("band {}: set aside: {}", band.value, why);
     bands_.set_bad(band, for_good);
@@ -95,6 +114,8 @@ class BandRecovery {
   meta::Store& store_;
   data::BandTable& bands_;
   const bool read_only_;
+  const bool keeps_pointers_;
+  const bool ends_known_;  // of a device without write pointers: they are where the summaries say
 };
 
 }  // namespace

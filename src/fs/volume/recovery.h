@@ -18,6 +18,10 @@ namespace lazyfs::fs {
 //   written, nothing live      reset, logs erased: the crash came before or during its reset
 //   pointer past the account   the blocks between were appended but not recorded: recorded as dead
 //   pointer before it          blocks that the account has are missing: the band is set aside
+// A device without write pointers does not know the ends of the bands. After a clean end they are
+// where the summaries say, and are stated so. After a crash a band that is partly written counts
+// as full: what lies past its account may have been written, and is recorded as dead. A band
+// without an account is free; the appender resets it before it is written.
 // With `read_only` nothing is written: the first is left, the second is recorded in `bands` only.
 Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTable& bands,
                        bool read_only);

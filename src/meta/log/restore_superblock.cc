@@ -34,6 +34,7 @@ class Restorer {
     if (by_uuid_.empty()) return fail(Errc::kNoFilesystem);
     Superblock s = older.value_or(Superblock{});
     if (!older) s.uuid = most_common();
+    s.super_bands = device_.geometry().super_bands;
     s.log_bands = by_uuid_[s.uuid];
     if (s.log_bands.empty()) return fail(Errc::kNoFilesystem);
     for (const BandId band : s.log_bands) read_commits(band, s.uuid);
@@ -57,7 +58,8 @@ class Restorer {
  private:
   bool is_usable(BandId band) const {
     const auto& geometry = device_.geometry();
-    return band.value > 1 && geometry.band_kinds[band.value] == device::BandKind::kShingled &&
+    return std::ranges::find(geometry.super_bands, band) == geometry.super_bands.end() &&
+           geometry.band_kinds[band.value] == device::BandKind::kShingled &&
            geometry.blocks_of(band) >= kMinLogBandBlocks;
   }
 
@@ -187,6 +189,10 @@ Result<std::vector<BandId>> damaged_superblocks(device::Device& device) {
   std::vector<BandId> damaged;
   AlignedBuffer block(kBlockBytes);
   for (const BandId band : newest.super_bands) {
+    if (!device.capabilities().keeps_write_pointers) {
+      if (newest_sequence_in(device, band) != newest.sequence) damaged.push_back(band);
+      continue;
+    }
     const auto end = device.write_pointer(band);
     if (end && *end == 0) continue;  // a crash may come before the first record
     const auto read = end ? device.read({band, *end - 1}, block.span()) : fail(end.error());

@@ -58,6 +58,9 @@ struct Superblock {
   // the band's reset. So the next session may continue there on a device that keeps no write
   // pointers. A session after a crash that writes nothing to the log ends without this bit.
   static constexpr std::uint32_t kCleanEnd = 1, kHeadOpen = 2;
+  // Another bit that counts only together with kCleanEnd: no data band was written past what its
+  // summary says, since its last reset. A session that does not write to data bands keeps it.
+  static constexpr std::uint32_t kDataEndsKnown = 4;
   std::uint32_t flags = 0;               // other bits are kept
   std::uint32_t mounts = 0;              // for writing, since mkfs
   std::uint64_t last_mount_seconds = 0;  // time of the last mount for writing; 0: none
@@ -73,13 +76,17 @@ struct Superblock {
     flags &= ~(kCleanEnd | kHeadOpen);
     if (clean) flags |= kCleanEnd | (head_is_open ? kHeadOpen : 0);
   }
+  bool data_ends_known() const { return (flags & kDataEndsKnown) != 0; }
+  void set_data_ends_known(bool known) {
+    flags = (flags & ~kDataEndsKnown) | (known ? kDataEndsKnown : 0);
+  }
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };
 
 inline constexpr std::size_t kMaxLabelBytes = 63;
 inline constexpr std::size_t kMaxLogBands = 900;  // as many as one record holds
 
-// Reads the newest valid superblock from the two super bands (0 and 1).
+// Reads the newest valid superblock from the two super bands, which the device's geometry names.
 // Errors: kNoFilesystem when neither band holds a record at all, kSuperblockBad when records are
 // there but none is valid, kSuperblockVersion when an older lazyfs wrote them, kSuperblockNewer
 // when a newer one wrote the newest, or what the device returns.

@@ -16,10 +16,14 @@ constexpr std::uint32_t kPieceBlocks = 64;
 // that a crash has left may follow the newest record, and they may be a whole record from before
 // the band's last reset.
 constexpr std::uint32_t kMaxRecords = 256;
-constexpr std::uint32_t kSearchBlocks = 4096;  // while the other band takes none, and once always
+constexpr std::uint32_t kSearchBlocks = 4096;  // while the other band takes none
+constexpr std::uint32_t kZeroBlocks = 64;      // written at once
+// Blocks after the newest record that an unfinished write may have touched.
+constexpr std::uint32_t kMayBeTorn = 1;
 
 struct Search {
   std::optional<Superblock> newest;
+  std::uint32_t newest_rba = 0;
   std::uint64_t newer_version_sequence = 0;  // highest one of records that a newer lazyfs wrote
   Errc trouble = Errc::kNoFilesystem;        // the worst that was met, when nothing was found
 };
@@ -31,6 +35,14 @@ int rank(Errc e) {
 
 void note(Search& search, Errc e) {
   if (rank(e) > rank(search.trouble)) search.trouble = e;
+}
+
+void merge(Search& into, Search from) {
+  note(into, from.trouble);
+  into.newer_version_sequence = std::max(into.newer_version_sequence, from.newer_version_sequence);
+  if (!from.newest || (into.newest && into.newest->sequence >= from.newest->sequence)) return;
+  into.newest = std::move(from.newest);
+  into.newest_rba = from.newest_rba;
 }
 
 // Looks through the blocks [begin, end) of `band` from the last to the first.
@@ -48,7 +60,9 @@ void search_piece(device::Device& device, BandId band, std::uint32_t begin, std:
     const auto block = buffer.span().subspan(std::size_t{i - 1} * kBlockBytes).first<kBlockBytes>();
     if (auto record = decode_superblock(block)) {
       const bool is_newer = !search.newest || record->sequence > search.newest->sequence;
-      if (is_newer) search.newest = std::move(*record);
+      if (!is_newer) continue;
+      search.newest = std::move(*record);
+      search.newest_rba = begin + i - 1;
     } else {
       note(search, record.error());
       if (record.error() == Errc::kSuperblockNewer) {
@@ -59,11 +73,29 @@ void search_piece(device::Device& device, BandId band, std::uint32_t begin, std:
   }
 }
 
+// Of a band whose end is not known: the first kMaxRecords blocks, and then on while records are
+// found. Records of earlier lives of the band follow, with lower sequences.
+void search_from_start(device::Device& device, BandId band, std::uint32_t end, Search& search) {
+  for (std::uint32_t begin = 0; begin < std::min(end, kSearchBlocks);) {
+    const std::uint32_t piece_end = std::min(end, begin + kPieceBlocks);
+    Search piece;
+    search_piece(device, band, begin, piece_end, piece);
+    const bool has_records = piece.newest.has_value() || piece.trouble != Errc::kNoFilesystem;
+    merge(search, std::move(piece));
+    if (piece_end >= kMaxRecords && !has_records) return;
+    begin = piece_end;
+  }
+}
+
 Search search_band(device::Device& device, BandId band) {
   Search search;
   const auto write_pointer = device.write_pointer(band);
   if (!write_pointer) {
     note(search, write_pointer.error());
+    return search;
+  }
+  if (!device.capabilities().keeps_write_pointers) {
+    search_from_start(device, band, *write_pointer, search);
     return search;
   }
   const std::uint32_t stop = *write_pointer - std::min(*write_pointer, kSearchBlocks);
@@ -77,7 +109,8 @@ Search search_band(device::Device& device, BandId band) {
 
 Result<> check_against_device(const Superblock& s, const device::Device& device) {
   const auto& geometry = device.geometry();
-  if (s.band_count != geometry.band_count() || s.log_bands.empty() || s.sequence == 0) {
+  if (s.band_count != geometry.band_count() || s.log_bands.empty() || s.sequence == 0 ||
+      s.super_bands != geometry.super_bands) {
     return fail(Errc::kSuperblockBad);
   }
   std::vector<BandId> bands = s.log_bands;
@@ -97,15 +130,9 @@ Result<> check_against_device(const Superblock& s, const device::Device& device)
 
 Result<Superblock> read_superblock(device::Device& device) {
   Search best;
-  for (const std::uint32_t band : {0u, 1u}) {
-    if (!device.geometry().has(BandId{band})) return fail(Errc::kNoFilesystem);
-    Search search = search_band(device, BandId{band});
-    note(best, search.trouble);
-    best.newer_version_sequence =
-        std::max(best.newer_version_sequence, search.newer_version_sequence);
-    if (search.newest && (!best.newest || search.newest->sequence > best.newest->sequence)) {
-      best.newest = std::move(search.newest);
-    }
+  for (const BandId band : device.geometry().super_bands) {
+    if (!device.geometry().has(band)) return fail(Errc::kNoFilesystem);
+    merge(best, search_band(device, band));
   }
   if (!best.newest) return fail(best.trouble);
   // What a newer lazyfs has upgraded must not be continued from before the upgrade.
@@ -119,14 +146,35 @@ SuperblockLog::SuperblockLog(device::Device& device, Superblock newest)
   for (std::size_t i = 0; i < intact_.size(); ++i) {
     const Search search = search_band(device_, current_.super_bands[i]);
     intact_[i] = search.newest && search.newest->sequence == current_.sequence;
+    if (search.newest) found_end_[i] = search.newest_rba + 1 + kMayBeTorn;
   }
+}
+
+Result<> erase_superblocks(device::Device& device, std::span<const BandId> bands) {
+  const bool keeps_pointers = device.capabilities().keeps_write_pointers;
+  const AlignedBuffer zeros = AlignedBuffer::zeroed(std::size_t{kZeroBlocks} * kBlockBytes);
+  for (const BandId band : bands) {
+    TRY(device.reset(band));
+    const std::uint32_t blocks = std::min(device.geometry().blocks_of(band), kSearchBlocks);
+    for (std::uint32_t rba = 0; !keeps_pointers && rba < blocks; rba += kZeroBlocks) {
+      const std::size_t length = std::min(blocks - rba, kZeroBlocks) * std::size_t{kBlockBytes};
+      TRY(device.append({band, rba}, zeros.span().first(length)));
+    }
+    if (!keeps_pointers) TRY(device.reset(band));
+  }
+  return device.flush();
+}
+
+std::uint64_t newest_sequence_in(device::Device& device, BandId band) {
+  const Search search = search_band(device, band);
+  return search.newest ? search.newest->sequence : 0;
 }
 
 Result<> SuperblockLog::format(device::Device& device, const Superblock& first) {
   for (const BandId band : first.super_bands) TRY(device.reset(band));
   TRY(device.flush());
   SuperblockLog log(device, first);
-  log.intact_ = {true, true};
+  log.intact_ = log.is_begun_ = {true, true};
   for (std::size_t i = 0; i < log.intact_.size(); ++i) TRY(log.write_to(i, first));
   return ok();
 }
@@ -135,7 +183,9 @@ Result<> SuperblockLog::write(Superblock next) {
   next.sequence = current_.sequence + 1;
   std::array<bool, 2> written{};
   Result<> trouble = ok();
-  for (std::size_t i = 0; i < written.size(); ++i) {
+  // S3: a band that does not hold the newest record is the first one to be reset.
+  const std::size_t first = intact_[0] && !intact_[1] ? 1 : 0;
+  for (const std::size_t i : {first, 1 - first}) {
     if (auto r = write_to(i, next); r) {
       written[i] = true;
       intact_[i] = true;
@@ -154,19 +204,32 @@ Result<> SuperblockLog::write(Superblock next) {
   return ok();
 }
 
+// The other band takes no records, so this one cannot be reset. Where the device does not know its
+// end, a record that an earlier session has torn is stepped over.
+Result<> SuperblockLog::continue_band(std::size_t index) {
+  const BandId band = current_.super_bands[index];
+  if (device_.capabilities().keeps_write_pointers) return ok();
+  const std::uint32_t end = std::min(found_end_[index], device_.geometry().blocks_of(band));
+  const Result<> stated = device_.set_write_pointer(band, end);
+  const bool is_known = !stated && stated.error() == Errc::kUnsupported;
+  return is_known ? ok() : stated;
+}
+
 Result<> SuperblockLog::write_to(std::size_t index, const Superblock& record) {
   const BandId band = record.super_bands[index];
-  ASSIGN_OR_RETURN(std::uint32_t at, device_.write_pointer(band));
   // While the other band takes no records, this one is filled up to the limit of the search.
   const bool other = intact_[1 - index];
+  if (!is_begun_[index] && !other) TRY(continue_band(index));
+  ASSIGN_OR_RETURN(std::uint32_t at, device_.write_pointer(band));
   const std::uint32_t room =
       std::min(device_.geometry().blocks_of(band), other ? kMaxRecords : kSearchBlocks);
-  if (at >= room || (has_refused_[index] && other)) {
+  if (at >= room || (other && (has_refused_[index] || !is_begun_[index]))) {
     if (!other) return fail(Errc::kSuperblockBad);  // S2
     intact_[index] = false;
     TRY(device_.reset(band));
     at = 0;
   }
+  is_begun_[index] = true;
   AlignedBuffer block(kBlockBytes);
   encode(record, block.span().first<kBlockBytes>());
   if (auto appended = device_.append({band, at}, block.span()); !appended) {

@@ -1,8 +1,11 @@
 // Writes superblock records: one after the other into both super bands, with a flush after each,
 // so that at every moment at least one band holds the newest record that was ever reported written.
+// A session's first record begins both bands again, so that no session writes where an earlier one
+// may have left a torn record.
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "base/result.h"
 #include "meta/log/superblock.h"
@@ -12,12 +15,15 @@ namespace lazyfs::meta {
 // Invariants:
 //   S1  current() is on the device, durable, in every band b with intact_[b]; there is at least one
 //   S2  a band is reset only while the other one is intact
+//   S3  the first record of a session is written to a band that was just reset, unless the other
+//       band takes no records
 // Not thread-safe: the store's committing thread alone calls write().
 class SuperblockLog {
  public:
-  // Continues after the records that exist. `newest` is what read_superblock() returned.
+  // Begins a session. `newest` is what read_superblock() returned.
   SuperblockLog(device::Device& device, Superblock newest);
-  // Resets both bands and writes the first record. Durable on return.
+  // Resets both bands and writes the first record. Durable on return. REQUIRES: no record that a
+  // search would find has a higher sequence.
   static Result<> format(device::Device& device, const Superblock& first);
 
   const Superblock& current() const { return current_; }
@@ -30,12 +36,23 @@ class SuperblockLog {
 
  private:
   Result<> write_to(std::size_t index, const Superblock& record);
+  Result<> continue_band(std::size_t index);
 
   device::Device& device_;
   Superblock current_;
   std::array<bool, 2> intact_{};
+  std::array<bool, 2> is_begun_{};     // in this session
+  // Past the newest record that was found, and past one that may be torn.
+  std::array<std::uint32_t, 2> found_end_{};
   std::array<bool, 2> has_refused_{};  // an append failed: it takes the next one after a reset
   bool is_in_doubt_ = false;
 };
+
+// Resets the bands so that no superblock is found in them, durable on return. A device without
+// write pointers shows what a band held before: there the part that is searched is overwritten.
+Result<> erase_superblocks(device::Device& device, std::span<const BandId> bands);
+
+// The highest sequence of the valid records that a search finds in a super band; 0: there is none.
+std::uint64_t newest_sequence_in(device::Device& device, BandId band);
 
 }  // namespace lazyfs::meta

@@ -68,11 +68,12 @@ Result<> Store::format(device::Device& device, const Superblock& superblock) {
   first.min_log_bands = static_cast<std::uint32_t>(first.log_bands.size());
   first.session = 1 + superblock.created_seconds % kFirstSessions;
   first.session_start_seq = 0;
-  for (const BandId band : first.super_bands) TRY(device.reset(band));
+  TRY(erase_superblocks(device, first.super_bands));
   for (const BandId band : first.log_bands) TRY(device.reset(band));
   TRY(device.flush());
   ASSIGN_OR_RETURN(const PartPlace newest, write_first_transaction(device, first));
   set_durable(first, newest);
+  first.set_data_ends_known(true);
   first.set_clean_end(true, true);
   return SuperblockLog::format(device, first);
 }

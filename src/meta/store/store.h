@@ -167,6 +167,9 @@ class Store {
   // Whether the session before this one ended cleanly: nothing was written since its last
   // transaction. What superblock() says of it is about the present session.
   virtual bool was_clean() const = 0;
+  // For the owner of the data bands, at the end of a session: whether each of them ends where its
+  // summary says. The next session sees it in superblock(), if was_clean().
+  virtual void set_data_ends_known(bool known) = 0;
   virtual StoreStats stats() const = 0;
   // True once a commit has failed.
   virtual bool failed() const = 0;

@@ -20,6 +20,7 @@ constexpr std::uint64_t kRoundsBesideCleaning = 16;  // of a change that waits f
 
 void begin_session(Superblock& superblock, const StoreOptions& options) {
   ++superblock.session;
+  if (!superblock.ended_cleanly()) superblock.set_data_ends_known(false);
   superblock.set_clean_end(false);
   if (options.label) superblock.label = *options.label;
   if (options.new_uuid) superblock.new_uuid = *options.new_uuid;

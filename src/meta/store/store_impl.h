@@ -57,6 +57,7 @@ class StoreImpl final : public Store {
   std::vector<LogBandUse> log_band_use() const override;
   Superblock superblock() const override { return superblock_.current(); }
   bool was_clean() const override { return was_clean_; }
+  void set_data_ends_known(bool known) override { superblock_.set_data_ends_known(known); }
   StoreStats stats() const override;
   bool failed() const override { return failure_.has_failed(); }
   Result<> close() override;

@@ -16,6 +16,11 @@ Superblock StoreSuperblock::current() const {
   return current_;
 }
 
+void StoreSuperblock::set_data_ends_known(bool known) {
+  MutexLock lock(mu_);
+  current_.set_data_ends_known(known);
+}
+
 Result<> StoreSuperblock::write(Superblock next) {
   if (failure_.has_failed()) return fail(Errc::kLogFailed);
   const PartPlace newest = log_.newest();

@@ -27,6 +27,8 @@ class StoreSuperblock {
   Superblock current() const EXCLUDES(mu_);
   // REQUIRED before the first write.
   void open_for_writing() { records_.emplace(device_, current()); }
+  // What the record of a clean end is to say (Superblock::kDataEndsKnown).
+  void set_data_ends_known(bool known) EXCLUDES(mu_);
   // Writes a record that names the newest durable transaction. Error: kLogFailed once the store has
   // failed, because it is not known then whether the newest transaction is durable.
   Result<> write() { return write(current()); }

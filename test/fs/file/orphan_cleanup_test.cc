@@ -44,6 +44,7 @@ class CrowdedStore : public meta::Store {
   std::vector<LogBandUse> log_band_use() const override { return below_->log_band_use(); }
   meta::Superblock superblock() const override { return below_->superblock(); }
   bool was_clean() const override { return below_->was_clean(); }
+  void set_data_ends_known(bool known) override { below_->set_data_ends_known(known); }
   meta::StoreStats stats() const override { return below_->stats(); }
   bool failed() const override { return below_->failed(); }
   Result<> close() override { return below_->close(); }

@@ -13,6 +13,7 @@
 #include "test/support/result_printer.h"
 #include "test/support/seed.h"
 #include "test/support/stats.h"
+#include "test/support/test_device.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -22,8 +23,9 @@ class CleaningTest : public testing::Test {
  protected:
   void mount(std::uint32_t bands, std::uint32_t band_blocks, MountOptions options) {
     options.background = false;
-    device_ = device::MemoryDevice::uniform(bands, band_blocks);
+    device_ = test_device(bands, band_blocks);
     ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
+    device_->forget_write_pointers();
     auto store = meta::Store::open(*device_, {.background = false});
     ASSERT_TRUE(store) << describe(store.error());
     store_ = store->get();

@@ -13,6 +13,7 @@
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
 #include "test/fsck/expect_clean.h"
+#include "test/support/test_device.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -46,7 +47,9 @@ class SpaceTest : public testing::TestWithParam<Setting> {
   void remount() {
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
+    device_->forget_write_pointers();
     fsck::expect_clean(*device_);
+    device_->forget_write_pointers();
     mount();
   }
   InodeNo create(std::string_view name) {
@@ -106,7 +109,7 @@ class SpaceTest : public testing::TestWithParam<Setting> {
   }
 
   std::unique_ptr<device::MemoryDevice> device_ =
-      device::MemoryDevice::uniform(GetParam().bands, GetParam().band_blocks);
+      test_device(GetParam().bands, GetParam().band_blocks);
   std::unique_ptr<Volume> volume_;
 };
 

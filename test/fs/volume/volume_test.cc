@@ -340,7 +340,7 @@ TEST_F(VolumeTest, FullDiskIsNoSpaceUntilFilesAreDeleted) {
 TEST_F(VolumeTest, FilesAreRemovedFromAFullDiskOfTinyBands) {
   ASSERT_TRUE(volume_->unmount());
   volume_.reset();
-  const auto tiny = device::MemoryDevice::uniform(256, 16);
+  const auto tiny = test_device(256, 16);
   ASSERT_TRUE(mkfs::make_filesystem(*tiny, {}));
   for (int round = 0; round < 3; ++round) {
     auto mounted = Volume::mount(*tiny, options_);

@@ -120,7 +120,8 @@ TEST_F(SuperblockTest, KeepsFlagsAndRoomOfALaterLazyfs) {
   open();
   put(1);
   close();
-  EXPECT_EQ(on_disk().flags, 0x80000000u | Superblock::kCleanEnd | Superblock::kHeadOpen);
+  EXPECT_EQ(on_disk().flags, 0x80000000u | Superblock::kCleanEnd | Superblock::kHeadOpen |
+                                 Superblock::kDataEndsKnown);
   EXPECT_EQ(on_disk().room, later.room);
 }
 
