@@ -1,17 +1,20 @@
-// Shows what an Emulated Disk Image says of itself: header, zones, links and every band.
+// Shows what a device says of itself. An Emulated Disk Image: header, zones, links and every band.
+// A plain block device: its identification block and where the bands lie.
 #include <cstdio>
 #include <string>
 
 #include "base/json.h"
 #include "base/size.h"
+#include "disk/open.h"
 #include "edi/image.h"
+#include "plain/plain_device.h"
 #include "tools/command_line.h"
 
 namespace {
 
 using namespace lazyfs;
 
-std::string uuid_text(const edi::Uuid& uuid) {
+std::string uuid_text(std::span<const std::byte, 16> uuid) {
   std::string text;
   for (std::size_t i = 0; i < uuid.size(); ++i) {
     char hex[3];
@@ -44,6 +47,7 @@ Json describe_band(edi::Image& image, std::uint32_t band) {
 Json describe_image(edi::Image& image) {
   const edi::Layout& layout = image.layout();
   Json out = Json::object({{"device", image.name()},
+                           {"layout", "image"},
                            {"magic", edi::kMagic},
                            {"format", layout.header.version}});
   if (layout.header.version != 0) out["uuid"] = uuid_text(layout.header.uuid);
@@ -63,6 +67,39 @@ Json describe_image(edi::Image& image) {
     out["bands"].push_back(describe_band(image, band));
   }
   return out;
+}
+
+Json describe_plain(plain::PlainDevice& device) {
+  const plain::Identity& identity = device.identity();
+  Json out = Json::object({{"device", device.name()}, {"layout", "plain"}});
+  out["uuid"] = uuid_text(std::as_bytes(std::span(identity.uuid)));
+  out["label"] = identity.label;
+  out["block_size"] = identity.block_bytes;
+  out["band_count"] = identity.band_count;
+  out["blocks"] = device.geometry().total_blocks();
+  out["volume_bytes"] = identity.volume_bytes;
+  out["band_bytes"] = identity.band_bytes;
+  out["super_bands"] = Json::array();
+  for (const BandId band : identity.super_bands) out["super_bands"].push_back(band.value);
+  out["generation"] = identity.generation;
+  out["features"] = Json::object({{"compatible", identity.compat},
+                                  {"read_only_compatible", identity.ro_compat},
+                                  {"incompatible", identity.incompat}});
+  out["identification_good"] = device.found().first_is_good;
+  out["copy_good"] = device.found().copy_is_current;
+  out["bands"] = Json::array();
+  for (std::uint32_t band = 0; band < identity.band_count; ++band) {
+    out["bands"].push_back(Json::object({{"band", band},
+                                         {"kind", to_string(device::BandKind::kShingled)},
+                                         {"blocks", device.geometry().blocks_of(BandId{band})},
+                                         {"offset", device.band_at(BandId{band})}}));
+  }
+  return out;
+}
+
+Json describe_device(device::Device& device) {
+  if (auto* const plain = dynamic_cast<plain::PlainDevice*>(&device)) return describe_plain(*plain);
+  return describe_image(dynamic_cast<edi::Image&>(device));
 }
 
 unsigned long long whole(const Json& value) { return value.number(); }
@@ -100,12 +137,35 @@ void print_text(const Json& image) {
   }
 }
 
+void print_plain(const Json& device) {
+  std::printf("Plain device:   %s\n", device["device"].text().c_str());
+  std::printf("Layout:         plain\n");
+  std::printf("UUID:           %s\n", device["uuid"].text().c_str());
+  std::printf("Label:          %s\n", device["label"].text().c_str());
+  std::printf("Block size:     %llu\n", whole(device["block_size"]));
+  std::printf("Bands:          %llu of %s\n", whole(device["band_count"]),
+              size_text(whole(device["band_bytes"])).c_str());
+  std::printf("Capacity:       %s\n",
+              size_text(whole(device["blocks"]) * whole(device["block_size"])).c_str());
+  std::printf("Volume size:    %s\n", size_text(whole(device["volume_bytes"])).c_str());
+  std::printf("Super bands:    %llu and %llu\n", whole(device["super_bands"].items()[0]),
+              whole(device["super_bands"].items()[1]));
+  std::printf("Generation:     %llu\n", whole(device["generation"]));
+  std::printf("Write pointers: none are kept; edistats shows what the filesystem knows\n");
+  std::printf("\n%8s  %-12s  %10s  %16s\n", "Band", "Kind", "Blocks", "Offset");
+  for (const Json& band : device["bands"].items()) {
+    std::printf("%8llu  %-12s  %10llu  %16llu\n", whole(band["band"]),
+                band["kind"].text().c_str(), whole(band["blocks"]), whole(band["offset"]));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CommandLine app(
       "edidump",
-      "Shows the header, the geometry and every band of an Emulated Disk Image.",
+      "Shows the header, the geometry and every band of an Emulated Disk Image or a plain block "
+      "device.",
       LAZYFS_VERSION);
   std::string device;
   bool as_json = false;
@@ -114,15 +174,17 @@ int main(int argc, char** argv) {
   if (const auto status = app.parse(argc, argv)) return *status;
 
   // Looking takes no claim: a mounted device can be looked at too.
-  const auto image = edi::open_image(device, {.read_only = true, .exclusive = false});
-  if (!image) {
+  const auto opened = disk::open(device, {.read_only = true, .exclusive = false});
+  if (!opened) {
     std::fprintf(stderr, "edidump: %s: %s\n", device.c_str(),
-                 std::string(describe(image.error())).c_str());
+                 std::string(describe(opened.error())).c_str());
     return 1;
   }
-  const Json description = describe_image(**image);
+  const Json description = describe_device(**opened);
   if (as_json) {
     std::printf("%s\n", description.dump(true).c_str());
+  } else if (description["layout"].text() == "plain") {
+    print_plain(description);
   } else {
     print_text(description);
   }

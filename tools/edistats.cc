@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/json.h"
-#include "edi/image.h"
+#include "disk/open.h"
 #include "fs/space/band_report.h"
 #include "tools/command_line.h"
 #include "tools/edistats_picture.h"
@@ -35,7 +35,7 @@ struct Arguments {
 
 Result<fs::BandReport> read_once(const std::string& path) {
   // Looking takes no claim, so a mounted device can be looked at.
-  ASSIGN_OR_RETURN(const auto device, edi::open(path, {.read_only = true, .exclusive = false}));
+  ASSIGN_OR_RETURN(const auto device, disk::open(path, {.read_only = true, .exclusive = false}));
   ASSIGN_OR_RETURN(const auto store,
                    meta::Store::open(*device, {.background = false, .read_only = true}));
   return fs::report_bands(*store, *device);
@@ -47,6 +47,8 @@ bool may_pass(Errc error) {
     case Errc::kDeviceAccess:
     case Errc::kEdiBadMagic:
     case Errc::kEdiBadVersion:
+    case Errc::kIdentityMissing:
+    case Errc::kEdiOnBlockDevice:
     case Errc::kNoFilesystem:
     case Errc::kSuperblockVersion:
     case Errc::kSuperblockNewer:

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "edi/copies.h"
-#include "edi/image.h"
+#include "disk/copies.h"
+#include "disk/open.h"
 #include "fsck/check.h"
 #include "fsck/repair.h"
 #include "meta/log/features.h"
@@ -178,7 +178,7 @@ class Run {
   Result<int> check_only(bool may_change) {
     ASSIGN_OR_RETURN(
         const auto device,
-        edi::open_image(arguments_.device, {.read_only = true, .exclusive = exclusive_}));
+        disk::open(arguments_.device, {.read_only = true, .exclusive = exclusive_}));
     const auto store = meta::Store::open(*device, {.background = false, .read_only = true});
     if (!store) {
       why_ = meta::explain(*device, store.error());
@@ -201,7 +201,7 @@ class Run {
     }
   }
 
-  Result<> check(edi::Image& device, meta::Store& store) {
+  Result<> check(device::Device& device, meta::Store& store) {
     const auto report = fsck::check(
         store, device, {.data = arguments_.data}, [&](const std::string& text) { found(text); },
         [&](std::string_view stage, std::uint64_t done) { progress_(stage, done); });
@@ -213,12 +213,11 @@ class Run {
 
   // Checks what is stored twice. A power cut may tear a copy that is being written, so that only
   // damage of one that is never written counts as a problem.
-  Result<> check_copies(edi::Image& device) {
-    ASSIGN_OR_RETURN(const auto headers, edi::damaged_headers(device));
-    for (const std::string& text : headers) found(text);
-    report_.problems += headers.size();
-    ASSIGN_OR_RETURN(const auto slots, edi::damaged_slots(device));
-    for (const std::string& text : slots) noted(text);
+  Result<> check_copies(device::Device& device) {
+    ASSIGN_OR_RETURN(const disk::DamagedCopies copies, disk::damaged_copies(device));
+    for (const std::string& text : copies.never_written) found(text);
+    report_.problems += copies.never_written.size();
+    for (const std::string& text : copies.often_written) noted(text);
     ASSIGN_OR_RETURN(const auto bands, meta::damaged_superblocks(device));
     for (const BandId band : bands) {
       noted("The newest superblock is not in band " + std::to_string(band.value) +
@@ -228,7 +227,7 @@ class Run {
   }
 
   // Fails when the volume may be read only.
-  Result<> check_may_repair(edi::Image& device) {
+  Result<> check_may_repair(device::Device& device) {
     const auto superblock = meta::read_superblock(device);
     if (!superblock) return ok();
     const auto may = meta::check_features(superblock->features, false);
@@ -239,10 +238,10 @@ class Run {
   // Repairs, and checks again.
   Result<> repair() {
     ASSIGN_OR_RETURN(const auto device,
-                     edi::open_image(arguments_.device, {.exclusive = exclusive_}));
+                     disk::open(arguments_.device, {.exclusive = exclusive_}));
     TRY(check_may_repair(*device));
     const auto listener = [&](const std::string& text) { changed(text); };
-    ASSIGN_OR_RETURN(const auto mended, edi::mend_copies(*device));
+    ASSIGN_OR_RETURN(const auto mended, disk::mend_copies(*device));
     for (const std::string& text : mended) changed(text);
     const auto bands = meta::damaged_superblocks(*device);
     ASSIGN_OR_RETURN(const auto store, fsck::open_for_repair(*device, listener, repair_options()));
@@ -327,7 +326,7 @@ int main(int argc, char** argv) {
   app.flag("-f", arguments.force, "accepted for compatibility: everything is always checked");
   app.flag("--data", arguments.data, "also read all file data and verify its checksums");
   app.flag("--json", arguments.json, "print one JSON object");
-  app.option("DEVICE", arguments.device, "EDI: image file or block device").required();
+  app.option("DEVICE", arguments.device, "image file or block device").required();
   if (const auto status = app.parse(argc, argv)) return *status;
   try {
     return Run(arguments).run();

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "device/backing.h"
-#include "edi/image.h"
+#include "disk/open.h"
 #include "fs/volume/remountable_volume.h"
 #include "fs/volume/volume.h"
 #include "fuse/session/daemon.h"
@@ -52,11 +52,11 @@ OpenedVolume open_for_reading(const DaemonPlan& plan) {
       Backing::open(plan.source, false, Backing::Claim::kExclusive));
   auto open = [held, path = plan.source](bool read_only) -> lazyfs::Result<Device> {
     if (*held) {
-      return lazyfs::edi::open(
+      return lazyfs::disk::open(
           path, {.read_only = read_only, .exclusive = false, .held = &**held});
     }
     if (!read_only) return lazyfs::fail(held->error());
-    return lazyfs::edi::open(path, {.read_only = true});
+    return lazyfs::disk::open(path, {.read_only = true});
   };
   auto volume = lazyfs::fs::RemountableVolume::mount_read_only(open, plan.options.volume);
   if (volume) return *std::move(volume);
@@ -69,7 +69,7 @@ OpenedVolume open_for_reading(const DaemonPlan& plan) {
 OpenedVolume open_volume(const DaemonPlan& plan) {
   const auto& options = plan.options.volume;
   if (options.read_only) return open_for_reading(plan);
-  auto device = lazyfs::edi::open(plan.source);
+  auto device = lazyfs::disk::open(plan.source);
   if (!device) return trouble(plan, device.error(), describe(device.error()));
   auto mounted = std::make_shared<MountedDevice>();
   mounted->device = std::move(*device);

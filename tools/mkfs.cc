@@ -8,10 +8,13 @@
 #include <string>
 
 #include "base/size.h"
+#include "device/backing.h"
+#include "disk/open.h"
 #include "edi/create.h"
 #include "edi/image.h"
 #include "meta/log/log_layout.h"
 #include "mkfs/mkfs.h"
+#include "plain/create.h"
 #include "tools/command_line.h"
 #include "tools/contents.h"
 #include "tools/uuid.h"
@@ -32,6 +35,13 @@ struct Trouble : std::runtime_error {
       : std::runtime_error(what + ": " + std::string(why)) {}
 };
 
+struct TooSmall : Trouble {
+  TooSmall(const std::string& what, std::uint64_t bytes, std::uint64_t band_bytes)
+      : Trouble(what, size_text(bytes) + " are too small for a filesystem (it needs " +
+                          std::to_string(mkfs::kMinBands) + " bands of " + size_text(band_bytes) +
+                          ")") {}
+};
+
 struct Arguments {
   std::string device, size, label, uuid, band_size, log_size;
   bool force = false, quiet = false;
@@ -39,7 +49,8 @@ struct Arguments {
 
 // What to do; made before anything is changed.
 struct Plan {
-  std::optional<edi::CreateOptions> image;  // to be created first
+  std::optional<edi::CreateOptions> image;  // to be created first, or ...
+  std::optional<plain::Identity> plain;     // ... this, on a block device
   bool is_new_file = false;                 // removed when something fails
   mkfs::Options options;
 };
@@ -102,13 +113,36 @@ edi::CreateOptions choose_image(const std::string& what, std::uint64_t bytes,
   const std::uint32_t blocks =
       band_size.empty() ? choose_band_blocks(bytes) : band_blocks_of(band_size);
   auto image = edi::fill(bytes, blocks);
-  if (!image) {
-    throw Trouble(what, size_text(bytes) + " are too small for a filesystem (it needs " +
-                            std::to_string(mkfs::kMinBands) + " bands of " +
-                            size_text(std::uint64_t{blocks} * kBlockBytes) + ")");
-  }
+  if (!image) throw TooSmall(what, bytes, std::uint64_t{blocks} * kBlockBytes);
   image->overwrite = true;  // allowed by the checks before
   return std::move(*image);
+}
+
+// Bands of a plain block device: 256 MiB; smaller ones where there would be fewer than 128.
+std::uint64_t choose_band_bytes(std::uint64_t volume_bytes) {
+  std::uint64_t bytes = std::uint64_t{kDefaultBandBlocks} * kBlockBytes;
+  const std::uint64_t least = std::uint64_t{meta::kMinLogBandBlocks} * kBlockBytes;
+  while (bytes > least && plain::bands_in(volume_bytes, bytes) < kBandsWanted) bytes /= 2;
+  return bytes;
+}
+
+plain::Identity choose_volume(const Arguments& arguments, std::uint64_t bytes) {
+  const std::uint64_t band_bytes =
+      arguments.band_size.empty()
+          ? choose_band_bytes(bytes)
+          : std::uint64_t{band_blocks_of(arguments.band_size)} * kBlockBytes;
+  const auto identity = plain::plan_volume(bytes, band_bytes);
+  if (!identity) throw TooSmall(arguments.device, bytes, band_bytes);
+  return *identity;
+}
+
+device::Geometry geometry_of(const plain::Identity& identity) {
+  device::Geometry geometry;
+  geometry.band_blocks.assign(identity.band_count,
+                              static_cast<std::uint32_t>(identity.band_bytes / kBlockBytes));
+  geometry.band_kinds.assign(identity.band_count, device::BandKind::kShingled);
+  geometry.super_bands = identity.super_bands;
+  return geometry;
 }
 
 device::Geometry geometry_of(const edi::CreateOptions& image) {
@@ -122,8 +156,8 @@ device::Geometry geometry_of(const edi::CreateOptions& image) {
 }
 
 void require_plan(const std::string& what, const device::Geometry& geometry,
-                  const mkfs::Options& options) {
-  const auto plan = mkfs::plan_layout(geometry, options);
+                  const mkfs::Options& options, const device::Capabilities& capabilities = {}) {
+  const auto plan = mkfs::plan_layout(geometry, options, capabilities);
   if (plan) return;
   const std::string why(describe(plan.error()));
   switch (plan.error()) {
@@ -169,7 +203,7 @@ void plan_for_image(const Arguments& arguments, edi::Image& image, const Plan& p
   require_plan(arguments.device, image.geometry(), plan.options);
 }
 
-void plan_for_plain(const Arguments& arguments, Plan& plan) {
+void plan_for_file(const Arguments& arguments, Plan& plan) {
   const auto bytes = edi::backing_bytes(arguments.device);
   if (!bytes) throw Trouble(arguments.device, bytes.error());
   if (*bytes == 0) throw Trouble(arguments.device, "an empty file (give SIZE to make an image)");
@@ -180,6 +214,33 @@ void plan_for_plain(const Arguments& arguments, Plan& plan) {
   }
   plan.image = choose_image(arguments.device, *bytes, arguments.band_size);
   require_plan(arguments.device, geometry_of(*plan.image), plan.options);
+}
+
+bool is_block_device(const std::string& path) {
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 && S_ISBLK(st.st_mode);
+}
+
+// Claims the device for a moment: a mounted one is refused.
+void plan_for_block_device(const Arguments& arguments, Plan& plan) {
+  using device::Backing;
+  const auto backing = Backing::open(arguments.device, true, Backing::Claim::kExclusive);
+  if (!backing) throw Trouble(arguments.device, backing.error());
+  if (backing->is_zoned()) throw Trouble(arguments.device, Errc::kDeviceZoned);
+  const auto bytes = backing->size_bytes();
+  if (!bytes) throw Trouble(arguments.device, bytes.error());
+  if (!arguments.force) {
+    if (const auto contents = find_contents(arguments.device)) {
+      throw Trouble(arguments.device, "holds " + *contents + " already" + kLoss);
+    }
+  }
+  plan.plain = choose_volume(arguments, *bytes);
+  plan.plain->uuid = plan.options.uuid;
+  plan.plain->label = plan.options.label;
+  plan.plain->created_seconds =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(system_clock().now().seconds, 0));
+  require_plan(arguments.device, geometry_of(*plan.plain), plan.options,
+               {.keeps_write_pointers = false});
 }
 
 void plan_for_new_file(const Arguments& arguments, Plan& plan) {
@@ -204,6 +265,10 @@ Plan plan_for(const Arguments& arguments) {
     plan_for_new_file(arguments, plan);
     return plan;
   }
+  if (is_block_device(arguments.device)) {
+    plan_for_block_device(arguments, plan);
+    return plan;
+  }
   const auto image = edi::open_image(arguments.device, {.read_only = true});
   const bool new_geometry = arguments.force && !arguments.band_size.empty();
   if (image && !new_geometry) {
@@ -211,11 +276,11 @@ Plan plan_for(const Arguments& arguments) {
     return plan;
   }
   if (image) {
-    plan_for_plain(arguments, plan);
+    plan_for_file(arguments, plan);
     return plan;
   }
   switch (image.error()) {
-    case Errc::kEdiBadMagic: plan_for_plain(arguments, plan); return plan;
+    case Errc::kEdiBadMagic: plan_for_file(arguments, plan); return plan;
     case Errc::kEdiBadVersion:
     case Errc::kEdiBadChecksum:
     case Errc::kEdiBadHeader:
@@ -224,7 +289,7 @@ Plan plan_for(const Arguments& arguments) {
         throw Trouble(arguments.device, "holds an image, perhaps of a damaged lazyfs: " +
                                             std::string(describe(image.error())) + kLoss);
       }
-      plan_for_plain(arguments, plan);
+      plan_for_file(arguments, plan);
       return plan;
     case Errc::kDeviceMissing:
       throw Trouble(arguments.device,
@@ -254,7 +319,11 @@ void make_filesystem(const Arguments& arguments, const Plan& plan) {
     const auto made = edi::create(arguments.device, *plan.image);
     if (!made) throw Trouble(arguments.device, made.error());
   }
-  const auto device = edi::open(arguments.device);
+  if (plan.plain) {
+    const auto made = plain::create(arguments.device, *plan.plain);
+    if (!made) throw Trouble(arguments.device, made.error());
+  }
+  const auto device = disk::open(arguments.device);
   if (!device) throw Trouble(arguments.device, device.error());
   const auto made = mkfs::make_filesystem(**device, plan.options);
   if (!made) throw Trouble(arguments.device, made.error());
@@ -276,8 +345,8 @@ void run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   CommandLine app(
       "mkfs.lazyfs",
-      "Makes a lazyfs on a banded device (EDI). A plain block device or file becomes an EDI first; "
-      "with SIZE a new image file is made.",
+      "Makes a lazyfs on a block device or in an image file (EDI); with SIZE a new image file is "
+      "made.",
       LAZYFS_VERSION);
   Arguments arguments;
   app.flag("-f,--force", arguments.force, "overwrite existing contents");
@@ -285,10 +354,11 @@ int main(int argc, char** argv) {
   app.option("-L,--label", arguments.label, "name of the filesystem, at most 63 bytes");
   app.option("-U,--uuid", arguments.uuid, "instead of a random one");
   app.option("--band-size", arguments.band_size,
-                 "of a new EDI; 256M, less on a small device so that there are 128 bands");
+             "of a block device or a new EDI; 256M, less on a small device so that there are 128 "
+             "bands");
   app.option("--log-size", arguments.log_size,
                  "of the metadata log; a 64th of the device, at most 16G, at least 4 bands");
-  app.option("DEVICE", arguments.device, "EDI, block device or image file").required();
+  app.option("DEVICE", arguments.device, "block device or image file").required();
   app.option("SIZE", arguments.size, "of a new image file, as 10G");
   if (const auto status = app.parse(argc, argv)) return *status;
 

@@ -16,7 +16,7 @@
 // A flush covers the writes that had ended when it began. When all writes are covered the journal
 // is emptied.
 //
-// The library intercepts only the calls with which src/edi/backing.cc changes a mounted image.
+// The library intercepts only the calls with which src/device/backing.cc changes a mounted device.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
