@@ -23,8 +23,10 @@ void LogSizer::note_less_space() {
   on_less_space_();
 }
 
-bool LogSizer::lacks_rescue_band() const {
-  return needs_rescue_band(device_.capabilities()) && !log_.figures().has_rescue_band;
+bool LogSizer::lacks_bands() const {
+  if (!needs_rescue_band(device_.capabilities())) return false;
+  const Log::Figures log = log_.figures();
+  return !log.has_rescue_band || log.bands < min_log_bands(device_.capabilities());
 }
 
 SizeChange LogSizer::wanted(SpaceDemand demand) const {

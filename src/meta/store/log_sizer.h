@@ -34,9 +34,9 @@ class LogSizer {
   // A band has failed, or the cleaner leaves it out.
   void note_less_space();
 
-  // On a device that keeps no write pointers no band of the log is free, so that the cleaner has no
-  // place to move anything to.
-  bool lacks_rescue_band() const;
+  // On a device that keeps no write pointers the log has fewer bands than the smallest one, or none
+  // of them is free, so that the cleaner has no place to move anything to.
+  bool lacks_bands() const;
   SizeChange wanted(SpaceDemand demand) const;
   bool is_due() const;
   // Does what wanted() says, if that is kGrow or kShrink.

@@ -122,7 +122,7 @@ NodePin StoreImpl::replace_root() {
 }
 
 Result<> StoreImpl::make_room_for_repair(const FreeBandFinder& find_free) {
-  if (sizer_.lacks_rescue_band() && find_free) {
+  if (sizer_.lacks_bands() && find_free) {
     ASSIGN_OR_RETURN(std::vector<BandId> bands, find_free(*this));
     sizer_.set_source({.take = [&bands]() -> Result<BandId> {
                          if (bands.empty()) return fail(Errc::kNoSpace);
@@ -223,7 +223,7 @@ Result<> StoreImpl::run_cycle(Work work) {
 Result<> StoreImpl::do_work(Work work, Additions to_clean) {
   switch (work) {
     case Work::kClean:
-      if (sizer_.lacks_rescue_band()) ignore_error(sizer_.grow(), "cleaning may make room");
+      if (sizer_.lacks_bands()) ignore_error(sizer_.grow(), "cleaning may make room");
       return committer_.commit(cleaner_.add_cold_index(std::move(to_clean)));
     case Work::kCheckpoint: return committer_.commit(cleaner_.take_checkpoint());
     case Work::kGrow: return sizer_.grow();

@@ -4,10 +4,12 @@
 #include <array>
 
 #include "device/forwarding.h"
+#include "meta/log/checkpoint_format.h"
 #include "meta/log/log_end.h"
 #include "meta/log/log_format.h"
 #include "meta/log/log_layout.h"
 #include "meta/log/superblock_log.h"
+#include "meta/tree/node_page.h"
 #include "test/meta/modelled_store.h"
 #include "test/meta/power_device.h"
 
@@ -341,6 +343,56 @@ TEST_F(LogEndTest, ABandWithALeftoverOfTheLogIsNotTakenForALogBand) {
       [](Store&, const std::vector<KeyRange>&) { return ok(); });
   ASSERT_TRUE(repaired) << describe(repaired.error());
   EXPECT_EQ(std::ranges::count((*repaired)->log_bands(), data), 0);
+}
+
+// Without bands from the volume the log could not be written to any more.
+TEST_F(LogEndTest, ALogWithoutAFreeBandTakesOneFromTheVolume) {
+  make(14, 32, kSmallestLog);
+  open_on(*device);
+  fill();
+  crash();
+  const AlignedBuffer zeros = AlignedBuffer::zeroed(32 * kBlockBytes);
+  for (const std::uint32_t band : {0u, 1u}) device->poke({BandId{band}, 0}, zeros.span());
+  auto repaired = Store::repair(
+      *device, quiet_options(), [](const std::string&) {},
+      [](Store&, const std::vector<KeyRange>&) { return ok(); });
+  ASSERT_TRUE(repaired) << describe(repaired.error());
+  repaired->reset();
+  reopen_device();
+  open_on(*device);
+  std::vector<BandId> pool{BandId{9}, BandId{10}, BandId{11}, BandId{12}, BandId{13}};
+  store->set_band_source({.take = [&]() -> Result<BandId> {
+                            if (pool.empty()) return fail(Errc::kNoSpace);
+                            const BandId band = pool.front();
+                            pool.erase(pool.begin());
+                            return band;
+                          },
+                          .give_back = [](BandId) {}});
+  put(1, 'g');
+  commit();
+  EXPECT_LT(pool.size(), 5u);
+  crash();
+  open_on(*device);
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+// The log recognises images by bytes that belong to the formats of nodes and checkpoints.
+TEST(SeqOfImageTest, KnowsNodesAndPiecesOfCheckpoints) {
+  AlignedBuffer image(kBlockBytes);
+  NodePage page(image.data());
+  page.format(NodeNo{7}, 0, 0xABCD);
+  page.stamp(Seq{42});
+  const auto node = image.span().first<kBlockBytes>();
+  EXPECT_EQ(seq_of_image(node, 0xABCD), Seq{42});
+  EXPECT_EQ(seq_of_image(node, 0xABCE), std::nullopt);
+  image.data()[4000] ^= std::byte{1};
+  EXPECT_EQ(seq_of_image(node, 0xABCD), std::nullopt);
+
+  AlignedBuffer pieces = encode(MapCheckpoint{}, 0xABCD);
+  const auto piece = pieces.span().first<kBlockBytes>();
+  stamp_piece(piece, Seq{43});
+  EXPECT_EQ(seq_of_image(piece, 0xABCD), Seq{43});
+  EXPECT_EQ(seq_of_image(piece, 0xABCE), std::nullopt);
 }
 
 TEST_F(LogEndTest, OpensReadOnlyAfterACrashAndWritesNothing) {
