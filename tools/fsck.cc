@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "disk/copies.h"
+#include "disk/names.h"
 #include "disk/open.h"
 #include "fsck/check.h"
 #include "fsck/repair.h"
@@ -72,9 +73,23 @@ class Progress {
   bool pending_ = false;
 };
 
-meta::StoreOptions repair_options() {
+// Where an identification block names the volume, the superblock follows.
+meta::StoreOptions repair_options(const device::Device& device) {
   const auto now = std::max<std::int64_t>(system_clock().now().seconds, 0);
-  return {.background = false, .check_seconds = static_cast<std::uint64_t>(now)};
+  meta::StoreOptions options{.background = false, .check_seconds = static_cast<std::uint64_t>(now)};
+  if (const auto name = disk::name_on(device)) {
+    options.label = name->label;
+    options.new_uuid = name->uuid;
+  }
+  return options;
+}
+
+// A power cut during a change of the name leaves the superblock with the old one.
+bool is_misnamed(const device::Device& device, const Result<meta::Superblock>& superblock) {
+  const auto name = disk::name_on(device);
+  if (!name) return false;
+  return !superblock ||
+         *name != disk::VolumeName{superblock->volume_uuid(), superblock->label};
 }
 
 int refuse(const std::string& device, std::string_view why) {
@@ -208,6 +223,10 @@ class Run {
     progress_.clear();
     if (!report) return fail(report.error());
     report_ = *report;
+    if (is_misnamed(device, store.superblock())) {
+      found("The superblock has another label or UUID than the identification block.");
+      ++report_.problems;
+    }
     return check_copies(device);
   }
 
@@ -244,12 +263,18 @@ class Run {
     ASSIGN_OR_RETURN(const auto mended, disk::mend_copies(*device));
     for (const std::string& text : mended) changed(text);
     const auto bands = meta::damaged_superblocks(*device);
-    ASSIGN_OR_RETURN(const auto store, fsck::open_for_repair(*device, listener, repair_options()));
+    const bool was_misnamed = is_misnamed(*device, meta::read_superblock(*device));
+    ASSIGN_OR_RETURN(const auto store,
+                     fsck::open_for_repair(*device, listener, repair_options(*device)));
     ASSIGN_OR_RETURN(repair_, fsck::repair(*store, *device, system_clock(), listener,
                                          [&](std::string_view stage, std::uint64_t done) {
                                            progress_(stage, done);
                                          }));
     repair_.repairs += mended.size();
+    if (was_misnamed) {
+      changed("The superblock got the label and UUID of the identification block.");
+      ++repair_.repairs;
+    }
     for (const BandId band : bands.value_or(std::vector<BandId>{})) {
       changed("The superblock in band " + std::to_string(band.value) + " was rewritten.");
       ++repair_.repairs;
