@@ -11,7 +11,7 @@ void inodes_pass(Context& context);          // each inode's items; extents agai
 void bands_pass(Context& context);           // append and delete logs against extents and device
 void shared_extents_pass(Context& context);  // shared-extent inodes against references
 void names_pass(Context& context);           // links, parents, reachability, orphans; /lost+found
-void counters_pass(Context& context);        // the next inode number
+void counters_pass(Context& context);        // the next inode number, and how many exist
 
 // Of a check, at its end.
 void check_data(Context& context);  // contents

@@ -79,8 +79,8 @@ Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& c
   shared_extents_pass(c);
   names_pass(c);
   recount(c);
-  rebuild_bands(c);
   counters_pass(c);
+  rebuild_bands(c);  // it forgets the inodes
   forget_lost_ranges(c);
   if (c.error()) return fail(*c.error());
   TRY(store.commit());
