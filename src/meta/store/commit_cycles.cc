@@ -7,7 +7,9 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::chrono::milliseconds kMaxGathering{10};
+// Callers come again within the shorter time where a commit takes no time.
+constexpr std::chrono::nanoseconds kMinGathering = std::chrono::milliseconds(2);
+constexpr std::chrono::nanoseconds kMaxGathering = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -20,14 +22,14 @@ void CommitCycles::begin_locked(bool commits) {
   busy_ = true;
   if (!commits) return;
   ++commits_started_;
-  if (callers_ > 0) callers_last_ = std::exchange(callers_, 0);
+  served_ = std::exchange(callers_, 0);
 }
 
-// Waits for the callers that the last commit served. REQUIRES: busy_.
+// Waits for the callers that are expected. REQUIRES: busy_.
 void CommitCycles::gather_locked() {
-  const auto end = system_clock().monotonic() + std::min<std::chrono::nanoseconds>(
-                                                    commit_average_, kMaxGathering);
-  while (callers_ < callers_last_ && !abandoned_) {
+  const auto end =
+      system_clock().monotonic() + std::clamp(commit_average_, kMinGathering, kMaxGathering);
+  while (callers_ < expected_ && !abandoned_) {
     const auto left = end - system_clock().monotonic();
     if (left.count() <= 0) return;
     joined_.wait_for(mu_, left);
@@ -37,7 +39,7 @@ void CommitCycles::gather_locked() {
 Result<CommitCycles::Turn> CommitCycles::begin_commit() {
   MutexLock lock(mu_);
   const std::uint64_t ticket = commits_started_ + 1;
-  if (++callers_ >= callers_last_) joined_.notify_one();
+  if (++callers_ >= expected_) joined_.notify_one();
   ++commits_waiting_;
   while (busy_ && !abandoned_ && commits_ended_ < ticket) moved_.wait(mu_);
   --commits_waiting_;
@@ -80,6 +82,7 @@ void CommitCycles::end(std::uint64_t took_ns) {
     ++ended_;
     commits_ended_ = commits_started_;
     commit_ns_max_ = std::max(commit_ns_max_, took_ns);
+    if (served_ > 0) expected_ = std::exchange(served_, 0) + callers_;
     commit_average_ = (3 * commit_average_ + std::chrono::nanoseconds(took_ns)) / 4;
   }
   moved_.notify_all();

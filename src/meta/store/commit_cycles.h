@@ -3,8 +3,8 @@
 //
 // Threads that commit in a loop share flushes. When a commit ends, its callers go to work and come
 // again one after the other, while one that came during the commit could begin the next at once,
-// alone. So a commit that follows one of several callers waits until as many have come, but no
-// longer than a commit takes. A caller that is alone never waits.
+// alone. So a commit waits until as many callers have come as the last one served and left waiting,
+// but not much longer than a commit takes. A caller that is alone never waits.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class CommitCycles {
   const StoreFailure& failure_;
   mutable Mutex mu_;
   CondVar moved_;   // a cycle ended, or sealed a transaction, or the store was abandoned
-  CondVar joined_;  // as many callers wait for the next commit as shared the last one
+  CondVar joined_;  // callers_ has reached expected_
   bool busy_ GUARDED_BY(mu_) = false;
   bool abandoned_ GUARDED_BY(mu_) = false;
   std::uint64_t ended_ GUARDED_BY(mu_) = 0;  // cycles
@@ -65,7 +65,8 @@ class CommitCycles {
   std::uint64_t commits_ended_ GUARDED_BY(mu_) = 0;
   std::uint64_t commit_ns_max_ GUARDED_BY(mu_) = 0;
   std::uint64_t callers_ GUARDED_BY(mu_) = 0;  // of begin_commit(), that the next commit serves
-  std::uint64_t callers_last_ GUARDED_BY(mu_) = 0;  // that the last commit with callers served
+  std::uint64_t served_ GUARDED_BY(mu_) = 0;    // by the last commit with callers
+  std::uint64_t expected_ GUARDED_BY(mu_) = 0;  // served_, and callers that came while it ran
   std::chrono::nanoseconds commit_average_ GUARDED_BY(mu_){};
 };
 
