@@ -341,14 +341,20 @@ class DamagedTreeTest : public testing::Test {
     return report;
   }
 
-  // Each file that is left is as it was. Returns how many are not.
-  std::size_t lost_files() {
+  // Each file that is left is as it was, but for `zeroed`: so many may have lost inline contents,
+  // which are stored once, and read as zeros. Returns how many files are not left.
+  std::size_t lost_files(std::size_t zeroed = 0) {
     const auto now = Readable::of(*device);
     for (const auto& [inode, contents] : now) {
-      if (all.contains(inode)) {
-        // One whose size was lost ends where its last block does.
-        EXPECT_EQ(contents.substr(0, all.at(inode).size()), all.at(inode)) << "inode " << inode;
+      if (!all.contains(inode)) continue;
+      // One whose size was lost ends where its last block does.
+      const std::string begin = contents.substr(0, all.at(inode).size());
+      const bool is_zeroed = begin == std::string(begin.size(), '\0');
+      if (zeroed > 0 && is_zeroed && begin != all.at(inode)) {
+        --zeroed;
+        continue;
       }
+      EXPECT_EQ(begin, all.at(inode)) << "inode " << inode;
     }
     return static_cast<std::size_t>(
         std::ranges::count_if(all, [&](const auto& file) { return !now.contains(file.first); }));
@@ -391,7 +397,8 @@ TEST_F(DamagedTreeTest, LostLeafCostsWhatItHeldAtMost) {
     SetUp();
     device->flip(leaves[i], 5000);
     repair();
-    EXPECT_LE(lost_files(), 80u);
+    // The leaf may begin between an inode's record and its contents.
+    EXPECT_LE(lost_files(1), 80u);
   }
 }
 
