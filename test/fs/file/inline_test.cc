@@ -32,6 +32,9 @@ class InlineTest : public VolumeTest {
     log_bands_ = (*store)->log_bands();
     faulty_.fail_when([this](const device::CallInfo& call) -> std::optional<device::Fault> {
       if (call.call != device::Call::kAppend) return std::nullopt;
+      // Without write pointers the superblock is written after each checkpoint, too.
+      const auto& super_bands = device_->geometry().super_bands;
+      if (std::ranges::count(super_bands, call.at.band) > 0) return std::nullopt;
       const bool is_log = std::ranges::count(log_bands_, call.at.band) > 0;
       (is_log ? appends_.log : appends_.data) += 1;
       return std::nullopt;
@@ -292,7 +295,9 @@ TEST_F(InlineTest, AsManyFilesFitOnTheDiskAsWithoutFsync) {
   const int without = fill(false);
   const int with = fill(true);
   EXPECT_GE(with, without * 95 / 100) << "of " << without;
-  EXPECT_GE(volume_->space()->available_blocks, available * 99 / 100);
+  // A log without write pointers may keep a band more than before: its rescue band has moved.
+  const std::uint64_t kept = test_device_is_plain() ? device_->geometry().blocks_of(BandId{2}) : 0;
+  EXPECT_GE(volume_->space()->available_blocks + kept, available * 99 / 100);
 }
 
 // ---- Changing files with an inline block --------------------------------------------------------
