@@ -1,4 +1,6 @@
 // Names with one hash: as many as somebody makes who knows the seed (fs/namespace/name_items.h).
+#include <fmt/core.h>
+
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -30,8 +32,7 @@ std::vector<std::string> names_of_one_hash(std::size_t count, std::uint64_t seed
   for (std::size_t i = 0; i < count; ++i) {
     std::string name(length, 'x');
     store_le_at(std::as_writable_bytes(std::span(name)), 0, kFirstOfSecret + seed);
-    std::snprintf(name.data() + 8, 9, "%08zu", i);
-    name[16] = 'x';
+    name.replace(8, 8, fmt::format("{:08}", i));
     names.push_back(name);
   }
   return names;

@@ -40,7 +40,8 @@ TEST_F(VolumeTest, WritingIntoTheMiddleKeepsTheRest) {
 TEST_F(VolumeTest, HoleReadsAsZeros) {
   const InodeNo file = create("a");
   write(file, 100'000, "end");
-  const std::string expected = std::string(100'000, '\0') + "end";
+  std::string expected(100'000, '\0');
+  expected += "end";
   EXPECT_EQ(read(file), expected);
   remount();
   EXPECT_EQ(read(lookup("a")), expected);
