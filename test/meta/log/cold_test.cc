@@ -154,7 +154,9 @@ TEST_F(ColdTest, ABlockThatCannotBeReadDoesNotHoldTheLog) {
     SCOPED_TRACE(is_cold);
     store.reset();
     model.clear();
-    SetUp();
+    Superblock fresh = small_superblock(kBands);
+    fresh.uuid[0] ^= is_cold ? 1 : 0;  // blocks of the first volume are not of the second one
+    ASSERT_TRUE(Store::format(device, fresh));
     open();
     put_cold();
     if (is_cold) rewrite(6 * kLap);
