@@ -180,7 +180,7 @@ Result<> SuperblockLog::format(device::Device& device, const Superblock& first) 
 }
 
 Result<> SuperblockLog::write(Superblock next) {
-  next.sequence = current_.sequence + 1;
+  next.sequence = current_.sequence + (is_first_ ? 2 : 1);  // S4
   std::array<bool, 2> written{};
   Result<> trouble = ok();
   // S3: a band that does not hold the newest record is the first one to be reset.
@@ -198,6 +198,7 @@ Result<> SuperblockLog::write(Superblock next) {
     }
   }
   if (!written[0] && !written[1]) return trouble;
+  is_first_ = false;
   is_in_doubt_ = false;
   intact_ = written;
   current_ = std::move(next);

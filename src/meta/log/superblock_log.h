@@ -17,6 +17,8 @@ namespace lazyfs::meta {
 //   S2  a band is reset only while the other one is intact
 //   S3  the first record of a session is written to a band that was just reset, unless the other
 //       band takes no records
+//   S4  the first record of a session has the sequence of the newest one + 2: a crash may have lost
+//       a record with + 1, and a block that a later power cut tears may show that record again
 // Not thread-safe: the store's committing thread alone calls write().
 class SuperblockLog {
  public:
@@ -45,6 +47,7 @@ class SuperblockLog {
   // Past the newest record that was found, and past one that may be torn.
   std::array<std::uint32_t, 2> found_end_{};
   std::array<bool, 2> has_refused_{};  // an append failed: it takes the next one after a reset
+  bool is_first_ = true;               // no record was written in this session
   bool is_in_doubt_ = false;
 };
 
