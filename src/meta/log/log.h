@@ -74,6 +74,7 @@ class Log {
   struct Location {
     BandAddress address;
     Seq seq;  // of the transaction that wrote the image
+    friend bool operator==(const Location&, const Location&) = default;
   };
   std::optional<Location> find(NodeNo node) const EXCLUDES(mu_);
   struct LiveNode {

@@ -6,17 +6,24 @@
 
 #include "base/buffer.h"
 #include "meta/log/clean_policy.h"
+#include "meta/log/log.h"
 #include "meta/log/transaction.h"
 #include "meta/tree/node_cache.h"
 
 namespace lazyfs::meta {
 
+// A node whose image fails validation: the image is copied verbatim.
+struct DamagedNode {
+  LogImage image;
+  Log::Location place;  // where the cleaner has read the image
+  AlignedBuffer bytes;  // of the image
+};
+
 // The nodes that the cleaner moves, and a checkpoint of the map as it was before the transaction.
 struct Additions {
-  std::vector<NodePin> nodes;        // in memory
-  std::vector<LogImage> damaged;     // images that fail validation: copied verbatim
-  std::vector<AlignedBuffer> bytes;  // of the damaged images
-  AlignedBuffer checkpoint;          // its pieces
+  std::vector<NodePin> nodes;  // in memory
+  std::vector<DamagedNode> damaged;
+  AlignedBuffer checkpoint;  // its pieces
   std::optional<CleanChoice> victim;
   std::vector<DescriptorEntry> cold_index;
   std::optional<ColdRoom> cold;  // where seal() has put the nodes

@@ -98,8 +98,8 @@ bool Cleaner::gather_damaged(NodeNo node, Additions& to) {
   const auto image = bytes.span().first<kBlockBytes>();
   const bool was_read_wrong = validate_node(image, node, place->seq, tree_.fs_tag).has_value();
   if (was_read_wrong) return true;
-  to.damaged.push_back({node.value, bytes.data(), crc32c(image.subspan(8))});
-  to.bytes.push_back(std::move(bytes));
+  const LogImage copy{node.value, bytes.data(), crc32c(image.subspan(8))};
+  to.damaged.push_back({copy, *place, std::move(bytes)});
   return true;
 }
 

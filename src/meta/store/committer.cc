@@ -52,8 +52,12 @@ Result<> Committer::commit(Additions additions) {
 Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
   WriterLock lock(tree_.mu);
   Changes& running = tree_.cache.running();
-  std::erase_if(additions.damaged, [this](const LogImage& image) REQUIRES(tree_.mu) {
-    return tree_.cache.find(image.node()) != nullptr || tree_.cache.is_freed(image.node());
+  // A commit beside the cleaner may have moved a node, or deleted it and reset its band: what the
+  // cleaner has read is then no image of that node.
+  std::erase_if(additions.damaged, [this](const DamagedNode& damaged) REQUIRES(tree_.mu) {
+    const NodeNo node = damaged.image.node();
+    return tree_.cache.find(node) != nullptr || tree_.cache.is_freed(node) ||
+           log_.find(node) != damaged.place;
   });
   if (additions.is_rescue && !add_rescued(additions)) additions = Additions{};
   const std::size_t damaged = additions.damaged.size();
@@ -130,7 +134,7 @@ bool Committer::add_rescued(const Additions& additions) {
   const std::uint64_t slot = additions.victim->slot;
   std::unordered_set<NodeNo> gathered;
   std::vector<Node*> moved;
-  for (const LogImage& image : additions.damaged) gathered.insert(image.node());
+  for (const DamagedNode& damaged : additions.damaged) gathered.insert(damaged.image.node());
   for (const NodePin& pin : additions.nodes) {
     gathered.insert((*pin).number);
     if (!(*pin).dead && (*pin).dirty_seq != running.seq) moved.push_back(&*pin);
@@ -180,7 +184,7 @@ Result<> Committer::write_cold(std::vector<LogImage>& images, Additions& additio
 
 Result<> Committer::write_sealed(const LogPlan& plan, std::vector<LogImage> images,
                                  Additions& additions) {
-  images.insert(images.end(), additions.damaged.begin(), additions.damaged.end());
+  for (const DamagedNode& damaged : additions.damaged) images.push_back(damaged.image);
   for (std::size_t i = 0; i < additions.pieces(); ++i) {
     const auto piece = additions.checkpoint.span().subspan(i * kBlockBytes).first<kBlockBytes>();
     images.push_back({i, piece.data(), stamp_piece(piece, plan.seq), EntryKind::kCheckpoint});
