@@ -127,6 +127,12 @@ std::vector<NodeNo> Log::live_of(std::uint64_t slot, std::size_t max) const {
   return nodes;
 }
 
+bool Log::is_live_in(std::uint64_t slot, NodeNo node) const {
+  MutexLock lock(mu_);
+  const auto address = map_.find(node);
+  return address && part_holding_locked(*address).address.slot == slot;
+}
+
 std::vector<std::pair<NodeNo, Log::Location>> Log::all_live() const {
   MutexLock lock(mu_);
   std::vector<std::pair<NodeNo, Location>> all;

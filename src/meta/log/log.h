@@ -88,6 +88,8 @@ class Log {
       EXCLUDES(mu_);
   // Live nodes of the band, at most `max`, in the order of their addresses.
   std::vector<NodeNo> live_of(std::uint64_t slot, std::size_t max) const EXCLUDES(mu_);
+  // Whether the newest image of the node is in the band with this slot.
+  bool is_live_in(std::uint64_t slot, NodeNo node) const EXCLUDES(mu_);
   // Every live node, with its place, in the order of the log, the cold ones last.
   std::vector<std::pair<NodeNo, Location>> all_live() const EXCLUDES(mu_);
   // The map as it is. The committing thread calls it.

@@ -52,13 +52,7 @@ Result<> Committer::commit(Additions additions) {
 Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
   WriterLock lock(tree_.mu);
   Changes& running = tree_.cache.running();
-  // A commit beside the cleaner may have moved a node, or deleted it and reset its band: what the
-  // cleaner has read is then no image of that node.
-  std::erase_if(additions.damaged, [this](const DamagedNode& damaged) REQUIRES(tree_.mu) {
-    const NodeNo node = damaged.image.node();
-    return tree_.cache.find(node) != nullptr || tree_.cache.is_freed(node) ||
-           log_.find(node) != damaged.place;
-  });
+  leave_out_changed(additions);
   if (additions.is_rescue && !add_rescued(additions)) additions = Additions{};
   const std::size_t damaged = additions.damaged.size();
   if (!additions.is_rescue) add_moved(additions, damaged);
@@ -74,6 +68,21 @@ Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
   tree_.cache.seal();
   tree_.brought = BroughtData();
   return plan;
+}
+
+// The cleaner has read before its turn. Meanwhile a commit may have changed a node, or deleted it
+// and reset its band, and another cycle of the cleaner may have moved it.
+void Committer::leave_out_changed(Additions& additions) {
+  std::erase_if(additions.damaged, [this](const DamagedNode& damaged) REQUIRES(tree_.mu) {
+    const NodeNo node = damaged.image.node();
+    return tree_.cache.find(node) != nullptr || tree_.cache.is_freed(node) ||
+           log_.find(node) != damaged.place;
+  });
+  // Moving a node that has left the victim would take of the reserve and empty nothing.
+  std::erase_if(additions.nodes, [&](const NodePin& pin) REQUIRES(tree_.mu) {
+    return (*pin).dead || (*pin).dirty_seq == tree_.cache.running().seq ||
+           !log_.is_live_in(additions.victim->slot, (*pin).number);
+  });
 }
 
 // Decides whether the transaction, which has so many images and annotations, names the data that it
@@ -104,9 +113,7 @@ void Committer::add_moved(Additions& additions, std::uint64_t damaged) {
   const LogLimits limits = tree_.limits;
   Changes& running = tree_.cache.running();
   std::vector<Node*> moved;
-  for (const NodePin& pin : additions.nodes) {
-    if (!(*pin).dead && (*pin).dirty_seq != running.seq) moved.push_back(&*pin);
-  }
+  for (const NodePin& pin : additions.nodes) moved.push_back(&*pin);
   const std::uint64_t images = running.dirty.size() + damaged;
   const std::uint64_t annotations = running.freed.size() + moved.size() + 2;
   if (limits.cost(images, annotations + additions.cold_index.size()) > log_.space().available) {
@@ -137,7 +144,7 @@ bool Committer::add_rescued(const Additions& additions) {
   for (const DamagedNode& damaged : additions.damaged) gathered.insert(damaged.image.node());
   for (const NodePin& pin : additions.nodes) {
     gathered.insert((*pin).number);
-    if (!(*pin).dead && (*pin).dirty_seq != running.seq) moved.push_back(&*pin);
+    moved.push_back(&*pin);
   }
   for (const NodeNo node : log_.live_of(slot, SIZE_MAX)) {
     const Node* cached = tree_.cache.find(node);
