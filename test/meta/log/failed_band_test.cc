@@ -4,6 +4,7 @@
 
 #include "device/faulty.h"
 #include "meta/log/superblock_log.h"
+#include "test/meta/band_pool.h"
 #include "test/meta/modelled_store.h"
 
 namespace lazyfs::meta {
@@ -97,14 +98,8 @@ TEST_F(FailedBandTest, ABandThatFailedIsNotWrittenAgainInTheSameSession) {
 
 TEST_F(FailedBandTest, WhenItsBandsAreUsedUpTheLogTakesFreeOnes) {
   begin();
-  std::vector<BandId> spare{beside_log(0), beside_log(1), beside_log(2)};
-  store->set_band_source({[&]() -> Result<BandId> {
-                            if (spare.empty()) return fail(Errc::kNoSpace);
-                            const BandId band = spare.back();
-                            spare.pop_back();
-                            return band;
-                          },
-                          [&](BandId band) { spare.push_back(band); }});
+  BandPool spare({beside_log(0), beside_log(1), beside_log(2)});
+  store->set_band_source(spare.source());
   faulty->fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
     const std::uint32_t band = info.at.band.value;
     if (info.call != device::Call::kAppend || band < 3 || band > 5) return std::nullopt;
@@ -178,22 +173,20 @@ TEST_F(FailedBandTest, NothingIsWrittenBehindAFlushThatFails) {
   for (std::uint64_t n = 1; was_hit && !HasFatalFailure(); ++n) {
     SCOPED_TRACE(n);
     begin();
-    std::vector<BandId> pool{beside_log(0), beside_log(1)};
-    store->set_band_source({[&]() -> Result<BandId> {
-                              if (pool.empty()) return fail(Errc::kNoSpace);
-                              const BandId band = pool.back();
-                              pool.pop_back();
-                              grew = true;
+    BandPool pool({beside_log(0), beside_log(1)});
+    store->set_band_source({[&] {
+                              const auto band = pool.take();
+                              if (band) grew = true;
                               return band;
                             },
                             [&](BandId band) {
-                              pool.push_back(band);
+                              pool.give_back(band);
                               shrank = true;
                             }});
     faulty->fail_nth(device::Call::kFlush, n, {Errc::kDeviceFlush});
     Model committed;
-    bool goes_on = true;
-    for (std::uint64_t i = 0; i < 120 && goes_on; ++i) {
+    bool works = true;
+    for (std::uint64_t i = 0; i < 120 && works; ++i) {
       Batch batch;
       for (std::uint64_t key = i % 60 * 5; key < i % 60 * 5 + 5; ++key) {
         const std::string value(1000, 'v');
@@ -202,12 +195,12 @@ TEST_F(FailedBandTest, NothingIsWrittenBehindAFlushThatFails) {
         if (i < 60) model[{1, 1, key}] = value;
         if (i >= 60) model.erase({1, 1, key});
       }
-      goes_on = store->apply(batch, Reserve::kDelete) && store->commit();
-      if (goes_on) committed = model;
+      works = store->apply(batch, Reserve::kDelete) && store->commit();
+      if (works) committed = model;
     }
     was_hit = faulty->faults() > 0;
     if (!was_hit) break;
-    EXPECT_FALSE(goes_on);
+    EXPECT_FALSE(works);
     EXPECT_TRUE(store->failed());
     const std::uint64_t changes = faulty->changes();
     EXPECT_FALSE(store->commit());

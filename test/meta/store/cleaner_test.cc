@@ -4,6 +4,7 @@
 #include "device/forwarding.h"
 #include "meta/log/log_layout.h"
 #include "meta/tree/node_page.h"
+#include "test/meta/band_pool.h"
 #include "test/meta/power_device.h"
 
 namespace lazyfs::meta {
@@ -115,24 +116,18 @@ TEST_P(CleanerTest, TheReserveForDeletionsGoesFurtherThanOrdinaryWork) {
 }
 
 TEST_P(CleanerTest, AFullLogTakesABandAndGivesItBackWhenEmpty) {
-  std::vector<BandId> pool;  // what is given back need not be what was taken
-  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + log_bands() + i});
+  BandPool pool(2 + log_bands(), 6);  // the bands given back need not be those that were taken
   const auto source = [&] {
-    return Store::BandSource{.take = [&]() -> Result<BandId> {
-                               if (pool.empty()) return fail(Errc::kNoSpace);
-                               const BandId band = pool.back();
-                               pool.pop_back();
-                               return band;
-                             },
+    return Store::BandSource{.take = [&] { return pool.take(); },
                              .give_back =
                                  [&](BandId band) {
                                    EXPECT_EQ(*device->write_pointer(band), 0u);
-                                   pool.push_back(band);
+                                   pool.give_back(band);
                                  }};
   };
   store->set_band_source(source());
   const std::uint64_t keys = fill();
-  EXPECT_TRUE(pool.empty());
+  EXPECT_EQ(pool.size(), 0u);
   EXPECT_EQ(store->log_bands().size(), log_bands() + 6);
   EXPECT_EQ(store->superblock().log_bands, store->log_bands());
   ASSERT_TRUE(store->commit());
@@ -153,33 +148,15 @@ TEST_P(CleanerTest, AFullLogTakesABandAndGivesItBackWhenEmpty) {
 
 // Nothing but the commit of what was deleted wakes the thread.
 TEST_P(CleanerTest, ThreadGivesEveryBandBackThatALogWithoutItemsDoesNotNeed) {
-  Mutex mu;
-  CondVar given_back;
-  std::vector<BandId> pool;
-  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + log_bands() + i});
+  BandPool pool(2 + log_bands(), 6);
   StoreOptions options;
   options.transaction_bytes = 8 * kBlockBytes;
   open(options);
-  store->set_band_source({.take = [&]() -> Result<BandId> {
-                            MutexLock lock(mu);
-                            if (pool.empty()) return fail(Errc::kNoSpace);
-                            const BandId band = pool.back();
-                            pool.pop_back();
-                            return band;
-                          },
-                          .give_back =
-                              [&](BandId band) {
-                                MutexLock lock(mu);
-                                pool.push_back(band);
-                                given_back.notify_all();
-                              }});
+  store->set_band_source(pool.source());
   const std::uint64_t keys = fill();
   for (std::uint64_t key = 0; key < keys; ++key) ASSERT_TRUE(erase(key));
   ASSERT_TRUE(store->commit());
-  {
-    MutexLock lock(mu);
-    while (pool.size() < 6) given_back.wait(mu);
-  }
+  pool.wait_for_size(6);
   EXPECT_EQ(store->log_bands().size(), log_bands());
   ASSERT_TRUE(store->close());
   open();
@@ -187,23 +164,16 @@ TEST_P(CleanerTest, ThreadGivesEveryBandBackThatALogWithoutItemsDoesNotNeed) {
 }
 
 TEST_P(CleanerTest, GivesBackUnderShortageWhatItWouldKeepOtherwise) {
-  std::vector<BandId> pool;
-  for (std::uint32_t i = 0; i < 6; ++i) pool.push_back(BandId{2 + log_bands() + i});
+  BandPool pool(2 + log_bands(), 6);
   const std::size_t all = pool.size();
-  store->set_band_source({.take = [&]() -> Result<BandId> {
-                            if (pool.empty()) return fail(Errc::kNoSpace);
-                            const BandId band = pool.back();
-                            pool.pop_back();
-                            return band;
-                          },
-                          .give_back = [&](BandId band) { pool.push_back(band); }});
+  store->set_band_source(pool.source());
   const std::uint64_t keys = fill();
   ASSERT_TRUE(store->commit());
   ASSERT_TRUE(store->give_back_bands());
-  EXPECT_TRUE(pool.empty()) << "a full log has none to give";
+  EXPECT_EQ(pool.size(), 0u) << "a full log has none to give";
   for (std::uint64_t key = keys / 2; key < keys; ++key) ASSERT_TRUE(erase(key));
   ASSERT_TRUE(store->give_back_bands());
-  EXPECT_FALSE(pool.empty());
+  EXPECT_GT(pool.size(), 0u);
   EXPECT_EQ(contents_of(*store), model);
   EXPECT_EQ(store->log_bands().size() + pool.size(), log_bands() + all);
   const std::size_t had = pool.size();
@@ -283,14 +253,7 @@ class CleanerReadsTest : public ::testing::Test {
     StoreOptions options = quiet_options();
     options.cache_bytes = 16 * kBlockBytes;
     store = *Store::open(device, options);
-    for (std::uint32_t i = 12; i < 24; ++i) pool.push_back(BandId{i});
-    store->set_band_source({.take = [this]() -> Result<BandId> {
-                              if (pool.empty()) return fail(Errc::kNoSpace);
-                              const BandId band = pool.back();
-                              pool.pop_back();
-                              return band;
-                            },
-                            .give_back = [this](BandId band) { pool.push_back(band); }});
+    store->set_band_source(pool.source());
     for (std::uint64_t key = 0; key < 900; ++key) put(key, 'a');
     ASSERT_TRUE(store->commit());
     for (std::uint64_t key = 0; key < 900; key += 9) {
@@ -327,8 +290,8 @@ class CleanerReadsTest : public ::testing::Test {
 
   std::unique_ptr<device::MemoryDevice> memory = memory_device(24, 64);
   LeafChangesWhileItIsRead device{*memory};
+  BandPool pool{12, 12};
   std::unique_ptr<Store> store;
-  std::vector<BandId> pool;
   Model model;
 };
 

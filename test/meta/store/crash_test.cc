@@ -1,11 +1,12 @@
-// The store after power cuts: whatever was committed is there, and what is there is the state at
-// the end of some transaction.
+// The store after power cuts: it holds all that was committed, and its state is that at the end of
+// some transaction.
 #include <algorithm>
 #include <deque>
 #include <set>
 
 #include "device/recording.h"
 #include "meta/log/log_layout.h"
+#include "test/meta/band_pool.h"
 #include "test/meta/fixture.h"
 #include "test/meta/power_device.h"
 
@@ -123,6 +124,15 @@ class CrashTest : public ::testing::TestWithParam<bool> {
   static std::uint32_t smallest_log() {
     return min_log_bands({.keeps_write_pointers = keeps_pointers()});
   }
+  // Runs the workload until the device has seen `changes` changes, then restores the power.
+  static void run_until_power_cut(PowerDevice& device, Workload& workload, std::uint64_t changes) {
+    auto store = open_store(device);
+    ASSERT_TRUE(store);
+    device.cut_power_after(changes);
+    workload.run(*store, 200);
+    store.reset();
+    device.restore_power();
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, CrashTest, ::testing::Bool(), [](const auto& kind) {
   return kind.param ? "WithWritePointers" : "WithoutWritePointers";
@@ -159,27 +169,26 @@ TEST_P(CrashTest, KeepsWhatWasCommittedWhileTheLogGrowsAndShrinks) {
     ASSERT_TRUE(store);
     workload.expect_recovered(*store);
     if (HasFatalFailure()) return;
-    std::vector<BandId> pool;
+    BandPool pool;
     const std::vector<BandId> log_bands = store->log_bands();
     for (const BandId band : used) {
       EXPECT_FALSE(std::ranges::count(log_bands, band)) << "listed after it was given back";
       EXPECT_GT(*device.write_pointer(band), 0u);
     }
     for (std::uint32_t band = 2; band < 16; ++band) {
-      if (!std::ranges::count(log_bands, BandId{band})) pool.push_back(BandId{band});
+      if (!std::ranges::count(log_bands, BandId{band})) pool.give_back(BandId{band});
     }
     most = std::max(most, log_bands.size());
     least = std::min(least, log_bands.size());
-    store->set_band_source({.take = [&]() -> Result<BandId> {
-                              if (pool.empty()) return fail(Errc::kNoSpace);
-                              const BandId band = pool.back();
-                              pool.pop_back();
-                              used.erase(band);
-                              return band;
-                            },
+    store->set_band_source({.take =
+                                [&] {
+                                  const auto band = pool.take();
+                                  if (band) used.erase(*band);
+                                  return band;
+                                },
                             .give_back =
                                 [&](BandId band) {
-                                  pool.push_back(band);
+                                  pool.give_back(band);
                                   const AlignedBuffer data = AlignedBuffer::zeroed(kBlockBytes);
                                   const auto at = device.write_pointer(band);
                                   if (!at) return;  // the power is off
@@ -228,13 +237,7 @@ TEST_P(CrashTest, RecoversTheSameStateAgainWhenThePowerIsCutDuringRecovery) {
     PowerDevice device(7, 16, random(), keeps_pointers());
     ASSERT_TRUE(Store::format(device, small_superblock(smallest_log())));
     Workload workload(random());
-    {
-      auto store = open_store(device);
-      ASSERT_TRUE(store);
-      device.cut_power_after(1 + random() % 100);
-      workload.run(*store, 200);
-    }
-    device.restore_power();
+    run_until_power_cut(device, workload, 1 + random() % 100);
     for (std::uint64_t cut = 1; cut < 8; ++cut) {
       device.cut_power_after(cut);
       auto store = Store::open(device, quiet_options());
@@ -313,13 +316,7 @@ TEST_P(CrashTest, ReadOnlyOpeningOfATornLogWritesNothing) {
     PowerDevice device(7, 16, random(), keeps_pointers());
     ASSERT_TRUE(Store::format(device, small_superblock(smallest_log())));
     Workload workload(random());
-    {
-      auto store = open_store(device);
-      ASSERT_TRUE(store);
-      device.cut_power_after(1 + random() % 100);
-      workload.run(*store, 200);
-    }
-    device.restore_power();
+    run_until_power_cut(device, workload, 1 + random() % 100);
     const std::uint64_t changes = device.changes();
     auto store = open_store(device, true);
     ASSERT_TRUE(store);

@@ -10,6 +10,7 @@
 #include "meta/log/log_layout.h"
 #include "meta/log/superblock_log.h"
 #include "meta/tree/node_page.h"
+#include "test/meta/band_pool.h"
 #include "test/meta/modelled_store.h"
 #include "test/meta/power_device.h"
 
@@ -360,14 +361,8 @@ TEST_F(LogEndTest, ALogWithoutAFreeBandTakesOneFromTheVolume) {
   repaired->reset();
   reopen_device();
   open_on(*device);
-  std::vector<BandId> pool{BandId{9}, BandId{10}, BandId{11}, BandId{12}, BandId{13}};
-  store->set_band_source({.take = [&]() -> Result<BandId> {
-                            if (pool.empty()) return fail(Errc::kNoSpace);
-                            const BandId band = pool.front();
-                            pool.erase(pool.begin());
-                            return band;
-                          },
-                          .give_back = [](BandId) {}});
+  BandPool pool(9, 5);
+  store->set_band_source(pool.source());
   put(1, 'g');
   commit();
   EXPECT_LT(pool.size(), 5u);
