@@ -13,6 +13,7 @@
 #include "edi/image.h"
 #include "test/corpus/listing.h"
 #include "test/fsck/expect_clean.h"
+#include "test/support/test_folder.h"
 
 namespace lazyfs::corpus {
 namespace {
@@ -36,16 +37,12 @@ std::vector<std::string> volumes() {
 class CorpusTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "corpus.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
     const std::string unpack = fmt::format("xz -dc '{}/{}{}' > '{}'", kDirectory, GetParam(),
                                            kSuffix, image());
     ASSERT_EQ(std::system(unpack.c_str()), 0) << unpack;
   }
-  void TearDown() override { stdfs::remove_all(directory_); }
 
-  std::string image() const { return directory_ / "image"; }
+  std::string image() const { return folder_ / "image"; }
   static std::string expected() {
     std::ifstream in(fmt::format("{}/{}.txt", kDirectory, GetParam()));
     EXPECT_TRUE(in);
@@ -60,7 +57,7 @@ class CorpusTest : public testing::TestWithParam<std::string> {
   }
 
   static constexpr std::string_view kDirectory = LAZYFS_SOURCE_DIR "/test/corpus";
-  stdfs::path directory_;
+  const TestFolder folder_;
 };
 
 TEST_P(CorpusTest, IsReadWithoutAChange) {

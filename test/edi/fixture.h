@@ -2,15 +2,13 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include "base/buffer.h"
 #include "edi/create.h"
 #include "edi/image.h"
+#include "test/support/test_folder.h"
 
 namespace lazyfs::edi {
 
@@ -22,14 +20,6 @@ inline AlignedBuffer blocks_of(std::size_t count, unsigned char fill) {
 
 class ImageTest : public ::testing::Test {
  protected:
-  ImageTest() {
-    // Not in /tmp, which may be a tmpfs: the tests use direct I/O, too.
-    std::string pattern = (std::filesystem::current_path() / "edi-test-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) std::abort();
-    folder_ = pattern;
-  }
-  ~ImageTest() override { std::filesystem::remove_all(folder_); }
-
   std::string path(const std::string& name = "disk.edi") const { return folder_ / name; }
 
   void make(CreateOptions options) {
@@ -63,7 +53,7 @@ class ImageTest : public ::testing::Test {
     ASSERT_TRUE(file.good());
   }
 
-  std::filesystem::path folder_;
+  const TestFolder folder_;
 };
 
 }  // namespace lazyfs::edi

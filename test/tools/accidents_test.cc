@@ -15,6 +15,7 @@
 #include "mkfs/mkfs.h"
 #include "plain/create.h"
 #include "plain/identity.h"
+#include "test/support/test_folder.h"
 #include "tools/contents.h"
 
 namespace lazyfs {
@@ -30,15 +31,11 @@ class AccidentsTest : public ::testing::TestWithParam<Layout> {
  protected:
   AccidentsTest() {
     log::set_level(log::Level::kError);
-    std::string pattern = (std::filesystem::current_path() / "accidents-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) std::abort();
-    folder_ = pattern;
     make();
     fd_ = ::open(path().c_str(), O_RDWR | O_CLOEXEC);
   }
   ~AccidentsTest() override {
     ::close(fd_);
-    std::filesystem::remove_all(folder_);
     log::set_level(log::Level::kInfo);
   }
 
@@ -101,7 +98,7 @@ class AccidentsTest : public ::testing::TestWithParam<Layout> {
   }
 
   static constexpr int kFiles = 4;
-  std::filesystem::path folder_;
+  const TestFolder folder_;
   int fd_ = -1;
 };
 

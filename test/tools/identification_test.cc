@@ -1,6 +1,5 @@
 // How other programs recognise a volume: lazyfs-id, libblkid's probe, file(1).
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "meta/log/superblock_format.h"
 #include "plain/identity_format.h"
 #include "test/support/seed.h"
+#include "test/support/test_folder.h"
 #include "tools/uuid.h"
 #include "tools/volume_id.h"
 
@@ -38,13 +38,6 @@ plain::Identity sample() {
 
 class IdentificationTest : public ::testing::Test {
  protected:
-  IdentificationTest() {
-    std::string pattern = (std::filesystem::current_path() / "identification-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) std::abort();
-    folder_ = pattern;
-  }
-  ~IdentificationTest() override { std::filesystem::remove_all(folder_); }
-
   std::string path() const { return folder_ / "disk"; }
   void make_plain(const plain::Identity& identity) {
     std::ofstream(path(), std::ios::trunc).close();
@@ -55,11 +48,7 @@ class IdentificationTest : public ::testing::Test {
     put(plain::copy_at(kBytes), block.span());
   }
   void put(std::uint64_t at, std::span<const std::byte> bytes) {
-    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(at));
-    file.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-    ASSERT_TRUE(file.good());
+    overwrite_file(path(), at, bytes);
   }
   std::string properties() {
     const auto id = identify(path());
@@ -88,7 +77,7 @@ class IdentificationTest : public ::testing::Test {
     return line;
   }
 
-  std::filesystem::path folder_;
+  const TestFolder folder_;
 };
 
 TEST_F(IdentificationTest, PrintsWhatUdevImports) {
@@ -153,7 +142,7 @@ TEST_F(IdentificationTest, OtherFilesAreNot) {
   EXPECT_EQ(properties(), "kDeviceMissing");
   std::ofstream(path()) << "hello";
   EXPECT_EQ(properties(), "kIdentityMissing");
-  EXPECT_EQ(identify(folder_).error(), Errc::kIdentityMissing);
+  EXPECT_EQ(identify(folder_.path()).error(), Errc::kIdentityMissing);
   EXPECT_EQ(identify("/dev/null").error(), Errc::kIdentityMissing);
 }
 

@@ -2,7 +2,6 @@
 #include "tools/traces.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "meta/log/superblock_format.h"
 #include "mkfs/mkfs.h"
 #include "plain/identity_format.h"
+#include "test/support/test_folder.h"
 #include "tools/contents.h"
 
 namespace lazyfs {
@@ -24,13 +24,6 @@ constexpr std::uint64_t kMib = 1 << 20;
 
 class TracesTest : public ::testing::Test {
  protected:
-  TracesTest() {
-    std::string pattern = (std::filesystem::current_path() / "traces-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) std::abort();
-    folder_ = pattern;
-  }
-  ~TracesTest() override { std::filesystem::remove_all(folder_); }
-
   std::string path() const { return folder_ / "disk"; }
   // A file of zeros.
   void make_empty(std::uint64_t bytes) {
@@ -47,18 +40,14 @@ class TracesTest : public ::testing::Test {
     ASSERT_TRUE(device && mkfs::make_filesystem(**device, {}));
   }
   void put(std::uint64_t at, std::span<const std::byte> bytes) {
-    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(at));
-    file.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-    ASSERT_TRUE(file.good());
+    overwrite_file(path(), at, bytes);
   }
   void wipe(std::uint64_t at, std::uint64_t length) {
     put(at, AlignedBuffer::zeroed(length).span());
   }
   std::string found() { return find_lazyfs_traces(path()).value_or("nothing"); }
 
-  std::filesystem::path folder_;
+  const TestFolder folder_;
 };
 
 AlignedBuffer superblock_record() {
