@@ -1,4 +1,5 @@
-// Names with one hash: as many as somebody makes who knows the seed (fs/namespace/name_items.h).
+// Names with one hash: a program that knows the seed can make any number of them
+// (fs/namespace/name_items.h).
 #include <fmt/core.h>
 
 #include <gtest/gtest.h>

@@ -1,9 +1,5 @@
-#include <sys/stat.h>
-
-#include <cstring>
 #include <random>
 
-#include "fs/item/schema.h"
 #include "test/fs/volume_fixture.h"
 
 namespace lazyfs::fs {
@@ -164,86 +160,6 @@ TEST_F(VolumeTest, InlineFileOccupiesSpaceAndAHoleDoesNot) {
   }
 }
 
-TEST_F(VolumeTest, RenameReplacesItsTarget) {
-  write(create("a"), 0, "new");
-  create("b");
-  ASSERT_TRUE(volume_->rename(kRootInode, "a", kRootInode, "b", {}));
-  EXPECT_EQ(volume_->lookup(kRootInode, "a").error(), Errc::kNotFound);
-  EXPECT_EQ(read(lookup("b")), "new");
-}
-
-TEST_F(VolumeTest, DirectoryCannotMoveIntoItself) {
-  const InodeNo a = volume_->make_directory(kRootInode, "a", 0755, {})->inode;
-  const InodeNo b = volume_->make_directory(a, "b", 0755, {})->inode;
-  EXPECT_EQ(volume_->rename(kRootInode, "a", b, "c", {}).error(), Errc::kCrossDirectoryLoop);
-  EXPECT_EQ(volume_->rename(kRootInode, "a", a, "c", {}).error(), Errc::kCrossDirectoryLoop);
-  EXPECT_EQ(volume_->rename(a, "b", kRootInode, "a", {}).error(), Errc::kNotEmpty);
-}
-
-TEST_F(VolumeTest, DirectoryIsReadInTheOrderOfInsertion) {
-  for (int i = 0; i < 100; ++i) create("f" + std::to_string(i));
-  ASSERT_TRUE(volume_->unlink(kRootInode, "f5"));
-  std::vector<std::string> names;
-  std::uint64_t cookie = 0;
-  for (;;) {
-    const auto entries = volume_->read_directory(kRootInode, cookie, 7);
-    ASSERT_TRUE(entries);
-    if (entries->empty()) break;
-    for (const auto& e : *entries) names.push_back(e.name);
-    cookie = entries->back().cookie;
-  }
-  ASSERT_EQ(names.size(), 99u);
-  EXPECT_EQ(names[4], "f4");
-  EXPECT_EQ(names[5], "f6");
-}
-
-TEST_F(VolumeTest, ReaderOfADirectoryGetsEachEntryOnceWhileItRenamesThem) {
-  const auto read_all = [&](const auto& change) {
-    std::vector<std::string> names;
-    std::uint64_t cookie = 0;
-    while (names.size() < 200) {
-      const auto entries = volume_->read_directory(kRootInode, cookie, 7);
-      if (!entries || entries->empty()) break;
-      for (const auto& e : *entries) {
-        names.push_back(e.name);
-        change(e.name);
-      }
-      cookie = entries->back().cookie;
-    }
-    return names;
-  };
-  std::vector<std::string> files;
-  for (int i = 0; i < 40; ++i) create(files.emplace_back("f" + std::to_string(i)));
-  const auto rename = [&](const std::string& from, const std::string& to) {
-    ASSERT_TRUE(volume_->rename(kRootInode, from, kRootInode, to, {}));
-  };
-  EXPECT_EQ(read_all([&](const std::string& name) {  // there and back
-              rename(name, "other");
-              rename("other", name);
-            }),
-            files);
-  EXPECT_EQ(read_all([&](const std::string& name) {  // replaced, as an editor does it
-              create("new");
-              rename("new", name);
-            }),
-            files);
-  EXPECT_EQ(read_all([&](const std::string& name) { rename(name, name + ".old"); }), files);
-  EXPECT_EQ(read_all([](const std::string&) {}).size(), 40u);
-  EXPECT_EQ(volume_->lookup(kRootInode, "f7").error(), Errc::kNotFound);
-  EXPECT_TRUE(volume_->lookup(kRootInode, "f7.old"));
-}
-
-TEST_F(VolumeTest, LongSymlinkAndXattrSurviveARemount) {
-  const std::string target(4000, 't');
-  ASSERT_TRUE(volume_->make_symlink(kRootInode, "link", target, {}));
-  const InodeNo file = create("a");
-  const std::string value(60'000, 'v');
-  ASSERT_TRUE(volume_->set_xattr(file, "user.big", value, XattrMode::kAny));
-  remount();
-  EXPECT_EQ(*volume_->read_link(lookup("link")), target);
-  EXPECT_EQ(*volume_->get_xattr(lookup("a"), "user.big"), value);
-}
-
 // On 64 bands of 1 MiB: the writes amount to many times the size of the disk.
 TEST_F(VolumeTest, RewritingAFileManyTimesDoesNotFillTheDisk) {
   const InodeNo file = create("a");
@@ -377,29 +293,6 @@ TEST_F(VolumeTest, FilesAreRemovedFromAFullDiskOfTinyBands) {
     const auto print = [](const std::string& problem) { ADD_FAILURE() << problem; };
     EXPECT_EQ(fsck::check(**store, *tiny, {}, print)->inodes, 1u);
   }
-}
-
-TEST_F(VolumeTest, FileWithTheLargestLinkCountGetsNoMoreNames) {
-  const InodeNo file = create("f");
-  const auto set_links = [&](std::uint32_t links) {
-    ASSERT_TRUE(volume_->unmount());
-    volume_.reset();
-    const auto store = meta::Store::open(*device_, {.background = false});
-    ASSERT_TRUE(store);
-    const meta::Key key = key_of(file, Kind::kInode);
-    InodeRecord record = decode_inode((*store)->get(key)->value()).value();
-    record.links = links;
-    meta::Batch batch;
-    batch.put(key, encode(record));
-    ASSERT_TRUE((*store)->apply(batch));
-    ASSERT_TRUE((*store)->close());
-    mount();
-  };
-  set_links(kMaxLinks);
-  EXPECT_EQ(volume_->link(lookup("f"), kRootInode, "g").error(), Errc::kTooManyLinks);
-  set_links(kMaxLinks - 1);
-  EXPECT_TRUE(volume_->link(lookup("f"), kRootInode, "g"));
-  set_links(2);
 }
 
 // Single blocks overwritten at random make the largest possible amount of metadata: the log grows
