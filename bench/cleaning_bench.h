@@ -58,11 +58,11 @@ class Bench {
     fs::MountOptions options;
     options.background = false;
     options.dirty_bytes = kWriteBlocks * kBlockBytes;  // so that a write waits for its own work
-    const std::map<std::string, fs::PlacementChoice> placements{
-        {"first", fs::PlacementChoice::kFirst},
-        {"best", fs::PlacementChoice::kBest},
-        {"age", fs::PlacementChoice::kAge},
-        {"random", fs::PlacementChoice::kRandom}};
+    const std::map<std::string, data::Placement> placements{
+        {"first", data::Placement::kFirstFit},
+        {"best", data::Placement::kBestFit},
+        {"age", data::Placement::kAgeFit},
+        {"random", data::Placement::kRandom}};
     const std::map<std::string, fs::CleanChoice> cleans{{"whole", fs::CleanChoice::kWhole},
                                                         {"tail", fs::CleanChoice::kTail},
                                                         {"auto", fs::CleanChoice::kAuto}};

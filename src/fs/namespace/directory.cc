@@ -53,7 +53,7 @@ Result<std::vector<DirectoryEntry>> Directories::read(InodeNo number, std::uint6
 // ---- Making -------------------------------------------------------------------------------------
 
 Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeRecord record,
-                                   const Extras& extras) {
+                                   const AddItems& add_items) {
   TRY(check_name(name));
   ASSIGN_OR_RETURN(const InodeRef directory, names_.directory(parent));
   WriterLock lock(directory->mu);
@@ -75,31 +75,31 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   }
   touch_content(directory_record, now);
 
-  ASSIGN_OR_RETURN(const InodeNo number, numbers_.take());
+  ASSIGN_OR_RETURN(const InodeNo number, inode_numbers_.take());
   TRY(changes.add(names, directory_record, name, number, type_of(record)));
   meta::Batch batch;
   put_new_inode(batch, number, record);
   put_inode(batch, parent, directory_record);
   changes.put_into(batch);
-  if (extras) extras(number, batch);
+  if (add_items) add_items(number, batch);
   TRY(store_.apply(batch));
   adopt(*directory, directory_record);
   return inodes_.insert(number, record);
 }
 
 Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record,
-                                           const Extras& extras) {
+                                           const AddItems& add_items) {
   ASSIGN_OR_RETURN(const InodeRef directory, names_.directory(parent));
   ReaderLock lock(directory->mu);
   if (directory->deleted || directory->record.links == 0) return fail(Errc::kNotFound);
   record.access = record.modification = record.change = record.birth = clock_.now();
   record.links = 0;
   inherit(record, directory->record);
-  ASSIGN_OR_RETURN(const InodeNo number, numbers_.take());
+  ASSIGN_OR_RETURN(const InodeNo number, inode_numbers_.take());
   meta::Batch batch;
   put_new_inode(batch, number, record);
   put_orphan(batch, number);
-  if (extras) extras(number, batch);
+  if (add_items) add_items(number, batch);
   TRY(store_.apply(batch));
   return inodes_.insert(number, record);
 }

@@ -27,20 +27,21 @@ class Directories {
               std::uint64_t volume_seed)
       : store_(store),
         inodes_(inodes),
-        numbers_(numbers),
+        inode_numbers_(numbers),
         clock_(clock),
         names_(store, inodes, volume_seed),
         renames_(store, inodes, names_, clock) {}
 
   Result<InodeRef> lookup(InodeNo parent, std::string_view name);
 
-  // What else a new inode of some type brings into its batch.
-  using Extras = std::function<void(InodeNo, meta::Batch&)>;
+  // Adds items of a new inode to the batch that makes it: an inherited access control list, the
+  // target of a symlink.
+  using AddItems = std::function<void(InodeNo, meta::Batch&)>;
   // Makes a directory or anything else. `record` holds mode, owner, rdev and size.
   Result<InodeRef> make(InodeNo parent, std::string_view name, InodeRecord record,
-                        const Extras& extras = {});
+                        const AddItems& add_items = {});
   // A file that has no name yet; `parent` only says what it inherits.
-  Result<InodeRef> make_unnamed(InodeNo parent, InodeRecord record, const Extras& extras = {});
+  Result<InodeRef> make_unnamed(InodeNo parent, InodeRecord record, const AddItems& add_items = {});
   Result<InodeRef> link(InodeNo inode, InodeNo parent, std::string_view name);
   Result<> unlink(InodeNo parent, std::string_view name);
   Result<> remove_directory(InodeNo parent, std::string_view name);
@@ -58,7 +59,7 @@ class Directories {
 
   meta::Store& store_;
   InodeTable& inodes_;
-  InodeNumbers& numbers_;
+  InodeNumbers& inode_numbers_;
   Clock& clock_;
   NameLookup names_;
   Renames renames_;

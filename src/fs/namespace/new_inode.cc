@@ -11,15 +11,15 @@
 
 namespace lazyfs::fs {
 
-Result<Directories::Extras> inherit_acl(InodeTable& inodes, Xattrs& xattrs, InodeNo parent,
-                                        InodeRecord& record) {
+Result<Directories::AddItems> inherit_acl(InodeTable& inodes, Xattrs& xattrs, InodeNo parent,
+                                          InodeRecord& record) {
   ASSIGN_OR_RETURN(const InodeRef directory, inodes.get(parent));
   std::string inherited;
   {
     ReaderLock lock(directory->mu);
-    if (directory->record.xattrs == 0) return Directories::Extras{};
+    if (directory->record.xattrs == 0) return Directories::AddItems{};
     auto value = xattrs.get_locked(*directory, kDefaultAcl);
-    if (!value && value.error() == Errc::kNoAttribute) return Directories::Extras{};
+    if (!value && value.error() == Errc::kNoAttribute) return Directories::AddItems{};
     if (!value) return fail(value.error());
     inherited = std::move(*value);
   }
@@ -36,7 +36,7 @@ Result<Directories::Extras> inherit_acl(InodeTable& inodes, Xattrs& xattrs, Inod
   };
 }
 
-Directories::Extras symlink_target(std::string_view target) {
+Directories::AddItems symlink_target(std::string_view target) {
   return [target](InodeNo inode, meta::Batch& batch) {
     std::string_view rest = target;
     for (std::uint64_t piece = 0; !rest.empty(); ++piece) {

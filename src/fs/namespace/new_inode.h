@@ -15,11 +15,11 @@ namespace lazyfs::fs {
 // The default access control list of the directory `parent`, if it has one, becomes the new file's
 // list, restricted by its mode, and the default list of a new directory. Changes `record` to what
 // it is with these lists. The caller keeps the directory from changing until the inode is made.
-Result<Directories::Extras> inherit_acl(InodeTable& inodes, Xattrs& xattrs, InodeNo parent,
-                                        InodeRecord& record);
+Result<Directories::AddItems> inherit_acl(InodeTable& inodes, Xattrs& xattrs, InodeNo parent,
+                                          InodeRecord& record);
 
 // Items with the target; `target` must outlive what is returned.
-Directories::Extras symlink_target(std::string_view target);
+Directories::AddItems symlink_target(std::string_view target);
 // kInvalid: no symlink. kItemBad: pieces of the target are missing.
 Result<std::string> read_symlink(meta::Store& store, const Inode& inode) EXCLUDES(inode.mu);
 

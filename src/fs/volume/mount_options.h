@@ -7,14 +7,13 @@
 #include <cstdint>
 #include <functional>
 
+#include "data/placement.h"
 #include "gc/victim.h"
 
 namespace lazyfs::fs {
 
 // When reading sets a file's access time: never; as Linux' relatime; always.
 enum class AccessTime : std::uint8_t { kNone, kRelative, kStrict };
-// Where data goes: data::Placement.
-enum class PlacementChoice : std::uint8_t { kFirst, kBest, kAge, kRandom };
 // What the collector cleans: whole bands, ends of bands, or what pays more.
 using CleanChoice = gc::CleanMode;
 
@@ -25,7 +24,7 @@ struct MountOptions {
   std::chrono::milliseconds commit_interval{5000};   // age at which a change is committed
   std::size_t cache_bytes = std::size_t{128} << 20;  // limit of cached metadata nodes
   std::size_t dirty_bytes = std::size_t{256} << 20;  // of dirty file data: above it writers wait
-  PlacementChoice placement = PlacementChoice::kFirst;
+  data::Placement placement = data::Placement::kFirstFit;
   CleanChoice clean = CleanChoice::kAuto;
   bool gc_idle = true;   // collect garbage while users are idle
   bool gc_space = true;  // collect garbage when free space is short, and slow writers then

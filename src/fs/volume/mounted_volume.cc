@@ -16,16 +16,6 @@
 namespace lazyfs::fs {
 namespace {
 
-data::Placement policy_of(PlacementChoice choice) {
-  switch (choice) {
-    case PlacementChoice::kFirst: return data::Placement::kFirstFit;
-    case PlacementChoice::kBest: return data::Placement::kBestFit;
-    case PlacementChoice::kAge: return data::Placement::kAgeFit;
-    case PlacementChoice::kRandom: return data::Placement::kRandom;
-  }
-  return data::Placement::kFirstFit;
-}
-
 // xorshift64*: cheap and good enough to spread placements.
 std::uint64_t next_random(std::atomic<std::uint64_t>& state) {
   std::uint64_t x = state.load(std::memory_order_relaxed);
@@ -54,14 +44,14 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
       device_(device),
       bands_(device_.geometry(), store_->superblock().super_bands, store_->log_bands()),
       random_state_(seed_ | 1),
-      appender_(device_, bands_, policy_of(options.placement),
+      appender_(device_, bands_, options.placement,
                 [this] { return next_random(random_state_); }),
       inodes_(*store_, [this](InodeRef inode) { orphans_.add(std::move(inode)); }),
       shared_(*store_, inodes_),
       maps_(*store_, bands_, shared_),
       orphans_(*store_, maps_, bands_, [this] { housekeeper_.wake(); }),
-      numbers_(*store_, at_mount_.next_inode),
-      directories_(*store_, inodes_, numbers_, clock_, seed_),
+      inode_numbers_(*store_, at_mount_.next_inode),
+      directories_(*store_, inodes_, inode_numbers_, clock_, seed_),
       xattrs_(*store_, inodes_, clock_),
       access_times_(dirty_, clock_, access_time_of(options)),
       reader_(device_, *store_, bands_, shared_, counters_),
@@ -90,7 +80,7 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
                .make_space = [this] { return space_maker_.make_space(); }}),
       ranges_(*store_, maps_, writer_, truncation_, bands_, dirty_, clock_),
       copier_(*store_, maps_, reader_, writer_, truncation_, write_back_, bands_, counters_, clock_,
-              [this] { return numbers_.take(); }),
+              [this] { return inode_numbers_.take(); }),
       scrubber_(device_, *store_, bands_, inodes_, shared_, counters_),
       stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, orphans_, collector_, counters_,
              stalls_),
@@ -194,9 +184,9 @@ void MountedVolume::forget(InodeNo inode, std::uint64_t lookups) {
 
 Result<Attributes> MountedVolume::make(InodeNo parent, std::string_view name,
                                        const InodeRecord& record,
-                                       const Directories::Extras& extras) {
+                                       const Directories::AddItems& add_items) {
   TRY(check_usable(true));
-  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make(parent, name, record, extras));
+  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make(parent, name, record, add_items));
   return attributes_with_lookup(inode);
 }
 
@@ -208,8 +198,8 @@ Result<Attributes> MountedVolume::make_node(InodeNo parent, std::string_view nam
   record.mode = mode;
   record.owner = owner;
   record.rdev = rdev;
-  ASSIGN_OR_RETURN(const auto extras, inherit_acl(inodes_, xattrs_, parent, record));
-  return make(parent, name, record, extras);
+  ASSIGN_OR_RETURN(const auto add_items, inherit_acl(inodes_, xattrs_, parent, record));
+  return make(parent, name, record, add_items);
 }
 
 Result<Attributes> MountedVolume::make_directory(InodeNo parent, std::string_view name,
@@ -217,8 +207,8 @@ Result<Attributes> MountedVolume::make_directory(InodeNo parent, std::string_vie
   InodeRecord record;
   record.mode = S_IFDIR | (mode & 07777);
   record.owner = owner;
-  ASSIGN_OR_RETURN(const auto extras, inherit_acl(inodes_, xattrs_, parent, record));
-  return make(parent, name, record, extras);
+  ASSIGN_OR_RETURN(const auto add_items, inherit_acl(inodes_, xattrs_, parent, record));
+  return make(parent, name, record, add_items);
 }
 
 Result<Attributes> MountedVolume::make_symlink(InodeNo parent, std::string_view name,
@@ -370,8 +360,8 @@ Result<Created> MountedVolume::create(InodeNo parent, std::string_view name, std
   InodeRecord record;
   record.mode = S_IFREG | (mode & 07777);
   record.owner = owner;
-  ASSIGN_OR_RETURN(const auto extras, inherit_acl(inodes_, xattrs_, parent, record));
-  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make(parent, name, record, extras));
+  ASSIGN_OR_RETURN(const auto add_items, inherit_acl(inodes_, xattrs_, parent, record));
+  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make(parent, name, record, add_items));
   return open_new(inode);
 }
 
@@ -380,8 +370,8 @@ Result<Created> MountedVolume::create_unnamed(InodeNo directory, std::uint32_t m
   InodeRecord record;
   record.mode = S_IFREG | (mode & 07777);
   record.owner = owner;
-  ASSIGN_OR_RETURN(const auto extras, inherit_acl(inodes_, xattrs_, directory, record));
-  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make_unnamed(directory, record, extras));
+  ASSIGN_OR_RETURN(const auto add_items, inherit_acl(inodes_, xattrs_, directory, record));
+  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make_unnamed(directory, record, add_items));
   return open_new(inode);
 }
 
@@ -490,9 +480,9 @@ Result<SpaceReport> MountedVolume::space() {
   return report;
 }
 
-Result<> MountedVolume::set_placement(PlacementChoice choice) {
+Result<> MountedVolume::set_placement(data::Placement policy) {
   TRY(check_usable(true));
-  appender_.set_policy(policy_of(choice));
+  appender_.set_policy(policy);
   return ok();
 }
 

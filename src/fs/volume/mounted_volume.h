@@ -102,7 +102,7 @@ class MountedVolume final : public Volume {
   Result<> remove_xattr(InodeNo inode, std::string_view name) override;
   Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
   Result<SpaceReport> space() override;
-  Result<> set_placement(PlacementChoice choice) override;
+  Result<> set_placement(data::Placement policy) override;
   Result<> collect_garbage() override;
   Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) override;
   std::string stats_json() override;
@@ -115,7 +115,7 @@ class MountedVolume final : public Volume {
   std::string state() const;
   Result<Attributes> attributes_with_lookup(const InodeRef& inode);
   Result<Attributes> make(InodeNo parent, std::string_view name, const InodeRecord& record,
-                          const Directories::Extras& extras);
+                          const Directories::AddItems& add_items);
   Result<Created> open_new(const InodeRef& inode);
   void stop_threads();
 
@@ -139,7 +139,7 @@ class MountedVolume final : public Volume {
   FileMaps maps_;
   OrphanCleanup orphans_;
   DirtyList dirty_;
-  InodeNumbers numbers_;
+  InodeNumbers inode_numbers_;
   Directories directories_;
   Xattrs xattrs_;
   AccessTimes access_times_;

@@ -284,8 +284,8 @@ Result<SpaceReport> RemountableVolume::space() {
   return with([](Volume& volume) { return volume.space(); });
 }
 
-Result<> RemountableVolume::set_placement(PlacementChoice choice) {
-  return with([&](Volume& volume) { return volume.set_placement(choice); });
+Result<> RemountableVolume::set_placement(data::Placement policy) {
+  return with([&](Volume& volume) { return volume.set_placement(policy); });
 }
 
 Result<> RemountableVolume::collect_garbage() {

@@ -86,7 +86,7 @@ class RemountableVolume final : public Volume {
   Result<> remove_xattr(InodeNo inode, std::string_view name) override;
   Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
   Result<SpaceReport> space() override;
-  Result<> set_placement(PlacementChoice choice) override;
+  Result<> set_placement(data::Placement policy) override;
   Result<> collect_garbage() override;
   Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) override;
   std::string stats_json() override;

@@ -169,7 +169,7 @@ class Volume {
   // Deletes inodes that wait for it first, so that their blocks count as free.
   virtual Result<SpaceReport> space() = 0;
   // The placement policy from now on, as MountOptions::placement.
-  virtual Result<> set_placement(PlacementChoice choice);
+  virtual Result<> set_placement(data::Placement policy);
   // Deletes, writes back, and cleans each band that is worth it once.
   virtual Result<> collect_garbage() = 0;
   // Reads at most about 32 MiB of file data from the device, from `from` on in the order of inode
@@ -192,7 +192,7 @@ class Volume {
 inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
   return fail(Errc::kNotSupported);
 }
-inline Result<> Volume::set_placement(PlacementChoice) { return fail(Errc::kNotSupported); }
+inline Result<> Volume::set_placement(data::Placement) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::punch(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
   return fail(Errc::kNotSupported);
 }

@@ -24,16 +24,6 @@ std::string_view name_of(AccessTime choice) {
   return "";
 }
 
-std::string_view name_of(PlacementChoice choice) {
-  switch (choice) {
-    case PlacementChoice::kFirst: return "first";
-    case PlacementChoice::kBest: return "best";
-    case PlacementChoice::kAge: return "age";
-    case PlacementChoice::kRandom: return "random";
-  }
-  return "";
-}
-
 std::string_view name_of(CleanChoice choice) {
   switch (choice) {
     case CleanChoice::kWhole: return "whole";

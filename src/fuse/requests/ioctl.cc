@@ -124,8 +124,8 @@ void set_choice(fuse_req_t req, const void* in, std::size_t in_size, Choice last
 }
 
 void set_placement(fuse_req_t req, const void* in, std::size_t in_size) {
-  set_choice(req, in, in_size, fs::PlacementChoice::kRandom,
-             [](fs::Volume& volume, auto choice) { return volume.set_placement(choice); });
+  set_choice(req, in, in_size, data::Placement::kRandom,
+             [](fs::Volume& volume, auto policy) { return volume.set_placement(policy); });
 }
 
 void set_sync_choice(fuse_req_t req, const void* in, std::size_t in_size) {

@@ -143,12 +143,12 @@ Reason read_log_level(Parser& p, std::string_view text) {
 // Options of the form name=value that change something.
 const std::map<std::string_view, Setting>& settings() {
   using fs::CleanChoice;
-  using fs::PlacementChoice;
   using Text = std::string_view;
-  static const std::map<Text, PlacementChoice> placements = {{"first", PlacementChoice::kFirst},
-                                                             {"best", PlacementChoice::kBest},
-                                                             {"age", PlacementChoice::kAge},
-                                                             {"random", PlacementChoice::kRandom}};
+  static const std::map<Text, data::Placement> placements = {
+      {"first", data::Placement::kFirstFit},
+      {"best", data::Placement::kBestFit},
+      {"age", data::Placement::kAgeFit},
+      {"random", data::Placement::kRandom}};
   static const std::map<Text, CleanChoice> cleans = {
       {"whole", CleanChoice::kWhole}, {"tail", CleanChoice::kTail}, {"auto", CleanChoice::kAuto}};
   static const std::map<Text, CpuLatencyChoice> latencies = {

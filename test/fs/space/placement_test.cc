@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kBands = 256, kBandBlocks = 48;
 
-class PlacementTest : public testing::TestWithParam<PlacementChoice> {};
+class PlacementTest : public testing::TestWithParam<data::Placement> {};
 
 // The share of the begun bands that is not written.
 double wasted_share(Volume& volume) {
@@ -49,8 +49,8 @@ TEST_P(PlacementTest, ChunksThatFollowTinyFilesWasteNoBands) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, PlacementTest,
-                         testing::Values(PlacementChoice::kFirst, PlacementChoice::kBest,
-                                         PlacementChoice::kAge, PlacementChoice::kRandom));
+                         testing::Values(data::Placement::kFirstFit, data::Placement::kBestFit,
+                                         data::Placement::kAgeFit, data::Placement::kRandom));
 
 }  // namespace
 }  // namespace lazyfs::fs

@@ -50,7 +50,7 @@ TEST(Options, EveryOptionOfOursReachesTheVolume) {
   EXPECT_EQ(options.volume.commit_interval, std::chrono::seconds(30));
   EXPECT_EQ(options.volume.cache_bytes, std::size_t{64} << 20);
   EXPECT_EQ(options.volume.dirty_bytes, std::size_t{1} << 30);
-  EXPECT_EQ(options.volume.placement, fs::PlacementChoice::kAge);
+  EXPECT_EQ(options.volume.placement, data::Placement::kAgeFit);
   EXPECT_EQ(options.volume.clean, fs::CleanChoice::kTail);
   EXPECT_TRUE(options.volume.gc_idle);
   EXPECT_FALSE(options.volume.gc_space);
