@@ -14,7 +14,7 @@ constexpr std::uint64_t kLifespanWeight = 16;  // of the past: 15/16
 
 BandAges::BandAges(std::size_t bands, std::uint64_t total_blocks)
     : births_(bands),
-      clock_(kOldLifespans * total_blocks),  // data that was there before is old
+      clock_(kOldLifespans * total_blocks),  // data of earlier sessions is old
       lifespan_(total_blocks / 4) {}
 
 void BandAges::appended(BandId band, Stream stream, std::uint64_t before, std::uint32_t blocks) {

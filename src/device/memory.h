@@ -56,8 +56,8 @@ class MemoryDevice final : public Device {
   std::vector<std::uint32_t> written_since_reset(BandId band) EXCLUDES(mu_);
   // Writes as append() does, at any place, and without the check of W3.
   void place_blocks(BandAddress at, std::span<const std::byte> bytes) EXCLUDES(mu_);
-  // `report` is called, with mu_ held, for a block that is written twice between two resets of its
-  // band; the program goes on.
+  // Calls `report`, with mu_ held, for a block that is written twice between two resets of its
+  // band. The write is done all the same.
   void on_overwrite(std::function<void(BandAddress)> report) EXCLUDES(mu_);
   // Makes a band kReadOnly or kOffline for ever, as a disk does with a worn-out band.
   void retire(BandId band, BandCondition condition) EXCLUDES(mu_);

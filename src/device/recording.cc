@@ -53,7 +53,7 @@ void RecordingDevice::record_contents(BandId band) {
   record({.kind = Op::Kind::kAppend,
           .at = {band, 0},
           .bytes = {bytes.span().begin(), bytes.span().end()}});
-  // The blocks may be leftovers: without write pointers nobody knows which ones are written.
+  // The blocks may be leftovers: a device without write pointers does not know which are written.
   if (is_shingled && !keeps_pointers) record({.kind = Op::Kind::kReset, .at = {band, 0}});
 }
 

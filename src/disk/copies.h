@@ -15,7 +15,8 @@ struct DamagedCopies {
   std::vector<std::string> often_written;  // a power cut may tear a copy that is being written
 };
 
-// REQUIRES for both: the device comes from disk::open(), and nobody writes to it during the call.
+// REQUIRES for both: the device comes from disk::open(), and nothing else writes to the device
+// during the call.
 Result<DamagedCopies> damaged_copies(device::Device& device);
 // Rewrites each damaged copy from the intact one, and returns a sentence for each. REQUIRES: the
 // device is open for writing.

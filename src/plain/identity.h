@@ -7,21 +7,22 @@
 
 namespace lazyfs::plain {
 
-// The first block counts if it is good, else the copy. They differ after a power cut between the
-// two writes of write_identity().
+// The identity comes from the first block, or from the copy when the first block is damaged. The
+// two blocks differ after a power cut between the two writes of write_identity().
 struct FoundIdentity {
   Identity identity;
   bool first_is_good = false;
   bool copy_is_current = false;  // the copy equals `identity`
 };
 
-// Looks at the first block and, at the end of the volume, at the copy. If the first block is not
-// good, the volume is taken to end where the device does.
-// Errors: kIdentityMissing, kIdentityBad when a block is there but neither is good, kDeviceRead.
+// Reads the first block, and the copy at the end of the volume. If the first block is damaged, the
+// copy is sought at the end of the device.
+// Errors: kIdentityMissing when neither place has the magic of such a block, kIdentityBad when one
+// or both have the magic and neither is valid, kDeviceRead.
 Result<FoundIdentity> find_identity(const device::Backing& backing);
 
-// Writes both blocks: first the copy, then the other one, each durable before the next, so that
-// there is a good one at any moment. REQUIRES: the volume lies within the device.
+// Writes the copy, then the first block, each durable before the next. So at any moment one of them
+// is intact. REQUIRES: the volume lies within the device.
 // Errors: kDeviceWrite, kDeviceNoSpace, kDeviceFlush.
 Result<> write_identity(const device::Backing& backing, const Identity& identity);
 

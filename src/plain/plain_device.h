@@ -26,7 +26,7 @@ class PlainDevice final : public device::Device {
   PlainDevice(FoundIdentity found, device::Backing backing, bool read_only, std::string name);
 
   const Identity& identity() const { return found_.identity; }
-  // Which of the two identification blocks were good when the device was opened.
+  // Which of the two identification blocks were intact when the device was opened.
   const FoundIdentity& found() const { return found_; }
   const device::Backing& backing() const { return backing_; }
   // The byte of the block device at which a band begins.
@@ -82,7 +82,7 @@ struct OpenOptions {
   const device::Backing* held = nullptr;
 };
 
-// Warns when only the copy of the identification block is good.
+// Warns when the first identification block is damaged and the copy is used.
 // Errors: kIdentityMissing, kIdentityBad, kIdentityFeatures for features that this version must
 // know, kIdentityReadOnly for features that it must know to write, kDeviceTruncated,
 // kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead.

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// `Ground` has a path, and removes what is there at its end.
+// `Ground` is a file or a device: it has a path(), and its destructor removes it.
 template <class Ground>
 class PlainBench final : public Bench {
  public:

@@ -27,7 +27,7 @@ class InodeTable;
 
 // Which block of an inode is inline: the tree holds its contents in place of an extent (I8).
 struct InlineState {
-  bool is_known = false;  // false: nobody has looked into the tree
+  bool is_known = false;  // false: the tree has not been searched
   std::uint64_t block = 0;
   std::uint32_t bytes = 0;  // stored of it, counted from its start; 0: no block is inline
   // Whether the inline block is known to be one of [first, first + count).

@@ -68,8 +68,8 @@ struct DirectoryEntry {
 
 struct SpaceReport {  // in blocks of kBlockBytes and in files
   std::uint64_t total_blocks = 0;
-  std::uint64_t free_blocks = 0;       // can be written by root
-  std::uint64_t available_blocks = 0;  // can be written by anybody
+  std::uint64_t free_blocks = 0;       // root can write them
+  std::uint64_t available_blocks = 0;  // any user can write them
   std::uint64_t total_files = 0;
   std::uint64_t free_files = 0;
 };

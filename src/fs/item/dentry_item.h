@@ -15,10 +15,10 @@
 namespace lazyfs::fs {
 
 // Where a name stands among a directory's kDentryName items: XXH3 seeded with `seed`
-// (name_seed_of()). Whoever knows the seed can make names with one hash: mkfs chooses it at random,
-// and a new directory takes over the seed of its parent.
+// (name_seed_of()). A program that knows the seed can make names with one hash. So mkfs chooses the
+// seed at random; a new directory takes over its parent's seed.
 std::uint64_t name_hash(std::string_view name, std::uint64_t seed);
-// The seed of directories that were made before directories had one.
+// The seed of directories that were made before directories had a seed of their own.
 std::uint64_t seed_of(std::span<const std::uint8_t, 16> uuid);
 // Names with one hash take at most so many consecutive name items (invariant N2 of NameItems).
 inline constexpr std::uint64_t kMaxChainItems = 1024;

@@ -25,11 +25,11 @@ class Xattrs {
   // An access control list changes the mode with it, and is not kept when the mode says it all.
   Result<> set(InodeNo inode, std::string_view name, std::string_view value,
                XattrMode mode);
-  // An access control list that is not there can be removed, for the mode is one, too.
+  // Removing an access control list that the inode lacks succeeds, for the mode is a list, too.
   Result<> remove(InodeNo inode, std::string_view name);
   Result<std::vector<std::string>> list(InodeNo inode);
 
-  // For those who hold the inode's lock. kNoAttribute: there is none of that name.
+  // For callers that hold the inode's lock. kNoAttribute: the inode has no attribute of that name.
   Result<std::string> get_locked(const Inode& inode, std::string_view name)
       REQUIRES_SHARED(inode.mu);
   // Puts what setting or removing takes into the batch, but for the inode's item; `record` is

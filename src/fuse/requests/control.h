@@ -29,10 +29,10 @@ struct StatsPiece {
 };
 static_assert(sizeof(StatsPiece) == 16024, "an ioctl carries less than 16 KiB");
 
-inline constexpr unsigned long kStatsRequest = _IOWR(0xED, 1, StatsPiece);  // anybody
+inline constexpr unsigned long kStatsRequest = _IOWR(0xED, 1, StatsPiece);  // any user
 inline constexpr unsigned long kCollectGarbageRequest = _IO(0xED, 2);       // root only
-// As syncfs(2), which the kernel does not pass on from mounts of image files, nor, before
-// Linux 6.18, from others. Anybody.
+// As syncfs(2). The kernel does not pass syncfs(2) on from mounts of image files, nor, before
+// Linux 6.18, from other mounts. Any user.
 inline constexpr unsigned long kSyncRequest = _IO(0xED, 3);
 // One step of reading all file contents and verifying them; root only.
 //
@@ -65,7 +65,7 @@ static_assert(sizeof(ScrubPiece) == 32 + 24 * ScrubPiece::kMaxFound);
 inline constexpr unsigned long kScrubRequest = _IOWR(0xED, 4, ScrubPiece);
 
 // 5 is retired: it asked whether the daemon serves writers.
-// Chooses where data goes from now on, with a fs::PlacementChoice; root only.
+// Chooses where data goes from now on, with a data::Placement; root only.
 inline constexpr unsigned long kPlacementRequest = _IOW(0xED, 6, std::uint32_t);
 // Chooses which changes are durable before their request is answered, with a SyncChoice; root only.
 inline constexpr unsigned long kSyncChoiceRequest = _IOW(0xED, 7, std::uint32_t);
@@ -74,16 +74,16 @@ enum class SyncChoice : std::uint32_t {
   kNames = 1,  // mount option dirsync: names made, moved or removed
   kAll = 2,    // mount option sync
 };
-// What the volume is (fs::to_json() of volume_info.h), a JSON text that a zero byte ends. Anybody.
+// What the volume is (fs::to_json() of volume_info.h), a JSON text that a zero byte ends. Any user.
 struct InfoText {
   char text[8000] = {};
 };
 inline constexpr unsigned long kInfoRequest = _IOR(0xED, 8, InfoText);
-// FS_IOC_GETFSLABEL of linux/fs.h: the label, zeros to the end. Anybody.
+// FS_IOC_GETFSLABEL of linux/fs.h: the label, zeros to the end. Any user.
 inline constexpr std::size_t kLabelBytes = 256;
 inline constexpr unsigned long kLabelRequest = _IOR(0x94, 49, char[kLabelBytes]);
-// FS_IOC_GETFSUUID. Linux answers it itself from 6.9 on: a mount by FUSE has no UUID there
-// (ENOTTY). Older kernels pass it on. Anybody.
+// FS_IOC_GETFSUUID. From 6.9 on Linux answers this request itself: a mount by FUSE has no UUID
+// there (ENOTTY). Older kernels pass the request on. Any user.
 struct UuidAnswer {
   std::uint8_t length = 0;
   std::uint8_t uuid[16] = {};

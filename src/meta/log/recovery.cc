@@ -75,9 +75,9 @@ Result<Recovery::Parts> Recovery::read_transaction(const PartPlace& last) {
   }
 }
 
-// The parts of the transaction that `commit` ends. It is whole: every descriptor is there and
-// right, and every image and all its data too unless it is known to have been durable (then a
-// damaged block is the trouble of that node or file alone).
+// The parts of the transaction that `commit` ends, if the transaction is whole: every descriptor is
+// valid, and so are every image and all its data. A transaction that is known to have been durable
+// needs valid descriptors only: a damaged block then concerns that node or file alone.
 Result<Recovery::Parts> Recovery::read_committed(const FoundBand& band, const Descriptor& commit) {
   const auto blocks = static_cast<std::uint32_t>(commit.part_blocks());
   ASSIGN_OR_RETURN(
@@ -210,7 +210,7 @@ Result<> Recovery::walk_back(Parts& parts) {
   }
 }
 
-// The checkpoint that the last transaction of `parts` carries, if it does and it is good.
+// The checkpoint that the last transaction of `parts` carries. nullopt: none, or a damaged one.
 std::optional<MapCheckpoint> Recovery::checkpoint_of(const Parts& parts) {
   const Seq seq = parts.back().seq();
   auto begin = parts.end();

@@ -1,5 +1,5 @@
-// Finds the newest whole transaction in the log and walks back from it, to the newest checkpoint of
-// the map that is good, or to the tail. Only reads.
+// Finds the newest whole transaction in the log and walks back from it, to the newest intact
+// checkpoint of the map, or to the tail. Only reads.
 //
 // Why this is right after any crash (docs/metadata-log.md has it at length): a transaction begins
 // to be written only when everything before it is durable, so at most the last one is torn. It is

@@ -167,7 +167,7 @@ TEST_F(CopyTest, HolesAreCopiedAsHolesAndInlineFilesByTheirBytes) {
 TEST_F(CopyTest, ACopiedLastBlockBringsNoBytesPastTheEnd) {
   const InodeNo a = file_of("a", text_of(3 * kB, 1));
   AttributeChange cut;
-  cut.size = 2 * kB + 7;  // its last block keeps in the band what was there
+  cut.size = 2 * kB + 7;  // its last block keeps the cut bytes in the band
   ASSERT_TRUE(volume_->set_attributes(a, cut));
   const InodeNo b = copy_of(a, "b", 2 * kB + 7);
   cut.size = 3 * kB;

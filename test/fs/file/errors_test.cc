@@ -338,8 +338,8 @@ TEST_F(ErrorsTest, AFailedMetadataAppendReachesNoUser) {
 
 // ---- All at once --------------------------------------------------------------------------------
 
-// Threads that write, read and sync, beside the volume's own threads, while now and then
-// a call fails. An operation that fails has not happened; in the end everything is there.
+// Threads write, read and sync beside the volume's own threads, while now and then a call of the
+// device fails. An operation that fails changes nothing; the files get all other changes.
 TEST_F(ErrorsTest, WritersContinueWhileTheDeviceFailsNowAndThen) {
   constexpr std::uint64_t kFiles = 3, kBlocks = 200, kSteps = 500;
   ASSERT_TRUE(volume_->unmount());

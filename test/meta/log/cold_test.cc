@@ -233,8 +233,8 @@ TEST(CleaningCostTest, IsLowerWhereSomeNodesChangeMoreOftenThanOthers) {
   EXPECT_LT(skewed, 0.9 * uniform);
 }
 
-// Mostly changes a few hot items, now and then one that was cold, until the power is gone. Returns
-// what the store must hold as of each transaction.
+// Changes a few hot items, and now and then a cold one, until the power fails. Returns what the
+// store must hold as of each transaction.
 std::vector<std::pair<Seq, Model>> live_on(Store& store, Model now, std::mt19937_64& random,
                                            std::uint64_t cold) {
   std::vector<std::pair<Seq, Model>> states{{store.durable_seq(), now}};
@@ -286,10 +286,10 @@ TEST_P(ColdLivesTest, ManyLivesOfColdAndHotItemsLoseNothingThatWasCommitted) {
     device.restore_power();
     open();
     ASSERT_TRUE(store);
-    const auto behind = std::ranges::find_if(
+    const auto later = std::ranges::find_if(
         states, [&](const auto& state) { return state.first > store->durable_seq(); });
-    ASSERT_NE(behind, states.begin());
-    model = std::prev(behind)->second;
+    ASSERT_NE(later, states.begin());
+    model = std::prev(later)->second;
     expect_all_there();
     if (HasFailure()) return;
   }

@@ -160,17 +160,17 @@ TEST(LogLayoutTest, WhatTheLimitsAllowFitsWhereverTheHeadStands) {
     const auto parts = lay_out(images, freed, rooms);
     if (limits.cost(images, freed) > available) continue;
     ASSERT_FALSE(parts.empty()) << images << " " << freed << " of " << available;
-    std::uint64_t placed = 0, gone = 0;
+    std::uint64_t placed = 0, removed = 0;
     for (const PartPlan& part : parts) {
       placed += part.images;
-      gone += part.annotations;
+      removed += part.annotations;
       const auto room = std::ranges::find(rooms, part.room.slot, &Room::slot);
       ASSERT_LE(part.room.blocks, room->blocks);
       ASSERT_EQ(part.is_last, &part == &parts.back());
       ASSERT_GE(part.descriptors * kEntriesPerDescriptor, part.images + part.annotations);
     }
     ASSERT_EQ(placed, images);
-    ASSERT_EQ(gone, freed);
+    ASSERT_EQ(removed, freed);
   }
 }
 

@@ -76,8 +76,8 @@ class DamageAnywhereTest : public ::testing::Test {
       return hit ? std::optional(device::Fault{Errc::kDeviceRead}) : std::nullopt;
     });
   }
-  // Everything is there but the items of one node, which the check names. Returns whether some are
-  // lost. The root is the exception: without it nothing can be opened.
+  // All items remain but those of one node, which the check names. Returns whether items are lost.
+  // The root is the exception: without the root the store cannot be opened.
   bool expect_one_node_lost_at_most(BandAddress at) {
     SCOPED_TRACE(::testing::Message() << "band " << at.band.value << " block " << at.rba);
     const auto opened = open();
@@ -153,7 +153,7 @@ TEST_F(DamageAnywhereTest, AnUnreadableBlockCostsOneNodeAtMost) {
   EXPECT_GT(harmful, 8);
 }
 
-// Nobody can tell then whether the last transaction was torn or damaged later.
+// After a crash recovery cannot know whether the last transaction was torn or damaged later.
 TEST_F(DamageAnywhereTest, AfterACrashDamageAtTheEndEndsRecoveryAtTheLastGoodCommit) {
   fill();
   const Seq newest = store->durable_seq();
@@ -184,7 +184,8 @@ TEST_F(DamageAnywhereTest, AfterACrashDamageAtTheEndEndsRecoveryAtTheLastGoodCom
   EXPECT_GE(ended_before, 4);  // a node and the commit record, each of them in both ways
 }
 
-// But what came before it may be gone: then it was durable, and is not given up for one bad node.
+// A transaction was durable if the band that it freed has been reset. So recovery keeps the
+// transaction, and one damaged node is all that is lost.
 TEST_F(DamageAnywhereTest, ATransactionThatHasFreedABandIsNotGivenUpForOneBadBlock) {
   fill(true);
   const Seq newest = store->durable_seq();

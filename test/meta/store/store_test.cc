@@ -197,17 +197,17 @@ TEST_F(StoreTest, RangesWhoseInnerNodeHasGoneAreReadAndWrittenLikeOthers) {
     EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
     EXPECT_EQ(contents_of(*store), model);
     for (std::uint64_t last = 900; last < 3000; last += 97) {
-      const auto behind = model.upper_bound({1, 1, last});
+      const auto after_last = model.upper_bound({1, 1, last});
       const auto found = store->last_in({1, 1, 0}, {1, 1, last});
       ASSERT_TRUE(found) << describe(found.error());
-      ASSERT_EQ(found->has_value(), behind != model.begin()) << last;
+      ASSERT_EQ(found->has_value(), after_last != model.begin()) << last;
       if (*found) {
-        EXPECT_EQ((*found)->key, std::prev(behind)->first);
+        EXPECT_EQ((*found)->key, std::prev(after_last)->first);
       }
     }
   };
-  for (const std::uint64_t gone : {1000, 2000}) {  // at the beginning, and in the middle
-    for (std::uint64_t i = gone; i < gone + 700; ++i) {
+  for (const std::uint64_t first : {1000, 2000}) {  // at the beginning, and in the middle
+    for (std::uint64_t i = first; i < first + 700; ++i) {
       ASSERT_TRUE(erase({1, 1, i}));
       model.erase({1, 1, i});
     }
