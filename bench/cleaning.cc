@@ -144,7 +144,7 @@ std::uint64_t most_blocks(const std::vector<TraceRecord>& records) {
   for (const TraceRecord& record : records) {
     if (record.kind == TraceKind::kWrite && record.length > 0) {
       std::vector<bool>& blocks = files[record.file];
-      if (blocks.empty() && record.value + record.length <= fs::kMaxInlineBytes) continue;
+      if (blocks.empty() && record.value + record.length <= fs::kInlinePieceBytes) continue;
       const std::uint64_t end = (record.value + record.length - 1) / kBlockBytes + 1;
       if (blocks.size() < end) blocks.resize(end);
       for (std::uint64_t block = record.value / kBlockBytes; block < end; ++block) {
