@@ -15,12 +15,13 @@ namespace {
 
 class ImageBench : public Bench {
  public:
-  // Makes a new image at `path`; returns null if that is not possible.
+  // Makes a new image at `path`. Fails the test when it returns null.
   static std::unique_ptr<Bench> make(std::string path, edi::CreateOptions options) {
     auto bench = std::make_unique<ImageBench>(std::move(path));
     options.overwrite = true;
-    if (!edi::create(bench->path_, options)) return nullptr;
-    return bench->reopen(false) ? std::move(bench) : nullptr;
+    if (edi::create(bench->path_, options) && bench->reopen(false)) return bench;
+    ADD_FAILURE() << "cannot make an image at " << bench->path_;
+    return nullptr;
   }
   explicit ImageBench(std::string path) : path_(std::move(path)) {}
 
@@ -63,6 +64,7 @@ struct File {
 std::function<std::unique_ptr<Bench>()> in_file(const std::string& folder,
                                                 edi::CreateOptions options) {
   return [=]() -> std::unique_ptr<Bench> {
+    if (!std::filesystem::exists(folder)) return nullptr;
     File file(folder + "/lazyfs-contract-" + std::to_string(::getpid()) + ".edi");
     auto bench = ImageBench::make(file.path, options);
     if (!bench) return nullptr;

@@ -14,9 +14,14 @@ class PlainBench final : public Bench {
  public:
   explicit PlainBench(Ground ground) : ground_(std::move(ground)) {}
 
-  bool create(std::uint64_t volume_bytes) {
+  // Fails the test when it returns null: on an existing `ground` the device can be made.
+  static std::unique_ptr<Bench> make(Ground ground, std::uint64_t volume_bytes) {
+    auto bench = std::make_unique<PlainBench>(std::move(ground));
+    const std::string& path = bench->ground_->path();
     const auto identity = plain::plan_volume(volume_bytes, 5 * kMiB);
-    return identity && plain::create(ground_->path(), *identity) && reopen(false);
+    if (identity && plain::create(path, *identity) && bench->reopen(false)) return bench;
+    ADD_FAILURE() << "cannot make a volume in " << path;
+    return nullptr;
   }
   Device& device() override { return *device_; }
   bool reopen(bool read_only) override {
@@ -32,16 +37,15 @@ class PlainBench final : public Bench {
 };
 
 std::unique_ptr<Bench> in_file() {
-  auto bench = std::make_unique<PlainBench<std::unique_ptr<plain::PlainFile>>>(
-      std::make_unique<plain::PlainFile>(27 * kMiB + 512));
-  return bench->create(27 * kMiB + 512) ? std::move(bench) : nullptr;
+  constexpr std::uint64_t kBytes = 27 * kMiB + 512;
+  return PlainBench<std::unique_ptr<plain::PlainFile>>::make(
+      std::make_unique<plain::PlainFile>(kBytes), kBytes);
 }
 
 std::unique_ptr<Bench> on_loop_device() {
-  auto loop = LoopDevice::make(64 * kMiB, true, 4096);
-  if (!loop) return nullptr;
-  auto bench = std::make_unique<PlainBench<std::unique_ptr<LoopDevice>>>(std::move(loop));
-  return bench->create(64 * kMiB) ? std::move(bench) : nullptr;
+  constexpr std::uint64_t kBytes = 64 * kMiB;
+  auto loop = LoopDevice::make(kBytes, true, 4096);
+  return loop ? PlainBench<std::unique_ptr<LoopDevice>>::make(std::move(loop), kBytes) : nullptr;
 }
 
 INSTANTIATE_TEST_SUITE_P(Plain, DeviceContract,

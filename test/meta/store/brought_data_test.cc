@@ -252,9 +252,13 @@ TEST_F(BroughtDataTest, DataWhereNoneCanBeDoesNoHarm) {
   }
 }
 
+// A flush takes until all other threads wait for a commit.
 TEST_F(BroughtDataTest, ThreadsThatSyncInALoopShareFlushes) {
   constexpr std::uint64_t kThreads = 16, kRounds = 25;
-  device.while_flushing = [] { std::this_thread::sleep_for(std::chrono::milliseconds(4)); };
+  std::atomic<std::uint64_t> running = kThreads;
+  device.while_flushing = [&] {
+    while (store->stats().commits_waiting + 1 < running) std::this_thread::yield();
+  };
   const std::uint64_t before = device.flushes;
   std::vector<std::thread> threads;
   for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
@@ -263,6 +267,7 @@ TEST_F(BroughtDataTest, ThreadsThatSyncInALoopShareFlushes) {
         EXPECT_TRUE(store->apply(put(thread * kRounds + i)));
         EXPECT_TRUE(store->commit());
       }
+      --running;
     });
   }
   for (std::thread& thread : threads) thread.join();
