@@ -14,6 +14,7 @@ mnt=$demo/mnt
 say()  { printf '\n== %s\n' "$*"; }
 run()  { printf '$ %s\n' "$*"; "$@"; }
 die()  { echo "demo: $*" >&2; exit 1; }
+# A path as the user may type it in the folder where this script was started.
 short() { printf '%s' "${1#"$PWD"/}"; }
 
 mounted() { mountpoint -q "$mnt" 2>/dev/null; }
@@ -106,8 +107,9 @@ up() {
   "$bin/edistats" "$disk" | awk '/Free/ { free++; if (free > 3) next } { print }'
   cat <<TEXT
 
-lazyfs is mounted at $(short "$mnt"). Go on as you like, for example:
-  cd $(short "$mnt")
+lazyfs is mounted at $(short "$mnt"). Try these commands, one after the other:
+  cp -a $(short "$top/docs") $(short "$mnt")
+  $(short "$bin")/lazyfsctl sync $(short "$mnt")      makes all changes durable
   $(short "$bin")/edistats $(short "$disk")           bands, live and dead blocks
   $(short "$bin")/lazyfsctl stats $(short "$mnt")     what the daemon counts
   $(short "$bin")/lazyfsctl gc $(short "$mnt")        cleans bands
