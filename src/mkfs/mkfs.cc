@@ -93,14 +93,11 @@ InodeRecord make_root(const Options& options, Timestamp now) {
   return root;
 }
 
-Result<> put_first_items(device::Device& device, const InodeRecord& root) {
-  ASSIGN_OR_RETURN(const auto store, meta::Store::open(device, {.background = false}));
+meta::Batch first_items(const InodeRecord& root) {
   meta::Batch batch;
   batch.put(key_of(kRootInode, Kind::kInode), encode(root));
   batch.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{.inodes = 1}));
-  TRY(store->apply(batch));
-  TRY(store->commit());
-  return store->close();
+  return batch;
 }
 
 }  // namespace
@@ -149,8 +146,7 @@ Result<Layout> make_filesystem(device::Device& device, const Options& options, C
   superblock.log_bands = layout.log_bands;
   superblock.created_seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(now.seconds, 0));
   TRY(wipe(device));
-  TRY(meta::Store::format(device, superblock));
-  TRY(put_first_items(device, make_root(options, now)));
+  TRY(meta::Store::format(device, superblock, first_items(make_root(options, now))));
   return layout;
 }
 

@@ -49,8 +49,8 @@ Result<Layout> plan_layout(const device::Geometry& geometry, const Options& opti
                            const device::Capabilities& capabilities = {});
 
 // Resets every shingled band, whatever the device holds, and makes an empty filesystem, durable. A
-// failure leaves no filesystem or one without a root directory, which does not mount. Errors: those
-// of plan_layout() and of the device.
+// failure or a power cut leaves no filesystem or the whole one: the superblocks are written last.
+// Errors: those of plan_layout() and of the device.
 Result<Layout> make_filesystem(device::Device& device, const Options& options,
                           Clock& clock = system_clock());
 

@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include "device/power_cut.h"
+#include "device/recording.h"
+#include "fs/volume/volume.h"
+#include "test/fsck/expect_clean.h"
 #include "test/fsck/sample_volume.h"
+#include "test/support/seed.h"
 
 namespace lazyfs::mkfs {
 namespace {
@@ -146,6 +151,53 @@ TEST(MkfsTest, EveryBandIsResetWhateverWasThere) {
   old.open();
   EXPECT_EQ(old.problems(), std::vector<std::string>{});
   EXPECT_EQ(old.report.inodes, 1u);
+}
+
+// ---- Power cuts ---------------------------------------------------------------------------------
+
+// The parameter: whether the device keeps write pointers.
+class MkfsPowerCutTest : public testing::TestWithParam<bool> {
+ protected:
+  // A device without a volume, or with a whole one: the superblock is the last thing that is
+  // written. Returns whether there is a volume.
+  static bool has_whole_volume(device::MemoryDevice& device) {
+    const auto volume = Volume::mount(device, {.read_only = true, .background = false});
+    if (!volume) {
+      const Errc error = volume.error();
+      EXPECT_TRUE(error == Errc::kNoFilesystem || error == Errc::kSuperblockBad)
+          << describe(error);
+      return false;
+    }
+    const auto root = (*volume)->get_attributes(kRootInode);
+    EXPECT_TRUE(root) << describe(root.error());
+    EXPECT_TRUE((*volume)->unmount());
+    fsck::expect_clean(device);
+    return true;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, MkfsPowerCutTest, testing::Bool(), [](const auto& kind) {
+  return kind.param ? "WithWritePointers" : "WithoutWritePointers";
+});
+
+TEST_P(MkfsPowerCutTest, LeavesNoVolumeOrAWholeOne) {
+  SCOPED_TRACE(seed_trace());
+  const auto memory =
+      device::MemoryDevice::uniform(24, 64, {.keeps_write_pointers = GetParam()});
+  device::RecordingDevice recorded(*memory);
+  ASSERT_TRUE(make_filesystem(recorded, {.uuid = sample_uuid()}));
+  const device::Recording recording = recorded.recording();
+  device::KeepAll keep_all;
+  device::LoseAll lose_all;
+  for (std::size_t ops = 0; ops <= recording.ops.size() && !HasFailure(); ++ops) {
+    SCOPED_TRACE(ops);
+    has_whole_volume(*device::after_power_cut(recording, ops, keep_all));
+    const bool is_made = has_whole_volume(*device::after_power_cut(recording, ops, lose_all));
+    EXPECT_TRUE(is_made || ops < recording.ops.size()) << "mkfs has returned";
+    for (std::uint64_t round = 0; round < 20; ++round) {
+      device::RandomChoice random(test_seed() + round);
+      has_whole_volume(*device::after_power_cut(recording, ops, random));
+    }
+  }
 }
 
 }  // namespace

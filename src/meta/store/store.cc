@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "meta/log/features.h"
 #include "meta/log/restore_superblock.h"
 #include "meta/log/superblock_format.h"
@@ -15,8 +16,20 @@ namespace {
 // counted from 1 but from the time of mkfs, which gives other numbers.
 constexpr std::uint64_t kFirstSessions = std::uint64_t{1} << 28;  // slots keep within 62 bits
 
-// The first transaction: an empty root. Returns where it lies.
-Result<PartPlace> write_first_transaction(device::Device& device, const Superblock& superblock) {
+void insert_items(NodePage& page, const Batch& items) {
+  for (const Batch::Entry& entry : items.entries()) {
+    const auto value = items.value_of(entry);
+    const unsigned at = page.lower_bound(entry.key);
+    CHECK(entry.change == Batch::Change::kPut);
+    CHECK(!page.has(at, entry.key));
+    CHECK(item_room(value.size()) <= page.free_bytes());
+    page.insert(at, entry.key, value);
+  }
+}
+
+// The first transaction: a root that is a leaf with `items`. Returns where it lies.
+Result<PartPlace> write_first_transaction(device::Device& device, const Superblock& superblock,
+                                          const Batch& items) {
   RecoveredLog nothing;
   nothing.spare = superblock.log_bands;
   Log log(device, {superblock.uuid, superblock.session}, nothing);
@@ -24,6 +37,7 @@ Result<PartPlace> write_first_transaction(device::Device& device, const Superblo
   AlignedBuffer image(kBlockBytes);
   NodePage page(image.data());
   page.format(Tree::kRoot, 0, fs_tag_of(superblock.uuid));
+  insert_items(page, items);
   const LogImage root{Tree::kRoot.value, image.data(), page.stamp(Seq{1})};
   const auto plan = log.plan(Seq{1}, 1, 0);
   if (!plan) return fail(Errc::kBadGeometry);
@@ -57,7 +71,8 @@ Result<> check_format(const device::Device& device, const Superblock& s) {
 
 }  // namespace
 
-Result<> Store::format(device::Device& device, const Superblock& superblock) {
+Result<> Store::format(device::Device& device, const Superblock& superblock,
+                       const Batch& first_items) {
   if (superblock.label.size() > kMaxLabelBytes) return fail(Errc::kInvalid);
   TRY(check_format(device, superblock));
   Superblock first = superblock;
@@ -71,7 +86,7 @@ Result<> Store::format(device::Device& device, const Superblock& superblock) {
   TRY(erase_superblocks(device, first.super_bands));
   for (const BandId band : first.log_bands) TRY(device.reset(band));
   TRY(device.flush());
-  ASSIGN_OR_RETURN(const PartPlace newest, write_first_transaction(device, first));
+  ASSIGN_OR_RETURN(const PartPlace newest, write_first_transaction(device, first, first_items));
   set_durable(first, newest);
   first.set_data_ends_known(true);
   first.set_clean_end(true, true);

@@ -91,9 +91,13 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Makes an empty store on `device`: superblocks in `superblock.super_bands`, an empty log in
-  // `superblock.log_bands`, all of which are reset first. Durable on return.
-  static Result<> format(device::Device& device, const Superblock& superblock);
+  // Makes a store on `device`: superblocks in `superblock.super_bands`, a log in
+  // `superblock.log_bands`, all of which are reset first. The store has the items that
+  // `first_items` puts. Durable on return. The superblocks are written last: a power cut leaves no
+  // store, or the whole one.
+  // REQUIRES: `first_items` puts each key once and does nothing else; its items fit into one node.
+  static Result<> format(device::Device& device, const Superblock& superblock,
+                         const Batch& first_items = {});
 
   // Opens the store that is on `device`, recovering it from its log. `device` must outlive it.
   // Errors: kNoFilesystem, kSuperblockBad, kSuperblockVersion, kSuperblockNewer, kFeatureUnknown,
