@@ -287,7 +287,7 @@ void BandTable::finish_cut(BandId id, const Cut& cut, bool good) {
 Result<BandId> BandTable::take_for_log(std::uint32_t min_blocks) {
   MutexLock lock(mu_);
   const auto nearest = choose_for_log(bands_, min_blocks);
-  if (!nearest) return fail(Errc::kNoSpace);
+  if (!nearest || !account_.log_may_take(bands_[*nearest].blocks)) return fail(Errc::kNoSpace);
   bands_.change(*nearest, [](Band& band) { band.state = BandState::kLog; });
   return *nearest;
 }

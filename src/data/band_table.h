@@ -128,7 +128,8 @@ class BandTable {
   void finish_cut(BandId band, const Cut& cut, bool good);
 
   // ---- the metadata log's bands ----
-  // The free band of at least `min_blocks` that choose_for_log() names. Error: kNoSpace.
+  // The free band of at least `min_blocks` that choose_for_log() names. Error: kNoSpace, also when
+  // the log has all that is kept back for it and users have reserved the rest.
   Result<BandId> take_for_log(std::uint32_t min_blocks = 1);
   void give_back_from_log(BandId band);
 

@@ -27,12 +27,12 @@ std::uint64_t SpaceAccount::log_at_most() const {
          std::uint64_t{kLogSpareBands} * bands_.largest_blocks();
 }
 
-// As long as the log is not larger than it may grow, a band that it takes is one less to be kept
-// back: capacity() is then what is left of `total`.
+// A band that the log takes is one less to be kept back, so capacity() is what is left of `total`.
+// Beyond its own share the log takes what is kept back for dead blocks.
 std::uint64_t SpaceAccount::kept_back() const {
   const std::uint64_t total = bands_.blocks().total, log = bands_.log_blocks();
-  const std::uint64_t log_growth = log_at_most() > log ? log_at_most() - log : 0;
-  return std::min(total, reserve_blocks() + log_growth + (total + log) / kDeadShare);
+  const std::uint64_t dead_and_log = log_at_most() + (total + log) / kDeadShare;
+  return std::min(total, reserve_blocks() + (dead_and_log > log ? dead_and_log - log : 0));
 }
 
 std::uint64_t SpaceAccount::capacity() const {
@@ -75,6 +75,11 @@ bool SpaceAccount::reserve_to_overwrite(std::uint64_t fresh, std::uint64_t overw
 void SpaceAccount::release(std::uint64_t blocks) {
   CHECK(reserved_ >= blocks);  // S1
   reserved_ -= blocks;
+}
+
+bool SpaceAccount::log_may_take(std::uint64_t blocks) const {
+  const SpaceCounts now = counts();
+  return reserve_blocks() + blocks <= now.kept_back || now.available >= blocks;
 }
 
 UserRoom SpaceAccount::user_room() const {

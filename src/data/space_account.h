@@ -47,6 +47,9 @@ class SpaceAccount {
 
   SpaceCounts counts() const;
   UserRoom user_room() const;
+  // Whether the metadata log may take a band of so many blocks: one that is kept back for it or
+  // for dead blocks, or blocks that are available.
+  bool log_may_take(std::uint64_t blocks) const;
   bool has_reserve() const { return bands_.free().size() >= kReserveBands; }
   std::uint64_t reserve_blocks() const {
     return std::uint64_t{kReserveBands} * bands_.largest_blocks();
