@@ -33,6 +33,15 @@ class CountingStore : public meta::Store {
   }
   Result<> commit() override { return store_.commit(); }
   Seq durable_seq() const override { return store_.durable_seq(); }
+  void promise_with(std::function<std::uint64_t()> blocks) override {
+    store_.promise_with(std::move(blocks));
+  }
+  bool has_room_to_record(std::uint64_t blocks) override {
+    return store_.has_room_to_record(blocks);
+  }
+  bool make_room_to_record(std::uint64_t blocks) override {
+    return store_.make_room_to_record(blocks);
+  }
   void set_band_source(BandSource source) override { store_.set_band_source(std::move(source)); }
   Result<> give_back_bands() override { return store_.give_back_bands(); }
   std::vector<BandId> log_bands() const override { return store_.log_bands(); }

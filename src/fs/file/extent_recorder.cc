@@ -80,7 +80,7 @@ Result<> ExtentRecorder::record_at_once(const GroupMember& member, FrozenPart& p
                   change);
   if (covers_inline) erase_inline(batch.items(), inode);
   add(batch.items(), CounterChange{.user_blocks = blocks});
-  TRY(batch.apply());
+  TRY(batch.apply(meta::Reserve::kPromised));
 
   inode.record_dirty = inode.tree_size != inode.record.size;
   if (covers_inline) inode.inline_state = {.is_known = true};

@@ -14,6 +14,8 @@ namespace {
 
 // Times that a write makes space before it gives up: others may take each time what was freed.
 constexpr int kMaxSpaceTries = 1000;
+// Space is reserved for so much at once, so that what is kept back for recording it stays small.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -101,11 +103,16 @@ Result<FileWriter::Stored> FileWriter::store(const InodeRef& inode, const Write&
   return Stored::kDone;
 }
 
-// Reserves the write's pages; false when there is no space for them.
+// Reserves the write's pages; false when there is no space for them, or for recording them.
 Result<bool> FileWriter::reserve(const Inode& inode, const Write& w, std::uint64_t pages) {
-  if (bands_.reserve(pages)) return true;
-  ASSIGN_OR_RETURN(const std::uint64_t overwriting, count_overwritten(inode, w));
-  return bands_.reserve_to_overwrite(pages - overwriting, overwriting);
+  if (pages == 0) return true;
+  if (!bands_.reserve(pages)) {
+    ASSIGN_OR_RETURN(const std::uint64_t overwriting, count_overwritten(inode, w));
+    if (!bands_.reserve_to_overwrite(pages - overwriting, overwriting)) return false;
+  }
+  if (store_.has_room_to_record(0)) return true;
+  bands_.release(pages);
+  return false;
 }
 
 // How many of the pages that the write needs replace blocks that have their space on the device.
@@ -136,6 +143,17 @@ Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
   if (offset > kMaxFileBytes || from.size() > kMaxFileBytes - offset) {
     return fail(Errc::kFileTooBig);
   }
+  while (!from.empty()) {
+    const auto piece = from.first(std::min(from.size(), kPieceBytes - offset % kBlockBytes));
+    TRY(write_piece(inode, offset, piece, clear_set_id));
+    offset += piece.size();
+    from = from.subspan(piece.size());
+  }
+  return ok();
+}
+
+Result<> FileWriter::write_piece(const InodeRef& inode, std::uint64_t offset,
+                                 std::span<const std::byte> from, bool clear_set_id) {
   if (store_.failed()) return fail(Errc::kLogFailed);
   TRY(pressure_.throttle(from.size()));
   Write w{.offset = offset, .bytes = from, .clear_set_id = clear_set_id, .loaded = {}};

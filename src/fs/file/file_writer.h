@@ -46,9 +46,10 @@ class FileWriter {
         clock_(clock),
         pressure_(std::move(pressure)) {}
 
-  // Writes all of `from` or fails. Space is reserved here, so that write-back cannot fail for lack
-  // of it. REQUIRES: the mount is writable. Errors: kNoSpace, kFileTooBig, kStale, kInvalid (no
-  // regular file), kLogFailed (nothing can be written any more), and those of reading blocks and of
+  // Writes all of `from`, or fails and has written a part: at most 1 MiB is written as a whole or
+  // not at all. Space is reserved here, so that write-back cannot fail for lack of it. REQUIRES:
+  // the mount is writable. Errors: kNoSpace, kFileTooBig, kStale, kInvalid (no regular file),
+  // kLogFailed (nothing can be written any more), and those of reading blocks and of
   // Truncation::finish().
   Result<> write(const InodeRef& inode, std::uint64_t offset, std::span<const std::byte> from,
                  bool clear_set_id);
@@ -59,6 +60,8 @@ class FileWriter {
 
   std::vector<std::uint64_t> blocks_needed(const Inode& inode, const Write& write) const
       REQUIRES_SHARED(inode.mu);
+  Result<> write_piece(const InodeRef& inode, std::uint64_t offset,
+                       std::span<const std::byte> from, bool clear_set_id);
   Result<> load_blocks(const InodeRef& inode, Write& write);
   Result<Stored> store(const InodeRef& inode, const Write& write);
   Result<bool> reserve(const Inode& inode, const Write& write, std::uint64_t pages)

@@ -76,10 +76,7 @@ Result<bool> PageCollector::write_inline(Inode& inode) {
   meta::Batch batch;
   const InlineState state = put_inline(batch, inode, last, contents);
   batch.put(key_of(inode.no, Kind::kInode), encode(inode.record));
-  const bool is_small = size <= kSmallFileBytes;
-  const auto applied =
-      store_.apply(batch, is_small ? meta::Reserve::kDelete : meta::Reserve::kNone);
-  if (!applied) {
+  if (const auto applied = store_.apply(batch); !applied) {
     const bool is_refused =
         applied.error() == Errc::kLogFull || applied.error() == Errc::kBatchTooLarge;
     if (is_refused) return false;
@@ -91,7 +88,7 @@ Result<bool> PageCollector::write_inline(Inode& inode) {
   ++inode.map_version;
   bands_.release(inode.buffer->drop_from(last));
   ++counters_.inline_files;
-  if (!is_small) inline_queue_.add(inode.no, clock_.monotonic());
+  if (size > kSmallFileBytes) inline_queue_.add(inode.no, clock_.monotonic());
   return true;
 }
 

@@ -111,6 +111,7 @@ Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const Moun
 }
 
 Result<> MountedVolume::start() {
+  store_->promise_with([this] { return bands_.space().reserved; });
   store_->set_band_source({[this] { return bands_.take_for_log(meta::kMinLogBandBlocks); },
                            [this](BandId band) { bands_.give_back_from_log(band); }});
   TRY(recover_bands(device_, *store_, bands_, options_.read_only));
@@ -186,7 +187,9 @@ Result<Attributes> MountedVolume::make(InodeNo parent, std::string_view name,
                                        const InodeRecord& record,
                                        const Directories::AddItems& add_items) {
   TRY(check_usable(true));
-  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make(parent, name, record, add_items));
+  ASSIGN_OR_RETURN(const InodeRef inode, space_maker_.with_log_room([&] {
+    return directories_.make(parent, name, record, add_items);
+  }));
   return attributes_with_lookup(inode);
 }
 
@@ -232,7 +235,9 @@ Result<std::string> MountedVolume::read_link(InodeNo number) {
 
 Result<Attributes> MountedVolume::link(InodeNo number, InodeNo parent, std::string_view name) {
   TRY(check_usable(true));
-  ASSIGN_OR_RETURN(const InodeRef inode, directories_.link(number, parent, name));
+  ASSIGN_OR_RETURN(const InodeRef inode, space_maker_.with_log_room([&] {
+    return directories_.link(number, parent, name);
+  }));
   return attributes_with_lookup(inode);
 }
 
@@ -240,12 +245,12 @@ Result<> MountedVolume::unlink(InodeNo parent, std::string_view name) {
   TRY(check_usable(true));
   pacer_.note_request();
   space_maker_.note_unlink();
-  return directories_.unlink(parent, name);
+  return space_maker_.with_log_room([&] { return directories_.unlink(parent, name); });
 }
 
 Result<> MountedVolume::remove_directory(InodeNo parent, std::string_view name) {
   TRY(check_usable(true));
-  return directories_.remove_directory(parent, name);
+  return space_maker_.with_log_room([&] { return directories_.remove_directory(parent, name); });
 }
 
 Result<> MountedVolume::rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
@@ -253,7 +258,8 @@ Result<> MountedVolume::rename(InodeNo from_parent, std::string_view from_name, 
   TRY(check_usable(true));
   pacer_.note_request();
   space_maker_.note_unlink();  // of the inode that had the new name
-  return directories_.rename(from_parent, from_name, to_parent, to_name, flags);
+  return space_maker_.with_log_room(
+      [&] { return directories_.rename(from_parent, from_name, to_parent, to_name, flags); });
 }
 
 Result<std::vector<DirectoryEntry>> MountedVolume::read_directory(InodeNo directory,
@@ -307,12 +313,12 @@ Result<bool> MountedVolume::has_default_acl(InodeNo number) {
 Result<> MountedVolume::set_xattr(InodeNo inode, std::string_view name, std::string_view value,
                                   XattrMode mode) {
   TRY(check_usable(true));
-  return xattrs_.set(inode, name, value, mode);
+  return space_maker_.with_log_room([&] { return xattrs_.set(inode, name, value, mode); });
 }
 
 Result<> MountedVolume::remove_xattr(InodeNo inode, std::string_view name) {
   TRY(check_usable(true));
-  return xattrs_.remove(inode, name);
+  return space_maker_.with_log_room([&] { return xattrs_.remove(inode, name); });
 }
 
 Result<std::vector<std::string>> MountedVolume::list_xattrs(InodeNo inode) {
@@ -361,7 +367,9 @@ Result<Created> MountedVolume::create(InodeNo parent, std::string_view name, std
   record.mode = S_IFREG | (mode & 07777);
   record.owner = owner;
   ASSIGN_OR_RETURN(const auto add_items, inherit_acl(inodes_, xattrs_, parent, record));
-  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make(parent, name, record, add_items));
+  ASSIGN_OR_RETURN(const InodeRef inode, space_maker_.with_log_room([&] {
+    return directories_.make(parent, name, record, add_items);
+  }));
   return open_new(inode);
 }
 
@@ -371,7 +379,9 @@ Result<Created> MountedVolume::create_unnamed(InodeNo directory, std::uint32_t m
   record.mode = S_IFREG | (mode & 07777);
   record.owner = owner;
   ASSIGN_OR_RETURN(const auto add_items, inherit_acl(inodes_, xattrs_, directory, record));
-  ASSIGN_OR_RETURN(const InodeRef inode, directories_.make_unnamed(directory, record, add_items));
+  ASSIGN_OR_RETURN(const InodeRef inode, space_maker_.with_log_room([&] {
+    return directories_.make_unnamed(directory, record, add_items);
+  }));
   return open_new(inode);
 }
 

@@ -6,6 +6,8 @@ namespace {
 constexpr std::chrono::nanoseconds kUnlinkIsRecent = std::chrono::seconds(1);
 constexpr auto kForgetPeriod = std::chrono::milliseconds(5);
 constexpr int kForgetTries = 20;
+constexpr std::uint64_t kLargeWriteBlocks = 256;
+constexpr int kLogRoomTries = 16;
 
 }  // namespace
 
@@ -24,12 +26,21 @@ SpaceMaker::SpaceMaker(meta::Store& store, data::BandTable& bands, OrphanCleanup
 
 bool SpaceMaker::make_space() {
   const auto start = clock_.monotonic();
-  const std::uint64_t before = bands_.space().available, deaths = bands_.deaths();
+  const data::SpaceCounts before = bands_.space();
+  const std::uint64_t deaths = bands_.deaths();
+  const bool had_room_to_record = store_.has_room_to_record(kLargeWriteBlocks);
   orphans_.run();
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
   ignore_error(write_back_.move_inline(true), "each inode keeps its error");
   ignore_error(store_.give_back_bands(), "the store logs it");
-  const auto gained = [&] { return bands_.space().available > before || bands_.deaths() > deaths; };
+  // Recording data takes less room than is kept for it.
+  const bool gained_room_to_record =
+      !had_room_to_record && (store_.make_room_to_record(kLargeWriteBlocks) ||
+                              bands_.space().reserved < before.reserved);
+  const auto gained = [&] {
+    return gained_room_to_record || bands_.space().available > before.available ||
+           bands_.deaths() > deaths;
+  };
   // The kernel gives the lookups of a removed file back a moment after unlink was answered.
   for (int i = 0; i < kForgetTries && kernel_forgets_ && !gained(); ++i) {
     if (clock_.monotonic().count() - last_unlink_ns_.load() > kUnlinkIsRecent.count()) break;
@@ -38,6 +49,16 @@ bool SpaceMaker::make_space() {
   }
   stalls_.add(clock_.monotonic() - start);
   return gained();
+}
+
+// Deletions under way free nodes, and data that was accepted takes less room once it is recorded.
+// The collector frees bands for the log, unless users have taken them.
+bool SpaceMaker::make_log_room(int tries) {
+  orphans_.run();
+  ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
+  if (tries == 0) return true;
+  return tries < kLogRoomTries && bands_.space().available >= bands_.largest_band_blocks() &&
+         collector_.make_room();
 }
 
 Result<> SpaceMaker::collect_garbage() {

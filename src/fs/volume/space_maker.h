@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -28,12 +29,24 @@ class SpaceMaker {
   // Ends deletions and overwrites that are under way, and has the metadata log give back bands.
   // True when blocks were freed or have died; another writer may have taken them meanwhile.
   bool make_space();
+  // Calls `change`, and again as long as the metadata log has no room for it and some can be made.
+  template <class Change>
+  std::invoke_result_t<Change> with_log_room(const Change& change) {
+    auto changed = change();
+    for (int tries = 0;
+         !changed && changed.error() == Errc::kLogFull && make_log_room(tries); ++tries) {
+      changed = change();
+    }
+    return changed;
+  }
   // To be called whenever a name was removed: its inode's space may be freed soon.
   void note_unlink() { last_unlink_ns_ = clock_.monotonic().count(); }
   // Deletes, writes back, shrinks the metadata log, and cleans every band that is worth it.
   Result<> collect_garbage();
 
  private:
+  bool make_log_room(int tries);
+
   meta::Store& store_;
   data::BandTable& bands_;
   OrphanCleanup& orphans_;

@@ -123,7 +123,7 @@ class Volume {
   // `note_access`: update the access time if the mount's options say so (false: O_NOATIME).
   virtual Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to,
                                    bool note_access = true) = 0;
-  // Writes all of `from` or fails.
+  // Writes all of `from`, or fails; of more than 1 MiB a part may have been written then.
   // `clear_set_id`: clear set-user-ID and set-group-ID bits (the writer has no right to keep them).
   virtual Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
                          bool clear_set_id = false) = 0;

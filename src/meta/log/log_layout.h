@@ -69,6 +69,7 @@ struct LogLimits {
   std::uint64_t frames = 0;       // ... this much of it, which only transactions have room for
   std::uint64_t live_max = 0;     // nodes that may exist, so that cleaning always makes room
   std::uint64_t live_ordinary = 0;  // ... for work that does not free space
+  std::uint64_t live_promised = 0;  // ... for recording data that was accepted before
   bool has_cold = false;            // large enough to keep cold nodes apart
 
   // Most blocks that a transaction can take, wherever the head stands.

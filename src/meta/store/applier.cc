@@ -45,13 +45,24 @@ Result<Applier::Attempt> Applier::try_once(const Batch& batch, std::vector<Chang
   return attempt;
 }
 
+std::uint64_t Applier::nodes_allowed(Reserve reserve) const {
+  const LogLimits limits = tree_.limits;
+  switch (reserve) {
+    case Reserve::kDelete: return limits.live_max;
+    case Reserve::kPromised: return limits.live_promised;
+    case Reserve::kNone: break;
+  }
+  const std::uint64_t promised = std::min(tree_.promised_nodes(), limits.live_promised);
+  return std::min(limits.live_ordinary, limits.live_promised - promised);
+}
+
 Applier::Obstacle Applier::obstacle_to(const Estimate& estimate, Reserve reserve) const {
   const LogLimits limits = tree_.limits;
   const Changes& running = tree_.cache.running();
   if (limits.cost(estimate.dirty, estimate.freed) > limits.transaction) return Obstacle::kTooLarge;
-  const std::uint64_t limit =
-      reserve == Reserve::kDelete ? limits.live_max : limits.live_ordinary;
-  if (estimate.made > 0 && tree_.cache.nodes() + estimate.made > limit) return Obstacle::kMustGrow;
+  if (estimate.made > 0 && tree_.cache.nodes() + estimate.made > nodes_allowed(reserve)) {
+    return Obstacle::kMustGrow;
+  }
   const std::uint64_t dirty = running.dirty.size() + estimate.dirty;
   const std::uint64_t cost = limits.cost(dirty, running.freed.size() + estimate.freed);
   if (cost > limits.transaction) {

@@ -48,6 +48,7 @@ class Applier {
   };
   Result<Attempt> try_once(const Batch& batch, std::vector<Change>& changes, Reserve reserve)
       EXCLUDES(tree_.mu);
+  std::uint64_t nodes_allowed(Reserve reserve) const REQUIRES_SHARED(tree_.mu);
   Obstacle obstacle_to(const Estimate& estimate, Reserve reserve) const
       REQUIRES_SHARED(tree_.mu);
 

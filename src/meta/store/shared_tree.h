@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "base/mutex.h"
 #include "meta/log/log_layout.h"
@@ -16,6 +17,9 @@ namespace lazyfs::meta {
 // time by a commit.
 struct SharedTree {
   static constexpr std::size_t kNodesPerLock = 256;
+  // A block that is written alone, over another one, takes two extents, an append and a delete
+  // record: some 200 bytes, in nodes that are two thirds full.
+  static constexpr std::uint64_t kBlocksRecordedInANode = 12;
 
   SharedTree(std::size_t nodes_cached_max, std::uint32_t fs_tag_of_volume, Seq running,
              NodeNo next_node, std::uint64_t nodes)
@@ -30,12 +34,18 @@ struct SharedTree {
   NodeCache cache GUARDED_BY(mu);
   Tree tree GUARDED_BY(mu);
   BroughtData brought GUARDED_BY(mu);  // by the running transaction
+  std::function<std::uint64_t()> promised_blocks;  // of Store::promise_with()
   LogLimits limits GUARDED_BY(mu);
   // Of dirty nodes in the running transaction: above the low watermark the store's thread commits
   // it; above the high watermark changes wait for the next transaction.
   std::size_t low_watermark GUARDED_BY(mu) = 0;
   std::size_t high_watermark GUARDED_BY(mu) = 0;
 
+  // The nodes that recording the promised blocks, and so many more, may make.
+  std::uint64_t promised_nodes(std::uint64_t more_blocks = 0) const {
+    const std::uint64_t blocks = more_blocks + (promised_blocks ? promised_blocks() : 0);
+    return (blocks + kBlocksRecordedInANode - 1) / kBlocksRecordedInANode;
+  }
   bool commit_is_due() const EXCLUDES(mu) {
     ReaderLock lock(mu);
     return cache.running().dirty.size() > low_watermark;

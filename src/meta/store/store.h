@@ -41,8 +41,9 @@ struct StoreOptions {
 
 // How far into its reserve a change may reach when the log is nearly full.
 enum class Reserve : std::uint8_t {
-  kNone,    // ordinary work: fails with kLogFull first
-  kDelete,  // work that frees space: unlink, truncate, the collector
+  kNone,      // ordinary work: fails with kLogFull first
+  kPromised,  // recording data that the volume has accepted: see promise_with()
+  kDelete,    // work that frees space: unlink, truncate, the collector
 };
 
 // Every figure counts since the store was opened, or is the state now.
@@ -154,6 +155,14 @@ class Store {
     std::function<void(BandId)> give_back;
   };
   virtual void set_band_source(BandSource source) = 0;
+  // Data that the volume has accepted and has not recorded yet is promised: ordinary work leaves
+  // room in the log for recording it. `promised_blocks` tells how many blocks that are. Set once,
+  // before the first apply(). The function is called with a lock held, and may not call the store.
+  virtual void promise_with(std::function<std::uint64_t()> promised_blocks) = 0;
+  // Whether the log has room for recording the promised blocks, and so many more.
+  virtual bool has_room_to_record(std::uint64_t more_blocks) = 0;
+  // Adds bands to the log until it has that room. False: there is no band.
+  virtual bool make_room_to_record(std::uint64_t more_blocks) = 0;
   // For a volume that has no space left: commits, cleans, and gives back every band that the log
   // can do without. Does nothing when there is none.
   // Error: kLogFailed.

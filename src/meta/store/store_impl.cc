@@ -259,6 +259,18 @@ void StoreImpl::clean_in_cycle() {
   }
 }
 
+bool StoreImpl::has_room_to_record(std::uint64_t more_blocks) {
+  ReaderLock lock(tree_.mu);
+  return tree_.cache.nodes() + tree_.promised_nodes(more_blocks) <= tree_.limits.live_promised;
+}
+
+bool StoreImpl::make_room_to_record(std::uint64_t more_blocks) {
+  while (!has_room_to_record(more_blocks)) {
+    if (options_.read_only || !run_cycle(Work::kGrow)) return false;
+  }
+  return true;
+}
+
 Result<> StoreImpl::give_back_bands() {
   const auto wanted = [this] { return sizer_.wanted(SpaceDemand::kShortage); };
   const auto is_due = [&] {

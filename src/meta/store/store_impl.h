@@ -52,6 +52,11 @@ class StoreImpl final : public Store {
   Result<> commit() override;
   Seq durable_seq() const override { return committer_.durable_seq(); }
   void set_band_source(BandSource source) override { sizer_.set_source(std::move(source)); }
+  void promise_with(std::function<std::uint64_t()> promised_blocks) override {
+    tree_.promised_blocks = std::move(promised_blocks);
+  }
+  bool has_room_to_record(std::uint64_t more_blocks) override;
+  bool make_room_to_record(std::uint64_t more_blocks) override;
   Result<> give_back_bands() override;
   std::vector<BandId> log_bands() const override { return log_.bands(); }
   std::vector<LogBandUse> log_band_use() const override;

@@ -38,6 +38,15 @@ class CrowdedStore : public meta::Store {
   }
   Result<> commit() override { return below_->commit(); }
   Seq durable_seq() const override { return below_->durable_seq(); }
+  void promise_with(std::function<std::uint64_t()> blocks) override {
+    below_->promise_with(std::move(blocks));
+  }
+  bool has_room_to_record(std::uint64_t blocks) override {
+    return below_->has_room_to_record(blocks);
+  }
+  bool make_room_to_record(std::uint64_t blocks) override {
+    return below_->make_room_to_record(blocks);
+  }
   void set_band_source(BandSource source) override { below_->set_band_source(std::move(source)); }
   Result<> give_back_bands() override { return below_->give_back_bands(); }
   std::vector<BandId> log_bands() const override { return below_->log_bands(); }
