@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::uint64_t kMaxCleanBatch = 512;
 constexpr std::uint64_t kMinTransaction = 12;
+constexpr std::uint64_t kCrossing = 2;    // blocks lost where a transaction goes on in another band
 constexpr std::uint64_t kOneChange = 48;  // blocks that hold any one operation on files
 
 std::uint64_t div_up(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
@@ -34,6 +35,9 @@ PartPlan part_in(const Room& room, std::uint64_t images, std::uint64_t annotatio
   part.room.blocks = 2 * part.descriptors + part.images;
   return part;
 }
+
+// Blocks of the cold index of so many nodes: an entry for each and one for its part, twice.
+std::uint64_t cold_index_of(std::uint64_t nodes) { return nodes / 40 + 4; }
 
 // Extra blocks for moving the nodes of `images` in batches of `batch`.
 std::uint64_t batch_overhead(std::uint64_t images, std::uint64_t batch) {
@@ -68,11 +72,9 @@ std::uint64_t LogLimits::cost(std::uint64_t images, std::uint64_t annotations) c
 }
 
 std::uint64_t LogLimits::achievable(std::uint64_t live) const {
-  // Of a log with cold bands, that is with the cold index: an entry for a node and one for its
-  // part, twice.
   const std::uint64_t compact = live + 3 * div_up(live, band - 1) +
                                 (live > clean_batch ? batch_overhead(live, clean_batch) : 0) +
-                                (has_cold ? live / 40 + 4 : 0);
+                                (has_cold ? cold_index_of(live) : 0);
   return capacity > band + compact ? capacity - band - compact : 0;
 }
 
@@ -92,7 +94,7 @@ std::uint64_t LogLimits::checkpoint_interval(std::uint64_t pieces, std::uint64_t
 }
 
 LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks,
-                    bool has_rescue_band) {
+                    bool has_rescue_band, bool has_cold_bands) {
   LogLimits limits;
   limits.smallest_band = bands.empty() ? 1 : *std::ranges::min_element(bands) - 1;
   for (const std::uint32_t blocks : bands) {
@@ -104,12 +106,18 @@ LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transact
   limits.band = std::max<std::uint64_t>(limits.band, 2);  // every band may have failed
   const std::uint64_t one_change =
       std::clamp<std::uint64_t>(limits.capacity / 5, kMinTransaction, kOneChange);
-  limits.has_cold = bands.size() >= kMinColdBands + rescue_bands &&
-                    limits.smallest_band + 1 >= kMinColdBandBlocks;
+  const bool keeps_cold = bands.size() >= kMinColdBands + rescue_bands &&
+                          limits.smallest_band + 1 >= kMinColdBandBlocks;
+  limits.has_cold = has_cold_bands || keeps_cold;
   limits.transaction = std::min(limits.smallest_band * 2 / 3, transaction_blocks);
   limits.transaction = std::max(limits.transaction, one_change);
   limits.clean_batch = std::min(limits.band, kMaxCleanBatch);
-  limits.frames = batch_overhead(limits.band - 1, limits.clean_batch) + 2;
+  limits.frames = batch_overhead(limits.band - 1, limits.clean_batch) + kCrossing;
+  // One batch more, because a part of the band's nodes may go to the rest of a cold band; and what
+  // the oldest band has of the cold index.
+  if (limits.has_cold) {
+    limits.frames += frame_for(limits.clean_batch) + kCrossing + cold_index_of(limits.capacity);
+  }
   limits.reserve = limits.band - 1 + limits.frames;
   // The most live nodes for which a wholly cleaned log has room for a transaction and the reserve.
   std::uint64_t low = 0, high = limits.capacity;

@@ -70,7 +70,7 @@ struct LogLimits {
   std::uint64_t live_max = 0;     // nodes that may exist, so that cleaning always makes room
   std::uint64_t live_ordinary = 0;  // ... for work that does not free space
   std::uint64_t live_promised = 0;  // ... for recording data that was accepted before
-  bool has_cold = false;            // large enough to keep cold nodes apart
+  bool has_cold = false;            // keeps cold nodes apart: is large enough, or does so now
 
   // Most blocks that a transaction can take, wherever the head stands.
   std::uint64_t cost(std::uint64_t images, std::uint64_t annotations) const;
@@ -98,7 +98,8 @@ struct LogLimits {
 
 // `bands`: the sizes of the log's bands, in blocks with header; `transaction_blocks` is what the
 // caller would like for a transaction. The rescue band, if the log has one, does not count.
+// `has_cold_bands`: now, however many bands the log has.
 LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks,
-                    bool has_rescue_band = false);
+                    bool has_rescue_band = false, bool has_cold_bands = false);
 
 }  // namespace lazyfs::meta

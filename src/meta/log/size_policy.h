@@ -13,6 +13,7 @@ struct LogSize {
   std::uint64_t transaction_blocks = 0;  // as for limits_of()
   std::uint64_t free_bands = 0;          // empty ones, which could be given back
   bool has_rescue_band = false;          // as for limits_of()
+  bool has_cold_bands = false;           // as for limits_of()
   std::uint64_t available = 0;           // blocks for transactions
   std::uint64_t live = 0;                // nodes in the tree
 };

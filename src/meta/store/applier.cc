@@ -7,6 +7,7 @@ namespace lazyfs::meta {
 Result<Seq> Applier::apply(const Batch& batch, Reserve reserve, std::uint64_t rounds) {
   ASSIGN_OR_RETURN(std::vector<Change> changes, coalesce(batch));
   MissLoader missing(loader_);
+  std::uint64_t rounds_left = rounds;
   for (;;) {
     if (failure_.has_failed()) return fail(Errc::kLogFailed);
     ASSIGN_OR_RETURN(const Attempt attempt, try_once(batch, changes, reserve));
@@ -15,7 +16,13 @@ Result<Seq> Applier::apply(const Batch& batch, Reserve reserve, std::uint64_t ro
       TRY(missing.load(*attempt.miss));
     } else {
       if (attempt.obstacle == Obstacle::kTooLarge) return fail(Errc::kBatchTooLarge);
-      if (rounds-- == 0) return fail(Errc::kLogFull);
+      if (rounds_left-- == 0) {
+        // The cleaner gains nothing. A band more is room for it to work in.
+        if (attempt.obstacle != Obstacle::kMustClean) return fail(Errc::kLogFull);
+        TRY(make_room_(Obstacle::kMustGrow, attempt.seq));
+        rounds_left = rounds;
+        continue;
+      }
       TRY(make_room_(attempt.obstacle, attempt.seq));
     }
   }

@@ -35,7 +35,8 @@ class Applier {
         make_room_(std::move(make_room)),
         commit_is_due_(std::move(commit_is_due)) {}
 
-  // As Store::apply(). Gives up with kLogFull after `rounds` obstacles.
+  // As Store::apply(). Gives up with kLogFull after `rounds` obstacles,
+  // once no band can be added.
   Result<Seq> apply(const Batch& batch, Reserve reserve, std::uint64_t rounds)
       EXCLUDES(tree_.mu);
 

@@ -11,7 +11,8 @@ void LogSizer::update_limits() {
   if (sizes.empty()) return;  // every band has failed: nothing is written any more
   WriterLock lock(tree_.mu);
   tree_.limits = limits_of(sizes, 2 * options_.transaction_bytes / kBlockBytes,
-                           needs_rescue_band(device_.capabilities()));
+                           needs_rescue_band(device_.capabilities()),
+                           log_.figures().cold_bands > 0);
   tree_.high_watermark = std::max<std::size_t>(64, options_.cache_bytes / kBlockBytes / 2);
   tree_.low_watermark =
       std::min({options_.transaction_bytes / kBlockBytes,
@@ -37,6 +38,7 @@ SizeChange LogSizer::wanted(SpaceDemand demand) const {
                .has_rescue_band = needs_rescue_band(device_.capabilities())};
   const Log::Figures log = log_.figures();
   size.free_bands = log.free_bands;
+  size.has_cold_bands = log.cold_bands > 0;
   size.available = log.space.available;
   {
     ReaderLock lock(tree_.mu);

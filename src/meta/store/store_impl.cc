@@ -236,6 +236,7 @@ Result<> StoreImpl::do_work(Work work, Additions to_clean) {
 
 Result<> StoreImpl::commit_in_cycle() {
   TRY(committer_.commit(Additions{}));
+  if (log_.figures().blocks_written == 0) return ok();  // cleaning can wait for the first change
   if (options_.background) {
     const bool has_work =
         cleaner_.is_due() || sizer_.is_due() || cleaner_.checkpoint_is_due();

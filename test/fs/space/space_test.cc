@@ -285,7 +285,8 @@ TEST_P(SpaceTest, DiskIsFilledWithSmallFilesAndEmptiedAHundredTimes) {
       if (!volume_->write(files.back(), 0, small)) break;
     }
     fitting.push_back(files.size());
-    // The log has taken bands meanwhile.
+    // The log has taken bands meanwhile; less is left than it and the files need for another.
+    EXPECT_LT(available(), 2 * GetParam().band_blocks) << "round " << round;
     EXPECT_EQ(volume_->space()->total_blocks, before.total_blocks) << "round " << round;
     for (std::size_t i = 0; i < files.size() && !HasFailure(); ++i) {
       remove(std::to_string(i), files[i]);
@@ -305,13 +306,13 @@ TEST_P(SpaceTest, DiskIsFilledWithSmallFilesAndEmptiedAHundredTimes) {
     EXPECT_EQ(volume_->space()->total_blocks, before.total_blocks) << "round " << round;
     EXPECT_GE(available(), before.available_blocks) << "round " << round;
   }
-  // With threads, how many files fit varies by a tenth about the median, with what the log has
-  // taken by the time the disk is full; the median must not fall.
+  // How many files fit varies with the bands that the log has taken by the time the disk is full:
+  // one holds a tenth of the files. The median must not fall.
   ASSERT_EQ(fitting.size(), 100u);
   std::ranges::sort(fitting.begin(), fitting.begin() + 50);
   std::ranges::sort(fitting.begin() + 50, fitting.end());
   EXPECT_GE(fitting[75] * 100, fitting[25] * 95);
-  EXPECT_GE(std::min(fitting[0], fitting[50]) * 100, fitting[25] * 85);
+  EXPECT_GE(std::min(fitting[0], fitting[50]) * 100, fitting[25] * 65);
 }
 
 INSTANTIATE_TEST_SUITE_P(, SpaceTest,

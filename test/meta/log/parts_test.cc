@@ -141,6 +141,26 @@ TEST(LogLayoutTest, AChangeIsAdmittedWhileTheCleanerCanEmptyABandBehindIt) {
   EXPECT_FALSE(limits.admits(10, {9 + limits.frames, 1023}));
 }
 
+// A part of the band's nodes may go to what is left of a cold band.
+TEST(LogLayoutTest, TheReserveHoldsABandThatIsEmptiedInTwoSteps) {
+  const std::vector<std::uint32_t> sizes(8, 128);
+  const LogLimits limits = limits_of(sizes, 16384);
+  ASSERT_TRUE(limits.has_cold);
+  for (std::uint64_t cooled = 1; cooled + 1 < limits.band; ++cooled) {
+    const std::uint64_t index = limits.cost(0, cooled + 2);
+    const std::uint64_t rest = limits.cost(limits.band - 1 - cooled, 0);
+    EXPECT_LE(cooled + index + rest, limits.reserve);
+  }
+}
+
+TEST(LogLayoutTest, ALogThatHasColdBandsKeepsRoomForThemWhenItGetsSmall) {
+  const std::vector<std::uint32_t> sizes(kMinColdBands - 1, 128);
+  EXPECT_FALSE(limits_of(sizes, 16384).has_cold);
+  const LogLimits limits = limits_of(sizes, 16384, false, true);
+  EXPECT_TRUE(limits.has_cold);
+  EXPECT_GT(limits.reserve, limits_of(sizes, 16384).reserve);
+}
+
 // Whatever the head has left, what cost() says fits, and every node is placed once, within its
 // room.
 TEST(LogLayoutTest, WhatTheLimitsAllowFitsWhereverTheHeadStands) {
