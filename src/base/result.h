@@ -34,6 +34,9 @@ namespace lazyfs {
   X(kDeviceTruncated, EIO, "the image or device is shorter than its header says")                \
   X(kDeviceZoned, EOPNOTSUPP, "a zoned block device; lazyfs does not support these yet")         \
   X(kPowerCut, EIO, "the test device has lost power")                                            \
+  X(kGrowNoRoom, ENOSPC, "no room for a further band: the device or image is not large enough")  \
+  X(kGrowSmaller, EINVAL, "the size is less than the present one, and a volume cannot shrink")   \
+  X(kGrowSize, EINVAL, "a block device is filled to its end: only a file can be given a size")   \
   /* edi: the image formats */                                                                   \
   X(kEdiBadMagic, EINVAL, "not an EDI: the magic number is missing")                             \
   X(kEdiBadVersion, EINVAL, "unknown EDI format version")                                        \
@@ -41,6 +44,7 @@ namespace lazyfs {
   X(kEdiBadHeader, EIO, "EDI header has impossible values")                                      \
   X(kEdiExists, EEXIST, "the file already exists")                                               \
   X(kBandNotEmpty, EBUSY, "only empty bands can be linked and unlinked")                         \
+  X(kEdiTableFull, ENOSPC, "the image's table of write pointers has no room for further bands")  \
   /* plain: the identification block of a plain block device */                                  \
   X(kIdentityMissing, EINVAL, "no identification block of a lazyfs volume found")                \
   X(kIdentityBad, EIO, "the identification block of the lazyfs volume is damaged")               \

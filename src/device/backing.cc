@@ -151,6 +151,12 @@ Result<> Backing::become_hole(std::uint64_t size_bytes) {
   return ok();
 }
 
+Result<> Backing::enlarge(std::uint64_t size_bytes) const {
+  if (size_bytes > std::uint64_t{INT64_MAX}) return fail(Errc::kDeviceNoSpace);
+  if (::ftruncate(fd_, static_cast<off_t>(size_bytes)) != 0) return fail(write_error(errno));
+  return ok();
+}
+
 void Backing::prefer_direct() {
   const int flags = ::fcntl(fd_, F_GETFL);
   if (flags >= 0) static_cast<void>(::fcntl(fd_, F_SETFL, flags | O_DIRECT));

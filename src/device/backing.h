@@ -36,6 +36,9 @@ class Backing {
   Result<std::uint64_t> size_bytes() const;
   // Makes the file one hole of `size_bytes`. Errors: kDeviceNoSpace, kDeviceWrite.
   Result<> become_hole(std::uint64_t size_bytes);
+  // Makes the file `size_bytes` long. REQUIRES: it is not longer. Errors: kDeviceNoSpace,
+  // kDeviceWrite.
+  Result<> enlarge(std::uint64_t size_bytes) const;
   // Enables direct I/O. If the file system does not support it, I/O stays buffered.
   void prefer_direct();
 

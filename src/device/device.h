@@ -28,7 +28,7 @@ enum class BandCondition : std::uint8_t {
   kOffline,   // neither reads nor writes work
 };
 
-// Does not change while a device is open.
+// While a device is open, bands may be added at its end (Device::grow()), and nothing else changes.
 struct Geometry {
   std::uint32_t block_bytes = kBlockBytes;
   // Size of every band, in blocks. Linked bands act as one band: the first has the size of all of
@@ -95,6 +95,7 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  // After grow() a reference from an earlier call is still valid, and has the bands of that time.
   virtual const Geometry& geometry() const = 0;
   virtual Capabilities capabilities() const = 0;
   virtual std::string name() const = 0;  // path or description, for messages
@@ -128,6 +129,14 @@ class Device {
   Result<> reset_all();  // resets every shingled band with a size above 0
 
   virtual Result<BandReport> report(BandId band) = 0;
+
+  // Adds as many bands at the end as the file or block device has room for. `bytes`: the size that
+  // a file is given first; 0: it keeps its own. Durable on return. After a power cut the device has
+  // all of the new bands, or none. A new band holds nothing; its end may be unknown (W1).
+  // Errors that leave the device as it is: kUnsupported, kDeviceReadOnly, kGrowNoRoom,
+  // kGrowSmaller, kGrowSize, kEdiTableFull, kDeviceNoSpace. After other errors the device has its
+  // earlier bands until it is opened again.
+  virtual Result<> grow(std::uint64_t /*bytes*/) { return fail(Errc::kUnsupported); }
 
   // Makes all completed calls durable. Costs little when nothing has changed.
   // Error: kDeviceFlush. Appends since the last successful flush may then be lost.

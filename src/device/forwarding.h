@@ -30,6 +30,7 @@ class ForwardingDevice : public Device {
   }
   Result<> reset(BandId band) override { return inner_.reset(band); }
   Result<BandReport> report(BandId band) override { return inner_.report(band); }
+  Result<> grow(std::uint64_t bytes) override { return inner_.grow(bytes); }
   Result<> flush() override { return inner_.flush(); }
 
  private:

@@ -9,10 +9,12 @@
 namespace lazyfs::device {
 
 MemoryDevice::MemoryDevice(Geometry geometry, Capabilities capabilities)
-    : geometry_(std::move(geometry)), capabilities_(capabilities), bands_(geometry_.band_count()) {
-  CHECK(geometry_.band_kinds.size() == geometry_.band_blocks.size());
-  for (std::uint32_t i = 0; i < geometry_.band_count(); ++i) {
-    if (is_conventional(BandId{i})) bands_[i].write_pointer = geometry_.band_blocks[i];
+    : geometry_(std::move(geometry)),
+      capabilities_(capabilities),
+      bands_(geometry_.now().band_count()) {
+  CHECK(geometry_.now().band_kinds.size() == geometry_.now().band_blocks.size());
+  for (std::uint32_t i = 0; i < geometry_.now().band_count(); ++i) {
+    if (is_conventional(BandId{i})) bands_[i].write_pointer = geometry_.now().band_blocks[i];
   }
   forget_write_pointers();
 }
@@ -26,7 +28,7 @@ std::unique_ptr<MemoryDevice> MemoryDevice::uniform(std::uint32_t bands, std::ui
 }
 
 Result<MemoryDevice::Band*> MemoryDevice::readable_locked(BandId band) {
-  if (!geometry_.has(band)) return fail(Errc::kBadBand);
+  if (!geometry().has(band)) return fail(Errc::kBadBand);
   if (bands_[band.value].is_offline) return fail(Errc::kBandOffline);
   return &bands_[band.value];
 }
@@ -42,16 +44,16 @@ std::byte* MemoryDevice::place_locked(BandAddress at) {
   Band& band = bands_[at.band.value];
   if (!band.bytes) {
     band.bytes =
-        AlignedBuffer::zeroed(std::size_t{geometry_.blocks_of(at.band)} * geometry_.block_bytes);
+        AlignedBuffer::zeroed(std::size_t{geometry().blocks_of(at.band)} * geometry().block_bytes);
   }
-  return band.bytes.data() + std::size_t{at.rba} * geometry_.block_bytes;
+  return band.bytes.data() + std::size_t{at.rba} * geometry().block_bytes;
 }
 
 // Keeps rule W3 in sight. A conventional band takes writes anywhere.
 void MemoryDevice::mark_written_locked(BandAddress from, std::size_t blocks) {
   if (capabilities_.keeps_write_pointers || is_conventional(from.band)) return;
   std::vector<bool>& written = bands_[from.band.value].written;
-  written.resize(geometry_.blocks_of(from.band));
+  written.resize(geometry().blocks_of(from.band));
   for (std::size_t i = 0; i < blocks; ++i) {
     const auto rba = static_cast<std::uint32_t>(from.rba + i);
     if (written[rba] && !report_overwrite_) {
@@ -66,7 +68,7 @@ void MemoryDevice::mark_written_locked(BandAddress from, std::size_t blocks) {
 Result<> MemoryDevice::read(BandAddress from, std::span<std::byte> to) {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(const Band* const band, readable_locked(from.band));
-  TRY(check_read(geometry_, from, to, band->write_pointer));
+  TRY(check_read(geometry(), from, to, band->write_pointer));
   if (to.empty()) return ok();
   if (!band->bytes) {
     std::memset(to.data(), 0, to.size());
@@ -79,15 +81,15 @@ Result<> MemoryDevice::read(BandAddress from, std::span<std::byte> to) {
 Result<> MemoryDevice::append(BandAddress to, std::span<const Piece> pieces) {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Band* const band, writable_locked(to.band));
-  TRY(check_append(geometry_, to, pieces, band->write_pointer));
-  mark_written_locked(to, bytes_of(pieces) / geometry_.block_bytes);
+  TRY(check_append(geometry(), to, pieces, band->write_pointer));
+  mark_written_locked(to, bytes_of(pieces) / geometry().block_bytes);
   std::byte* at = place_locked(to);
   for (const Piece& piece : pieces) {
     if (!piece.empty()) std::memcpy(at, piece.data(), piece.size());
     at += piece.size();
   }
   if (!is_conventional(to.band)) {
-    band->write_pointer += static_cast<std::uint32_t>(bytes_of(pieces) / geometry_.block_bytes);
+    band->write_pointer += static_cast<std::uint32_t>(bytes_of(pieces) / geometry().block_bytes);
   }
   return ok();
 }
@@ -125,10 +127,10 @@ Result<> MemoryDevice::reset(BandId band) {
 
 Result<BandReport> MemoryDevice::report(BandId band) {
   MutexLock lock(mu_);
-  if (!geometry_.has(band)) return fail(Errc::kBadBand);
+  if (!geometry().has(band)) return fail(Errc::kBadBand);
   const Band& found = bands_[band.value];
-  BandReport report{.kind = geometry_.band_kinds[band.value],
-                    .blocks = geometry_.blocks_of(band),
+  BandReport report{.kind = geometry().band_kinds[band.value],
+                    .blocks = geometry().blocks_of(band),
                     .write_pointer = found.write_pointer};
   report.condition = found.is_offline     ? BandCondition::kOffline
                      : found.is_read_only ? BandCondition::kReadOnly
@@ -138,30 +140,30 @@ Result<BandReport> MemoryDevice::report(BandId band) {
 
 void MemoryDevice::poke(BandAddress at, std::span<const std::byte> bytes) {
   MutexLock lock(mu_);
-  CHECK(geometry_.has(at.band));
-  CHECK(std::uint64_t{at.rba} * geometry_.block_bytes + bytes.size() <=
-        std::uint64_t{geometry_.blocks_of(at.band)} * geometry_.block_bytes);
+  CHECK(geometry().has(at.band));
+  CHECK(std::uint64_t{at.rba} * geometry().block_bytes + bytes.size() <=
+        std::uint64_t{geometry().blocks_of(at.band)} * geometry().block_bytes);
   if (!bytes.empty()) std::memcpy(place_locked(at), bytes.data(), bytes.size());
 }
 
 void MemoryDevice::peek(BandAddress at, std::span<std::byte> bytes) {
   MutexLock lock(mu_);
-  CHECK(geometry_.has(at.band));
-  CHECK(std::uint64_t{at.rba} * geometry_.block_bytes + bytes.size() <=
-        std::uint64_t{geometry_.blocks_of(at.band)} * geometry_.block_bytes);
+  CHECK(geometry().has(at.band));
+  CHECK(std::uint64_t{at.rba} * geometry().block_bytes + bytes.size() <=
+        std::uint64_t{geometry().blocks_of(at.band)} * geometry().block_bytes);
   if (!bytes.empty()) std::memcpy(bytes.data(), place_locked(at), bytes.size());
 }
 
 void MemoryDevice::flip(BandAddress at, std::size_t bit) {
   MutexLock lock(mu_);
-  CHECK(geometry_.has(at.band) && at.rba < geometry_.blocks_of(at.band));
-  CHECK(bit / 8 < geometry_.block_bytes);
+  CHECK(geometry().has(at.band) && at.rba < geometry().blocks_of(at.band));
+  CHECK(bit / 8 < geometry().block_bytes);
   place_locked(at)[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
 }
 
 void MemoryDevice::place_write_pointer(BandId band, std::uint32_t rba) {
   MutexLock lock(mu_);
-  CHECK(geometry_.has(band) && rba <= geometry_.blocks_of(band) && !is_conventional(band));
+  CHECK(geometry().has(band) && rba <= geometry().blocks_of(band) && !is_conventional(band));
   bands_[band.value].write_pointer = rba;
   bands_[band.value].is_end_known = true;
 }
@@ -169,15 +171,15 @@ void MemoryDevice::place_write_pointer(BandId band, std::uint32_t rba) {
 void MemoryDevice::forget_write_pointers() {
   MutexLock lock(mu_);
   if (capabilities_.keeps_write_pointers) return;
-  for (std::uint32_t i = 0; i < geometry_.band_count(); ++i) {
-    bands_[i].write_pointer = geometry_.band_blocks[i];
+  for (std::uint32_t i = 0; i < geometry().band_count(); ++i) {
+    bands_[i].write_pointer = geometry().band_blocks[i];
     bands_[i].is_end_known = false;
   }
 }
 
 std::vector<std::uint32_t> MemoryDevice::written_since_reset(BandId band) {
   MutexLock lock(mu_);
-  CHECK(geometry_.has(band));
+  CHECK(geometry().has(band));
   std::vector<std::uint32_t> blocks;
   const std::vector<bool>& written = bands_[band.value].written;
   for (std::uint32_t rba = 0; rba < written.size(); ++rba) {
@@ -191,8 +193,8 @@ void MemoryDevice::place_blocks(BandAddress at, std::span<const std::byte> bytes
   MutexLock lock(mu_);
   if (capabilities_.keeps_write_pointers || is_conventional(at.band)) return;
   std::vector<bool>& written = bands_[at.band.value].written;
-  written.resize(geometry_.blocks_of(at.band));
-  std::fill_n(written.begin() + at.rba, bytes.size() / geometry_.block_bytes, true);
+  written.resize(geometry().blocks_of(at.band));
+  std::fill_n(written.begin() + at.rba, bytes.size() / geometry().block_bytes, true);
 }
 
 void MemoryDevice::on_overwrite(std::function<void(BandAddress)> report) {
@@ -202,10 +204,34 @@ void MemoryDevice::on_overwrite(std::function<void(BandAddress)> report) {
 
 void MemoryDevice::retire(BandId band, BandCondition condition) {
   MutexLock lock(mu_);
-  CHECK(geometry_.has(band));
+  CHECK(geometry().has(band));
   CHECK(condition == BandCondition::kReadOnly || condition == BandCondition::kOffline);
   bands_[band.value].is_read_only = true;
   bands_[band.value].is_offline |= condition == BandCondition::kOffline;
+}
+
+void MemoryDevice::offer_bands(std::uint32_t count) {
+  MutexLock lock(mu_);
+  offered_bands_ = count;
+}
+
+Result<> MemoryDevice::grow(std::uint64_t) {
+  if (capabilities_.read_only) return fail(Errc::kDeviceReadOnly);
+  MutexLock lock(mu_);
+  if (offered_bands_ == 0) return fail(Errc::kGrowNoRoom);
+  Geometry larger = geometry();
+  const std::uint32_t count = larger.band_count() + std::exchange(offered_bands_, 0);
+  larger.band_blocks.resize(count, larger.band_blocks.back());
+  larger.band_kinds.resize(count, BandKind::kShingled);
+  bands_.resize(count);
+  if (!capabilities_.keeps_write_pointers) {
+    for (std::uint32_t i = geometry().band_count(); i < count; ++i) {
+      bands_[i].write_pointer = larger.band_blocks[i];  // W1
+      bands_[i].is_end_known = false;
+    }
+  }
+  geometry_.replace(std::move(larger));
+  return ok();
 }
 
 }  // namespace lazyfs::device

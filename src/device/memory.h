@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "device/device.h"
+#include "device/versions.h"
 
 namespace lazyfs::device {
 
@@ -25,7 +26,7 @@ class MemoryDevice final : public Device {
                                                Capabilities capabilities = {.set_write_pointer =
                                                                                 true});
 
-  const Geometry& geometry() const override { return geometry_; }
+  const Geometry& geometry() const override { return geometry_.now(); }
   Capabilities capabilities() const override { return capabilities_; }
   std::string name() const override { return "memory"; }
   using Device::append;
@@ -35,6 +36,7 @@ class MemoryDevice final : public Device {
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
   Result<BandReport> report(BandId band) override EXCLUDES(mu_);
+  Result<> grow(std::uint64_t bytes) override EXCLUDES(mu_);
   Result<> flush() override { return ok(); }
 
   // Functions for tests, which change the medium directly. REQUIRES: the address is within the
@@ -59,6 +61,8 @@ class MemoryDevice final : public Device {
   // Calls `report`, with mu_ held, for a block that is written twice between two resets of its
   // band. The write is done all the same.
   void on_overwrite(std::function<void(BandAddress)> report) EXCLUDES(mu_);
+  // The next grow() adds so many bands, of the size of the last one.
+  void offer_bands(std::uint32_t count) EXCLUDES(mu_);
   // Makes a band kReadOnly or kOffline for ever, as a disk does with a worn-out band.
   void retire(BandId band, BandCondition condition) EXCLUDES(mu_);
 
@@ -73,7 +77,7 @@ class MemoryDevice final : public Device {
   };
 
   bool is_conventional(BandId band) const {
-    return geometry_.band_kinds[band.value] == BandKind::kConventional;
+    return geometry().band_kinds[band.value] == BandKind::kConventional;
   }
   // Return the band if it is readable or writable. Errors: see device.h.
   Result<Band*> readable_locked(BandId band) REQUIRES(mu_);
@@ -81,10 +85,11 @@ class MemoryDevice final : public Device {
   std::byte* place_locked(BandAddress at) REQUIRES(mu_);
   void mark_written_locked(BandAddress from, std::size_t blocks) REQUIRES(mu_);
 
-  const Geometry geometry_;
+  Versions<Geometry> geometry_;  // replaced with mu_ held
   const Capabilities capabilities_;
   Mutex mu_;
   std::vector<Band> bands_ GUARDED_BY(mu_);
+  std::uint32_t offered_bands_ GUARDED_BY(mu_) = 0;
   std::function<void(BandAddress)> report_overwrite_ GUARDED_BY(mu_);
 };
 

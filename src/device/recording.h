@@ -56,6 +56,8 @@ class RecordingDevice final : public Device {
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
   Result<BandReport> report(BandId band) override { return inner_.report(band); }
+  // Not recorded. recording() has the bands of its time.
+  Result<> grow(std::uint64_t bytes) override { return inner_.grow(bytes); }
   Result<> flush() override EXCLUDES(mu_);
 
  private:

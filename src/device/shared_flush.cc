@@ -32,4 +32,20 @@ Result<> SharedFlush::run(const std::function<End()>& flush) {
   return fail(Errc::kDeviceFlush);
 }
 
+Result<> SharedFlush::run_alone(const std::function<Result<>()>& work) {
+  {
+    MutexLock lock(mu_);
+    while (is_running_) ended_.wait(mu_);
+    if (has_lost_writes_) return fail(Errc::kDeviceFlush);
+    is_running_ = true;
+  }
+  const Result<> result = work();
+
+  MutexLock lock(mu_);
+  is_running_ = false;
+  has_lost_writes_ |= !result && result.error() == Errc::kDeviceFlush;
+  ended_.notify_all();
+  return result;
+}
+
 }  // namespace lazyfs::device

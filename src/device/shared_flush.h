@@ -27,6 +27,9 @@ class SharedFlush {
   void touch() EXCLUDES(mu_);
   // Error: kDeviceFlush.
   Result<> run(const std::function<End()>& flush) EXCLUDES(mu_);
+  // Runs `work` while no flush runs. `work` may make writes durable by itself: when it fails with
+  // kDeviceFlush, it has lost writes (Q3). Errors: kDeviceFlush after lost writes, those of `work`.
+  Result<> run_alone(const std::function<Result<>()>& work) EXCLUDES(mu_);
 
  private:
   Mutex mu_;
