@@ -1,6 +1,7 @@
 #include "plain/plain_device.h"
 
 #include "base/log.h"
+#include "plain/grow.h"
 
 namespace lazyfs::plain {
 namespace {
@@ -23,30 +24,27 @@ device::Geometry geometry_of(const Identity& identity) {
 
 PlainDevice::PlainDevice(FoundIdentity found, device::Backing backing, bool read_only,
                          std::string name)
-    : found_(std::move(found)),
-      geometry_(geometry_of(found_.identity)),
+    : band_bytes_(found.identity.band_bytes),
+      geometry_(geometry_of(found.identity)),
       backing_(std::move(backing)),
       read_only_(read_only),
       name_(std::move(name)),
-      bands_(geometry_.band_count()) {
-  for (std::uint32_t i = 0; i < bands_.size(); ++i) {
-    bands_[i].write_pointer = geometry_.band_blocks[i];  // W1
-  }
-}
+      found_(std::move(found)),
+      bands_(geometry().band_count(), unknown_band()) {}
 
 std::uint64_t PlainDevice::band_at(BandId band) const {
-  return bands_at() + band.value * found_.identity.band_bytes;
+  return bands_at() + band.value * band_bytes_;
 }
 
 Result<> PlainDevice::read(BandAddress from, std::span<std::byte> to) {
   ASSIGN_OR_RETURN(const std::uint32_t pointer, write_pointer(from.band));
-  TRY(device::check_read(geometry_, from, to, pointer));
+  TRY(device::check_read(geometry(), from, to, pointer));
   if (to.empty()) return ok();
   return backing_.read(place_of(from), to);
 }
 
 Result<> PlainDevice::check_change(BandId band) const {
-  if (!geometry_.has(band)) return fail(Errc::kBadBand);
+  if (!geometry().has(band)) return fail(Errc::kBadBand);
   return read_only_ ? fail(Errc::kDeviceReadOnly) : ok();
 }
 
@@ -54,7 +52,7 @@ Result<std::uint32_t> PlainDevice::begin_append(BandAddress to, std::span<const 
   TRY(check_change(to.band));
   MutexLock lock(mu_);
   Band& band = bands_[to.band.value];
-  TRY(device::check_append(geometry_, to, pieces, band.write_pointer));
+  TRY(device::check_append(geometry(), to, pieces, band.write_pointer));
   if (band.is_failed) return fail(Errc::kBandFailed);
   if (band.is_appending) return fail(Errc::kNotAtWritePointer);
   band.is_appending = true;
@@ -70,13 +68,13 @@ Result<> PlainDevice::append(BandAddress to, std::span<const Piece> pieces) {
   Band& band = bands_[to.band.value];
   band.is_appending = false;
   if (band.life != life) return fail(Errc::kNotAtWritePointer);
-  band.write_pointer += static_cast<std::uint32_t>(bytes / geometry_.block_bytes);  // P1
+  band.write_pointer += static_cast<std::uint32_t>(bytes / geometry().block_bytes);  // P1
   band.is_failed = !result;
   return result;
 }
 
 Result<std::uint32_t> PlainDevice::write_pointer(BandId band) {
-  if (!geometry_.has(band)) return fail(Errc::kBadBand);
+  if (!geometry().has(band)) return fail(Errc::kBadBand);
   MutexLock lock(mu_);
   return bands_[band.value].write_pointer;
 }
@@ -105,10 +103,31 @@ Result<> PlainDevice::reset(BandId id) {
 
 Result<device::BandReport> PlainDevice::report(BandId band) {
   ASSIGN_OR_RETURN(const std::uint32_t pointer, write_pointer(band));
-  const std::uint32_t blocks = geometry_.blocks_of(band);
+  const std::uint32_t blocks = geometry().blocks_of(band);
   return device::BandReport{.condition = device::condition_of(pointer, blocks),
                             .blocks = blocks,
                             .write_pointer = pointer};
+}
+
+Result<> PlainDevice::grow(std::uint64_t bytes) {
+  if (read_only_) return fail(Errc::kDeviceReadOnly);
+  return flush_.run_alone([&]() -> Result<> {
+    ASSIGN_OR_RETURN(const std::uint64_t size, device::size_to_fill(backing_, bytes));
+    ASSIGN_OR_RETURN(Growth growth, plan_growth(identity(), size));
+    TRY(device::write_steps(backing_, growth.steps));
+    adopt(std::move(growth.identity));
+    return ok();
+  });
+}
+
+void PlainDevice::adopt(Identity grown) {
+  device::Geometry geometry = geometry_of(grown);
+  {
+    MutexLock lock(mu_);
+    bands_.resize(geometry.band_count(), unknown_band());
+    found_ = {std::move(grown), true, true};
+  }
+  geometry_.replace(std::move(geometry));
 }
 
 Result<> PlainDevice::flush() {

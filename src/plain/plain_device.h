@@ -10,6 +10,7 @@
 #include "device/backing.h"
 #include "device/device.h"
 #include "device/shared_flush.h"
+#include "device/versions.h"
 #include "plain/identity.h"
 
 namespace lazyfs::plain {
@@ -25,14 +26,17 @@ class PlainDevice final : public device::Device {
  public:
   PlainDevice(FoundIdentity found, device::Backing backing, bool read_only, std::string name);
 
-  const Identity& identity() const { return found_.identity; }
-  // Which of the two identification blocks were intact when the device was opened.
-  const FoundIdentity& found() const { return found_; }
+  Identity identity() const EXCLUDES(mu_) { return found().identity; }
+  // Which of the two identification blocks were intact when the device was opened, or grew.
+  FoundIdentity found() const EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return found_;
+  }
   const device::Backing& backing() const { return backing_; }
   // The byte of the block device at which a band begins.
   std::uint64_t band_at(BandId band) const;
 
-  const device::Geometry& geometry() const override { return geometry_; }
+  const device::Geometry& geometry() const override { return geometry_.now(); }
   device::Capabilities capabilities() const override {
     return {.keeps_write_pointers = false, .read_only = read_only_};
   }
@@ -44,6 +48,7 @@ class PlainDevice final : public device::Device {
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
   Result<device::BandReport> report(BandId band) override EXCLUDES(mu_);
+  Result<> grow(std::uint64_t bytes) override EXCLUDES(mu_);
   Result<> flush() override;
 
  private:
@@ -55,21 +60,28 @@ class PlainDevice final : public device::Device {
     bool is_failed = false;  // P2
   };
 
+  // A band as it is when the device is opened (W1).
+  Band unknown_band() const {
+    return {.write_pointer = static_cast<std::uint32_t>(band_bytes_ / geometry().block_bytes)};
+  }
   Result<> check_change(BandId band) const;
   std::uint64_t place_of(BandAddress at) const {
-    return band_at(at.band) + std::uint64_t{at.rba} * geometry_.block_bytes;
+    return band_at(at.band) + std::uint64_t{at.rba} * geometry().block_bytes;
   }
   // Claims the band for one append; returns its life.
   Result<std::uint32_t> begin_append(BandAddress to, std::span<const device::Piece> pieces)
       EXCLUDES(mu_);
 
-  const FoundIdentity found_;
-  const device::Geometry geometry_;
+  void adopt(Identity grown) EXCLUDES(mu_);
+
+  const std::uint64_t band_bytes_;
+  device::Versions<device::Geometry> geometry_;  // replaced by flush_.run_alone() only
   const device::Backing backing_;
   const bool read_only_;
   const std::string name_;
 
-  Mutex mu_;
+  mutable Mutex mu_;
+  FoundIdentity found_ GUARDED_BY(mu_);
   std::vector<Band> bands_ GUARDED_BY(mu_);
   device::SharedFlush flush_;
 };
