@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "edi/copies.h"
 #include "plain/plain_device.h"
 
@@ -31,8 +34,9 @@ Result<std::vector<std::string>> damaged_identities(const PlainDevice& device) {
 Result<DamagedCopies> damaged_copies(device::Device& device) {
   DamagedCopies copies;
   if (const auto* const image = dynamic_cast<const edi::Image*>(&device)) {
-    ASSIGN_OR_RETURN(copies.never_written, edi::damaged_headers(*image));
+    copies.never_written = edi::damaged_headers(*image);
     ASSIGN_OR_RETURN(copies.often_written, edi::damaged_slots(*image));
+    std::ranges::move(edi::older_headers(*image), std::back_inserter(copies.often_written));
   } else if (const auto* const found = dynamic_cast<const PlainDevice*>(&device)) {
     ASSIGN_OR_RETURN(copies.never_written, damaged_identities(*found));
   }

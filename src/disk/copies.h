@@ -12,7 +12,8 @@ namespace lazyfs::disk {
 // A sentence for each damaged copy.
 struct DamagedCopies {
   std::vector<std::string> never_written;  // while the volume is used: damage is a problem
-  std::vector<std::string> often_written;  // a power cut may tear a copy that is being written
+  // A power cut may tear a copy that is being written, or come before the second copy is written.
+  std::vector<std::string> often_written;
 };
 
 // REQUIRES for both: the device comes from disk::open(), and nothing else writes to the device

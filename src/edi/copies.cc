@@ -10,17 +10,32 @@
 namespace lazyfs::edi {
 namespace {
 
-Result<std::optional<std::string>> wrong_with_header(const Image& image, std::uint32_t copy) {
-  AlignedBuffer bytes(kHeaderAreaBytes);
-  const auto read = image.backing().read(std::uint64_t{copy} * kHeaderAreaBytes, bytes.span());
-  const auto header = read ? decode_header1(bytes.span().first<kHeaderAreaBytes>())
-                           : Result<Header>(fail(read.error()));
-  if (!header) {
-    return fmt::format("Copy {} of the image's header is unusable: {}.", copy + 1,
-                       describe(header.error()));
+struct HeaderCopy {
+  std::uint32_t index = 0;
+  std::optional<Errc> damage;
+  bool is_newest = false;
+};
+
+std::vector<HeaderCopy> header_copies(const Image& image) {
+  std::vector<HeaderCopy> copies;
+  if (image.layout().header.version == 0) return copies;
+  for (std::uint32_t i = 0; i < kHeaderCopies; ++i) {
+    AlignedBuffer bytes(kHeaderAreaBytes);
+    const auto read = image.backing().read(std::uint64_t{i} * kHeaderAreaBytes, bytes.span());
+    const auto header = read ? decode_header1(bytes.span().first<kHeaderAreaBytes>())
+                             : Result<Header>(fail(read.error()));
+    HeaderCopy copy{.index = i, .is_newest = header && *header == image.layout().header};
+    if (!header) copy.damage = header.error();
+    copies.push_back(copy);
   }
-  if (*header == image.layout().header) return std::nullopt;
-  return fmt::format("Copy {} of the image's header is not the newest.", copy + 1);
+  return copies;
+}
+
+Result<> write_header(const Image& image, std::uint32_t copy) {
+  AlignedBuffer bytes(kHeaderAreaBytes);
+  encode_header1(image.layout().header, bytes.span().first<kHeaderAreaBytes>());
+  TRY(image.backing().write(std::uint64_t{copy} * kHeaderAreaBytes, bytes.span()));
+  return image.backing().sync();
 }
 
 Result<> wrong_with_slot(const Image& image, std::uint32_t block, std::uint32_t slot) {
@@ -44,14 +59,31 @@ std::string slot_text(std::uint32_t block, std::uint32_t slot, Errc error) {
 
 }  // namespace
 
-Result<std::vector<std::string>> damaged_headers(const Image& image) {
+std::vector<std::string> damaged_headers(const Image& image) {
   std::vector<std::string> found;
-  if (image.layout().header.version == 0) return found;
-  for (std::uint32_t copy = 0; copy < kHeaderCopies; ++copy) {
-    ASSIGN_OR_RETURN(auto wrong, wrong_with_header(image, copy));
-    if (wrong) found.push_back(*std::move(wrong));
+  for (const HeaderCopy& copy : header_copies(image)) {
+    if (!copy.damage) continue;
+    found.push_back(fmt::format("Copy {} of the image's header is unusable: {}.", copy.index + 1,
+                                describe(*copy.damage)));
   }
   return found;
+}
+
+std::vector<std::string> older_headers(const Image& image) {
+  std::vector<std::string> found;
+  for (const HeaderCopy& copy : header_copies(image)) {
+    if (copy.damage || copy.is_newest) continue;
+    found.push_back(fmt::format("Copy {} of the image's header is not the newest.",
+                                copy.index + 1));
+  }
+  return found;
+}
+
+Result<> renew_older_headers(const Image& image) {
+  for (const HeaderCopy& copy : header_copies(image)) {
+    if (!copy.damage && !copy.is_newest) TRY(write_header(image, copy.index));
+  }
+  return ok();
 }
 
 Result<std::vector<std::string>> damaged_slots(const Image& image) {
@@ -70,14 +102,10 @@ Result<std::vector<std::string>> damaged_slots(const Image& image) {
 Result<std::vector<std::string>> mend_copies(Image& image) {
   std::vector<std::string> repairs;
   if (image.layout().header.version == 0) return repairs;
-  for (std::uint32_t copy = 0; copy < kHeaderCopies; ++copy) {
-    ASSIGN_OR_RETURN(const auto wrong, wrong_with_header(image, copy));
-    if (!wrong) continue;
-    AlignedBuffer bytes(kHeaderAreaBytes);
-    encode_header1(image.layout().header, bytes.span().first<kHeaderAreaBytes>());
-    TRY(image.backing().write(std::uint64_t{copy} * kHeaderAreaBytes, bytes.span()));
-    TRY(image.backing().sync());
-    repairs.push_back(fmt::format("Copy {} of the image's header was rewritten.", copy + 1));
+  for (const HeaderCopy& copy : header_copies(image)) {
+    if (copy.is_newest) continue;
+    TRY(write_header(image, copy.index));
+    repairs.push_back(fmt::format("Copy {} of the image's header was rewritten.", copy.index + 1));
   }
   ASSIGN_OR_RETURN(const auto slots, damaged_slots(image));
   TRY(image.flush());

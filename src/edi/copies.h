@@ -10,9 +10,16 @@
 
 namespace lazyfs::edi {
 
-// Returns a sentence for each copy of the header that is damaged or differs from the newest one.
-// A copy differs if a program ended while it linked bands.
-Result<std::vector<std::string>> damaged_headers(const Image& image);
+// Returns a sentence for each copy of the header that is damaged.
+std::vector<std::string> damaged_headers(const Image& image);
+
+// Returns a sentence for a copy of the header that is intact, but older than the other one: a
+// program ended while it linked bands or made the image larger.
+std::vector<std::string> older_headers(const Image& image);
+
+// Completes what such a program has begun: rewrites the older copy.
+// REQUIRES: the image is open for writing, and no other thread or process uses it.
+Result<> renew_older_headers(const Image& image);
 
 // Returns a sentence for each slot of the table that is damaged or was torn by a power cut. The
 // next flush of an image that is open for writing rewrites such a slot.

@@ -86,8 +86,8 @@ Result<std::unique_ptr<Image>> open_image(const std::string& path, OpenOptions o
 
 Result<std::unique_ptr<device::Device>> open(const std::string& path, OpenOptions options) {
   ASSIGN_OR_RETURN(auto image, open_image(path, options));
-  ASSIGN_OR_RETURN(const auto damaged, damaged_headers(*image));
-  for (const std::string& text : damaged) {
+  if (!options.read_only) TRY(renew_older_headers(*image));
+  for (const std::string& text : damaged_headers(*image)) {
     log::warn("{}: {} The other copy is used; fsck.lazyfs -y rewrites this one.", path, text);
   }
   return image;

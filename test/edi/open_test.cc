@@ -166,9 +166,9 @@ TEST_F(ImageTest, OpensFromTheSecondHeaderWhateverHasOverwrittenTheFirst) {
         partition_table(), std::string(4086, '\0') + "SWAPSPACE2"}) {
     overwrite(path(), 0, accident);
     EXPECT_EQ(open_or_die()->layout().header, expected);
-    EXPECT_EQ(damaged_headers(*open_or_die())->size(), 1u);
+    EXPECT_EQ(damaged_headers(*open_or_die()).size(), 1u);
     EXPECT_EQ(mend_copies(*open_or_die())->size(), 1u);
-    EXPECT_EQ(damaged_headers(*open_or_die())->size(), 0u);
+    EXPECT_EQ(damaged_headers(*open_or_die()).size(), 0u);
   }
 }
 
@@ -223,7 +223,8 @@ TEST_F(ImageTest, BandsThatOnlyTheHeaderClaimsTakeNoMemory) {
 using Strings = std::vector<std::string>;
 
 Strings damaged_copies(const Image& image) {
-  Strings all = *damaged_headers(image);
+  Strings all = damaged_headers(image);
+  std::ranges::move(older_headers(image), std::back_inserter(all));
   std::ranges::move(*damaged_slots(image), std::back_inserter(all));
   return all;
 }
@@ -280,22 +281,38 @@ TEST_F(ImageTest, TheNextFlushRewritesASlotTornByAPowerCut) {
   EXPECT_EQ(*damaged_slots(*open_or_die({.read_only = true})), Strings{});
 }
 
-TEST_F(ImageTest, ReportsAndRewritesAHeaderThatIsNotTheNewest) {
-  make({.zones = {{8, 8}}});
-  Header newer = open_or_die()->layout().header;
-  ++newer.sequence;
-  AlignedBuffer bytes(kHeaderAreaBytes);
-  encode_header1(newer, bytes.span().first<kHeaderAreaBytes>());
-  {
+class OlderHeaderTest : public ImageTest {
+ protected:
+  // Returns the header of the second copy.
+  Header write_newer_second_header() {
+    Header newer = open_or_die()->layout().header;
+    ++newer.sequence;
+    AlignedBuffer bytes(kHeaderAreaBytes);
+    encode_header1(newer, bytes.span().first<kHeaderAreaBytes>());
     std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(kHeaderAreaBytes);
     file.write(reinterpret_cast<const char*>(bytes.data()), kHeaderAreaBytes);
+    return newer;
   }
+};
+
+TEST_F(OlderHeaderTest, IsReportedAndRewritten) {
+  make({.zones = {{8, 8}}});
+  const Header newer = write_newer_second_header();
   EXPECT_EQ(damaged_copies(*open_or_die()),
             Strings{"Copy 1 of the image's header is not the newest."});
   EXPECT_EQ(mend_copies(*open_or_die())->size(), 1u);
   EXPECT_EQ(damaged_copies(*open_or_die()), Strings{});
   EXPECT_EQ(open_or_die()->layout().header, newer);
+}
+
+TEST_F(OlderHeaderTest, IsRewrittenWhenTheDeviceIsOpenedForWriting) {
+  make({.zones = {{8, 8}}});
+  write_newer_second_header();
+  EXPECT_TRUE(open(path(), {.read_only = true}));
+  EXPECT_EQ(older_headers(*open_or_die()).size(), 1u);
+  EXPECT_TRUE(open(path()));
+  EXPECT_EQ(older_headers(*open_or_die()).size(), 0u);
 }
 
 }  // namespace
