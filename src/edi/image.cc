@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "edi/grow.h"
+
 namespace lazyfs::edi {
 
 using device::BandCondition;
@@ -19,7 +21,7 @@ Image::Image(Layout layout, Backing backing, std::unique_ptr<PointerTable> table
       dirty_blocks_(table_->block_count()) {
   for (std::uint32_t i = 0; i < bands_.size(); ++i) {
     bands_[i].write_pointer =
-        is_conventional(BandId{i}) ? layout_.geometry.band_blocks[i] : pointers[i];
+        is_conventional(BandId{i}) ? layout_.now().geometry.band_blocks[i] : pointers[i];
   }
   if (read_only_) return;
   for (const std::uint32_t block : table_->damaged()) {
@@ -29,14 +31,14 @@ Image::Image(Layout layout, Backing backing, std::unique_ptr<PointerTable> table
 }
 
 Result<> Image::check_band(BandId band) const {
-  if (!layout_.geometry.has(band)) return fail(Errc::kBadBand);
-  if (layout_.is_linked_away(band)) return fail(Errc::kBandOffline);
+  if (!layout().geometry.has(band)) return fail(Errc::kBadBand);
+  if (layout().is_linked_away(band)) return fail(Errc::kBandOffline);
   return ok();
 }
 
 Result<> Image::read(BandAddress from, std::span<std::byte> to) {
   ASSIGN_OR_RETURN(const std::uint32_t pointer, write_pointer(from.band));
-  TRY(device::check_read(layout_.geometry, from, to, pointer));
+  TRY(device::check_read(layout().geometry, from, to, pointer));
   if (to.empty()) return ok();
   return backing_.read(place_of(from), to);
 }
@@ -47,7 +49,7 @@ Result<std::uint32_t> Image::begin_append(BandAddress to, std::span<const Piece>
   MutexLock lock(mu_);
   Band& band = bands_[to.band.value];
   while (band.is_punching) punched_.wait(mu_);
-  TRY(device::check_append(layout_.geometry, to, pieces, band.write_pointer));
+  TRY(device::check_append(layout().geometry, to, pieces, band.write_pointer));
   if (is_conventional(to.band)) return band.life;
   if (band.is_failed) return fail(Errc::kBandFailed);
   if (band.is_appending) return fail(Errc::kNotAtWritePointer);
@@ -65,7 +67,7 @@ Result<> Image::append(BandAddress to, std::span<const Piece> pieces) {
   Band& band = bands_[to.band.value];
   band.is_appending = false;
   if (band.life != life) return fail(Errc::kNotAtWritePointer);
-  band.write_pointer += static_cast<std::uint32_t>(bytes / layout_.geometry.block_bytes);  // E1
+  band.write_pointer += static_cast<std::uint32_t>(bytes / layout().geometry.block_bytes);  // E1
   band.is_failed = !result;
   touch_locked(to.band);
   return result;
@@ -112,10 +114,10 @@ Result<> Image::reset(BandId band) {
 }
 
 Result<device::BandReport> Image::report(BandId band) {
-  if (!layout_.geometry.has(band)) return fail(Errc::kBadBand);
-  device::BandReport report{.kind = layout_.geometry.band_kinds[band.value],
-                            .blocks = layout_.geometry.blocks_of(band)};
-  if (layout_.is_linked_away(band)) {
+  if (!layout().geometry.has(band)) return fail(Errc::kBadBand);
+  device::BandReport report{.kind = layout().geometry.band_kinds[band.value],
+                            .blocks = layout().geometry.blocks_of(band)};
+  if (layout().is_linked_away(band)) {
     report.condition = BandCondition::kOffline;
     return report;
   }
@@ -123,6 +125,29 @@ Result<device::BandReport> Image::report(BandId band) {
   report.write_pointer = bands_[band.value].write_pointer;
   report.condition = device::condition_of(report.write_pointer, report.blocks);
   return report;
+}
+
+Result<> Image::grow(std::uint64_t bytes) {
+  if (read_only_) return fail(Errc::kDeviceReadOnly);
+  return flush_.run_alone([&]() -> Result<> {
+    ASSIGN_OR_RETURN(const std::uint64_t size, device::size_to_fill(backing_, bytes));
+    ASSIGN_OR_RETURN(Growth growth, plan_growth(layout(), backing_, size));
+    TRY(device::write_steps(backing_, growth.steps));
+    auto table = make_pointer_table(growth.layout);
+    TRY(table->load(backing_));  // which slots hold the newest durable blocks
+    adopt(std::move(growth.layout), std::move(table));
+    return ok();
+  });
+}
+
+void Image::adopt(Layout larger, std::unique_ptr<PointerTable> table) {
+  {
+    MutexLock lock(mu_);
+    bands_.resize(larger.geometry.band_count());
+    dirty_blocks_.resize(table->block_count());
+    table_ = std::move(table);
+  }
+  layout_.replace(std::move(larger));
 }
 
 Result<> Image::flush() {
@@ -183,7 +208,7 @@ void Image::punch_stale(const std::vector<BandId>& bands) {
       blocks = std::exchange(band.stale_blocks, 0);
       band.is_punching = true;
     }
-    backing_.punch(place_of({id, 0}), std::uint64_t{blocks} * layout_.geometry.block_bytes);
+    backing_.punch(place_of({id, 0}), std::uint64_t{blocks} * layout().geometry.block_bytes);
     MutexLock lock(mu_);
     bands_[id.value].is_punching = false;
     punched_.notify_all();

@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "device/backing.h"
 #include "device/shared_flush.h"
+#include "device/versions.h"
 #include "edi/layout.h"
 #include "edi/pointer_table.h"
 
@@ -27,18 +28,19 @@ namespace lazyfs::edi {
 //       opened, for example by a power cut
 //
 // Thread-safe as device.h specifies. mu_ is a leaf lock and is never held during I/O. Only the
-// running flush uses table_.
+// running flush reads and writes by table_; growing, which runs alone, replaces table_ and layout_.
 class Image final : public device::Device {
  public:
   Image(Layout layout, Backing backing, std::unique_ptr<PointerTable> table,
         std::vector<std::uint32_t> pointers, bool read_only, std::string name);
 
-  const Layout& layout() const { return layout_; }
+  // A later layout has the bands of earlier ones at the same places.
+  const Layout& layout() const { return layout_.now(); }
   const Backing& backing() const { return backing_; }
   // The number of write barriers so far. A flush costs one at most.
   std::uint64_t barriers() const { return barriers_; }
 
-  const device::Geometry& geometry() const override { return layout_.geometry; }
+  const device::Geometry& geometry() const override { return layout().geometry; }
   device::Capabilities capabilities() const override {
     return {.set_write_pointer = true, .read_only = read_only_};
   }
@@ -50,6 +52,7 @@ class Image final : public device::Device {
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
   Result<device::BandReport> report(BandId band) override EXCLUDES(mu_);
+  Result<> grow(std::uint64_t bytes) override EXCLUDES(mu_);
   Result<> flush() override EXCLUDES(mu_);
 
  private:
@@ -64,11 +67,11 @@ class Image final : public device::Device {
 
   Result<> check_band(BandId band) const;
   bool is_conventional(BandId band) const {
-    return layout_.geometry.band_kinds[band.value] == device::BandKind::kConventional;
+    return layout().geometry.band_kinds[band.value] == device::BandKind::kConventional;
   }
   std::uint64_t place_of(BandAddress at) const {
-    return layout_.band_starts[at.band.value] +
-           std::uint64_t{at.rba} * layout_.geometry.block_bytes;
+    return layout().band_starts[at.band.value] +
+           std::uint64_t{at.rba} * layout().geometry.block_bytes;
   }
   // Claims the band for one append; returns its life.
   Result<std::uint32_t> begin_append(BandAddress to, std::span<const device::Piece> pieces)
@@ -77,11 +80,12 @@ class Image final : public device::Device {
   void touch_locked(BandId band) REQUIRES(mu_);
   device::SharedFlush::End write_out() EXCLUDES(mu_);
   Result<> write_table(const std::vector<std::uint32_t>& blocks) EXCLUDES(mu_);
+  void adopt(Layout larger, std::unique_ptr<PointerTable> table) EXCLUDES(mu_);
   void punch_stale(const std::vector<BandId>& bands) EXCLUDES(mu_);
 
-  const Layout layout_;
+  device::Versions<Layout> layout_;
   const Backing backing_;
-  const std::unique_ptr<PointerTable> table_;
+  std::unique_ptr<PointerTable> table_;
   const bool read_only_;
   const std::string name_;
 
@@ -103,7 +107,8 @@ struct OpenOptions {
 };
 
 // A lost or damaged copy of the header is replaced by the other one, if that one is valid and its
-// image fits the device; open() then logs a warning, which open_image() leaves to its callers.
+// image fits the device; open() then logs a warning, which open_image() leaves to its callers. An
+// intact copy that is older than the other one is rewritten by open() for writing.
 // Errors: kEdiBadMagic, kEdiBadVersion, kEdiBadChecksum, kEdiBadHeader, kDeviceTruncated,
 // kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead.
 Result<std::unique_ptr<Image>> open_image(const std::string& path, OpenOptions options = {});
