@@ -44,6 +44,7 @@ class CountingStore : public meta::Store {
   }
   void set_band_source(BandSource source) override { store_.set_band_source(std::move(source)); }
   Result<> give_back_bands() override { return store_.give_back_bands(); }
+  Result<> extend() override { return store_.extend(); }
   std::vector<BandId> log_bands() const override { return store_.log_bands(); }
   std::vector<LogBandUse> log_band_use() const override { return store_.log_band_use(); }
   meta::Superblock superblock() const override { return store_.superblock(); }

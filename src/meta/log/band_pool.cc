@@ -10,7 +10,7 @@ namespace lazyfs::meta {
 
 void BandPool::add_free(std::span<const BandId> bands) {
   free_.insert(free_.end(), bands.begin(), bands.end());
-  const auto middle = static_cast<std::int64_t>(geometry_.band_count() / 2);
+  const auto middle = static_cast<std::int64_t>(device_.geometry().band_count() / 2);
   std::ranges::sort(free_, {}, [&](BandId band) {
     return std::pair(std::abs(std::int64_t{band.value} - middle), band);
   });  // F2

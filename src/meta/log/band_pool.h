@@ -20,8 +20,8 @@ namespace lazyfs::meta {
 // Not thread-safe: Log guards it.
 class BandPool {
  public:
-  BandPool(const device::Geometry& geometry, std::vector<BandId> retired)
-      : geometry_(geometry), retired_(std::move(retired)) {}
+  BandPool(const device::Device& device, std::vector<BandId> retired)
+      : device_(device), retired_(std::move(retired)) {}
 
   std::span<const BandId> free() const { return free_; }
   void add_free(std::span<const BandId> bands);
@@ -39,7 +39,7 @@ class BandPool {
   bool has_failed(BandId band) const { return failed_.contains(band); }
 
  private:
-  const device::Geometry& geometry_;
+  const device::Device& device_;
   std::vector<BandId> free_;
   std::vector<BandId> retired_;
   std::set<BandId> failed_;

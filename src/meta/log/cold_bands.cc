@@ -55,7 +55,7 @@ void ColdBands::read_index(const DescriptorEntry& entry, LogPlace at, ColdIndexC
 void ColdBands::read_band(const DescriptorEntry& entry, ColdIndexCursor& cursor) {
   cursor = {entry.number, nullptr, nullptr};
   const BandId id{entry.crc};
-  if (!geometry_.has(id)) {
+  if (!device_.geometry().has(id)) {
     is_sound_ = false;
     return;
   }
@@ -84,7 +84,7 @@ void ColdBands::read_node(const DescriptorEntry& entry, const ColdIndexCursor& c
   if (cursor.part == nullptr) return;
   const BandAddress address{cursor.part->band, entry.crc};
   const std::uint32_t begin = cursor.part->address.rba;
-  if (address.rba < begin || address.rba >= geometry_.blocks_of(address.band)) {
+  if (address.rba < begin || address.rba >= device_.geometry().blocks_of(address.band)) {
     is_sound_ = false;
     return;
   }
@@ -152,7 +152,7 @@ std::vector<DescriptorEntry> ColdBands::index_again(std::uint64_t slot, std::siz
 // ---- The band being filled --------------------------------------------------------------------
 
 void ColdBands::begin(BandId band, std::uint64_t slot) {
-  filling_ = ColdRoom{band, slot, 1, geometry_.blocks_of(band) - 1, true};
+  filling_ = ColdRoom{band, slot, 1, device_.geometry().blocks_of(band) - 1, true};
   bands_.try_emplace(slot, band);
 }
 

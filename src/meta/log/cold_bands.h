@@ -45,7 +45,7 @@ struct ColdIndexCursor {
 // Not thread-safe: Log guards it. The parts must outlive the entries of `map`.
 class ColdBands {
  public:
-  ColdBands(LiveMap& map, const device::Geometry& geometry) : map_(map), geometry_(geometry) {}
+  ColdBands(LiveMap& map, const device::Device& device) : map_(map), device_(device) {}
 
   const std::map<std::uint64_t, ColdBand>& bands() const { return bands_; }  // by slot
   bool contains(std::uint64_t slot) const { return bands_.contains(slot); }
@@ -106,7 +106,7 @@ class ColdBands {
   void read_node(const DescriptorEntry& entry, const ColdIndexCursor& cursor);
 
   LiveMap& map_;
-  const device::Geometry& geometry_;
+  const device::Device& device_;
   std::map<std::uint64_t, ColdBand> bands_;
   std::map<LogPlace, std::vector<LogPlace>> indexed_in_;
   std::optional<ColdRoom> filling_;  // the band that the cleaner fills: the rest of it

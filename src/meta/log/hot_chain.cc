@@ -27,18 +27,19 @@ std::uint64_t HotChain::available() const {
 }
 
 std::vector<Room> HotChain::rooms(std::span<const BandId> free) const {
+  const device::Geometry& geometry = device_.geometry();
   std::vector<Room> rooms;
   const std::size_t begun = bands_.size() - past_head_;
   if (begun > 0) {
     const ChainBand& head = bands_[begun - 1];
     rooms.push_back(
-        {head.band, head.slot, head_rba_, geometry_.blocks_of(head.band) - head_rba_});
+        {head.band, head.slot, head_rba_, geometry.blocks_of(head.band) - head_rba_});
   }
   for (std::size_t i = begun; i < bands_.size(); ++i) {
-    rooms.push_back({bands_[i].band, bands_[i].slot, 1, geometry_.blocks_of(bands_[i].band) - 1});
+    rooms.push_back({bands_[i].band, bands_[i].slot, 1, geometry.blocks_of(bands_[i].band) - 1});
   }
   std::uint64_t slot = next_slot_;
-  for (const BandId band : free) rooms.push_back({band, slot++, 1, geometry_.blocks_of(band) - 1});
+  for (const BandId band : free) rooms.push_back({band, slot++, 1, geometry.blocks_of(band) - 1});
   return rooms;
 }
 
@@ -59,12 +60,12 @@ void HotChain::take_back(const Room& first) {
   const std::size_t index = index_of(first.slot);
   if (first.rba > 1) return make_head(index, first.rba);
   // The transaction was to begin the band, because the band before it had no room.
-  if (index > 0) return make_head(index - 1, geometry_.blocks_of(bands_[index - 1].band));
+  if (index > 0) return make_head(index - 1, device_.geometry().blocks_of(bands_[index - 1].band));
   past_head_ = bands_.size();
 }
 
 void HotChain::close(const ChainBand& band, bool is_void) {
-  make_head(index_of(band.slot), geometry_.blocks_of(band.band));
+  make_head(index_of(band.slot), device_.geometry().blocks_of(band.band));
   if (is_void) void_slots_.insert(band.slot);
 }
 

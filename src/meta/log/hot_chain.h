@@ -24,9 +24,9 @@ namespace lazyfs::meta {
 class HotChain {
  public:
   // `bands`: oldest first; the last one is the head, and is written from `head_rba` on next.
-  HotChain(const device::Geometry& geometry, std::span<const ChainBand> bands,
+  HotChain(const device::Device& device, std::span<const ChainBand> bands,
            std::uint32_t head_rba, std::uint64_t next_slot)
-      : geometry_(geometry),
+      : device_(device),
         bands_(bands.begin(), bands.end()),
         head_rba_(head_rba),
         next_slot_(next_slot) {}
@@ -67,7 +67,7 @@ class HotChain {
   void make_head(std::size_t index, std::uint32_t rba);
   std::size_t index_of(std::uint64_t slot) const;
 
-  const device::Geometry& geometry_;
+  const device::Device& device_;
   std::deque<ChainBand> bands_;
   std::size_t past_head_ = 0;  // bands past the head (K2)
   std::uint32_t head_rba_ = 0;

@@ -21,6 +21,12 @@ class LiveMap {
  public:
   explicit LiveMap(std::uint32_t band_count) : live_in_(band_count), written_at_(band_count) {}
 
+  // REQUIRES: as many bands as there are, or more.
+  void set_band_count(std::uint32_t band_count) {
+    live_in_.resize(band_count);
+    written_at_.resize(band_count);
+  }
+
   std::optional<BandAddress> find(NodeNo node) const { return jmap_.find(node); }
   // See Jmap::find_run().
   std::vector<const JmapEntry*> find_run(NodeNo node, const Part& part, std::uint32_t before,

@@ -37,10 +37,10 @@ Log::Log(device::Device& device, Identity identity, const RecoveredLog& found)
     : device_(device),
       identity_(identity),
       has_rescue_band_(needs_rescue_band(device.capabilities())),
-      cold_(map_, device.geometry()),
+      cold_(map_, device),
       map_(device.geometry().band_count()),
-      chain_(device.geometry(), found.chain, found.head_rba, first_slot_of(identity.session)),
-      pool_(device.geometry(), found.spare),
+      chain_(device, found.chain, found.head_rba, first_slot_of(identity.session)),
+      pool_(device, found.spare),
       recovered_parts_(found.parts.size()) {
   MutexLock lock(mu_);
   const RebuiltMap rebuilt = MapRebuilder(map_, cold_, chain_, pool_).run(found);
@@ -496,6 +496,7 @@ std::optional<CleanChoice> Log::choose_victim(bool may_adopt, bool has_cold) con
 
 void Log::add_band(BandId band) {
   MutexLock lock(mu_);
+  map_.set_band_count(device_.geometry().band_count());  // the device may have grown
   pool_.add_free(std::span(&band, 1));
 }
 

@@ -36,7 +36,7 @@ struct Superblock {
   Uuid uuid{};                   // in every block of the log; never changes
   std::string label;             // at most kMaxLabelBytes, UTF-8
   std::uint64_t sequence = 0;    // +1 at every record written
-  std::uint64_t band_count = 0;  // of the device; a mismatch is kSuperblockBad
+  std::uint64_t band_count = 0;  // of the device, which may have grown; less is kSuperblockBad
   std::array<BandId, 2> super_bands{BandId{0}, BandId{1}};
   std::vector<BandId> log_bands;      // every band that belongs to the metadata log
   std::uint64_t created_seconds = 0;  // mkfs time

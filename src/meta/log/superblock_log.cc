@@ -109,7 +109,8 @@ Search search_band(device::Device& device, BandId band) {
 
 Result<> check_against_device(const Superblock& s, const device::Device& device) {
   const auto& geometry = device.geometry();
-  if (s.band_count != geometry.band_count() || s.log_bands.empty() || s.sequence == 0 ||
+  // A device that has grown has more bands, until the next record counts them.
+  if (s.band_count > geometry.band_count() || s.log_bands.empty() || s.sequence == 0 ||
       s.super_bands != geometry.super_bands) {
     return fail(Errc::kSuperblockBad);
   }

@@ -168,6 +168,10 @@ class Store {
   // Error: kLogFailed.
   virtual Result<> give_back_bands() = 0;
 
+  // After the device has gained bands (device::Device::grow()): writes a superblock that counts
+  // them. REQUIRED before take() gives one of them. Error: kLogFailed, kReadOnly.
+  virtual Result<> extend() = 0;
+
   // The bands that belong to the log now; super bands are in superblock().
   virtual std::vector<BandId> log_bands() const = 0;
   // The same bands, ascending, and how many newest node images each holds. Slow: it visits the map.

@@ -43,6 +43,7 @@ Result<std::unique_ptr<StoreImpl>> StoreImpl::open(device::Device& device,
   const bool was_clean = superblock.ended_cleanly();
   if (!options.read_only) {
     begin_session(superblock, options);
+    superblock.band_count = device.geometry().band_count();
     superblock.session_start_seq = found.seq.value;
     set_durable(superblock, found.parts.back().place);
   }
@@ -201,7 +202,8 @@ Result<CommitCycles::Turn> StoreImpl::begin_cycle(Work work) {
     case Work::kCheckpoint: return cycles_.begin_or_wait(true);
     case Work::kGrow: return cycles_.begin_or_wait(false);
     case Work::kResize:
-    case Work::kShrinkFully: break;
+    case Work::kShrinkFully:
+    case Work::kExtend: break;
   }
   TRY(cycles_.begin_alone());
   return CommitCycles::Turn::kMine;
@@ -229,6 +231,7 @@ Result<> StoreImpl::do_work(Work work, Additions to_clean) {
     case Work::kGrow: return sizer_.grow();
     case Work::kResize: return sizer_.resize(SpaceDemand::kOrdinary), ok();
     case Work::kShrinkFully: return sizer_.resize(SpaceDemand::kShortage), ok();
+    case Work::kExtend: return superblock_.write_band_count();
     case Work::kCommit: break;
   }
   return commit_in_cycle();
@@ -285,6 +288,11 @@ Result<> StoreImpl::give_back_bands() {
     TRY(run_cycle(can_shrink ? Work::kShrinkFully : Work::kClean));
   }
   return ok();
+}
+
+Result<> StoreImpl::extend() {
+  if (options_.read_only) return fail(Errc::kReadOnly);
+  return run_cycle(Work::kExtend);
 }
 
 // ---- The store's thread -------------------------------------------------------------------------

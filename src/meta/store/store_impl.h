@@ -58,6 +58,7 @@ class StoreImpl final : public Store {
   bool has_room_to_record(std::uint64_t more_blocks) override;
   bool make_room_to_record(std::uint64_t more_blocks) override;
   Result<> give_back_bands() override;
+  Result<> extend() override;
   std::vector<BandId> log_bands() const override { return log_.bands(); }
   std::vector<LogBandUse> log_band_use() const override;
   Superblock superblock() const override { return superblock_.current(); }
@@ -70,7 +71,7 @@ class StoreImpl final : public Store {
   Result<> check(const std::function<void(std::string)>& problem) override;
 
  private:
-  enum class Work { kCommit, kClean, kCheckpoint, kGrow, kResize, kShrinkFully };
+  enum class Work { kCommit, kClean, kCheckpoint, kGrow, kResize, kShrinkFully, kExtend };
   Result<> run_cycle(Work work);
   Result<CommitCycles::Turn> begin_cycle(Work work);
   Result<> do_work(Work work, Additions to_clean);

@@ -49,4 +49,10 @@ Result<> StoreSuperblock::write_log_bands(std::vector<BandId> bands) {
   return write(std::move(next));
 }
 
+Result<> StoreSuperblock::write_band_count() {
+  Superblock next = current();
+  next.band_count = device_.geometry().band_count();
+  return write(std::move(next));
+}
+
 }  // namespace lazyfs::meta

@@ -36,6 +36,8 @@ class StoreSuperblock {
   Result<> write_clean_end();
   // The same as write(), with another list of the log's bands.
   Result<> write_log_bands(std::vector<BandId> bands);
+  // The same as write(), with the number of bands that the device has now.
+  Result<> write_band_count();
 
  private:
   Result<> write(Superblock next) EXCLUDES(mu_);

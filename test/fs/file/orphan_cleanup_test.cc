@@ -49,6 +49,7 @@ class CrowdedStore : public meta::Store {
   }
   void set_band_source(BandSource source) override { below_->set_band_source(std::move(source)); }
   Result<> give_back_bands() override { return below_->give_back_bands(); }
+  Result<> extend() override { return below_->extend(); }
   std::vector<BandId> log_bands() const override { return below_->log_bands(); }
   std::vector<LogBandUse> log_band_use() const override { return below_->log_band_use(); }
   meta::Superblock superblock() const override { return below_->superblock(); }

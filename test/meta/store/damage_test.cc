@@ -451,18 +451,18 @@ TEST_F(DamageTest, SuperBandsAreUsedInTurnForEver) {
   EXPECT_EQ(*read_superblock(device), last);
 }
 
-TEST_F(DamageTest, ADeviceOfAnotherSizeIsRefused) {
+TEST_F(DamageTest, ADeviceWithFewerBandsIsRefused) {
   fill(5);
-  PowerDevice larger(kLogBands + 3, kBandBlocks, 1);
+  PowerDevice smaller(kLogBands + 1, kBandBlocks, 1);
   AlignedBuffer bytes(kBlockBytes);
   for (std::uint32_t band = 0; band < 2; ++band) {
     const std::uint32_t end = *device.write_pointer(BandId{band});
     for (std::uint32_t rba = 0; rba < end; ++rba) {
       ASSERT_TRUE(device.read({BandId{band}, rba}, bytes.span()));
-      ASSERT_TRUE(larger.append({BandId{band}, rba}, bytes.span()));
+      ASSERT_TRUE(smaller.append({BandId{band}, rba}, bytes.span()));
     }
   }
-  EXPECT_EQ(Store::open(larger, quiet_options()).error(), Errc::kSuperblockBad);
+  EXPECT_EQ(Store::open(smaller, quiet_options()).error(), Errc::kSuperblockBad);
 }
 
 }  // namespace
