@@ -20,6 +20,9 @@ class BandAges {
   // `total_blocks` of all data bands: the lifespan is a fourth of them until one was measured.
   BandAges(std::size_t bands, std::uint64_t total_blocks);
 
+  // REQUIRES: as many bands as there are, or more.
+  void set_band_count(std::size_t bands) { births_.resize(bands); }
+
   // Blocks were appended to the band, which held `before` blocks. New ones, or ones that the
   // collector moved: moved() gives those their age.
   void appended(BandId band, Stream stream, std::uint64_t before, std::uint32_t blocks);

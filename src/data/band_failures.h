@@ -18,6 +18,9 @@ class BandFailures {
  public:
   explicit BandFailures(std::size_t bands) : strikes_(bands) {}
 
+  // REQUIRES: as many bands as there are, or more.
+  void set_band_count(std::size_t bands) { strikes_.resize(bands); }
+
   void strike(BandId band) { ++strikes_.at(band.value); }
   void give_up(BandId band) { strikes_.at(band.value) = kMaxStrikes; }
   bool is_given_up(BandId band) const { return strikes_.at(band.value) >= kMaxStrikes; }

@@ -40,14 +40,30 @@ BandList::BandList(const device::Geometry& geometry, std::span<const BandId> sup
                    std::span<const BandId> log_bands)
     : bands_(geometry.band_count()) {
   for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
-    bands_[i].blocks = geometry.band_blocks[i];
-    bands_[i].is_conventional = geometry.band_kinds[i] == device::BandKind::kConventional;
+    describe(i, geometry);
     largest_blocks_ = std::max(largest_blocks_, bands_[i].blocks);
-    if (bands_[i].blocks == 0) bands_[i].state = BandState::kBad;
   }
   for (const BandId band : super_bands) bands_.at(band.value).state = BandState::kSuper;
   for (const BandId band : log_bands) bands_.at(band.value).state = BandState::kLog;
   for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
+    count(bands_[i]);
+    list(i);
+  }
+}
+
+void BandList::describe(std::uint32_t index, const device::Geometry& geometry) {
+  Band& band = bands_[index];
+  band.blocks = geometry.band_blocks[index];
+  band.is_conventional = geometry.band_kinds[index] == device::BandKind::kConventional;
+  if (band.blocks == 0) band.state = BandState::kBad;
+}
+
+void BandList::add_new(const device::Geometry& geometry) {
+  const std::uint32_t first = count();
+  bands_.resize(std::max(first, geometry.band_count()));
+  for (std::uint32_t i = first; i < count(); ++i) {
+    describe(i, geometry);
+    CHECK(bands_[i].blocks <= largest_blocks_);
     count(bands_[i]);
     list(i);
   }

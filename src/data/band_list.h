@@ -27,6 +27,10 @@ class BandList {
   BandList(const device::Geometry& geometry, std::span<const BandId> super_bands,
            std::span<const BandId> log_bands);
 
+  // Adds the bands that the geometry has past the last one here, as free data bands.
+  // REQUIRES: none of them is larger than the largest one here.
+  void add_new(const device::Geometry& geometry);
+
   // Every change of a band goes through here: it keeps B5 and B6.
   template <class Change>
   void change(BandId id, Change change) {
@@ -63,6 +67,7 @@ class BandList {
   std::string check_invariants() const;
 
  private:
+  void describe(std::uint32_t index, const device::Geometry& geometry);
   void count(const Band& band);
   void uncount(const Band& band);
   void list(std::uint32_t index);

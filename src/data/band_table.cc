@@ -42,6 +42,16 @@ void BandTable::set_bad(BandId id, bool for_good) {
   if (for_good) failures_.give_up(id);
 }
 
+// ---- growing ------------------------------------------------------------------------------------
+
+void BandTable::add_new(const device::Geometry& geometry) {
+  MutexLock lock(mu_);
+  bands_.add_new(geometry);
+  ages_.set_band_count(bands_.count());
+  failures_.set_band_count(bands_.count());
+  band_count_.store(bands_.count(), std::memory_order_release);
+}
+
 // ---- accounting ---------------------------------------------------------------------------------
 
 void BandTable::account_append(BandId id, std::uint32_t blocks, std::uint32_t live,
@@ -59,7 +69,7 @@ void BandTable::account_append(BandId id, std::uint32_t blocks, std::uint32_t li
 }
 
 void BandTable::account_death(BandId id, std::uint32_t blocks, std::uint32_t records) {
-  if (id.value >= band_count_) return;  // a damaged volume's files may claim anything
+  if (id.value >= band_count()) return;  // a damaged volume's files may claim anything
   if (!account_death_now(id, blocks, records)) {
     log::error("band {}: more of it dies than it counts as live", id.value);
   }
@@ -327,8 +337,8 @@ BandView BandTable::view(BandId id) const {
 std::vector<BandView> BandTable::all() const {
   MutexLock lock(mu_);
   std::vector<BandView> views;
-  views.reserve(band_count_);
-  for (std::uint32_t i = 0; i < band_count_; ++i) views.push_back(view_locked(BandId{i}));
+  views.reserve(bands_.count());
+  for (std::uint32_t i = 0; i < bands_.count(); ++i) views.push_back(view_locked(BandId{i}));
   return views;
 }
 

@@ -2,6 +2,7 @@
 // lock. The counters are those of the bands' summaries in the tree (docs/format.md section 5).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -59,6 +60,11 @@ class BandTable {
   void restore(BandId band, const BandCounters& counters);
   // The band takes no appends any more; `for_good`: not even when it holds nothing live.
   void set_bad(BandId band, bool for_good = true);
+
+  // ---- growing ----
+  // Adds the bands that the geometry has past the last one here, as free data bands.
+  // REQUIRES: as BandList::add_new(); the superblock counts them.
+  void add_new(const device::Geometry& geometry);
 
   // ---- accounting. REQUIRES: the batch that says the same was applied ----
   void account_append(BandId band, std::uint32_t blocks, std::uint32_t live, std::uint32_t records);
@@ -142,7 +148,7 @@ class BandTable {
   std::vector<BandView> all() const;
   // Blocks that have died since the mount.
   std::uint64_t deaths() const;
-  std::uint32_t band_count() const { return band_count_; }
+  std::uint32_t band_count() const { return band_count_.load(std::memory_order_acquire); }
   bool is_data(BandId band) const;
   // For tests: the first invariant that does not hold, or empty.
   std::string check_invariants() const;
@@ -161,8 +167,9 @@ class BandTable {
   BandFailures failures_ GUARDED_BY(mu_);
   std::uint64_t appends_ GUARDED_BY(mu_) = 0;  // blocks
   std::uint64_t deaths_ GUARDED_BY(mu_) = 0;   // blocks
+  std::atomic<std::uint32_t> band_count_;  // written with mu_ held
   // Constant after construction.
-  std::uint32_t band_count_, largest_band_;
+  std::uint32_t largest_band_;
   std::uint64_t reserve_blocks_;
 };
 

@@ -54,6 +54,26 @@ class BandTableTest : public testing::Test {
   BandTable table{geometry_of(kBands), kSuperBands, kLogBands};
 };
 
+TEST_F(BandTableTest, OffersNewBandsAtOnce) {
+  const BandTable larger(geometry_of(3 * kBands), kSuperBands, kLogBands);
+  append(kLast, 4);
+  table.reserve(7);
+  table.add_new(geometry_of(3 * kBands));
+  EXPECT_EQ(table.band_count(), 3 * kBands);
+  EXPECT_EQ(table.all().size(), 3 * kBands);
+  EXPECT_EQ(table.space().capacity, larger.space().capacity);
+  EXPECT_EQ(table.space().available, larger.space().available - 4 - 7);
+  EXPECT_EQ(table.space().free_bands, 3 * kBands - 4);
+  const BandId first_new{kBands}, last_new{3 * kBands - 1};
+  for (const BandId band : {first_new, last_new}) {
+    append(band, kBandBlocks);
+    EXPECT_EQ(table.view(band).counters.live, kBandBlocks);
+    EXPECT_TRUE(table.is_young(band));
+  }
+  table.add_new(geometry_of(3 * kBands));  // has none that are new
+  EXPECT_EQ(table.band_count(), 3 * kBands);
+}
+
 TEST_F(BandTableTest, StartsWithEveryDataBandFree) {
   const SpaceCounts space = table.space();
   EXPECT_EQ(space.free_bands, kBands - 3);

@@ -501,6 +501,19 @@ Result<> MountedVolume::collect_garbage() {
   return space_maker_.collect_garbage();
 }
 
+// The superblock counts the new bands before anything is written to them: from then on an older
+// copy of the device's header, which knows fewer, does not open the volume.
+Result<> MountedVolume::grow(std::uint64_t bytes) {
+  TRY(check_usable(true));
+  const Result<> grown = device_.grow(bytes);
+  // An earlier attempt may have enlarged the device and failed then.
+  const bool has_new = device_.geometry().band_count() > bands_.band_count();
+  if (!grown && (grown.error() != Errc::kGrowNoRoom || !has_new)) return grown;
+  TRY(store_->extend());
+  bands_.add_new(device_.geometry());
+  return ok();
+}
+
 Result<ScrubStep> MountedVolume::scrub(ScrubPlace from, std::size_t max_damaged) {
   TRY(check_usable(false));
   return scrubber_.step(from, max_damaged);

@@ -292,6 +292,10 @@ Result<> RemountableVolume::collect_garbage() {
   return with([](Volume& volume) { return volume.collect_garbage(); });
 }
 
+Result<> RemountableVolume::grow(std::uint64_t bytes) {
+  return with([&](Volume& volume) { return volume.grow(bytes); });
+}
+
 Result<ScrubStep> RemountableVolume::scrub(ScrubPlace from, std::size_t max_damaged) {
   return with([&](Volume& volume) { return volume.scrub(from, max_damaged); });
 }

@@ -88,6 +88,7 @@ class RemountableVolume final : public Volume {
   Result<SpaceReport> space() override;
   Result<> set_placement(data::Placement policy) override;
   Result<> collect_garbage() override;
+  Result<> grow(std::uint64_t bytes) override;
   Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) override;
   std::string stats_json() override;
   VolumeInfo info() override;

@@ -55,6 +55,11 @@ Result<device::BandReport> SwitchedDevice::report(BandId band) {
   return ForwardingDevice::report(band);
 }
 
+Result<> SwitchedDevice::grow(std::uint64_t bytes) {
+  const Call call(state_);
+  return call.may_pass() ? ForwardingDevice::grow(bytes) : fail(Errc::kShutDown);
+}
+
 Result<> SwitchedDevice::flush() {
   const Call call(state_);
   return call.may_pass() ? ForwardingDevice::flush() : fail(Errc::kShutDown);

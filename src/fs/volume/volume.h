@@ -172,6 +172,9 @@ class Volume {
   virtual Result<> set_placement(data::Placement policy);
   // Deletes, writes back, and cleans each band that is worth it once.
   virtual Result<> collect_garbage() = 0;
+  // Grows the device (device::Device::grow()) and gives its new bands to files. Durable on return;
+  // after a power cut the volume has all of the new bands, or none.
+  virtual Result<> grow(std::uint64_t bytes);
   // Reads at most about 32 MiB of file data from the device, from `from` on in the order of inode
   // numbers, and verifies the checksums. Blocks and metadata that cannot be read are listed in the
   // result; they are no error of the call. A step also ends early rather than list more than
@@ -193,6 +196,7 @@ inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
   return fail(Errc::kNotSupported);
 }
 inline Result<> Volume::set_placement(data::Placement) { return fail(Errc::kNotSupported); }
+inline Result<> Volume::grow(std::uint64_t) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::punch(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
   return fail(Errc::kNotSupported);
 }
