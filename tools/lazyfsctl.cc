@@ -24,6 +24,7 @@
 #include "base/json.h"
 #include "fuse/requests/control.h"
 #include "tools/command_line.h"
+#include "tools/grow_command.h"
 #include "tools/volume_commands.h"
 
 namespace {
@@ -276,6 +277,11 @@ int main(int argc, char** argv) {
       app.command("scrub", "reads all file contents and verifies their checksums");
   scrub_command.flag("--json", scrub_json, "as one JSON object");
   scrub_command.option("MOUNTPOINT", path).required();
+  std::string grow_path;
+  std::uint64_t grow_bytes = 0;
+  CommandLine& grow = app.command("grow", "adds the bands that the device or image has room for");
+  grow.option("MOUNTPOINT", grow_path, "or a device or image, mounted or not").required();
+  grow.option("SIZE", grow_bytes, "that an image file is given first").at_least(1).as_size();
   NamingPlan naming;
   add_naming(app, naming);
   if (const auto status = app.parse(argc, argv)) return *status;
@@ -283,6 +289,7 @@ int main(int argc, char** argv) {
   try {
     name_volumes(naming);
     if (!path.empty() && !wait.was_given()) path = lazyfs::mount_point_of(path);
+    if (grow.was_given()) lazyfs::grow_command(grow_path, grow_bytes);
     if (stats_command.was_given()) stats(plan);
     if (gc.was_given()) MountPoint(path).request(lazyfs::fuse::kCollectGarbageRequest, nullptr);
     if (sync.was_given()) MountPoint(path).sync();

@@ -30,10 +30,6 @@
 namespace lazyfs {
 namespace {
 
-[[noreturn]] void fail_with(const std::string& what, std::string_view why) {
-  throw std::runtime_error(what + ": " + std::string(why));
-}
-
 struct Mount {
   std::string source, point;
 };
@@ -185,6 +181,10 @@ void require_unmounted(const std::string& path) {
 
 }  // namespace
 
+[[noreturn]] void fail_with(const std::string& what, std::string_view why) {
+  throw std::runtime_error(what + ": " + std::string(why));
+}
+
 std::string mount_point_of(const std::string& path) {
   if (const auto mount = mount_of(path)) return mount->point;
   const Table table = read_table();
@@ -192,6 +192,11 @@ std::string mount_point_of(const std::string& path) {
       mnt_table_find_mountpoint(table.get(), absolute(path).c_str(), MNT_ITER_BACKWARD);
   if (!found || !is_lazyfs(mnt_fs_get_fstype(found))) return path;
   return mnt_fs_get_target(found);
+}
+
+std::optional<std::string> mounted_from(const std::string& device) {
+  const auto mount = mount_of(device);
+  return mount ? std::optional(mount->point) : std::nullopt;
 }
 
 void print_info(const std::string& path, bool as_json) {

@@ -3,8 +3,12 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace lazyfs {
+
+// Throws std::runtime_error("what: why").
+[[noreturn]] void fail_with(const std::string& what, std::string_view why);
 
 // Each throws std::runtime_error with "what: why".
 
@@ -16,6 +20,9 @@ void print_mounts(bool as_json);
 // The mount point of the lazyfs that `path` is on, or that is mounted from it; `path` itself if
 // there is none.
 std::string mount_point_of(const std::string& path);
+
+// The mount point of the lazyfs that is mounted from the device or image.
+std::optional<std::string> mounted_from(const std::string& device);
 
 // Without a new value they print the present one. A new value needs a volume that is not mounted
 // and has ended cleanly. "random" and "" are values too: a random UUID, no label.

@@ -96,6 +96,23 @@ struct WritableAnswer {
   char reason[256] = {};
 };
 inline constexpr unsigned long kMakeWritableRequest = _IOR(0xED, 9, WritableAnswer);
+// Grows a volume (fs::Volume::grow()); root only.
+//
+//   offset size field
+//        0    8 bytes         in: the size that an image file is given first; 0: it keeps its own
+//        8    8 total_before  out: bytes of all bands
+//       16    8 total_after
+//       24    4 bands_before  out
+//       28    4 bands_after
+//       32  256 reason        out: why the volume has not grown; empty when it has
+struct GrowRequest {
+  std::uint64_t bytes = 0;
+  std::uint64_t total_before = 0, total_after = 0;
+  std::uint32_t bands_before = 0, bands_after = 0;
+  char reason[256] = {};
+};
+static_assert(sizeof(GrowRequest) == 288);
+inline constexpr unsigned long kGrowRequest = _IOWR(0xED, 10, GrowRequest);
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

@@ -108,6 +108,29 @@ void make_writable(fuse_req_t req, std::size_t out_size) {
   fuse_reply_ioctl(req, 0, &answer, sizeof answer);
 }
 
+void grow(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  GrowRequest request;
+  if (in_size < sizeof request || out_size < sizeof request) {
+    return reply_error(req, Errc::kInvalid);
+  }
+  std::memcpy(&request, in, sizeof request);
+  std::ranges::fill(request.reason, '\0');
+  const auto done = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<> {
+    const fs::VolumeInfo before = volume.info();
+    TRY(volume.grow(request.bytes));
+    const fs::VolumeInfo after = volume.info();
+    request.total_before = before.total_bytes;
+    request.total_after = after.total_bytes;
+    request.bands_before = before.bands;
+    request.bands_after = after.bands;
+    return ok();
+  });
+  if (!done) describe(done.error()).copy(request.reason, sizeof request.reason - 1);
+  if (done) log::info("fuse: grown to {} bands by request", request.bands_after);
+  fuse_reply_ioctl(req, 0, &request, sizeof request);
+}
+
 // A request of root that brings a number, at most that of `last`; `set(volume, choice)` heeds it.
 template <class Choice, class F>
 void set_choice(fuse_req_t req, const void* in, std::size_t in_size, Choice last, F&& set) {
@@ -185,6 +208,7 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
   if (command == kScrubRequest) return scrub(req, in, in_size, out_size);
   if (command == kSyncRequest) return sync_all(req);
   if (command == kMakeWritableRequest) return make_writable(req, out_size);
+  if (command == kGrowRequest) return grow(req, in, in_size, out_size);
   if (command == kPlacementRequest) return set_placement(req, in, in_size);
   if (command == kSyncChoiceRequest) return set_sync_choice(req, in, in_size);
   if (command == kInfoRequest) return send_info(req, out_size);
