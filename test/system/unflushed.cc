@@ -5,6 +5,8 @@
 //   LAZYFS_UNFLUSHED_OF        the device or image; writes to other files are not recorded
 //   LAZYFS_UNFLUSHED_JOURNAL   path of the journal; a new daemon begins a new journal
 //   LAZYFS_UNFLUSHED_DEAF      flushes are not recorded, so dropping undoes flushed writes, too
+//   LAZYFS_UNFLUSHED_CUT       path of a file that may appear later, with a number n: the process
+//                              kills itself right after the n-th change from then on
 //
 // The journal is a sequence of records. One write(2) writes one record, so a killed daemon leaves
 // at most the last record torn. The operation of a torn record has not begun.
@@ -24,6 +26,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -71,7 +74,8 @@ class Journal {
   Journal()
       : fd_(open(variable("LAZYFS_UNFLUSHED_JOURNAL"),
                  O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600)),
-        is_deaf_(std::getenv("LAZYFS_UNFLUSHED_DEAF") != nullptr) {
+        is_deaf_(std::getenv("LAZYFS_UNFLUSHED_DEAF") != nullptr),
+        cut_(std::getenv("LAZYFS_UNFLUSHED_CUT")) {
     if (fd_ < 0 || stat(variable("LAZYFS_UNFLUSHED_OF"), &device_) != 0) {
       give_up("unflushed: neither journal nor device\n");
     }
@@ -104,6 +108,7 @@ class Journal {
     MutexLock lock(mu_);
     append_locked(Kind::kWritten, number, 0, {});
     ended_.insert(number);
+    kill_if_due_locked();
   }
 
   struct Flush {
@@ -141,13 +146,27 @@ class Journal {
     }
   }
 
+  void kill_if_due_locked() REQUIRES(mu_) {
+    if (cut_ == nullptr) return;
+    if (left_ == 0) {
+      const int file = open(cut_, O_RDONLY | O_CLOEXEC);
+      if (file < 0) return;
+      std::array<char, 16> text{};
+      if (::read(file, text.data(), text.size() - 1) > 0) left_ = std::atoi(text.data());
+      close(file);
+    }
+    if (left_ > 0 && --left_ == 0) static_cast<void>(raise(SIGKILL));
+  }
+
   const int fd_;
   const bool is_deaf_;
+  const char* const cut_;
   struct stat device_ {};
   Mutex mu_;
   std::uint64_t last_ GUARDED_BY(mu_) = 0;
   std::set<std::uint64_t> uncovered_ GUARDED_BY(mu_);
   std::set<std::uint64_t> ended_ GUARDED_BY(mu_);  // of these
+  int left_ GUARDED_BY(mu_) = 0;                   // changes until the end; 0: not known yet
 };
 
 Journal& journal() {
