@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -50,6 +51,9 @@ Result<> probe_block_device(const std::string& path) {
   ::close(fd);
   return ok();
 }
+
+// Discarded at once: what an append may have to wait for.
+constexpr std::uint64_t kDiscardBytes = std::uint64_t{64} << 20;
 
 // Linux opens a read-only block device for writing without an error. Only the writes fail.
 bool is_write_protected(int fd) {
@@ -202,10 +206,29 @@ Backing::Written Backing::write(std::uint64_t at, std::span<const Piece> pieces)
   return {done, ok()};
 }
 
-void Backing::punch(std::uint64_t at, std::uint64_t length_bytes) const {
-  if (is_block_device_) return;
-  static_cast<void>(::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                static_cast<off_t>(at), static_cast<off_t>(length_bytes)));
+Result<> Backing::discard_piece(std::uint64_t at, std::uint64_t length_bytes) const {
+  int result = 0;
+  do {
+    std::uint64_t range[2] = {at, length_bytes};
+    result = is_block_device_ ? ::ioctl(fd_, BLKDISCARD, range)
+                              : ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                            static_cast<off_t>(at),
+                                            static_cast<off_t>(length_bytes));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return ok();
+  const bool is_unknown = errno == EOPNOTSUPP || errno == ENOTTY || errno == ENOSYS;
+  return fail(is_unknown ? Errc::kUnsupported : Errc::kDeviceWrite);
+}
+
+Result<std::uint64_t> Backing::discard(std::uint64_t at, std::uint64_t length_bytes,
+                                       const std::function<bool()>& may_continue) const {
+  std::uint64_t done = 0;
+  while (done < length_bytes && may_continue()) {
+    const std::uint64_t piece = std::min(length_bytes - done, kDiscardBytes);
+    TRY(discard_piece(at + done, piece));
+    done += piece;
+  }
+  return done;
 }
 
 Result<> Backing::sync() const {

@@ -2,6 +2,7 @@
 // writes bytes. No other file that knows how a device is laid out handles errno.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/buffer.h"
@@ -57,14 +58,18 @@ class Backing {
   Result<> write(std::uint64_t at, Piece piece) const {
     return write(at, std::span(&piece, 1)).result;
   }
-  // Asks the file system that holds the image to free the space of a range. Errors are ignored.
-  void punch(std::uint64_t at, std::uint64_t length_bytes) const;
+  // Discards a range of a block device (TRIM), or makes it a hole of a file, piece by piece until
+  // `may_continue` says no. Returns the number of bytes that were discarded.
+  // Errors: kUnsupported if neither works here, kDeviceWrite.
+  Result<std::uint64_t> discard(std::uint64_t at, std::uint64_t length_bytes,
+                                const std::function<bool()>& may_continue) const;
   // Error: kDeviceFlush.
   Result<> sync() const;
 
  private:
   explicit Backing(int fd, bool is_block_device) : fd_(fd), is_block_device_(is_block_device) {}
   static Result<Backing> adopt(int fd, Claim claim);
+  Result<> discard_piece(std::uint64_t at, std::uint64_t length_bytes) const;
 
   int fd_ = -1;
   bool is_block_device_ = false;

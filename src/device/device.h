@@ -71,6 +71,8 @@ using Piece = std::span<const std::byte>;
 //       pointer is anywhere from its flushed position to the end of the last append. After a reset
 //       it is 0, its old position, or any position that later appends have reached. Blocks from the
 //       flushed position on may have any contents.
+//   D3  each block of a band that was discarded holds what it held, or zeros, until it is written
+//       again: before and after a power cut, whether or not a flush followed
 //
 // Write pointers of a device without keeps_write_pointers, a plain block device:
 //   W1  when the device is opened, also after a power cut, the end of each shingled band is
@@ -127,6 +129,14 @@ class Device {
   // conventional band, kDeviceReadOnly, kDeviceWrite.
   virtual Result<> reset(BandId band) = 0;
   Result<> reset_all();  // resets every shingled band with a size above 0
+
+  // Advises the medium that nothing of an empty band is needed (D3): a block device discards the
+  // blocks (TRIM), a file gets a hole. An append to the band ends it early, and waits for that.
+  // Returns how many bytes the medium took: 0 of a band that is not empty.
+  // REQUIRES: if the end of the band is unknown (W1), the host needs none of its blocks.
+  // Errors: kUnsupported if the medium takes no discards or the band is conventional, kBadBand,
+  // kBandReadOnly, kBandOffline, kDeviceReadOnly, kDeviceWrite.
+  virtual Result<std::uint64_t> discard(BandId band) = 0;
 
   virtual Result<BandReport> report(BandId band) = 0;
 

@@ -90,7 +90,9 @@ std::optional<Fault> FaultyDevice::planned_fault_locked(const CallInfo& info) {
   }
   if (!fault && info.call != Call::kFlush && failing_.contains(info.at.band)) {
     if (info.call == Call::kRead) fault = Fault{.error = Errc::kDeviceRead};
-    if (is_change(info.call)) fault = Fault{.error = Errc::kDeviceWrite};
+    if (is_change(info.call) || info.call == Call::kDiscard) {
+      fault = Fault{.error = Errc::kDeviceWrite};
+    }
   }
   return fault;
 }
@@ -162,6 +164,11 @@ Result<> FaultyDevice::reset(BandId band) {
   MutexLock lock(mu_);
   failed_.erase(band);
   return ok();
+}
+
+Result<std::uint64_t> FaultyDevice::discard(BandId band) {
+  if (auto fault = fault_of(Call::kDiscard, {band, 0}, 0)) return fail(fault->error);
+  return inner_.discard(band);
 }
 
 Result<BandReport> FaultyDevice::report(BandId band) {

@@ -20,10 +20,11 @@ enum class Call : std::uint8_t {
   kWritePointer,
   kSetWritePointer,
   kReset,
+  kDiscard,
   kReport,
   kFlush
 };
-inline constexpr std::size_t kCallKinds = 7;
+inline constexpr std::size_t kCallKinds = 8;
 
 // The arguments of a call, for a predicate.
 struct CallInfo {
@@ -78,6 +79,7 @@ class FaultyDevice final : public Device {
   Result<std::uint32_t> write_pointer(BandId band) override EXCLUDES(mu_);
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
+  Result<std::uint64_t> discard(BandId band) override EXCLUDES(mu_);
   Result<BandReport> report(BandId band) override EXCLUDES(mu_);
   Result<> grow(std::uint64_t bytes) override { return inner_.grow(bytes); }
   Result<> flush() override EXCLUDES(mu_);

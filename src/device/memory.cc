@@ -125,6 +125,16 @@ Result<> MemoryDevice::reset(BandId band) {
   return ok();
 }
 
+Result<std::uint64_t> MemoryDevice::discard(BandId band) {
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(Band* const found, writable_locked(band));
+  if (is_conventional(band)) return fail(Errc::kUnsupported);
+  if (found->is_end_known && found->write_pointer > 0) return 0;
+  const std::uint64_t bytes = std::uint64_t{geometry().blocks_of(band)} * geometry().block_bytes;
+  if (found->bytes.size() > 0) std::memset(found->bytes.data(), 0, found->bytes.size());
+  return bytes;
+}
+
 Result<BandReport> MemoryDevice::report(BandId band) {
   MutexLock lock(mu_);
   if (!geometry().has(band)) return fail(Errc::kBadBand);

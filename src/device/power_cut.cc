@@ -34,6 +34,8 @@ class Builder {
 
   void settle(const Op& op) {
     if (op.kind == Op::Kind::kFlush) return;
+    if (op.kind == Op::Kind::kDiscard) return discard(op.at.band);
+    if (op.kind == Op::Kind::kAppend) keep_blocks(op);
     if (!keeps_pointers_) return write(op);
     if (op.kind == Op::Kind::kAppend) device_->poke(op.at, op.bytes);
     if (is_shingled(op.at.band)) device_->place_write_pointer(op.at.band, end_of(op));
@@ -41,6 +43,7 @@ class Builder {
 
   void doubt(const Op& op) {
     if (op.kind == Op::Kind::kFlush) return;
+    if (op.kind == Op::Kind::kDiscard) return discard(op.at.band);
     Doubt& band = doubts_[op.at.band];
     if (!keeps_pointers_) unsettled_.push_back(&op);
     if (band.segments.empty()) {
@@ -63,6 +66,7 @@ class Builder {
     // What was written since a band's reset counts, whether or not it has reached the medium; the
     // loop below decides on the bytes.
     if (!keeps_pointers_) mark_unsettled();
+    for (const auto& [band, blocks] : discarded_) zero_some(band, blocks, choice);
     for (auto& [band, doubt] : doubts_) cut(band, doubt, choice);
     device_->forget_write_pointers();
     return std::move(device_);
@@ -76,6 +80,34 @@ class Builder {
     return static_cast<std::uint32_t>(op.bytes.size() / block_bytes_);
   }
   std::uint32_t end_of(const Op& op) const { return op.at.rba + blocks_of(op); }
+
+  void discard(BandId band) {
+    std::set<std::uint32_t>& blocks = discarded_[band];
+    for (std::uint32_t rba = 0; rba < recording_.geometry.blocks_of(band); ++rba) {
+      blocks.insert(rba);
+    }
+    const auto doubt = doubts_.find(band);
+    if (doubt == doubts_.end()) return;
+    for (auto& [rba, versions] : doubt->second.versions) {
+      versions.emplace_back(block_bytes_);  // of a life before the discard
+    }
+  }
+  void keep_blocks(const Op& append) {
+    const auto found = discarded_.find(append.at.band);
+    if (found == discarded_.end()) return;
+    std::set<std::uint32_t>& blocks = found->second;
+    blocks.erase(blocks.lower_bound(append.at.rba), blocks.lower_bound(end_of(append)));
+    if (blocks.empty()) discarded_.erase(found);
+  }
+  // Selects all blocks, some of them, or none.
+  void zero_some(BandId band, const std::set<std::uint32_t>& blocks, Choice& choice) {
+    const std::uint32_t how = choice.among(3);
+    if (how == 2) return;
+    const Block zeros(block_bytes_);
+    for (const std::uint32_t rba : blocks) {
+      if (how == 0 || choice.among(2) == 0) device_->poke({band, rba}, zeros);
+    }
+  }
 
   // On a device without write pointers: the bytes, and which blocks were written since the reset.
   void write(const Op& op) {
@@ -169,6 +201,8 @@ class Builder {
   const std::uint32_t block_bytes_;
   const bool keeps_pointers_;
   std::map<BandId, Doubt> doubts_;
+  // Blocks of discarded bands that no flushed append has written since.
+  std::map<BandId, std::set<std::uint32_t>> discarded_;
   std::vector<const Op*> unsettled_;  // on a device without write pointers
 };
 

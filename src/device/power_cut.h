@@ -83,6 +83,8 @@ class EveryChoice final : public Choice {
 //     arbitrary bytes;
 //   - an unwritten block below the flushed write pointer is unchanged; if the band was reset, the
 //     block may be zero instead;
+//   - each block of a band that was discarded, with or without a flush since, and that no later
+//     flushed append has written, holds what it held before, or zeros;
 //   - blocks written past the final write pointer are on the medium but cannot be read.
 // The same holds for a device without Capabilities::set_write_pointer. Without keeps_write_pointers
 // all ends are unknown, every block can be read, and the device remembers which blocks were written

@@ -28,6 +28,8 @@ std::string to_string(const Op& op) {
       return "set" + at;
     case Op::Kind::kReset:
       return "reset " + std::to_string(op.at.band.value);
+    case Op::Kind::kDiscard:
+      return "discard " + std::to_string(op.at.band.value);
     case Op::Kind::kFlush:
       return "flush of " + std::to_string(op.covers);
   }
@@ -106,6 +108,12 @@ Result<> RecordingDevice::reset(BandId band) {
   TRY(inner_.reset(band));
   record({.kind = Op::Kind::kReset, .at = {band, 0}});
   return ok();
+}
+
+Result<std::uint64_t> RecordingDevice::discard(BandId band) {
+  ASSIGN_OR_RETURN(const std::uint64_t bytes, inner_.discard(band));
+  if (bytes > 0) record({.kind = Op::Kind::kDiscard, .at = {band, 0}});
+  return bytes;
 }
 
 Result<> RecordingDevice::flush() {

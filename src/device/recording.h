@@ -1,7 +1,7 @@
 // A device that forwards every call and records, in order, each change: appends with their bytes,
-// write pointers set, bands reset, flushes. device/power_cut.h builds from the recording any state
-// that a power cut could have left. A test records a workload once and then tries a power cut after
-// every change.
+// write pointers set, bands reset and discarded, flushes. device/power_cut.h builds from the
+// recording any state that a power cut could have left. A test records a workload once and then
+// tries a power cut after every change.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace lazyfs::device {
 
 // One change.
 struct Op {
-  enum class Kind : std::uint8_t { kAppend, kSetWritePointer, kReset, kFlush };
+  enum class Kind : std::uint8_t { kAppend, kSetWritePointer, kReset, kDiscard, kFlush };
   Kind kind = Kind::kFlush;
   BandAddress at;                // kAppend: its first block; kSetWritePointer: the new position
   std::vector<std::byte> bytes;  // kAppend: the written bytes, whole blocks
@@ -55,6 +55,7 @@ class RecordingDevice final : public Device {
   Result<std::uint32_t> write_pointer(BandId band) override { return inner_.write_pointer(band); }
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
+  Result<std::uint64_t> discard(BandId band) override EXCLUDES(mu_);
   Result<BandReport> report(BandId band) override { return inner_.report(band); }
   // Not recorded. recording() has the bands of its time.
   Result<> grow(std::uint64_t bytes) override { return inner_.grow(bytes); }

@@ -6,12 +6,25 @@
 #include <cstring>
 #include <new>
 
+#include "device/discarding.h"
 #include "edi/create.h"
 #include "edi/image.h"
 #include "edi/link.h"
 
 struct edi_device {
+  explicit edi_device(std::unique_ptr<lazyfs::edi::Image> opened) : image(std::move(opened)) {
+    use_image();
+  }
+  // After `image` was replaced.
+  void use_image() {
+    using lazyfs::device::DiscardingDevice;
+    discarding =
+        image ? std::make_unique<DiscardingDevice>(*image, true, [](lazyfs::Errc) {}) : nullptr;
+  }
+
   std::unique_ptr<lazyfs::edi::Image> image;  // null after a link or unlink that failed half-way
+  // `image` too; frees the space of bands that are reset.
+  std::unique_ptr<lazyfs::device::DiscardingDevice> discarding;
 };
 
 namespace lazyfs::edi {
@@ -203,9 +216,16 @@ Result<> report_bands(Image& image, edi_band_request& request) {
   return ok();
 }
 
+template <class Change>
+Result<> change_links(edi_device& device, Change change) {
+  const Result<> changed = change(device.image);
+  device.use_image();
+  return changed;
+}
+
 // Errors: kBadBand, kBandOffline, and those of the operation.
-Result<> manage(std::unique_ptr<Image>& image, edi_band_operation operation,
-                edi_band_request& request) {
+Result<> manage(edi_device& device, edi_band_operation operation, edi_band_request& request) {
+  const std::unique_ptr<Image>& image = device.image;
   const BandId band{request.band};
   switch (operation) {
     case EDI_GET_WRITE_POINTER: {
@@ -215,13 +235,15 @@ Result<> manage(std::unique_ptr<Image>& image, edi_band_operation operation,
     case EDI_SET_WRITE_POINTER:
       return image->set_write_pointer(band, request.write_pointer);
     case EDI_RESET_WRITE_POINTER:
-      return image->reset(band);
+      return device.discarding->reset(band);
     case EDI_REPORT:
       return report_bands(*image, request);
     case EDI_LINK:
-      return link_bands(image, band, BandId{request.last_band});
+      return change_links(device, [&](auto& linked) {
+        return link_bands(linked, band, BandId{request.last_band});
+      });
     case EDI_UNLINK:
-      return unlink_bands(image, band);
+      return change_links(device, [&](auto& linked) { return unlink_bands(linked, band); });
     case EDI_RESET_ALL:
       break;  // needs no request
   }
@@ -326,7 +348,11 @@ int edi_close(edi_device* device) {
 }
 
 int edi_flush(edi_device* device) {
-  return edi::with_image(device, [](auto& image) { return image->flush(); });
+  return edi::with_image(device, [device](auto&) -> Result<> {
+    TRY(device->discarding->flush());
+    device->discarding->discard_ready();
+    return ok();
+  });
 }
 
 int edi_create(const char* path, const edi_geometry* geometry, int overwrite) {
@@ -375,11 +401,11 @@ int edi_modesense_zones(edi_device* device, edi_zone* zones, uint32_t capacity, 
 int edi_managebands(edi_device* device, edi_band_operation operation, edi_band_request* request) {
   if (!edi::is_operation(operation)) return EDI_INVALID;
   if (operation == EDI_RESET_ALL) {
-    return edi::with_image(device, [](auto& image) { return image->reset_all(); });
+    return edi::with_image(device, [device](auto&) { return device->discarding->reset_all(); });
   }
   if (request == nullptr) return EDI_INVALID;
   return edi::with_image(device,
-                         [&](auto& image) { return edi::manage(image, operation, *request); });
+                         [&](auto&) { return edi::manage(*device, operation, *request); });
 }
 
 int edi_read(edi_device* device, uint64_t address, void* buffer, uint32_t blocks) {

@@ -48,7 +48,10 @@ Result<std::uint32_t> Image::begin_append(BandAddress to, std::span<const Piece>
   if (read_only_) return fail(Errc::kDeviceReadOnly);
   MutexLock lock(mu_);
   Band& band = bands_[to.band.value];
-  while (band.is_punching) punched_.wait(mu_);
+  while (band.is_discarding) {
+    band.is_awaited = true;
+    discarded_.wait(mu_);
+  }
   TRY(device::check_append(layout().geometry, to, pieces, band.write_pointer));
   if (is_conventional(to.band)) return band.life;
   if (band.is_failed) return fail(Errc::kBandFailed);
@@ -80,7 +83,6 @@ void Image::touch_locked(BandId band) {
 
 void Image::move_back_locked(BandId id, std::uint32_t rba) {
   Band& band = bands_[id.value];
-  band.stale_blocks = std::max(band.stale_blocks, band.write_pointer);
   band.write_pointer = rba;
   band.is_failed = false;
   ++band.life;
@@ -109,8 +111,30 @@ Result<> Image::reset(BandId band) {
   if (is_conventional(band)) return fail(Errc::kUnsupported);
   MutexLock lock(mu_);
   move_back_locked(band, 0);
-  reset_bands_.push_back(band);
   return ok();
+}
+
+Result<std::uint64_t> Image::discard(BandId id) {
+  TRY(check_band(id));
+  if (read_only_) return fail(Errc::kDeviceReadOnly);
+  if (is_conventional(id)) return fail(Errc::kUnsupported);
+  {
+    MutexLock lock(mu_);
+    Band& band = bands_[id.value];
+    if (band.write_pointer > 0 || band.is_appending || band.is_discarding) return 0;
+    band.is_discarding = true;
+    band.is_awaited = false;
+  }
+  const std::uint64_t bytes =
+      std::uint64_t{layout().geometry.blocks_of(id)} * layout().geometry.block_bytes;
+  const auto done = backing_.discard(place_of({id, 0}), bytes, [this, id] {
+    MutexLock lock(mu_);
+    return !bands_[id.value].is_awaited;
+  });
+  MutexLock lock(mu_);
+  bands_[id.value].is_discarding = false;
+  discarded_.notify_all();
+  return done;
 }
 
 Result<device::BandReport> Image::report(BandId band) {
@@ -157,26 +181,22 @@ Result<> Image::flush() {
 // One flush writes the changed blocks of the table, then one barrier for data and table.
 SharedFlush::End Image::write_out() {
   std::vector<std::uint32_t> blocks;
-  std::vector<BandId> reset_bands;
   {
     MutexLock lock(mu_);
     for (std::uint32_t i = 0; i < dirty_blocks_.size(); ++i) {
       if (dirty_blocks_[i]) blocks.push_back(i);
     }
     dirty_blocks_.assign(dirty_blocks_.size(), false);
-    reset_bands.swap(reset_bands_);
   }
   const Result<> written = write_table(blocks);
   const Result<> result = written ? backing_.sync() : written;
   if (written) ++barriers_;
   if (result) {
     table_->settle();
-    punch_stale(reset_bands);
     return SharedFlush::End::kDurable;
   }
   MutexLock lock(mu_);
   for (std::uint32_t block : blocks) dirty_blocks_[block] = true;
-  reset_bands_.insert(reset_bands_.end(), reset_bands.begin(), reset_bands.end());
   // E4; a later flush may retry a failed write of the table.
   return written ? SharedFlush::End::kWritesLost : SharedFlush::End::kNotDone;
 }
@@ -195,24 +215,6 @@ Result<> Image::write_table(const std::vector<std::uint32_t>& blocks) {
     TRY(table_->write(backing_, block, pointers));
   }
   return ok();
-}
-
-// E5. A band with a running append keeps its old blocks until its next reset.
-void Image::punch_stale(const std::vector<BandId>& bands) {
-  for (BandId id : bands) {
-    std::uint32_t blocks = 0;
-    {
-      MutexLock lock(mu_);
-      Band& band = bands_[id.value];
-      if (band.write_pointer != 0 || band.is_appending || band.stale_blocks == 0) continue;
-      blocks = std::exchange(band.stale_blocks, 0);
-      band.is_punching = true;
-    }
-    backing_.punch(place_of({id, 0}), std::uint64_t{blocks} * layout().geometry.block_bytes);
-    MutexLock lock(mu_);
-    bands_[id.value].is_punching = false;
-    punched_.notify_all();
-  }
 }
 
 }  // namespace lazyfs::edi

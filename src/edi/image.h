@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,8 +23,7 @@ namespace lazyfs::edi {
 //   E3  a band whose append failed refuses appends until it is reset or its write pointer is set
 //   E4  after a failed barrier every flush fails until the image is opened again (Q3 of
 //       device/shared_flush.h)
-//   E5  the space of a reset band is freed only after a successful flush of the reset, and never
-//       during an append to the band
+//   E5  a band is discarded only while it is empty; an append waits
 //   E6  the next flush rewrites each copy of a table block that was damaged when the image was
 //       opened, for example by a power cut
 //
@@ -51,6 +51,7 @@ class Image final : public device::Device {
   Result<std::uint32_t> write_pointer(BandId band) override EXCLUDES(mu_);
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
+  Result<std::uint64_t> discard(BandId band) override EXCLUDES(mu_);
   Result<device::BandReport> report(BandId band) override EXCLUDES(mu_);
   Result<> grow(std::uint64_t bytes) override EXCLUDES(mu_);
   Result<> flush() override EXCLUDES(mu_);
@@ -60,9 +61,9 @@ class Image final : public device::Device {
     std::uint32_t write_pointer = 0;
     std::uint32_t life = 0;  // +1 when the pointer moves back: a running append is then void
     bool is_appending = false;
-    bool is_failed = false;          // E3
-    bool is_punching = false;        // an append must wait
-    std::uint32_t stale_blocks = 0;  // discarded blocks whose space is not yet freed
+    bool is_failed = false;      // E3
+    bool is_discarding = false;  // E5
+    bool is_awaited = false;     // by an append: the discard ends early
   };
 
   Result<> check_band(BandId band) const;
@@ -81,7 +82,6 @@ class Image final : public device::Device {
   device::SharedFlush::End write_out() EXCLUDES(mu_);
   Result<> write_table(const std::vector<std::uint32_t>& blocks) EXCLUDES(mu_);
   void adopt(Layout larger, std::unique_ptr<PointerTable> table) EXCLUDES(mu_);
-  void punch_stale(const std::vector<BandId>& bands) EXCLUDES(mu_);
 
   device::Versions<Layout> layout_;
   const Backing backing_;
@@ -90,10 +90,9 @@ class Image final : public device::Device {
   const std::string name_;
 
   Mutex mu_;
-  CondVar punched_;
-  std::vector<Band> bands_ GUARDED_BY(mu_);
-  std::vector<bool> dirty_blocks_ GUARDED_BY(mu_);   // of the table
-  std::vector<BandId> reset_bands_ GUARDED_BY(mu_);  // since the last flush
+  CondVar discarded_;
+  std::deque<Band> bands_ GUARDED_BY(mu_);  // grows while others hold references
+  std::vector<bool> dirty_blocks_ GUARDED_BY(mu_);  // of the table
   device::SharedFlush flush_;
   std::atomic<std::uint64_t> barriers_{0};
 };

@@ -52,6 +52,10 @@ Result<std::uint32_t> PlainDevice::begin_append(BandAddress to, std::span<const 
   TRY(check_change(to.band));
   MutexLock lock(mu_);
   Band& band = bands_[to.band.value];
+  while (band.is_discarding) {
+    band.is_awaited = true;
+    discarded_.wait(mu_);
+  }
   TRY(device::check_append(geometry(), to, pieces, band.write_pointer));
   if (band.is_failed) return fail(Errc::kBandFailed);
   if (band.is_appending) return fail(Errc::kNotAtWritePointer);
@@ -99,6 +103,26 @@ Result<> PlainDevice::reset(BandId id) {
   band.is_failed = false;
   ++band.life;
   return ok();
+}
+
+Result<std::uint64_t> PlainDevice::discard(BandId id) {
+  TRY(check_change(id));
+  {
+    MutexLock lock(mu_);
+    Band& band = bands_[id.value];
+    const bool is_used = band.is_appending || (band.is_end_known && band.write_pointer > 0);
+    if (is_used || band.is_discarding) return 0;
+    band.is_discarding = true;
+    band.is_awaited = false;
+  }
+  const auto done = backing_.discard(band_at(id), band_bytes_, [this, id] {
+    MutexLock lock(mu_);
+    return !bands_[id.value].is_awaited;
+  });
+  MutexLock lock(mu_);
+  bands_[id.value].is_discarding = false;
+  discarded_.notify_all();
+  return done;
 }
 
 Result<device::BandReport> PlainDevice::report(BandId band) {

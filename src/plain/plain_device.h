@@ -2,9 +2,9 @@
 // pointers. All that it writes are appends.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/mutex.h"
 #include "device/backing.h"
@@ -18,7 +18,8 @@ namespace lazyfs::plain {
 // Invariants, for every band:
 //   P1  the write pointer never passes data whose write has not completed
 //   P2  a band whose append failed refuses appends until it is reset
-//   P3  nothing is written outside of the bands
+//   P3  nothing is written, and nothing discarded, outside of the bands
+//   P4  a band is discarded only while it is empty or its end is unknown; an append waits
 //
 // Thread-safe as device.h specifies. mu_ is never held during I/O; only flush_'s lock is taken
 // under it.
@@ -47,6 +48,7 @@ class PlainDevice final : public device::Device {
   Result<std::uint32_t> write_pointer(BandId band) override EXCLUDES(mu_);
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
+  Result<std::uint64_t> discard(BandId band) override EXCLUDES(mu_);
   Result<device::BandReport> report(BandId band) override EXCLUDES(mu_);
   Result<> grow(std::uint64_t bytes) override EXCLUDES(mu_);
   Result<> flush() override;
@@ -58,6 +60,8 @@ class PlainDevice final : public device::Device {
     bool is_end_known = false;
     bool is_appending = false;
     bool is_failed = false;  // P2
+    bool is_discarding = false;  // P4
+    bool is_awaited = false;     // by an append: the discard ends early
   };
 
   // A band as it is when the device is opened (W1).
@@ -81,8 +85,9 @@ class PlainDevice final : public device::Device {
   const std::string name_;
 
   mutable Mutex mu_;
+  CondVar discarded_;
   FoundIdentity found_ GUARDED_BY(mu_);
-  std::vector<Band> bands_ GUARDED_BY(mu_);
+  std::deque<Band> bands_ GUARDED_BY(mu_);  // grows while others hold references
   device::SharedFlush flush_;
 };
 

@@ -220,6 +220,7 @@ TEST_P(DeviceContract, RefusesABandNumberPastTheLast) {
     EXPECT_EQ(device().write_pointer(id), fail(Errc::kBadBand));
     EXPECT_EQ(device().set_write_pointer(id, 0), fail(Errc::kBadBand));
     EXPECT_EQ(device().reset(id), fail(Errc::kBadBand));
+    EXPECT_EQ(device().discard(id), fail(Errc::kBadBand));
     EXPECT_EQ(device().report(id), fail(Errc::kBadBand));
   }
 }
@@ -284,6 +285,51 @@ TEST_P(DeviceContract, ResetsAllShingledBandsAtOnce) {
   for (BandId id : shingled_) EXPECT_EQ(pointer(id), 0u);
 }
 
+TEST_P(DeviceContract, DiscardsAnEmptyBandAndNoOther) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(append(band(i), 0, size_of(band(i)), static_cast<unsigned>(i)), ok());
+  }
+  ASSERT_EQ(device().reset(band(1)), ok());
+  const auto bytes = device().discard(band(1));
+  if (bytes == fail(Errc::kUnsupported)) GTEST_SKIP() << "the medium takes no discards";
+  EXPECT_EQ(bytes, std::uint64_t{size_of(band(1))} * block_bytes_);
+  EXPECT_EQ(pointer(band(1)), 0u);
+  ASSERT_EQ(append(band(1), 0, 3, 7), ok());
+  expect_holds(band(1), 0, 3, 7);
+  EXPECT_EQ(device().discard(band(1)), 0u) << "it is not empty";
+  expect_holds(band(1), 0, 3, 7);
+  expect_holds(band(0), 0, size_of(band(0)), 0);
+  expect_holds(band(2), 0, size_of(band(2)), 2);
+}
+
+TEST_P(DeviceContract, DiscardsABandWhoseEndIsUnknown) {
+  if (keeps_pointers()) GTEST_SKIP() << "the device keeps the write pointers";
+  ASSERT_EQ(append(band(0), 0, 2, 1), ok());
+  ASSERT_EQ(append(band(1), 0, 2, 2), ok());
+  ASSERT_EQ(device().flush(), ok());
+  if (!bench_->reopen(false)) GTEST_SKIP() << "nothing outlives this device";
+  const auto bytes = device().discard(band(0));
+  if (bytes == fail(Errc::kUnsupported)) GTEST_SKIP() << "the medium takes no discards";
+  EXPECT_EQ(bytes, std::uint64_t{size_of(band(0))} * block_bytes_);
+  expect_unknown_end(band(0));
+  expect_holds(band(1), 0, 2, 2);
+  ASSERT_EQ(device().set_write_pointer(band(1), 2), ok());
+  EXPECT_EQ(device().discard(band(1)), 0u);
+}
+
+TEST_P(DeviceContract, AnAppendDuringADiscardIsNotLost) {
+  const BandId large = shingled_.back();
+  for (unsigned round = 0; round < 20; ++round) {
+    std::thread discarding([&] {
+      for (int i = 0; i < 4; ++i) ignore_error(device().discard(large), "advice");
+    });
+    EXPECT_EQ(append(large, 0, 8, round), ok());
+    discarding.join();
+    expect_holds(large, 0, 8, round);
+    ASSERT_EQ(device().reset(large), ok());
+  }
+}
+
 TEST_P(DeviceContract, WritesAConventionalBandAnywhere) {
   if (conventional_.empty()) GTEST_SKIP() << "the device has no conventional band";
   const BandId id = conventional_.front();
@@ -299,6 +345,7 @@ TEST_P(DeviceContract, WritesAConventionalBandAnywhere) {
   EXPECT_EQ(append(id, blocks - 1, 2), fail(Errc::kPastBandEnd));
   EXPECT_EQ(read(id, blocks - 1, 2), fail(Errc::kPastBandEnd));
   EXPECT_EQ(device().reset(id), fail(Errc::kUnsupported));
+  EXPECT_EQ(device().discard(id), fail(Errc::kUnsupported));
   EXPECT_EQ(device().set_write_pointer(id, 0), fail(Errc::kUnsupported));
 }
 
@@ -368,6 +415,7 @@ TEST_P(DeviceContract, ChangesNothingWhenItIsOpenForReading) {
   EXPECT_TRUE(device().capabilities().read_only);
   EXPECT_EQ(append(band(0), 2, 1), fail(Errc::kDeviceReadOnly));
   EXPECT_EQ(device().reset(band(0)), fail(Errc::kDeviceReadOnly));
+  EXPECT_EQ(device().discard(band(0)), fail(Errc::kDeviceReadOnly));
   EXPECT_EQ(device().set_write_pointer(band(0), 0), fail(Errc::kDeviceReadOnly));
   EXPECT_EQ(device().flush(), ok());
   expect_holds(band(0), 0, 2, 1);

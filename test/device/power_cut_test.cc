@@ -32,6 +32,7 @@ class PowerCutTest : public testing::Test {
   }
   void flush() { ASSERT_EQ(recorded_.flush(), ok()); }
   void reset(BandId band = kBand) { ASSERT_EQ(recorded_.reset(band), ok()); }
+  void discard(BandId band = kBand) { ASSERT_GT(recorded_.discard(band).value_or(0), 0u); }
   void set(std::uint32_t rba) { ASSERT_EQ(recorded_.set_write_pointer(kBand, rba), ok()); }
 
   // The contents of a band, one letter for each block: '.' zeros, '/' torn, '?' other bytes.
@@ -163,6 +164,19 @@ TEST_F(PowerCutTest, AfterAResetEarlierContentsMayBeVisible) {
   EXPECT_EQ(every_outcome(), (std::set<std::string>{"", "c", "a", "/", "?"}));
 }
 
+TEST_F(PowerCutTest, AfterADiscardEarlierContentsMayBeVisibleOrZeros) {
+  append("ab");
+  flush();
+  reset();
+  flush();
+  discard();
+  EXPECT_EQ(every_outcome(), (std::set<std::string>{""}));
+  append("c");
+  EXPECT_EQ(every_outcome(), (std::set<std::string>{"", "c", "a", ".", "/", "?"}));
+  flush();
+  EXPECT_EQ(every_outcome(), (std::set<std::string>{"c"}));
+}
+
 TEST_F(PowerCutTest, BlocksPastThePointerAreOnTheMedium) {
   append("ab");
   const Recording recording = recorded_.recording();
@@ -261,6 +275,28 @@ TEST_F(PowerCutWithoutPointersTest, AResetMayLeaveTheBlocksOrZeroThem) {
   EXPECT_TRUE(written_.empty());
   ASSERT_EQ(plain_.flush(), ok());
   EXPECT_EQ(every_plain_outcome(), (std::set<std::string>{"ab."}));
+}
+
+TEST_F(PowerCutWithoutPointersTest, ADiscardMayZeroAnyBlocks) {
+  append_at(0, "ab");
+  ASSERT_EQ(plain_.flush(), ok());
+  ASSERT_EQ(plain_.reset(kBand), ok());
+  ASSERT_EQ(plain_.flush(), ok());
+  ASSERT_GT(plain_.discard(kBand).value_or(0), 0u);
+  const std::set<std::string> any{"ab.", "a..", ".b.", "..."};
+  EXPECT_EQ(every_plain_outcome(), any);
+  ASSERT_EQ(plain_.flush(), ok());
+  EXPECT_EQ(every_plain_outcome(), any) << "a flush says nothing about it";
+  append_at(0, "c");
+  ASSERT_EQ(plain_.flush(), ok());
+  EXPECT_EQ(every_plain_outcome(), (std::set<std::string>{"cb.", "c.."}));
+}
+
+TEST_F(PowerCutWithoutPointersTest, ADiscardOfAFreshResetMayZeroWhatWasWrittenBefore) {
+  append_at(0, "a");
+  ASSERT_EQ(plain_.reset(kBand), ok());
+  ASSERT_GT(plain_.discard(kBand).value_or(0), 0u);
+  EXPECT_EQ(every_plain_outcome(), (std::set<std::string>{"a..", "...", "?.."}));
 }
 
 TEST_F(PowerCutWithoutPointersTest, StatingAnEndIsNoChange) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define EXPECT(expected, call)                                                            \
   do {                                                                                    \
@@ -167,6 +168,23 @@ static void write_pointers_are_managed(edi_device* device) {
   EXPECT(kBandBlocks, pointer_of(device, 1));
 }
 
+static long long taken_blocks(void) {
+  struct stat file;
+  EXPECT(0, stat(image, &file));
+  return file.st_blocks;
+}
+
+static void reset_bands_take_no_space(edi_device* device) {
+  static unsigned char bytes[kBandBlocks * kBlock];
+  fill(bytes, kBandBlocks, 1);
+  EXPECT(EDI_OK, edi_write(device, EDI_ADDRESS(0, 0), bytes, kBandBlocks));
+  EXPECT(EDI_OK, edi_flush(device));
+  const long long written = taken_blocks();
+  EXPECT(EDI_OK, manage(device, EDI_RESET_WRITE_POINTER, 0, 0, 0));
+  EXPECT(EDI_OK, edi_flush(device));
+  EXPECT(1, taken_blocks() < written);
+}
+
 static void bands_are_reported(edi_device* device) {
   static unsigned char block[kBlock];
   EXPECT(EDI_OK, edi_write(device, EDI_ADDRESS(7, 0), block, 1));
@@ -273,6 +291,7 @@ int main(int argc, char** argv) {
   blocks_come_back(device);
   wrong_places_have_their_own_errors(device);
   write_pointers_are_managed(device);
+  reset_bands_take_no_space(device);
   bands_are_reported(device);
   linked_bands_are_one(device);
   links_come_and_go(device);

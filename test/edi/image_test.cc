@@ -93,7 +93,7 @@ TEST_F(ImageTest, FallsBackToTheOlderTableSlotWhenTheNewerOneIsDamaged) {
   EXPECT_EQ(open_error(), Errc::kEdiBadChecksum);
 }
 
-TEST_F(ImageTest, AResetDiscardsTheBandAndFreesItsSpace) {
+TEST_F(ImageTest, ADiscardOfAResetBandFreesItsSpace) {
   make(uniform(4, 1024));
   auto image = open_or_die();
   ASSERT_TRUE(image->append({kBand, 0}, blocks_of(1024, 'x').span()));
@@ -104,6 +104,7 @@ TEST_F(ImageTest, AResetDiscardsTheBandAndFreesItsSpace) {
   AlignedBuffer read(kBlockBytes);
   EXPECT_EQ(image->read({kBand, 0}, read.span()).error(), Errc::kPastWritePointer);
   ASSERT_TRUE(image->flush());
+  EXPECT_EQ(image->discard(kBand), 1024u * kBlockBytes);
   ASSERT_EQ(::stat(path().c_str(), &after), 0);
   EXPECT_LT(after.st_blocks, before.st_blocks);
   EXPECT_EQ(image->report(kBand)->condition, BandCondition::kEmpty);

@@ -123,6 +123,7 @@ class PowerDevice final : public device::Device {
     return ok();
   }
 
+  Result<std::uint64_t> discard(BandId) override { return fail(Errc::kUnsupported); }
   Result<device::BandReport> report(BandId) override { return fail(Errc::kUnsupported); }
 
   Result<> flush() override {

@@ -142,6 +142,43 @@ TEST_F(PlainDeviceTest, RefusesADeviceThatIsShorterThanTheVolume) {
   EXPECT_TRUE(open(file_.path())) << "a larger one is no trouble";
 }
 
+// A device on which every band but the first is written, and that band is reset.
+std::unique_ptr<PlainDevice> written_device(const std::string& path) {
+  auto device = *open(path);
+  AlignedBuffer band(kMiB);
+  std::ranges::fill(band.span(), std::byte{'b'});
+  for (std::uint32_t i = 0; i < device->geometry().band_count(); ++i) {
+    EXPECT_EQ(device->reset(BandId{i}), ok());
+    EXPECT_EQ(device->append({BandId{i}, 0}, device::Piece(band.span())), ok());
+  }
+  EXPECT_EQ(device->flush(), ok());
+  EXPECT_EQ(device->reset(BandId{0}), ok());
+  return device;
+}
+
+TEST_F(PlainDeviceTest, ADiscardFreesTheSpaceOfTheBandAlone) {
+  const auto device = written_device(file_.path());
+  const std::uint64_t before = file_.allocated_bytes();
+  EXPECT_EQ(device->discard(BandId{0}), kMiB);
+  EXPECT_LE(file_.allocated_bytes(), before - kMiB + 64 * 1024);
+  EXPECT_EQ(file_.bytes(kMiB, kMiB), std::string(kMiB, '\0'));
+  EXPECT_EQ(file_.bytes(2 * kMiB, kMiB), std::string(kMiB, 'b'));
+  EXPECT_EQ(file_.bytes(kIdentityAt, 4096), file_.bytes(kCopyAt, 4096));
+}
+
+TEST(PlainDeviceOnLoopTest, ADiscardReachesABlockDevice) {
+  const auto loop = LoopDevice::make(kVolumeBytes);
+  if (!loop) GTEST_SKIP() << "this machine has no loop device for the test";
+  ASSERT_EQ(create(loop->path(), *plan_volume(kVolumeBytes, kMiB)), ok());
+  const auto device = written_device(loop->path());
+  const std::uint64_t before = loop->allocated_bytes();
+  EXPECT_EQ(device->discard(BandId{0}), kMiB);
+  EXPECT_LE(loop->allocated_bytes(), before - kMiB + 64 * 1024);
+  AlignedBuffer other(kMiB);
+  ASSERT_EQ(device->read({BandId{1}, 0}, other.span()), ok());
+  EXPECT_TRUE(std::ranges::all_of(other.span(), [](auto byte) { return byte == std::byte{'b'}; }));
+}
+
 TEST_F(PlainDeviceTest, ClaimsTheDevice) {
   const auto device = *open(file_.path());
   EXPECT_EQ(open_error(), Errc::kDeviceBusy);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -28,6 +29,10 @@ class PlainFile {
   }
   const std::string& path() const { return path_; }
 
+  std::uint64_t allocated_bytes() const {
+    struct stat st {};
+    return stat(path_.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_blocks) * 512 : 0;
+  }
   void overwrite(std::uint64_t at, std::size_t length, char byte = 0) {
     std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(at));

@@ -7,6 +7,7 @@
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -59,6 +60,11 @@ class LoopDevice {
     return ioctl(fd_, BLKROSET, &value) == 0;
   }
 
+  // What the file takes on its file system.
+  std::uint64_t allocated_bytes() const {
+    struct stat st {};
+    return fstat(file_, &st) == 0 ? static_cast<std::uint64_t>(st.st_blocks) * 512 : 0;
+  }
   // Truncates the file: reads past its end then fail.
   bool cut_file(std::uint64_t size_bytes) {
     return ftruncate(file_, static_cast<off_t>(size_bytes)) == 0;
