@@ -10,11 +10,13 @@ constexpr auto kPeriod = std::chrono::milliseconds(500);
 }  // namespace
 
 Housekeeper::Housekeeper(data::BandTable& bands, OrphanCleanup& orphans,
-                         gc::Collector& collector, gc::Pacer& pacer)
+                         gc::Collector& collector, gc::Pacer& pacer,
+                         device::DiscardingDevice& disk)
     : bands_(bands),
       orphans_(orphans),
       collector_(collector),
       pacer_(pacer),
+      disk_(disk),
       thread_(kPeriod, [this](bool woken) { return step(woken); }) {}
 
 void Housekeeper::run_due() {
@@ -33,6 +35,7 @@ bool Housekeeper::step(bool woken) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }
   const bool is_urgent = priority == gc::CleanPriority::kHigh;
+  if (!is_urgent) disk_.discard_ready();  // writers wait for room, and will fill the bands at once
   if (!is_urgent && !pacer_.is_idle_cleaning_due()) return false;
   // One unit: then priority and idleness are looked at again.
   const auto cleaned = collector_.clean_unit({.with_open = is_urgent});

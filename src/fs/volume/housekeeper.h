@@ -1,7 +1,9 @@
-// The background's cleaner: deletes orphans, resets empty bands, collects garbage when it is due.
+// The background's cleaner: deletes orphans, resets and discards empty bands, collects garbage when
+// it is due.
 #pragma once
 
 #include "data/band_table.h"
+#include "device/discarding.h"
 #include "fs/file/orphan_cleanup.h"
 #include "fs/volume/periodic_thread.h"
 #include "gc/collector.h"
@@ -15,7 +17,7 @@ namespace lazyfs::fs {
 class Housekeeper {
  public:
   Housekeeper(data::BandTable& bands, OrphanCleanup& orphans, gc::Collector& collector,
-              gc::Pacer& pacer);
+              gc::Pacer& pacer, device::DiscardingDevice& disk);
 
   void start() { thread_.start(); }
   void stop() { thread_.stop(); }
@@ -31,6 +33,7 @@ class Housekeeper {
   OrphanCleanup& orphans_;
   gc::Collector& collector_;
   gc::Pacer& pacer_;
+  device::DiscardingDevice& disk_;
   PeriodicThread thread_;  // last: it ends before what it uses
 };
 

@@ -30,6 +30,7 @@ struct MountOptions {
   bool gc_space = true;  // collect garbage when free space is short, and slow writers then
   // Free space, in percent of what can be free, below which cleaning begins and is urgent.
   unsigned gc_low_percent = 30, gc_high_percent = 10;
+  bool discard = true;  // bands that were reset: device/discarding.h
   // Called at most once, when an error has made the mounted filesystem read-only.
   std::function<void()> on_read_only;
   // Own threads for writing back, committing and cleaning. false: this work is done by the calls

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "fs/file/file_attributes.h"
 #include "fs/namespace/acl.h"
 #include "fs/namespace/new_inode.h"
@@ -34,14 +35,16 @@ AccessTime access_time_of(const MountOptions& options) {
 
 }  // namespace
 
-MountedVolume::MountedVolume(device::Device& device, const MountOptions& options, Clock& clock,
+MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
+                             const MountOptions& options, Clock& clock,
                              std::unique_ptr<meta::Store> store)
     : options_(options),
       clock_(clock),
+      disk_(std::move(disk)),
       store_(std::move(store)),
       seed_(seed_of(store_->superblock().uuid)),
       at_mount_(read_counters(*store_).value_or(CounterRecord{})),
-      device_(device),
+      device_(*disk_),
       bands_(device_.geometry(), store_->superblock().super_bands, store_->log_bands()),
       random_state_(seed_ | 1),
       appender_(device_, bands_, options.placement,
@@ -83,10 +86,10 @@ MountedVolume::MountedVolume(device::Device& device, const MountOptions& options
               [this] { return inode_numbers_.take(); }),
       scrubber_(device_, *store_, bands_, inodes_, shared_, counters_),
       stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, orphans_, collector_, counters_,
-             stalls_),
+             stalls_, *disk_),
       flusher_(*store_, write_back_, throttle_, clock_, options.commit_interval,
                options.on_read_only),
-      housekeeper_(bands_, orphans_, collector_, pacer_) {}
+      housekeeper_(bands_, orphans_, collector_, pacer_, *disk_) {}
 
 MountedVolume::~MountedVolume() {
   stop_threads();
@@ -103,9 +106,13 @@ Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const Moun
   store_options.read_only = options.read_only;
   store_options.mount_seconds =
       static_cast<std::uint64_t>(std::max<std::int64_t>(clock.now().seconds, 0));
-  ASSIGN_OR_RETURN(auto store, meta::Store::open(device, store_options));
+  const auto report = [name = device.name()](Errc error) {
+    log::info("{}: bands are reset, but not discarded: {}", name, describe(error));
+  };
+  auto disk = std::make_unique<device::DiscardingDevice>(device, options.discard, report);
+  ASSIGN_OR_RETURN(auto store, meta::Store::open(*disk, store_options));
   TRY(read_counters(*store));
-  auto volume = std::make_unique<MountedVolume>(device, options, clock, std::move(store));
+  auto volume = std::make_unique<MountedVolume>(std::move(disk), options, clock, std::move(store));
   TRY(volume->start());
   return volume;
 }
@@ -146,6 +153,7 @@ Result<> MountedVolume::unmount() {
   // A band that was set aside may have been written past what is recorded of it.
   store_->set_data_ends_known(bands_.bad_bands().empty());
   const Result<> closed = store_->close();
+  if (closed) disk_->discard_ready();
   if (!written) return written;
   return committed ? closed : committed;
 }
@@ -496,6 +504,21 @@ Result<> MountedVolume::set_placement(data::Placement policy) {
   return ok();
 }
 
+Result<> MountedVolume::set_discard(bool is_on) {
+  TRY(check_usable(true));
+  disk_->set_on(is_on);
+  return ok();
+}
+
+Result<std::uint64_t> MountedVolume::trim(const TrimRange& range) {
+  TRY(check_usable(true));
+  orphans_.run();
+  ignore_error(collector_.reset_empty_bands(), "logged; the bands that are free are discarded");
+  TRY(store_->commit());
+  TRY(device_.flush());
+  return trim_free_bands(device_, bands_, range);
+}
+
 Result<> MountedVolume::collect_garbage() {
   TRY(check_usable(true));
   return space_maker_.collect_garbage();
@@ -533,7 +556,9 @@ std::string MountedVolume::state() const {
 VolumeInfo MountedVolume::info() {
   VolumeInfo info = describe_volume(store_->superblock(), device_.geometry());
   info.state = state();
-  info.options = describe_options(options_);
+  MountOptions options = options_;
+  options.discard = disk_->is_on();
+  info.options = describe_options(options);
   return info;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/mutex.h"
+#include "device/discarding.h"
 #include "fs/file/counters.h"
 #include "fs/file/file_copier.h"
 #include "fs/file/file_ranges.h"
@@ -43,10 +44,10 @@ namespace lazyfs::fs {
 // the threads, so that a second shutdown returns after the first; nothing else takes it.
 class MountedVolume final : public Volume {
  public:
-  // Requires a volume in `store` whose counters can be read. Nothing is read or written before
-  // start().
-  MountedVolume(device::Device& device, const MountOptions& options, Clock& clock,
-                std::unique_ptr<meta::Store> store);
+  // Requires a volume in `store`, which is on `disk`, whose counters can be read. Nothing is read
+  // or written before start().
+  MountedVolume(std::unique_ptr<device::DiscardingDevice> disk, const MountOptions& options,
+                Clock& clock, std::unique_ptr<meta::Store> store);
   ~MountedVolume() override;
   // Recovers the volume, then starts the threads.
   Result<> start();
@@ -103,6 +104,8 @@ class MountedVolume final : public Volume {
   Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
   Result<SpaceReport> space() override;
   Result<> set_placement(data::Placement policy) override;
+  Result<> set_discard(bool is_on) override;
+  Result<std::uint64_t> trim(const TrimRange& range) override;
   Result<> collect_garbage() override;
   Result<> grow(std::uint64_t bytes) override;
   Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) override;
@@ -122,14 +125,15 @@ class MountedVolume final : public Volume {
 
   const MountOptions options_;
   Clock& clock_;
+  const std::unique_ptr<device::DiscardingDevice> disk_;
   const std::unique_ptr<meta::Store> store_;
   const std::uint64_t seed_;
   const CounterRecord at_mount_;
   Counters counters_;
   StallTimes stalls_;
 
-  // The parts, each after those that it uses. The store has the device itself: abandon() stops it.
-  SwitchedDevice device_;  // off: shut down
+  // The parts, each after those that it uses. The store has disk_: abandon() stops it.
+  SwitchedDevice device_;  // disk_; off: shut down
   Mutex ending_mu_;
   data::PagePool pages_;
   data::BandTable bands_;

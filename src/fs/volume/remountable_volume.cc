@@ -288,6 +288,14 @@ Result<> RemountableVolume::set_placement(data::Placement policy) {
   return with([&](Volume& volume) { return volume.set_placement(policy); });
 }
 
+Result<> RemountableVolume::set_discard(bool is_on) {
+  return with([&](Volume& volume) { return volume.set_discard(is_on); });
+}
+
+Result<std::uint64_t> RemountableVolume::trim(const TrimRange& range) {
+  return with([&](Volume& volume) { return volume.trim(range); });
+}
+
 Result<> RemountableVolume::collect_garbage() {
   return with([](Volume& volume) { return volume.collect_garbage(); });
 }

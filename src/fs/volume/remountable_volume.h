@@ -87,6 +87,8 @@ class RemountableVolume final : public Volume {
   Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
   Result<SpaceReport> space() override;
   Result<> set_placement(data::Placement policy) override;
+  Result<> set_discard(bool is_on) override;
+  Result<std::uint64_t> trim(const TrimRange& range) override;
   Result<> collect_garbage() override;
   Result<> grow(std::uint64_t bytes) override;
   Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) override;

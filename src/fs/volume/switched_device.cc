@@ -49,6 +49,12 @@ Result<> SwitchedDevice::reset(BandId band) {
   return call.may_pass() ? ForwardingDevice::reset(band) : fail(Errc::kShutDown);
 }
 
+Result<std::uint64_t> SwitchedDevice::discard(BandId band) {
+  const Call call(state_);
+  if (!call.may_pass()) return fail(Errc::kShutDown);
+  return ForwardingDevice::discard(band);
+}
+
 Result<device::BandReport> SwitchedDevice::report(BandId band) {
   const Call call(state_);
   if (!call.may_pass()) return fail(Errc::kShutDown);

@@ -28,6 +28,7 @@ class SwitchedDevice final : public device::ForwardingDevice {
   Result<std::uint32_t> write_pointer(BandId band) override;
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override;
   Result<> reset(BandId band) override;
+  Result<std::uint64_t> discard(BandId band) override;
   Result<device::BandReport> report(BandId band) override;
   Result<> grow(std::uint64_t bytes) override;
   Result<> flush() override;

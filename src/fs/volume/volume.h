@@ -17,6 +17,7 @@
 #include "device/device.h"
 #include "fs/item/attributes.h"
 #include "fs/volume/mount_options.h"
+#include "fs/volume/trim.h"
 
 namespace lazyfs::fs {
 
@@ -170,6 +171,10 @@ class Volume {
   virtual Result<SpaceReport> space() = 0;
   // The placement policy from now on, as MountOptions::placement.
   virtual Result<> set_placement(data::Placement policy);
+  // Whether bands that are reset from now on are discarded, as MountOptions::discard.
+  virtual Result<> set_discard(bool is_on);
+  // Deletes what waits for it, then discards free bands (trim.h). Returns the bytes discarded.
+  virtual Result<std::uint64_t> trim(const TrimRange& range);
   // Deletes, writes back, and cleans each band that is worth it once.
   virtual Result<> collect_garbage() = 0;
   // Grows the device (device::Device::grow()) and gives its new bands to files. Durable on return;
@@ -197,6 +202,8 @@ inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
 }
 inline Result<> Volume::set_placement(data::Placement) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::grow(std::uint64_t) { return fail(Errc::kNotSupported); }
+inline Result<> Volume::set_discard(bool) { return fail(Errc::kNotSupported); }
+inline Result<std::uint64_t> Volume::trim(const TrimRange&) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::punch(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
   return fail(Errc::kNotSupported);
 }

@@ -71,6 +71,7 @@ std::string describe_options(const MountOptions& options) {
                       options.cache_bytes >> 20, options.dirty_bytes >> 20,
                       name_of(options.placement), name_of(options.clean), name_of_gc(options));
   text += fmt::format(",gc_low={},gc_high={}", options.gc_low_percent, options.gc_high_percent);
+  text += options.discard ? ",discard" : ",nodiscard";
   return text;
 }
 

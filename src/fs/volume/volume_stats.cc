@@ -71,6 +71,7 @@ std::string VolumeStats::json(std::string_view state) const {
       {"bands_cleaned", gc.bands_cleaned.load()},
       {"tails_cleaned", gc.tails_cleaned.load()},
       {"bands_waited_for", gc.bands_waited_for.load()},
+      {"bytes_discarded", disk_.bytes_discarded()},
       {"checksum_errors", counters_.checksum_errors.load()},
       {"read_errors", counters_.read_errors.load()},
       {"write_back_errors", counters_.write_back_errors.load()},

@@ -7,6 +7,7 @@
 #include "data/appender.h"
 #include "data/band_table.h"
 #include "data/page_pool.h"
+#include "device/discarding.h"
 #include "fs/file/counters.h"
 #include "fs/file/orphan_cleanup.h"
 #include "fs/inode/dirty_list.h"
@@ -24,7 +25,8 @@ class VolumeStats {
   VolumeStats(const meta::Store& store, const data::BandTable& bands,
               const data::Appender& appender, const data::PagePool& pages, const DirtyList& dirty,
               const InodeTable& inodes, const OrphanCleanup& orphans,
-              const gc::Collector& collector, const Counters& counters, const StallTimes& stalls)
+              const gc::Collector& collector, const Counters& counters, const StallTimes& stalls,
+              const device::DiscardingDevice& disk)
       : store_(store),
         bands_(bands),
         appender_(appender),
@@ -34,7 +36,8 @@ class VolumeStats {
         orphans_(orphans),
         collector_(collector),
         counters_(counters),
-        stalls_(stalls) {}
+        stalls_(stalls),
+        disk_(disk) {}
 
   // A JSON object, whose keys are INTERFACE: docs/stats.md.
   std::string json(std::string_view state) const;
@@ -50,6 +53,7 @@ class VolumeStats {
   const gc::Collector& collector_;
   const Counters& counters_;
   const StallTimes& stalls_;  // of writers that waited for memory or space
+  const device::DiscardingDevice& disk_;
 };
 
 }  // namespace lazyfs::fs

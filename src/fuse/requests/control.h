@@ -113,6 +113,17 @@ struct GrowRequest {
 };
 static_assert(sizeof(GrowRequest) == 288);
 inline constexpr unsigned long kGrowRequest = _IOWR(0xED, 10, GrowRequest);
+// Whether bands that are reset are discarded from now on (mount option discard); root only.
+inline constexpr unsigned long kDiscardChoiceRequest = _IOW(0xED, 11, std::uint32_t);
+enum class DiscardChoice : std::uint32_t { kOff = 0, kOn = 1 };
+// FITRIM of linux/fs.h, with its struct fstrim_range: discards free bands; root only.
+struct TrimPiece {
+  std::uint64_t start = 0;
+  std::uint64_t length = 0;  // out: bytes discarded
+  std::uint64_t min_bytes = 0;
+};
+inline constexpr unsigned long kTrimRequest = _IOWR('X', 121, TrimPiece);
+static_assert(kTrimRequest == 0xC0185879);
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

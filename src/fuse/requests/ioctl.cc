@@ -158,6 +158,25 @@ void set_sync_choice(fuse_req_t req, const void* in, std::size_t in_size) {
   });
 }
 
+void set_discard_choice(fuse_req_t req, const void* in, std::size_t in_size) {
+  set_choice(req, in, in_size, DiscardChoice::kOn, [](fs::Volume& volume, auto choice) {
+    return volume.set_discard(choice == DiscardChoice::kOn);
+  });
+}
+
+void trim(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  TrimPiece piece;
+  if (in_size < sizeof piece || out_size < sizeof piece) return reply_error(req, Errc::kInvalid);
+  std::memcpy(&piece, in, sizeof piece);
+  const auto bytes = call(req, Operation::ioctl, [&](fs::Volume& volume) {
+    return volume.trim({piece.start, piece.length, piece.min_bytes});
+  });
+  if (!bytes) return reply_error(req, bytes.error());
+  piece.length = *bytes;
+  fuse_reply_ioctl(req, 0, &piece, sizeof piece);
+}
+
 void send_info(fuse_req_t req, std::size_t out_size) {
   InfoText answer;
   const auto got = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<std::string> {
@@ -211,6 +230,8 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
   if (command == kGrowRequest) return grow(req, in, in_size, out_size);
   if (command == kPlacementRequest) return set_placement(req, in, in_size);
   if (command == kSyncChoiceRequest) return set_sync_choice(req, in, in_size);
+  if (command == kDiscardChoiceRequest) return set_discard_choice(req, in, in_size);
+  if (command == kTrimRequest) return trim(req, in, in_size, out_size);
   if (command == kInfoRequest) return send_info(req, out_size);
   if (command == kLabelRequest) return send_label(req, out_size);
   if (command == kUuidRequest) return send_uuid(req, out_size);

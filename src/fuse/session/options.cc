@@ -80,6 +80,11 @@ Reason read_microseconds(std::string_view text, std::uint64_t high,
   return {};
 }
 
+void choose_discard(Parser& p, bool is_on) {
+  p.options.volume.discard = is_on;
+  p.options.has_discard = true;
+}
+
 using Flag = std::function<void(Parser&)>;
 using Setting = std::function<Reason(Parser&, std::string_view)>;
 
@@ -108,6 +113,8 @@ const std::map<std::string_view, Flag>& flags() {
       {"strictatime", [](Parser& p) { p.options.volume.access_time = AccessTime::kStrict; }},
       {"diratime", [](Parser& p) { p.options.volume.directory_access_time = true; }},
       {"nodiratime", [](Parser& p) { p.options.volume.directory_access_time = false; }},
+      {"discard", [](Parser& p) { choose_discard(p, true); }},
+      {"nodiscard", [](Parser& p) { choose_discard(p, false); }},
       {"remount", [](Parser& p) { p.options.remount = true; }},
       {"allow_other", [](Parser& p) { p.entire_world = true; }},
       {"noallow_other", [](Parser& p) { p.entire_world = false; }},

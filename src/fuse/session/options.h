@@ -30,6 +30,7 @@ struct Options {
   SessionOptions session;
   bool remount = false;
   bool has_placement = false;      // the option was given: a remount changes the placement
+  bool has_discard = false;        // likewise, whether bands are discarded
   std::string log_file;            // empty: syslog when in the background
   std::string log_level = "info";  // of spdlog
 };

@@ -64,10 +64,16 @@ int remount(const DaemonPlan& plan) {
   if (!send_number(where, kSyncChoiceRequest, sync)) {
     return complain(plan, where + ": sync or dirsync cannot be changed: " + std::strerror(errno));
   }
-  if (read_only || !plan.options.has_placement) return 0;
+  if (read_only) return 0;
   const auto placement = static_cast<std::uint32_t>(plan.options.volume.placement);
-  if (send_number(where, kPlacementRequest, placement)) return 0;
-  return complain(plan, where + ": the placement cannot be changed: " + std::strerror(errno));
+  if (plan.options.has_placement && !send_number(where, kPlacementRequest, placement)) {
+    return complain(plan, where + ": the placement cannot be changed: " + std::strerror(errno));
+  }
+  const std::uint32_t discard = plan.options.volume.discard ? 1 : 0;
+  if (plan.options.has_discard && !send_number(where, kDiscardChoiceRequest, discard)) {
+    return complain(plan, where + ": discard cannot be changed: " + std::strerror(errno));
+  }
+  return 0;
 }
 
 }  // namespace lazyfs::fuse

@@ -82,8 +82,9 @@ class OrphanCleanupTest : public testing::Test {
     store_ = crowded.get();
     store_->room = room;
     if (room < SIZE_MAX) store_->ordinary_room = 0;
-    volume_ =
-        std::make_unique<MountedVolume>(*device_, options_, system_clock(), std::move(crowded));
+    auto disk = std::make_unique<device::DiscardingDevice>(*device_, true, [](Errc) {});
+    volume_ = std::make_unique<MountedVolume>(std::move(disk), options_, system_clock(),
+                                              std::move(crowded));
     ASSERT_TRUE(volume_->start());
   }
   // As the power cut leaves it.

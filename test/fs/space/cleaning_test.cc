@@ -30,8 +30,9 @@ class CleaningTest : public testing::Test {
     ASSERT_TRUE(store) << describe(store.error());
     store_ = store->get();
     options_ = options;
-    volume_ =
-        std::make_unique<MountedVolume>(*device_, options_, system_clock(), std::move(*store));
+    auto disk = std::make_unique<device::DiscardingDevice>(*device_, true, [](Errc) {});
+    volume_ = std::make_unique<MountedVolume>(std::move(disk), options_, system_clock(),
+                                              std::move(*store));
     ASSERT_TRUE(volume_->start());
   }
   void TearDown() override {

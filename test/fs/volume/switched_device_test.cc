@@ -36,6 +36,7 @@ TEST(SwitchedDeviceTest, EveryCallFailsAndNothingIsWrittenOnceItIsOff) {
   EXPECT_TRUE(device.is_off());
   EXPECT_EQ(device.append({kBand, 1}, pieces).error(), Errc::kShutDown);
   EXPECT_EQ(device.reset(kBand).error(), Errc::kShutDown);
+  EXPECT_EQ(device.discard(kBand).error(), Errc::kShutDown);
   EXPECT_EQ(device.set_write_pointer(kBand, 0).error(), Errc::kShutDown);
   EXPECT_EQ(device.read({kBand, 0}, block.span()).error(), Errc::kShutDown);
   EXPECT_EQ(device.write_pointer(kBand).error(), Errc::kShutDown);

@@ -60,6 +60,14 @@ TEST(Options, EveryOptionOfOursReachesTheVolume) {
   EXPECT_EQ(options.log_file, "/var/log/lazyfs");
 }
 
+TEST(Options, BandsAreDiscardedUnlessAskedNotTo) {
+  EXPECT_TRUE(parsed("").volume.discard);
+  EXPECT_FALSE(parsed("").has_discard);
+  EXPECT_FALSE(parsed("discard,nodiscard").volume.discard);
+  EXPECT_TRUE(parsed("nodiscard,discard").volume.discard);
+  EXPECT_TRUE(parsed("nodiscard").has_discard);
+}
+
 TEST(Options, ChoicesOfCleaningAreParsed) {
   const Options both = parsed("gc=idle+space");
   EXPECT_TRUE(both.volume.gc_idle && both.volume.gc_space);

@@ -1,0 +1,164 @@
+// Which bands a mounted volume discards, and when.
+#include <set>
+#include <vector>
+
+#include "fs/volume/trim.h"
+#include "test/fs/volume_fixture.h"
+#include "test/support/result_printer.h"
+#include "test/support/stats.h"
+
+namespace lazyfs::fs {
+namespace {
+
+using device::Call;
+
+constexpr std::uint64_t kBandBytes = std::uint64_t{256} * kBlockBytes;
+constexpr std::uint64_t kVolumeBytes = 64 * kBandBytes;
+
+class DiscardTest : public VolumeTest {
+ protected:
+  DiscardTest() {
+    faulty_.fail_when([this](const device::CallInfo& call) -> std::optional<device::Fault> {
+      if (call.call == Call::kDiscard) discarded_.insert(call.at.band);
+      return std::nullopt;
+    });
+  }
+  // The contents of the file fill more than one band.
+  InodeNo write_bands(std::string_view name) {
+    const InodeNo file = create(name);
+    write(file, 0, std::string(3 * kBandBytes, name.front()));
+    EXPECT_EQ(volume_->sync(), ok());
+    return file;
+  }
+  void remove(std::string_view name, InodeNo file) {
+    ASSERT_EQ(volume_->unlink(kRootInode, name), ok());
+    volume_->forget(file, 1);
+  }
+  // Resets what is empty, makes the resets durable, and lets the background discard.
+  void work() {
+    volume_->tick();
+    ASSERT_EQ(volume_->sync(), ok());
+    volume_->tick();
+  }
+  std::uint64_t trimmed(const TrimRange& range = {}) {
+    discarded_.clear();
+    const auto bytes = volume_->trim(range);
+    EXPECT_TRUE(bytes) << describe(bytes.error());
+    return bytes.value_or(0);
+  }
+  std::uint64_t free_bands() { return stat_of(*volume_, "space", "free_bands"); }
+
+  std::set<BandId> discarded_;
+};
+
+TEST_F(DiscardTest, DiscardsBandsWhoseFilesWereDeleted) {
+  remove("a", write_bands("a"));
+  ASSERT_EQ(volume_->sync(), ok());
+  EXPECT_TRUE(discarded_.empty());
+  work();
+  EXPECT_GE(discarded_.size(), 2u);
+  EXPECT_GE(stat_of(*volume_, "data", "bytes_discarded"), 2 * kBandBytes);
+}
+
+TEST_F(DiscardTest, DiscardsWhatTheUnmountResets) {
+  remove("a", write_bands("a"));
+  remount();
+  EXPECT_GE(discarded_.size(), 2u);
+}
+
+TEST_F(DiscardTest, DiscardsNothingAfterAShutdown) {
+  remove("a", write_bands("a"));
+  volume_->tick();
+  ASSERT_EQ(volume_->sync(), ok());
+  discarded_.clear();
+  lose_power();
+  EXPECT_TRUE(discarded_.empty());
+}
+
+TEST_F(DiscardTest, TheOptionTurnsItOff) {
+  EXPECT_TRUE(volume_->info().options.ends_with(",discard"));
+  options_.discard = false;
+  remount();
+  EXPECT_TRUE(volume_->info().options.ends_with(",nodiscard"));
+  discarded_.clear();
+  remove("a", write_bands("a"));
+  work();
+  EXPECT_TRUE(discarded_.empty());
+  ASSERT_EQ(volume_->set_discard(true), ok());
+  remove("b", write_bands("b"));
+  work();
+  EXPECT_GE(discarded_.size(), 2u);
+  discarded_.clear();
+  ASSERT_EQ(volume_->set_discard(false), ok());
+  remove("c", write_bands("c"));
+  work();
+  EXPECT_TRUE(discarded_.empty());
+}
+
+TEST_F(DiscardTest, ADiskThatTakesNoDiscardsIsAskedOnce) {
+  faulty_.fail_when([](const device::CallInfo& call) -> std::optional<device::Fault> {
+    if (call.call != Call::kDiscard) return std::nullopt;
+    return device::Fault{.error = Errc::kUnsupported};
+  });
+  const std::uint64_t before = faulty_.calls(Call::kDiscard);
+  remove("a", write_bands("a"));
+  work();
+  remove("b", write_bands("b"));
+  work();
+  EXPECT_EQ(faulty_.calls(Call::kDiscard), before + 1);
+  EXPECT_EQ(volume_->trim({}), fail(Errc::kUnsupported));
+  EXPECT_EQ(read(write_bands("c"), 0, 1), "c");
+}
+
+TEST_F(DiscardTest, ATrimDiscardsFreeBandsAndNoOthers) {
+  const InodeNo kept = write_bands("k");
+  const std::uint64_t bytes = trimmed();
+  EXPECT_GE(bytes, free_bands() * kBandBytes);
+  EXPECT_EQ(bytes, discarded_.size() * kBandBytes);
+  EXPECT_EQ(read(kept, 0, 4 * kBandBytes), std::string(3 * kBandBytes, 'k'));
+  remove("k", kept);
+  EXPECT_GE(trimmed(), bytes + 2 * kBandBytes) << "bands are emptied first";
+}
+
+TEST_F(DiscardTest, ATrimAfterAMountDiscardsFreeBandsToo) {
+  remount();
+  EXPECT_GE(trimmed(), free_bands() * kBandBytes);
+  remount();
+  EXPECT_GE(trimmed(), free_bands() * kBandBytes);
+}
+
+TEST_F(DiscardTest, ATrimKeepsToItsRange) {
+  const std::uint64_t all = trimmed();
+  const std::uint64_t half = 32 * kBandBytes;
+  const std::uint64_t lower = trimmed({.start = 0, .length = half});
+  for (const BandId band : discarded_) EXPECT_LT(band.value, 32u);
+  const std::uint64_t upper = trimmed({.start = half});
+  for (const BandId band : discarded_) EXPECT_GE(band.value, 32u);
+  EXPECT_EQ(lower + upper, all);
+  EXPECT_GT(lower, 0u);
+  EXPECT_EQ(trimmed({.start = 8 * kBandBytes + 1, .length = kBandBytes}), kBandBytes);
+  EXPECT_EQ(discarded_, std::set{BandId{9}});
+  EXPECT_EQ(trimmed({.min_bytes = kVolumeBytes}), 0u);
+  EXPECT_EQ(trimmed({.start = 8 * kBandBytes, .length = 3 * kBandBytes,
+                     .min_bytes = 3 * kBandBytes}), 3 * kBandBytes);
+  EXPECT_EQ(trimmed({.start = 8 * kBandBytes, .length = 3 * kBandBytes,
+                     .min_bytes = 3 * kBandBytes + 1}), 0u);
+}
+
+TEST_F(DiscardTest, ATrimRefusesARangeThatCannotBe) {
+  EXPECT_EQ(volume_->trim({.start = kVolumeBytes}), fail(Errc::kInvalid));
+  EXPECT_EQ(volume_->trim({.length = kBlockBytes - 1}), fail(Errc::kInvalid));
+  EXPECT_TRUE(volume_->trim({.start = kVolumeBytes - 1}));
+}
+
+TEST_F(DiscardTest, AReadOnlyVolumeDiscardsNothing) {
+  options_.read_only = true;
+  remount();
+  discarded_.clear();
+  EXPECT_EQ(volume_->trim({}), fail(Errc::kReadOnly));
+  EXPECT_EQ(volume_->set_discard(true), fail(Errc::kReadOnly));
+  EXPECT_TRUE(discarded_.empty());
+}
+
+}  // namespace
+}  // namespace lazyfs::fs
