@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
   must(edi::create(image, options), "creating the image");
   const auto disk = must(edi::open_image(image), "opening the image");
   const auto plan = must(mkfs::make_filesystem(*disk, mkfs::Options{}), "format");
-  WatchedDevice device(*disk, plan.log_bands);
+  WatchedDevice device(*disk, plan.layout.log_bands);
   auto volume = must(fs::Volume::mount(device, fs::MountOptions{}), "mount");
   make_files(*volume, files, bytes);
   must(volume->unmount(), "unmount");

@@ -44,7 +44,7 @@ struct TooSmall : Trouble {
 
 struct Arguments {
   std::string device, size, label, uuid, band_size, log_size;
-  bool force = false, quiet = false;
+  bool force = false, quiet = false, keep_blocks = false;
 };
 
 // What to do; made before anything is changed.
@@ -64,6 +64,7 @@ std::uint64_t size_of(const std::string& option, const std::string& text) {
 mkfs::Options options_of(const Arguments& arguments) {
   mkfs::Options options;
   options.label = arguments.label;
+  options.discard = !arguments.keep_blocks;
   options.owner = {geteuid(), getegid()};
   const auto uuid = arguments.uuid.empty() ? new_uuid() : parse_uuid(arguments.uuid);
   if (!uuid && arguments.uuid.empty()) throw Trouble("a new UUID", uuid.error());
@@ -300,8 +301,16 @@ Plan plan_for(const Arguments& arguments) {
 
 // ---- doing it -----------------------------------------------------------------------------------
 
+std::string discard_text(const mkfs::Options& options, const mkfs::Made& made) {
+  if (!options.discard) return "nothing (-K)";
+  std::string text = made.bytes_discarded > 0 ? size_text(made.bytes_discarded) : "nothing";
+  if (made.discard_error) text += ": " + std::string(describe(*made.discard_error));
+  return text;
+}
+
 void print_summary(const Arguments& arguments, const device::Geometry& geometry,
-                   const mkfs::Options& options, const mkfs::Layout& plan) {
+                   const mkfs::Options& options, const mkfs::Made& made) {
+  const mkfs::Layout& plan = made.layout;
   std::printf("%s: lazyfs%s%s, UUID %s\n", arguments.device.c_str(),
               options.label.empty() ? "" : " ", options.label.c_str(),
               uuid_text(options.uuid).c_str());
@@ -312,6 +321,7 @@ void print_summary(const Arguments& arguments, const device::Geometry& geometry,
               plan.log_bands.front().value, plan.log_bands.back().value,
               bytes(plan.log_blocks).c_str());
   std::printf("  files    %u bands, %s\n", plan.data_bands, bytes(plan.data_blocks).c_str());
+  std::printf("  discard  %s\n", discard_text(options, made).c_str());
 }
 
 void make_filesystem(const Arguments& arguments, const Plan& plan) {
@@ -351,6 +361,8 @@ int main(int argc, char** argv) {
   Arguments arguments;
   app.flag("-f,--force", arguments.force, "overwrite existing contents");
   app.flag("-q,--quiet", arguments.quiet, "print nothing");
+  app.flag("-K,--nodiscard", arguments.keep_blocks,
+           "do not discard the blocks of the device (TRIM; of a file: make holes)");
   app.option("-L,--label", arguments.label, "name of the filesystem, at most 63 bytes");
   app.option("-U,--uuid", arguments.uuid, "instead of a random one");
   app.option("--band-size", arguments.band_size,

@@ -6,6 +6,7 @@
 
 #include "fs/item/schema.h"
 #include "meta/log/log_layout.h"
+#include "meta/log/superblock_log.h"
 #include "meta/store/store.h"
 
 namespace lazyfs::mkfs {
@@ -68,18 +69,34 @@ Result<> check_options(const device::Geometry& geometry, const Options& options)
   return ok();
 }
 
-// Resets the super bands first: without them the old filesystem cannot be opened.
+std::vector<BandId> shingled_bands(const device::Geometry& geometry) {
+  std::vector<BandId> bands;
+  for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
+    const bool is_shingled = geometry.band_kinds[i] == device::BandKind::kShingled;
+    if (is_shingled && geometry.band_blocks[i] > 0) bands.push_back(BandId{i});
+  }
+  return bands;
+}
+
+// Without superblocks the old filesystem cannot be opened: they are erased first.
 Result<> wipe(device::Device& device) {
   const device::Geometry& geometry = device.geometry();
-  for (const BandId band : geometry.super_bands) TRY(device.reset(band));
-  TRY(device.flush());
-  for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
-    if (is_super(geometry, BandId{i})) continue;
-    if (geometry.band_blocks[i] > 0 && geometry.band_kinds[i] == device::BandKind::kShingled) {
-      TRY(device.reset(BandId{i}));
-    }
+  TRY(meta::erase_superblocks(device, geometry.super_bands));
+  for (const BandId band : shingled_bands(geometry)) {
+    if (!is_super(geometry, band)) TRY(device.reset(band));
   }
   return device.flush();
+}
+
+void discard_bands(device::Device& device, Made& made) {
+  for (const BandId band : shingled_bands(device.geometry())) {
+    const auto bytes = device.discard(band);
+    if (!bytes) {
+      made.discard_error = bytes.error();
+      return;
+    }
+    made.bytes_discarded += *bytes;
+  }
 }
 
 InodeRecord make_root(const Options& options, Timestamp now) {
@@ -136,18 +153,20 @@ Result<Layout> plan_layout(const device::Geometry& geometry, const Options& opti
   return layout;
 }
 
-Result<Layout> make_filesystem(device::Device& device, const Options& options, Clock& clock) {
-  ASSIGN_OR_RETURN(Layout layout, plan_layout(device.geometry(), options, device.capabilities()));
+Result<Made> make_filesystem(device::Device& device, const Options& options, Clock& clock) {
+  Made made;
+  ASSIGN_OR_RETURN(made.layout, plan_layout(device.geometry(), options, device.capabilities()));
   const Timestamp now = clock.now();
   meta::Superblock superblock;
   superblock.uuid = options.uuid;
   superblock.label = options.label;
   superblock.super_bands = device.geometry().super_bands;
-  superblock.log_bands = layout.log_bands;
+  superblock.log_bands = made.layout.log_bands;
   superblock.created_seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(now.seconds, 0));
   TRY(wipe(device));
+  if (options.discard) discard_bands(device, made);
   TRY(meta::Store::format(device, superblock, first_items(make_root(options, now))));
-  return layout;
+  return made;
 }
 
 }  // namespace lazyfs::mkfs

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Options {
   std::uint64_t log_bytes = 0;  // of the metadata log, rounded up to bands; 0: default_log_blocks()
   fs::Owner owner;              // of the root directory
   std::uint64_t name_seed = 0;  // secret and random: InodeRecord::name_seed of the root
+  bool discard = true;          // every band, before anything is written
 };
 
 // Which bands hold what.
@@ -36,6 +38,12 @@ struct Layout {
   std::uint32_t data_bands = 0;
   std::uint64_t data_blocks = 0;
   friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+struct Made {
+  Layout layout;
+  std::uint64_t bytes_discarded = 0;
+  std::optional<Errc> discard_error;  // why no more was discarded; it is no error of mkfs
 };
 
 // A 64th of the device, at most 16 GiB: docs/checking.md says why. The log takes further bands when
@@ -48,10 +56,10 @@ std::uint64_t default_log_blocks(std::uint64_t device_blocks);
 Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options,
                            const device::Capabilities& capabilities = {});
 
-// Resets every shingled band, whatever the device holds, and makes an empty filesystem, durable. A
-// failure or a power cut leaves no filesystem or the whole one: the superblocks are written last.
-// Errors: those of plan_layout() and of the device.
-Result<Layout> make_filesystem(device::Device& device, const Options& options,
-                          Clock& clock = system_clock());
+// Resets and discards every shingled band, whatever the device holds, and makes an empty
+// filesystem, durable. A failure or a power cut leaves no filesystem or the whole one: the
+// superblocks are written last. Errors: those of plan_layout() and of the device.
+Result<Made> make_filesystem(device::Device& device, const Options& options,
+                             Clock& clock = system_clock());
 
 }  // namespace lazyfs::mkfs

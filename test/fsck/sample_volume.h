@@ -56,10 +56,10 @@ class SampleVolume {
 
   SampleVolume() {
     FixedClock clock;
-    const auto layout =
+    const auto made =
         mkfs::make_filesystem(*device, {.label = "sample", .uuid = sample_uuid()}, clock);
-    EXPECT_TRUE(layout) << describe(layout.error());
-    log_band = layout->log_bands.front();
+    EXPECT_TRUE(made) << describe(made.error());
+    log_band = made->layout.log_bands.front();
     open();
     add_names();
     add_files();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "device/faulty.h"
 #include "device/power_cut.h"
 #include "device/recording.h"
 #include "fs/volume/volume.h"
@@ -140,6 +141,62 @@ TEST(MkfsTest, NewFilesystemIsClean) {
   const auto listener = [&](const std::string& problem) { problems.push_back(problem); };
   ASSERT_TRUE(fsck::check(*store, *device, {}, listener));
   EXPECT_EQ(problems, std::vector<std::string>{});
+}
+
+TEST(MkfsTest, EveryBandIsDiscardedUnlessAskedNotTo) {
+  const auto device = device::MemoryDevice::uniform(24, 64, {.keeps_write_pointers = false});
+  const auto fill = [&] {
+    AlignedBuffer old = AlignedBuffer::zeroed(kBlockBytes);
+    old.data()[0] = std::byte{1};
+    for (std::uint32_t band = 0; band < 24; ++band) {
+      for (std::uint32_t rba = 32; rba < 64; ++rba) device->poke({BandId{band}, rba}, old.span());
+    }
+  };
+  const auto is_kept = [&](std::uint32_t band) {
+    AlignedBuffer found(kBlockBytes);
+    device->peek({BandId{band}, 63}, found.span());
+    return found.data()[0] == std::byte{1};
+  };
+  fill();
+  const auto kept = make_filesystem(*device, {.discard = false});
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->bytes_discarded, 0u);
+  EXPECT_TRUE(is_kept(5));
+  const auto made = make_filesystem(*device, {});
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->bytes_discarded, 24u * 64 * kBlockBytes);
+  EXPECT_FALSE(made->discard_error);
+  for (std::uint32_t band = 0; band < 24; ++band) EXPECT_FALSE(is_kept(band)) << band;
+}
+
+TEST(MkfsTest, ADiskThatTakesNoDiscardsIsGoodEnough) {
+  const auto device = device::MemoryDevice::uniform(24, 64);
+  device::FaultyDevice faulty(*device);
+  faulty.fail_nth(device::Call::kDiscard, 1, {.error = Errc::kUnsupported});
+  const auto made = make_filesystem(faulty, {});
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->discard_error, Errc::kUnsupported);
+  EXPECT_EQ(faulty.calls(device::Call::kDiscard), 1u);
+}
+
+// An interrupted mkfs must not leave an old filesystem whose bands are discarded.
+TEST(MkfsTest, NoOldFilesystemIsLeftWhenBandsAreDiscarded) {
+  for (const bool keeps_pointers : {true, false}) {
+    const auto device =
+        device::MemoryDevice::uniform(24, 64, {.keeps_write_pointers = keeps_pointers});
+    ASSERT_TRUE(make_filesystem(*device, {}));
+    device->forget_write_pointers();
+    device::FaultyDevice faulty(*device);
+    bool is_cut = false;
+    faulty.fail_when([&](const device::CallInfo& call) -> std::optional<device::Fault> {
+      is_cut |= call.call == device::Call::kDiscard;
+      return is_cut ? std::optional(device::Fault{.error = Errc::kPowerCut}) : std::nullopt;
+    });
+    ASSERT_FALSE(make_filesystem(faulty, {}));
+    EXPECT_TRUE(is_cut);
+    device->forget_write_pointers();
+    EXPECT_EQ(meta::read_superblock(*device).error(), Errc::kNoFilesystem);
+  }
 }
 
 TEST(MkfsTest, EveryBandIsResetWhateverWasThere) {
