@@ -134,6 +134,7 @@ TEST_F(CrashTest, NothingIsLostWhileBandsAreCleaned) {
   allow(12);
   explore_random(worn_image(), {wearing_workload}, 40);
   EXPECT_GT(tried_.op_counts.data_resets, workloads_);
+  EXPECT_GT(tried_.op_counts.discards, workloads_);
 }
 
 TEST_F(CrashTest, NothingIsLostWhileTheLogGrowsAndShrinks) {

@@ -17,6 +17,7 @@ OpCounts& OpCounts::operator+=(const OpCounts& other) {
   data_resets += other.data_resets;
   log_resets += other.log_resets;
   superblock_resets += other.superblock_resets;
+  discards += other.discards;
   log_bands_added += other.log_bands_added;
   transactions += other.transactions;
   return *this;
@@ -29,6 +30,7 @@ OpCounts count_ops(const device::Recording& recording, std::size_t first) {
   for (std::size_t i = 0; i < recording.ops.size(); ++i) {
     const Op& op = recording.ops[i];
     const BandId band = op.at.band;
+    found.discards += op.kind == Op::Kind::kDiscard && i >= first;
     if (op.kind == Op::Kind::kAppend) {
       const Content content = content_of(op);
       if (content == Content::kLog) {
@@ -53,6 +55,7 @@ std::string to_string(const OpCounts& l) {
   return std::to_string(l.transactions) + " transactions, reset bands: " +
          std::to_string(l.data_resets) + " of data, " + std::to_string(l.log_resets) +
          " of the log, " + std::to_string(l.superblock_resets) + " of superblocks; " +
+         std::to_string(l.discards) + " discarded; " +
          std::to_string(l.log_bands_added) + " new in the log";
 }
 

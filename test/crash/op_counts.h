@@ -18,6 +18,7 @@ struct OpCounts {
   std::uint64_t data_resets = 0;        // resets of data bands
   std::uint64_t log_resets = 0;         // resets of log bands that the tail has passed
   std::uint64_t superblock_resets = 0;  // resets of super bands
+  std::uint64_t discards = 0;           // of any bands
   std::uint64_t log_bands_added = 0;    // bands that became log bands
   std::uint64_t transactions = 0;       // parts of transactions: an upper bound of their number
   OpCounts& operator+=(const OpCounts& other);
