@@ -2,8 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <deque>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 
@@ -59,7 +60,7 @@ struct CommandLine::Parts {
   std::unique_ptr<CLI::App> owned;  // of a program; sub-commands are owned by theirs
   CLI::App* app;
   int usage_status;
-  std::deque<Option> options;  // addresses stay
+  std::vector<std::unique_ptr<CommandOption>> options;
   std::vector<std::unique_ptr<CommandLine>> commands;
 };
 
@@ -78,11 +79,13 @@ CommandLine::~CommandLine() = default;
 
 template <class T>
 CommandOption& CommandLine::add(const char* names, T& to, const char* help) {
-  return parts_->options.emplace_back(parts_->app->add_option(names, to, help));
+  return *parts_->options.emplace_back(
+      std::make_unique<Option>(parts_->app->add_option(names, to, help)));
 }
 
 CommandOption& CommandLine::flag(const char* names, bool& to, const char* help) {
-  return parts_->options.emplace_back(parts_->app->add_flag(names, to, help));
+  return *parts_->options.emplace_back(
+      std::make_unique<Option>(parts_->app->add_flag(names, to, help)));
 }
 CommandOption& CommandLine::option(const char* names, std::string& to, const char* help) {
   return add(names, to, help);

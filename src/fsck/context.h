@@ -70,6 +70,9 @@ inline constexpr meta::Key kLastInodeKey{kVolumeOwner - 1, 255, meta::kMaxOffset
 inline constexpr meta::Key kLastKey{~std::uint64_t{0}, 255, meta::kMaxOffset};
 std::optional<meta::Key> successor(meta::Key key);
 
+// Items that a repair changes in one batch where it changes many.
+inline constexpr std::size_t kBatchItems = 16;
+
 // What a repair does about a finding.
 enum class Action : std::uint8_t { kRemove, kMove, kCorrect, kRebuild, kTruncate, kCopy };
 std::string_view to_string(Action action);

@@ -9,7 +9,6 @@ namespace lazyfs::fsck {
 namespace {
 
 constexpr std::size_t kExtentsAtOnce = std::size_t{4} << 20;
-constexpr std::size_t kBatchItems = 16;
 
 struct Mapped {
   BandAddress at;

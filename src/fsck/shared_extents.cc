@@ -12,8 +12,6 @@
 namespace lazyfs::fsck {
 namespace {
 
-constexpr std::size_t kBatchItems = 16;
-
 class SharedExtentPass {
  public:
   explicit SharedExtentPass(Context& context)

@@ -5,11 +5,10 @@
 
 #include "base/types.h"
 #include "device/memory.h"
+#include "test/support/units.h"
 
 namespace lazyfs::crash {
 namespace {
-
-constexpr std::uint64_t kB = kBlockBytes;
 
 Operation create(std::string path) { return {.act = Act::kCreate, .path = std::move(path)}; }
 Operation write(std::string path, std::uint64_t offset, std::uint64_t length,

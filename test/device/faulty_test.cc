@@ -8,10 +8,10 @@
 namespace lazyfs::device {
 namespace {
 
-constexpr BandId kBand{1};
-
 class FaultyDeviceTest : public testing::Test {
  protected:
+  static constexpr BandId kBand{1};
+
   Result<> append(std::uint32_t rba, std::uint32_t blocks = 1, BandId band = kBand) {
     return faulty_.append({band, rba},
                           Piece(bytes_.span()).first(std::size_t{blocks} * kBlockBytes));

@@ -13,11 +13,11 @@
 namespace lazyfs::device {
 namespace {
 
-constexpr BandId kBand{1};
-constexpr std::uint32_t kBandBlocks = 8;
-
 class PowerCutTest : public testing::Test {
  protected:
+  static constexpr BandId kBand{1};
+  static constexpr std::uint32_t kBandBlocks = 8;
+
   // Returns one block for each letter of `text`, filled with the letter.
   static AlignedBuffer blocks(std::string_view text) {
     AlignedBuffer buffer(text.size() * kBlockBytes);

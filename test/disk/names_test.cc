@@ -6,11 +6,10 @@
 #include "disk/open.h"
 #include "edi/create.h"
 #include "test/plain/plain_file.h"
+#include "test/support/units.h"
 
 namespace lazyfs::disk {
 namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 TEST(NamesTest, BothIdentificationBlocksGetTheNewName) {
   plain::PlainFile file(16 * kMiB);

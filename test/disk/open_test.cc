@@ -7,11 +7,11 @@
 #include "test/plain/plain_file.h"
 #include "test/support/loop_device.h"
 #include "test/support/result_printer.h"
+#include "test/support/units.h"
 
 namespace lazyfs::disk {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 const edi::CreateOptions kImage{.zones = {{8, 256}}, .overwrite = true};
 
 class DiskOpenTest : public testing::Test {

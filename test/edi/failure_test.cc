@@ -15,8 +15,6 @@ namespace {
 
 using device::Piece;
 
-constexpr BandId kBand{2};
-
 // Makes writes past an offset fail in any file, as on a full file system.
 class FileSizeLimit {
  public:

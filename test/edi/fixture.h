@@ -20,6 +20,8 @@ inline AlignedBuffer blocks_of(std::size_t count, unsigned char fill) {
 
 class ImageTest : public ::testing::Test {
  protected:
+  static constexpr BandId kBand{2};
+
   std::string path(const std::string& name = "disk.edi") const { return folder_ / name; }
 
   void make(CreateOptions options) {

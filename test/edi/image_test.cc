@@ -15,8 +15,6 @@ using device::BandCondition;
 using device::BandKind;
 using device::Piece;
 
-constexpr BandId kBand{3};
-
 TEST_F(ImageTest, ReadsBackAppendedData) {
   for (std::uint32_t format : {0u, 1u}) {
     CreateOptions options = uniform(8, 16, format);

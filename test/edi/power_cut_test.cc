@@ -13,7 +13,7 @@ namespace {
 using device::Piece;
 
 constexpr std::uint32_t kBands = 1100;  // three blocks of the table
-constexpr std::uint32_t kBandBlocks = 2;
+constexpr std::uint32_t kCutBandBlocks = 2;
 constexpr std::size_t kSector = 512;
 
 class ImagePowerCutTest : public ImageTest, public testing::WithParamInterface<std::uint32_t> {
@@ -56,7 +56,7 @@ class ImagePowerCutTest : public ImageTest, public testing::WithParamInterface<s
     for (int i = 0; i < 60; ++i) {
       const BandId band{static_cast<std::uint32_t>(random_() % kBands)};
       const std::uint32_t pointer = *image.write_pointer(band);
-      if (pointer == kBandBlocks) {
+      if (pointer == kCutBandBlocks) {
         ASSERT_EQ(image.reset(band), ok());
       } else {
         ASSERT_EQ(image.append({band, pointer}, Piece(one.span())), ok());
@@ -71,7 +71,7 @@ class ImagePowerCutTest : public ImageTest, public testing::WithParamInterface<s
 
 TEST_P(ImagePowerCutTest, LeavesEveryWritePointerAtItsOldOrNewPosition) {
   SCOPED_TRACE(seed_trace());
-  make(uniform(kBands, kBandBlocks, GetParam()));
+  make(uniform(kBands, kCutBandBlocks, GetParam()));
   find_table();
   for (unsigned round = 0; round < 8; ++round) {
     Pointers old_pointers, new_pointers;
@@ -101,7 +101,7 @@ TEST_P(ImagePowerCutTest, LeavesEveryWritePointerAtItsOldOrNewPosition) {
 
 TEST_P(ImagePowerCutTest, WorksAfterAnyOutcome) {
   SCOPED_TRACE(seed_trace());
-  make(uniform(kBands, kBandBlocks, GetParam()));
+  make(uniform(kBands, kCutBandBlocks, GetParam()));
   find_table();
   for (unsigned round = 0; round < 8; ++round) {
     Bytes before;

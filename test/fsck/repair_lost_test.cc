@@ -4,16 +4,12 @@
 #include <string>
 
 #include "test/fsck/repaired.h"
+#include "test/support/units.h"
 
 namespace lazyfs::fsck {
 namespace {
 
-constexpr std::uint64_t kB = kBlockBytes;
 constexpr InodeNo kBig{6};
-
-meta::KeyRange all_of(InodeNo inode) {
-  return {key_of(inode, Kind::kInode), key_of(InodeNo{inode.value + 1}, Kind::kInode)};
-}
 
 void erase_record_and_extents(SampleVolume& volume) {
   volume.erase(key_of(kBig, Kind::kInode));

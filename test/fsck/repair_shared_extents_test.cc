@@ -8,17 +8,13 @@
 #include "test/fsck/repaired.h"
 #include "fs/volume/volume.h"
 #include "test/support/seed.h"
+#include "test/support/units.h"
 
 namespace lazyfs::fsck {
 namespace {
 
-constexpr std::uint64_t kB = kBlockBytes;
 constexpr InodeNo kLeft{8}, kRight{9}, kShared{10};
 
-// Everything that one inode has.
-meta::KeyRange all_of(InodeNo inode) {
-  return {key_of(inode, Kind::kInode), key_of(InodeNo{inode.value + 1}, Kind::kInode)};
-}
 void lose_shared(SampleVolume& volume) {
   for (const meta::Key key :
        {key_of(kShared, Kind::kInode), key_of(kShared, Kind::kExtent),

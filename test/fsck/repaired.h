@@ -29,6 +29,11 @@ inline Repaired repair(SampleVolume& volume, const std::vector<meta::KeyRange>& 
   return repaired;
 }
 
+// Everything that one inode has.
+inline meta::KeyRange all_of(InodeNo inode) {
+  return {key_of(inode, Kind::kInode), key_of(InodeNo{inode.value + 1}, Kind::kInode)};
+}
+
 inline Readable::Contents readable(SampleVolume& volume) {
   EXPECT_TRUE(volume.store->close());
   Readable::Contents contents = Readable::of(*volume.device);

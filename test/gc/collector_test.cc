@@ -11,12 +11,12 @@
 namespace lazyfs::gc {
 namespace {
 
-constexpr std::uint32_t kBands = 32, kBandBlocks = 64;
-constexpr InodeNo kFile{2};
-constexpr std::uint64_t kFileBlocks = 8 * kBandBlocks;
-
 class CollectorTest : public testing::Test {
  protected:
+  static constexpr std::uint32_t kBands = 32, kBandBlocks = 64;
+  static constexpr InodeNo kFile{2};
+  static constexpr std::uint64_t kFileBlocks = 8 * kBandBlocks;
+
   explicit CollectorTest(device::Capabilities capabilities = {.set_write_pointer = true})
       : device_(device::MemoryDevice::uniform(kBands, kBandBlocks, capabilities)) {}
   ~CollectorTest() override {

@@ -12,8 +12,6 @@ using std::chrono_literals::operator""s;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""ns;
 
-constexpr std::uint32_t kBands = 16, kBandBlocks = 100;
-
 struct ManualClock final : Clock {
   Timestamp now() override { return {}; }
   std::chrono::nanoseconds monotonic() override { return time; }
@@ -22,6 +20,8 @@ struct ManualClock final : Clock {
 
 class PacerTest : public testing::Test {
  protected:
+  static constexpr std::uint32_t kBands = 16, kBandBlocks = 100;
+
   PacerTest() {
     // All bands but the reserve are written, and half of them is dead.
     for (std::uint32_t i = 0; i < kBands - 3; ++i) {

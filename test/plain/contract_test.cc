@@ -2,11 +2,10 @@
 #include "test/device/contract.h"
 
 #include "test/plain/plain_file.h"
+#include "test/support/units.h"
 
 namespace lazyfs::device {
 namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 // `Ground` is a file or a device: it has a path(), and its destructor removes it.
 template <class Ground>

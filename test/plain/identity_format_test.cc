@@ -7,11 +7,10 @@
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "test/support/result_printer.h"
+#include "test/support/units.h"
 
 namespace lazyfs::plain {
 namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 class IdentityFormatTest : public testing::Test {
  protected:

@@ -6,11 +6,11 @@
 #include "base/buffer.h"
 #include "test/plain/plain_file.h"
 #include "test/support/result_printer.h"
+#include "test/support/units.h"
 
 namespace lazyfs::plain {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kVolumeBytes = 18 * kMiB + 4096;
 constexpr std::uint64_t kCopyAt = 17 * kMiB + 65536;
 

@@ -18,7 +18,7 @@ fs::BandReport report_of(std::vector<fs::BandLine> lines) {
   return {std::move(lines), {}};
 }
 
-constexpr std::string_view kPointer = "height=\"2\" fill=\"#111111\"";  // one more in the legend
+constexpr std::string_view kPointerBar = "height=\"2\" fill=\"#111111\"";  // one more in the legend
 
 TEST(PictureTest, EachBandHasABarThatSaysItsNumbers) {
   const auto svg = svg_of(report_of({{.state = data::BandState::kSuper, .blocks = 100},
@@ -35,10 +35,10 @@ TEST(PictureTest, WritePointerIsDrawnWhereABandIsPartlyWritten) {
   const fs::BandLine free{.state = data::BandState::kFree, .blocks = 100};
   fs::BandLine open{
       .state = data::BandState::kOpen, .blocks = 100, .write_pointer = 50, .live = 50};
-  EXPECT_EQ(count(svg_of(report_of({free})), kPointer), 1u);
-  EXPECT_EQ(count(svg_of(report_of({free, open})), kPointer), 2u);
+  EXPECT_EQ(count(svg_of(report_of({free})), kPointerBar), 1u);
+  EXPECT_EQ(count(svg_of(report_of({free, open})), kPointerBar), 2u);
   open.write_pointer = open.live = 100;
-  EXPECT_EQ(count(svg_of(report_of({free, open})), kPointer), 1u);
+  EXPECT_EQ(count(svg_of(report_of({free, open})), kPointerBar), 1u);
 }
 
 TEST(PictureTest, ManyBandsStayOnePage) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;  // a call: the kernel's lock is held
 constexpr std::uint64_t kBlocksABatch = 8192;
-constexpr std::size_t kEntriesABatch = 128;
+constexpr std::size_t kEntriesCopiedAtOnce = 128;
 constexpr std::size_t kBytesAWrite = std::size_t{1} << 20;
 
 }  // namespace
@@ -134,7 +134,7 @@ Result<std::uint64_t> FileCopier::share(const Share& share) {
     TRY(write_back_.write_inode(share.to, InlineRule::kSmallFiles));
   }
   ASSIGN_OR_RETURN(const InodeNo number, new_inode_());
-  for (std::size_t at_most = kEntriesABatch; at_most > 0; at_most /= 2) {
+  for (std::size_t at_most = kEntriesCopiedAtOnce; at_most > 0; at_most /= 2) {
     const auto shared = share_once(share, number, at_most);
     if (shared) return shared->value_or(0);
     if (shared.error() != Errc::kBatchTooLarge) return fail(shared.error());

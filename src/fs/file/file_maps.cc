@@ -5,7 +5,7 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr std::size_t kEntriesABatch = 128;
+constexpr std::size_t kEntriesFreedAtOnce = 128;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ Result<std::vector<MapEntry>> FileMaps::last_entries(InodeNo inode, std::uint64_
 }
 
 Result<> FileMaps::free_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) {
-  std::size_t at_most = kEntriesABatch;
+  std::size_t at_most = kEntriesFreedAtOnce;
   while (first < end) {  // each turn lowers `end`, or `at_most`
     ASSIGN_OR_RETURN(const auto entries, last_entries(inode.no, first, end, at_most));
     if (entries.empty()) return ok();

@@ -7,7 +7,7 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr auto kPeriod = std::chrono::milliseconds(200);
+constexpr auto kFlushPeriod = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -20,7 +20,7 @@ Flusher::Flusher(meta::Store& store, WriteBack& write_back, Throttle& throttle, 
       commit_interval_(commit_interval),
       on_read_only_(std::move(on_read_only)),
       last_commit_(clock.monotonic()),
-      thread_(kPeriod, [this](bool) {
+      thread_(kFlushPeriod, [this](bool) {
         step();
         return false;
       }) {}

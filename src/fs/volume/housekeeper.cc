@@ -5,7 +5,7 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr auto kPeriod = std::chrono::milliseconds(500);
+constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -17,7 +17,7 @@ Housekeeper::Housekeeper(data::BandTable& bands, OrphanCleanup& orphans,
       collector_(collector),
       pacer_(pacer),
       disk_(disk),
-      thread_(kPeriod, [this](bool woken) { return step(woken); }) {}
+      thread_(kHousekeepingPeriod, [this](bool woken) { return step(woken); }) {}
 
 void Housekeeper::run_due() {
   bool more = step(true);

@@ -9,15 +9,16 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr std::size_t kItemsAScan = 1024;
+constexpr std::size_t kOwnerScanItems = 1024;
 
 Result<std::vector<meta::Item>> scan_all(meta::Store& store, std::uint64_t owner, Kind kind) {
   std::vector<meta::Item> all;
   std::uint64_t from = 0;
   for (;;) {
-    ASSIGN_OR_RETURN(auto items, store.scan(key_of(owner, kind, from),
-                                            key_of(owner, kind, meta::kMaxOffset), kItemsAScan));
-    const bool last = items.size() < kItemsAScan || items.back().key.offset == meta::kMaxOffset;
+    ASSIGN_OR_RETURN(auto items,
+                     store.scan(key_of(owner, kind, from), key_of(owner, kind, meta::kMaxOffset),
+                                kOwnerScanItems));
+    const bool last = items.size() < kOwnerScanItems || items.back().key.offset == meta::kMaxOffset;
     if (!last) from = items.back().key.offset + 1;
     std::move(items.begin(), items.end(), std::back_inserter(all));
     if (last) return all;

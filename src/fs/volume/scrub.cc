@@ -14,8 +14,8 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr std::size_t kItemsAScan = 512;
-constexpr std::uint64_t kItemsAStep = 64 * kItemsAScan;
+constexpr std::size_t kScrubScanItems = 512;
+constexpr std::uint64_t kScrubStepItems = 64 * kScrubScanItems;
 constexpr std::uint64_t kBlocksAStep = 8192;  // 32 MiB: other requests may wait for this one
 
 }  // namespace
@@ -29,8 +29,8 @@ class Scrubber::Step {
 
   Result<ScrubStep> run(ScrubPlace from) {
     meta::Key next = key_of(InodeNo{from.inode}, Kind::kExtent, from.file_block);
-    for (std::uint64_t items_read = 0; items_read < kItemsAStep; items_read += kItemsAScan) {
-      auto items = in_.store_.scan(next, kLast, kItemsAScan);
+    for (std::uint64_t read = 0; read < kScrubStepItems; read += kScrubScanItems) {
+      auto items = in_.store_.scan(next, kLast, kScrubScanItems);
       std::optional<meta::Key> end = items ? end_of(*items) : in_.store_.end_of_part(next);
       if (end && (*end <= next || *end > kLast)) end.reset();
       if (!items) {  // perhaps only the part of the tree that holds `next` can be read
@@ -60,7 +60,7 @@ class Scrubber::Step {
 
   // Where the scan that found `items` continues; nullopt: it has found all items.
   static std::optional<meta::Key> end_of(const std::vector<meta::Item>& items) {
-    if (items.size() < kItemsAScan) return std::nullopt;
+    if (items.size() < kScrubScanItems) return std::nullopt;
     meta::Key next = items.back().key;
     if (++next.offset == 0) next = key_of(InodeNo{next.owner + 1}, Kind::kInode);
     return next;

@@ -12,7 +12,7 @@ namespace {
 
 // True when the caller who truncates may not keep set-user-ID and set-group-ID bits. libfuse 3.14
 // hides this bit of the request.
-bool kernel_clears_set_id() {
+bool truncation_clears_set_id() {
   const Request* request = current_request();
   const auto* body = request ? request->body<fuse_setattr_in>() : nullptr;
   return body && (body->valid & FATTR_KILL_SUIDGID) != 0;
@@ -53,7 +53,7 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fu
   // A change of owner drops the bits, also for root, unless the same request sets the mode.
   const bool new_owner =
       (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 && (to_set & FUSE_SET_ATTR_MODE) == 0;
-  const auto change = to_change(*values, to_set, new_owner || kernel_clears_set_id());
+  const auto change = to_change(*values, to_set, new_owner || truncation_clears_set_id());
   const auto changed =
       call(req, Operation::setattr, [&](fs::Volume& volume) -> Result<fs::Attributes> {
         TRY(prepare_set_id(req, volume, inode_of(ino), change.clear_set_id));

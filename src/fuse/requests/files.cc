@@ -28,7 +28,7 @@ void describe_open(fuse_file_info& info, fs::OpenFile* file) {
 
 // True when the writer may not keep set-user-ID and set-group-ID bits. libfuse 3.14 hides this bit
 // of the request.
-bool kernel_clears_set_id() {
+bool write_clears_set_id() {
   const Request* request = current_request();
   const auto* body = request ? request->body<fuse_write_in>() : nullptr;
   return body && (body->write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
@@ -114,7 +114,7 @@ void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_f
 void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, off_t offset,
            fuse_file_info* info) {
   RequestContext& context = context_of(req);
-  const bool clear_set_id = kernel_clears_set_id();
+  const bool clear_set_id = write_clears_set_id();
   bool mode_changes = false;
   const auto done = call(req, Operation::write, [&](fs::Volume& volume) -> Result<> {
     ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(ino), clear_set_id));

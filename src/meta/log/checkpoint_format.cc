@@ -12,7 +12,7 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x4E535A4C;  // "LZSN" in memory order
+constexpr std::uint32_t kCheckpointMagic = 0x4E535A4C;  // "LZSN" in memory order
 constexpr std::size_t kStreamAt = 32;
 constexpr std::size_t kHeadBytes = 24, kBandBytes = 12, kPartBytes = 28, kNodeBytes = 12;
 constexpr std::size_t kColdPartBytes = 44;
@@ -119,7 +119,7 @@ Result<std::vector<std::byte>> join_pieces(std::span<const std::byte> pieces, Se
     const auto piece = pieces.subspan(i * kBlockBytes, kBlockBytes);
     const auto u32 = [&](std::size_t at) { return load_le_at<std::uint32_t>(piece, at); };
     const std::uint32_t bytes = u32(28);
-    const bool right = u32(0) == kMagic && u32(4) == crc32c(piece.subspan(8)) &&
+    const bool right = u32(0) == kCheckpointMagic && u32(4) == crc32c(piece.subspan(8)) &&
                        load_le_at<std::uint64_t>(piece, 8) == seq.value && u32(16) == i &&
                        u32(20) == count && u32(24) == fs_tag && bytes <= kCheckpointPieceBytes &&
                        (i + 1 == count || bytes == kCheckpointPieceBytes) &&
@@ -188,7 +188,7 @@ AlignedBuffer encode(const MapCheckpoint& s, std::uint32_t fs_tag) {
   AlignedBuffer pieces = AlignedBuffer::zeroed(count * kBlockBytes);
   for (std::size_t i = 0; i < count; ++i) {
     const auto piece = pieces.span().subspan(i * kBlockBytes, kBlockBytes);
-    store_le_at(piece, 0, kMagic);
+    store_le_at(piece, 0, kCheckpointMagic);
     store_le_at(piece, 16, static_cast<std::uint32_t>(i));
     store_le_at(piece, 20, static_cast<std::uint32_t>(count));
     store_le_at(piece, 24, fs_tag);

@@ -38,7 +38,7 @@ std::uint64_t u64(ConstBlockBytes from, std::size_t at) {
 }
 
 // Calls field(offset, number) for each number in front of the entries, for both directions.
-void visit_numbers(auto& d, auto field) {
+void visit_descriptor(auto& d, auto field) {
   field(48, d.seq.value);
   field(56, d.next_node.value);
   field(64, d.previous.address.slot);
@@ -105,7 +105,7 @@ void encode(const BandHeader& header, BlockBytes to) {
 void encode(const Descriptor& d, DescriptorRole role, BlockBytes to) {
   CHECK(d.entries.size() <= kEntriesPerDescriptor);
   begin(magic_of(role), d.stamp, to);
-  visit_numbers(d, [&](std::size_t at, auto number) { store_le_at(to, at, number); });
+  visit_descriptor(d, [&](std::size_t at, auto number) { store_le_at(to, at, number); });
   store_le_at(to, kEntryCountAt, static_cast<std::uint32_t>(d.entries.size()));
   if (role == DescriptorRole::kCommit) store_le_at(to, kDescriptorsCrcAt, d.descriptors_crc);
   std::size_t at = kEntriesAt;
@@ -133,7 +133,8 @@ Result<Descriptor> decode_descriptor(DescriptorRole role, ConstBlockBytes from) 
   const auto bad = [&] { return fail(is_commit ? Errc::kLogTorn : Errc::kLogDescriptorBad); };
   if (!is_sound(magic_of(role), from)) return bad();
   Descriptor d{.stamp = stamp_of(from), .descriptors_crc = u32(from, kDescriptorsCrcAt)};
-  visit_numbers(d, [&]<class T>(std::size_t at, T& number) { number = load_le_at<T>(from, at); });
+  visit_descriptor(
+      d, [&]<class T>(std::size_t at, T& number) { number = load_le_at<T>(from, at); });
   const std::uint32_t entries = u32(from, kEntryCountAt);
   const std::uint64_t before_it =
       role == DescriptorRole::kFront ? 0 : std::uint64_t{d.descriptors} + d.images;

@@ -13,7 +13,7 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kFirstSearchBlocks = 16, kSearchBlocks = 256;
+constexpr std::uint32_t kFirstPieceBlocks = 16, kLaterPieceBlocks = 256;
 // Transactions, nodes: no honest log comes near, and from there on counting up is safe.
 constexpr std::uint64_t kMostEver = std::uint64_t{1} << 62;
 
@@ -136,7 +136,7 @@ void Recovery::suspect(const FoundBand& band, const Descriptor& d, std::uint64_t
 
 // The newest whole transaction of the band; empty when there is none.
 Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
-  std::uint32_t piece = kFirstSearchBlocks;
+  std::uint32_t piece = kFirstPieceBlocks;
   for (std::uint32_t end = end_.search_end(band); end > 1;) {
     const std::uint32_t begin = end - std::min(end - 1, piece);
     AlignedBuffer buffer(std::size_t{end - begin} * kBlockBytes);
@@ -159,7 +159,7 @@ Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
       suspect(band, *commit, rba - commit->part_blocks());
     }
     end = begin;
-    piece = kSearchBlocks;
+    piece = kLaterPieceBlocks;
   }
   return Parts{};
 }

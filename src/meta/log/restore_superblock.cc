@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kPieceBlocks = 256;
 
 // The stamp of a block of the log.
-std::optional<BlockStamp> stamp_of(ConstBlockBytes block) {
+std::optional<BlockStamp> log_stamp_of(ConstBlockBytes block) {
   if (const auto header = decode_band_header(block)) return header->stamp;
   if (const auto front = decode_descriptor(DescriptorRole::kFront, block)) return front->stamp;
   return std::nullopt;
@@ -75,7 +75,7 @@ class Restorer {
     const std::uint32_t shown = needs_rescue_band(device_.capabilities()) ? 1 : 2;
     for (std::uint32_t rba = 0; rba < std::min(*write_pointer, shown); ++rba) {
       if (!device_.read({band, rba}, block.span())) continue;
-      const auto stamp = stamp_of(block.span().first<kBlockBytes>());
+      const auto stamp = log_stamp_of(block.span().first<kBlockBytes>());
       if (!stamp || stamp->rba != rba) continue;
       by_uuid_[stamp->uuid].push_back(band);
       return;
@@ -100,7 +100,7 @@ class Restorer {
       for (std::uint32_t i = 0; i < blocks; ++i) {
         const auto block = bytes.subspan(std::size_t{i} * kBlockBytes).first<kBlockBytes>();
         if (!whole && !device_.read({band, at + i}, block)) continue;
-        const auto stamp = stamp_of(block);
+        const auto stamp = log_stamp_of(block);
         if (stamp && stamp->uuid == uuid && stamp->rba == at + i) {
           newest_session_ = std::max(newest_session_, stamp->session);
         }

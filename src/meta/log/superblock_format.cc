@@ -10,9 +10,9 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x42535A4C;  // "LZSB" in memory order
+constexpr std::uint32_t kSuperblockMagic = 0x42535A4C;  // "LZSB" in memory order
 constexpr std::uint32_t kVersion = kSuperblockFormat;
-constexpr std::size_t kCrcAt = 4, kVersionAt = 8, kUuidAt = 16;
+constexpr std::size_t kSuperblockCrcAt = 4, kSuperblockVersionAt = 8, kSuperblockUuidAt = 16;
 constexpr std::size_t kLogBandCountAt = 92, kLabelBytesAt = 96, kLabelAt = 97, kHeadSlotAt = 160;
 constexpr std::size_t kSequenceAt = 32, kNewUuidAt = 208, kRoomAt = 224, kLogBandsAt = 496;
 static_assert(kRoomAt + kSuperblockRoomBytes == kLogBandsAt);
@@ -20,7 +20,7 @@ static_assert(kLabelAt + kMaxLabelBytes == kHeadSlotAt);
 static_assert(kLogBandsAt + 4 * kMaxLogBands == kBlockBytes);
 
 // Calls field(offset, number) for each field that is one number, for both directions.
-void visit_numbers(auto& s, auto field) {
+void visit_superblock(auto& s, auto field) {
   field(12, s.flags);
   field(kSequenceAt, s.sequence);
   field(40, s.band_count);
@@ -55,24 +55,24 @@ void encode(const Superblock& s, std::span<std::byte, kBlockBytes> to) {
   CHECK(s.label.size() <= kMaxLabelBytes);
   CHECK(s.log_bands.size() <= kMaxLogBands);
   std::ranges::fill(to, std::byte{0});
-  store_le_at(to, 0, kMagic);
-  store_le_at(to, kVersionAt, kVersion);
-  std::memcpy(to.data() + kUuidAt, s.uuid.data(), s.uuid.size());
+  store_le_at(to, 0, kSuperblockMagic);
+  store_le_at(to, kSuperblockVersionAt, kVersion);
+  std::memcpy(to.data() + kSuperblockUuidAt, s.uuid.data(), s.uuid.size());
   store_le_at(to, kLogBandCountAt, static_cast<std::uint32_t>(s.log_bands.size()));
   store_le_at(to, kLabelBytesAt, static_cast<std::uint8_t>(s.label.size()));
   std::memcpy(to.data() + kLabelAt, s.label.data(), s.label.size());
   std::memcpy(to.data() + kNewUuidAt, s.new_uuid.data(), s.new_uuid.size());
   std::ranges::copy(s.room, to.begin() + kRoomAt);
-  visit_numbers(s, [&](std::size_t at, auto number) { store_le_at(to, at, number); });
-  store_le_at(to, kCrcAt, crc32c(to.subspan(8)));
+  visit_superblock(s, [&](std::size_t at, auto number) { store_le_at(to, at, number); });
+  store_le_at(to, kSuperblockCrcAt, crc32c(to.subspan(8)));
 }
 
 Result<Superblock> decode_superblock(std::span<const std::byte, kBlockBytes> from) {
-  if (load_le_at<std::uint32_t>(from, 0) != kMagic) return fail(Errc::kNoFilesystem);
-  if (load_le_at<std::uint32_t>(from, kCrcAt) != crc32c(from.subspan(8))) {
+  if (load_le_at<std::uint32_t>(from, 0) != kSuperblockMagic) return fail(Errc::kNoFilesystem);
+  if (load_le_at<std::uint32_t>(from, kSuperblockCrcAt) != crc32c(from.subspan(8))) {
     return fail(Errc::kSuperblockBad);
   }
-  const auto version = load_le_at<std::uint32_t>(from, kVersionAt);
+  const auto version = load_le_at<std::uint32_t>(from, kSuperblockVersionAt);
   if (version < kVersion) return fail(Errc::kSuperblockVersion);
   if (version > kVersion) return fail(Errc::kSuperblockNewer);
   const auto log_bands = load_le_at<std::uint32_t>(from, kLogBandCountAt);
@@ -83,12 +83,13 @@ Result<Superblock> decode_superblock(std::span<const std::byte, kBlockBytes> fro
     return fail(Errc::kSuperblockBad);
   }
   Superblock s;
-  std::memcpy(s.uuid.data(), from.data() + kUuidAt, s.uuid.size());
+  std::memcpy(s.uuid.data(), from.data() + kSuperblockUuidAt, s.uuid.size());
   s.label.assign(reinterpret_cast<const char*>(from.data() + kLabelAt), label_bytes);
   std::memcpy(s.new_uuid.data(), from.data() + kNewUuidAt, s.new_uuid.size());
   std::ranges::copy(from.subspan<kRoomAt, kSuperblockRoomBytes>(), s.room.begin());
   s.log_bands.resize(log_bands);
-  visit_numbers(s, [&]<class T>(std::size_t at, T& number) { number = load_le_at<T>(from, at); });
+  visit_superblock(
+      s, [&]<class T>(std::size_t at, T& number) { number = load_le_at<T>(from, at); });
   return s;
 }
 

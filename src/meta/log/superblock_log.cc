@@ -11,7 +11,7 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kPieceBlocks = 64;
+constexpr std::uint32_t kSearchPieceBlocks = 64;
 // A band is reset after this many records, so that opening can read all of them. It has to: blocks
 // that a crash has left may follow the newest record, and they may be a whole record from before
 // the band's last reset.
@@ -77,7 +77,7 @@ void search_piece(device::Device& device, BandId band, std::uint32_t begin, std:
 // found. Records of earlier lives of the band follow, with lower sequences.
 void search_from_start(device::Device& device, BandId band, std::uint32_t end, Search& search) {
   for (std::uint32_t begin = 0; begin < std::min(end, kSearchBlocks);) {
-    const std::uint32_t piece_end = std::min(end, begin + kPieceBlocks);
+    const std::uint32_t piece_end = std::min(end, begin + kSearchPieceBlocks);
     Search piece;
     search_piece(device, band, begin, piece_end, piece);
     const bool has_records = piece.newest.has_value() || piece.trouble != Errc::kNoFilesystem;
@@ -100,7 +100,7 @@ Search search_band(device::Device& device, BandId band) {
   }
   const std::uint32_t stop = *write_pointer - std::min(*write_pointer, kSearchBlocks);
   for (std::uint32_t end = *write_pointer; end > stop;) {
-    const std::uint32_t begin = end - std::min(end - stop, kPieceBlocks);
+    const std::uint32_t begin = end - std::min(end - stop, kSearchPieceBlocks);
     search_piece(device, band, begin, end, search);
     end = begin;
   }

@@ -10,7 +10,7 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kNodeMagic = 0x444E5A4C;  // "LZND" in memory order
-constexpr std::size_t kCrcAt = 4, kCoveredAt = 8, kSeqAt = 8;
+constexpr std::size_t kNodeCrcAt = 4, kNodeCoveredAt = 8, kNodeSeqAt = 8;
 constexpr std::size_t kMaxItems = kNodeRoomBytes / item_room(0);
 
 using Image = std::span<const std::byte, kBlockBytes>;
@@ -19,7 +19,7 @@ bool is_header_sound(Image image, NodeNo node, Seq seq, std::uint32_t fs_tag) {
   const std::size_t count = load_le_at<std::uint16_t>(image, 26);
   const std::size_t heap_at = load_le_at<std::uint16_t>(image, 28);
   return load_le_at<std::uint32_t>(image, 0) == kNodeMagic &&
-         load_le_at<std::uint64_t>(image, kSeqAt) == seq.value &&
+         load_le_at<std::uint64_t>(image, kNodeSeqAt) == seq.value &&
          load_le_at<std::uint64_t>(image, 16) == node.value &&
          load_le_at<std::uint8_t>(image, 24) <= kMaxLevel &&
          load_le_at<std::uint32_t>(image, 32) == fs_tag && count <= kMaxItems &&
@@ -56,7 +56,7 @@ bool are_cells_sound(Image image, std::span<CellRange> cells) {
 }  // namespace
 
 Result<> validate_node(Image image, NodeNo node, Seq seq, std::uint32_t fs_tag) {
-  if (load_le_at<std::uint32_t>(image, kCrcAt) != crc32c(image.subspan(kCoveredAt))) {
+  if (load_le_at<std::uint32_t>(image, kNodeCrcAt) != crc32c(image.subspan(kNodeCoveredAt))) {
     return fail(Errc::kNodeChecksumBad);
   }
   if (!is_header_sound(image, node, seq, fs_tag)) return fail(Errc::kNodeBad);
@@ -157,9 +157,9 @@ void NodePage::copy_content(ConstNodePage other, const std::byte* other_bytes) {
 
 std::uint32_t NodePage::stamp(Seq seq) {
   put(0, kNodeMagic);
-  put(kSeqAt, seq.value);
-  const std::uint32_t crc = crc32c({to_ + kCoveredAt, kBlockBytes - kCoveredAt});
-  put(kCrcAt, crc);
+  put(kNodeSeqAt, seq.value);
+  const std::uint32_t crc = crc32c({to_ + kNodeCoveredAt, kBlockBytes - kNodeCoveredAt});
+  put(kNodeCrcAt, crc);
   return crc;
 }
 

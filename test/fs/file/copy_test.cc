@@ -7,11 +7,10 @@
 #include "test/fs/volume_fixture.h"
 #include "test/support/seed.h"
 #include "test/support/stats.h"
+#include "test/support/units.h"
 
 namespace lazyfs::fs {
 namespace {
-
-constexpr std::uint64_t kB = kBlockBytes;
 
 // `length` bytes that differ from block to block and from `seed` to seed.
 std::string text_of(std::size_t length, unsigned seed) {

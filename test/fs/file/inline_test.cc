@@ -9,11 +9,10 @@
 #include "meta/store/store.h"
 #include "test/fs/volume_fixture.h"
 #include "test/support/seed.h"
+#include "test/support/units.h"
 
 namespace lazyfs::fs {
 namespace {
-
-constexpr std::uint64_t kB = kBlockBytes;
 
 class InlineTest : public VolumeTest {
  protected:

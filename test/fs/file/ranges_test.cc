@@ -2,11 +2,10 @@
 #include <sys/stat.h>
 
 #include "test/fs/volume_fixture.h"
+#include "test/support/units.h"
 
 namespace lazyfs::fs {
 namespace {
-
-constexpr std::uint64_t kB = kBlockBytes;
 
 class RangesTest : public VolumeTest {
  protected:

@@ -12,8 +12,8 @@ namespace {
 
 using device::Call;
 
-constexpr std::uint64_t kBandBytes = std::uint64_t{256} * kBlockBytes;
-constexpr std::uint64_t kVolumeBytes = 64 * kBandBytes;
+constexpr std::uint64_t kDiscardBandBytes = std::uint64_t{256} * kBlockBytes;
+constexpr std::uint64_t kDiscardVolumeBytes = 64 * kDiscardBandBytes;
 
 class DiscardTest : public VolumeTest {
  protected:
@@ -26,7 +26,7 @@ class DiscardTest : public VolumeTest {
   // The contents of the file fill more than one band.
   InodeNo write_bands(std::string_view name) {
     const InodeNo file = create(name);
-    write(file, 0, std::string(3 * kBandBytes, name.front()));
+    write(file, 0, std::string(3 * kDiscardBandBytes, name.front()));
     EXPECT_EQ(volume_->sync(), ok());
     return file;
   }
@@ -57,7 +57,7 @@ TEST_F(DiscardTest, DiscardsBandsWhoseFilesWereDeleted) {
   EXPECT_TRUE(discarded_.empty());
   work();
   EXPECT_GE(discarded_.size(), 2u);
-  EXPECT_GE(stat_of(*volume_, "data", "bytes_discarded"), 2 * kBandBytes);
+  EXPECT_GE(stat_of(*volume_, "data", "bytes_discarded"), 2 * kDiscardBandBytes);
 }
 
 TEST_F(DiscardTest, DiscardsWhatTheUnmountResets) {
@@ -113,42 +113,43 @@ TEST_F(DiscardTest, ADiskThatTakesNoDiscardsIsAskedOnce) {
 TEST_F(DiscardTest, ATrimDiscardsFreeBandsAndNoOthers) {
   const InodeNo kept = write_bands("k");
   const std::uint64_t bytes = trimmed();
-  EXPECT_GE(bytes, free_bands() * kBandBytes);
-  EXPECT_EQ(bytes, discarded_.size() * kBandBytes);
-  EXPECT_EQ(read(kept, 0, 4 * kBandBytes), std::string(3 * kBandBytes, 'k'));
+  EXPECT_GE(bytes, free_bands() * kDiscardBandBytes);
+  EXPECT_EQ(bytes, discarded_.size() * kDiscardBandBytes);
+  EXPECT_EQ(read(kept, 0, 4 * kDiscardBandBytes), std::string(3 * kDiscardBandBytes, 'k'));
   remove("k", kept);
-  EXPECT_GE(trimmed(), bytes + 2 * kBandBytes) << "bands are emptied first";
+  EXPECT_GE(trimmed(), bytes + 2 * kDiscardBandBytes) << "bands are emptied first";
 }
 
 TEST_F(DiscardTest, ATrimAfterAMountDiscardsFreeBandsToo) {
   remount();
-  EXPECT_GE(trimmed(), free_bands() * kBandBytes);
+  EXPECT_GE(trimmed(), free_bands() * kDiscardBandBytes);
   remount();
-  EXPECT_GE(trimmed(), free_bands() * kBandBytes);
+  EXPECT_GE(trimmed(), free_bands() * kDiscardBandBytes);
 }
 
 TEST_F(DiscardTest, ATrimKeepsToItsRange) {
   const std::uint64_t all = trimmed();
-  const std::uint64_t half = 32 * kBandBytes;
+  const std::uint64_t half = 32 * kDiscardBandBytes;
   const std::uint64_t lower = trimmed({.start = 0, .length = half});
   for (const BandId band : discarded_) EXPECT_LT(band.value, 32u);
   const std::uint64_t upper = trimmed({.start = half});
   for (const BandId band : discarded_) EXPECT_GE(band.value, 32u);
   EXPECT_EQ(lower + upper, all);
   EXPECT_GT(lower, 0u);
-  EXPECT_EQ(trimmed({.start = 8 * kBandBytes + 1, .length = kBandBytes}), kBandBytes);
+  EXPECT_EQ(trimmed({.start = 8 * kDiscardBandBytes + 1, .length = kDiscardBandBytes}),
+            kDiscardBandBytes);
   EXPECT_EQ(discarded_, std::set{BandId{9}});
-  EXPECT_EQ(trimmed({.min_bytes = kVolumeBytes}), 0u);
-  EXPECT_EQ(trimmed({.start = 8 * kBandBytes, .length = 3 * kBandBytes,
-                     .min_bytes = 3 * kBandBytes}), 3 * kBandBytes);
-  EXPECT_EQ(trimmed({.start = 8 * kBandBytes, .length = 3 * kBandBytes,
-                     .min_bytes = 3 * kBandBytes + 1}), 0u);
+  EXPECT_EQ(trimmed({.min_bytes = kDiscardVolumeBytes}), 0u);
+  EXPECT_EQ(trimmed({.start = 8 * kDiscardBandBytes, .length = 3 * kDiscardBandBytes,
+                     .min_bytes = 3 * kDiscardBandBytes}), 3 * kDiscardBandBytes);
+  EXPECT_EQ(trimmed({.start = 8 * kDiscardBandBytes, .length = 3 * kDiscardBandBytes,
+                     .min_bytes = 3 * kDiscardBandBytes + 1}), 0u);
 }
 
 TEST_F(DiscardTest, ATrimRefusesARangeThatCannotBe) {
-  EXPECT_EQ(volume_->trim({.start = kVolumeBytes}), fail(Errc::kInvalid));
+  EXPECT_EQ(volume_->trim({.start = kDiscardVolumeBytes}), fail(Errc::kInvalid));
   EXPECT_EQ(volume_->trim({.length = kBlockBytes - 1}), fail(Errc::kInvalid));
-  EXPECT_TRUE(volume_->trim({.start = kVolumeBytes - 1}));
+  EXPECT_TRUE(volume_->trim({.start = kDiscardVolumeBytes - 1}));
 }
 
 TEST_F(DiscardTest, AReadOnlyVolumeDiscardsNothing) {

@@ -10,11 +10,11 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kLogBands = 8, kBandBlocks = 128;
-constexpr std::uint64_t kKeys = 2000;
-
 class CheckpointTest : public ::testing::Test {
  protected:
+  static constexpr std::uint32_t kLogBands = 8, kBandBlocks = 128;
+  static constexpr std::uint64_t kKeys = 2000;
+
   CheckpointTest()
       : random(test_seed()), device(kLogBands + 2 + rescue_bands(), kBandBlocks, random()) {}
   void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kLogBands))); }

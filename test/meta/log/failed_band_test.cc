@@ -10,10 +10,10 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kLogBands = 6, kBandBlocks = 24;
-
 class FailedBandTest : public ModelledStoreTest {
  protected:
+  static constexpr std::uint32_t kLogBands = 6, kBandBlocks = 24;
+
   void begin() {
     store.reset();
     faulty.reset();
@@ -216,6 +216,8 @@ TEST_F(FailedBandTest, NothingIsWrittenBehindAFlushThatFails) {
 
 class SuperBandTest : public ::testing::Test {
  protected:
+  static constexpr std::uint32_t kLogBands = 6;
+
   void SetUp() override {
     ASSERT_TRUE(Store::format(*memory, small_superblock(kLogBands)));
     log.emplace(faulty, *read_superblock(faulty));

@@ -132,7 +132,7 @@ TEST_F(EarlierTest, AHistoryThatMakesNoSenseIsNotBelieved) {
 
 // ---- Recovery ----------------------------------------------------------------------------------
 
-class CountingDevice final : public device::ForwardingDevice {
+class ReadCounter final : public device::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
   Result<> read(BandAddress from, std::span<std::byte> to) override {
@@ -190,7 +190,7 @@ class HistoryRecoveryTest : public ::testing::Test {
 };
 
 TEST_F(HistoryRecoveryTest, OfManySmallTransactionsFewAreRead) {
-  CountingDevice counting(device);
+  ReadCounter counting(device);
   const auto store = open(counting);
   ASSERT_TRUE(store);
   EXPECT_GT(store->stats().recovered_parts, kCommits - 10);

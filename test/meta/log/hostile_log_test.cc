@@ -14,7 +14,7 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint64_t kSlot = first_slot_of(5);
+constexpr std::uint64_t kChainSlot = first_slot_of(5);
 constexpr std::uint64_t kSession = 6;
 
 DescriptorEntry image(std::uint64_t node) { return {node, 0, EntryKind::kImage}; }
@@ -32,13 +32,13 @@ DescriptorEntry cold_node(std::uint64_t node, std::uint32_t rba) {
 RecoveredPart part_at(std::uint32_t rba, std::uint64_t seq, std::vector<DescriptorEntry> entries) {
   const auto images = static_cast<std::uint32_t>(
       std::ranges::count(entries, EntryKind::kImage, &DescriptorEntry::kind));
-  return {{{kSlot, rba, Seq{seq}}, images + 2}, BandId{2}, 1, std::move(entries)};
+  return {{{kChainSlot, rba, Seq{seq}}, images + 2}, BandId{2}, 1, std::move(entries)};
 }
 
 class HostileMapTest : public ::testing::Test {
  protected:
   HostileMapTest() {
-    found.chain = {{kSlot, BandId{2}}};
+    found.chain = {{kChainSlot, BandId{2}}};
     found.spare = {BandId{3}, BandId{4}};
     found.head_rba = 40;
     found.parts = {part_at(1, 10, {image(1), image(2)}), part_at(5, 11, {image(3)})};
@@ -51,7 +51,7 @@ class HostileMapTest : public ::testing::Test {
 
 TEST_F(HostileMapTest, PartsThatFollowOneAnotherAreSound) {
   EXPECT_TRUE(is_sound());
-  found.parts[0].entries.push_back(cold_band(kSlot - 1, 3));
+  found.parts[0].entries.push_back(cold_band(kChainSlot - 1, 3));
   found.parts[0].entries.push_back(cold_part(9, 10));
   found.parts[0].entries.push_back(cold_node(5, 10));
   found.parts[0].entries.push_back(cold_node(6, 19));
@@ -66,7 +66,7 @@ TEST_F(HostileMapTest, PartsThatOverlapAreNot) {
 }
 
 TEST_F(HostileMapTest, ColdPartsThatOverlapAreNot) {
-  found.parts[0].entries.push_back(cold_band(kSlot - 1, 3));
+  found.parts[0].entries.push_back(cold_band(kChainSlot - 1, 3));
   found.parts[0].entries.push_back(cold_part(9, 10));
   found.parts[0].entries.push_back(cold_node(5, 50));
   found.parts[0].entries.push_back(cold_part(9, 20));
@@ -75,7 +75,7 @@ TEST_F(HostileMapTest, ColdPartsThatOverlapAreNot) {
 }
 
 TEST_F(HostileMapTest, APartOfTheChainIsNotAdoptedIntoAnotherBand) {
-  found.parts[1].entries.push_back(cold_band(kSlot, 3));
+  found.parts[1].entries.push_back(cold_band(kChainSlot, 3));
   found.parts[1].entries.push_back(cold_part(10, 1));
   EXPECT_FALSE(is_sound());
 }
@@ -101,7 +101,7 @@ TEST_F(HostileMapTest, TheNextBandComesBehindThoseThatAreThere) {
 }
 
 TEST_F(HostileMapTest, ARunOfNodesIsInOrderHoweverTheyAreListed) {
-  found.parts[0].entries.push_back(cold_band(kSlot - 1, 3));
+  found.parts[0].entries.push_back(cold_band(kChainSlot - 1, 3));
   found.parts[0].entries.push_back(cold_part(9, 10));
   for (const std::uint32_t rba : {20, 30, 12, 11, 25, 13}) {
     found.parts[0].entries.push_back(cold_node(100 + rba, rba));

@@ -10,10 +10,10 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kBands = 8, kBandBlocks = 300;
-
 class SuperblockLogTest : public testing::TestWithParam<bool> {
  protected:
+  static constexpr std::uint32_t kBands = 8, kBandBlocks = 300;
+
   static device::Capabilities capabilities() { return {.keeps_write_pointers = GetParam()}; }
   static device::Geometry geometry() {
     device::Geometry geometry;

@@ -13,10 +13,8 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kLogBands = 8, kBands = 16, kBandBlocks = 512;
-
 // Counts flushes. A flush calls `while_flushing`.
-class CountingDevice final : public device::ForwardingDevice {
+class FlushCounter final : public device::ForwardingDevice {
  public:
   using ForwardingDevice::append;
   using ForwardingDevice::ForwardingDevice;
@@ -35,6 +33,8 @@ std::vector<std::uint32_t> crcs_of(std::size_t blocks) {
 
 class BroughtDataTest : public ::testing::Test {
  protected:
+  static constexpr std::uint32_t kLogBands = 8, kBands = 16, kBandBlocks = 512;
+
   void SetUp() override {
     ASSERT_TRUE(Store::format(device, small_superblock(kLogBands)));
     open();
@@ -86,7 +86,7 @@ class BroughtDataTest : public ::testing::Test {
 
   static constexpr BandAddress kData{BandId{12}, 0};
   std::unique_ptr<device::MemoryDevice> memory = device::MemoryDevice::uniform(kBands, kBandBlocks);
-  CountingDevice device{*memory};
+  FlushCounter device{*memory};
   std::unique_ptr<Store> store;
 };
 

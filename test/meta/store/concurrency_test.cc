@@ -9,14 +9,15 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint64_t kWriters = 3, kReaders = 3, kKeys = 400;
-
 std::string value_for(std::uint64_t writer, std::uint64_t round) {
   return std::to_string(writer) + ":" + std::to_string(round) +
          std::string(100 + round % 200, static_cast<char>('a' + writer));
 }
 
-class ConcurrencyTest : public ::testing::TestWithParam<std::size_t> {};
+class ConcurrencyTest : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  static constexpr std::uint64_t kWriters = 3, kReaders = 3, kKeys = 400;
+};
 
 // Every writer owns its keys and puts two of them alike in each batch; readers see both alike, in
 // one scan of a leaf or not; a counter that all add to comes out right.

@@ -11,11 +11,11 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kLogBands = 6, kBandBlocks = 48;
-constexpr std::uint64_t kKeys = 150;
-
 class DamageAnywhereTest : public ::testing::Test {
  protected:
+  static constexpr std::uint32_t kLogBands = 6, kBandBlocks = 48;
+  static constexpr std::uint64_t kKeys = 150;
+
   DamageAnywhereTest()
       : random(test_seed()),
         device(kLogBands + 2 + rescue_bands(), kBandBlocks, random()),

@@ -11,14 +11,17 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint32_t kLogBands = 5, kBandBlocks = 32;
-
 Key key_of(std::uint64_t i) { return {1, 1, i}; }
 std::string value_of(std::uint64_t i) {
   return std::string(300, static_cast<char>('a' + i % 26)) + std::to_string(i);
 }
 
-class DamageTest : public ::testing::Test {
+class SmallLogTest : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kLogBands = 5, kBandBlocks = 32;
+};
+
+class DamageTest : public SmallLogTest {
  protected:
   DamageTest() : device(kLogBands + 2 + rescue_bands(), kBandBlocks, test_seed()) {}
   void SetUp() override { ASSERT_TRUE(Store::format(device, small_superblock(kLogBands))); }
@@ -58,11 +61,13 @@ class DamageTest : public ::testing::Test {
   PowerDevice device;
 };
 
+using OutdatedFrontTest = SmallLogTest;
+
 // A session writes a transaction and loses it: the write pointer is where it was. The next one
 // writes another with the same number to the same place, and the power is cut: of its first block
 // the medium shows what the lost one was. They are distinguished as long as it is the newest, and
 // later.
-TEST(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt) {
+TEST_F(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt) {
   const auto device = memory_device(kLogBands + 2, kBandBlocks);
   ASSERT_TRUE(Store::format(*device, small_superblock(kLogBands)));
   const auto write_pointers = [&] {
@@ -115,7 +120,9 @@ TEST(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt
 
 // A store is formatted again under the same UUID. A power cut shows blocks of the store before, at
 // the very places where the new one began alike: they do not count.
-TEST(FormatAgainTest, WhatWasThereBeforeUnderTheSameUuidDoesNotComeBack) {
+using FormatAgainTest = SmallLogTest;
+
+TEST_F(FormatAgainTest, WhatWasThereBeforeUnderTheSameUuidDoesNotComeBack) {
   const auto device = memory_device(kLogBands + 2, kBandBlocks);
   std::vector<AlignedBuffer> earlier;  // each log band as the first one left it
   for (const std::uint64_t life : {0, 1}) {

@@ -21,7 +21,7 @@ constexpr device::Capabilities kPlain{.keeps_write_pointers = false};
 constexpr std::uint32_t kSmallestLog = min_log_bands(kPlain);
 
 // Counts the blocks of the log that are read.
-class CountingDevice final : public device::ForwardingDevice {
+class LogReadCounter final : public device::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
   Result<> read(BandAddress from, std::span<std::byte> to) override {
@@ -424,7 +424,7 @@ TEST_F(LogEndTest, OpeningAfterACrashReadsNoMoreThanWhatFollowsTheCheckpoint) {
     after_checkpoint_max =
         std::max(after_checkpoint_max, store->stats().log_blocks_after_checkpoint);
     crash();
-    CountingDevice counted(*device);
+    LogReadCounter counted(*device);
     open_on(counted, options);
     most = std::max(most, counted.blocks_read);
     store.reset();

@@ -84,7 +84,7 @@ TEST(ReadaheadTest, ForgetsTheReaderThatWasIdleLongest) {
   EXPECT_EQ(blocks_at(readahead, {BandId{0}, 1}), 1u);
 }
 
-constexpr std::uint64_t kItems = 20'000;
+constexpr std::uint64_t kStoredItems = 20'000;
 
 std::unique_ptr<device::MemoryDevice> device_with_items() {
   auto device = device::MemoryDevice::uniform(16, 1024);
@@ -92,7 +92,7 @@ std::unique_ptr<device::MemoryDevice> device_with_items() {
   const std::string value(100, 'v');
   auto store = Store::open(*device, quiet_options());
   EXPECT_TRUE(store);
-  for (std::uint64_t i = 0; i < kItems; ++i) {
+  for (std::uint64_t i = 0; i < kStoredItems; ++i) {
     Batch batch;
     batch.put({i, 1, 0}, as_value(value));
     EXPECT_TRUE((*store)->apply(batch, Reserve::kNone));
@@ -106,7 +106,7 @@ TEST(ReadaheadTest, ColdWalkOfNodesMadeTogetherTakesFewReads) {
   const auto device = device_with_items();
   auto store = Store::open(*device, quiet_options());
   ASSERT_TRUE(store);
-  EXPECT_EQ(contents_of(**store).size(), kItems);
+  EXPECT_EQ(contents_of(**store).size(), kStoredItems);
   const StoreStats stats = (*store)->stats();
   EXPECT_GT(stats.nodes_cached, 500u);
   EXPECT_LT(stats.node_reads * 8, stats.nodes_cached);
@@ -127,8 +127,8 @@ TEST(ReadaheadTest, ThreadThatReadsAheadBringsTheRightNodes) {
     for (unsigned reader = 0; reader < 3; ++reader) {
       readers.emplace_back([&, reader] {
         std::mt19937_64 random(seed + reader);
-        for (std::uint64_t i = 0; i < kItems; ++i) {
-          const Key key{reader == 0 ? i : random() % kItems, 1, 0};
+        for (std::uint64_t i = 0; i < kStoredItems; ++i) {
+          const Key key{reader == 0 ? i : random() % kStoredItems, 1, 0};
           const auto value = (*store)->get(key);
           ASSERT_TRUE(value && *value);
         }
