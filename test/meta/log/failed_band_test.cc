@@ -4,7 +4,7 @@
 
 #include "device/faulty.h"
 #include "meta/log/superblock_log.h"
-#include "test/meta/band_pool.h"
+#include "test/meta/spare_bands.h"
 #include "test/meta/modelled_store.h"
 
 namespace lazyfs::meta {
@@ -98,7 +98,7 @@ TEST_F(FailedBandTest, ABandThatFailedIsNotWrittenAgainInTheSameSession) {
 
 TEST_F(FailedBandTest, WhenItsBandsAreUsedUpTheLogTakesFreeOnes) {
   begin();
-  BandPool spare({beside_log(0), beside_log(1), beside_log(2)});
+  SpareBands spare({beside_log(0), beside_log(1), beside_log(2)});
   store->set_band_source(spare.source());
   faulty->fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
     const std::uint32_t band = info.at.band.value;
@@ -173,7 +173,7 @@ TEST_F(FailedBandTest, NothingIsWrittenBehindAFlushThatFails) {
   for (std::uint64_t n = 1; was_hit && !HasFatalFailure(); ++n) {
     SCOPED_TRACE(n);
     begin();
-    BandPool pool({beside_log(0), beside_log(1)});
+    SpareBands pool({beside_log(0), beside_log(1)});
     store->set_band_source({[&] {
                               const auto band = pool.take();
                               if (band) grew = true;

@@ -4,7 +4,7 @@
 #include "device/forwarding.h"
 #include "meta/log/log_layout.h"
 #include "meta/tree/node_page.h"
-#include "test/meta/band_pool.h"
+#include "test/meta/spare_bands.h"
 #include "test/meta/power_device.h"
 
 namespace lazyfs::meta {
@@ -116,7 +116,7 @@ TEST_P(CleanerTest, TheReserveForDeletionsGoesFurtherThanOrdinaryWork) {
 }
 
 TEST_P(CleanerTest, AFullLogTakesABandAndGivesItBackWhenEmpty) {
-  BandPool pool(2 + log_bands(), 6);  // the bands given back need not be those that were taken
+  SpareBands pool(2 + log_bands(), 6);  // the bands given back need not be those that were taken
   const auto source = [&] {
     return Store::BandSource{.take = [&] { return pool.take(); },
                              .give_back =
@@ -148,7 +148,7 @@ TEST_P(CleanerTest, AFullLogTakesABandAndGivesItBackWhenEmpty) {
 
 // Nothing but the commit of what was deleted wakes the thread.
 TEST_P(CleanerTest, ThreadGivesEveryBandBackThatALogWithoutItemsDoesNotNeed) {
-  BandPool pool(2 + log_bands(), 6);
+  SpareBands pool(2 + log_bands(), 6);
   StoreOptions options;
   options.transaction_bytes = 8 * kBlockBytes;
   open(options);
@@ -164,7 +164,7 @@ TEST_P(CleanerTest, ThreadGivesEveryBandBackThatALogWithoutItemsDoesNotNeed) {
 }
 
 TEST_P(CleanerTest, GivesBackUnderShortageWhatItWouldKeepOtherwise) {
-  BandPool pool(2 + log_bands(), 6);
+  SpareBands pool(2 + log_bands(), 6);
   const std::size_t all = pool.size();
   store->set_band_source(pool.source());
   const std::uint64_t keys = fill();
@@ -290,7 +290,7 @@ class CleanerReadsTest : public ::testing::Test {
 
   std::unique_ptr<device::MemoryDevice> memory = memory_device(24, 64);
   LeafChangesWhileItIsRead device{*memory};
-  BandPool pool{12, 12};
+  SpareBands pool{12, 12};
   std::unique_ptr<Store> store;
   Model model;
 };

@@ -6,7 +6,7 @@
 
 #include "device/recording.h"
 #include "meta/log/log_layout.h"
-#include "test/meta/band_pool.h"
+#include "test/meta/spare_bands.h"
 #include "test/meta/fixture.h"
 #include "test/meta/power_device.h"
 
@@ -169,7 +169,7 @@ TEST_P(CrashTest, KeepsWhatWasCommittedWhileTheLogGrowsAndShrinks) {
     ASSERT_TRUE(store);
     workload.expect_recovered(*store);
     if (HasFatalFailure()) return;
-    BandPool pool;
+    SpareBands pool;
     const std::vector<BandId> log_bands = store->log_bands();
     for (const BandId band : used) {
       EXPECT_FALSE(std::ranges::count(log_bands, band)) << "listed after it was given back";

@@ -10,7 +10,7 @@
 #include "meta/log/log_layout.h"
 #include "meta/log/superblock_log.h"
 #include "meta/tree/node_page.h"
-#include "test/meta/band_pool.h"
+#include "test/meta/spare_bands.h"
 #include "test/meta/modelled_store.h"
 #include "test/meta/power_device.h"
 
@@ -361,7 +361,7 @@ TEST_F(LogEndTest, ALogWithoutAFreeBandTakesOneFromTheVolume) {
   repaired->reset();
   reopen_device();
   open_on(*device);
-  BandPool pool(9, 5);
+  SpareBands pool(9, 5);
   store->set_band_source(pool.source());
   put(1, 'g');
   commit();

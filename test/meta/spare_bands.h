@@ -10,10 +10,10 @@ namespace lazyfs::meta {
 
 // Gives out the band that was returned last. Thread-safe: the store's thread takes and returns
 // bands too.
-class BandPool {
+class SpareBands {
  public:
-  explicit BandPool(std::vector<BandId> bands = {}) : bands_(std::move(bands)) {}
-  BandPool(std::uint32_t first, std::uint32_t count) {
+  explicit SpareBands(std::vector<BandId> bands = {}) : bands_(std::move(bands)) {}
+  SpareBands(std::uint32_t first, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) bands_.push_back(BandId{first + i});
   }
 
