@@ -13,6 +13,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -36,6 +37,7 @@ IGNORED = [
     # those of newer or older versions of clang
     "unknown-warning-option"]
 WARNINGS = ["-Weverything", "-Werror", *(f"-Wno-{name}" for name in IGNORED)]
+HEADERS = 8  # precompiled
 SKIPPED = 77
 # Breaks the lock's discipline: a guarded member is read without the lock.
 BROKEN = """
@@ -65,17 +67,81 @@ def flags_of(command):
     return flags
 
 
+def sources_of(entry):
+    """The source files that an entry of compile_commands.json compiles: of a batch (CMake's "unity
+    build") those that it includes."""
+    file = pathlib.Path(entry["directory"], entry["file"]).resolve()
+    if file.parent.name != "Unity":
+        return [file]
+    return [pathlib.Path(name) for name in re.findall(r'^#include "(.+)"$', file.read_text(), re.M)]
+
+
 def run(name, clang, arguments, folder):
     done = subprocess.run([clang, *arguments], cwd=folder, capture_output=True, text=True)
     return name, done.returncode, done.stdout + done.stderr
 
 
-def precompile(clang, root, folder):
-    """The header that every file of the build gets, for clang. Definitions do not matter to it."""
-    to = pathlib.Path(folder) / "precompiled.pch"
-    subprocess.run([clang, "-std=c++23", "-pthread", "-x", "c++-header",
-                    root / "src/base/precompiled.h", "-o", to], check=True)
-    return to
+class Closures:
+    """The headers of this project that a file includes, directly or not."""
+
+    def __init__(self, root):
+        self.folders = (root / "src", root)
+        self.known = {}
+
+    def of(self, file):
+        if file not in self.known:
+            self.known[file] = frozenset()  # ends a cycle
+            names = re.findall(r'^#include "(.+)"$', file.read_text(), re.M)
+            paths = [next((at / name for at in self.folders if (at / name).exists()), None)
+                     for name in names]
+            found = {path for path in paths if path}
+            self.known[file] = frozenset(found).union(*(self.of(path) for path in found))
+        return self.known[file]
+
+
+def choose_headers(files, closures):
+    """For each file the header to precompile for it, or None: one that the file includes anyway,
+    so that a missing #include is found nevertheless. At most HEADERS headers in all."""
+    def weight(headers):
+        return sum(header.stat().st_size for header in headers)
+
+    needs = {file: closures.of(file) for file in files}
+    offers = {header: (closures.of(header) | {header}) for header in set().union(*needs.values())}
+    weights = {header: weight(offer) for header, offer in offers.items()}
+    chosen = dict.fromkeys(files)
+    for _ in range(HEADERS):
+        gains = {header: sum(max(0, weights[header] - weights.get(chosen[file], 0))
+                             for file in files if header in needs[file]) - 2 * weights[header]
+                 for header in sorted(offers)}
+        best = max(gains, key=gains.get, default=None)
+        if best is None or gains[best] <= 0:
+            break
+        for file in files:
+            if best in needs[file] and weights[best] > weights.get(chosen[file], 0):
+                chosen[file] = best
+    return chosen
+
+
+def wrapper_of(root, header, folder):
+    """A header that includes the one that every file of the build gets, and `header`. It stays,
+    unchanged, because the record of each file that was checked with it names it."""
+    text = f'#include "{root / "src/base/precompiled.h"}"\n'
+    if header:
+        text += f'#include "{header}"\n'
+    wrapper = folder / (name_of(header or root / "none", root) + ".wrapper.h")
+    if not wrapper.exists() or wrapper.read_text() != text:
+        wrapper.write_text(text)
+    return wrapper
+
+
+def precompile(clang, wrapper, flags, to):
+    includes = [flag for flag in flags if not flag.startswith("-D")]
+    return run(wrapper, clang, ["-std=c++23", "-pthread", "-fpch-instantiate-templates", *WARNINGS,
+                                *includes, "-x", "c++-header", wrapper, "-o", to], to.parent)
+
+
+def name_of(file, root):
+    return str(file.relative_to(root)).replace("/", "-")
 
 
 def is_current(record):
@@ -99,33 +165,44 @@ def check(clang, header, file, flags, where, record):
     return outcome
 
 
+def outcomes(clang, root, files, due):
+    """Of each precompiled header, and of each file that is due."""
+    headers = choose_headers(sorted(due), Closures(root))
+    users = {header: file for file, header in headers.items()}
+    with tempfile.TemporaryDirectory() as folder, \
+            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        compiled = {header: pathlib.Path(folder) / f"{number}.pch"
+                    for number, header in enumerate(users)}
+        wrappers = {header: wrapper_of(root, header, due[file].parent)
+                    for header, file in users.items()}
+        yield from pool.map(lambda header: precompile(clang, wrappers[header],
+                                                      files[users[header]][0],
+                                                      compiled[header]), users)
+        yield from pool.map(lambda file: check(clang, compiled[headers[file]], file,
+                                               *files[file], due[file]), due)
+
+
 def check_all(clang, build):
     root = pathlib.Path(__file__).resolve().parent.parent
     commands = json.loads((build / "compile_commands.json").read_text())
     files = {}
     for entry in commands:
-        file = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        ours = file.is_relative_to(root / "src") or file.is_relative_to(root / "tools")
-        if ours and file.suffix == ".cc":
-            files[file] = (flags_of(entry["command"]), entry["directory"])
+        for file in sources_of(entry):
+            ours = file.is_relative_to(root / "src") or file.is_relative_to(root / "tools")
+            if ours and file.suffix == ".cc":
+                files[file] = (flags_of(entry["command"]), entry["directory"])
     records = build / "clang_check"
     records.mkdir(exist_ok=True)
     due = {}
     for file in sorted(files):
-        record = records / (str(file.relative_to(root)).replace("/", "-") + ".d")
+        record = records / (name_of(file, root) + ".d")
         if not is_current(record):
             due[file] = record
     failed = 0
-    with tempfile.TemporaryDirectory() as folder, \
-            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        header = precompile(clang, root, folder) if due else None
-        jobs = [pool.submit(check, clang, header, file, *files[file], record)
-                for file, record in due.items()]
-        for job in jobs:
-            name, status, text = job.result()
-            if status != 0:
-                failed += 1
-                print(f"{name.relative_to(root)}:\n{text}")
+    for name, status, text in outcomes(clang, root, files, due):
+        if status != 0:
+            failed += 1
+            print(f"{name}:\n{text}")
     print(f"{len(files)} files, {len(due)} checked now with {clang}, {failed} with findings")
     return 1 if failed or not files else 0
 
