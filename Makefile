@@ -71,8 +71,8 @@ check-tsan:     ## unit and system tests under ThreadSanitizer
 
 check-tidy:     ## clang-tidy over src/ and tools/, with the checks of .clang-tidy
 	@./packages.sh build tidy
-	@cmake --preset release --log-level=WARNING
-	run-clang-tidy-19 -quiet -p build -j $(JOBS) '^$(CURDIR)/(src|tools)/'
+	@cmake --preset dev --log-level=WARNING
+	run-clang-tidy-19 -quiet -p build/dev -j $(JOBS) '^$(CURDIR)/(src|tools)/'
 
 bench: all      ## compare lazyfs with ext4 and with the cost of FUSE alone
 	@./packages.sh bench
