@@ -1,0 +1,115 @@
+// A drive-managed shingled disk: the host may write anywhere. Streams go to their bands; all other
+// writes are appended to a persistent cache, and a cleaner merges them with their bands when the
+// disk is idle, always, or when the cache or its map is full. Not thread-safe.
+//
+// Invariants, besides those of Disk:
+//   S1  an undecided run of writes waits in the memory of the drive until it is a stream, or
+//       ends, or a flush comes
+//   S2  the map never has more extents than map_extents, and the log never holds more than
+//       cache_sectors, but for what the cleaner has earned (L2) and for one request
+//   S3  after a flush nothing waits in memory
+#pragma once
+
+#include <optional>
+
+#include "sim/bands.h"
+#include "sim/cleaner.h"
+#include "sim/disk.h"
+#include "sim/persistent_cache.h"
+#include "sim/read_buffer.h"
+#include "sim/stream_detector.h"
+
+namespace lazyfs::sim {
+
+enum class CleaningTime : std::uint8_t {
+  kIdle,    // and when it must
+  kAlways,  // a piece after each batch of writes too
+};
+
+struct ManagedParameters {
+  std::uint32_t surfaces = 0;
+  std::vector<Zone> zones;  // the cache lies at the outer edge of the first one
+  std::uint64_t sectors = 0;
+  std::uint32_t band_tracks = 0;
+  MechanicsParameters mechanics;
+  ReadBufferParameters buffer;
+  std::uint64_t cache_sectors = 0;
+  std::uint64_t map_extents = 0;
+  std::uint64_t stream_bytes = 0;
+  // A command, and one in `slow_each` that takes longer.
+  double command_ms = 0, slow_command_ms = 0;
+  std::uint32_t slow_each = 1;
+  double bus_sector_ms = 0;
+  // Writes reach the cache in batches of at most so many, each of which takes `batch_ms` besides
+  // its transfer.
+  std::uint32_t batch_writes = 0;
+  std::uint64_t batch_bytes = 0;
+  double batch_ms = 0;
+  // A synced run of stream_bytes and more is transferred so many times.
+  double synced_transfers = 1;
+  std::uint64_t flush_waste_sectors = 0;
+  std::uint32_t map_write_flushes = 0;  // the map is written out each so many flushes
+  double map_write_ms = 0;
+  CleaningTime cleaning_time = CleaningTime::kIdle;
+  double idle_ms = 0;         // without a request, before the disk cleans
+  double slice_ms = 0;        // of cleaning, while the host waits for space
+  // For kAlways: cleaning for each batch takes as many times as long as the batch, times 0.5 for an
+  // empty cache, and ever more for one that fills up.
+  double always_share = 0;
+  CleaningParameters cleaning;
+};
+
+class ManagedDisk final : public Disk {
+ public:
+  explicit ManagedDisk(ManagedParameters parameters);
+
+  double serve(double now_ms, const Request& request) override;
+  double settle(double now_ms) override;
+  std::uint64_t sectors() const override { return parameters_.sectors; }
+  std::uint32_t cylinder() const override { return mechanics_.cylinder(); }
+  std::uint32_t cylinder_of(std::uint64_t sector) const override;
+  DiskCounters counters() const override;
+  const Bands& bands() const { return bands_; }
+
+ private:
+  struct Run {  // contiguous writes that wait in memory
+    std::uint64_t sector = 0, end = 0;
+    bool is_synced = false;
+  };
+  struct Batch {  // appended to the log, and not on the platters yet
+    std::uint64_t writes = 0, bytes = 0;
+    double transfer_ms = 0;
+  };
+  double read(double now_ms, const Request& request);
+  double read_piece(double now_ms, const PersistentCache::Piece& piece);
+  double write(double now_ms, const Request& request);
+  double flush(double now_ms);
+  double discard(double now_ms, const Request& request);
+  double stream(double now_ms, std::uint64_t sector, std::uint64_t sectors);
+  double cache_run(double now_ms);
+  double cache_part(double now_ms, std::uint64_t sector, std::uint64_t sectors, double transfers);
+  double close_batch(double now_ms);
+  double wait_for_space(double now_ms, std::uint64_t sector, std::uint64_t sectors);
+  double cache_fill() const;  // of the log or of the map, whichever is fuller
+  bool is_full(std::uint64_t extents, std::uint64_t sectors) const;
+  void work_while_idle(double now_ms);
+  double command_ms();
+
+  const ManagedParameters parameters_;
+  const Geometry geometry_;
+  const Bands bands_;
+  Mechanics mechanics_;
+  ReadBuffer buffer_;
+  StreamDetector detector_;
+  PersistentCache cache_;
+  Cleaner cleaner_;
+  std::optional<Run> run_;
+  Batch batch_;
+  double free_ms_ = 0;                    // when the last request ended
+  std::uint64_t stream_end_ = UINT64_MAX;  // the heads are there, within a stream
+  bool wrote_cache_ = false, wrote_stream_ = false;  // since the last flush
+  std::uint64_t commands_ = 0, flushes_ = 0;
+  DiskCounters counters_;
+};
+
+}  // namespace lazyfs::sim

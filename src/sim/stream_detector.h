@@ -1,0 +1,52 @@
+// Which writes of a drive-managed disk are part of a stream, and so go to their bands and past the
+// persistent cache. Not thread-safe.
+//
+// Invariants:
+//   T1  a run is a sequence of writes, each of which begins where the one before it ended
+//   T2  a run is a stream once `stream_bytes` of it have arrived without a flush or a write into
+//       the cache between them
+//   T3  a run that begins somewhere new and right after a flush is taken for a synced write: it
+//       goes to the cache however long it is, up to kSyncedBytes
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+namespace lazyfs::sim {
+
+class StreamDetector {
+ public:
+  // The longest synced writes that were measured went to the cache.
+  static constexpr std::uint64_t kSyncedBytes = 1ull << 30;
+  static constexpr std::size_t kRuns = 8;  // chosen: as many runs are remembered
+
+  struct Verdict {
+    bool is_stream = false;
+    bool continues = false;  // a run that is known
+    bool is_synced = false;  // T3
+    // The run goes on sequentially over flushes, and is as long as a stream.
+    bool is_synced_sequence = false;
+    std::uint64_t run_bytes = 0;  // of the run, since its beginning or the last flush
+  };
+
+  explicit StreamDetector(std::uint64_t stream_bytes) : stream_bytes_(stream_bytes) {}
+
+  Verdict note_write(std::uint64_t sector, std::uint64_t sectors);
+  void note_flush();
+  // A write other than a stream went to the cache: streams end (T2).
+  void note_cache_write();
+
+ private:
+  struct Run {
+    std::uint64_t end = 0;
+    std::uint64_t bytes = 0;     // since the beginning, a flush or a write into the cache
+    std::uint64_t in_all = 0;
+    bool is_stream = false, is_synced = false, crossed_flush = false;
+  };
+
+  const std::uint64_t stream_bytes_;
+  std::deque<Run> runs_;  // most recent first
+  bool flushed_ = false;  // no write since the last flush
+};
+
+}  // namespace lazyfs::sim

@@ -1,0 +1,90 @@
+#include "sim/models.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/disk.h"
+
+namespace lazyfs::sim {
+namespace {
+
+TEST(ModelsTest, EachParameterHasAnOrigin) {
+  for (const Model& model : models()) {
+    ParameterSheet sheet;
+    model.make(sheet);
+    EXPECT_GT(sheet.parameters().size(), 10u) << model.name;
+    for (const Parameter& parameter : sheet.parameters()) {
+      EXPECT_FALSE(parameter.origin.empty()) << model.name << ": " << parameter.name;
+    }
+  }
+}
+
+TEST(ModelsTest, AreFoundInAnyCase) {
+  EXPECT_EQ(find_model("st8000as0002"), find_model("ST8000AS0002"));
+  EXPECT_NE(find_model("Cheetah9LP"), nullptr);
+  EXPECT_EQ(find_model("cheetah"), nullptr);
+}
+
+TEST(ModelsTest, HaveTheCapacitiesOfTheDrives) {
+  ParameterSheet sheet;
+  EXPECT_EQ(find_model("ST8000AS0002")->make(sheet)->sectors(), 15'628'053'168u);
+  EXPECT_EQ(find_model("cheetah9lp")->make(sheet)->sectors(), 17'783'240u);
+  EXPECT_EQ(find_model("WD5000YS")->make(sheet)->sectors(), 976'773'168u);
+}
+
+TEST(ModelsTest, ServeTheirFirstAndLastSectors) {
+  for (const Model& model : models()) {
+    ParameterSheet sheet;
+    const auto disk = model.make(sheet);
+    const std::uint64_t last = disk->sectors() - 8;
+    double now_ms = disk->serve(0, {.sector = 0, .sectors = 8, .op = Op::kWrite});
+    now_ms = disk->serve(now_ms, {.sector = last, .sectors = 8, .op = Op::kRead});
+    now_ms = disk->serve(now_ms, {.sector = last, .sectors = 8, .op = Op::kWrite});
+    EXPECT_GE(disk->settle(now_ms), now_ms) << model.name;
+  }
+}
+
+// ---- The host-managed disk ----------------------------------------------------------------------
+
+class HostManagedTest : public testing::Test {
+ protected:
+  void serve(Op op, std::uint64_t sector, std::uint32_t sectors) {
+    now_ms_ = disk_->serve(now_ms_, {.sector = sector, .sectors = sectors, .op = op});
+  }
+  static constexpr std::uint64_t kZone = 256 * 2048;
+  ParameterSheet sheet_;
+  std::unique_ptr<Disk> disk_ = find_model("host-managed")->make(sheet_);
+  double now_ms_ = 0;
+};
+
+TEST_F(HostManagedTest, TakesWritesAtThePointersOnly) {
+  serve(Op::kWrite, 3 * kZone, 8);
+  serve(Op::kWrite, 3 * kZone + 8, 8);
+  EXPECT_EQ(disk_->counters().refused, 0u);
+  serve(Op::kWrite, 3 * kZone + 24, 8);
+  serve(Op::kWrite, 3 * kZone, 8);
+  EXPECT_EQ(disk_->counters().refused, 2u);
+}
+
+TEST_F(HostManagedTest, RefusesAWriteOverTheEndOfAZone) {
+  serve(Op::kWrite, 0, kZone - 8);
+  serve(Op::kWrite, kZone - 8, 16);
+  EXPECT_EQ(disk_->counters().refused, 1u);
+}
+
+TEST_F(HostManagedTest, DiscardingAWholeZoneResetsItsPointer) {
+  serve(Op::kWrite, 0, 8);
+  serve(Op::kDiscard, 8, kZone - 8);  // not all of it
+  serve(Op::kWrite, 0, 8);
+  EXPECT_EQ(disk_->counters().refused, 1u);
+  serve(Op::kDiscard, 0, kZone);
+  serve(Op::kWrite, 0, 8);
+  EXPECT_EQ(disk_->counters().refused, 1u);
+}
+
+TEST_F(HostManagedTest, WritesInSequenceAtTheRateOfTheMedia) {
+  for (std::uint64_t i = 0; i < 200; ++i) serve(Op::kWrite, i * 2048, 2048);
+  EXPECT_NEAR(200 / (now_ms_ / 1000), 190, 8);  // MiB/s
+}
+
+}  // namespace
+}  // namespace lazyfs::sim
