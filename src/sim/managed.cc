@@ -69,6 +69,11 @@ double ManagedDisk::command_ms() {
                                                   : parameters_.command_ms;
 }
 
+double ManagedDisk::slice_ms() {
+  return ++slices_ % parameters_.long_slice_each == 0 ? parameters_.long_slice_ms
+                                                      : parameters_.slice_ms;
+}
+
 double ManagedDisk::read(double now_ms, const Request& request) {
   now_ms += command_ms();
   stream_end_ = UINT64_MAX;
@@ -136,12 +141,17 @@ double ManagedDisk::stream(double now_ms, std::uint64_t sector, std::uint64_t se
   return mechanics_.transfer(now_ms, at, sectors);
 }
 
+double ManagedDisk::synced_transfers(std::uint64_t sectors) const {
+  const std::uint64_t once = std::min(sectors, parameters_.flush_waste_sectors);
+  const double more = parameters_.synced_transfers * static_cast<double>(sectors - once);
+  return (static_cast<double>(once) + more) / static_cast<double>(sectors);
+}
+
 double ManagedDisk::cache_run(double now_ms) {
   if (!run_) return now_ms;
   const Run run = *std::exchange(run_, std::nullopt);
   detector_.note_cache_write();
-  const bool is_long = (run.end - run.sector) * kSectorBytes >= parameters_.stream_bytes;
-  const double transfers = run.is_synced && is_long ? parameters_.synced_transfers : 1;
+  const double transfers = run.is_synced ? synced_transfers(run.end - run.sector) : 1;
   for (std::uint64_t sector = run.sector; sector < run.end;) {
     const std::uint64_t end = std::min(run.end, bands_.of(sector).end());
     now_ms = cache_part(now_ms, sector, end - sector, transfers);
@@ -200,7 +210,7 @@ double ManagedDisk::wait_for_space(double now_ms, std::uint64_t sector, std::uin
   while (is_full(extents, sectors) && cache_.dirty_bands() > 0) {
     if (counters_.full_since_ms < 0) counters_.full_since_ms = now_ms;
     stream_end_ = UINT64_MAX;
-    now_ms += cleaner_.work(parameters_.slice_ms);
+    now_ms += cleaner_.work(slice_ms());
   }
   return now_ms;
 }

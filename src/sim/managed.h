@@ -45,14 +45,16 @@ struct ManagedParameters {
   std::uint32_t batch_writes = 0;
   std::uint64_t batch_bytes = 0;
   double batch_ms = 0;
-  // A synced run of stream_bytes and more is transferred so many times.
+  // What a synced run has beyond the waste of a flush is transferred so many times.
   double synced_transfers = 1;
   std::uint64_t flush_waste_sectors = 0;
   std::uint32_t map_write_flushes = 0;  // the map is written out each so many flushes
   double map_write_ms = 0;
   CleaningTime cleaning_time = CleaningTime::kIdle;
   double idle_ms = 0;         // without a request, before the disk cleans
-  double slice_ms = 0;        // of cleaning, while the host waits for space
+  // Slices of cleaning while the host waits for space; one in `long_slice_each` is longer.
+  double slice_ms = 0, long_slice_ms = 0;
+  std::uint32_t long_slice_each = 1;
   // For kAlways: cleaning for each batch takes as many times as long as the batch, times 0.5 for an
   // empty cache, and ever more for one that fills up.
   double always_share = 0;
@@ -88,12 +90,15 @@ class ManagedDisk final : public Disk {
   double stream(double now_ms, std::uint64_t sector, std::uint64_t sectors);
   double cache_run(double now_ms);
   double cache_part(double now_ms, std::uint64_t sector, std::uint64_t sectors, double transfers);
+  // How many times the sectors of a synced run are transferred, on average.
+  double synced_transfers(std::uint64_t sectors) const;
   double close_batch(double now_ms);
   double wait_for_space(double now_ms, std::uint64_t sector, std::uint64_t sectors);
   double cache_fill() const;  // of the log or of the map, whichever is fuller
   bool is_full(std::uint64_t extents, std::uint64_t sectors) const;
   void work_while_idle(double now_ms);
   double command_ms();
+  double slice_ms();
 
   const ManagedParameters parameters_;
   const Geometry geometry_;
@@ -108,7 +113,7 @@ class ManagedDisk final : public Disk {
   double free_ms_ = 0;                    // when the last request ended
   std::uint64_t stream_end_ = UINT64_MAX;  // the heads are there, within a stream
   bool wrote_cache_ = false, wrote_stream_ = false;  // since the last flush
-  std::uint64_t commands_ = 0, flushes_ = 0;
+  std::uint64_t commands_ = 0, flushes_ = 0, slices_ = 0;
   DiskCounters counters_;
 };
 

@@ -94,9 +94,9 @@ void set_writes(ManagedParameters& disk, ParameterSheet& sheet) {
                 "derived: 140 MiB/s into the cache (ext4-lazy, figure 12)") * kMebibyte);
   disk.batch_ms = sheet.add("batch, besides its transfer", 11.8, "ms",
                             "derived: a revolution and a short seek; 13.2 ms in all (sac)");
-  disk.synced_transfers = sheet.add("transfers of a long synced write", 2, "",
-                                    "derived: synced writes of 8 MiB to 1 GiB at half the media "
-                                    "rate (aicodix)");
+  disk.synced_transfers = sheet.add("transfers of a synced write past its first 1.09 MiB", 2.2, "",
+                                    "derived: the rates of synced writes of 8 MiB to 1 GiB "
+                                    "(aicodix)");
   disk.flush_waste_sectors = static_cast<std::uint64_t>(
       sheet.add("space lost by a flush", 1.09, "MiB",
                 "derived: the knees of the synced writes (aicodix)") * kSectorsPerMebibyte);
@@ -108,8 +108,11 @@ void set_writes(ManagedParameters& disk, ParameterSheet& sheet) {
 void set_cleaning(ManagedParameters& disk, const Drive& drive, ParameterSheet& sheet) {
   disk.cleaning_time = CleaningTime::kIdle;
   disk.idle_ms = sheet.add("idle time before cleaning", 1000, "ms", "chosen");
-  disk.slice_ms = sheet.add("slice of cleaning", 110, "ms",
-                            "waits of 100 to 120 ms while the cache is full (sac)");
+  disk.slice_ms = sheet.add("slice of cleaning", 100, "ms", "the p90 of the 128-GiB range (sac)");
+  disk.long_slice_ms =
+      sheet.add("longer slice of cleaning", 130, "ms",
+                "between the p99 of the 128-GiB range and the p90 of 4 TiB (sac)");
+  disk.long_slice_each = sheet.count("slices for each longer one", 4, "", "chosen");
   CleaningParameters& cleaning = disk.cleaning;
   cleaning.is_static = true;
   sheet.add("mapping is static", 1, "", kLazy);
