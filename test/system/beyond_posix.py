@@ -5,9 +5,11 @@ Each test has its own folder below FOLDER. Runs as root.
 """
 import ctypes
 import errno
+import mmap
 import os
 import struct
 import sys
+import threading
 import unittest
 
 import semantics
@@ -74,6 +76,7 @@ class Ranges(MountTest):
 
     def blocks(self, file):
         os.fsync(file)
+        os.close(os.dup(file))  # with its write-back cache the kernel asks again after a close
         return os.fstat(file).st_blocks // (BLOCK // 512)
 
     def test_a_punched_hole_reads_as_zeros_and_takes_no_blocks(self):
@@ -163,6 +166,35 @@ class Ranges(MountTest):
             os.fsync(file)
         self.fails_with(errno.ENXIO, os.lseek, file, (1 << 40) + BLOCK, os.SEEK_DATA)
         self.fails_with(errno.ENXIO, os.lseek, file, (1 << 40) + BLOCK, os.SEEK_HOLE)
+
+    def test_data_that_the_kernel_holds_is_no_hole(self):
+        file = self.file(bytes(16 * BLOCK))
+        os.ftruncate(file, 0)
+        os.ftruncate(file, 16 * BLOCK)
+        os.fsync(file)
+        with mmap.mmap(file, 16 * BLOCK) as mapped:
+            mapped[5 * BLOCK] = 1
+            self.assertEqual(os.lseek(file, 0, os.SEEK_DATA), 5 * BLOCK)
+            mapped[9 * BLOCK + 17] = 1
+            self.assertEqual(os.lseek(file, 5 * BLOCK, os.SEEK_HOLE), 6 * BLOCK)
+            self.assertEqual(os.lseek(file, 6 * BLOCK, os.SEEK_DATA), 9 * BLOCK)
+
+    def test_many_seek_while_the_kernel_holds_data(self):
+        def seek(number):
+            name = f"many{number}"
+            for at in range(0, 30, 3):
+                file = os.open(name, os.O_RDWR | os.O_CREAT)
+                os.pwrite(file, b"x", at * BLOCK)
+                found.append(os.lseek(file, max(at - 2, 0) * BLOCK, os.SEEK_DATA) == at * BLOCK)
+                os.close(file)
+
+        found = []
+        threads = [threading.Thread(target=seek, args=(number,)) for number in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((len(found), all(found)), (640, True))
 
     def test_files_reach_almost_8_EiB(self):
         file = self.file(b"")

@@ -9,6 +9,7 @@
 #include "fs/volume/volume.h"
 #include "fuse/requests/control.h"
 #include "fuse/requests/operation_counts.h"
+#include "fuse/requests/side_thread.h"
 #include "fuse/requests/stats_texts.h"
 
 struct fuse_session;  // libfuse's
@@ -34,6 +35,7 @@ struct RequestContext {
   ::fuse_session* session = nullptr;
   OperationCounts counts{};
   StatsTexts stats_texts{};
+  SideThread side_thread{};
 };
 
 // The volume's statistics with the operations by kind and the transport's counters added.

@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "fuse/requests/handlers.h"
+#include "fuse/requests/hole_seek.h"
 #include "fuse/requests/operations.h"
 #include "fuse/requests/set_id.h"
 #include "fuse/transport/transport.h"
@@ -56,6 +57,23 @@ Result<> change_range(fs::Volume& volume, InodeNo inode, int kind, std::uint64_t
 // because a commit for each piece made a write of 16 MiB take six times as long.
 bool must_be_durable(const fuse_file_info& info, std::size_t size) {
   return (info.flags & O_DSYNC) != 0 && size < kMaxWriteBytes;
+}
+
+// A notification of invalid pages has the kernel send those that are dirty, and drop all.
+SeekableFile seekable(RequestContext& context, InodeNo inode) {
+  using Found = Result<std::uint64_t>;
+  return {.find_data = [&context, inode](std::uint64_t offset) -> Found {
+            return context.volume.find_data(inode, offset);
+          },
+          .find_hole = [&context, inode](std::uint64_t offset) -> Found {
+            return context.volume.find_hole(inode, offset);
+          },
+          .write_out =
+              [&context, inode](std::uint64_t from, std::uint64_t to) {
+                fuse_lowlevel_notify_inval_inode(
+                    context.session, inode.value, static_cast<off_t>(from),
+                    to == kEndOfFile ? 0 : static_cast<off_t>(to - from));
+              }};
 }
 
 }  // namespace
@@ -198,19 +216,28 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
 }
 
 void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
-  const auto found = call(req, Operation::lseek, [&](fs::Volume& volume) -> Result<std::uint64_t> {
-    const auto from = static_cast<std::uint64_t>(offset);
-    if (whence == SEEK_DATA) return volume.find_data(inode_of(ino), from);
-    if (whence == SEEK_HOLE) return volume.find_hole(inode_of(ino), from);
-    return fail(Errc::kInvalid);
-  });
-  if (found) {
-    fuse_reply_lseek(req, static_cast<off_t>(*found));
-  } else if (found.error() == Errc::kNotSupported) {
+  RequestContext& context = context_of(req);
+  const InodeNo inode = inode_of(ino);
+  const auto from = static_cast<std::uint64_t>(offset);
+  if (whence != SEEK_DATA && whence != SEEK_HOLE) return reply_error(req, Errc::kInvalid);
+  const auto data = call(context, Operation::lseek,
+                         [&](fs::Volume& volume) { return volume.find_data(inode, from); });
+  if (!data && data.error() == Errc::kNotSupported) {
     fuse_reply_err(req, ENOSYS);  // the kernel then takes the whole file for data
-  } else {
-    reply_error(req, found.error());
+    return;
   }
+  if (whence == SEEK_DATA && data == from) {
+    fuse_reply_lseek(req, offset);
+    return;
+  }
+  context.side_thread.run([req, &context, inode, from, whence] {
+    const auto found = run_guarded(context, Operation::lseek, [&](fs::Volume&) {
+      const SeekableFile file = seekable(context, inode);
+      return whence == SEEK_DATA ? seek_data(file, from) : seek_hole(file, from);
+    });
+    if (!found) return reply_error(req, found.error());
+    fuse_reply_lseek(req, static_cast<off_t>(*found));
+  });
 }
 
 }  // namespace lazyfs::fuse::handlers

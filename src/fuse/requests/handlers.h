@@ -39,11 +39,10 @@ inline Result<std::uint32_t> masked(fs::Volume& volume, InodeNo parent, std::uin
   return inherits ? mode : mode & ~umask;
 }
 
-// Counts the operation and runs `body(volume)`, which returns a Result. Lets no exception pass.
+// Runs `body(volume)`, which returns a Result. Lets no exception pass.
 template <class F>
-auto call(RequestContext& context, Operation operation, F&& body) noexcept
+auto run_guarded(RequestContext& context, Operation operation, F&& body) noexcept
     -> decltype(body(context.volume)) {
-  context.counts.add(operation);
   try {
     return body(context.volume);
   } catch (const std::bad_alloc&) {
@@ -52,6 +51,14 @@ auto call(RequestContext& context, Operation operation, F&& body) noexcept
     log::error("fuse: {} ended with an exception: {}", name_of(operation), e.what());
     return fail(Errc::kInternal);
   }
+}
+
+// As run_guarded(), and counts the operation.
+template <class F>
+auto call(RequestContext& context, Operation operation, F&& body) noexcept
+    -> decltype(body(context.volume)) {
+  context.counts.add(operation);
+  return run_guarded(context, operation, std::forward<F>(body));
 }
 
 template <class F>

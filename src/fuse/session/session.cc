@@ -158,6 +158,7 @@ Session::~Session() {
     transport_->stop();
     transport_->join();
   }
+  context_.side_thread.finish();
   if (session_) fuse_session_destroy(session_);  // ends the connection, and with it every request
   if (mounted_) detach(*keeper_, place_.mount_point);  // serve() did not see the end of the mount
 }
@@ -216,6 +217,7 @@ void Session::serve() {
   unmounter.wait_for_end();
   transport_->stop();
   transport_->join();
+  context_.side_thread.finish();
   mounted_ = false;
 }
 

@@ -1,0 +1,34 @@
+#include "fuse/requests/side_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace lazyfs::fuse {
+namespace {
+
+TEST(SideThreadTest, JobsRunInOrderAndAllBeforeTheEnd) {
+  std::vector<int> done;
+  std::thread::id where;
+  {
+    SideThread side;
+    for (int i = 0; i < 1000; ++i) {
+      side.run([&done, &where, i] {
+        done.push_back(i);
+        where = std::this_thread::get_id();
+      });
+    }
+  }
+  ASSERT_EQ(done.size(), 1000u);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(done[static_cast<std::size_t>(i)], i);
+  EXPECT_NE(where, std::this_thread::get_id());
+}
+
+TEST(SideThreadTest, WithoutJobsItEnds) {
+  SideThread side;
+  side.finish();
+  side.finish();
+}
+
+}  // namespace
+}  // namespace lazyfs::fuse
