@@ -43,6 +43,12 @@ struct MountedDevice {
 
 using OpenedVolume = std::expected<std::shared_ptr<lazyfs::fs::Volume>, std::string>;
 
+// With its write-back cache the kernel sets the times of files that are written to.
+lazyfs::Clock& clock_for(const DaemonPlan& plan) {
+  return plan.options.session.requests.writeback_cache ? lazyfs::coarse_clock()
+                                                       : lazyfs::system_clock();
+}
+
 // A daemon cannot open a file for writing once it is confined (fuse/session/confine.h). So the
 // device is opened for writing now if that is allowed, and nothing is written before a remount.
 OpenedVolume open_for_reading(const DaemonPlan& plan) {
@@ -58,7 +64,8 @@ OpenedVolume open_for_reading(const DaemonPlan& plan) {
     if (!read_only) return lazyfs::fail(held->error());
     return lazyfs::disk::open(path, {.read_only = true});
   };
-  auto volume = lazyfs::fs::RemountableVolume::mount_read_only(open, plan.options.volume);
+  auto volume = lazyfs::fs::RemountableVolume::mount_read_only(open, plan.options.volume,
+                                                              clock_for(plan));
   if (volume) return *std::move(volume);
   const Errc error = volume.error();
   const auto device = open(true);
@@ -73,7 +80,7 @@ OpenedVolume open_volume(const DaemonPlan& plan) {
   if (!device) return trouble(plan, device.error(), describe(device.error()));
   auto mounted = std::make_shared<MountedDevice>();
   mounted->device = std::move(*device);
-  auto volume = lazyfs::fs::Volume::mount(*mounted->device, options);
+  auto volume = lazyfs::fs::Volume::mount(*mounted->device, options, clock_for(plan));
   if (!volume) {
     return trouble(plan, volume.error(), lazyfs::meta::explain(*mounted->device, volume.error()));
   }

@@ -17,16 +17,21 @@ Timestamp read_wall_clock(clockid_t id) {
   return {ts.tv_sec, static_cast<std::uint32_t>(ts.tv_nsec)};
 }
 
-class SystemClock final : public Clock {
+class CoarseClock : public Clock {
  public:
-  Timestamp now() override { return times_.coarse(read_wall_clock(CLOCK_REALTIME_COARSE)); }
-  Timestamp now_after(Timestamp shown) override {
-    const Timestamp coarse = now();
-    return coarse > shown ? coarse : times_.fine(read_wall_clock(CLOCK_REALTIME));
-  }
+  Timestamp now() override { return read_wall_clock(CLOCK_REALTIME_COARSE); }
   std::chrono::nanoseconds monotonic() override {
     const timespec ts = read_clock(CLOCK_MONOTONIC);
     return std::chrono::seconds(ts.tv_sec) + std::chrono::nanoseconds(ts.tv_nsec);
+  }
+};
+
+class SystemClock final : public CoarseClock {
+ public:
+  Timestamp now() override { return times_.coarse(CoarseClock::now()); }
+  Timestamp now_after(Timestamp shown) override {
+    const Timestamp coarse = now();
+    return coarse > shown ? coarse : times_.fine(read_wall_clock(CLOCK_REALTIME));
   }
 
  private:
@@ -58,6 +63,11 @@ Timestamp MultigrainTimes::fine(Timestamp reading) {
 
 Clock& system_clock() {
   static SystemClock clock;
+  return clock;
+}
+
+Clock& coarse_clock() {
+  static CoarseClock clock;
   return clock;
 }
 

@@ -65,5 +65,8 @@ class MultigrainTimes {
 
 // The kernel's clocks. now() reads CLOCK_REALTIME_COARSE, now_after() CLOCK_REALTIME where needed.
 Clock& system_clock();
+// The kernel's clock of file times alone, CLOCK_REALTIME_COARSE: for times that stand beside those
+// that the kernel sets, and must not be before or after them by less than a step.
+Clock& coarse_clock();
 
 }  // namespace lazyfs

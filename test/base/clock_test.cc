@@ -78,5 +78,17 @@ TEST(SystemClockTest, TimeAfterAShownOneIsLater) {
   }
 }
 
+TEST(CoarseClockTest, ChangesWithinAStepHaveOneTime) {
+  Clock& clock = coarse_clock();
+  const Timestamp begin = clock.now();
+  bool one_time = false;
+  for (int i = 0; i < 1000; ++i) {
+    const Timestamp shown = clock.now();
+    one_time |= clock.now_after(shown) == shown;
+  }
+  EXPECT_TRUE(one_time);
+  EXPECT_LE(begin, clock.now());
+}
+
 }  // namespace
 }  // namespace lazyfs

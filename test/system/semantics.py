@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the semantics of POSIX on a mount:  semantics.py FOLDER [writeback]
+"""Checks the semantics of POSIX on a mount:  semantics.py FOLDER writeback|nowriteback
 
 Each test has its own folder below FOLDER. Runs as root. `writeback`: the mount uses the kernel's
 write-back cache; then the kernel sets the times of files.
@@ -470,6 +470,6 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     ROOT = os.path.realpath(sys.argv.pop(1))
-    if sys.argv[1:] == ["writeback"]:
-        WRITEBACK = bool(sys.argv.pop(1))
+    if sys.argv[1:2] in (["writeback"], ["nowriteback"]):
+        WRITEBACK = sys.argv.pop(1) == "writeback"
     unittest.main()

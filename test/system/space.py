@@ -5,6 +5,8 @@ leaves it empty.
     space.py fill FOLDER             writes until ENOSPC: as many bytes as statfs reports available,
                                      and no more. All files are intact, overwriting works on the
                                      full disk, rm works at once and frees the space
+    space.py late FOLDER             for the kernel's write-back cache: writes until fsync, and then
+                                     until close, gives ENOSPC. All that fsync took is intact
     space.py rewrite FOLDER          rewrites a file of a quarter of the disk, 16 times
     space.py scatter FOLDER SEED     overwrites 4 KiB at random in files that fill 90 % of the disk
     space.py refill FOLDER ROUNDS    fills 97 % of the disk and deletes it, repeatedly
@@ -107,6 +109,38 @@ def verb_fill(folder):
     os.remove(before)
 
 
+def verb_late(folder):
+    path, said = os.path.join(folder, "all"), available(folder)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    written, step = 0, CHUNK // BLOCK
+    while written <= said:
+        try:
+            write_blocks(fd, written, step, 1)
+            os.fsync(fd)
+            written += step
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            os.ftruncate(fd, written * BLOCK)
+            if step == 1:
+                break
+            step = 1
+    near(written, said, "written and synced")
+    other = os.open(os.path.join(folder, "other"), os.O_RDWR | os.O_CREAT)
+    write_blocks(other, 0, 2 * CHUNK // BLOCK, 2)
+    try:
+        os.close(other)
+        raise Wrong("close reports no ENOSPC")
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+    os.remove(os.path.join(folder, "other"))
+    os.close(fd)
+    check(path, [1] * written)
+    os.remove(path)
+    until_available(folder, said)
+
+
 def verb_rewrite(folder):
     disk = available(folder)
     path = os.path.join(folder, "quarter")
@@ -156,8 +190,8 @@ def verb_refill(folder, rounds):
 
 
 def main(arguments):
-    verbs = {"fill": verb_fill, "rewrite": verb_rewrite, "scatter": verb_scatter,
-             "refill": verb_refill}
+    verbs = {"fill": verb_fill, "late": verb_late, "rewrite": verb_rewrite,
+             "scatter": verb_scatter, "refill": verb_refill}
     if len(arguments) < 2 or arguments[0] not in verbs:
         print(__doc__, file=sys.stderr)
         return 2

@@ -19,8 +19,13 @@ round() {
   say "mounted with ${1:-no options}, bands of $2"
   new_fs "$size" --band-size "$2"
   mount_fs "$1"
-  # With the kernel's cache a write without space succeeds, and the error is reported later.
-  [[ $1 == writeback ]] || work fill
+  # With the kernel's cache a write without space succeeds, and fsync and close report the error.
+  if [[ $1 == nowriteback ]]; then
+    work fill
+  else
+    work late
+    lazyfsctl sync "$MNT" 2>/dev/null && fail "syncfs does not report what was refused"
+  fi
   work rewrite
   work scatter "$SEED"
   work refill "$rounds"
@@ -44,4 +49,4 @@ unmount_fs
 fsck_fs --data
 
 round "" 256K
-round writeback 256K
+round nowriteback 256K

@@ -17,8 +17,8 @@ struct fuse_session;  // libfuse's
 namespace lazyfs::fuse {
 
 struct RequestSettings {
-  bool writeback_cache = false;  // the kernel gathers writes, and owns size and times meanwhile
-  bool announce_opens = false;   // the kernel sends OPEN, FLUSH and RELEASE; false: never
+  bool writeback_cache = true;  // the kernel gathers writes, and owns size and times meanwhile
+  bool announce_opens = false;  // the kernel sends OPEN, FLUSH and RELEASE; false: never
   SyncChoice sync = SyncChoice::kNone;  // at the mount; see RequestContext::sync
 };
 

@@ -119,6 +119,7 @@ const std::map<std::string_view, Flag>& flags() {
       {"allow_other", [](Parser& p) { p.entire_world = true; }},
       {"noallow_other", [](Parser& p) { p.entire_world = false; }},
       {"writeback", [](Parser& p) { p.options.session.requests.writeback_cache = true; }},
+      {"nowriteback", [](Parser& p) { p.options.session.requests.writeback_cache = false; }},
       {"opens", [](Parser& p) { p.options.session.requests.announce_opens = true; }},
       {"debug", [](Parser& p) { p.options.session.debug = true; }},
   };

@@ -16,7 +16,7 @@
 namespace lazyfs::fuse {
 namespace {
 
-// With and without the kernel announcing opens, and with its write-back cache.
+// With and without the kernel announcing opens, and without its write-back cache.
 class Syscalls : public MountTest, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -33,7 +33,7 @@ class Syscalls : public MountTest, public testing::WithParamInterface<const char
     return names;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Modes, Syscalls, testing::Values("rw", "opens", "writeback", "spin=0"));
+INSTANTIATE_TEST_SUITE_P(Modes, Syscalls, testing::Values("rw", "opens", "nowriteback", "spin=0"));
 
 TEST_P(Syscalls, AFileKeepsWhatWasWritten) {
   write("f", "hello");

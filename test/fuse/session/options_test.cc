@@ -68,6 +68,12 @@ TEST(Options, BandsAreDiscardedUnlessAskedNotTo) {
   EXPECT_TRUE(parsed("nodiscard").has_discard);
 }
 
+TEST(Options, TheKernelGathersWritesUnlessAskedNotTo) {
+  EXPECT_TRUE(parsed("").session.requests.writeback_cache);
+  EXPECT_FALSE(parsed("writeback,nowriteback").session.requests.writeback_cache);
+  EXPECT_TRUE(parsed("nowriteback,writeback").session.requests.writeback_cache);
+}
+
 TEST(Options, ChoicesOfCleaningAreParsed) {
   const Options both = parsed("gc=idle+space");
   EXPECT_TRUE(both.volume.gc_idle && both.volume.gc_space);
