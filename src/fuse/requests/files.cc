@@ -1,9 +1,9 @@
 // Requests about the contents of files.
 //
-// Without the option `opens` the first OPEN, OPENDIR and FLUSH are answered with ENOSYS. The kernel
-// then opens and closes files without the daemon, keeps its cached pages, and saves three requests
-// a file; fsync reports write-back errors, as other disk filesystems do. The volume needs no opens:
-// an inode lives as long as the kernel's lookups.
+// Without the option `opens` the first OPEN, OPENDIR, FLUSH and CREATE are answered with ENOSYS.
+// The kernel then opens and closes files without the daemon, keeps its cached pages, makes files by
+// MKNOD, and saves four requests a file; fsync reports write-back errors, as other disk filesystems
+// do. The volume needs no opens: an inode lives as long as the kernel's lookups.
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <unistd.h>
@@ -81,6 +81,10 @@ SeekableFile seekable(RequestContext& context, InodeNo inode) {
 void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* info) {
   RequestContext& context = context_of(req);
+  if (!context.settings.announce_opens) {
+    fuse_reply_err(req, ENOSYS);
+    return;
+  }
   const std::uint32_t umask = fuse_req_ctx(req)->umask;
   const auto made = call(req, Operation::create, [&](fs::Volume& volume) -> Result<fs::Created> {
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
@@ -94,14 +98,9 @@ void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   });
   if (!made) return reply_error(req, made.error());
   const fuse_entry_param entry = to_entry(made->attributes);
-  if (context.settings.announce_opens) {
-    describe_open(*info, made->file);
-  } else {
-    describe_open(*info, nullptr);
-    context.volume.release(made->file);
-  }
+  describe_open(*info, made->file);
   if (fuse_reply_create(req, &entry, info) == 0) return;
-  if (context.settings.announce_opens) context.volume.release(made->file);
+  context.volume.release(made->file);
   context.volume.forget(made->attributes.inode, 1);
 }
 

@@ -223,6 +223,20 @@ TEST_F(MountTest, WhatWasMountedForReadingIsRemountedForWriting) {
   EXPECT_EQ(mkdir(at("d").c_str(), 0755), 0);
 }
 
+TEST_F(MountTest, AFileIsMadeByOneRequestUnlessOpensAreAnnounced) {
+  for (const bool announced : {false, true}) {
+    mount_it(announced ? "opens" : "");
+    for (int i = 0; i < 10; ++i) write("f" + std::to_string(i), "text");
+    const std::string text = run(std::string(LAZYFSCTL) + " stats --json " + mnt_).text;
+    for (const std::string expected : {announced ? "\"mknod\":0," : "\"mknod\":10,",
+                                       announced ? "\"create\":10," : "\"create\":0,"}) {
+      EXPECT_NE(text.find(expected), std::string::npos) << expected << text;
+    }
+    EXPECT_EQ(text.find("\"release\":0,") != std::string::npos, !announced) << text;
+    ASSERT_EQ(umount2(mnt_.c_str(), 0), 0);
+  }
+}
+
 TEST_F(MountTest, StatisticsCountOperations) {
   mount_it();
   ASSERT_EQ(mkdir(at("a").c_str(), 0755), 0);
