@@ -91,6 +91,9 @@ std::unique_ptr<Disk> make_cheetah9lp(ParameterSheet& sheet) {
   disk.buffer.ahead_sectors = sheet.count("read-ahead", 561, "sectors", kDiskSim);
   disk.write_sectors = sheet.count("write-back cache", 3 * 561, "sectors",
                                    "DiskSim: writes may take all segments");
+  disk.joins_writes = sheet.count("joins writes in sequence", 0, "",
+                                  "derived: HotOS 2005, figure 4: writes in sequence are about as "
+                                  "slow as random ones") != 0;
   set_overheads(disk, sheet);
   return std::make_unique<ConventionalDisk>(std::move(disk));
 }

@@ -82,7 +82,7 @@ double ConventionalDisk::write(double now_ms, const Request& request) {
 
 void ConventionalDisk::queue_write(double now_ms, const Request& request) {
   waiting_sectors_ += request.sectors;
-  if (!waiting_.empty()) {
+  if (parameters_.joins_writes && !waiting_.empty()) {
     Waiting& last = waiting_.back();
     if (last.sector + last.sectors == request.sector) {  // C2
       last.sectors += request.sectors;

@@ -4,7 +4,7 @@
 //
 // Invariants, besides those of Disk:
 //   C1  writes that wait for destaging hold at most `write_sectors` sectors
-//   C2  a write that continues the last one that waits joins it
+//   C2  where the drive joins writes, one that continues the last one that waits becomes part of it
 #pragma once
 
 #include <deque>
@@ -27,6 +27,7 @@ struct ConventionalParameters {
   MechanicsParameters mechanics;
   ReadBufferParameters buffer;
   std::uint64_t write_sectors = 0;  // of the write-back cache
+  bool joins_writes = false;        // that wait for destaging and follow each other
   double bus_sector_ms = 0;
   Overheads read_hit, read_miss, write_hit, write_miss;
   // A read hit that skips sectors takes this much longer.

@@ -32,6 +32,7 @@ std::unique_ptr<Disk> make_wd5000ys(ParameterSheet& sheet) {
   disk.buffer.ahead_sectors = sheet.count("read-ahead", 1024, "sectors", "chosen");
   disk.write_sectors = sheet.count("write-back cache", 16'384, "sectors",
                                    "chosen: half of the 16 MiB of the data sheet");
+  disk.joins_writes = sheet.count("joins writes in sequence", 1, "", "chosen") != 0;
   disk.bus_sector_ms = sheet.add("bus transfer of a sector", 512 / 300e3, "ms", "SATA 3 Gb/s");
   const double overhead = sheet.add("controller, each request", 0.1, "ms", "chosen");
   disk.read_hit = disk.read_miss = disk.write_hit = disk.write_miss = {overhead, overhead};
