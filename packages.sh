@@ -18,8 +18,8 @@ packages_of() {
     build) echo cmake ninja-build g++ pkg-config libfuse3-dev fuse3 libboost-dev libspdlog-dev \
                 libgtest-dev libcli11-dev nlohmann-json3-dev libisal-dev \
                 libxxhash-dev liblzma-dev libblkid-dev libmount-dev libseccomp-dev libcap-ng-dev ;;
-    test) echo python3 rsync git sqlite3 fio attr acl xz-utils e2fsprogs util-linux procps file \
-               linux-source-6.1 clang-19 ;;
+    test) echo python3 python3-matplotlib rsync git sqlite3 fio attr acl xz-utils e2fsprogs \
+               util-linux procps file linux-source-6.1 clang-19 ;;
     suites) new_cargo || echo cargo-web ;;
     suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;

@@ -16,6 +16,9 @@ foreach(program ${INSTALLED_SYSTEM_PROGRAMS})
   endif()
 endforeach()
 
+# `smrsim plot` runs it, and looks for it beside itself.
+install(PROGRAMS tools/smrsim-plot DESTINATION ${CMAKE_INSTALL_BINDIR})
+
 configure_file(tools/mount.lazyfs ${CMAKE_BINARY_DIR}/install/mount.lazyfs @ONLY)
 install(PROGRAMS ${CMAKE_BINARY_DIR}/install/mount.lazyfs DESTINATION /sbin)
 

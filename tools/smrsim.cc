@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,8 @@ void add_options(CommandLine& command, RunCommand& run) {
       .one_of({"fcfs", "sstf", "clook"});
   command.option("--journal", request.journal, "FIRST-LAST: these sectors are a journal");
   command.option("--every", request.every, "progress after each N requests (JSON)");
-  command.option("--series", run.series, "CSV of the bytes of each second");
+  command.option("--series", run.series, "CSV of the bytes of each second; JSON has them too");
+  command.option("--points", request.points, "list about N requests with their times (JSON)");
   command.flag("--json", run.as_json, "as one JSON object");
   command.option("TRACE", request.traces, "traces, replayed one after the other")
       .excludes(load);
@@ -111,9 +113,13 @@ bool write_series(const std::string& path, const SimulationOutcome& outcome) {
   std::FILE* const file = std::fopen(path.c_str(), "we");
   if (!file) return false;
   std::fputs("second,read_bytes,written_bytes\n", file);
-  for (std::size_t second = 0; second < outcome.series.size(); ++second) {
-    std::fprintf(file, "%zu,%llu,%llu\n", second, 0ull + outcome.series[second][0],
-                 0ull + outcome.series[second][1]);
+  if (outcome.report.contains("series")) {
+    const auto& read = outcome.report["series"]["read_bytes"].items();
+    const auto& written = outcome.report["series"]["written_bytes"].items();
+    for (std::size_t second = 0; second < read.size(); ++second) {
+      std::fprintf(file, "%zu,%llu,%llu\n", second, 0ull + read[second].number(),
+                   0ull + written[second].number());
+    }
   }
   const bool is_good = std::ferror(file) == 0;
   return std::fclose(file) == 0 && is_good;
@@ -136,6 +142,35 @@ int run(RunCommand& command) {
   if (command.as_json) print(outcome->report);
   else print_text(outcome->report);
   return 0;
+}
+
+// ---- plot ---------------------------------------------------------------------------------------
+
+struct PlotCommand {
+  std::string kind = "bars", title, output;
+  std::vector<std::string> reports;
+};
+
+void add_options(CommandLine& command, PlotCommand& plot) {
+  command.option("--kind", plot.kind, "what is drawn").with_default().one_of(
+      {"throughput", "offsets", "bars", "latency"});
+  command.option("--title", plot.title);
+  command.option("-o,--output", plot.output, "SVG, PDF or PNG, by its name").required();
+  command.option("REPORT", plot.reports, "reports of run --json").required();
+}
+
+// Continues as smrsim-plot, which lies beside this program.
+int plot(const PlotCommand& command) {
+  const std::string program =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "smrsim-plot").string();
+  std::vector<std::string> words{program, "--kind", command.kind, "--title=" + command.title,
+                                 "--output=" + command.output, "--"};
+  words.insert(words.end(), command.reports.begin(), command.reports.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execv(program.c_str(), arguments.data());
+  return failed(program + ": cannot be run");
 }
 
 // ---- disks, compare -----------------------------------------------------------------------------
@@ -190,9 +225,13 @@ int main(int argc, char** argv) {
   auto& compare_line = app.command("compare", "normalises reports of run --json to the first");
   compare_line.option("REPORT", reports, "files").required();
   compare_line.flag("--json", compare_json, "as a JSON array");
+  PlotCommand plot_command;
+  auto& plot_line = app.command("plot", "draws reports of run --json");
+  add_options(plot_line, plot_command);
   if (const auto status = app.parse(argc, argv)) return *status;
 
   if (run_line.was_given()) return run(run_command);
   if (disks_line.was_given()) return list_disks(disks_json);
+  if (plot_line.was_given()) return plot(plot_command);
   return compare(reports, compare_json);
 }

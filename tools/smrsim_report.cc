@@ -14,6 +14,17 @@ Json describe(const sim::Traffic& traffic) {
   return Json::object({{"requests", traffic.requests}, {"bytes", traffic.bytes}});
 }
 
+// Pairs of a share and a time, to 99.99 %.
+Json percentiles(const sim::Latencies& latency) {
+  constexpr int kPoints = 40;
+  Json list = Json::array();
+  for (int i = 0; i <= kPoints; ++i) {
+    const double share = 1 - std::pow(10, -0.1 * i);
+    list.push_back(Json(std::vector<double>{share, latency.percentile_ms(share)}));
+  }
+  return list;
+}
+
 Json describe(const sim::Latencies& latency) {
   return Json::object({{"mean", latency.mean_ms()},
                        {"p50", latency.percentile_ms(0.5)},
@@ -21,7 +32,8 @@ Json describe(const sim::Latencies& latency) {
                        {"p99", latency.percentile_ms(0.99)},
                        {"p999", latency.percentile_ms(0.999)},
                        {"p9999", latency.percentile_ms(0.9999)},
-                       {"max", latency.max_ms()}});
+                       {"max", latency.max_ms()},
+                       {"percentiles", percentiles(latency)}});
 }
 
 template <class Number>
@@ -83,6 +95,28 @@ Json describe_classes(const sim::ReplayResult& result) {
   return classes;
 }
 
+Json describe_series(const std::vector<std::array<std::uint64_t, 2>>& series) {
+  Json read = Json::array(), written = Json::array();
+  for (const auto& [read_bytes, written_bytes] : series) {
+    read.push_back(read_bytes);
+    written.push_back(written_bytes);
+  }
+  return Json::object({{"read_bytes", std::move(read)}, {"written_bytes", std::move(written)}});
+}
+
+Json describe_points(const std::vector<sim::Point>& points) {
+  Json list = Json::array();
+  for (const auto& [seconds, request] : points) {
+    if (request.op == sim::Op::kDiscard) continue;
+    list.push_back(Json::object({{"seconds", seconds},
+                                 {"operation", request.op == sim::Op::kRead ? "read" : "write"},
+                                 {"class", to_string(request.kind)},
+                                 {"sector", request.sector},
+                                 {"sectors", std::uint64_t{request.sectors}}}));
+  }
+  return list;
+}
+
 Json describe_progress(const std::vector<sim::Progress>& progress) {
   Json list = Json::array();
   for (const sim::Progress& one : progress) {
@@ -107,6 +141,8 @@ Json describe_result(const sim::ReplayResult& result) {
                               {"latency_ms", describe(result.latency)},
                               {"read_latency_ms", describe(result.read_latency)},
                               {"write_latency_ms", describe(result.write_latency)}});
+  if (!result.series.empty()) report["series"] = describe_series(result.series);
+  if (!result.points.empty()) report["points"] = describe_points(result.points);
   if (!result.progress.empty()) report["progress"] = describe_progress(result.progress);
   return report;
 }

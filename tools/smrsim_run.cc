@@ -138,6 +138,8 @@ Json settings(const SimulationRequest& request, const Volume& volume,
   settings["timing"] = options.is_paced ? "paced: each request at its recorded time"
                        : options.is_thinking
                            ? "one at a time, each after its recorded pause"
+                       : options.window == 1
+                           ? "one at a time"
                            : "a window of " + std::to_string(options.window) + " requests";
   const char* const kQueues[] = {"fcfs", "sstf", "clook"};
   settings["queue"] = kQueues[static_cast<std::size_t>(options.queue)];
@@ -157,6 +159,7 @@ sim::ReplayOptions replay_options(const SimulationRequest& request, const sim::M
   if (request.queue == "clook") options.queue = sim::QueuePolicy::kClook;
   options.every = request.every;
   options.with_series = request.with_series;
+  options.points = request.points;
   return options;
 }
 
@@ -182,7 +185,6 @@ SimulationOutcome replay(const SimulationRequest& request, Volume& volume,
   const Json measured = describe_result(result);
   for (const auto& [name, value] : measured.members()) outcome.report[name] = value;
   outcome.read_ms = std::move(result.read_times_ms);
-  outcome.series = std::move(result.series);
   return outcome;
 }
 

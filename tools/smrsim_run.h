@@ -27,12 +27,12 @@ struct SimulationRequest {
   std::string queue;  // fcfs, sstf, clook, or empty: the drive's own
   std::uint64_t every = 0;
   bool with_series = false;
+  std::uint64_t points = 0;  // requests to list in the report, about
   bool shows_progress = false;
 };
 
 struct SimulationOutcome {
   Json report;
-  std::vector<std::array<std::uint64_t, 2>> series;  // bytes read and written in each second
   std::vector<double> read_ms;  // of each read, when the traces have measured theirs
 };
 

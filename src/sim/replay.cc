@@ -81,6 +81,17 @@ void Replay::count(double now_ms, const Request& request) {
   result_.series[second][is_write ? 1 : 0] += request.bytes();
 }
 
+void Replay::keep_point(double now_ms, const Request& request) {
+  if (options_.points == 0 || completed_ % point_every_ != 0) return;
+  std::vector<Point>& points = result_.points;
+  points.push_back({now_ms / 1000, request});
+  if (points.size() < 2 * options_.points) return;
+  // Twice as many as wanted: every other one remains, and from now on half as many are kept.
+  for (std::size_t i = 0; i < options_.points; ++i) points[i] = points[2 * i + 1];
+  points.resize(options_.points);
+  point_every_ *= 2;
+}
+
 void Replay::complete(double now_ms, const Issued& issued) {
   count(now_ms, issued.request);
   const double took_ms = now_ms - issued.start_ms;
@@ -92,6 +103,7 @@ void Replay::complete(double now_ms, const Issued& issued) {
   if (issued.request.op != Op::kFlush) {
     result_.latency.add(took_ms);
     ++completed_;
+    keep_point(now_ms, issued.request);
   }
   last_end_ms_ = now_ms;
   if (options_.every && issued.request.op != Op::kFlush && completed_ % options_.every == 0) {

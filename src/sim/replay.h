@@ -33,6 +33,7 @@ struct ReplayOptions {
   std::uint64_t every = 0;   // a Progress for each so many requests; 0: none
   bool with_series = false;  // bytes of each second
   bool keeps_reads = false;  // the time of each read
+  std::size_t points = 0;    // about so many requests, spread evenly, are kept with their times
 };
 
 struct Traffic {
@@ -43,6 +44,12 @@ struct Progress {
   std::uint64_t requests = 0;
   double seconds = 0;
   std::uint64_t bytes = 0;
+};
+
+// When a request was complete.
+struct Point {
+  double seconds = 0;
+  Request request;
 };
 
 // What was measured. Times are of the simulated disks.
@@ -59,6 +66,7 @@ struct ReplayResult {
   std::vector<std::uint64_t> disk_requests;   // pieces that each disk has served
   std::vector<Progress> progress;
   std::vector<std::array<std::uint64_t, 2>> series;  // bytes read and written in each second
+  std::vector<Point> points;
 };
 
 class Replay {
@@ -93,6 +101,7 @@ class Replay {
   void start(double now_ms, std::uint32_t disk);
   void complete(double now_ms, const Issued& issued);
   void count(double now_ms, const Request& request);
+  void keep_point(double now_ms, const Request& request);
   // The next request of the source, if it may be issued before the next event.
   bool may_issue(const std::optional<Request>& next, double* at_ms) const;
   void settle();
@@ -107,6 +116,7 @@ class Replay {
   std::vector<Issued> issued_;          // slots
   std::vector<std::uint64_t> free_slots_;
   std::uint64_t outstanding_ = 0, completed_ = 0, bytes_ = 0;
+  std::uint64_t point_every_ = 1;  // one request in so many is kept
   double now_ms_ = 0, last_end_ms_ = 0;
   ReplayResult result_;
 };

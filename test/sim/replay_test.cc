@@ -150,6 +150,18 @@ TEST_F(ReplayTest, TheSeriesHasTheBytesOfEachSecond) {
   EXPECT_EQ(result.series[2][0], 4096u);
 }
 
+TEST_F(ReplayTest, KeepsPointsThatAreSpreadEvenly) {
+  std::vector<Request> requests;
+  for (std::uint64_t i = 0; i < 1000; ++i) requests.push_back(read(i * 8));
+  const auto result = run(requests, {.points = 10});
+  EXPECT_GE(result.points.size(), 10u);
+  EXPECT_LT(result.points.size(), 20u);
+  const std::uint64_t step = result.points[1].request.sector - result.points[0].request.sector;
+  for (std::size_t i = 1; i < result.points.size(); ++i) {
+    EXPECT_EQ(result.points[i].request.sector - result.points[i - 1].request.sector, step);
+  }
+}
+
 TEST(LatenciesTest, HavePercentilesToOnePercent) {
   Latencies latencies;
   for (int i = 1; i <= 1000; ++i) latencies.add(i);

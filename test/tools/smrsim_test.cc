@@ -91,7 +91,9 @@ TEST_F(SmrsimTest, TheSeriesAddsUpToAllBytes) {
                                  .with_series = true});
   ASSERT_TRUE(outcome);
   std::uint64_t written = 0;
-  for (const auto& second : outcome->series) written += second[1];
+  for (const Json& bytes : outcome->report["series"]["written_bytes"].items()) {
+    written += bytes.number();
+  }
   EXPECT_EQ(written, 1000u << 20);
 }
 
