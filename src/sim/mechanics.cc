@@ -17,14 +17,17 @@ double Mechanics::move_ms(const Place& to, bool for_writing) const {
   return std::max(time, parameters_.least_read_ms);
 }
 
+void Mechanics::count_move(std::uint32_t cylinder) {
+  if (cylinder == cylinder_) return;
+  const auto [low, high] = std::minmax(cylinder, cylinder_);
+  ++counters_.seeks;
+  counters_.cylinders += high - low;
+}
+
 double Mechanics::position(double now_ms, std::uint64_t sector, bool for_writing) {
   const Place to = geometry_.place(sector);
   const double there = now_ms + move_ms(to, for_writing);
-  if (to.cylinder != cylinder_) {
-    const auto [low, high] = std::minmax(to.cylinder, cylinder_);
-    ++counters_.seeks;
-    counters_.cylinders += high - low;
-  }
+  count_move(to.cylinder);
   cylinder_ = to.cylinder;
   surface_ = to.surface;
   const double turned = there / parameters_.revolution_ms;
@@ -46,6 +49,7 @@ double Mechanics::access(double now_ms, std::uint64_t first, std::uint64_t count
 
 void Mechanics::rest_at(std::uint64_t sector) {
   const Place place = geometry_.place(sector);
+  count_move(place.cylinder);
   cylinder_ = place.cylinder;
   surface_ = place.surface;
 }

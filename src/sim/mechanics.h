@@ -56,6 +56,7 @@ class Mechanics {
 
  private:
   double move_ms(const Place& to, bool for_writing) const;
+  void count_move(std::uint32_t cylinder);
 
   const Geometry& geometry_;
   const MechanicsParameters& parameters_;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/check.h"
-
 namespace lazyfs::sim {
 
 PersistentCache::Dirty& PersistentCache::make_dirty(const Band& band) {
@@ -16,45 +14,52 @@ PersistentCache::Dirty& PersistentCache::make_dirty(const Band& band) {
   return at->second;
 }
 
-void PersistentCache::unpin(const Band& band) {
+const PersistentCache::Dirty* PersistentCache::dirty_band(const Band& band) const {
   const auto at = dirty_.find(band.first_sector);
-  CHECK(at != dirty_.end());
-  CHECK(at->second.extents > 0);
-  if (--at->second.extents == 0) dirty_.erase(at);
+  return at == dirty_.end() ? nullptr : &at->second;
 }
 
-void PersistentCache::add(std::uint64_t sector, std::uint64_t sectors,
-                          std::uint64_t log_sector) {
-  extents_.emplace(sector, Extent{sectors, log_sector});
-}
-
-void PersistentCache::forget_in_band(const Band& band, std::uint64_t sector, std::uint64_t end) {
-  auto at = extents_.upper_bound(sector);
-  if (at != extents_.begin() && std::prev(at)->first + std::prev(at)->second.sectors > sector) --at;
-  while (at != extents_.end() && at->first < end) {
-    const std::uint64_t first = at->first, old_end = first + at->second.sectors;
-    const std::uint64_t log_sector = at->second.log_sector;
-    if (old_end > end) {  // its end remains
-      ++make_dirty(band).extents;
-      add(end, old_end - end, log_sector + (end - first));
-    }
-    if (first < sector) {  // its start remains
-      at->second.sectors = sector - first;
-      ++at;
-    } else {
-      at = extents_.erase(at);
-      unpin(band);
-    }
-    if (old_end > end) return;
+void PersistentCache::cut(Dirty& dirty, std::uint64_t sector, std::uint64_t end) {
+  Extents& extents = dirty.extents;
+  auto first = std::ranges::lower_bound(extents, sector, {}, &Extent::sector);
+  if (first != extents.begin() && std::prev(first)->end() > sector) --first;
+  auto last = first;
+  while (last != extents.end() && last->sector < end) ++last;
+  if (first == last) return;
+  const Extent head = *first, tail = *std::prev(last);
+  extents_ -= extents.size();
+  auto at = extents.erase(first, last);
+  if (tail.end() > end) {
+    at = extents.insert(at, {end, tail.end() - end, tail.log_sector + (end - tail.sector)});
   }
+  if (head.sector < sector) {
+    extents.insert(at, {head.sector, sector - head.sector, head.log_sector});
+  }
+  extents_ += extents.size();
+}
+
+void PersistentCache::put(Dirty& dirty, const Extent& extent) {
+  auto at = std::ranges::lower_bound(dirty.extents, extent.sector, {}, &Extent::sector);
+  if (at != dirty.extents.end() && at->sector == extent.sector &&
+      at->sectors == extent.sectors) {  // the usual overwrite
+    *at = extent;
+    return;
+  }
+  cut(dirty, extent.sector, extent.end());
+  at = std::ranges::lower_bound(dirty.extents, extent.sector, {}, &Extent::sector);
+  dirty.extents.insert(at, extent);
+  ++extents_;
 }
 
 void PersistentCache::forget(std::uint64_t sector, std::uint64_t sectors) {
   const std::uint64_t end = sector + sectors;
-  while (sector < end && !extents_.empty()) {
+  while (sector < end && !dirty_.empty()) {
     const Band band = bands_.of(sector);
     const std::uint64_t part_end = std::min(end, band.end());
-    if (dirty_.contains(band.first_sector)) forget_in_band(band, sector, part_end);
+    if (const auto at = dirty_.find(band.first_sector); at != dirty_.end()) {
+      cut(at->second, sector, part_end);
+      if (at->second.extents.empty()) dirty_.erase(at);
+    }
     sector = part_end;
   }
 }
@@ -64,31 +69,36 @@ void PersistentCache::write(std::uint64_t sector, std::uint64_t sectors) {
   while (sector < end) {
     const Band band = bands_.of(sector);
     const std::uint64_t part = std::min(end, band.end()) - sector;
-    // The new extent counts before the old ones leave: its band keeps its place (P2).
-    ++make_dirty(band).extents;
-    forget_in_band(band, sector, sector + part);
-    add(sector, part, head_);
+    put(make_dirty(band), {sector, part, head_});
     head_ += part;
     sector += part;
   }
 }
 
 std::uint64_t PersistentCache::new_extents(std::uint64_t sector, std::uint64_t sectors) const {
-  const auto same = extents_.find(sector);
-  if (same != extents_.end() && same->second.sectors == sectors) return 0;
-  return 1;
+  const Dirty* const dirty = dirty_band(bands_.of(sector));
+  if (!dirty) return 1;
+  const auto at = std::ranges::lower_bound(dirty->extents, sector, {}, &Extent::sector);
+  const bool replaces =
+      at != dirty->extents.end() && at->sector == sector && at->sectors == sectors;
+  return replaces ? 0 : 1;
 }
 
 PersistentCache::Piece PersistentCache::find(std::uint64_t sector, std::uint64_t sectors) const {
-  const auto at = extents_.upper_bound(sector);
-  if (at != extents_.begin()) {
-    const auto& [first, extent] = *std::prev(at);
-    if (first + extent.sectors > sector) {
-      return {sector, std::min(sectors, first + extent.sectors - sector),
-              extent.log_sector + (sector - first)};
+  if (dirty_.empty()) return {sector, sectors, std::nullopt};
+  const Band band = bands_.of(sector);
+  sectors = std::min(sectors, band.end() - sector);
+  const Dirty* const dirty = dirty_band(band);
+  if (!dirty) return {sector, sectors, std::nullopt};
+  const auto at = std::ranges::upper_bound(dirty->extents, sector, {}, &Extent::sector);
+  if (at != dirty->extents.begin()) {
+    const Extent& extent = *std::prev(at);
+    if (extent.end() > sector) {
+      return {sector, std::min(sectors, extent.end() - sector),
+              extent.log_sector + (sector - extent.sector)};
     }
   }
-  if (at != extents_.end()) sectors = std::min(sectors, at->first - sector);
+  if (at != dirty->extents.end()) sectors = std::min(sectors, at->sector - sector);
   return {sector, sectors, std::nullopt};
 }
 
@@ -104,13 +114,9 @@ std::optional<PersistentCache::DirtyBand> PersistentCache::oldest() const {
   drop_from_queue();
   if (queue_.empty()) return std::nullopt;
   const Queued front = queue_.front();
-  DirtyBand found{front.band};
-  const auto begin = extents_.lower_bound(front.band.first_sector);
-  found.first_sector = begin->first;  // P2: there is one
-  for (auto at = begin; at != extents_.end() && at->first < front.band.end(); ++at) {
-    ++found.extents;
-    found.sectors += at->second.sectors;
-  }
+  const Extents& extents = dirty_band(front.band)->extents;  // P2: there is one
+  DirtyBand found{front.band, extents.size(), 0, extents.front().sector, 0};
+  for (const Extent& extent : extents) found.sectors += extent.sectors;
   queue_.pop_front();
   drop_from_queue();
   found.log_sectors = (queue_.empty() ? head_ : queue_.front().first_log_sector) -
@@ -120,9 +126,10 @@ std::optional<PersistentCache::DirtyBand> PersistentCache::oldest() const {
 }
 
 void PersistentCache::clean(const Band& band) {
-  const auto begin = extents_.lower_bound(band.first_sector);
-  extents_.erase(begin, extents_.lower_bound(band.end()));
-  dirty_.erase(band.first_sector);
+  const auto at = dirty_.find(band.first_sector);
+  if (at == dirty_.end()) return;
+  extents_ -= at->second.extents.size();
+  dirty_.erase(at);
 }
 
 std::uint64_t PersistentCache::used_sectors() const {

@@ -11,9 +11,9 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "sim/bands.h"
 
@@ -43,9 +43,10 @@ class PersistentCache {
   void skip(std::uint64_t sectors) { head_ += sectors; }
   // The sectors were written elsewhere or discarded.
   void forget(std::uint64_t sector, std::uint64_t sectors);
-  // How many extents a write would add to the map.
+  // How many extents a write within one band adds to the map, at least.
   std::uint64_t new_extents(std::uint64_t sector, std::uint64_t sectors) const;
-  // The piece that begins at the sector, at most so long. REQUIRES: sectors > 0.
+  // The piece that begins at the sector, at most so long, and to the end of its band.
+  // REQUIRES: sectors > 0.
   Piece find(std::uint64_t sector, std::uint64_t sectors) const;
 
   // The band that became dirty first.
@@ -53,35 +54,38 @@ class PersistentCache {
   // The band's extents are in the band: they leave the map.
   void clean(const Band& band);
 
-  std::uint64_t extents() const { return extents_.size(); }
+  std::uint64_t extents() const { return extents_; }
   std::uint64_t used_sectors() const;
   std::uint64_t log_sectors() const { return log_sectors_; }
   std::uint64_t dirty_bands() const { return dirty_.size(); }
 
  private:
   struct Extent {
-    std::uint64_t sectors, log_sector;
+    std::uint64_t sector, sectors, log_sector;
+    std::uint64_t end() const { return sector + sectors; }
   };
+  using Extents = std::vector<Extent>;  // in the order of their sectors
   struct Dirty {
-    std::uint64_t extents = 0, sequence = 0;
+    std::uint64_t sequence = 0;
+    Extents extents;  // of one band
   };
   struct Queued {
     Band band;
     std::uint64_t sequence, first_log_sector;
   };
-  using Extents = std::map<std::uint64_t, Extent>;  // by first sector
-  void add(std::uint64_t sector, std::uint64_t sectors, std::uint64_t log_sector);
-  // Removes what the map holds of a range, which lies in one band.
-  void forget_in_band(const Band& band, std::uint64_t sector, std::uint64_t end);
   Dirty& make_dirty(const Band& band);
-  void unpin(const Band& band);
+  // Puts an extent into the map, in place of what the map holds of its sectors.
+  void put(Dirty& dirty, const Extent& extent);
+  // Removes what the map holds of the sectors up to `end`.
+  void cut(Dirty& dirty, std::uint64_t sector, std::uint64_t end);
+  const Dirty* dirty_band(const Band& band) const;
   void drop_from_queue() const;
 
   const Bands& bands_;
   const std::uint64_t log_sectors_;
   std::uint64_t head_ = 0;  // sectors appended or skipped since the beginning
   std::uint64_t sequence_ = 0;
-  Extents extents_;
+  std::uint64_t extents_ = 0;
   std::unordered_map<std::uint64_t, Dirty> dirty_;  // by the band's first sector
   mutable std::deque<Queued> queue_;  // may hold entries of bands that are clean since
 };
