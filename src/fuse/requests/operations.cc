@@ -5,8 +5,10 @@
 namespace lazyfs::fuse {
 namespace {
 
-constexpr unsigned kMaxBackground = 64;  // requests that no caller waits for, as read-ahead
-constexpr unsigned kCongestionThreshold = 48;
+// Requests that no caller waits for, as read-ahead and write-back: fewer than workers, so that
+// writers who wait for memory or space leave some of these to others.
+constexpr unsigned kMaxBackground = 24;
+constexpr unsigned kCongestionThreshold = 18;
 
 // Asks the kernel for the features that help, as far as it has them.
 void init(void* user_data, fuse_conn_info* connection) {

@@ -206,6 +206,7 @@ Json Session::transport_json() const {
                        {"spins_won", counts.spins_won},
                        {"sleeps", counts.sleeps},
                        {"handovers", counts.handovers},
+                       {"parked", counts.parked},
                        {"stuck", counts.stuck},
                        {"awake", counts.latency_limits}});
 }

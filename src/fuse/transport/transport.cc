@@ -23,6 +23,8 @@ constexpr std::size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_w
 constexpr std::size_t kRequestAt = kBlockBytes - kWriteHeaderBytes;  // the payload is then aligned
 // What other requests need beside their payload: names, extended attributes (64 KiB), batches.
 constexpr std::size_t kOtherBytes = std::size_t{2} * kBlockBytes;
+// A request with more carries data.
+constexpr std::size_t kParkedBytesMax = kBlockBytes;
 // A yield that takes so long gave the CPU to a thread that computes.
 constexpr auto kCpuWanted = std::chrono::microseconds(20);
 
@@ -87,6 +89,7 @@ TransportCounts Transport::counts() const {
                          .spins_won = spins_won_,
                          .sleeps = sleeps_,
                          .handovers = handovers_,
+                         .parked = parkings_,
                          .stuck = stuck_,
                          .latency_limits = latency_limits_};
   MutexLock lock(mu_);
@@ -183,7 +186,42 @@ bool Transport::sleep() {
 }
 
 void Transport::handle(Worker& worker, const Request& request) {
-  if (may_block_(request)) hand_over(worker);
+  if (!may_block_(request)) return run(worker, request);
+  if (park(request)) return;
+  hand_over(worker);
+  run(worker, request);
+  for (auto bytes = next_parked(); !bytes.empty(); bytes = next_parked()) {
+    run(worker, Request{bytes});
+  }
+}
+
+// T5. False: the worker shall handle it.
+bool Transport::park(const Request& request) {
+  const unsigned kept = std::max(1u, options_.threads_max / 8);
+  MutexLock lock(mu_);
+  const bool must_wait = blocking_ + kept >= options_.threads_max;
+  if (!must_wait || request.bytes.size() > kParkedBytesMax) {
+    ++blocking_;
+    return false;
+  }
+  parked_.emplace_back(request.bytes.begin(), request.bytes.end());
+  parkings_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+// Empty: the worker that asks no longer counts as blocking.
+std::vector<std::byte> Transport::next_parked() {
+  MutexLock lock(mu_);
+  if (parked_.empty()) {
+    --blocking_;
+    return {};
+  }
+  std::vector<std::byte> bytes = std::move(parked_.front());
+  parked_.pop_front();
+  return bytes;
+}
+
+void Transport::run(Worker& worker, const Request& request) {
   worker.ticket.fetch_add(1, std::memory_order_release);
   t_current = &request;
   handler_(request);

@@ -18,6 +18,9 @@
 //   T3  a worker that is not active never reads from /dev/fuse, except to finish the one read
 //       during which the watchdog retired it
 //   T4  grants_ <= resting_; a resting worker becomes active only by a grant, counted in active_
+//   T5  blocking_ = workers that handle a request which may_block announced; an eighth of
+//       threads_max is kept for others. Announced requests beyond that are parked, unless they
+//       carry data, and parked_ is empty when blocking_ is 0
 // Thread-safe. mu_ is a leaf lock; no request is read or handled under it.
 #pragma once
 
@@ -26,6 +29,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -73,6 +77,7 @@ struct TransportCounts {
   std::uint64_t spins_won = 0;  // times that a request came meanwhile
   std::uint64_t sleeps = 0;     // times that the leader slept
   std::uint64_t handovers = 0;  // announced long requests
+  std::uint64_t parked = 0;     // announced long requests that waited for one of these to end
   std::uint64_t stuck = 0;      // requests that the watchdog found to take long
   std::uint64_t threads = 0;
   std::uint64_t latency_limits = 0;  // times that the wake-up latency of CPUs was limited
@@ -118,6 +123,9 @@ class Transport {
   Received spin(Worker& worker);
   bool sleep();
   void handle(Worker& worker, const Request& request);
+  void run(Worker& worker, const Request& request);
+  bool park(const Request& request);
+  std::vector<std::byte> next_parked();
   void hand_over(Worker& worker);
   void rest(Worker& worker, bool queue_is_empty);
   void end();
@@ -146,6 +154,7 @@ class Transport {
   std::atomic<bool> saw_empty_{false};  // a worker found the queue empty during this tick
   std::atomic<bool> watchdog_sleeps_{false};
   std::atomic<std::uint64_t> spins_{0}, spins_won_{0}, sleeps_{0}, handovers_{0}, stuck_{0};
+  std::atomic<std::uint64_t> parkings_{0};
 
   SpinPolicy spin_policy_;  // the leader's: passed on with leader_
 
@@ -156,6 +165,8 @@ class Transport {
   unsigned wanted_ GUARDED_BY(mu_) = 1;  // active workers that the load asks for
   unsigned resting_ GUARDED_BY(mu_) = 0;
   unsigned grants_ GUARDED_BY(mu_) = 0;  // T4
+  unsigned blocking_ GUARDED_BY(mu_) = 0;
+  std::deque<std::vector<std::byte>> parked_ GUARDED_BY(mu_);  // oldest first
   std::thread watchdog_;
   std::atomic<std::uint64_t> latency_limits_{0};
 };

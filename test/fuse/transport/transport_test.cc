@@ -145,14 +145,47 @@ TEST_F(TransportTest, GoesOnAfterEveryThreadWasBusy) {
         note(request.header().unique);
       },
       {.threads_max = 2});
-  send(kLong, 1);
-  send(kLong, 2);
+  send(kLong, 1, 8192);  // with data, so that none is parked
+  send(kLong, 2, 8192);
   send(kShort, 3);  // waits: two threads are all there are
   note(1000);
   wait_for(3);
   EXPECT_LE(transport_->counts().threads, 2u);
   for (std::uint64_t i = 10; i < 1000; ++i) send(kShort, i);
   wait_for_count(4 + 990);
+}
+
+TEST_F(TransportTest, LongRequestsLeaveThreadsToOthers) {
+  start(
+      [&](const Request& request) {
+        if (request.header().opcode == kLong) wait_for(1000);
+        note(request.header().unique);
+      },
+      {.threads_max = 4});
+  for (std::uint64_t i = 1; i <= 20; ++i) send(kLong, i);
+  send(kShort, 100);
+  wait_for(100);
+  EXPECT_EQ(transport_->counts().parked, 17u);
+  note(1000);
+  wait_for_count(22);
+  send(kLong, 200);  // none of the threads is lost
+  wait_for(200);
+  EXPECT_EQ(transport_->counts().parked, 17u);
+}
+
+TEST_F(TransportTest, ParkedRequestsAreHandledAfterTheEnd) {
+  start(
+      [&](const Request& request) {
+        wait_for(1000);
+        note(request.header().unique);
+      },
+      {.threads_max = 2});
+  for (std::uint64_t i = 1; i <= 5; ++i) send(kLong, i);
+  while (transport_->counts().parked < 4) usleep(1000);
+  transport_->stop();
+  note(1000);
+  transport_->join();
+  EXPECT_EQ(seen_.size(), 6u);
 }
 
 TEST_F(TransportTest, NeverHasMoreThreadsThanAllowed) {
