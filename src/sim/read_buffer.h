@@ -36,7 +36,10 @@ class ReadBuffer {
   // Read-ahead ends: the heads are needed elsewhere. Moves the heads to where it got.
   void stop(double now_ms);
   // Forgets all.
-  void clear() { segments_.clear(); }
+  void clear() {
+    segments_.clear();
+    is_filling_ = false;
+  }
 
  private:
   struct Segment {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "sim/disk.h"
+#include "sim/random.h"
+#include "test/support/seed.h"
 
 namespace lazyfs::sim {
 namespace {
@@ -39,6 +41,36 @@ TEST(ModelsTest, ServeTheirFirstAndLastSectors) {
     double now_ms = disk->serve(0, {.sector = 0, .sectors = 8, .op = Op::kWrite});
     now_ms = disk->serve(now_ms, {.sector = last, .sectors = 8, .op = Op::kRead});
     now_ms = disk->serve(now_ms, {.sector = last, .sectors = 8, .op = Op::kWrite});
+    EXPECT_GE(disk->settle(now_ms), now_ms) << model.name;
+  }
+}
+
+TEST(ModelsTest, ServeAnyMixtureOfRequestsInOrderOfTime) {
+  SCOPED_TRACE(seed_trace());
+  for (const Model& model : models()) {
+    ParameterSheet sheet;
+    const auto disk = model.make(sheet);
+    Random random(test_seed());
+    const Op ops[] = {Op::kRead, Op::kRead, Op::kWrite, Op::kWrite, Op::kFlush, Op::kDiscard};
+    double now_ms = 0;
+    std::uint64_t near = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      Request request;
+      request.op = ops[random.below(std::size(ops))];
+      if (request.op != Op::kFlush) {
+        request.sectors = static_cast<std::uint32_t>(1 + random.below(random.below(4) ? 64 : 9000));
+        const std::uint64_t room = disk->sectors() - request.sectors;
+        // Some go on where the last one ended, some overlap it, some lie elsewhere.
+        if (random.below(4) == 0) near = random.below(room);
+        request.sector = std::min(room, near + random.below(3) * 100);
+        near = request.end();
+      }
+      if (random.below(100) == 0) now_ms += static_cast<double>(random.below(5000));
+      const double end_ms = disk->serve(now_ms, request);
+      ASSERT_GE(end_ms, now_ms) << model.name << " " << i;
+      ASSERT_LT(end_ms, now_ms + 60'000) << model.name << " " << i;
+      now_ms = end_ms;
+    }
     EXPECT_GE(disk->settle(now_ms), now_ms) << model.name;
   }
 }
