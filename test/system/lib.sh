@@ -197,8 +197,15 @@ drop_unflushed() {
   python3 "$HERE/unflushed.py" drop "$DEVICE" "$WORK/unflushed" "$@" || fail "unflushed.py"
 }
 
+# After the daemon was killed and the mount detached, the kernel keeps the device for a moment.
+device_is_free() {
+  [[ ! -b $DEVICE ]] ||
+    python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL)' "$DEVICE" 2>/dev/null
+}
+
 # fsck_fs [OPTION]...: checks that the filesystem is clean.
 fsck_fs() {
+  until_true "the kernel keeps $DEVICE" device_is_free
   local status=0
   fsck.lazyfs -n "$@" "$DEVICE" >"$WORK/fsck.log" 2>&1 || status=$?
   ((status == 0)) || fail "fsck.lazyfs -n: status $status: $(tail -n 20 "$WORK/fsck.log")"
