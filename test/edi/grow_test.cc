@@ -118,7 +118,9 @@ TEST_P(ImageGrowTest, GrowsBesideAppendsAndFlushes) {
     const auto block = blocks_of(1, 'w');
     for (std::uint32_t i = 0; i < kSmallBands; ++i) {
       EXPECT_EQ(image->append({BandId{i}, 0}, Piece(block.span())), ok());
-      if (i % 10 == 0) EXPECT_EQ(image->flush(), ok());
+      if (i % 10 == 0) {
+        EXPECT_EQ(image->flush(), ok());
+      }
     }
   });
   for (std::uint32_t count = kSmallBands + 50; count <= kLargeBands; count += 50) {
