@@ -2,7 +2,7 @@
 # entry for file(1), and the mount helper. The helper is in /sbin with any prefix, because mount(8)
 # looks for it there.
 
-set(INSTALLED_PROGRAMS edicreate edidump edistats lazyfsctl smrsim)
+set(INSTALLED_PROGRAMS edicreate edidump edistats lazyfsctl smrsim smrdisk)
 set(INSTALLED_SYSTEM_PROGRAMS lazyfs mkfs.lazyfs fsck.lazyfs lazyfs-id)
 
 foreach(program ${INSTALLED_PROGRAMS})
