@@ -93,7 +93,9 @@ TEST_F(GrowTest, GivesTheLogNewBands) {
   const std::uint64_t log_bands = volume_->info().log_bands;
   for (int i = 0; i < 40'000 && volume_->info().log_bands <= log_bands + 2; ++i) {
     create("some name that takes room in the metadata log " + std::to_string(i));
-    if (i % 1000 == 0) ASSERT_EQ(volume_->sync(), ok());
+    if (i % 1000 == 0) {
+      ASSERT_EQ(volume_->sync(), ok());
+    }
   }
   EXPECT_GT(volume_->info().log_bands, log_bands + 2);
   remount();
@@ -148,9 +150,13 @@ class GrowPowerCutTest : public testing::Test {
     ASSERT_TRUE(volume) << describe(volume.error());
     EXPECT_EQ((*volume)->info().bands, is_grown ? kBands + kNewBands : kBands);
     EXPECT_EQ(read(**volume, "old"), kOldText);
-    if (has_new) EXPECT_EQ(read(**volume, "new").find_first_not_of('n'), std::string::npos);
+    if (has_new) {
+      EXPECT_EQ(read(**volume, "new").find_first_not_of('n'), std::string::npos);
+    }
     if (!is_grown) device.offer_bands(kNewBands);
-    if (!is_grown) EXPECT_EQ((*volume)->grow(0), ok());
+    if (!is_grown) {
+      EXPECT_EQ((*volume)->grow(0), ok());
+    }
     EXPECT_EQ(read(**volume, "old"), kOldText);
     ASSERT_EQ((*volume)->unmount(), ok());
     volume->reset();
