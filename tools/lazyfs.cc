@@ -35,13 +35,7 @@ std::unexpected<std::string> trouble(const DaemonPlan& plan, Errc error, std::st
   return std::unexpected(plan.source + ": " + std::string(text) + std::string(advice(error)));
 }
 
-// Closed from the volume down to the device.
-struct MountedDevice {
-  std::unique_ptr<lazyfs::device::Device> device;
-  std::unique_ptr<lazyfs::fs::Volume> volume;
-};
-
-using OpenedVolume = std::expected<std::shared_ptr<lazyfs::fs::Volume>, std::string>;
+using lazyfs::fs::RemountableVolume;
 
 // With its write-back cache the kernel sets the times of files that are written to.
 lazyfs::Clock& clock_for(const DaemonPlan& plan) {
@@ -51,12 +45,12 @@ lazyfs::Clock& clock_for(const DaemonPlan& plan) {
 
 // A daemon cannot open a file for writing once it is confined (fuse/session/confine.h). So the
 // device is opened for writing now if that is allowed, and nothing is written before a remount.
-OpenedVolume open_for_reading(const DaemonPlan& plan) {
+RemountableVolume::OpenDevice opener_for_reading(const DaemonPlan& plan) {
   using lazyfs::device::Backing;
   using Device = std::unique_ptr<lazyfs::device::Device>;
   auto held = std::make_shared<lazyfs::Result<Backing>>(
       Backing::open(plan.source, false, Backing::Claim::kExclusive));
-  auto open = [held, path = plan.source](bool read_only) -> lazyfs::Result<Device> {
+  return [held, path = plan.source](bool read_only) -> lazyfs::Result<Device> {
     if (*held) {
       return lazyfs::disk::open(
           path, {.read_only = read_only, .exclusive = false, .held = &**held});
@@ -64,28 +58,20 @@ OpenedVolume open_for_reading(const DaemonPlan& plan) {
     if (!read_only) return lazyfs::fail(held->error());
     return lazyfs::disk::open(path, {.read_only = true});
   };
-  auto volume = lazyfs::fs::RemountableVolume::mount_read_only(open, plan.options.volume,
-                                                              clock_for(plan));
-  if (volume) return *std::move(volume);
-  const Errc error = volume.error();
-  const auto device = open(true);
-  return trouble(plan, error, device ? lazyfs::meta::explain(**device, error)
-                                     : std::string(describe(error)));
 }
 
-OpenedVolume open_volume(const DaemonPlan& plan) {
-  const auto& options = plan.options.volume;
-  if (options.read_only) return open_for_reading(plan);
-  auto device = lazyfs::disk::open(plan.source);
-  if (!device) return trouble(plan, device.error(), describe(device.error()));
-  auto mounted = std::make_shared<MountedDevice>();
-  mounted->device = std::move(*device);
-  auto volume = lazyfs::fs::Volume::mount(*mounted->device, options, clock_for(plan));
-  if (!volume) {
-    return trouble(plan, volume.error(), lazyfs::meta::explain(*mounted->device, volume.error()));
-  }
-  mounted->volume = std::move(*volume);
-  return std::shared_ptr<lazyfs::fs::Volume>(mounted, mounted->volume.get());
+std::expected<std::shared_ptr<lazyfs::fs::Volume>, std::string> open_volume(
+    const DaemonPlan& plan) {
+  const bool read_only = plan.options.volume.read_only;
+  const RemountableVolume::OpenDevice open =
+      read_only ? opener_for_reading(plan)
+                : [path = plan.source](bool) { return lazyfs::disk::open(path); };
+  auto volume = RemountableVolume::mount(open, plan.options.volume, clock_for(plan));
+  if (volume) return *std::move(volume);
+  const Errc error = volume.error();
+  const auto device = open(read_only);
+  return trouble(plan, error, device ? lazyfs::meta::explain(**device, error)
+                                     : std::string(describe(error)));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A filesystem that was mounted for reading becomes writable by a remount.
+# Remounts: a filesystem that was mounted for reading becomes writable, and read-only again.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 start_test
@@ -62,6 +62,54 @@ kill_fs  # so the recovery by the remount is recovered
 mount_fs ro
 remount rw || fail "remount,rw after the second crash: $(cat "$WORK/remount")"
 [[ $(cat "$MNT/d/1") == written ]] || fail "a write after the remount is lost"
+unmount_fs
+fsck_fs --data
+
+# Leaves bands that are worth cleaning, orphans that wait to be deleted, and dirty data.
+make_work() {
+  mkdir -p "$MNT/work"
+  for ((i = 0; i < 160; i++)); do
+    dd if=/dev/urandom of="$MNT/work/$i" bs=512K count=1 status=none
+  done
+  lazyfsctl sync "$MNT"
+  for ((i = 0; i < 160; i += 2)); do rm "$MNT/work/$i"; done
+  for ((i = 1; i < 20; i += 2)); do echo dirty >>"$MNT/work/$i"; done
+}
+expect_quiet() {
+  local before
+  before=$(sum_of)
+  if lazyfsctl gc "$MNT" 2>"$WORK/gc"; then fail "gc of a read-only mount succeeds"; fi
+  grep -q "Read-only" "$WORK/gc" || fail "gc of a read-only mount: $(cat "$WORK/gc")"
+  lazyfsctl scrub "$MNT" >"$WORK/scrub" || fail "scrub: $(cat "$WORK/scrub")"
+  lazyfsctl sync "$MNT"
+  cat "$MNT"/work/* >/dev/null
+  sleep 4  # longer than the periods of all background threads
+  [[ $(sum_of) == "$before" ]] || fail "$1: the device is written to after the remount"
+  [[ $(tail -n 1 "$MNT/work/3") == *dirty ]] || fail "$1: what was written before is lost"
+}
+
+say "nothing is written once a mount is read-only"
+mount_fs commit=1
+make_work
+remount ro || fail "remount,ro: $(cat "$WORK/remount")"
+expect_quiet "by mount.lazyfs"
+[[ $(lazyfsctl stats "$MNT") =~ state\ +read-only ]] || fail "stats do not say read-only"
+remount rw,commit=1 || fail "remount,rw: $(cat "$WORK/remount")"
+lazyfsctl gc "$MNT" || fail "gc of a mount that is writable again"
+make_work
+mount -i -o remount,ro "$MNT" || fail "remount,ro without the helper"
+is_read_only() { [[ $(lazyfsctl stats "$MNT") =~ state\ +read-only ]]; }
+until_true "the daemon does not notice the kernel's remount,ro" is_read_only
+expect_quiet "by the kernel alone"
+is_shown_as ro || fail "the mount is not shown as read-only"
+mount -i -o remount,rw "$MNT" || fail "remount,rw without the helper"
+can_write() { echo again >"$MNT/work/again" 2>/dev/null; }
+until_true "the daemon does not notice the kernel's remount,rw" can_write
+exec 7>"$MNT/work/open"
+if remount ro; then fail "remount,ro succeeds while a file is open for writing"; fi
+is_shown_as rw || fail "a refused remount,ro is shown"
+echo written >&7
+exec 7>&-
 unmount_fs
 fsck_fs --data
 

@@ -120,6 +120,22 @@ void InodeTable::last_reference_dropped(InodeNo number) {
   unnamed_(std::move(unnamed));
 }
 
+void InodeTable::adopt_lookups(InodeNo number, std::uint64_t count) {
+  const InodeRef inode = find_or_add(number);
+  inode->references.fetch_add(count, std::memory_order_relaxed);
+}
+
+std::vector<std::pair<InodeNo, std::uint64_t>> InodeTable::lookups() const {
+  std::vector<std::pair<InodeNo, std::uint64_t>> held;
+  for (const Shard& shard : shards_) {
+    MutexLock lock(shard.mu);
+    for (const auto& [number, inode] : shard.inodes) {
+      if (const auto count = inode->references.load(); count > 0) held.emplace_back(number, count);
+    }
+  }
+  return held;
+}
+
 std::size_t InodeTable::size() const {
   std::size_t count = 0;
   for (const Shard& shard : shards_) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -137,6 +138,10 @@ class InodeTable {
   // The kernel's lookups: references without an InodeRef.
   void take_lookup(Inode& inode) { inode.references.fetch_add(1, std::memory_order_relaxed); }
   void give_back_lookups(InodeNo inode, std::uint64_t count);
+  // Takes lookups on an inode that need not be in memory yet; reads nothing.
+  void adopt_lookups(InodeNo inode, std::uint64_t count);
+  // The lookups that are held. REQUIRES: no InodeRef exists, and no thread uses the table.
+  std::vector<std::pair<InodeNo, std::uint64_t>> lookups() const;
   std::size_t size() const;
 
  private:

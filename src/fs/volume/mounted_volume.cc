@@ -93,13 +93,17 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
 
 MountedVolume::~MountedVolume() {
   stop_threads();
+  drop_inodes();
+}
+
+void MountedVolume::drop_inodes() {
   while (auto inode = dirty_.take(kEver, dirty_.end())) {
   }
   orphans_.drop_all();
 }
 
 Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const MountOptions& options,
-                                              Clock& clock) {
+                                              Clock& clock, const Lookups& held) {
   meta::StoreOptions store_options;
   store_options.cache_bytes = options.cache_bytes;
   store_options.background = options.background;
@@ -113,11 +117,12 @@ Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const Moun
   ASSIGN_OR_RETURN(auto store, meta::Store::open(*disk, store_options));
   TRY(read_counters(*store));
   auto volume = std::make_unique<MountedVolume>(std::move(disk), options, clock, std::move(store));
-  TRY(volume->start());
+  TRY(volume->start(held));
   return volume;
 }
 
-Result<> MountedVolume::start() {
+Result<> MountedVolume::start(const Lookups& held) {
+  for (const auto& [inode, count] : held) inodes_.adopt_lookups(inode, count);
   store_->promise_with([this] { return bands_.space().reserved; });
   store_->set_band_source({[this] { return bands_.take_for_log(meta::kMinLogBandBlocks); },
                            [this](BandId band) { bands_.give_back_from_log(band); }});
@@ -156,6 +161,11 @@ Result<> MountedVolume::unmount() {
   if (closed) disk_->discard_ready();
   if (!written) return written;
   return committed ? closed : committed;
+}
+
+Lookups MountedVolume::end_lookups() {
+  drop_inodes();
+  return inodes_.lookups();
 }
 
 void MountedVolume::shut_down() {

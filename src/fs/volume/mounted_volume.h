@@ -50,9 +50,10 @@ class MountedVolume final : public Volume {
                 Clock& clock, std::unique_ptr<meta::Store> store);
   ~MountedVolume() override;
   // Recovers the volume, then starts the threads.
-  Result<> start();
+  Result<> start(const Lookups& held);
 
   Result<> unmount() override;
+  Lookups end_lookups() override;
   Result<Attributes> lookup(InodeNo parent, std::string_view name) override;
   void forget(InodeNo inode, std::uint64_t lookups) override;
   Result<Attributes> make_node(InodeNo parent, std::string_view name, std::uint32_t mode,
@@ -122,6 +123,7 @@ class MountedVolume final : public Volume {
                           const Directories::AddItems& add_items);
   Result<Created> open_new(const InodeRef& inode);
   void stop_threads();
+  void drop_inodes();
 
   const MountOptions options_;
   Clock& clock_;

@@ -3,34 +3,37 @@
 #include <utility>
 
 #include "base/log.h"
+#include "fs/volume/open_file.h"
 
 namespace lazyfs::fs {
 
-// ---- Becoming writable --------------------------------------------------------------------------
+// ---- Becoming writable, and read-only -----------------------------------------------------------
 
-Result<std::unique_ptr<RemountableVolume>> RemountableVolume::mount_read_only(
-    OpenDevice open_device, MountOptions options, Clock& clock) {
-  ASSIGN_OR_RETURN(auto device, open_device(true));
+Result<std::unique_ptr<RemountableVolume>> RemountableVolume::mount(OpenDevice open_device,
+                                                                    MountOptions options,
+                                                                    Clock& clock) {
+  const bool read_only = options.read_only;
   auto volume =
       std::make_unique<RemountableVolume>(std::move(open_device), std::move(options), clock);
   WriterLock lock(volume->mu_);
-  TRY(volume->mount_on(std::move(device), true));
+  ASSIGN_OR_RETURN(volume->device_, volume->open_device_(read_only));
+  volume->is_device_writable_ = !read_only;
+  TRY(volume->mount_again(read_only));
   return volume;
 }
 
-Result<> RemountableVolume::mount_on(std::unique_ptr<device::Device> device, bool read_only) {
-  device_ = std::move(device);
+Result<> RemountableVolume::mount_again(bool read_only) {
   MountOptions options = options_;
   options.read_only = read_only;
-  ASSIGN_OR_RETURN(volume_, Volume::mount(*device_, options, clock_));
-  MutexLock lock(lookups_mu_);
-  for (const auto& [inode, count] : lookups_) {  // W2
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const auto found = volume_->lookup_inode(InodeNo{inode});
-      if (!found) log::warn("inode {}: {} after the remount", inode, describe(found.error()));
-      if (!found) break;
-    }
+  Lookups held;
+  {
+    MutexLock lock(lookups_mu_);
+    held.assign(lookups_.begin(), lookups_.end());
   }
+  ASSIGN_OR_RETURN(volume_, Volume::mount(*device_, options, clock_, held));  // W2
+  is_writable_ = !read_only;
+  MutexLock lock(lookups_mu_);
+  if (is_writable_) lookups_.clear();
   return ok();
 }
 
@@ -39,20 +42,50 @@ Result<> RemountableVolume::make_writable() {
   if (!volume_) return fail(Errc::kShutDown);
   TRY(volume_->sync());  // fails after a shutdown or an error
   if (is_writable_) return ok();
-  ASSIGN_OR_RETURN(auto device, open_device_(false));
+  std::unique_ptr<device::Device> opened;
+  if (!is_device_writable_) {
+    ASSIGN_OR_RETURN(opened, open_device_(false));
+  }
   ignore_error(volume_->unmount(), "a volume mounted for reading has nothing to write");
   volume_.reset();
-  const Result<> mounted = mount_on(std::move(device), false);
+  if (opened) {
+    device_ = std::move(opened);
+    is_device_writable_ = true;
+  }
+  const Result<> mounted = mount_again(false);
   if (!mounted) {
     // The device that is open for writing knows what the failed attempt has written.
-    const Result<> restored = mount_on(std::move(device_), true);
+    const Result<> restored = mount_again(true);
     if (!restored) log::error("mounting again for reading failed: {}", describe(restored.error()));
-    return mounted;
   }
-  is_writable_ = true;
-  MutexLock lookups_lock(lookups_mu_);
-  lookups_.clear();  // from now on volume_ alone counts
-  return ok();
+  return mounted;
+}
+
+Result<> RemountableVolume::make_read_only() {
+  // First without the lock that operations wait for. After an error nothing is written any more.
+  const Result<> synced = sync();
+  if (!synced) return synced.error() == Errc::kLogFailed ? ok() : synced;
+  WriterLock lock(mu_);
+  if (!volume_) return fail(Errc::kShutDown);
+  if (!is_writable_) return ok();
+  TRY(volume_->sync());
+  detach_files();
+  const Result<> ended = volume_->unmount();
+  const Lookups held = volume_->end_lookups();
+  volume_.reset();
+  {
+    MutexLock lookups_lock(lookups_mu_);
+    lookups_.insert(held.begin(), held.end());
+  }
+  const Result<> mounted = mount_again(true);
+  if (!mounted) log::error("mounting again for reading failed: {}", describe(mounted.error()));
+  return ended ? mounted : ended;
+}
+
+void RemountableVolume::detach_files() {
+  MutexLock lock(files_mu_);
+  for (OpenFile* const file : open_files_) file->detach();
+  open_files_.clear();
 }
 
 // ---- Operations ---------------------------------------------------------------------------------
@@ -73,9 +106,24 @@ Result<Attributes> RemountableVolume::with_lookup(F&& operation) {
   Result<Attributes> found = operation(*volume_);
   if (found && !is_writable_) {
     MutexLock lookups_lock(lookups_mu_);
-    ++lookups_[found->inode.value];
+    ++lookups_[found->inode];
   }
   return found;
+}
+
+// For operations that make and open a file.
+template <class F>
+Result<Created> RemountableVolume::with_new_file(F&& operation) {
+  return with([&](Volume& volume) -> Result<Created> {
+    ASSIGN_OR_RETURN(const Created created, operation(volume));
+    note_open(created.file);
+    return created;
+  });
+}
+
+void RemountableVolume::note_open(OpenFile* file) {
+  MutexLock lock(files_mu_);
+  open_files_.insert(file);
 }
 
 Result<Attributes> RemountableVolume::lookup(InodeNo parent, std::string_view name) {
@@ -90,7 +138,7 @@ void RemountableVolume::forget(InodeNo inode, std::uint64_t lookups) {
   ReaderLock lock(mu_);
   if (!is_writable_) {
     MutexLock lookups_lock(lookups_mu_);
-    const auto found = lookups_.find(inode.value);
+    const auto found = lookups_.find(inode);
     if (found != lookups_.end() && found->second > lookups) {
       found->second -= lookups;
     } else if (found != lookups_.end()) {
@@ -104,14 +152,22 @@ Result<OpenFile*> RemountableVolume::open(InodeNo inode) {
   ReaderLock lock(mu_);
   if (!volume_) return fail(Errc::kShutDown);
   ASSIGN_OR_RETURN(OpenFile* const file, volume_->open(inode));
-  if (is_writable_) return file;
+  if (is_writable_) {
+    note_open(file);
+    return file;
+  }
   volume_->release(file);
   return nullptr;  // W3
 }
 
 void RemountableVolume::release(OpenFile* file) {
   ReaderLock lock(mu_);
-  if (file && volume_) volume_->release(file);
+  if (!file || !volume_) return;
+  {
+    MutexLock files_lock(files_mu_);
+    open_files_.erase(file);
+  }
+  volume_->release(file);
 }
 
 Result<> RemountableVolume::flush(OpenFile* file) {
@@ -203,12 +259,13 @@ Result<Attributes> RemountableVolume::set_attributes(InodeNo inode, const Attrib
 
 Result<Created> RemountableVolume::create(InodeNo parent, std::string_view name, std::uint32_t mode,
                                           Owner owner) {
-  return with([&](Volume& volume) { return volume.create(parent, name, mode, owner); });
+  return with_new_file([&](Volume& volume) { return volume.create(parent, name, mode, owner); });
 }
 
 Result<Created> RemountableVolume::create_unnamed(InodeNo directory, std::uint32_t mode,
                                                   Owner owner) {
-  return with([&](Volume& volume) { return volume.create_unnamed(directory, mode, owner); });
+  return with_new_file(
+      [&](Volume& volume) { return volume.create_unnamed(directory, mode, owner); });
 }
 
 Result<std::size_t> RemountableVolume::read(InodeNo inode, std::uint64_t offset,

@@ -1,9 +1,10 @@
-// A volume that is mounted for reading only and may become writable while it is in use.
+// A volume that may become read-only, and writable again, while it is in use.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/mutex.h"
@@ -11,29 +12,34 @@
 
 namespace lazyfs::fs {
 
-// make_writable() ends the volume that was mounted for reading and mounts the same filesystem again
-// for writing, which recovers it after a crash. Inode numbers keep their meaning, and callers keep
-// their lookups.
+// make_writable() and make_read_only() end the volume and mount the same filesystem again: for
+// writing, which recovers it after a crash, or for reading. Inode numbers keep their meaning, and
+// callers keep their lookups. Counters begin at 0.
 //
 // Invariants:
-//   W1  the device is opened for writing by make_writable() alone
+//   W1  nothing is written to the device while is_writable_ is false
 //   W2  volume_ has all lookups that callers hold
-//   W3  an OpenFile that was opened before make_writable() is null: nothing was written by it
-// Thread-safe. make_writable() waits for the operations that run, and later ones wait for it.
+//   W3  an OpenFile that was opened while the volume was read-only is null: nothing is written by
+//       it. open_files_ are all others that are not released and not detached
+// Thread-safe. Both wait for the operations that run, and later ones wait for them.
 class RemountableVolume final : public Volume {
  public:
-  // Opens the device of the filesystem, also while it is still open for reading.
+  // Opens the device of the filesystem, also while it is still open for reading. For writing it is
+  // opened once at most.
   using OpenDevice = std::function<Result<std::unique_ptr<device::Device>>(bool read_only)>;
 
-  // As Volume::mount() with options.read_only.
-  static Result<std::unique_ptr<RemountableVolume>> mount_read_only(
-      OpenDevice open_device, MountOptions options, Clock& clock = system_clock());
+  // As Volume::mount().
+  static Result<std::unique_ptr<RemountableVolume>> mount(OpenDevice open_device,
+                                                          MountOptions options,
+                                                          Clock& clock = system_clock());
   RemountableVolume(OpenDevice open_device, MountOptions options, Clock& clock)
       : open_device_(std::move(open_device)), options_(std::move(options)), clock_(clock) {}
 
   // Does nothing when the volume is writable. When the device cannot be opened for writing, or the
   // filesystem cannot be mounted, the volume continues to serve readers.
   Result<> make_writable() override EXCLUDES(mu_);
+  // When the filesystem cannot be mounted again, each operation fails with kShutDown.
+  Result<> make_read_only() override EXCLUDES(mu_);
 
   Result<> unmount() override;
   Result<Attributes> lookup(InodeNo parent, std::string_view name) override;
@@ -102,7 +108,11 @@ class RemountableVolume final : public Volume {
   auto with(F&& operation);
   template <class F>
   Result<Attributes> with_lookup(F&& operation);
-  Result<> mount_on(std::unique_ptr<device::Device> device, bool read_only) REQUIRES(mu_);
+  template <class F>
+  Result<Created> with_new_file(F&& operation);
+  Result<> mount_again(bool read_only) REQUIRES(mu_);
+  void note_open(OpenFile* file);
+  void detach_files();
 
   const OpenDevice open_device_;
   const MountOptions options_;
@@ -110,12 +120,16 @@ class RemountableVolume final : public Volume {
 
   SharedMutex mu_;  // shared by each operation; exclusive while the volume is replaced
   std::unique_ptr<device::Device> device_ GUARDED_BY(mu_);
+  bool is_device_writable_ GUARDED_BY(mu_) = false;
   std::unique_ptr<Volume> volume_ GUARDED_BY(mu_);  // null: it could not be mounted again
   bool is_writable_ GUARDED_BY(mu_) = false;
 
   Mutex lookups_mu_;  // leaf
-  // Those that callers took before the volume became writable.
-  std::unordered_map<std::uint64_t, std::uint64_t> lookups_ GUARDED_BY(lookups_mu_);
+  // Those that callers hold; not counted while the volume is writable.
+  std::unordered_map<InodeNo, std::uint64_t> lookups_ GUARDED_BY(lookups_mu_);
+
+  Mutex files_mu_;  // leaf
+  std::unordered_set<OpenFile*> open_files_ GUARDED_BY(files_mu_);
 };
 
 }  // namespace lazyfs::fs

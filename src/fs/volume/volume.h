@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -20,6 +21,9 @@
 #include "fs/volume/trim.h"
 
 namespace lazyfs::fs {
+
+// Inodes, and how many lookups of each are held.
+using Lookups = std::vector<std::pair<InodeNo, std::uint64_t>>;
 
 // One open file. Made by open() and create(), ended by release().
 struct OpenFile;
@@ -69,15 +73,25 @@ class Volume {
   virtual ~Volume() = default;
 
   // Recovers and mounts the filesystem on `device`. `device` and `clock` must outlive the volume.
+  // `held`: what callers hold of the volume whose place this one takes.
   static Result<std::unique_ptr<Volume>> mount(device::Device& device, const MountOptions& options,
-                                               Clock& clock = system_clock());
-  // Makes everything durable and ends the threads. Then only the destructor may be called. Error:
-  // why something could not be made durable.
+                                               Clock& clock = system_clock(),
+                                               const Lookups& held = {});
+  // Makes everything durable and ends the threads. Then only end_lookups() and the destructor may
+  // be called. Error: why something could not be made durable.
   virtual Result<> unmount() = 0;
+  // The lookups that callers hold. REQUIRES: every open file was released or detached.
+  virtual Lookups end_lookups() { return {}; }
 
   // Lets a volume that was mounted for reading take changes; does nothing on one that takes them.
   // Error: the reason why it cannot, as after an error that made it read-only, or kShutDown.
   virtual Result<> make_writable() { return sync(); }
+  // Makes everything durable and lets the volume take no changes before make_writable(): nothing is
+  // written to the device any more, neither for a caller nor in the background. Inodes without a
+  // name are deleted by the next make_writable() or mount. Does nothing on a volume that takes no
+  // changes, or after an error that made it read-only. Error: the reason why something could not be
+  // made durable, and the volume takes changes as before; or kShutDown.
+  virtual Result<> make_read_only();
 
   // Names. Each of these that returns Attributes takes a lookup on the inode.
   virtual Result<Attributes> lookup(InodeNo parent, std::string_view name) = 0;
@@ -200,6 +214,7 @@ class Volume {
 inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
   return fail(Errc::kNotSupported);
 }
+inline Result<> Volume::make_read_only() { return fail(Errc::kNotSupported); }
 inline Result<> Volume::set_placement(data::Placement) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::grow(std::uint64_t) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::set_discard(bool) { return fail(Errc::kNotSupported); }

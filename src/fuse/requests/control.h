@@ -89,13 +89,14 @@ struct UuidAnswer {
   std::uint8_t uuid[16] = {};
 };
 inline constexpr unsigned long kUuidRequest = _IOR(0x15, 0, UuidAnswer);
-// Before a mount becomes writable: a volume that was mounted for reading opens its device for
-// writing and is recovered; root only. The text is the reason why the volume takes no changes, and
-// empty when it takes them.
-struct WritableAnswer {
+// The answer of requests that change how a volume is mounted: the reason why it was not changed;
+// empty when it was.
+struct ChangeAnswer {
   char reason[256] = {};
 };
-inline constexpr unsigned long kMakeWritableRequest = _IOR(0xED, 9, WritableAnswer);
+// Before a mount becomes writable: a volume that was mounted for reading opens its device for
+// writing and is recovered; root only.
+inline constexpr unsigned long kMakeWritableRequest = _IOR(0xED, 9, ChangeAnswer);
 // Grows a volume (fs::Volume::grow()); root only.
 //
 //   offset size field
@@ -124,6 +125,9 @@ struct TrimPiece {
 };
 inline constexpr unsigned long kTrimRequest = _IOWR('X', 121, TrimPiece);
 static_assert(kTrimRequest == 0xC0185879);
+// After a mount has become read-only: the volume makes all durable, and writes nothing any more;
+// root only.
+inline constexpr unsigned long kMakeReadOnlyRequest = _IOR(0xED, 12, ChangeAnswer);
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

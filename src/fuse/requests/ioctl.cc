@@ -95,12 +95,12 @@ void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_
   fuse_reply_ioctl(req, 0, &piece, sizeof piece);
 }
 
-void make_writable(fuse_req_t req, std::size_t out_size) {
-  WritableAnswer answer;
+void change_mount(fuse_req_t req, std::size_t out_size, Result<> (fs::Volume::*change)()) {
+  ChangeAnswer answer;
   if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
   if (out_size < sizeof answer) return reply_error(req, Errc::kInvalid);
   const auto done =
-      call(req, Operation::ioctl, [](fs::Volume& volume) { return volume.make_writable(); });
+      call(req, Operation::ioctl, [&](fs::Volume& volume) { return (volume.*change)(); });
   if (!done) {
     const std::string_view reason = describe(done.error());
     reason.copy(answer.reason, sizeof answer.reason - 1);
@@ -226,7 +226,12 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
   if (command == kCollectGarbageRequest) return collect_garbage(req);
   if (command == kScrubRequest) return scrub(req, in, in_size, out_size);
   if (command == kSyncRequest) return sync_all(req);
-  if (command == kMakeWritableRequest) return make_writable(req, out_size);
+  if (command == kMakeWritableRequest) {
+    return change_mount(req, out_size, &fs::Volume::make_writable);
+  }
+  if (command == kMakeReadOnlyRequest) {
+    return change_mount(req, out_size, &fs::Volume::make_read_only);
+  }
   if (command == kGrowRequest) return grow(req, in, in_size, out_size);
   if (command == kPlacementRequest) return set_placement(req, in, in_size);
   if (command == kSyncChoiceRequest) return set_sync_choice(req, in, in_size);

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "fuse/session/confine.h"
 #include "fuse/session/mount_table.h"
+#include "fuse/session/mount_watcher.h"
 #include "fuse/session/read_only_remounter.h"
 #include "fuse/session/session.h"
 
@@ -125,6 +126,18 @@ int close_volume(const DaemonPlan& plan, std::shared_ptr<fs::Volume> volume) {
                             std::string(describe(closed.error())));
 }
 
+// After a remount by the kernel alone.
+void follow_remount(fs::Volume& volume, bool read_only) {
+  const auto done = read_only ? volume.make_read_only() : volume.make_writable();
+  const std::string_view state = read_only ? "read-only" : "writable";
+  if (done) {
+    log::info("fuse: the mount was made {}", state);
+  } else {
+    log::error("fuse: the mount was made {}, but not the volume: {}", state,
+               describe(done.error()));
+  }
+}
+
 // The daemon's life. `on_ready` is called when the mount is usable.
 int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<void()>& on_ready) {
   set_up_log(plan);
@@ -149,9 +162,13 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   start_lock.release();
   log::info("{} is mounted on {}", plan.source, plan.mount_point);
   read_only_remounter.start();  // also of a read-only mount, which may become writable
-  on_ready();
-  confine();
-  (*session)->serve();
+  {
+    const MountWatcher watcher(plan.mount_point, plan.options.volume.read_only,
+                               [&](bool read_only) { follow_remount(**volume, read_only); });
+    on_ready();
+    confine();
+    (*session)->serve();
+  }
   const int status = close_volume(plan, std::move(*volume));
   log::info("{} is unmounted from {}", plan.source, plan.mount_point);
   (*session)->farewell();

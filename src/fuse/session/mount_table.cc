@@ -17,14 +17,17 @@ Table read_table() {
   return table;
 }
 
+unsigned long flags_of(const char* options) {
+  unsigned long flags = 0;
+  if (options) mnt_optstr_get_flags(options, &flags, mnt_get_builtin_optmap(MNT_LINUX_MAP));
+  return flags;
+}
+
 std::optional<MountEntry> entry_of(libmnt_fs* found) {
   if (!found) return {};
   MountEntry entry{.id = mnt_fs_get_id(found), .point = mnt_fs_get_target(found)};
-  for (const char* options : {mnt_fs_get_vfs_options(found), mnt_fs_get_fs_options(found)}) {
-    unsigned long flags = 0;
-    if (options) mnt_optstr_get_flags(options, &flags, mnt_get_builtin_optmap(MNT_LINUX_MAP));
-    entry.flags |= flags;
-  }
+  entry.filesystem_flags = flags_of(mnt_fs_get_fs_options(found));
+  entry.flags = entry.filesystem_flags | flags_of(mnt_fs_get_vfs_options(found));
   return entry;
 }
 

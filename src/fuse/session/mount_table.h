@@ -12,6 +12,7 @@ struct MountEntry {
   int id = 0;  // no two mounts have the same one at a time
   std::string point;
   unsigned long flags = 0;  // of mount(2): those of the mount and of its filesystem
+  unsigned long filesystem_flags = 0;  // which all mounts of the filesystem share
 };
 
 // The mount on top at `point`, an absolute path; nothing when there is none, or the table cannot be

@@ -15,12 +15,13 @@
 namespace lazyfs::fuse {
 namespace {
 
-// Lets the volume take changes. Returns the reason why it cannot; empty on success.
-std::string make_writable(const std::string& mount_point) {
+// Sends the daemon a request that answers with a ChangeAnswer. Returns the reason why nothing was
+// changed; empty on success.
+std::string change(const std::string& mount_point, unsigned long request) {
   const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return std::strerror(errno);
-  WritableAnswer answer;
-  const bool asked = ioctl(fd, kMakeWritableRequest, &answer) == 0;
+  ChangeAnswer answer;
+  const bool asked = ioctl(fd, request, &answer) == 0;
   std::string reason = asked ? answer.reason : std::strerror(errno);
   close(fd);
   return reason;
@@ -45,7 +46,7 @@ int remount(const DaemonPlan& plan) {
   if (statvfs(where.c_str(), &now) != 0) return complain(plan, where + ": " + std::strerror(errno));
   const bool read_only = plan.options.volume.read_only;
   if ((now.f_flag & ST_RDONLY) != 0 && !read_only) {
-    const std::string reason = make_writable(where);
+    const std::string reason = change(where, kMakeWritableRequest);
     if (!reason.empty()) return complain(plan, where + ": cannot become writable: " + reason);
   }
   unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
@@ -64,7 +65,11 @@ int remount(const DaemonPlan& plan) {
   if (!send_number(where, kSyncChoiceRequest, sync)) {
     return complain(plan, where + ": sync or dirsync cannot be changed: " + std::strerror(errno));
   }
-  if (read_only) return 0;
+  if (read_only) {
+    const std::string reason = change(where, kMakeReadOnlyRequest);
+    if (reason.empty()) return 0;
+    return complain(plan, where + ": changes are refused now, but not all is durable: " + reason);
+  }
   const auto placement = static_cast<std::uint32_t>(plan.options.volume.placement);
   if (plan.options.has_placement && !send_number(where, kPlacementRequest, placement)) {
     return complain(plan, where + ": the placement cannot be changed: " + std::strerror(errno));

@@ -85,7 +85,7 @@ class OrphanCleanupTest : public testing::Test {
     auto disk = std::make_unique<device::DiscardingDevice>(*device_, true, [](Errc) {});
     volume_ = std::make_unique<MountedVolume>(std::move(disk), options_, system_clock(),
                                               std::move(crowded));
-    ASSERT_TRUE(volume_->start());
+    ASSERT_TRUE(volume_->start({}));
   }
   // As the power cut leaves it.
   void mount_again(std::size_t room) {

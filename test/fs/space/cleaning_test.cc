@@ -33,7 +33,7 @@ class CleaningTest : public testing::Test {
     auto disk = std::make_unique<device::DiscardingDevice>(*device_, true, [](Errc) {});
     volume_ = std::make_unique<MountedVolume>(std::move(disk), options_, system_clock(),
                                               std::move(*store));
-    ASSERT_TRUE(volume_->start());
+    ASSERT_TRUE(volume_->start({}));
   }
   void TearDown() override {
     if (volume_) {

@@ -1,4 +1,4 @@
-// A volume that was mounted for reading becomes writable in use.
+// A volume becomes writable, and read-only, in use.
 #include "fs/volume/remountable_volume.h"
 
 #include <gtest/gtest.h>
@@ -23,12 +23,14 @@ class RemountableVolumeTest : public VolumeTest {
     mount_for_reading();
   }
   void mount_for_reading() {
-    auto volume = RemountableVolume::mount_read_only(
+    MountOptions options = options_;
+    options.read_only = true;
+    auto volume = RemountableVolume::mount(
         [this](bool read_only) -> Result<std::unique_ptr<device::Device>> {
           if (!read_only && refusal_ != Errc::kInternal) return fail(refusal_);
           return std::make_unique<device::ForwardingDevice>(faulty_);
         },
-        options_);
+        options);
     ASSERT_TRUE(volume) << describe(volume.error());
     volume_ = std::move(*volume);
   }
@@ -104,6 +106,104 @@ TEST_F(RemountableVolumeTest, ServesReadersAfterARecoveryThatFailed) {
 TEST_F(RemountableVolumeTest, StaysEndedAfterAShutdown) {
   volume_->shut_down();
   EXPECT_EQ(volume_->make_writable().error(), Errc::kShutDown);
+}
+
+TEST_F(RemountableVolumeTest, NothingIsWrittenOnceItIsReadOnly) {
+  ASSERT_TRUE(volume_->make_writable());
+  for (int i = 0; i < 20; ++i) {
+    const InodeNo file = create(std::to_string(i));
+    write(file, 0, std::string(1 << 20, 'y'));
+    ASSERT_TRUE(volume_->fsync(file, nullptr, false));
+    if (i % 2 == 1) continue;
+    ASSERT_TRUE(volume_->unlink(kRootInode, std::to_string(i)));
+    volume_->forget(file, 1);
+  }
+  write(lookup("1"), 0, "dirty");
+  ASSERT_TRUE(volume_->make_read_only());
+  const std::uint64_t changes = faulty_.changes();
+  EXPECT_EQ(volume_->collect_garbage().error(), Errc::kReadOnly);
+  EXPECT_EQ(volume_->unlink(kRootInode, "1").error(), Errc::kReadOnly);
+  EXPECT_EQ(read(lookup("1"), 0, 5), "dirty");
+  EXPECT_TRUE(volume_->sync());
+  EXPECT_TRUE(volume_->space());
+  EXPECT_TRUE(volume_->scrub({}, 1));
+  EXPECT_TRUE(volume_->make_read_only());  // once more
+  volume_->tick();
+  EXPECT_EQ(faulty_.changes(), changes);
+}
+
+TEST_F(RemountableVolumeTest, ReadOnlyVolumeWasEndedCleanly) {
+  ASSERT_TRUE(volume_->make_writable());
+  create("new");
+  ASSERT_TRUE(volume_->make_read_only());
+  const std::uint64_t changes = faulty_.changes();
+  ASSERT_TRUE(volume_->unmount());
+  volume_.reset();
+  EXPECT_EQ(faulty_.changes(), changes);
+  mount_again();
+  EXPECT_TRUE(volume_->lookup(kRootInode, "new"));
+}
+
+TEST_F(RemountableVolumeTest, BecomesWritableAgainWithLookupsAndFiles) {
+  ASSERT_TRUE(volume_->make_writable());
+  const InodeNo file = lookup("file");
+  const auto before = volume_->open(file);
+  ASSERT_TRUE(before);
+  ASSERT_TRUE(volume_->make_read_only());
+  EXPECT_EQ(volume_->make_directory(kRootInode, "d", 0755, {}).error(), Errc::kReadOnly);
+  const auto meanwhile = volume_->open(file);
+  ASSERT_TRUE(meanwhile);
+  EXPECT_EQ(read(file, 0, 3), "old");
+  EXPECT_TRUE(volume_->flush(*before));
+  ASSERT_TRUE(volume_->make_writable());
+  EXPECT_TRUE(volume_->fsync(file, *before, false));
+  volume_->release(*before);
+  volume_->release(*meanwhile);
+  ASSERT_TRUE(volume_->unlink(kRootInode, "file"));
+  clean_up_orphans();
+  EXPECT_TRUE(volume_->get_attributes(file));  // the lookup holds it
+  volume_->forget(file, 1);
+  clean_up_orphans();
+  EXPECT_FALSE(volume_->get_attributes(file));
+}
+
+TEST_F(RemountableVolumeTest, UnlinkedFileInUseIsKept) {
+  ASSERT_TRUE(volume_->make_writable());
+  const InodeNo file = lookup("file");
+  ASSERT_TRUE(volume_->unlink(kRootInode, "file"));
+  ASSERT_TRUE(volume_->make_read_only());
+  EXPECT_EQ(read(file, 0, 3), "old");
+  ASSERT_TRUE(volume_->make_writable());
+  clean_up_orphans();
+  EXPECT_EQ(read(file, 0, 3), "old");
+  volume_->forget(file, 1);
+  clean_up_orphans();
+  EXPECT_FALSE(volume_->get_attributes(file));
+}
+
+TEST_F(RemountableVolumeTest, ContinuesForReadersWhenItsEndFailed) {
+  ASSERT_TRUE(volume_->make_writable());
+  create("durable");
+  ASSERT_TRUE(volume_->sync());
+  // The superblock, which is written last.
+  faulty_.fail_when([](const device::CallInfo& call) -> std::optional<device::Fault> {
+    if (call.call != device::Call::kAppend || call.at.band.value > 1) return std::nullopt;
+    return device::Fault{Errc::kDeviceWrite};
+  });
+  EXPECT_FALSE(volume_->make_read_only());
+  faulty_.mend();
+  EXPECT_EQ(volume_->make_directory(kRootInode, "d", 0755, {}).error(), Errc::kReadOnly);
+  EXPECT_TRUE(volume_->lookup(kRootInode, "durable"));
+}
+
+TEST_F(RemountableVolumeTest, NothingRemainsToBeDoneAfterAnError) {
+  ASSERT_TRUE(volume_->make_writable());
+  create("lost");
+  faulty_.fail_nth(device::Call::kFlush, 1, {Errc::kDeviceFlush});
+  EXPECT_TRUE(volume_->make_read_only());
+  EXPECT_EQ(volume_->make_directory(kRootInode, "d", 0755, {}).error(), Errc::kReadOnly);
+  EXPECT_EQ(volume_->make_writable().error(), Errc::kLogFailed);
+  volume_.reset();
 }
 
 TEST_F(VolumeTest, IsNotWritableAfterAnError) {

@@ -1,0 +1,77 @@
+#include "fuse/session/mount_watcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "base/log.h"
+#include "fuse/session/mount_table.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+// Other mounts may come and go all the time, and each look reads the whole table.
+constexpr int kBetweenLooksMs = 100;
+
+int id_of_mount_at(const std::string& point) {
+  const auto mount = mount_at(point);
+  return mount ? mount->id : -1;
+}
+
+}  // namespace
+
+MountWatcher::MountWatcher(std::string mount_point, bool read_only,
+                           std::function<void(bool)> changed)
+    : mount_point_(std::move(mount_point)),
+      changed_(std::move(changed)),
+      table_fd_(open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)),
+      stop_fd_(eventfd(0, EFD_CLOEXEC)),
+      mount_id_(id_of_mount_at(mount_point_)),
+      read_only_(read_only) {
+  if (table_fd_ >= 0 && stop_fd_ >= 0) {
+    thread_ = std::thread([this] { run(); });
+  } else {
+    log::warn("fuse: a remount by the kernel alone will not be noticed");
+  }
+}
+
+MountWatcher::~MountWatcher() {
+  if (thread_.joinable()) {
+    const std::uint64_t one = 1;
+    if (write(stop_fd_, &one, sizeof one) != sizeof one) log::error("fuse: the watcher hangs");
+    thread_.join();
+  }
+  if (table_fd_ >= 0) close(table_fd_);
+  if (stop_fd_ >= 0) close(stop_fd_);
+}
+
+// Waits for `events` of the table. False: the watcher ends.
+bool MountWatcher::wait_for(int events, int timeout_ms) const {
+  pollfd wait[] = {{.fd = stop_fd_, .events = POLLIN},
+                   {.fd = table_fd_, .events = static_cast<short>(events)}};
+  const nfds_t count = events != 0 ? 2 : 1;
+  poll(wait, count, timeout_ms);  // after a signal the table is looked at once more
+  return wait[0].revents == 0;
+}
+
+void MountWatcher::run() {
+  while (wait_for(POLLPRI, -1)) {
+    look();
+    if (!wait_for(0, kBetweenLooksMs)) return;
+  }
+}
+
+void MountWatcher::look() {
+  const auto mount = mount_at(mount_point_);
+  if (!mount || mount->id != mount_id_) return;  // unmounted, or covered by another mount
+  const bool read_only = (mount->filesystem_flags & MS_RDONLY) != 0;
+  if (read_only == std::exchange(read_only_, read_only)) return;
+  changed_(read_only);
+}
+
+}  // namespace lazyfs::fuse

@@ -1,0 +1,38 @@
+// Notices that mount(2) has made a filesystem read-only or writable. The kernel does not pass that
+// on to the daemon of a FUSE filesystem.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace lazyfs::fuse {
+
+// Calls `changed(read_only)` on a thread of its own, a moment after the filesystem of the mount has
+// changed. A remount by lazyfs itself (remount.h) asks the daemon before it returns, and does not
+// depend on this. Thread-safe.
+//
+// Invariant: only the mount that existed at the construction is watched, not one that has taken its
+// place since.
+class MountWatcher {
+ public:
+  // `read_only`: how the filesystem was mounted. `changed` is called for changes from then on.
+  MountWatcher(std::string mount_point, bool read_only, std::function<void(bool)> changed);
+  ~MountWatcher();  // ends the thread, after a call of `changed` that is running
+  MountWatcher(const MountWatcher&) = delete;
+  MountWatcher& operator=(const MountWatcher&) = delete;
+
+ private:
+  void run();
+  bool wait_for(int events, int timeout_ms) const;
+  void look();
+
+  const std::string mount_point_;
+  const std::function<void(bool)> changed_;
+  const int table_fd_, stop_fd_;
+  const int mount_id_;
+  bool read_only_;      // of the thread
+  std::thread thread_;  // last
+};
+
+}  // namespace lazyfs::fuse
