@@ -1,7 +1,9 @@
 #include "tools/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -55,6 +57,15 @@ class Option final : public CommandOption {
 };
 
 }  // namespace
+
+int end_output(const char* program, int status, int failed) {
+  errno = 0;
+  const bool was_written = std::ferror(stdout) == 0;
+  if (std::fflush(stdout) == 0 && was_written) return status;
+  std::fprintf(stderr, "%s: standard output: cannot be written%s%s\n", program,
+               errno != 0 ? ": " : "", errno != 0 ? std::strerror(errno) : "");
+  return failed;
+}
 
 struct CommandLine::Parts {
   std::unique_ptr<CLI::App> owned;  // of a program; sub-commands are owned by theirs
@@ -130,7 +141,10 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
   try {
     parts_->app->parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return parts_->app->exit(e);  // prints the help or the version
+    if (e.get_exit_code() == 0) {  // the help or the version
+      const int status = parts_->app->exit(e);
+      return end_output(parts_->app->get_name().c_str(), status, parts_->usage_status);
+    }
     std::fprintf(stderr, "%s: %s (%s --help shows the usage)\n",
                  parts_->app->get_name().c_str(), e.what(), parts_->app->get_name().c_str());
     return parts_->usage_status;

@@ -11,6 +11,10 @@
 
 namespace lazyfs {
 
+// The last call of a program whose results go to standard output: flushes it. Returns `status`, or,
+// after a message, `failed` if not all of the results could be written.
+int end_output(const char* program, int status, int failed = 1);
+
 // One option or argument of a CommandLine, which owns it.
 class CommandOption {
  public:

@@ -188,5 +188,5 @@ int main(int argc, char** argv) {
   } else {
     print_text(description);
   }
-  return 0;
+  return end_output("edidump", 0);
 }

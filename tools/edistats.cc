@@ -28,6 +28,8 @@ struct Trouble : std::runtime_error {
 constexpr int kTries = 5;
 constexpr std::chrono::milliseconds kBetweenTries{200};
 
+constexpr int kUsage = 2;
+
 struct Arguments {
   bool json = false;
   std::string html, svg, device, output;
@@ -155,7 +157,12 @@ std::string json_of(const std::string& device, const fs::BandReport& report) {
   return all.dump(true) + "\n";
 }
 
+// "-" is standard output.
 void write_file(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::fputs(text.c_str(), stdout);
+    return;
+  }
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
@@ -170,9 +177,14 @@ void report_on(const Arguments& arguments) {
     write_file(arguments.html, tools::html_of(arguments.device, text, report));
   }
   const std::string answer = arguments.json ? json_of(arguments.device, report) : text;
-  if (!arguments.output.empty()) return write_file(arguments.output, answer);
-  std::fputs(answer.c_str(), stdout);
-  if (std::fflush(stdout) != 0) throw Trouble("standard output: cannot be written");
+  const bool is_picture_printed = arguments.svg == "-" || arguments.html == "-";
+  if (arguments.output.empty() && is_picture_printed) return;
+  write_file(arguments.output.empty() ? "-" : arguments.output, answer);
+}
+
+// Two of them would be mixed.
+bool prints_one_thing(const Arguments& arguments) {
+  return (arguments.html == "-") + (arguments.svg == "-") + (arguments.output == "-") <= 1;
 }
 
 }  // namespace
@@ -188,7 +200,12 @@ int main(int argc, char** argv) {
   app.option("--svg", arguments.svg, "also draw the bands into this file");
   app.option("DEVICE", arguments.device, "image file or block device").required();
   app.option("OUTPUT", arguments.output, "write the report to this file");
+  app.set_footer("The file - is standard output; a picture is printed instead of the report.");
   if (const auto status = app.parse(argc, argv)) return *status;
+  if (!prints_one_thing(arguments)) {
+    std::fputs("edistats: only one of --html, --svg and OUTPUT can be -\n", stderr);
+    return kUsage;
+  }
 
   try {
     report_on(arguments);
@@ -196,5 +213,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "edistats: %s\n", e.what());
     return 1;
   }
-  return 0;
+  return end_output("edistats", 0);
 }

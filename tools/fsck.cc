@@ -354,7 +354,8 @@ int main(int argc, char** argv) {
   app.option("DEVICE", arguments.device, "image file or block device").required();
   if (const auto status = app.parse(argc, argv)) return *status;
   try {
-    return Run(arguments).run();
+    const int status = Run(arguments).run();
+    return end_output("fsck.lazyfs", status, status | kCouldNotRun);
   } catch (const std::exception& e) {
     return refuse(arguments.device, e.what());
   }

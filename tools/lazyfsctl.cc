@@ -1,86 +1,28 @@
 // Prints the counters of a mounted lazyfs and sends it requests, through ioctls on its root
 // directory; names volumes.
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <map>
 #include <optional>
-#include <set>
-#include <stdexcept>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "base/json.h"
 #include "fuse/requests/control.h"
 #include "tools/command_line.h"
 #include "tools/grow_command.h"
+#include "tools/health_command.h"
+#include "tools/mount_point.h"
+#include "tools/scrub_command.h"
 #include "tools/volume_commands.h"
+#include "tools/wait_command.h"
 
 namespace {
 
-using lazyfs::fuse::ScrubPiece;
-using lazyfs::fuse::StatsPiece;
 using lazyfs::CommandLine;
 using lazyfs::Json;
+using lazyfs::MountPoint;
 
-constexpr int kDamaged = 4;  // as fsck's "left uncorrected"
-
-// The message is "what: why", and what to do about it if something can be done.
-struct Trouble : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-class MountPoint {
- public:
-  explicit MountPoint(std::string path) : path_(std::move(path)) {
-    fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
-    if (fd_ < 0) throw Trouble(path_ + ": " + std::strerror(errno));
-  }
-  ~MountPoint() { close(fd_); }
-  MountPoint(const MountPoint&) = delete;
-  MountPoint& operator=(const MountPoint&) = delete;
-
-  void request(unsigned long code, void* argument) {
-    if (ioctl(fd_, code, argument) == 0) return;
-    if (errno == ENOTTY) throw Trouble(path_ + ": no lazyfs is mounted there");
-    if (errno == EPERM) throw Trouble(path_ + ": only root may do that");
-    throw Trouble(path_ + ": " + std::strerror(errno));
-  }
-
-  // First the kernel writes its dirty pages to the daemon, then the daemon makes all durable.
-  void sync() {
-    if (syncfs(fd_) != 0) throw Trouble(path_ + ": " + std::strerror(errno));
-    request(lazyfs::fuse::kSyncRequest, nullptr);
-  }
-
-  std::string stats() {
-    std::string text;
-    StatsPiece piece;
-    do {
-      piece.offset = static_cast<std::uint32_t>(text.size());
-      request(lazyfs::fuse::kStatsRequest, &piece);
-      if (piece.length > sizeof piece.text)
-        throw Trouble(path_ + ": the daemon's answer is damaged");
-      text.append(piece.text, piece.length);
-    } while (piece.length > 0 && text.size() < piece.total);
-    return text;
-  }
-
- private:
-  const std::string path_;
-  int fd_ = -1;
-};
+constexpr int kNeedsCare = 4;  // an exit status, as fsck's "left uncorrected"
 
 void print_flat(const Json& value, const std::string& name) {
   if (!value.is_object()) {
@@ -93,126 +35,20 @@ void print_flat(const Json& value, const std::string& name) {
   }
 }
 
-struct StatsPlan {
-  std::string mount_point;
-  bool json = false, watch = false;
-};
-
-void stats(const StatsPlan& plan) {
-  while (true) {
-    const std::string text = MountPoint(lazyfs::mount_point_of(plan.mount_point)).stats();
-    if (plan.watch && !plan.json) std::printf("\033[H\033[2J");
-    if (plan.json) {
+void print_stats(const std::string& path, bool as_json, bool again) {
+  do {
+    const std::string text = MountPoint(lazyfs::mount_point_of(path)).stats();
+    if (again && !as_json) std::printf("\033[H\033[2J");
+    if (as_json) {
       std::printf("%s\n", text.c_str());
     } else {
       const auto answer = Json::parse(text);
-      if (!answer) throw Trouble(plan.mount_point + ": the daemon's answer is damaged");
+      if (!answer) lazyfs::fail_with(path, "the daemon's answer is damaged");
       print_flat(*answer, "");
     }
-    std::fflush(stdout);
-    if (!plan.watch) return;
+    if (!again || std::fflush(stdout) != 0) return;  // main() reports errors of the output
     std::this_thread::sleep_for(std::chrono::seconds(1));
-  }
-}
-
-// The daemon holds an exclusive flock on its image for as long as it may write to it.
-void wait_for_image(const std::string& image) {
-  const int fd = open(image.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw Trouble(image + ": " + std::strerror(errno));
-  int result = 0;
-  do {
-    result = flock(fd, LOCK_SH);
-  } while (result != 0 && errno == EINTR);
-  close(fd);
-  if (result != 0) throw Trouble(image + ": " + std::strerror(errno));
-}
-
-// Paths of the inodes that have one, found by a walk through the mount.
-std::map<std::uint64_t, std::string> names_of(const std::string& mount_point,
-                                              const std::set<std::uint64_t>& inodes) {
-  namespace files = std::filesystem;
-  std::map<std::uint64_t, std::string> names;
-  const auto options = files::directory_options::skip_permission_denied;
-  std::error_code error;
-  files::recursive_directory_iterator at(mount_point, options, error), end;
-  struct stat top {};
-  if (stat(mount_point.c_str(), &top) != 0) return names;
-  for (; !error && at != end && names.size() < inodes.size(); at.increment(error)) {
-    struct stat st {};
-    if (lstat(at->path().c_str(), &st) != 0) continue;
-    if (st.st_dev != top.st_dev) {
-      at.disable_recursion_pending();
-    } else if (inodes.contains(st.st_ino)) {
-      names.emplace(st.st_ino, at->path());
-    }
-  }
-  return names;
-}
-
-struct ScrubFindings {
-  std::uint64_t blocks = 0;
-  std::vector<ScrubPiece::Found> damaged;
-};
-
-ScrubFindings scrub_all(const std::string& mount_point) {
-  MountPoint mount(mount_point);
-  ScrubPiece piece;
-  ScrubFindings findings;
-  const bool shown = isatty(STDERR_FILENO) != 0;
-  while (piece.inode != 0) {
-    mount.request(lazyfs::fuse::kScrubRequest, &piece);
-    findings.blocks += piece.blocks;
-    const std::size_t count = std::min(piece.damaged, ScrubPiece::kMaxFound);
-    findings.damaged.insert(findings.damaged.end(), piece.found, piece.found + count);
-    if (shown) {
-      std::fprintf(stderr, "\r%llu blocks read, %zu damaged\033[K",
-                   static_cast<unsigned long long>(findings.blocks), findings.damaged.size());
-    }
-  }
-  if (shown) std::fprintf(stderr, "\r\033[K");
-  return findings;
-}
-
-// Returns false when it found damage.
-bool scrub(const std::string& mount_point, bool json) {
-  const ScrubFindings findings = scrub_all(mount_point);
-  std::set<std::uint64_t> inodes;
-  for (const auto& found : findings.damaged) {
-    if (found.what != ScrubPiece::kLostMetadata) inodes.insert(found.inode);
-  }
-  const auto names = names_of(mount_point, inodes);
-  Json list = Json::array();
-  for (const auto& found : findings.damaged) {
-    const auto name = names.find(found.inode);
-    const std::string path = name == names.end() ? "(without a name)" : name->second;
-    const char* why =
-        found.what == ScrubPiece::kBadChecksum ? "fails its checksum" : "cannot be read";
-    if (found.what == ScrubPiece::kLostMetadata) {
-      list.push_back(Json::object(
-          {{"inode", found.inode}, {"last_inode", found.offset}, {"why", "metadata"}}));
-    } else {
-      list.push_back(Json::object(
-          {{"path", path}, {"inode", found.inode}, {"offset", found.offset}, {"why", why}}));
-    }
-    if (json) continue;
-    if (found.what == ScrubPiece::kLostMetadata) {
-      std::printf("%s: metadata of inodes %llu to %llu cannot be read: run fsck.lazyfs\n",
-                  mount_point.c_str(), static_cast<unsigned long long>(found.inode),
-                  static_cast<unsigned long long>(found.offset));
-    } else {
-      std::printf("%s: inode %llu, byte %llu: the block %s\n", path.c_str(),
-                  static_cast<unsigned long long>(found.inode),
-                  static_cast<unsigned long long>(found.offset), why);
-    }
-  }
-  if (json) {
-    const Json all = Json::object({{"blocks", findings.blocks}, {"damaged", list}});
-    std::puts(all.dump(true).c_str());
-  } else {
-    std::printf("%s: %llu blocks read, %zu damaged\n", mount_point.c_str(),
-                static_cast<unsigned long long>(findings.blocks), findings.damaged.size());
-  }
-  return findings.damaged.empty();
+  } while (true);
 }
 
 void shut_down(const std::string& mount_point) {
@@ -252,53 +88,90 @@ void name_volumes(const NamingPlan& plan) {
   if (plan.uuid->was_given()) lazyfs::uuid_command(plan.path, value(*plan.new_uuid));
 }
 
+// The commands about a mount.
+struct MountPlan {
+  std::string path;
+  bool json = false, watch = false;
+  double timeout_seconds = 30;
+  std::uint64_t grow_bytes = 0;
+  CommandLine *stats = nullptr, *health = nullptr, *gc = nullptr, *scrub = nullptr, *sync = nullptr,
+              *wait = nullptr, *grow = nullptr, *shutdown = nullptr;
+  lazyfs::CommandOption* wait_timeout = nullptr;
+};
+
+void add_mounted(CommandLine& app, MountPlan& plan) {
+  plan.stats = &app.command("stats", "prints every counter");
+  plan.stats->flag("--watch", plan.watch, "again every second");
+  plan.health = &app.command("health", "says whether the mount needs an administrator");
+  plan.health
+      ->option("--timeout", plan.timeout_seconds, "seconds after which the daemon counts as dead")
+      .with_default()
+      .at_least(1);
+  plan.gc = &app.command("gc", "cleans every band that is worth it now");
+  plan.scrub = &app.command("scrub", "reads all file contents and verifies their checksums");
+  plan.sync = &app.command("sync", "makes everything durable");
+  plan.wait = &app.command("wait", "waits until no daemon uses the device or image any more");
+  plan.wait_timeout =
+      &plan.wait->option("--timeout", plan.timeout_seconds, "seconds after which to give up")
+           .at_least(0);
+  plan.grow = &app.command("grow", "adds the bands that the device or image has room for");
+  plan.shutdown = &app.command("shutdown", "stops at once, as a power cut would");
+  for (CommandLine* const command : {plan.stats, plan.health, plan.scrub}) {
+    command->flag("--json", plan.json, "as one JSON object");
+  }
+  for (CommandLine* const command :
+       {plan.stats, plan.health, plan.gc, plan.scrub, plan.sync, plan.shutdown}) {
+    command->option("MOUNTPOINT", plan.path, "or any path on the mount, or its device").required();
+  }
+  plan.wait->option("PATH", plan.path, "device, image, or a path on the mount").required();
+  plan.grow->option("MOUNTPOINT", plan.path, "or a device or image, mounted or not").required();
+  plan.grow->option("SIZE", plan.grow_bytes, "that an image file is given first")
+      .at_least(1)
+      .as_size();
+}
+
+void wait_until_free(const MountPlan& plan) {
+  const std::chrono::milliseconds timeout(static_cast<long>(plan.timeout_seconds * 1000));
+  const bool is_limited = plan.wait_timeout->was_given();
+  if (lazyfs::wait_command(plan.path, is_limited ? std::optional(timeout) : std::nullopt)) return;
+  lazyfs::fail_with(plan.path, "still in use");
+}
+
+// Returns the exit status.
+int control_mount(const MountPlan& plan) {
+  if (plan.wait->was_given()) wait_until_free(plan);
+  if (plan.grow->was_given()) lazyfs::grow_command(plan.path, plan.grow_bytes);
+  if (plan.stats->was_given()) print_stats(plan.path, plan.json, plan.watch);
+  const auto point = [&] { return lazyfs::mount_point_of(plan.path); };
+  if (plan.gc->was_given()) {
+    MountPoint(point()).request(lazyfs::fuse::kCollectGarbageRequest, nullptr);
+  }
+  if (plan.sync->was_given()) MountPoint(point()).sync();
+  if (plan.shutdown->was_given()) shut_down(point());
+  if (plan.scrub->was_given()) return lazyfs::scrub_command(point(), plan.json) ? 0 : kNeedsCare;
+  if (plan.health->was_given()) {
+    const std::chrono::seconds timeout(static_cast<long>(plan.timeout_seconds));
+    return lazyfs::health_command(plan.path, plan.json, timeout, kNeedsCare) ? 0 : kNeedsCare;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CommandLine app("lazyfsctl", "Prints the counters of a mounted lazyfs, and controls it.",
                   LAZYFS_VERSION);
-  StatsPlan plan;
-  std::string path;
-
-  CommandLine& stats_command = app.command("stats", "prints every counter");
-  stats_command.flag("--json", plan.json, "as one JSON object");
-  stats_command.flag("--watch", plan.watch, "again every second");
-  stats_command.option("MOUNTPOINT", plan.mount_point).required();
-  CommandLine& gc = app.command("gc", "cleans every band that is worth it now");
-  gc.option("MOUNTPOINT", path).required();
-  CommandLine& sync = app.command("sync", "makes everything durable");
-  sync.option("MOUNTPOINT", path).required();
-  CommandLine& wait = app.command("wait", "waits until no daemon uses the image any more");
-  wait.option("IMAGE", path).required();
-  CommandLine& shutdown = app.command("shutdown", "stops at once, as a power cut would");
-  shutdown.option("MOUNTPOINT", path).required();
-  bool scrub_json = false;
-  CommandLine& scrub_command =
-      app.command("scrub", "reads all file contents and verifies their checksums");
-  scrub_command.flag("--json", scrub_json, "as one JSON object");
-  scrub_command.option("MOUNTPOINT", path).required();
-  std::string grow_path;
-  std::uint64_t grow_bytes = 0;
-  CommandLine& grow = app.command("grow", "adds the bands that the device or image has room for");
-  grow.option("MOUNTPOINT", grow_path, "or a device or image, mounted or not").required();
-  grow.option("SIZE", grow_bytes, "that an image file is given first").at_least(1).as_size();
+  MountPlan plan;
+  add_mounted(app, plan);
   NamingPlan naming;
   add_naming(app, naming);
   if (const auto status = app.parse(argc, argv)) return *status;
-
   try {
     name_volumes(naming);
-    if (!path.empty() && !wait.was_given()) path = lazyfs::mount_point_of(path);
-    if (grow.was_given()) lazyfs::grow_command(grow_path, grow_bytes);
-    if (stats_command.was_given()) stats(plan);
-    if (gc.was_given()) MountPoint(path).request(lazyfs::fuse::kCollectGarbageRequest, nullptr);
-    if (sync.was_given()) MountPoint(path).sync();
-    if (wait.was_given()) wait_for_image(path);
-    if (shutdown.was_given()) shut_down(path);
-    if (scrub_command.was_given() && !scrub(path, scrub_json)) return kDamaged;
+    const int status = control_mount(plan);
+    return lazyfs::end_output("lazyfsctl", status);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "lazyfsctl: %s\n", e.what());
     return 1;
   }
-  return 0;
 }

@@ -77,6 +77,17 @@ std::optional<Mount> mount_of(const std::string& device) {
   return std::nullopt;
 }
 
+// The mount of lazyfs that `path` lies on.
+std::optional<Mount> mount_with(const std::string& path) {
+  const Table table = read_table();
+  libmnt_fs* found =
+      mnt_table_find_mountpoint(table.get(), absolute(path).c_str(), MNT_ITER_BACKWARD);
+  if (!found || !is_lazyfs(mnt_fs_get_fstype(found))) return std::nullopt;
+  const char *source = mnt_fs_get_source(found), *point = mnt_fs_get_target(found);
+  if (!source || !point) return std::nullopt;
+  return Mount{source, point};
+}
+
 // What the daemon says; nothing if `path` is on no lazyfs.
 std::optional<Json> ask(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -187,11 +198,13 @@ void require_unmounted(const std::string& path) {
 
 std::string mount_point_of(const std::string& path) {
   if (const auto mount = mount_of(path)) return mount->point;
-  const Table table = read_table();
-  libmnt_fs* found =
-      mnt_table_find_mountpoint(table.get(), absolute(path).c_str(), MNT_ITER_BACKWARD);
-  if (!found || !is_lazyfs(mnt_fs_get_fstype(found))) return path;
-  return mnt_fs_get_target(found);
+  const auto mount = mount_with(path);
+  return mount ? mount->point : path;
+}
+
+std::optional<std::string> source_of(const std::string& path) {
+  const auto mount = mount_with(path);
+  return mount ? std::optional(mount->source) : std::nullopt;
 }
 
 std::optional<std::string> mounted_from(const std::string& device) {

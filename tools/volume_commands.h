@@ -21,6 +21,9 @@ void print_mounts(bool as_json);
 // there is none.
 std::string mount_point_of(const std::string& path);
 
+// The device or image of the lazyfs that `path` is on.
+std::optional<std::string> source_of(const std::string& path);
+
 // The mount point of the lazyfs that is mounted from the device or image.
 std::optional<std::string> mounted_from(const std::string& device);
 

@@ -121,7 +121,11 @@ const std::map<std::string_view, Flag>& flags() {
       {"writeback", [](Parser& p) { p.options.session.requests.writeback_cache = true; }},
       {"nowriteback", [](Parser& p) { p.options.session.requests.writeback_cache = false; }},
       {"opens", [](Parser& p) { p.options.session.requests.announce_opens = true; }},
-      {"debug", [](Parser& p) { p.options.session.debug = true; }},
+      {"debug",
+       [](Parser& p) {
+         p.options.session.debug = true;
+         p.options.log_level = "debug";
+       }},
   };
   return table;
 }

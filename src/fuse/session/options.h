@@ -19,7 +19,7 @@ namespace lazyfs::fuse {
 struct SessionOptions {
   std::vector<std::string> kernel;  // for mount(2), as libfuse spells them: "ro", "nodev", ...
   bool allow_other = false;         // set for root's mounts unless `noallow_other` is given
-  bool debug = false;               // libfuse prints every request
+  bool debug = false;               // every request is logged
   unsigned read_ahead_kib = 2048;   // the kernel's limit for reading ahead on this mount
   RequestSettings requests;
   TransportOptions transport{.cpu_latency = CpuLatencyChoice::kAuto};

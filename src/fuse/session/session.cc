@@ -80,6 +80,11 @@ bool may_block(const Request& request) {
   }
 }
 
+std::string header_text(const fuse_in_header& header) {
+  return fmt::format("unique: {}, opcode: {}, nodeid: {}, insize: {}, pid: {}", header.unique,
+                     header.opcode, header.nodeid, header.len, header.pid);
+}
+
 std::string mount_options(const SessionOptions& options, const MountPlace& place) {
   char* text = nullptr;
   for (const std::string& option : options.kernel) fuse_opt_add_opt(&text, option.c_str());
@@ -184,7 +189,10 @@ void Session::handle(const Request& request) {
     destroy_unique_ = header.unique;
     return transport_->stop();  // answered by farewell()
   }
-  if (answer_low_level(context_, fd_, request)) return;
+  if (answer_low_level(context_, fd_, request)) {
+    if (options_.debug) log::debug("{} (answered without libfuse)", header_text(header));
+    return;
+  }
   fuse_buf buffer{};
   buffer.size = request.bytes.size();
   buffer.mem = request.bytes.data();
