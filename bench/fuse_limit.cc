@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   plan.options = *parsed;
-  if (plan.options.remount) return lazyfs::fuse::remount(plan);
+  if (plan.options.remount) return lazyfs::fuse::remount(plan, options);
   return lazyfs::fuse::run_daemon(plan, [&](const lazyfs::fuse::DaemonPlan&) {
     return std::expected<std::shared_ptr<lazyfs::fs::Volume>, std::string>(
         std::make_shared<lazyfs::bench::MemoryVolume>(keep_contents));

@@ -64,6 +64,7 @@ class MemoryVolume : public fs::Volume {
   Result<> fsync_directory(InodeNo) override { return alive(); }
   Result<> sync() override { return alive(); }
   Result<> make_read_only() override { return alive(); }
+  Result<> change_options(const fs::MountOptions&) override { return alive(); }
   Result<std::string> get_xattr(InodeNo inode, std::string_view name) override;
   Result<> set_xattr(InodeNo inode, std::string_view name, std::string_view value,
                      fs::XattrMode mode) override;

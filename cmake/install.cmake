@@ -1,6 +1,6 @@
 # `make install` installs programs into bin or sbin, libedi and edi.h, man pages, the udev rule, the
-# entry for file(1), and the mount helper. The helper is in /sbin with any prefix, because mount(8)
-# looks for it there.
+# entry for file(1), and the helpers of mount(8) and umount(8). The helpers are in /sbin with any
+# prefix, because mount(8) and umount(8) look for them there.
 
 set(INSTALLED_PROGRAMS edicreate edidump edistats lazyfsctl smrsim smrdisk)
 set(INSTALLED_SYSTEM_PROGRAMS lazyfs mkfs.lazyfs fsck.lazyfs lazyfs-id)
@@ -19,8 +19,18 @@ endforeach()
 # `smrsim plot` runs it, and looks for it beside itself.
 install(PROGRAMS tools/smrsim-plot DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-configure_file(tools/mount.lazyfs ${CMAKE_BINARY_DIR}/install/mount.lazyfs @ONLY)
-install(PROGRAMS ${CMAKE_BINARY_DIR}/install/mount.lazyfs DESTINATION /sbin)
+# A remount looks for the helper of the type that /proc/mounts shows.
+foreach(helper mount.lazyfs umount.lazyfs)
+  configure_file(tools/${helper} ${CMAKE_BINARY_DIR}/install/${helper} @ONLY)
+endforeach()
+foreach(name mount.lazyfs mount.fuse.lazyfs mount.fuseblk.lazyfs)
+  install(PROGRAMS ${CMAKE_BINARY_DIR}/install/mount.lazyfs DESTINATION /sbin RENAME ${name}
+    COMPONENT helpers)
+endforeach()
+foreach(name umount.fuse umount.fuse.lazyfs)
+  install(PROGRAMS ${CMAKE_BINARY_DIR}/install/umount.lazyfs DESTINATION /sbin RENAME ${name}
+    COMPONENT helpers)
+endforeach()
 
 # udevd reads the folder below /usr and below /usr/local.
 configure_file(contrib/udev/61-lazyfs.rules.in ${CMAKE_BINARY_DIR}/install/61-lazyfs.rules @ONLY)

@@ -96,6 +96,6 @@ int main(int argc, char** argv) {
     return 1;
   }
   plan.options = *std::move(parsed);
-  if (plan.options.remount) return lazyfs::fuse::remount(plan);
+  if (plan.options.remount) return lazyfs::fuse::remount(plan, options);
   return lazyfs::fuse::run_daemon(plan, open_volume);
 }

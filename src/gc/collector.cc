@@ -24,6 +24,11 @@ Collector::Collector(Port& port, device::Device& device, data::BandTable& bands,
       failed_bands_(port, bands, mover_, resetter_, clock),
       tail_cleaner_(port, device, bands, mover_, mode, counters_) {}
 
+void Collector::set_mode(CleanMode mode) {
+  MutexLock lock(work_mu_);
+  tail_cleaner_.set_mode(mode);
+}
+
 // ---- resetting ----------------------------------------------------------------------------------
 
 // True when a band was reset. Ends the job if its band was among them (C1).

@@ -37,6 +37,7 @@ class Collector {
   Collector(Port& port, device::Device& device, data::BandTable& bands, data::Appender& appender,
             Clock& clock, CleanMode mode);
 
+  void set_mode(CleanMode mode) EXCLUDES(work_mu_);
   // Commits, then resets the bands that held nothing live before.
   Result<> reset_empty_bands() EXCLUDES(work_mu_);
   // Does a unit of cleaning: of the band that is being cleaned, or else of the best victim, or

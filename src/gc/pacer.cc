@@ -10,11 +10,12 @@ constexpr IdleLimits kIdleLimits;
 
 Pacer::Room Pacer::room() const {
   const data::SpaceCounts space = bands_.space();
+  const PacerOptions options = options_;
   const std::uint64_t not_free = space.reserved + bands_.reserve_blocks();
   return {.blocks = space.unwritten > not_free ? space.unwritten - not_free : 0,
           .dead_blocks = space.dead,
-          .limits = thresholds(space.total, space.unwritten + space.dead, options_.low_percent,
-                               options_.high_percent)};
+          .limits = thresholds(space.total, space.unwritten + space.dead, options.low_percent,
+                               options.high_percent)};
 }
 
 std::chrono::nanoseconds Pacer::since_last_request() const {
@@ -25,11 +26,11 @@ std::chrono::nanoseconds Pacer::since_last_request() const {
 bool Pacer::is_quiet() const { return since_last_request() >= kIdleLimits.pause; }
 
 CleanPriority Pacer::priority() const {
-  return options_.on_space ? room().priority() : CleanPriority::kNone;
+  return options_.load().on_space ? room().priority() : CleanPriority::kNone;
 }
 
 bool Pacer::is_idle_cleaning_due() {
-  if (!options_.on_idle) return false;
+  if (!options_.load().on_idle) return false;
   const auto now = clock_.monotonic();
   const std::uint64_t arrived = arrived_blocks_.load(std::memory_order_relaxed);
   arrival_rate_ =
@@ -47,7 +48,7 @@ bool Pacer::is_idle_cleaning_due() {
 
 std::chrono::nanoseconds Pacer::delay(std::uint64_t blocks) {
   arrived_blocks_.fetch_add(blocks, std::memory_order_relaxed);
-  if (!options_.on_space) return {};
+  if (!options_.load().on_space) return {};
   const Room now = room();
   if (now.priority() != CleanPriority::kHigh) return {};
   return throttle_delay(now.blocks, blocks, {.start_blocks = now.limits.high_blocks});

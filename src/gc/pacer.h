@@ -14,7 +14,7 @@ namespace lazyfs::gc {
 
 struct PacerOptions {
   bool on_idle = true, on_space = true;  // which triggers are used
-  unsigned low_percent = 30, high_percent = 10;
+  std::uint8_t low_percent = 30, high_percent = 10;
 };
 
 // Thread-safe.
@@ -22,6 +22,8 @@ class Pacer {
  public:
   Pacer(const data::BandTable& bands, const PacerOptions& options, Clock& clock)
       : bands_(bands), options_(options), clock_(clock) {}
+
+  void set_options(const PacerOptions& options) { options_ = options; }
 
   // To be called for each request that reads or changes file data, or removes a name.
   void note_request() {
@@ -48,7 +50,7 @@ class Pacer {
   std::chrono::nanoseconds since_last_request() const;
 
   const data::BandTable& bands_;
-  const PacerOptions options_;
+  std::atomic<PacerOptions> options_;
   Clock& clock_;
   std::atomic<std::int64_t> last_request_{0};
   std::atomic<std::uint64_t> arrived_blocks_{0};

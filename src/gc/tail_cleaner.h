@@ -32,6 +32,8 @@ class TailCleaner {
         mode_(mode),
         counters_(counters) {}
 
+  void set_mode(CleanMode mode) { mode_ = mode; }
+
   // The end of a band, from its last hole on; all of whole append records.
   struct Tail {
     TailUse use;
@@ -51,7 +53,7 @@ class TailCleaner {
   device::Device& device_;
   data::BandTable& bands_;
   BandMover& mover_;
-  const CleanMode mode_;
+  CleanMode mode_;
   Counters& counters_;
 };
 

@@ -50,6 +50,7 @@ class CountingStore : public meta::Store {
   meta::Superblock superblock() const override { return store_.superblock(); }
   bool was_clean() const override { return store_.was_clean(); }
   void set_data_ends_known(bool known) override { store_.set_data_ends_known(known); }
+  void set_cache_bytes(std::size_t bytes) override { store_.set_cache_bytes(bytes); }
   meta::StoreStats stats() const override { return store_.stats(); }
   bool failed() const override { return store_.failed(); }
   Result<> close() override { return store_.close(); }

@@ -85,7 +85,7 @@ expect_quiet() {
   cat "$MNT"/work/* >/dev/null
   sleep 4  # longer than the periods of all background threads
   [[ $(sum_of) == "$before" ]] || fail "$1: the device is written to after the remount"
-  [[ $(tail -n 1 "$MNT/work/3") == *dirty ]] || fail "$1: what was written before is lost"
+  [[ $(tail -c 6 "$MNT/work/3") == dirty ]] || fail "$1: what was written before is lost"
 }
 
 say "nothing is written once a mount is read-only"
@@ -112,6 +112,60 @@ echo written >&7
 exec 7>&-
 unmount_fs
 fsck_fs --data
+
+# The options in force.
+options() { lazyfsctl info --json "$MNT" | python3 -c 'import json, sys
+print(json.load(sys.stdin)["options"])'; }
+expect_options() {
+  local option now
+  now=$(options)
+  for option; do [[ ,$now, == *",$option,"* ]] || fail "$option is not in force: $now"; done
+}
+# with_helpers COMMAND...: calls it with the helpers that `make install` puts into /sbin.
+with_helpers() {
+  # shellcheck disable=SC2016
+  unshare -m sh -c 'mount -t overlay -o "lowerdir=$0:/usr/sbin" helpers /usr/sbin && exec "$@"' \
+    "$WORK/root/sbin" "$@"
+}
+
+say "options"
+mount_fs
+remount commit=30,cache=64M,dirty=32M,placement=best,clean=whole,gc=off,gc_low=40,gc_high=20 ||
+  fail "remount with options: $(cat "$WORK/remount")"
+expect_options commit=30 cache=64M dirty=32M placement=best clean=whole gc=off gc_low=40 gc_high=20
+remount noatime,nodiscard || fail "remount,noatime: $(cat "$WORK/remount")"
+expect_options noatime nodiscard commit=30
+before=$(options)
+for option in threads=3 spin=1 opens nowriteback readahead=64 logfile=/nowhere noallow_other; do
+  if remount "commit=9,$option"; then fail "remount with $option succeeds"; fi
+  grep -q "option '${option%%=*}': cannot be changed by a remount" "$WORK/remount" ||
+    fail "remount with $option: $(cat "$WORK/remount")"
+done
+for option in typo commit=x gc_high=99; do
+  if remount "commit=9,$option"; then fail "remount with $option succeeds"; fi
+  grep -q "option '${option%%=*}'" "$WORK/remount" ||
+    fail "remount with $option: $(cat "$WORK/remount")"
+done
+[[ $(options) == "$before" ]] || fail "a refused remount has changed options: $(options)"
+remount ro,commit=11 || fail "remount,ro,commit=11: $(cat "$WORK/remount")"
+expect_options ro commit=11
+remount rw || fail "remount,rw: $(cat "$WORK/remount")"
+expect_options rw commit=11 placement=best
+
+say "options, as mount(8) finds the installed helpers"
+DESTDIR=$WORK/root cmake --install "$BIN/.." --component helpers >/dev/null ||
+  fail "the helpers cannot be installed"
+ln -s "$BIN/lazyfs" "$BIN/lazyfsctl" "$WORK/root/sbin"
+with_helpers mount -o remount,placement=age,commit=12 "$MNT" || fail "mount -o remount: status $?"
+expect_options placement=age commit=12
+if with_helpers mount -o remount,typo "$MNT" 2>"$WORK/remount"; then
+  fail "remount,typo succeeds"
+fi
+grep -q "option 'typo': not known" "$WORK/remount" || fail "remount,typo: $(cat "$WORK/remount")"
+with_helpers mount -o remount,ro "$MNT" || fail "mount -o remount,ro: status $?"
+expect_options ro
+with_helpers mount -o remount,rw "$MNT" || fail "mount -o remount,rw: status $?"
+unmount_fs
 
 say "a device that cannot be written"
 if [[ $DEVICE_KIND == loop ]]; then

@@ -5,28 +5,28 @@ namespace {
 
 constexpr std::int64_t kDaySeconds = 86'400;
 
+// kRelative: as Linux' relatime, when the access time is not newer than the last change, or is a
+// day old.
+bool is_access_due(const InodeRecord& record, Timestamp now, AccessTime when) {
+  if (when == AccessTime::kStrict) return record.access != now;
+  return record.access <= record.modification || record.access <= record.change ||
+         now.seconds - record.access.seconds >= kDaySeconds;
+}
+
 }  // namespace
 
-void AccessTimes::note(const InodeRef& inode) {
-  if (mode_ == AccessTime::kNone) return;
+void AccessTimes::note(const InodeRef& inode, AccessTime when) {
+  if (when == AccessTime::kNone) return;
   const Timestamp now = clock_.now();
   {
     ReaderLock lock(inode->mu);
-    if (!is_due(inode->record, now)) return;
+    if (!is_access_due(inode->record, now, when)) return;
   }
   WriterLock lock(inode->mu);
-  if (inode->deleted || !is_due(inode->record, now)) return;
+  if (inode->deleted || !is_access_due(inode->record, now, when)) return;
   inode->record.access = now;
   inode->record_dirty = true;
   dirty_.add(inode, clock_.monotonic());
-}
-
-// kRelative: as Linux' relatime, when the access time is not newer than the last change, or is a
-// day old.
-bool AccessTimes::is_due(const InodeRecord& record, Timestamp now) const {
-  if (mode_ == AccessTime::kStrict) return record.access != now;
-  return record.access <= record.modification || record.access <= record.change ||
-         now.seconds - record.access.seconds >= kDaySeconds;
 }
 
 }  // namespace lazyfs::fs

@@ -1,6 +1,8 @@
 // Updates access times when files and directories are read.
 #pragma once
 
+#include <atomic>
+
 #include "base/clock.h"
 #include "fs/inode/dirty_list.h"
 #include "fs/inode/inode.h"
@@ -11,18 +13,26 @@ namespace lazyfs::fs {
 // Thread-safe. A new access time is written back with the inode, not at once.
 class AccessTimes {
  public:
-  AccessTimes(DirtyList& dirty, Clock& clock, AccessTime mode)
+  struct Mode {
+    AccessTime when = AccessTime::kRelative;
+    bool of_directories = true;
+  };
+  AccessTimes(DirtyList& dirty, Clock& clock, Mode mode)
       : dirty_(dirty), clock_(clock), mode_(mode) {}
+  void set_mode(Mode mode) { mode_ = mode; }
 
-  // To be called after `inode` was read.
-  void note(const InodeRef& inode);
+  // To be called after `inode` was read: a file or symbolic link, or a directory.
+  void note(const InodeRef& inode) { note(inode, mode_.load().when); }
+  void note_directory(const InodeRef& inode) {
+    if (const Mode mode = mode_; mode.of_directories) note(inode, mode.when);
+  }
 
  private:
-  bool is_due(const InodeRecord& record, Timestamp now) const;
+  void note(const InodeRef& inode, AccessTime when);
 
   DirtyList& dirty_;
   Clock& clock_;
-  const AccessTime mode_;
+  std::atomic<Mode> mode_;
 };
 
 }  // namespace lazyfs::fs

@@ -33,7 +33,7 @@ void Flusher::run_once() {
 void Flusher::step() {
   report_if_read_only();
   write_old(throttle_.is_much_dirty());
-  if (clock_.monotonic() - last_commit_ < commit_interval_) return;
+  if (clock_.monotonic() - last_commit_ < commit_interval_.load()) return;
   write_old(false);  // F1: the pass above may have begun with data that was too young then
   const auto committed = store_.commit();
   if (!committed) log::error("commit failed: {}", describe(committed.error()));
@@ -41,7 +41,7 @@ void Flusher::step() {
 }
 
 void Flusher::write_old(bool everything) {
-  const auto before = everything ? kEver : clock_.monotonic() - commit_interval_;
+  const auto before = everything ? kEver : clock_.monotonic() - commit_interval_.load();
   throttle_.pass_ended(write_back_.write_dirty(before));  // each inode keeps its error
   ignore_error(write_back_.move_inline(), "each inode keeps its error");
 }

@@ -24,6 +24,8 @@ class Flusher {
   Flusher(meta::Store& store, WriteBack& write_back, Throttle& throttle, Clock& clock,
           std::chrono::nanoseconds commit_interval, std::function<void()> on_read_only);
 
+  void set_commit_interval(std::chrono::nanoseconds interval) { commit_interval_ = interval; }
+
   void start() { thread_.start(); }
   void stop() { thread_.stop(); }
   void wake() { thread_.wake(); }
@@ -39,7 +41,7 @@ class Flusher {
   WriteBack& write_back_;
   Throttle& throttle_;
   Clock& clock_;
-  const std::chrono::nanoseconds commit_interval_;
+  std::atomic<std::chrono::nanoseconds> commit_interval_;
   const std::function<void()> on_read_only_;
   std::atomic<bool> reported_{false};
   std::chrono::nanoseconds last_commit_;  // of the thread

@@ -29,8 +29,16 @@ std::uint64_t next_random(std::atomic<std::uint64_t>& state) {
 
 constexpr std::uint64_t kFilesABlock = 8;
 
-AccessTime access_time_of(const MountOptions& options) {
-  return options.read_only ? AccessTime::kNone : options.access_time;
+AccessTimes::Mode access_times_of(const MountOptions& options) {
+  return {options.read_only ? AccessTime::kNone : options.access_time,
+          options.directory_access_time};
+}
+
+gc::PacerOptions pacer_options_of(const MountOptions& options) {
+  return {.on_idle = options.gc_idle,
+          .on_space = options.gc_space,
+          .low_percent = static_cast<std::uint8_t>(options.gc_low_percent),
+          .high_percent = static_cast<std::uint8_t>(options.gc_high_percent)};
 }
 
 }  // namespace
@@ -38,13 +46,15 @@ AccessTime access_time_of(const MountOptions& options) {
 MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
                              const MountOptions& options, Clock& clock,
                              std::unique_ptr<meta::Store> store)
-    : options_(options),
+    : read_only_(options.read_only),
+      background_(options.background),
       clock_(clock),
       disk_(std::move(disk)),
       store_(std::move(store)),
       seed_(seed_of(store_->superblock().uuid)),
       at_mount_(read_counters(*store_).value_or(CounterRecord{})),
       device_(*disk_),
+      options_(options),
       bands_(device_.geometry(), store_->superblock().super_bands, store_->log_bands()),
       random_state_(seed_ | 1),
       appender_(device_, bands_, options.placement,
@@ -56,17 +66,12 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
       inode_numbers_(*store_, at_mount_.next_inode),
       directories_(*store_, inodes_, inode_numbers_, clock_, seed_),
       xattrs_(*store_, inodes_, clock_),
-      access_times_(dirty_, clock_, access_time_of(options)),
+      access_times_(dirty_, clock_, access_times_of(options)),
       reader_(device_, *store_, bands_, shared_, counters_),
       truncation_(*store_, maps_, reader_, bands_, pages_, dirty_, clock_),
       live_data_(*store_, inodes_, bands_),
-      collector_(live_data_, device_, bands_, appender_, clock_, options_.clean),
-      pacer_(bands_,
-             {.on_idle = options_.gc_idle,
-              .on_space = options_.gc_space,
-              .low_percent = options_.gc_low_percent,
-              .high_percent = options_.gc_high_percent},
-             clock_),
+      collector_(live_data_, device_, bands_, appender_, clock_, options.clean),
+      pacer_(bands_, pacer_options_of(options), clock_),
       throttle_(pacer_, pages_, *store_, clock_, stalls_, options.dirty_bytes, options.background,
                 {.write_back_soon = [this] { flusher_.wake(); },
                  .clean_soon = [this] { housekeeper_.wake(); },
@@ -126,13 +131,13 @@ Result<> MountedVolume::start(const Lookups& held) {
   store_->promise_with([this] { return bands_.space().reserved; });
   store_->set_band_source({[this] { return bands_.take_for_log(meta::kMinLogBandBlocks); },
                            [this](BandId band) { bands_.give_back_from_log(band); }});
-  TRY(recover_bands(device_, *store_, bands_, options_.read_only));
+  TRY(recover_bands(device_, *store_, bands_, read_only_));
   TRY(inodes_.get(kRootInode));
-  if (options_.read_only) return ok();
+  if (read_only_) return ok();
   TRY(erase_lost_ranges(*store_));
   TRY(finish_orphans(*store_, inodes_, truncation_, orphans_));
   TRY(store_->commit());
-  if (options_.background) {
+  if (background_) {
     flusher_.start();
     housekeeper_.start();
   }
@@ -150,7 +155,7 @@ void MountedVolume::stop_threads() {
 Result<> MountedVolume::unmount() {
   stop_threads();
   if (device_.is_off()) return ok();
-  if (options_.read_only) return store_->close();
+  if (read_only_) return store_->close();
   const Result<> written = write_back_.write_dirty(kEver, true);
   orphans_.run();
   const Result<> committed = store_->commit();
@@ -177,7 +182,7 @@ void MountedVolume::shut_down() {
 
 Result<> MountedVolume::check_usable(bool for_change) const {
   if (device_.is_off()) return fail(Errc::kShutDown);
-  if (for_change && options_.read_only) return fail(Errc::kReadOnly);
+  if (for_change && read_only_) return fail(Errc::kReadOnly);
   if (for_change && store_->failed()) return fail(Errc::kReadOnly);
   return ok();
 }
@@ -286,9 +291,9 @@ Result<std::vector<DirectoryEntry>> MountedVolume::read_directory(InodeNo direct
                                                                   bool is_noted) {
   TRY(check_usable(false));
   ASSIGN_OR_RETURN(auto entries, directories_.read(directory, cookie, max_entries));
-  if (is_noted && cookie == 0 && options_.directory_access_time) {
+  if (is_noted && cookie == 0) {
     ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(directory));
-    access_times_.note(inode);
+    access_times_.note_directory(inode);
   }
   return entries;
 }
@@ -470,7 +475,7 @@ Result<> MountedVolume::flush(OpenFile* file) { return file->pending_error(); }
 
 Result<> MountedVolume::fsync(InodeNo number, OpenFile* file, bool) {
   TRY(check_usable(false));
-  if (options_.read_only) return ok();
+  if (read_only_) return ok();
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   const Result<> written = write_back_.write_inode(inode, InlineRule::kLastParts);
   const Result<> reported = file ? file->take_error() : ok();
@@ -481,12 +486,12 @@ Result<> MountedVolume::fsync(InodeNo number, OpenFile* file, bool) {
 
 Result<> MountedVolume::fsync_directory(InodeNo) {
   TRY(check_usable(false));
-  return options_.read_only ? ok() : store_->commit();
+  return read_only_ ? ok() : store_->commit();
 }
 
 Result<> MountedVolume::sync() {
   TRY(check_usable(false));
-  if (options_.read_only) return ok();
+  if (read_only_) return ok();
   const Result<> written = write_back_.write_dirty(kEver, true);
   TRY(store_->commit());
   return written;
@@ -496,7 +501,7 @@ Result<> MountedVolume::sync() {
 
 Result<SpaceReport> MountedVolume::space() {
   TRY(check_usable(false));
-  if (!options_.read_only) orphans_.run();  // what was deleted is free
+  if (!read_only_) orphans_.run();  // what was deleted is free
   const data::SpaceCounts counts = bands_.space();
   SpaceReport report;
   report.total_blocks = counts.capacity;
@@ -508,15 +513,19 @@ Result<SpaceReport> MountedVolume::space() {
   return report;
 }
 
-Result<> MountedVolume::set_placement(data::Placement policy) {
-  TRY(check_usable(true));
-  appender_.set_policy(policy);
-  return ok();
-}
-
-Result<> MountedVolume::set_discard(bool is_on) {
-  TRY(check_usable(true));
-  disk_->set_on(is_on);
+Result<> MountedVolume::change_options(const MountOptions& options) {
+  TRY(check_usable(false));
+  appender_.set_policy(options.placement);
+  collector_.set_mode(options.clean);
+  pacer_.set_options(pacer_options_of(options));
+  throttle_.set_limit(options.dirty_bytes);
+  flusher_.set_commit_interval(options.commit_interval);
+  store_->set_cache_bytes(options.cache_bytes);
+  disk_->set_on(options.discard);
+  MutexLock lock(options_mu_);
+  options_ = options;
+  options_.read_only = read_only_;
+  access_times_.set_mode(access_times_of(options_));
   return ok();
 }
 
@@ -559,16 +568,15 @@ std::string MountedVolume::stats_json() {
 std::string MountedVolume::state() const {
   return device_.is_off()     ? "shut down"
          : store_->failed()   ? "read-only after an error"
-         : options_.read_only ? "read-only"
+         : read_only_ ? "read-only"
                               : "writable";
 }
 
 VolumeInfo MountedVolume::info() {
   VolumeInfo info = describe_volume(store_->superblock(), device_.geometry());
   info.state = state();
-  MountOptions options = options_;
-  options.discard = disk_->is_on();
-  info.options = describe_options(options);
+  MutexLock lock(options_mu_);
+  info.options = describe_options(options_);
   return info;
 }
 

@@ -104,8 +104,7 @@ class MountedVolume final : public Volume {
   Result<> remove_xattr(InodeNo inode, std::string_view name) override;
   Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
   Result<SpaceReport> space() override;
-  Result<> set_placement(data::Placement policy) override;
-  Result<> set_discard(bool is_on) override;
+  Result<> change_options(const MountOptions& options) override;
   Result<std::uint64_t> trim(const TrimRange& range) override;
   Result<> collect_garbage() override;
   Result<> grow(std::uint64_t bytes) override;
@@ -125,7 +124,7 @@ class MountedVolume final : public Volume {
   void stop_threads();
   void drop_inodes();
 
-  const MountOptions options_;
+  const bool read_only_, background_;
   Clock& clock_;
   const std::unique_ptr<device::DiscardingDevice> disk_;
   const std::unique_ptr<meta::Store> store_;
@@ -137,6 +136,8 @@ class MountedVolume final : public Volume {
   // The parts, each after those that it uses. The store has disk_: abandon() stops it.
   SwitchedDevice device_;  // disk_; off: shut down
   Mutex ending_mu_;
+  Mutex options_mu_;  // leaf
+  MountOptions options_ GUARDED_BY(options_mu_);
   data::PagePool pages_;
   data::BandTable bands_;
   std::atomic<std::uint64_t> random_state_;

@@ -341,12 +341,16 @@ Result<SpaceReport> RemountableVolume::space() {
   return with([](Volume& volume) { return volume.space(); });
 }
 
-Result<> RemountableVolume::set_placement(data::Placement policy) {
-  return with([&](Volume& volume) { return volume.set_placement(policy); });
-}
-
-Result<> RemountableVolume::set_discard(bool is_on) {
-  return with([&](Volume& volume) { return volume.set_discard(is_on); });
+// For the present volume, and for those that take its place.
+Result<> RemountableVolume::change_options(const MountOptions& options) {
+  WriterLock lock(mu_);
+  if (!volume_) return fail(Errc::kShutDown);
+  TRY(volume_->change_options(options));
+  const MountOptions old = std::exchange(options_, options);
+  options_.read_only = old.read_only;
+  options_.on_read_only = old.on_read_only;
+  options_.background = old.background;
+  return ok();
 }
 
 Result<std::uint64_t> RemountableVolume::trim(const TrimRange& range) {

@@ -33,7 +33,7 @@ class RemountableVolume final : public Volume {
                                                           MountOptions options,
                                                           Clock& clock = system_clock());
   RemountableVolume(OpenDevice open_device, MountOptions options, Clock& clock)
-      : open_device_(std::move(open_device)), options_(std::move(options)), clock_(clock) {}
+      : open_device_(std::move(open_device)), clock_(clock), options_(std::move(options)) {}
 
   // Does nothing when the volume is writable. When the device cannot be opened for writing, or the
   // filesystem cannot be mounted, the volume continues to serve readers.
@@ -92,8 +92,7 @@ class RemountableVolume final : public Volume {
   Result<> remove_xattr(InodeNo inode, std::string_view name) override;
   Result<std::vector<std::string>> list_xattrs(InodeNo inode) override;
   Result<SpaceReport> space() override;
-  Result<> set_placement(data::Placement policy) override;
-  Result<> set_discard(bool is_on) override;
+  Result<> change_options(const MountOptions& options) override EXCLUDES(mu_);
   Result<std::uint64_t> trim(const TrimRange& range) override;
   Result<> collect_garbage() override;
   Result<> grow(std::uint64_t bytes) override;
@@ -115,10 +114,10 @@ class RemountableVolume final : public Volume {
   void detach_files();
 
   const OpenDevice open_device_;
-  const MountOptions options_;
   Clock& clock_;
 
   SharedMutex mu_;  // shared by each operation; exclusive while the volume is replaced
+  MountOptions options_ GUARDED_BY(mu_);
   std::unique_ptr<device::Device> device_ GUARDED_BY(mu_);
   bool is_device_writable_ GUARDED_BY(mu_) = false;
   std::unique_ptr<Volume> volume_ GUARDED_BY(mu_);  // null: it could not be mounted again

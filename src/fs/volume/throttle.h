@@ -2,6 +2,7 @@
 // when too much file data is dirty.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,8 @@ class Throttle {
   Throttle(gc::Pacer& pacer, const data::PagePool& pages, const meta::Store& store, Clock& clock,
            StallTimes& stalls, std::size_t limit_bytes, bool background, Requests requests);
 
+  void set_limit(std::size_t bytes) { limit_pages_ = bytes / kBlockBytes; }
+
   // To be called before a write of `bytes`. Under space pressure the write is slowed the more the
   // less space is left, so that no write waits for a whole band. Fails when memory is full of data
   // that cannot be written back, with the error of writing back.
@@ -57,7 +60,7 @@ class Throttle {
   const meta::Store& store_;
   Clock& clock_;
   StallTimes& stalls_;
-  const std::size_t limit_pages_;
+  std::atomic<std::size_t> limit_pages_;
   const bool background_;
   const Requests requests_;
 

@@ -183,10 +183,8 @@ class Volume {
 
   // Deletes inodes that wait for it first, so that their blocks count as free.
   virtual Result<SpaceReport> space() = 0;
-  // The placement policy from now on, as MountOptions::placement.
-  virtual Result<> set_placement(data::Placement policy);
-  // Whether bands that are reset from now on are discarded, as MountOptions::discard.
-  virtual Result<> set_discard(bool is_on);
+  // Heeds other options from now on: all but read_only, on_read_only and background.
+  virtual Result<> change_options(const MountOptions& options);
   // Deletes what waits for it, then discards free bands (trim.h). Returns the bytes discarded.
   virtual Result<std::uint64_t> trim(const TrimRange& range);
   // Deletes, writes back, and cleans each band that is worth it once.
@@ -215,9 +213,8 @@ inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
   return fail(Errc::kNotSupported);
 }
 inline Result<> Volume::make_read_only() { return fail(Errc::kNotSupported); }
-inline Result<> Volume::set_placement(data::Placement) { return fail(Errc::kNotSupported); }
+inline Result<> Volume::change_options(const MountOptions&) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::grow(std::uint64_t) { return fail(Errc::kNotSupported); }
-inline Result<> Volume::set_discard(bool) { return fail(Errc::kNotSupported); }
 inline Result<std::uint64_t> Volume::trim(const TrimRange&) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::punch(InodeNo, std::uint64_t, std::uint64_t, RangeFlags) {
   return fail(Errc::kNotSupported);

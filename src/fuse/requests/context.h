@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <expected>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "fs/volume/volume.h"
@@ -20,6 +22,8 @@ struct RequestSettings {
   bool writeback_cache = true;  // the kernel gathers writes, and owns size and times meanwhile
   bool announce_opens = false;  // the kernel sends OPEN, FLUSH and RELEASE; false: never
   SyncChoice sync = SyncChoice::kNone;  // at the mount; see RequestContext::sync
+  // Heeds a list of mount options. Error: why none of them was changed.
+  std::function<std::expected<SyncChoice, std::string>(std::string_view)> change_options;
 };
 
 // One for each mount; the user data of its libfuse session. Constant after the INIT request, but

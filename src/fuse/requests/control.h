@@ -64,11 +64,9 @@ struct ScrubPiece {
 static_assert(sizeof(ScrubPiece) == 32 + 24 * ScrubPiece::kMaxFound);
 inline constexpr unsigned long kScrubRequest = _IOWR(0xED, 4, ScrubPiece);
 
-// 5 is retired: it asked whether the daemon serves writers.
-// Chooses where data goes from now on, with a data::Placement; root only.
-inline constexpr unsigned long kPlacementRequest = _IOW(0xED, 6, std::uint32_t);
-// Chooses which changes are durable before their request is answered, with a SyncChoice; root only.
-inline constexpr unsigned long kSyncChoiceRequest = _IOW(0xED, 7, std::uint32_t);
+// 5 is retired: it asked whether the daemon serves writers. 6, 7 and 11 are retired: they changed
+// one mount option each.
+// Which changes are durable before their request is answered.
 enum class SyncChoice : std::uint32_t {
   kNone = 0,
   kNames = 1,  // mount option dirsync: names made, moved or removed
@@ -114,9 +112,6 @@ struct GrowRequest {
 };
 static_assert(sizeof(GrowRequest) == 288);
 inline constexpr unsigned long kGrowRequest = _IOWR(0xED, 10, GrowRequest);
-// Whether bands that are reset are discarded from now on (mount option discard); root only.
-inline constexpr unsigned long kDiscardChoiceRequest = _IOW(0xED, 11, std::uint32_t);
-enum class DiscardChoice : std::uint32_t { kOff = 0, kOn = 1 };
 // FITRIM of linux/fs.h, with its struct fstrim_range: discards free bands; root only.
 struct TrimPiece {
   std::uint64_t start = 0;
@@ -128,6 +123,12 @@ static_assert(kTrimRequest == 0xC0185879);
 // After a mount has become read-only: the volume makes all durable, and writes nothing any more;
 // root only.
 inline constexpr unsigned long kMakeReadOnlyRequest = _IOR(0xED, 12, ChangeAnswer);
+// Changes mount options; root only. All of them are changed, or none.
+struct OptionsChange {
+  char options[4000] = {};  // in: a list as mount(8) has it, ended by a zero byte
+  char reason[256] = {};    // out: why they cannot be changed; empty when they were
+};
+inline constexpr unsigned long kChangeOptionsRequest = _IOWR(0xED, 13, OptionsChange);
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

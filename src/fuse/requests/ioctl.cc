@@ -131,37 +131,25 @@ void grow(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_s
   fuse_reply_ioctl(req, 0, &request, sizeof request);
 }
 
-// A request of root that brings a number, at most that of `last`; `set(volume, choice)` heeds it.
-template <class Choice, class F>
-void set_choice(fuse_req_t req, const void* in, std::size_t in_size, Choice last, F&& set) {
+void change_options(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
   if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
-  const auto done = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<> {
-    std::uint32_t number = 0;
-    if (in_size < sizeof number) return fail(Errc::kInvalid);
-    std::memcpy(&number, in, sizeof number);
-    if (number > static_cast<std::uint32_t>(last)) return fail(Errc::kInvalid);
-    return set(volume, static_cast<Choice>(number));
-  });
-  if (!done) return reply_error(req, done.error());
-  fuse_reply_ioctl(req, 0, nullptr, 0);
-}
-
-void set_placement(fuse_req_t req, const void* in, std::size_t in_size) {
-  set_choice(req, in, in_size, data::Placement::kRandom,
-             [](fs::Volume& volume, auto policy) { return volume.set_placement(policy); });
-}
-
-void set_sync_choice(fuse_req_t req, const void* in, std::size_t in_size) {
-  set_choice(req, in, in_size, SyncChoice::kAll, [&](fs::Volume&, auto choice) {
-    context_of(req).sync = choice;
+  OptionsChange change;
+  if (in_size < sizeof change || out_size < sizeof change) return reply_error(req, Errc::kInvalid);
+  std::memcpy(&change, in, sizeof change);
+  std::ranges::fill(change.reason, '\0');
+  RequestContext& context = context_of(req);
+  const auto done = call(req, Operation::ioctl, [&](fs::Volume&) -> Result<> {
+    const std::string_view options(change.options, strnlen(change.options, sizeof change.options));
+    const auto sync = context.settings.change_options(options);
+    if (sync) {
+      context.sync = *sync;
+    } else {
+      sync.error().copy(change.reason, sizeof change.reason - 1);
+    }
     return ok();
   });
-}
-
-void set_discard_choice(fuse_req_t req, const void* in, std::size_t in_size) {
-  set_choice(req, in, in_size, DiscardChoice::kOn, [](fs::Volume& volume, auto choice) {
-    return volume.set_discard(choice == DiscardChoice::kOn);
-  });
+  if (!done) return reply_error(req, done.error());
+  fuse_reply_ioctl(req, 0, &change, sizeof change);
 }
 
 void trim(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
@@ -233,9 +221,7 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
     return change_mount(req, out_size, &fs::Volume::make_read_only);
   }
   if (command == kGrowRequest) return grow(req, in, in_size, out_size);
-  if (command == kPlacementRequest) return set_placement(req, in, in_size);
-  if (command == kSyncChoiceRequest) return set_sync_choice(req, in, in_size);
-  if (command == kDiscardChoiceRequest) return set_discard_choice(req, in, in_size);
+  if (command == kChangeOptionsRequest) return change_options(req, in, in_size, out_size);
   if (command == kTrimRequest) return trim(req, in, in_size, out_size);
   if (command == kInfoRequest) return send_info(req, out_size);
   if (command == kLabelRequest) return send_label(req, out_size);

@@ -18,6 +18,7 @@
 #include "fuse/session/confine.h"
 #include "fuse/session/mount_table.h"
 #include "fuse/session/mount_watcher.h"
+#include "fuse/session/options_in_force.h"
 #include "fuse/session/read_only_remounter.h"
 #include "fuse/session/session.h"
 
@@ -150,8 +151,12 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
   ReadOnlyRemounter read_only_remounter(keeper, plan.mount_point);
   plan.options.volume.on_read_only = [&] { read_only_remounter.ask(); };
+  OptionsInForce options(plan.options);
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());
+  plan.options.session.requests.change_options = [&](std::string_view list) {
+    return options.change(**volume, list);
+  };
   const MountPlace place{plan.source, plan.mount_point,
                          block_device_number(plan.source).has_value()};
   auto session = Session::mount(**volume, plan.options.session, place, keeper);

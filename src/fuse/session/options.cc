@@ -80,11 +80,6 @@ Reason read_microseconds(std::string_view text, std::uint64_t high,
   return {};
 }
 
-void choose_discard(Parser& p, bool is_on) {
-  p.options.volume.discard = is_on;
-  p.options.has_discard = true;
-}
-
 using Flag = std::function<void(Parser&)>;
 using Setting = std::function<Reason(Parser&, std::string_view)>;
 
@@ -113,8 +108,8 @@ const std::map<std::string_view, Flag>& flags() {
       {"strictatime", [](Parser& p) { p.options.volume.access_time = AccessTime::kStrict; }},
       {"diratime", [](Parser& p) { p.options.volume.directory_access_time = true; }},
       {"nodiratime", [](Parser& p) { p.options.volume.directory_access_time = false; }},
-      {"discard", [](Parser& p) { choose_discard(p, true); }},
-      {"nodiscard", [](Parser& p) { choose_discard(p, false); }},
+      {"discard", [](Parser& p) { p.options.volume.discard = true; }},
+      {"nodiscard", [](Parser& p) { p.options.volume.discard = false; }},
       {"remount", [](Parser& p) { p.options.remount = true; }},
       {"allow_other", [](Parser& p) { p.entire_world = true; }},
       {"noallow_other", [](Parser& p) { p.entire_world = false; }},
@@ -177,7 +172,6 @@ const std::map<std::string_view, Setting>& settings() {
        [](Parser& p, Text t) { return read_size(t, kCacheMin, p.options.volume.dirty_bytes); }},
       {"placement",
        [](Parser& p, Text t) {
-         p.options.has_placement = true;
          return read_choice(t, placements, p.options.volume.placement);
        }},
       {"clean", [](Parser& p, Text t) { return read_choice(t, cleans, p.options.volume.clean); }},
@@ -286,8 +280,12 @@ std::expected<std::uint64_t, std::string> parse_size(std::string_view text) {
 }
 
 std::expected<Options, std::string> parse_options(const std::vector<std::string>& lists,
-                                                  bool as_root) {
-  Parser parser{.devices = as_root, .set_id = as_root, .entire_world = as_root};
+                                                  bool as_root, const Options& in_force) {
+  Parser parser{.options = in_force,
+                .devices = as_root,
+                .set_id = as_root,
+                .entire_world = in_force.session.allow_other || as_root};
+  parser.options.session.kernel.clear();
   for (const std::string& list : lists) {
     std::string_view rest = list;
     while (!rest.empty()) {

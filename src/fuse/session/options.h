@@ -29,8 +29,6 @@ struct Options {
   fs::MountOptions volume;
   SessionOptions session;
   bool remount = false;
-  bool has_placement = false;      // the option was given: a remount changes the placement
-  bool has_discard = false;        // likewise, whether bands are discarded
   std::string log_file;            // empty: syslog when in the background
   std::string log_level = "info";  // of spdlog
 };
@@ -38,8 +36,10 @@ struct Options {
 // Reads comma-separated lists as they follow -o, in their order; a later option wins. With
 // `as_root` the defaults are those of a disk filesystem: devices and set-user-ID work, and every
 // user has access. The error is a sentence that names the option.
+// `in_force`: what options that are not given remain at; but ro, sync, dirsync and what the kernel
+// alone heeds (dev, suid, exec) are as the lists say, as mount(8) does it in a remount.
 std::expected<Options, std::string> parse_options(const std::vector<std::string>& lists,
-                                                  bool as_root);
+                                                  bool as_root, const Options& in_force = {});
 
 // "4096", "64K", "2M", "1G", "1T" in powers of 1024. Error: what is wrong with the text.
 std::expected<std::uint64_t, std::string> parse_size(std::string_view text);

@@ -13,7 +13,7 @@ void LogSizer::update_limits() {
   tree_.limits = limits_of(sizes, 2 * options_.transaction_bytes / kBlockBytes,
                            needs_rescue_band(device_.capabilities()),
                            log_.figures().cold_bands > 0);
-  tree_.high_watermark = std::max<std::size_t>(64, options_.cache_bytes / kBlockBytes / 2);
+  tree_.high_watermark = std::max<std::size_t>(64, tree_.limit_nodes / 2);
   tree_.low_watermark =
       std::min({options_.transaction_bytes / kBlockBytes,
                 static_cast<std::size_t>(tree_.limits.transaction / 2), tree_.high_watermark / 2});

@@ -83,7 +83,8 @@ Result<Node*> NodeLoader::read(NodeNo number) {
     }
     if (tree_.cache.is_freed(number)) return fail(Errc::kNodeMissing);
     image = tree_.cache.take_image();
-    has_room = tree_.cache.cached() + std::size_t{2} * Readahead::kMaxRoomyBlocks <= limit_nodes_;
+    has_room = tree_.cache.cached() + std::size_t{2} * Readahead::kMaxRoomyBlocks <=
+               tree_.limit_nodes;
   }
   Result<> trouble = fail(Errc::kNodeMissing);
   Run run;
@@ -141,7 +142,7 @@ Result<> NodeLoader::read_together(NodeNo number, const Log::Location& place, st
 Readahead::Window NodeLoader::window(const Log::Location& place, bool has_room) {
   MutexLock lock(mu_);
   Readahead::Window window = readahead_.window(place.address, has_room);
-  const auto most = static_cast<std::uint32_t>(std::max<std::size_t>(limit_nodes_ / 8, 1));
+  const auto most = static_cast<std::uint32_t>(std::max<std::size_t>(tree_.limit_nodes / 8, 1));
   window.after = std::min(window.after, most);
   window.later_after = std::min(window.later_after, most - window.after);
   if (!has_thread_) window.after += std::exchange(window.later_after, 0);

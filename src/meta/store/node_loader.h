@@ -29,7 +29,7 @@ namespace lazyfs::meta {
 class NodeLoader {
  public:
   NodeLoader(device::Device& device, const Log& log, SharedTree& tree)
-      : device_(device), log_(log), tree_(tree), limit_nodes_(tree.limit_nodes) {}
+      : device_(device), log_(log), tree_(tree) {}
   ~NodeLoader() { stop(); }
 
   // From now on a thread reads what lies far ahead, until stop(). Without the thread load() reads
@@ -82,7 +82,6 @@ class NodeLoader {
   device::Device& device_;
   const Log& log_;
   SharedTree& tree_;
-  const std::size_t limit_nodes_;  // of the cache
   std::atomic<std::uint64_t> reads_{0};
   Mutex mu_;
   CondVar loaded_;

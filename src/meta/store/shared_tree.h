@@ -1,6 +1,7 @@
 // The tree in memory, with the one lock that guards it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,7 +29,7 @@ struct SharedTree {
         cache(nodes_cached_max, fs_tag_of_volume, running, next_node, nodes),
         tree(cache) {}
 
-  const std::size_t limit_nodes;  // in memory
+  std::atomic<std::size_t> limit_nodes;  // in memory
   const std::uint32_t fs_tag;
   mutable SharedMutex mu;
   NodeCache cache GUARDED_BY(mu);

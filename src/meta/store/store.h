@@ -187,6 +187,8 @@ class Store {
   // For the owner of the data bands, at the end of a session: whether each of them ends where its
   // summary says. The next session sees it in superblock(), if was_clean().
   virtual void set_data_ends_known(bool known) = 0;
+  // Memory for nodes from now on, as StoreOptions::cache_bytes.
+  virtual void set_cache_bytes(std::size_t bytes) = 0;
   virtual StoreStats stats() const = 0;
   // True once a commit has failed.
   virtual bool failed() const = 0;

@@ -18,6 +18,10 @@ namespace {
 constexpr std::size_t kMinCachedNodes = 16;
 constexpr std::uint64_t kRoundsBesideCleaning = 16;  // of a change that waits for room
 
+std::size_t cached_nodes(std::size_t cache_bytes) {
+  return std::max(kMinCachedNodes, cache_bytes / kBlockBytes);
+}
+
 void begin_session(Superblock& superblock, const StoreOptions& options) {
   ++superblock.session;
   if (!superblock.ended_cleanly()) superblock.set_data_ends_known(false);
@@ -59,7 +63,7 @@ StoreImpl::StoreImpl(device::Device& device, const StoreOptions& options, Superb
       options_(options),
       was_clean_(was_clean),
       log_(device, {superblock.uuid, superblock.session}, found),
-      tree_(std::max(kMinCachedNodes, options.cache_bytes / kBlockBytes),
+      tree_(cached_nodes(options.cache_bytes),
             fs_tag_of(superblock.uuid), Seq{found.seq.value + 1}, found.next_node,
             log_.figures().live),
       loader_(device, log_, tree_),
@@ -357,6 +361,15 @@ std::vector<Store::LogBandUse> StoreImpl::log_band_use() const {
   use.reserve(live.size());
   for (const auto& [band, blocks] : live) use.push_back({band, blocks});
   return use;
+}
+
+void StoreImpl::set_cache_bytes(std::size_t bytes) {
+  tree_.limit_nodes = cached_nodes(bytes);
+  {
+    WriterLock lock(tree_.mu);
+    tree_.cache.set_limit(tree_.limit_nodes);
+  }
+  sizer_.update_limits();
 }
 
 StoreStats StoreImpl::stats() const {

@@ -64,6 +64,7 @@ class StoreImpl final : public Store {
   Superblock superblock() const override { return superblock_.current(); }
   bool was_clean() const override { return was_clean_; }
   void set_data_ends_known(bool known) override { superblock_.set_data_ends_known(known); }
+  void set_cache_bytes(std::size_t bytes) override;
   StoreStats stats() const override;
   bool failed() const override { return failure_.has_failed(); }
   Result<> close() override;

@@ -139,6 +139,8 @@ class NodeCache {
   Changes end_sealed();
 
   std::size_t limit() const { return limit_nodes_; }
+  // A lower limit is reached as nodes come and go.
+  void set_limit(std::size_t nodes) { limit_nodes_ = nodes; }
   std::size_t cached() const { return table_.size(); }
   std::uint64_t nodes() const { return nodes_; }  // that exist in the tree
   // New nodes get numbers from `least` on.
@@ -158,7 +160,7 @@ class NodeCache {
   void retire(Node& node);
   void destroy(Node& node);
 
-  const std::size_t limit_nodes_;
+  std::size_t limit_nodes_;
   const std::uint32_t fs_tag_;
   ImagePool pool_;
   std::unordered_map<NodeNo, Node*> table_;

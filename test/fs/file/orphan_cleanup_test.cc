@@ -55,6 +55,7 @@ class CrowdedStore : public meta::Store {
   meta::Superblock superblock() const override { return below_->superblock(); }
   bool was_clean() const override { return below_->was_clean(); }
   void set_data_ends_known(bool known) override { below_->set_data_ends_known(known); }
+  void set_cache_bytes(std::size_t bytes) override { below_->set_cache_bytes(bytes); }
   meta::StoreStats stats() const override { return below_->stats(); }
   bool failed() const override { return below_->failed(); }
   Result<> close() override { return below_->close(); }

@@ -84,12 +84,14 @@ TEST_F(DiscardTest, TheOptionTurnsItOff) {
   remove("a", write_bands("a"));
   work();
   EXPECT_TRUE(discarded_.empty());
-  ASSERT_EQ(volume_->set_discard(true), ok());
+  options_.discard = true;
+  ASSERT_EQ(volume_->change_options(options_), ok());
   remove("b", write_bands("b"));
   work();
   EXPECT_GE(discarded_.size(), 2u);
   discarded_.clear();
-  ASSERT_EQ(volume_->set_discard(false), ok());
+  options_.discard = false;
+  ASSERT_EQ(volume_->change_options(options_), ok());
   remove("c", write_bands("c"));
   work();
   EXPECT_TRUE(discarded_.empty());
@@ -157,7 +159,6 @@ TEST_F(DiscardTest, AReadOnlyVolumeDiscardsNothing) {
   remount();
   discarded_.clear();
   EXPECT_EQ(volume_->trim({}), fail(Errc::kReadOnly));
-  EXPECT_EQ(volume_->set_discard(true), fail(Errc::kReadOnly));
   EXPECT_TRUE(discarded_.empty());
 }
 

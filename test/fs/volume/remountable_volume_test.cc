@@ -181,6 +181,28 @@ TEST_F(RemountableVolumeTest, UnlinkedFileInUseIsKept) {
   EXPECT_FALSE(volume_->get_attributes(file));
 }
 
+TEST_F(RemountableVolumeTest, ChangedOptionsOutliveARemount) {
+  options_.commit_interval = std::chrono::seconds(77);
+  options_.cache_bytes = std::size_t{3} << 20;
+  options_.clean = CleanChoice::kTail;
+  options_.gc_space = false;
+  options_.access_time = AccessTime::kNone;
+  ASSERT_TRUE(volume_->change_options(options_));
+  const std::string changed = "noatime,commit=77,cache=3M,dirty=256M,placement=first,clean=tail,"
+                              "gc=idle,";
+  EXPECT_TRUE(volume_->info().options.starts_with("ro," + changed)) << volume_->info().options;
+  ASSERT_TRUE(volume_->make_writable());
+  EXPECT_TRUE(volume_->info().options.starts_with("rw," + changed)) << volume_->info().options;
+  options_.placement = data::Placement::kAgeFit;
+  options_.commit_interval = std::chrono::seconds(5);
+  ASSERT_TRUE(volume_->change_options(options_));
+  EXPECT_NE(volume_->info().options.find("commit=5,"), std::string::npos);
+  EXPECT_NE(volume_->info().options.find("placement=age"), std::string::npos);
+  write(create("new"), 0, "text");
+  ASSERT_TRUE(volume_->make_read_only());
+  EXPECT_NE(volume_->info().options.find("placement=age"), std::string::npos);
+}
+
 TEST_F(RemountableVolumeTest, ContinuesForReadersWhenItsEndFailed) {
   ASSERT_TRUE(volume_->make_writable());
   create("durable");

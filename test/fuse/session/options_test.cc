@@ -62,10 +62,8 @@ TEST(Options, EveryOptionOfOursReachesTheVolume) {
 
 TEST(Options, BandsAreDiscardedUnlessAskedNotTo) {
   EXPECT_TRUE(parsed("").volume.discard);
-  EXPECT_FALSE(parsed("").has_discard);
   EXPECT_FALSE(parsed("discard,nodiscard").volume.discard);
   EXPECT_TRUE(parsed("nodiscard,discard").volume.discard);
-  EXPECT_TRUE(parsed("nodiscard").has_discard);
 }
 
 TEST(Options, TheKernelGathersWritesUnlessAskedNotTo) {
@@ -134,11 +132,25 @@ TEST(Options, WhatProcMountsSaysOfAMountRemountsIt) {
   EXPECT_EQ(options.session.kernel, (std::vector<std::string>{"ro", "dev", "nosuid"}));
 }
 
+TEST(Options, WhatARemountDoesNotNameStays) {
+  const Options before = parsed("commit=30,placement=best,gc=off,nodiratime,sync,threads=7");
+  const auto after = parse_options({"remount,rw,cache=1M"}, false, before);
+  ASSERT_TRUE(after) << after.error();
+  EXPECT_EQ(after->volume.cache_bytes, std::size_t{1} << 20);
+  EXPECT_EQ(after->volume.commit_interval, std::chrono::seconds(30));
+  EXPECT_EQ(after->volume.placement, data::Placement::kBestFit);
+  EXPECT_FALSE(after->volume.gc_idle);
+  EXPECT_FALSE(after->volume.directory_access_time);
+  EXPECT_EQ(after->session.transport.threads_max, 7u);
+  EXPECT_EQ(after->session.allow_other, before.session.allow_other);
+  // mount(8) repeats the flags that the kernel shows.
+  EXPECT_EQ(after->session.requests.sync, SyncChoice::kNone);
+  EXPECT_EQ(after->session.kernel, std::vector<std::string>{"rw"});
+}
+
 TEST(Options, RemountIsSeen) {
   EXPECT_TRUE(parsed("remount,ro").remount);
   EXPECT_FALSE(parsed("ro").remount);
-  EXPECT_FALSE(parsed("remount,ro").has_placement);
-  EXPECT_TRUE(parsed("remount,placement=age").has_placement);
 }
 
 TEST(Options, RefusalsNameTheOptionAndTheReason) {
