@@ -294,6 +294,7 @@ Result<> MemoryVolume::check_target(Node& source, Node& target, fs::RenameFlags 
 // a time.
 Result<> MemoryVolume::rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
                               std::string_view to_name, fs::RenameFlags flags) {
+  if (flags.whiteout) return fail(Errc::kInvalid);  // as filesystems without whiteouts do
   TRY(check_name(to_name));
   ASSIGN_OR_RETURN(const NodePointer from, find_directory(from_parent));
   ASSIGN_OR_RETURN(const NodePointer to, find_directory(to_parent));

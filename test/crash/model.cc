@@ -166,6 +166,12 @@ void Model::exchange(std::string_view from, std::string_view to) {
   move(in_b, b.directory, a.directory);
 }
 
+void Model::whiteout(const Operation& o, std::uint64_t made) {
+  if (find(o.other) == at(o.path)) return;
+  rename(o.path, o.other);
+  make(o, made, S_IFCHR);
+}
+
 // The model has no inodes without a name, even if a file is held open.
 void Model::write(const Operation& o, std::uint64_t inode) {
   if (!nodes_.contains(inode)) return;
@@ -226,6 +232,7 @@ void Model::apply(const Operation& o, std::uint64_t made) {
     case Act::kRemoveDirectory: return drop_name(place_of(o.path));
     case Act::kRename: return rename(o.path, o.other);
     case Act::kExchange: return exchange(o.path, o.other);
+    case Act::kWhiteout: return whiteout(o, made);
     case Act::kSetXattr: change(o.path).xattrs[o.other] = text_of(o.tag, 0, o.length); return;
     case Act::kRemoveXattr: change(o.path).xattrs.erase(o.other); return;
     case Act::kChangeMode: {

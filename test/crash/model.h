@@ -71,6 +71,7 @@ class Model {
   void make(const Operation& operation, std::uint64_t made, std::uint32_t mode);
   void rename(std::string_view from, std::string_view to);
   void exchange(std::string_view from, std::string_view to);
+  void whiteout(const Operation& operation, std::uint64_t made);
   void write(const Operation& operation, std::uint64_t inode);
   void change_range(const Operation& operation);
   void copy(const Operation& operation, std::uint64_t copied);

@@ -34,6 +34,7 @@ std::string to_string(const Operation& o) {
     case Act::kUnlink: return "unlink " + o.path;
     case Act::kRename: return "rename " + o.path + " to " + o.other;
     case Act::kExchange: return "exchange " + o.path + " with " + o.other;
+    case Act::kWhiteout: return "whiteout " + o.path + ", now " + o.other;
     case Act::kMakeDirectory: return "mkdir " + o.path;
     case Act::kRemoveDirectory: return "rmdir " + o.path;
     case Act::kSymlink: return "symlink " + o.path;

@@ -19,6 +19,7 @@ enum class Act : std::uint8_t {
   kUnlink,
   kRename,
   kExchange,
+  kWhiteout,  // renames, and leaves a whiteout under the old name
   kMakeDirectory,
   kRemoveDirectory,
   kSymlink,
@@ -42,10 +43,10 @@ inline constexpr std::uint64_t kAtEnd = ~std::uint64_t{0};
 // Paths begin with "/".
 struct Operation {
   Act act = Act::kSync;
-  // The file or directory. kLink, kRename, kExchange: the old name. kCopy: the source.
+  // The file or directory. kLink, kRename, kExchange, kWhiteout: the old name. kCopy: the source.
   std::string path;
-  // kLink, kRename, kExchange: the new name. kSymlink: the target. kSetXattr, kRemoveXattr: the
-  // attribute's name. kCopy: the destination.
+  // kLink, kRename, kExchange, kWhiteout: the new name. kSymlink: the target. kSetXattr,
+  // kRemoveXattr: the attribute's name. kCopy: the destination.
   std::string other;
   std::uint64_t offset = 0;  // kWrite: kAtEnd appends; kTruncate: the new size; kChangeMode: mode
   std::uint64_t length = 0;  // kWrite and ranges: bytes; kSetXattr: bytes of the value

@@ -16,7 +16,7 @@ Workload moved_to(std::size_t thread, Workload workload) {
   for (Operation& o : workload) {
     const bool has_new_name =
         o.act == Act::kLink || o.act == Act::kRename || o.act == Act::kExchange ||
-        o.act == Act::kCopy;
+        o.act == Act::kWhiteout || o.act == Act::kCopy;
     if (!o.path.empty()) o.path.insert(0, prefix);
     if (has_new_name) o.other.insert(0, prefix);
     o.tag += 100'000 * static_cast<std::uint32_t>(thread);

@@ -91,6 +91,18 @@ Result<> rename(Volume& volume, const Operation& o) {
                        {.exchange = o.act == Act::kExchange});
 }
 
+// Returns the whiteout's inode; 0 if both names are of one inode, and nothing happens.
+Result<std::uint64_t> leave_whiteout(Volume& volume, const Operation& o) {
+  ASSIGN_OR_RETURN(const Held from, Held::walk(volume, folder_of(o.path)));
+  ASSIGN_OR_RETURN(const Held to, Held::walk(volume, folder_of(o.other)));
+  TRY(volume.rename(from.no(), name_of(o.path), to.no(), name_of(o.other),
+                    {.whiteout = fs::Owner{}}));
+  ASSIGN_OR_RETURN(const fs::Attributes left, volume.lookup(from.no(), name_of(o.path)));
+  volume.forget(left.inode, 1);
+  const bool is_whiteout = left.mode == S_IFCHR && left.rdev == 0;
+  return is_whiteout ? left.inode.value : 0;
+}
+
 Result<> change_range(Volume& volume, InodeNo inode, const Operation& o) {
   if (o.act == Act::kPunch) return volume.punch(inode, o.offset, o.length, {.keep_size = true});
   return volume.zero(inode, o.offset, o.length, {});
@@ -170,6 +182,7 @@ Result<std::uint64_t> perform(Volume& volume, const Operation& o, const Model& m
     case Act::kRemoveDirectory: TRY(remove(volume, o)); return 0;
     case Act::kRename:
     case Act::kExchange: TRY(rename(volume, o)); return 0;
+    case Act::kWhiteout: return leave_whiteout(volume, o);
     case Act::kCopy: return copy(volume, o, model);
     case Act::kSync: TRY(volume.sync()); return 0;
     case Act::kCollect: TRY(volume.collect_garbage()); return 0;

@@ -209,6 +209,9 @@ std::vector<Operation> alphabet() {
       named(Act::kRename, "/d", "/n"),
       named(Act::kExchange, "/a", "/d/c"),
       named(Act::kExchange, "/d", "/b"),
+      named(Act::kWhiteout, "/a", "/n"),
+      named(Act::kWhiteout, "/b", "/d/c"),
+      named(Act::kWhiteout, "/d", "/e"),
       named(Act::kMakeDirectory, "/n"),
       named(Act::kMakeDirectory, "/d/n"),
       named(Act::kRemoveDirectory, "/e"),
@@ -295,7 +298,9 @@ Operation random_change(std::mt19937_64& random) {
     case 5: return named(Act::kUnlink, file);
     case 6:
     case 7: return named(Act::kRename, file, other);
-    case 8: return named(Act::kRename, folder, one_of(random, kFolders));
+    case 8:
+      return named(random() % 4 == 0 ? Act::kWhiteout : Act::kRename, folder,
+                   one_of(random, kFolders));
     case 9: return named(Act::kExchange, file, random() % 2 == 0 ? other : folder);
     case 10: return named(Act::kMakeDirectory, folder);
     case 11: return named(Act::kRemoveDirectory, folder);

@@ -54,6 +54,9 @@ struct RangeFlags {
 struct RenameFlags {
   bool no_replace = false;  // kExists when the new name exists
   bool exchange = false;    // the two names change places
+  // The old name names a whiteout of this owner afterwards: the character device 0,0, by which
+  // overlayfs marks names of a lower layer as deleted. REQUIRES: not with exchange.
+  std::optional<Owner> whiteout = std::nullopt;
 };
 
 // Which state of the attribute set_xattr() requires: any, absent (kExists), present (kNoAttribute).

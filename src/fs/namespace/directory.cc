@@ -7,18 +7,6 @@
 #include "fs/namespace/inode_items.h"
 
 namespace lazyfs::fs {
-namespace {
-
-// A set-group-ID directory passes on its group, and each directory the seed of its names.
-void inherit(InodeRecord& record, const InodeRecord& directory) {
-  if (is_directory(record)) record.name_seed = directory.name_seed;
-  if ((directory.mode & S_ISGID) == 0) return;
-  record.owner.gid = directory.owner.gid;
-  if (is_directory(record)) record.mode |= S_ISGID;
-}
-
-}  // namespace
-
 // ---- Looking up ---------------------------------------------------------------------------------
 
 Result<InodeRef> Directories::lookup(InodeNo parent, std::string_view name) {

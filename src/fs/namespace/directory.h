@@ -30,7 +30,7 @@ class Directories {
         inode_numbers_(numbers),
         clock_(clock),
         names_(store, inodes, volume_seed),
-        renames_(store, inodes, names_, clock) {}
+        renames_(store, inodes, numbers, names_, clock) {}
 
   Result<InodeRef> lookup(InodeNo parent, std::string_view name);
 

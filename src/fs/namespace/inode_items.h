@@ -14,6 +14,14 @@ inline std::uint8_t type_of(const InodeRecord& record) {
   return static_cast<std::uint8_t>((record.mode & S_IFMT) >> 12);
 }
 
+// A set-group-ID directory passes on its group, and each directory the seed of its names.
+inline void inherit(InodeRecord& record, const InodeRecord& directory) {
+  if (is_directory(record)) record.name_seed = directory.name_seed;
+  if ((directory.mode & S_ISGID) == 0) return;
+  record.owner.gid = directory.owner.gid;
+  if (is_directory(record)) record.mode |= S_ISGID;
+}
+
 inline void put_inode(meta::Batch& batch, InodeNo inode, const InodeRecord& record) {
   batch.put(key_of(inode, Kind::kInode), encode(record));
 }

@@ -105,7 +105,7 @@ Result<bool> Renames::change_names(Move& move, RenameFlags flags) {
   if (flags.exchange) {
     TRY(exchange_locked(move, changes));
   } else {
-    TRY(rename_locked(move, changes));
+    TRY(rename_locked(move, changes, flags.whiteout));
   }
   return true;
 }
@@ -126,7 +126,24 @@ Result<> Renames::move_entry(Move& move, EntryChanges& changes) {
                      move.moved.type);
 }
 
-Result<> Renames::rename_locked(Move& move, EntryChanges& changes) {
+// After the entry has moved.
+Result<> Renames::add_whiteout(Move& move, Owner owner, Timestamp now, EntryChanges& changes,
+                               meta::Batch& batch) {
+  move.assert_held();
+  InodeRecord record;
+  record.mode = S_IFCHR;
+  record.owner = owner;
+  record.links = 1;
+  record.access = record.modification = record.change = record.birth = now;
+  inherit(record, move.from_record);
+  ASSIGN_OR_RETURN(const InodeNo number, inode_numbers_.take());
+  put_new_inode(batch, number, record);
+  return changes.add(names_.names_of(*move.from), move.from_record, move.from_name, number,
+                     type_of(record));
+}
+
+Result<> Renames::rename_locked(Move& move, EntryChanges& changes,
+                                const std::optional<Owner>& whiteout) {
   move.assert_held();
   InodeRecord& to_record = move.to_record_ref();
   const bool directory = is_directory(move.child_record);
@@ -144,6 +161,7 @@ Result<> Renames::rename_locked(Move& move, EntryChanges& changes) {
     if (move.victim_record.links == 0) put_orphan(batch, move.victim->no);
   }
   TRY(move_entry(move, changes));
+  if (whiteout) TRY(add_whiteout(move, *whiteout, now, changes, batch));
   if (directory && !(move.from == move.to)) {
     if (to_record.links >= kMaxLinks) return fail(Errc::kTooManyLinks);
     --move.from_record.links;

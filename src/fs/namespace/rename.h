@@ -1,12 +1,14 @@
 // Renaming: moves an entry, replaces another one by it, or exchanges two.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "fs/inode/inode.h"
+#include "fs/namespace/inode_numbers.h"
 #include "fs/namespace/name_lookup.h"
 #include "fs/item/attributes.h"
 #include "meta/store/store.h"
@@ -18,8 +20,9 @@ class EntryChanges;
 // Thread-safe.
 class Renames {
  public:
-  Renames(meta::Store& store, InodeTable& inodes, NameLookup& names, Clock& clock)
-      : store_(store), inodes_(inodes), names_(names), clock_(clock) {}
+  Renames(meta::Store& store, InodeTable& inodes, InodeNumbers& numbers, NameLookup& names,
+          Clock& clock)
+      : store_(store), inodes_(inodes), inode_numbers_(numbers), names_(names), clock_(clock) {}
 
   Result<> rename(InodeNo from_parent, std::string_view from_name, InodeNo to_parent,
                   std::string_view to_name, RenameFlags flags) EXCLUDES(move_mu_);
@@ -33,11 +36,14 @@ class Renames {
   Result<bool> change_names(Move& move, RenameFlags flags);
   // REQUIRES: the locks of all inodes of `move`.
   Result<> move_entry(Move& move, EntryChanges& changes);
-  Result<> rename_locked(Move& move, EntryChanges& changes);
+  Result<> rename_locked(Move& move, EntryChanges& changes, const std::optional<Owner>& whiteout);
+  Result<> add_whiteout(Move& move, Owner owner, Timestamp now, EntryChanges& changes,
+                        meta::Batch& batch);
   Result<> exchange_locked(Move& move, EntryChanges& changes);
 
   meta::Store& store_;
   InodeTable& inodes_;
+  InodeNumbers& inode_numbers_;
   NameLookup& names_;
   Clock& clock_;
   Mutex move_mu_;  // held while a directory changes its parent: two such moves could make a loop

@@ -110,14 +110,25 @@ void rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
              }));
 }
 
+namespace {
+
+Result<fs::RenameFlags> rename_flags(fuse_req_t req, unsigned flags) {
+  constexpr unsigned kKnown = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
+  constexpr unsigned kBoth = RENAME_EXCHANGE | RENAME_WHITEOUT;
+  if ((flags & ~kKnown) != 0 || (flags & kBoth) == kBoth) return fail(Errc::kInvalid);
+  fs::RenameFlags kind{.no_replace = (flags & RENAME_NOREPLACE) != 0,
+                       .exchange = (flags & RENAME_EXCHANGE) != 0};
+  if ((flags & RENAME_WHITEOUT) != 0) kind.whiteout = owner_of(req);
+  return kind;
+}
+
+}  // namespace
+
 void rename(fuse_req_t req, fuse_ino_t from_parent, const char* from, fuse_ino_t to_parent,
             const char* to, unsigned flags) {
   reply_done(req, call(req, Operation::rename, [&](fs::Volume& volume) -> Result<> {
-               constexpr unsigned kKnown = RENAME_NOREPLACE | RENAME_EXCHANGE;
-               if ((flags & ~kKnown) != 0) return fail(Errc::kInvalid);
-               TRY(volume.rename(inode_of(from_parent), from, inode_of(to_parent), to,
-                                 {.no_replace = (flags & RENAME_NOREPLACE) != 0,
-                                  .exchange = (flags & RENAME_EXCHANGE) != 0}));
+               ASSIGN_OR_RETURN(const fs::RenameFlags kind, rename_flags(req, flags));
+               TRY(volume.rename(inode_of(from_parent), from, inode_of(to_parent), to, kind));
                return commit_names(context_of(req), inode_of(to_parent));
              }));
 }

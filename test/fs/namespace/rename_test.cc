@@ -1,5 +1,6 @@
 // Renaming: damaged parents, and many threads that contend for one name.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <optional>
@@ -102,6 +103,96 @@ TEST_F(ContentionTest, EveryExchangeOfTwoNamesSucceeds) {
     if (!done) note(done.error());
   });
   EXPECT_EQ(errors_, 0) << describe(*first_error_);
+}
+
+class WhiteoutTest : public VolumeTest {
+ protected:
+  static constexpr RenameFlags kLeaveWhiteout{.whiteout = Owner{7, 8}};
+
+  InodeNo make_directory(std::string_view name) {
+    const auto made = volume_->make_directory(kRootInode, name, 0755, {});
+    EXPECT_TRUE(made);
+    return made->inode;
+  }
+  void expect_whiteout(InodeNo parent, std::string_view name) {
+    const auto found = volume_->lookup(parent, name);
+    ASSERT_TRUE(found) << describe(found.error());
+    EXPECT_EQ(found->mode, std::uint32_t{S_IFCHR});
+    EXPECT_EQ(found->rdev, 0u);
+    EXPECT_EQ(found->links, 1u);
+    EXPECT_EQ(found->owner, (Owner{7, 8}));
+  }
+  std::vector<std::string> names_in(InodeNo directory) {
+    std::vector<std::string> names;
+    const auto entries = volume_->read_directory(directory, 0, 100);
+    for (const DirectoryEntry& entry : *entries) names.push_back(entry.name);
+    return names;
+  }
+};
+
+TEST_F(WhiteoutTest, TakesTheOldName) {
+  const InodeNo d = make_directory("d"), file = create("file");
+  write(file, 0, "text");
+  ASSERT_TRUE(volume_->rename(kRootInode, "file", d, "moved", kLeaveWhiteout));
+  expect_whiteout(kRootInode, "file");
+  EXPECT_EQ(lookup("moved", d), file);
+  lose_power();  // the change was not durable
+  EXPECT_EQ(volume_->lookup(kRootInode, "file").error(), Errc::kNotFound);
+}
+
+TEST_F(WhiteoutTest, IsDurableWithTheMove) {
+  const InodeNo d = make_directory("d");
+  create("file");
+  ASSERT_TRUE(volume_->rename(kRootInode, "file", d, "moved", kLeaveWhiteout));
+  ASSERT_TRUE(volume_->sync());
+  lose_power();
+  expect_whiteout(kRootInode, "file");
+  EXPECT_TRUE(volume_->lookup(lookup("d"), "moved"));
+}
+
+TEST_F(WhiteoutTest, StaysInTheDirectoryOfAMoveWithin) {
+  create("a");
+  ASSERT_TRUE(volume_->rename(kRootInode, "a", kRootInode, "b", kLeaveWhiteout));
+  expect_whiteout(kRootInode, "a");
+  EXPECT_EQ(names_in(kRootInode).size(), 2u);
+}
+
+TEST_F(WhiteoutTest, IsLeftWhenAnotherNameIsReplaced) {
+  create("a");
+  create("b");
+  ASSERT_TRUE(volume_->rename(kRootInode, "a", kRootInode, "b", kLeaveWhiteout));
+  expect_whiteout(kRootInode, "a");
+  // A whiteout can be replaced by the next move, and leave one in turn.
+  ASSERT_TRUE(volume_->rename(kRootInode, "b", kRootInode, "a", kLeaveWhiteout));
+  expect_whiteout(kRootInode, "b");
+  ASSERT_TRUE(volume_->unlink(kRootInode, "b"));
+}
+
+TEST_F(WhiteoutTest, TakesTheNameOfADirectory) {
+  const InodeNo d = make_directory("d"), moved = make_directory("moved");
+  create("below", moved);
+  ASSERT_TRUE(volume_->rename(kRootInode, "moved", d, "moved", kLeaveWhiteout));
+  expect_whiteout(kRootInode, "moved");
+  EXPECT_EQ(volume_->get_attributes(kRootInode)->links, 3u);
+  EXPECT_EQ(volume_->get_attributes(d)->links, 3u);
+}
+
+TEST_F(WhiteoutTest, HasTheGroupOfASetGroupIdDirectory) {
+  const InodeNo d = make_directory("d");
+  ASSERT_TRUE(volume_->set_attributes(d, {.mode = 02755, .gid = 55}));
+  create("file", d);
+  ASSERT_TRUE(volume_->rename(d, "file", kRootInode, "file", kLeaveWhiteout));
+  const auto left = volume_->lookup(d, "file");
+  ASSERT_TRUE(left);
+  EXPECT_EQ(left->owner, (Owner{7, 55}));
+}
+
+TEST_F(WhiteoutTest, NothingIsLeftWhereNothingMoves) {
+  create("a");
+  create("b");
+  const RenameFlags flags{.no_replace = true, .whiteout = Owner{}};
+  EXPECT_EQ(volume_->rename(kRootInode, "a", kRootInode, "b", flags).error(), Errc::kExists);
+  EXPECT_EQ(volume_->get_attributes(lookup("a"))->mode, std::uint32_t{S_IFREG | 0644});
 }
 
 }  // namespace
