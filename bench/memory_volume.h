@@ -73,6 +73,8 @@ class MemoryVolume : public fs::Volume {
   Result<fs::SpaceReport> space() override;
   Result<fs::ScrubStep> scrub(fs::ScrubPlace, std::size_t) override { return fs::ScrubStep{}; }
   Result<> collect_garbage() override { return alive(); }
+  Result<gc::CleanEstimate> estimate_garbage(unsigned) override { return gc::CleanEstimate{}; }
+  Result<> prepare_cleaning() override { return alive(); }
   std::string stats_json() override;
   void tick() override {}
   void shut_down() override { dead_ = true; }

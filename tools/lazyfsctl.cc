@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "fuse/requests/control.h"
 #include "tools/command_line.h"
+#include "tools/gc_command.h"
 #include "tools/grow_command.h"
 #include "tools/health_command.h"
 #include "tools/mount_point.h"
@@ -91,7 +92,8 @@ void name_volumes(const NamingPlan& plan) {
 // The commands about a mount.
 struct MountPlan {
   std::string path;
-  bool json = false, watch = false;
+  bool json = false, watch = false, only_estimate = false;
+  std::uint32_t dead_percent = lazyfs::GcPlan{}.dead_percent;
   double timeout_seconds = 30;
   std::uint64_t grow_bytes = 0;
   CommandLine *stats = nullptr, *health = nullptr, *gc = nullptr, *scrub = nullptr, *sync = nullptr,
@@ -107,7 +109,11 @@ void add_mounted(CommandLine& app, MountPlan& plan) {
       ->option("--timeout", plan.timeout_seconds, "seconds after which the daemon counts as dead")
       .with_default()
       .at_least(1);
-  plan.gc = &app.command("gc", "cleans every band that is worth it now");
+  plan.gc = &app.command("gc", "cleans the bands that are worth it");
+  plan.gc->option("--dead", plan.dead_percent, "percent: bands of which less is dead are left")
+      .with_default()
+      .at_least(1);
+  plan.gc->flag("--estimate", plan.only_estimate, "only say what would be done");
   plan.scrub = &app.command("scrub", "reads all file contents and verifies their checksums");
   plan.sync = &app.command("sync", "makes everything durable");
   plan.wait = &app.command("wait", "waits until no daemon uses the device or image any more");
@@ -116,7 +122,7 @@ void add_mounted(CommandLine& app, MountPlan& plan) {
            .at_least(0);
   plan.grow = &app.command("grow", "adds the bands that the device or image has room for");
   plan.shutdown = &app.command("shutdown", "stops at once, as a power cut would");
-  for (CommandLine* const command : {plan.stats, plan.health, plan.scrub}) {
+  for (CommandLine* const command : {plan.stats, plan.health, plan.gc, plan.scrub}) {
     command->flag("--json", plan.json, "as one JSON object");
   }
   for (CommandLine* const command :
@@ -144,7 +150,10 @@ int control_mount(const MountPlan& plan) {
   if (plan.stats->was_given()) print_stats(plan.path, plan.json, plan.watch);
   const auto point = [&] { return lazyfs::mount_point_of(plan.path); };
   if (plan.gc->was_given()) {
-    MountPoint(point()).request(lazyfs::fuse::kCollectGarbageRequest, nullptr);
+    lazyfs::gc_command({.mount_point = point(),
+                        .dead_percent = plan.dead_percent,
+                        .only_estimate = plan.only_estimate,
+                        .json = plan.json});
   }
   if (plan.sync->was_given()) MountPoint(point()).sync();
   if (plan.shutdown->was_given()) shut_down(point());

@@ -1,6 +1,7 @@
 #include "gc/collector.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace lazyfs::gc {
@@ -136,6 +137,32 @@ Result<Collector::Progress> Collector::work(VictimScope scope) {
 Result<bool> Collector::clean_unit(VictimScope scope) {
   ASSIGN_OR_RETURN(const Progress progress, work(scope));
   return progress != Progress::kNothing;
+}
+
+Result<CleanStep> Collector::clean_step(VictimScope scope) {
+  MutexLock lock(work_mu_);
+  const auto cleaned = [this] { return counters_.bands_cleaned + counters_.tails_cleaned; };
+  const std::uint64_t moved_before = counters_.blocks_moved, cleaned_before = cleaned(),
+                      freed_before = counters_.bands_reset;
+  ASSIGN_OR_RETURN(const Progress progress, work_locked(scope));
+  return CleanStep{.is_done = progress == Progress::kNothing,
+                   .blocks_moved = counters_.blocks_moved - moved_before,
+                   .bands_cleaned = cleaned() - cleaned_before,
+                   .bands_freed = counters_.bands_reset - freed_before};
+}
+
+CleanEstimate Collector::estimate(VictimScope scope) const {
+  CleanEstimate all;
+  for (const data::BandView& view : bands_.all()) {
+    const bool may = view.state == data::BandState::kFull ||
+                     (scope.with_open && view.state == data::BandState::kOpen);
+    const auto& [appended, live] = std::pair(view.counters.appended, view.counters.live);
+    if (!may || !is_in_scope(appended - live, appended, scope)) continue;
+    ++all.bands;
+    all.live_blocks += live;
+    all.dead_blocks += appended - live;
+  }
+  return all;
 }
 
 // Unit by unit until a band is reset or cut. False when no band in scope has dead blocks.

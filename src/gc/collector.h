@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "gc/band_mover.h"
 #include "gc/band_resetter.h"
+#include "gc/clean_step.h"
 #include "gc/counters.h"
 #include "gc/failed_bands.h"
 #include "gc/port.h"
@@ -43,6 +44,10 @@ class Collector {
   // Does a unit of cleaning: of the band that is being cleaned, or else of the best victim, or
   // cleans a band's tail if that pays more. False when no band in scope has dead blocks.
   Result<bool> clean_unit(VictimScope scope) EXCLUDES(work_mu_);
+  // Thread-safe; takes no lock of the collector.
+  CleanEstimate estimate(VictimScope scope) const;
+  // As clean_unit(), and says what was done.
+  Result<CleanStep> clean_step(VictimScope scope) EXCLUDES(work_mu_);
   // Cleans every band that has enough dead blocks to be worth it (kWorthwhile), each once. Ends
   // however fast other threads write.
   Result<> clean_all() EXCLUDES(work_mu_);

@@ -108,3 +108,45 @@ mkdir "$MNT/logged"
 unmount_fs
 grep -q "opcode: MKDIR" "$LOG" || fail "-o debug logs no requests: $(tail -n 5 "$LOG")"
 fsck_fs
+
+say "gc"
+new_fs 512M --band-size 2M
+mount_fs gc=off
+for ((i = 0; i < 60; i++)); do
+  dd if=/dev/urandom of="$MNT/$i" bs=2M count=1 status=none
+done
+lazyfsctl sync "$MNT"
+# A tenth of each block range dies in most bands, and most of it in a few.
+for ((i = 0; i < 40; i++)); do
+  dd if=/dev/urandom of="$MNT/$i" bs=4K seek=20 count=51 conv=notrunc status=none
+done
+for ((i = 50; i < 60; i++)); do
+  dd if=/dev/urandom of="$MNT/$i" bs=4K seek=20 count=400 conv=notrunc status=none
+done
+lazyfsctl sync "$MNT"
+figure() { python3 -c 'import functools, json, sys
+print(functools.reduce(lambda o, k: o[k], sys.argv[1].split("."), json.load(sys.stdin)))' "$1"; }
+collector_blocks() { lazyfsctl stats --json "$MNT" | figure data.collector_blocks_written; }
+expect 0 lazyfsctl gc --estimate "$MNT"
+grep -Eq 'bands are at least 20% dead: up to [0-9.]+ MiB to move, to gain [0-9.]+ MiB$' \
+  "$WORK/out" || fail "gc --estimate: $(cat "$WORK/out")"
+(($(collector_blocks) == 0)) || fail "gc --estimate has moved blocks"
+expect 0 lazyfsctl gc --estimate --json --dead 5 "$MNT"
+many=$(figure estimate.bands <"$WORK/out")
+expect 0 lazyfsctl gc --json "$MNT"
+few=$(figure estimate.bands <"$WORK/out")
+((few >= 8 && few < many / 2)) || fail "gc estimates $few bands, and $many with --dead 5"
+cleaned=$(figure bands_cleaned <"$WORK/out") moved=$(figure bytes_moved <"$WORK/out")
+most=$(figure estimate.move_bytes <"$WORK/out")
+((cleaned >= 8 && cleaned <= few)) || fail "gc has cleaned $cleaned of $few bands"
+((moved <= most && moved == 4096 * $(collector_blocks))) || fail "gc: $moved moved, not $most"
+expect 0 lazyfsctl gc "$MNT"
+grep -q "no band is at least 20% dead" "$WORK/out" || fail "a second gc: $(cat "$WORK/out")"
+script -qec "lazyfsctl gc --dead 5 $MNT" /dev/null >"$WORK/terminal" </dev/null ||
+  fail "gc on a terminal"
+grep -q $'\r[0-9]* of [0-9]* bands, [0-9.]* MiB moved' "$WORK/terminal" ||
+  fail "gc shows no progress: $(cat "$WORK/terminal")"
+grep -Eq '[1-9][0-9]* bands cleaned, [0-9.]+ MiB moved, [0-9]+ bands freed' "$WORK/terminal" ||
+  fail "gc does not say what it has done: $(cat "$WORK/terminal")"
+unmount_fs
+fsck_fs --data

@@ -556,6 +556,21 @@ Result<> MountedVolume::grow(std::uint64_t bytes) {
   return ok();
 }
 
+Result<gc::CleanEstimate> MountedVolume::estimate_garbage(unsigned least_dead_percent) {
+  TRY(check_usable(false));
+  return collector_.estimate({.with_open = true, .least_dead_percent = least_dead_percent});
+}
+
+Result<> MountedVolume::prepare_cleaning() {
+  TRY(check_usable(true));
+  return space_maker_.prepare_cleaning();
+}
+
+Result<gc::CleanStep> MountedVolume::clean_step(unsigned least_dead_percent) {
+  TRY(check_usable(true));
+  return collector_.clean_step({.with_open = true, .least_dead_percent = least_dead_percent});
+}
+
 Result<ScrubStep> MountedVolume::scrub(ScrubPlace from, std::size_t max_damaged) {
   TRY(check_usable(false));
   return scrubber_.step(from, max_damaged);

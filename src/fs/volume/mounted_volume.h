@@ -107,6 +107,9 @@ class MountedVolume final : public Volume {
   Result<> change_options(const MountOptions& options) override;
   Result<std::uint64_t> trim(const TrimRange& range) override;
   Result<> collect_garbage() override;
+  Result<gc::CleanEstimate> estimate_garbage(unsigned least_dead_percent) override;
+  Result<> prepare_cleaning() override;
+  Result<gc::CleanStep> clean_step(unsigned least_dead_percent) override;
   Result<> grow(std::uint64_t bytes) override;
   Result<ScrubStep> scrub(ScrubPlace from, std::size_t max_damaged) override;
   std::string stats_json() override;

@@ -365,6 +365,18 @@ Result<> RemountableVolume::grow(std::uint64_t bytes) {
   return with([&](Volume& volume) { return volume.grow(bytes); });
 }
 
+Result<gc::CleanEstimate> RemountableVolume::estimate_garbage(unsigned least_dead_percent) {
+  return with([&](Volume& volume) { return volume.estimate_garbage(least_dead_percent); });
+}
+
+Result<> RemountableVolume::prepare_cleaning() {
+  return with([](Volume& volume) { return volume.prepare_cleaning(); });
+}
+
+Result<gc::CleanStep> RemountableVolume::clean_step(unsigned least_dead_percent) {
+  return with([&](Volume& volume) { return volume.clean_step(least_dead_percent); });
+}
+
 Result<ScrubStep> RemountableVolume::scrub(ScrubPlace from, std::size_t max_damaged) {
   return with([&](Volume& volume) { return volume.scrub(from, max_damaged); });
 }

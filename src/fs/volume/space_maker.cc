@@ -61,12 +61,16 @@ bool SpaceMaker::make_log_room(int tries) {
          collector_.make_room();
 }
 
-Result<> SpaceMaker::collect_garbage() {
+Result<> SpaceMaker::prepare_cleaning() {
   orphans_.run();
   TRY(write_back_.write_dirty(kEver));
   TRY(write_back_.move_inline(true));
   TRY(store_.give_back_bands());
-  TRY(collector_.reset_empty_bands());
+  return collector_.reset_empty_bands();
+}
+
+Result<> SpaceMaker::collect_garbage() {
+  TRY(prepare_cleaning());
   return collector_.clean_all();
 }
 

@@ -41,6 +41,8 @@ class SpaceMaker {
   }
   // To be called whenever a name was removed: its inode's space may be freed soon.
   void note_unlink() { last_unlink_ns_ = clock_.monotonic().count(); }
+  // What collect_garbage() does before it cleans.
+  Result<> prepare_cleaning();
   // Deletes, writes back, shrinks the metadata log, and cleans every band that is worth it.
   Result<> collect_garbage();
 

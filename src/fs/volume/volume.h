@@ -19,6 +19,7 @@
 #include "fs/item/attributes.h"
 #include "fs/volume/mount_options.h"
 #include "fs/volume/trim.h"
+#include "gc/clean_step.h"
 
 namespace lazyfs::fs {
 
@@ -189,6 +190,14 @@ class Volume {
   virtual Result<std::uint64_t> trim(const TrimRange& range);
   // Deletes, writes back, and cleans each band that is worth it once.
   virtual Result<> collect_garbage() = 0;
+  // The same in steps. What cleaning the bands would do of which at least so many percent of the
+  // written blocks are dead. Changes nothing.
+  virtual Result<gc::CleanEstimate> estimate_garbage(unsigned least_dead_percent);
+  // Deletes what waits for it, writes back, and resets bands that hold nothing live.
+  virtual Result<> prepare_cleaning();
+  // Cleans for some 100 ms. Bands that are written or emptied meanwhile are cleaned too, so that
+  // the caller limits the number of steps.
+  virtual Result<gc::CleanStep> clean_step(unsigned least_dead_percent);
   // Grows the device (device::Device::grow()) and gives its new bands to files. Durable on return;
   // after a power cut the volume has all of the new bands, or none.
   virtual Result<> grow(std::uint64_t bytes);
@@ -212,6 +221,11 @@ class Volume {
 inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
   return fail(Errc::kNotSupported);
 }
+inline Result<gc::CleanEstimate> Volume::estimate_garbage(unsigned) {
+  return fail(Errc::kNotSupported);
+}
+inline Result<> Volume::prepare_cleaning() { return fail(Errc::kNotSupported); }
+inline Result<gc::CleanStep> Volume::clean_step(unsigned) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::make_read_only() { return fail(Errc::kNotSupported); }
 inline Result<> Volume::change_options(const MountOptions&) { return fail(Errc::kNotSupported); }
 inline Result<> Volume::grow(std::uint64_t) { return fail(Errc::kNotSupported); }

@@ -129,6 +129,28 @@ struct OptionsChange {
   char reason[256] = {};    // out: why they cannot be changed; empty when they were
 };
 inline constexpr unsigned long kChangeOptionsRequest = _IOWR(0xED, 13, OptionsChange);
+// A step of cleaning bands of which at least `dead_percent` of the written blocks are dead; root
+// only.
+//
+//   offset size field
+//        0    4 dead_percent in: 1 to 100
+//        4    4 what         in: kEstimate, which changes nothing; kPrepare, which deletes and
+//                            writes back first, and estimates; kStep
+//        8    8 bands        out: to be cleaned at most; kStep: cleaned
+//       16    8 blocks       out: to be moved at most; kStep: moved
+//       24    8 gain         out: blocks to be gained at most; kStep: bands freed
+//       32    4 is_done      out: of kStep: 1 when no band remains
+//       36    4 reserved     0
+struct CleanPiece {
+  static constexpr std::uint32_t kEstimate = 0, kPrepare = 1, kStep = 2;
+  std::uint32_t dead_percent = 0;
+  std::uint32_t what = kEstimate;
+  std::uint64_t bands = 0, blocks = 0, gain = 0;
+  std::uint32_t is_done = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(CleanPiece) == 40);
+inline constexpr unsigned long kCleanRequest = _IOWR(0xED, 14, CleanPiece);
 // FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
 // disk first: everything (0), the metadata log (1), nothing (2).
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);

@@ -68,6 +68,36 @@ void collect_garbage(fuse_req_t req) {
   fuse_reply_ioctl(req, 0, nullptr, 0);
 }
 
+Result<CleanPiece> clean(fs::Volume& volume, CleanPiece piece) {
+  if (piece.dead_percent < 1 || piece.dead_percent > 100) return fail(Errc::kInvalid);
+  if (piece.what == CleanPiece::kStep) {
+    ASSIGN_OR_RETURN(const gc::CleanStep step, volume.clean_step(piece.dead_percent));
+    piece.bands = step.bands_cleaned;
+    piece.blocks = step.blocks_moved;
+    piece.gain = step.bands_freed;
+    piece.is_done = step.is_done ? 1 : 0;
+    return piece;
+  }
+  if (piece.what > CleanPiece::kStep) return fail(Errc::kInvalid);
+  if (piece.what == CleanPiece::kPrepare) TRY(volume.prepare_cleaning());
+  ASSIGN_OR_RETURN(const gc::CleanEstimate all, volume.estimate_garbage(piece.dead_percent));
+  piece.bands = all.bands;
+  piece.blocks = all.live_blocks;
+  piece.gain = all.dead_blocks;
+  return piece;
+}
+
+void clean(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
+  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  CleanPiece piece;
+  if (in_size < sizeof piece || out_size < sizeof piece) return reply_error(req, Errc::kInvalid);
+  std::memcpy(&piece, in, sizeof piece);
+  const auto done =
+      call(req, Operation::ioctl, [&](fs::Volume& volume) { return clean(volume, piece); });
+  if (!done) return reply_error(req, done.error());
+  fuse_reply_ioctl(req, 0, &*done, sizeof *done);
+}
+
 ScrubPiece::Found found_of(const fs::Damage& damage) {
   if (damage.last) return {damage.inode.value, damage.last->value, ScrubPiece::kLostMetadata, 0};
   const bool is_checksum = damage.why == Errc::kDataChecksumBad;
@@ -212,6 +242,7 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
            const void* in, std::size_t in_size, std::size_t out_size) {
   if (command == kStatsRequest) return send_stats(req, in, in_size, out_size);
   if (command == kCollectGarbageRequest) return collect_garbage(req);
+  if (command == kCleanRequest) return clean(req, in, in_size, out_size);
   if (command == kScrubRequest) return scrub(req, in, in_size, out_size);
   if (command == kSyncRequest) return sync_all(req);
   if (command == kMakeWritableRequest) {

@@ -1,0 +1,103 @@
+#include "tools/gc_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+
+#include "base/json.h"
+#include "base/size.h"
+#include "base/types.h"
+#include "fuse/requests/control.h"
+#include "tools/mount_point.h"
+
+namespace lazyfs {
+namespace {
+
+using fuse::CleanPiece;
+using SteadyClock = std::chrono::steady_clock;
+
+struct Cleaned {
+  std::uint64_t bands = 0, blocks = 0, freed = 0;
+};
+
+unsigned long long whole(std::uint64_t number) { return number; }
+std::string blocks_text(std::uint64_t blocks) { return size_text(blocks * kBlockBytes); }
+
+CleanPiece ask_to_clean(MountPoint& mount, const GcPlan& plan, std::uint32_t what) {
+  CleanPiece piece{.dead_percent = plan.dead_percent, .what = what};
+  mount.request(fuse::kCleanRequest, &piece);
+  return piece;
+}
+
+void print_estimate(const GcPlan& plan, const CleanPiece& estimate) {
+  if (estimate.bands == 0) {
+    std::printf("%s: no band is at least %u%% dead\n", plan.mount_point.c_str(), plan.dead_percent);
+    return;
+  }
+  std::printf("%s: %llu bands are at least %u%% dead: up to %s to move, to gain %s\n",
+              plan.mount_point.c_str(), whole(estimate.bands), plan.dead_percent,
+              blocks_text(estimate.blocks).c_str(), blocks_text(estimate.gain).c_str());
+}
+
+void show_progress(const Cleaned& cleaned, const CleanPiece& estimate,
+                   SteadyClock::duration elapsed) {
+  const std::uint64_t left = estimate.blocks - std::min(estimate.blocks, cleaned.blocks);
+  const double seconds = std::chrono::duration<double>(elapsed).count();
+  const double rate = seconds > 0 ? static_cast<double>(cleaned.blocks) / seconds : 0;
+  std::fprintf(stderr, "\r%llu of %llu bands, %s moved, %s/s", whole(cleaned.bands),
+               whole(estimate.bands), blocks_text(cleaned.blocks).c_str(),
+               blocks_text(static_cast<std::uint64_t>(rate)).c_str());
+  if (rate > 0) std::fprintf(stderr, ", %.0f s left", static_cast<double>(left) / rate);
+  std::fputs("\033[K", stderr);
+}
+
+// Each band of the estimate at most once: other programs may make garbage as fast as it is cleaned.
+Cleaned clean(MountPoint& mount, const GcPlan& plan, const CleanPiece& estimate) {
+  const bool is_shown = !plan.json && isatty(STDERR_FILENO) != 0;
+  const auto start = SteadyClock::now();
+  Cleaned cleaned;
+  while (cleaned.bands < estimate.bands) {
+    const CleanPiece step = ask_to_clean(mount, plan, CleanPiece::kStep);
+    cleaned.bands += step.bands;
+    cleaned.blocks += step.blocks;
+    cleaned.freed += step.gain;
+    if (step.is_done != 0) break;
+    if (is_shown) show_progress(cleaned, estimate, SteadyClock::now() - start);
+  }
+  if (is_shown) std::fputs("\r\033[K", stderr);
+  return cleaned;
+}
+
+void print_json(const GcPlan& plan, const CleanPiece& estimate, const Cleaned& cleaned) {
+  const Json before = Json::object({{"bands", estimate.bands},
+                                    {"move_bytes", estimate.blocks * kBlockBytes},
+                                    {"gain_bytes", estimate.gain * kBlockBytes}});
+  const Json all = Json::object({{"mount_point", plan.mount_point},
+                                 {"dead_percent", plan.dead_percent},
+                                 {"estimate", before},
+                                 {"bands_cleaned", cleaned.bands},
+                                 {"bytes_moved", cleaned.blocks * kBlockBytes},
+                                 {"bands_freed", cleaned.freed}});
+  std::puts(all.dump(true).c_str());
+}
+
+}  // namespace
+
+void gc_command(const GcPlan& plan) {
+  MountPoint mount(plan.mount_point);
+  const CleanPiece estimate =
+      ask_to_clean(mount, plan, plan.only_estimate ? CleanPiece::kEstimate : CleanPiece::kPrepare);
+  if (!plan.json) print_estimate(plan, estimate);
+  std::fflush(stdout);
+  Cleaned cleaned;
+  if (!plan.only_estimate) cleaned = clean(mount, plan, estimate);
+  if (plan.json) return print_json(plan, estimate, cleaned);
+  if (plan.only_estimate) return;
+  std::printf("%s: %llu bands cleaned, %s moved, %llu bands freed\n", plan.mount_point.c_str(),
+              whole(cleaned.bands), blocks_text(cleaned.blocks).c_str(), whole(cleaned.freed));
+}
+
+}  // namespace lazyfs
