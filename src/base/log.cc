@@ -1,11 +1,20 @@
 #include "base/log.h"
 
+#include <fcntl.h>
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/sinks/syslog_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <syslog.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace lazyfs::log {
@@ -34,6 +43,57 @@ void use(auto make) {
   spdlog::set_default_logger(logger);
 }
 
+bool syslog_takes_messages(int socket_type) {
+  const int fd = socket(AF_UNIX, socket_type | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, "/dev/log", sizeof address.sun_path - 1);
+  const bool is_connected =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(fd);
+  return is_connected;
+}
+
+// Each message is one write, which the kernel takes whole: "<PRIORITY>lazyfs[PID]: message".
+class KernelLogSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  explicit KernelLogSink(int fd) : fd_(fd) {}
+  ~KernelLogSink() override { close(fd_); }
+  KernelLogSink(const KernelLogSink&) = delete;
+  KernelLogSink& operator=(const KernelLogSink&) = delete;
+
+ private:
+  static int priority_of(spdlog::level::level_enum level) {
+    switch (level) {
+      case spdlog::level::critical: return LOG_CRIT;
+      case spdlog::level::err: return LOG_ERR;
+      case spdlog::level::warn: return LOG_WARNING;
+      case spdlog::level::info: return LOG_INFO;
+      default: return LOG_DEBUG;
+    }
+  }
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string line =
+        fmt::format("<{}>lazyfs[{}]: {}\n", LOG_DAEMON | priority_of(message.level), getpid(),
+                    fmt::string_view(message.payload.data(), message.payload.size()));
+    const ssize_t written = ::write(fd_, line.data(), line.size());
+    static_cast<void>(written);  // no place remains to report it
+  }
+  void flush_() override {}
+
+  const int fd_;
+};
+
+bool to_kernel_log() {
+  const int fd = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  use([fd](const char* name) {
+    return std::make_shared<spdlog::logger>(name, std::make_shared<KernelLogSink>(fd));
+  });
+  return true;
+}
+
 }  // namespace
 
 void write(Level level, fmt::string_view format, fmt::format_args arguments) {
@@ -50,6 +110,8 @@ void to_standard_error() {
   use([](const char* name) { return spdlog::stderr_logger_mt(name); });
 }
 void to_syslog() {
+  const bool has_syslog = syslog_takes_messages(SOCK_DGRAM) || syslog_takes_messages(SOCK_STREAM);
+  if (!has_syslog && to_kernel_log()) return;
   use([](const char* name) { return spdlog::syslog_logger_mt(name, name, LOG_PID, LOG_DAEMON); });
 }
 void to_file(const std::string& path) {

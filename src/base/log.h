@@ -21,7 +21,7 @@ void flush();
 // Each of these chooses the sink for all later lines. A line is flushed at once.
 // REQUIRES: no other thread exists yet.
 void to_standard_error();
-void to_syslog();
+void to_syslog();       // the kernel's log if /dev/log takes no messages now
 void to_file(const std::string& path);  // appends; throws spdlog's exception if open fails
 
 #define LAZYFS_LOG_LEVEL(name, level)                               \

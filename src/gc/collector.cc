@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
+
 namespace lazyfs::gc {
 namespace {
 
@@ -20,6 +22,7 @@ Collector::Collector(Port& port, device::Device& device, data::BandTable& bands,
                      data::Appender& appender, Clock& clock, CleanMode mode)
     : bands_(bands),
       keeps_write_pointers_(device.capabilities().keeps_write_pointers),
+      clock_(clock),
       mover_(port, device, bands, appender, counters_),
       resetter_(port, device, bands, mover_, counters_),
       failed_bands_(port, bands, mover_, resetter_, clock),
@@ -210,6 +213,10 @@ bool Collector::make_room() {
   const auto cleaned = clean_one(kAnything);
   if (!cleaned || !*cleaned) return false;
   ++counters_.bands_waited_for;
+  if (const auto events = behind_.note(clock_.monotonic())) {
+    log::warn("cleaning falls behind: writers have waited for {} bands since the last such message",
+              *events);
+  }
   return true;
 }
 

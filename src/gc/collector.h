@@ -1,11 +1,13 @@
 // The garbage collector: moves what is live out of bands, and resets bands that hold nothing live.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/rate_limit.h"
 #include "base/result.h"
 #include "data/appender.h"
 #include "data/band_table.h"
@@ -85,6 +87,8 @@ class Collector {
 
   data::BandTable& bands_;
   const bool keeps_write_pointers_;  // of the device
+  Clock& clock_;
+  RateLimit behind_{std::chrono::minutes(1)};
   Counters counters_;
 
   Mutex work_mu_;

@@ -150,3 +150,38 @@ grep -Eq '[1-9][0-9]* bands cleaned, [0-9.]+ MiB moved, [0-9]+ bands freed' "$WO
   fail "gc does not say what it has done: $(cat "$WORK/terminal")"
 unmount_fs
 fsck_fs --data
+
+say "what the log says"
+new_fs 64M
+mount_fs commit=300
+for ((i = 0; i < 50; i++)); do echo "$i" >"$MNT/$i"; done
+exec 7>"$MNT/orphan"
+dd if=/dev/zero bs=1M count=4 status=none >&7
+rm "$MNT/orphan"
+lazyfsctl sync "$MNT"
+kill_fs
+exec 7>&-
+: >"$LOG"
+mount_fs
+grep -Eq 'recovered after a crash: [0-9.]+ [KM]iB of the log read, 1 orphans finished' "$LOG" ||
+  fail "no word of the recovery: $(cat "$LOG")"
+dd if=/dev/zero of="$MNT/full" bs=1M count=100 conv=fsync 2>/dev/null && fail "no end of space"
+dd if=/dev/zero of="$MNT/full2" bs=1M count=20 conv=fsync 2>/dev/null && fail "no end of space"
+(($(grep -c "no space is left" "$LOG") == 1)) || fail "not one line of the full disk: $(cat "$LOG")"
+lazyfsctl sync "$MNT" 2>/dev/null || true  # reports what the kernel could not write
+unmount_fs
+: >"$LOG"
+mount_fs
+if grep -q "recovered" "$LOG"; then fail "a mount after a clean end talks of a crash"; fi
+unmount_fs
+
+if [[ -w /dev/kmsg ]] && dmesg >/dev/null 2>&1; then
+  say "the log without /dev/log"
+  # shellcheck disable=SC2016
+  unshare -m sh -c 'if [ -e /dev/log ]; then mount --bind /dev/null /dev/log; fi
+    lazyfs "$0" "$1" && umount "$1"' "$DEVICE" "$MNT" || fail "mount without /dev/log"
+  is_in_kernel_log() { [[ $(dmesg) == *"lazyfs["*"$DEVICE is mounted on $MNT"* ]]; }
+  until_true "the kernel's log has no line" is_in_kernel_log
+  lazyfsctl wait "$DEVICE"
+fi
+fsck_fs

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/size.h"
 #include "fs/file/file_attributes.h"
 #include "fs/namespace/acl.h"
 #include "fs/namespace/new_inode.h"
@@ -131,12 +132,21 @@ Result<> MountedVolume::start(const Lookups& held) {
   store_->promise_with([this] { return bands_.space().reserved; });
   store_->set_band_source({[this] { return bands_.take_for_log(meta::kMinLogBandBlocks); },
                            [this](BandId band) { bands_.give_back_from_log(band); }});
-  TRY(recover_bands(device_, *store_, bands_, read_only_));
+  const std::uint64_t log_blocks = store_->stats().log_blocks_after_checkpoint;
+  ASSIGN_OR_RETURN(const RecoveredBands recovered,
+                   recover_bands(device_, *store_, bands_, read_only_));
   TRY(inodes_.get(kRootInode));
   if (read_only_) return ok();
   TRY(erase_lost_ranges(*store_));
-  TRY(finish_orphans(*store_, inodes_, truncation_, orphans_));
+  ASSIGN_OR_RETURN(const std::size_t orphans,
+                   finish_orphans(*store_, inodes_, truncation_, orphans_));
   TRY(store_->commit());
+  if (!store_->was_clean()) {
+    log::info("recovered after a crash: {} of the log read, {} orphans finished, {} blocks in {} "
+              "bands given up, {} bands reset",
+              size_text(log_blocks * kBlockBytes), orphans, recovered.lost_blocks,
+              recovered.with_lost_blocks, recovered.reset);
+  }
   if (background_) {
     flusher_.start();
     housekeeper_.start();

@@ -47,6 +47,7 @@ class BandRecovery {
                                                       ? Result<std::uint64_t>(summary.appended)
                                                       : end_of(band, summary, *report));
     if (summary.live == 0 && (pointer > 0 || summary.appended > 0)) {
+      ++found_.reset;
       return reset(band, conventional, pointer);
     }
     data::BandCounters counters{summary.appended, summary.live, summary.append_records,
@@ -70,6 +71,8 @@ class BandRecovery {
     bands_.restore(band, counters);
     return ok();
   }
+
+  const RecoveredBands& found() const { return found_; }
 
  private:
   // Where appends continue, as far as is known.
@@ -101,8 +104,10 @@ class BandRecovery {
 
   Result<> record_lost(BandId band, std::uint32_t rba, std::uint32_t blocks) {
     if (read_only_) return ok();
-    log::info("band {}: {} blocks from {} on were appended but not recorded before the crash",
-              band.value, blocks, rba);
+    log::debug("band {}: {} blocks from {} on were appended but not recorded before the crash",
+               band.value, blocks, rba);
+    ++found_.with_lost_blocks;
+    found_.lost_blocks += blocks;
     MapChange change(store_, InodeNo{0});
     change.lost({band, rba}, blocks);
     meta::Batch batch;
@@ -116,13 +121,14 @@ class BandRecovery {
   data::BandTable& bands_;
   const bool read_only_;
   const bool keeps_pointers_;
+  RecoveredBands found_;
   const bool ends_known_;  // of a device without write pointers: they are where the summaries say
 };
 
 }  // namespace
 
-Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTable& bands,
-                       bool read_only) {
+Result<RecoveredBands> recover_bands(device::Device& device, meta::Store& store,
+                                     data::BandTable& bands, bool read_only) {
   ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kBandSummary));
   std::map<BandId, BandSummaryRecord> summaries;
   for (const meta::Item& item : items) {
@@ -150,11 +156,11 @@ Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTab
     if (!bands.is_data(band) || bands.view(band).state == data::BandState::kBad) continue;
     TRY(recovery.recover(band, summaries[band]));
   }
-  return ok();
+  return recovery.found();
 }
 
-Result<> finish_orphans(meta::Store& store, InodeTable& inodes, Truncation& truncation,
-                        OrphanCleanup& cleanup) {
+Result<std::size_t> finish_orphans(meta::Store& store, InodeTable& inodes, Truncation& truncation,
+                                   OrphanCleanup& cleanup) {
   ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kOrphan));
   for (const meta::Item& item : items) {
     const auto record = decode_orphan(item.value);
@@ -176,7 +182,7 @@ Result<> finish_orphans(meta::Store& store, InodeTable& inodes, Truncation& trun
     }
   }
   cleanup.run();
-  return ok();
+  return items.size();
 }
 
 Result<> erase_lost_ranges(meta::Store& store) {

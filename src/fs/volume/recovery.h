@@ -13,6 +13,12 @@
 
 namespace lazyfs::fs {
 
+struct RecoveredBands {
+  std::uint32_t reset = 0;
+  std::uint32_t with_lost_blocks = 0;
+  std::uint64_t lost_blocks = 0;  // recorded as dead, since the last session did not record them
+};
+
 // Fills `bands` from the summaries. For each data band, by its summary and the device's write
 // pointer:
 //   written, nothing live      reset, logs erased: the crash came before or during its reset
@@ -23,14 +29,15 @@ namespace lazyfs::fs {
 // as full: what lies past its account may have been written, and is recorded as dead. A band
 // without an account is free; the appender resets it before it is written.
 // With `read_only` nothing is written: the first is left, the second is recorded in `bands` only.
-Result<> recover_bands(device::Device& device, meta::Store& store, data::BandTable& bands,
-                       bool read_only);
+Result<RecoveredBands> recover_bands(device::Device& device, meta::Store& store,
+                                     data::BandTable& bands, bool read_only);
 
 // Resumes truncations that a crash has interrupted, and queues deleted inodes for cleanup, which
 // runs once. An orphan that cannot be read is logged and left to fsck; an extent past the end of a
-// file that cannot be freed now is freed later (I7). Neither makes the mount fail.
-Result<> finish_orphans(meta::Store& store, InodeTable& inodes, Truncation& truncation,
-                        OrphanCleanup& cleanup);
+// file that cannot be freed now is freed later (I7). Neither makes the mount fail. Returns the
+// number of orphans found.
+Result<std::size_t> finish_orphans(meta::Store& store, InodeTable& inodes, Truncation& truncation,
+                                   OrphanCleanup& cleanup);
 
 // Erases the ranges that an unfinished repair has recorded as lost. A mount for writing must do so:
 // after it files may be deleted whose blocks the repair would take for lost ones.

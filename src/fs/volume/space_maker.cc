@@ -1,5 +1,7 @@
 #include "fs/volume/space_maker.h"
 
+#include "base/log.h"
+
 namespace lazyfs::fs {
 namespace {
 
@@ -48,7 +50,17 @@ bool SpaceMaker::make_space() {
     orphans_.run();
   }
   stalls_.add(clock_.monotonic() - start);
-  return gained();
+  const bool has_gained = gained();
+  if (!has_gained) note_full();
+  return has_gained;
+}
+
+void SpaceMaker::note_full() {
+  const auto events = full_.note(clock_.monotonic());
+  if (!events) return;
+  log::warn("no space is left: {} requests have found none since the last such message, {} blocks "
+            "are available",
+            *events, bands_.space().available);
 }
 
 // Deletions under way free nodes, and data that was accepted takes less room once it is recorded.

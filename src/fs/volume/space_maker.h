@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/clock.h"
+#include "base/rate_limit.h"
 #include "base/result.h"
 #include "data/band_table.h"
 #include "fs/file/orphan_cleanup.h"
@@ -37,6 +38,7 @@ class SpaceMaker {
          !changed && changed.error() == Errc::kLogFull && make_log_room(tries); ++tries) {
       changed = change();
     }
+    if (!changed && changed.error() == Errc::kLogFull) note_full();
     return changed;
   }
   // To be called whenever a name was removed: its inode's space may be freed soon.
@@ -49,6 +51,8 @@ class SpaceMaker {
  private:
   bool make_log_room(int tries);
 
+  void note_full();
+
   meta::Store& store_;
   data::BandTable& bands_;
   OrphanCleanup& orphans_;
@@ -58,6 +62,7 @@ class SpaceMaker {
   StallTimes& stalls_;
   Clock& clock_;
   const bool kernel_forgets_;
+  RateLimit full_{std::chrono::minutes(1)};
   std::atomic<std::int64_t> last_unlink_ns_{std::numeric_limits<std::int64_t>::min() / 2};
 };
 
