@@ -138,7 +138,13 @@ void print_summary(const Arguments& arguments, const fsck::CheckReport& report,
                    const fsck::RepairReport& repair) {
   const auto number = [](std::uint64_t n) { return std::to_string(n); };
   std::string text = arguments.device + ": ";
-  text += report.problems == 0 ? "clean" : number(report.problems) + " problems";
+  text += report.problems == 0   ? "clean"
+          : report.problems == 1 ? "1 problem"
+                                 : number(report.problems) + " problems";
+  if (report.items == 0) {  // not even the root directory was found
+    std::puts((text + "; nothing was checked").c_str());
+    return;
+  }
   text += ", " + number(report.inodes) + " inodes (" + number(report.directories) +
           " directories), " + number(report.dead_blocks) + " dead and " +
           number(report.live_blocks) + " live blocks";
@@ -199,6 +205,7 @@ class Run {
       why_ = meta::explain(*device, store.error());
       if (!may_change || !may_be_repaired(store.error())) return fail(store.error());
       report_.complete = false;
+      report_.problems = 1;
       found("It cannot be opened: " + std::exchange(why_, {}) + ".");
       return static_cast<int>(kLeftUncorrected);
     }
@@ -236,13 +243,24 @@ class Run {
     ASSIGN_OR_RETURN(const disk::DamagedCopies copies, disk::damaged_copies(device));
     for (const std::string& text : copies.never_written) found(text);
     report_.problems += copies.never_written.size();
-    for (const std::string& text : copies.often_written) noted(text);
+    for (const std::string& text : copies.often_written) noted(text + kOtherIsGood);
     ASSIGN_OR_RETURN(const auto bands, meta::damaged_superblocks(device));
+    note_superblocks(bands);
+    return ok();
+  }
+
+  // A superblock is written to one band and then to the other, so that at most one copy is torn.
+  void note_superblocks(const std::vector<BandId>& bands) {
+    if (bands.size() > 1) {
+      return noted(
+          "The newest superblock cannot be used in any band, and an older one was. This is what a "
+          "copy of a mounted image looks like: after umount, lazyfsctl wait IMAGE must come before "
+          "cp.");
+    }
     for (const BandId band : bands) {
       noted("The newest superblock is not in band " + std::to_string(band.value) +
-            ", or cannot be used there.");
+            ", or cannot be used there." + kOtherIsGood);
     }
-    return ok();
   }
 
   // Fails when the volume may be read only.
@@ -297,7 +315,7 @@ class Run {
     notes_.push_back(text);
     if (arguments_.json) return;
     progress_.clear();
-    std::puts((arguments_.device + ": " + text + " Its other copy is good.").c_str());
+    std::puts((arguments_.device + ": " + text).c_str());
   }
   // Bounds the memory that a damaged volume takes; problem_count counts all.
   static void keep(std::vector<std::string>& list, const std::string& text) {
@@ -322,6 +340,7 @@ class Run {
   std::string why(Errc error) const { return why_.empty() ? std::string(describe(error)) : why_; }
 
   static constexpr std::size_t kMaxListed = 100'000;
+  static constexpr const char* kOtherIsGood = " Its other copy is good.";
 
   const Arguments& arguments_;
   Progress progress_;

@@ -185,3 +185,65 @@ if [[ -w /dev/kmsg ]] && dmesg >/dev/null 2>&1; then
   lazyfsctl wait "$DEVICE"
 fi
 fsck_fs
+
+say "images that are copied after umount"
+new_fs 128M
+DEVICE=$WORK/image.edi
+mkfs.lazyfs -q "$DEVICE" 256M
+DESTDIR=$WORK/root cmake --install "$BIN/.." --component helpers >/dev/null || fail "helpers"
+ln -sf "$BIN/lazyfs" "$BIN/lazyfsctl" "$WORK/root/sbin"
+cat >"$WORK/copies.sh" <<'END'
+set -e
+mount -t overlay -o "lowerdir=$1:/usr/sbin" helpers /usr/sbin
+for round in 1 2 3; do
+  lazyfs "$2" "$3"
+  for i in $(seq 100); do head -c 300000 /dev/urandom >"$3/$round-$i"; done
+  umount "$3"
+  cp --sparse=always "$2" "$4"
+  fsck.lazyfs -n --data "$4" >"$4.log" 2>&1 || exit 3
+  if grep -q superblock "$4.log"; then exit 3; fi
+done
+# umount(8) looks for another helper when the path is relative.
+lazyfs "$2" "$3"
+head -c 3000000 /dev/urandom >"$3/relative"
+(cd "${3%/*}" && umount "${3##*/}")
+lazyfsctl wait --timeout 0 "$2"
+# A mount that lives on elsewhere is not waited for.
+lazyfs "$2" "$3"
+mkdir "$3.bind"
+mount --bind "$3" "$3.bind"
+timeout 20 umount "$3"
+mountpoint -q "$3.bind"
+umount "$3.bind"
+lazyfsctl wait --timeout 1 "$2"
+END
+unshare -m bash "$WORK/copies.sh" "$WORK/root/sbin" "$DEVICE" "$MNT" "$WORK/copy.edi" ||
+  fail "copies after umount: status $?: $(tail -n 3 "$WORK/copy.edi.log")"
+
+say "fsck on a torn copy, and on what cannot be opened"
+python3 - "$WORK/copy.edi" "$(edidump --json "$WORK/copy.edi")" <<'PYTHON'
+import json, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+for band in json.loads(sys.argv[2])["bands"][:2]:
+    if band["write_pointer"] > 0:
+        os.pwrite(fd, bytes(4096), band["offset"] + (band["write_pointer"] - 1) * 4096)
+PYTHON
+fsck.lazyfs -n "$WORK/copy.edi" >"$WORK/fsck.log" 2>&1 || true
+grep -q "newest superblock cannot be used in any band" "$WORK/fsck.log" ||
+  fail "fsck of a torn copy: $(cat "$WORK/fsck.log")"
+if grep -q "other copy is good" "$WORK/fsck.log"; then fail "fsck: $(cat "$WORK/fsck.log")"; fi
+log_bands=$(edistats --json "$DEVICE" | python3 -c 'import json, sys
+print(*(b["band"] for b in json.load(sys.stdin)["bands"] if b["state"] == "log"))')
+# shellcheck disable=SC2086
+python3 - "$DEVICE" "$(edidump --json "$DEVICE")" $log_bands <<'PYTHON'
+import json, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+bands = json.loads(sys.argv[2])["bands"]
+for number in sys.argv[3:]:
+    os.pwrite(fd, bytes(bands[int(number)]["write_pointer"] * 4096), bands[int(number)]["offset"])
+PYTHON
+status=0
+fsck.lazyfs -p "$DEVICE" >"$WORK/fsck.log" 2>&1 || status=$?
+((status == 4)) || fail "fsck -p of what cannot be opened: status $status"
+if grep -q "clean" "$WORK/fsck.log"; then fail "fsck -p calls it clean: $(cat "$WORK/fsck.log")"; fi
+grep -q "1 problem; nothing was checked" "$WORK/fsck.log" || fail "fsck -p: $(cat "$WORK/fsck.log")"
