@@ -1,7 +1,10 @@
 // What all request handlers of a mount share.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
+#include <cstdint>
 #include <expected>
 #include <functional>
 #include <string>
@@ -34,6 +37,7 @@ struct RequestContext {
 
   fs::Volume& volume;
   RequestSettings settings;
+  const std::uint32_t owner = geteuid();  // of the mount: the user that the daemon runs as
   std::atomic<SyncChoice> sync;  // which changes are durable before the reply; a remount changes it
   std::function<Json()> transport_json = [] { return Json::object(); };
   ::fuse_session* session = nullptr;

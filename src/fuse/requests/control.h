@@ -1,5 +1,6 @@
 // Control requests: ioctls on any open file or directory of a mount, usually its root. They need no
-// socket and no second permission system. lazyfsctl and remounts send them; numbers never change
+// socket and no second permission system. "Owner": root, and the user that the daemon runs as.
+// lazyfsctl and remounts send them; numbers never change
 // their meaning.
 #pragma once
 
@@ -30,11 +31,11 @@ struct StatsPiece {
 static_assert(sizeof(StatsPiece) == 16024, "an ioctl carries less than 16 KiB");
 
 inline constexpr unsigned long kStatsRequest = _IOWR(0xED, 1, StatsPiece);  // any user
-inline constexpr unsigned long kCollectGarbageRequest = _IO(0xED, 2);       // root only
+inline constexpr unsigned long kCollectGarbageRequest = _IO(0xED, 2);       // owner only
 // As syncfs(2). The kernel does not pass syncfs(2) on from mounts of image files, nor, before
 // Linux 6.18, from other mounts. Any user.
 inline constexpr unsigned long kSyncRequest = _IO(0xED, 3);
-// One step of reading all file contents and verifying them; root only.
+// One step of reading all file contents and verifying them; owner only.
 //
 //   offset size field
 //        0    8 inode       in: where to begin (first 1, 0); out: where to continue, 0 at the end
@@ -129,7 +130,7 @@ struct OptionsChange {
   char reason[256] = {};    // out: why they cannot be changed; empty when they were
 };
 inline constexpr unsigned long kChangeOptionsRequest = _IOWR(0xED, 13, OptionsChange);
-// A step of cleaning bands of which at least `dead_percent` of the written blocks are dead; root
+// A step of cleaning bands of which at least `dead_percent` of the written blocks are dead; owner
 // only.
 //
 //   offset size field

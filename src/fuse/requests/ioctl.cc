@@ -14,6 +14,11 @@ namespace {
 
 bool is_root(fuse_req_t req) { return fuse_req_ctx(req)->uid == 0; }
 
+// May ask for work on the mounted files; what concerns the device or the mount is root's.
+bool is_owner(fuse_req_t req) {
+  return is_root(req) || fuse_req_ctx(req)->uid == context_of(req).owner;
+}
+
 void send_stats(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
   RequestContext& context = context_of(req);
   StatsPiece piece;
@@ -61,7 +66,7 @@ void shut_down(fuse_req_t req, void* argument) {
 }
 
 void collect_garbage(fuse_req_t req) {
-  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  if (!is_owner(req)) return reply_error(req, Errc::kNotPermitted);
   const auto done =
       call(req, Operation::ioctl, [](fs::Volume& volume) { return volume.collect_garbage(); });
   if (!done) return reply_error(req, done.error());
@@ -88,7 +93,7 @@ Result<CleanPiece> clean(fs::Volume& volume, CleanPiece piece) {
 }
 
 void clean(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
-  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  if (!is_owner(req)) return reply_error(req, Errc::kNotPermitted);
   CleanPiece piece;
   if (in_size < sizeof piece || out_size < sizeof piece) return reply_error(req, Errc::kInvalid);
   std::memcpy(&piece, in, sizeof piece);
@@ -106,7 +111,7 @@ ScrubPiece::Found found_of(const fs::Damage& damage) {
 }
 
 void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
-  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  if (!is_owner(req)) return reply_error(req, Errc::kNotPermitted);
   ScrubPiece piece;
   if (in_size < sizeof piece || out_size < sizeof piece) return reply_error(req, Errc::kInvalid);
   std::memcpy(&piece, in, sizeof piece);
