@@ -22,12 +22,14 @@ StreamDetector::Verdict StreamDetector::note_write(std::uint64_t sector, std::ui
   const std::uint64_t bytes = sectors * kSectorBytes;
   run.end = sector + sectors;
   run.bytes += bytes;
+  run.unflushed += bytes;
   run.in_all += bytes;
-  if (run.bytes >= (run.is_synced ? kSyncedBytes + 1 : stream_bytes_)) run.is_stream = true;
+  if (run.is_synced ? run.unflushed > kSyncedBytes : run.bytes >= stream_bytes_) {
+    run.is_stream = true;
+  }
   verdict.is_stream = run.is_stream;
   verdict.is_synced = run.is_synced;
   verdict.is_synced_sequence = run.crossed_flush && run.in_all >= stream_bytes_;
-  verdict.run_bytes = run.bytes;
   runs_.push_front(run);
   return verdict;
 }
@@ -36,9 +38,9 @@ void StreamDetector::note_flush() {
   flushed_ = true;
   for (Run& run : runs_) {
     run.crossed_flush = true;
-    if (run.is_stream) continue;
-    run.bytes = 0;
-    run.is_synced = true;
+    run.is_stream = run.is_stream || run.unflushed >= stream_bytes_;  // T4
+    run.is_synced = false;
+    run.bytes = run.unflushed = 0;
   }
 }
 

@@ -5,8 +5,9 @@
 //   T1  a run is a sequence of writes, each of which begins where the one before it ended
 //   T2  a run is a stream once `stream_bytes` of it have arrived without a flush or a write into
 //       the cache between them
-//   T3  a run that begins somewhere new and right after a flush is taken for a synced write: it
-//       goes to the cache however long it is, up to kSyncedBytes
+//   T3  a run that begins somewhere new and right after a flush is taken for a synced write: up to
+//       the next flush it goes to the cache however long it is, up to kSyncedBytes
+//   T4  a run that had `stream_bytes` between two flushes and goes on after the second is a stream
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,6 @@ class StreamDetector {
     bool is_synced = false;  // T3
     // The run goes on sequentially over flushes, and is as long as a stream.
     bool is_synced_sequence = false;
-    std::uint64_t run_bytes = 0;  // of the run, since its beginning or the last flush
   };
 
   explicit StreamDetector(std::uint64_t stream_bytes) : stream_bytes_(stream_bytes) {}
@@ -40,6 +40,7 @@ class StreamDetector {
   struct Run {
     std::uint64_t end = 0;
     std::uint64_t bytes = 0;     // since the beginning, a flush or a write into the cache
+    std::uint64_t unflushed = 0;  // since the beginning or a flush
     std::uint64_t in_all = 0;
     bool is_stream = false, is_synced = false, crossed_flush = false;
   };

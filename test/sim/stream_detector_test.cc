@@ -52,6 +52,24 @@ TEST_F(StreamDetectorTest, ARunSomewhereElseAfterAFlushIsASyncedWriteUpToAGibiby
   EXPECT_TRUE(write(1'000'000'000 + 1024 * kMib, 1));
 }
 
+TEST_F(StreamDetectorTest, ALongRunThatGoesOnAfterItsFlushIsAStream) {
+  detector_.note_flush();
+  for (std::uint64_t i = 0; i < 20; ++i) {  // as a journal: 20 MiB, of which each goes to the cache
+    EXPECT_FALSE(write(i * kMib, 1));
+    detector_.note_cache_write();
+  }
+  detector_.note_flush();
+  EXPECT_TRUE(write(20 * kMib, 1));
+}
+
+TEST_F(StreamDetectorTest, AShortRunMayBecomeAStreamAfterItsFlush) {
+  detector_.note_flush();
+  EXPECT_FALSE(write(0, 1));
+  detector_.note_flush();
+  EXPECT_FALSE(write(kMib, 7));
+  EXPECT_TRUE(write(8 * kMib, 1));
+}
+
 TEST_F(StreamDetectorTest, ARunThatContinuesAnEarlierOneAfterAFlushIsKnown) {
   EXPECT_TRUE(write(0, 8));
   EXPECT_TRUE(write(1'000'000'000, 8));
