@@ -10,7 +10,7 @@ std::uint64_t ReadBuffer::end_of(std::uint64_t sector) const {
 
 bool ReadBuffer::holds(const Segment& segment, std::uint64_t sector, std::uint64_t end) const {
   if (sector < segment.start) return false;
-  // What is being filled goes on for as long as the host takes sectors out of it.
+  // The segment that is being filled continues for as long as the host takes sectors out of it.
   const bool continues = is_filling_ && &segment == &segments_.back();
   return end <= segment.end || (continues && sector <= segment.end);
 }

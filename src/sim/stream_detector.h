@@ -7,7 +7,8 @@
 //       the cache between them
 //   T3  a run that begins somewhere new and right after a flush is taken for a synced write: up to
 //       the next flush it goes to the cache however long it is, up to kSyncedBytes
-//   T4  a run that had `stream_bytes` between two flushes and goes on after the second is a stream
+//   T4  a run that had `stream_bytes` between two flushes and continues after the second is a
+//       stream
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ class StreamDetector {
     bool is_stream = false;
     bool continues = false;  // a run that is known
     bool is_synced = false;  // T3
-    // The run goes on sequentially over flushes, and is as long as a stream.
+    // The run continues over flushes, and is as long as a stream.
     bool is_synced_sequence = false;
   };
 

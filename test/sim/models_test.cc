@@ -60,7 +60,7 @@ TEST(ModelsTest, ServeAnyMixtureOfRequestsInOrderOfTime) {
       if (request.op != Op::kFlush) {
         request.sectors = static_cast<std::uint32_t>(1 + random.below(random.below(4) ? 64 : 9000));
         const std::uint64_t room = disk->sectors() - request.sectors;
-        // Some go on where the last one ended, some overlap it, some lie elsewhere.
+        // Some continue where the last one ended, some overlap it, some lie elsewhere.
         if (random.below(4) == 0) near = random.below(room);
         request.sector = std::min(room, near + random.below(3) * 100);
         near = request.end();

@@ -32,7 +32,7 @@ TEST_F(StreamDetectorTest, AWriteIntoTheCacheEndsAStreamUntil8MibFollow) {
   EXPECT_TRUE(write(27 * kMib, 1));
 }
 
-TEST_F(StreamDetectorTest, AStreamGoesOnAfterAFlush) {
+TEST_F(StreamDetectorTest, AStreamContinuesAfterAFlush) {
   EXPECT_TRUE(write(0, 20));
   detector_.note_flush();
   EXPECT_TRUE(write(20 * kMib, 1));
@@ -52,7 +52,7 @@ TEST_F(StreamDetectorTest, ARunSomewhereElseAfterAFlushIsASyncedWriteUpToAGibiby
   EXPECT_TRUE(write(1'000'000'000 + 1024 * kMib, 1));
 }
 
-TEST_F(StreamDetectorTest, ALongRunThatGoesOnAfterItsFlushIsAStream) {
+TEST_F(StreamDetectorTest, ALongRunThatContinuesAfterItsFlushIsAStream) {
   detector_.note_flush();
   for (std::uint64_t i = 0; i < 20; ++i) {  // as a journal: 20 MiB, of which each goes to the cache
     EXPECT_FALSE(write(i * kMib, 1));
