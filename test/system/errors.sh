@@ -68,7 +68,12 @@ unmount_fs
 
 say "metadata that cannot be written"
 image_on_host
-mount_fs commit=1,nosuid,nodev
+cat >"$WORK/hook" <<END
+#!/bin/sh
+echo "\$# \$*" >>"$WORK/hooked"
+END
+chmod +x "$WORK/hook"
+mount_fs "commit=1,nosuid,nodev,errors=remount-ro,on_error=$WORK/hook"
 echo kept >"$MNT/kept"
 sync "$MNT/kept"
 exec 7>"$MNT/open"
@@ -77,6 +82,12 @@ for ((i = 0; i < 100000; i++)); do : 2>/dev/null >"$MNT/$i" || break; done
 gave_up() { [[ $(stat_of state) == "read-only after an error" ]]; }
 until_true "the filesystem is not read-only" gave_up
 grep -q "read-only" "$LOG" || fail "the log does not report it"
+until_true "the program of on_error is not started" test -s "$WORK/hooked"
+[[ $(cat "$WORK/hooked") == "2 read-only $MNT" ]] || fail "on_error: $(cat "$WORK/hooked")"
+status=0
+lazyfsctl health "$MNT" >"$WORK/health" || status=$?
+((status == 4)) || fail "health after an error: status $status: $(cat "$WORK/health")"
+grep -q "it is read-only after an error" "$WORK/health" || fail "health: $(cat "$WORK/health")"
 touch "$MNT/new" 2>"$WORK/touch" && fail "a file was made in a filesystem that is read-only"
 grep -q "Read-only file system" "$WORK/touch" || fail "touch: $(cat "$WORK/touch")"
 grep " $MNT " /proc/self/mounts | grep -q " rw," || fail "remounted under an open file"

@@ -146,11 +146,16 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   block_signals();
   umask(0);
   drop_capabilities();  // before the first thread
-  const auto keeper = std::make_shared<MountKeeper>(plan.mount_point);
+  const auto keeper = std::make_shared<MountKeeper>(plan.mount_point, plan.options.error_program);
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
   ReadOnlyRemounter read_only_remounter(keeper, plan.mount_point);
-  plan.options.volume.on_read_only = [&] { read_only_remounter.ask(); };
+  plan.options.volume.on_read_only = [&] {
+    if (const int error = keeper->report_read_only(); error != 0) {
+      log::warn("{} cannot be started: {}", plan.options.error_program, std::strerror(error));
+    }
+    read_only_remounter.ask();
+  };
   OptionsInForce options(plan.options);
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());

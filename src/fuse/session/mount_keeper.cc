@@ -1,5 +1,6 @@
 #include "fuse/session/mount_keeper.h"
 
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -20,13 +22,33 @@ namespace {
 constexpr unsigned long kKeptFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_SYNCHRONOUS |
                                      MS_DIRSYNC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME;
 
+constexpr const char* kReadOnlyEvent = "read-only";
+
+// Returns 0 or -1 with errno, as system calls do. The kernel reaps the program: SIGCHLD is ignored.
+int start(const char* program, const char* mount_point) {
+  if (*program == '\0') return 0;
+  const pid_t child = fork();
+  if (child != 0) return child > 0 ? 0 : -1;
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::signal(SIGCHLD, SIG_DFL);
+  std::signal(SIGPIPE, SIG_DFL);
+  setsid();
+  const int null = open("/dev/null", O_RDWR);  // the keeper has no standard streams
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
+  close_range(STDERR_FILENO + 1, ~0U, 0);
+  execl(program, program, kReadOnlyEvent, mount_point, nullptr);
+  _exit(127);
+}
+
 }  // namespace
 
-MountKeeper::MountKeeper(const std::string& mount_point) {
+MountKeeper::MountKeeper(const std::string& mount_point, const std::string& error_program) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
   process_ = fork();
-  if (process_ == 0) serve(ends[1], mount_point.c_str());
+  if (process_ == 0) serve(ends[1], mount_point.c_str(), error_program.c_str());
   close(ends[1]);
   fd_ = ends[0];
   int ready = -1;
@@ -53,8 +75,9 @@ int MountKeeper::ask(Request request) {
   return got == sizeof answer ? answer : ECHILD;
 }
 
-void MountKeeper::serve(int fd, const char* mount_point) {
+void MountKeeper::serve(int fd, const char* mount_point, const char* error_program) {
   prctl(PR_SET_NAME, "lazyfs-keeper");
+  std::signal(SIGCHLD, SIG_IGN);
   if (fd > 0) close_range(0, static_cast<unsigned>(fd) - 1, 0);
   close_range(static_cast<unsigned>(fd) + 1, ~0U, 0);
   int answer = chdir("/");
@@ -69,6 +92,7 @@ void MountKeeper::serve(int fd, const char* mount_point) {
         done = mount(nullptr, mount_point, nullptr,
                      MS_REMOUNT | MS_RDONLY | (request.flags & kKeptFlags), nullptr);
         break;
+      case Request::kReport: done = start(error_program, mount_point); break;
     }
     answer = done == 0 ? 0 : errno;
     if (send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) break;

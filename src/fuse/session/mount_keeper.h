@@ -4,7 +4,8 @@
 // that is killed while one of its own threads waits so never ends: the thread keeps /dev/fuse open,
 // so the connection never ends, and every sync(2) of the machine waits. The keeper holds no
 // descriptor of the daemon: when the daemon dies, its connection ends, and with it whatever the
-// keeper waits for. The keeper also lets the daemon run without the right to mount.
+// keeper waits for. The keeper also lets the daemon run without the right to mount, or to start
+// programs.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +22,8 @@ class MountKeeper {
   // REQUIRES: the process has no other thread, and nothing open that the keeper must not share for
   // a moment. Afterwards the daemon may give up the rights that mounting takes: the keeper keeps
   // them. Signals that are blocked now do not end the keeper; it ends with the daemon.
-  explicit MountKeeper(const std::string& mount_point);
+  // `error_program`: an absolute path; empty: none.
+  MountKeeper(const std::string& mount_point, const std::string& error_program);
   ~MountKeeper();
   MountKeeper(const MountKeeper&) = delete;
   MountKeeper& operator=(const MountKeeper&) = delete;
@@ -32,14 +34,17 @@ class MountKeeper {
   int detach() { return ask({Request::kDetach, 0}); }
   // With these flags of mount(2) beside MS_REMOUNT and MS_RDONLY.
   int remount_read_only(unsigned long flags) { return ask({Request::kReadOnly, flags}); }
+  // Starts `error_program EVENT MOUNTPOINT` and does not wait for its end. Returns 0, or an errno
+  // when it could not be started; a program that does not exist is not noticed.
+  int report_read_only() { return ask({Request::kReport, 0}); }
 
  private:
   struct Request {
-    enum What : unsigned long { kUnmount, kDetach, kReadOnly } what;
+    enum What : unsigned long { kUnmount, kDetach, kReadOnly, kReport } what;
     unsigned long flags;
   };
   int ask(Request request) EXCLUDES(mu_);
-  [[noreturn]] static void serve(int fd, const char* mount_point);
+  [[noreturn]] static void serve(int fd, const char* mount_point, const char* error_program);
 
   Mutex mu_;  // held while the keeper works
   int fd_ = -1;

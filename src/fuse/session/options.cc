@@ -147,6 +147,17 @@ Reason read_log_level(Parser& p, std::string_view text) {
   return read_choice(text, levels, p.options.log_level);
 }
 
+Reason read_error_program(Parser& p, std::string_view text) {
+  if (!text.starts_with('/')) return quoted(text) + " is not an absolute path";
+  p.options.error_program = text;
+  return {};
+}
+
+Reason read_errors(Parser&, std::string_view text) {
+  if (text == "remount-ro") return {};
+  return quoted(text) + " is not possible: after an error the filesystem is read-only";
+}
+
 // Options of the form name=value that change something.
 const std::map<std::string_view, Setting>& settings() {
   using fs::CleanChoice;
@@ -193,6 +204,8 @@ const std::map<std::string_view, Setting>& settings() {
          p.options.log_file = t;
          return {};
        }},
+      {"on_error", read_error_program},
+      {"errors", read_errors},
       {"spin",
        [](Parser& p, Text t) {
          return read_microseconds(t, 10000, p.options.session.transport.spin);

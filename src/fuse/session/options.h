@@ -30,6 +30,7 @@ struct Options {
   SessionOptions session;
   bool remount = false;
   std::string log_file;            // empty: syslog when in the background
+  std::string error_program;       // started when an error has made the filesystem read-only
   std::string log_level = "info";  // of spdlog
 };
 

@@ -21,6 +21,7 @@ const char* fixed_difference(const Options& a, const Options& b) {
   if (x.transport.threads_max != y.transport.threads_max) return "threads";
   if (x.transport.cpu_latency != y.transport.cpu_latency) return "awake";
   if (a.log_file != b.log_file) return "logfile";
+  if (a.error_program != b.error_program) return "on_error";
   return nullptr;
 }
 

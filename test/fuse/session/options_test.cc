@@ -156,6 +156,9 @@ TEST(Options, RemountIsSeen) {
 TEST(Options, RefusalsNameTheOptionAndTheReason) {
   EXPECT_EQ(refusal("colour=blue"), "option 'colour=blue': not known; man lazyfs lists them");
   EXPECT_EQ(refusal("commit"), "option 'commit': needs a value");
+  EXPECT_EQ(refusal("on_error=mail"), "option 'on_error': 'mail' is not an absolute path");
+  EXPECT_EQ(refusal("errors=panic"),
+            "option 'errors': 'panic' is not possible: after an error the filesystem is read-only");
   EXPECT_EQ(refusal("ro=1"), "option 'ro': takes no value");
   EXPECT_EQ(refusal("commit=soon"), "option 'commit': 'soon' is not a number");
   EXPECT_EQ(refusal("commit=-1"), "option 'commit': '-1' is not a number");
