@@ -5,8 +5,8 @@ leaves it empty.
     space.py fill FOLDER             writes until ENOSPC: as many bytes as statfs reports available,
                                      and no more. All files are intact, overwriting works on the
                                      full disk, rm works at once and frees the space
-    space.py late FOLDER             for the kernel's write-back cache: writes until fsync, and then
-                                     until close, gives ENOSPC. All that fsync took is intact
+    space.py late FOLDER             for the kernel's write-back cache: fsync, close, and a write
+                                     that follows, give ENOSPC. All that fsync took is intact
     space.py rewrite FOLDER          rewrites a file of a quarter of the disk, 16 times
     space.py scatter FOLDER SEED     overwrites 4 KiB at random in files that fill 90 % of the disk
     space.py refill FOLDER ROUNDS    fills 97 % of the disk and deletes it, repeatedly
@@ -135,6 +135,19 @@ def verb_late(folder):
         if error.errno != errno.ENOSPC:
             raise
     os.remove(os.path.join(folder, "other"))
+    endless = os.open(os.path.join(folder, "endless"), os.O_WRONLY | os.O_CREAT)
+    try:
+        for _ in range(16384):
+            os.write(endless, bytes(CHUNK))
+        raise Wrong("16 GiB were written to a full disk")
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+    try:
+        os.close(endless)
+    except OSError:
+        pass
+    os.remove(os.path.join(folder, "endless"))
     os.close(fd)
     check(path, [1] * written)
     os.remove(path)

@@ -43,9 +43,14 @@ Result<> check_namespace(std::string_view name) {
 
 }  // namespace
 
-void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
-  reply_attributes(req, call(req, Operation::getattr, [&](fs::Volume& volume) {
-                     return volume.get_attributes(inode_of(ino));
+// With a descriptor the kernel asks before a write(2) through its write-back cache; stat and fstat
+// ask without.
+void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {
+  using Found = Result<fs::Attributes>;
+  reply_attributes(req, call(req, Operation::getattr, [&](fs::Volume& volume) -> Found {
+                     const auto late =
+                         info ? context_of(req).late_errors.take(inode_of(ino)) : std::nullopt;
+                     return late ? fail(*late) : volume.get_attributes(inode_of(ino));
                    }));
 }
 

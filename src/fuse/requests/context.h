@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "fs/volume/volume.h"
 #include "fuse/requests/control.h"
+#include "fuse/requests/late_errors.h"
 #include "fuse/requests/operation_counts.h"
 #include "fuse/requests/side_thread.h"
 #include "fuse/requests/stats_texts.h"
@@ -44,6 +45,7 @@ struct RequestContext {
   OperationCounts counts{};
   StatsTexts stats_texts{};
   SideThread side_thread{};
+  LateErrors late_errors{};
 };
 
 // The volume's statistics with the operations by kind and the transport's counters added.

@@ -139,10 +139,12 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
                      std::as_bytes(std::span(bytes, size)), clear_set_id));
     return must_be_durable(*info, size) ? volume.fsync(inode_of(ino), nullptr, true) : ok();
   });
-  if (!done) return reply_error(req, done.error());
+  const bool is_late = !done && info->writepage != 0;
+  if (is_late) context.late_errors.note(inode_of(ino), done.error());
   // The kernel does not expect a write to change the mode that it has cached. The notification
   // drops attributes only, so it does not wait for the request that is about to be answered.
-  if (mode_changes) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
+  if (mode_changes || is_late) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
+  if (!done) return reply_error(req, done.error());
   fuse_reply_write(req, size);
 }
 

@@ -1,0 +1,23 @@
+#include "fuse/requests/late_errors.h"
+
+namespace lazyfs::fuse {
+
+void LateErrors::note(InodeNo inode, Errc error) {
+  MutexLock lock(mu_);
+  if (errors_.size() >= kFilesMax && !errors_.contains(inode.value)) return;
+  errors_[inode.value] = error;
+  any_.store(true, std::memory_order_release);
+}
+
+std::optional<Errc> LateErrors::take(InodeNo inode) {
+  if (!any_.load(std::memory_order_acquire)) return std::nullopt;
+  MutexLock lock(mu_);
+  const auto found = errors_.find(inode.value);
+  if (found == errors_.end()) return std::nullopt;
+  const Errc error = found->second;
+  errors_.erase(found);
+  any_.store(!errors_.empty(), std::memory_order_release);
+  return error;
+}
+
+}  // namespace lazyfs::fuse
