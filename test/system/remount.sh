@@ -41,6 +41,17 @@ mount_fs ro
 [[ ! -e $MNT/d/file ]] || fail "a file that was deleted after the remount is back"
 unmount_fs
 
+say "by mount(2) alone, which does not ask the daemon"
+mount_fs
+for ((i = 0; i < 20; i++)); do
+  mount -i -o remount,ro "$MNT" || fail "remount,ro by the kernel"
+  sleep "0.$((RANDOM % 3))"
+  mount -i -o remount,rw "$MNT" || fail "remount,rw by the kernel"
+  touch "$MNT/d/by-the-kernel-$i" || fail "the mount is writable, but the volume is not"
+done
+unmount_fs
+fsck_fs --data
+
 say "after a crash"
 mount_fs commit=300
 for ((i = 0; i < 200; i++)); do echo "$i" >"$MNT/d/$i"; done

@@ -28,6 +28,8 @@ struct RequestSettings {
   SyncChoice sync = SyncChoice::kNone;  // at the mount; see RequestContext::sync
   // Heeds a list of mount options. Error: why none of them was changed.
   std::function<std::expected<SyncChoice, std::string>(std::string_view)> change_options;
+  // After kReadOnly: makes the volume writable if a remount has made the kernel's mount so.
+  std::function<void()> catch_up = [] {};
 };
 
 // One for each mount; the user data of its libfuse session. Constant after the INIT request, but

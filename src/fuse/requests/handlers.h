@@ -39,11 +39,15 @@ inline Result<std::uint32_t> masked(fs::Volume& volume, InodeNo parent, std::uin
   return inherits ? mode : mode & ~umask;
 }
 
-// Runs `body(volume)`, which returns a Result. Lets no exception pass.
+// Runs `body(volume)`, which returns a Result, and again if the volume was read-only and a remount
+// changes that. Lets no exception pass.
 template <class F>
 auto run_guarded(RequestContext& context, Operation operation, F&& body) noexcept
     -> decltype(body(context.volume)) {
   try {
+    auto outcome = body(context.volume);
+    if (outcome || outcome.error() != Errc::kReadOnly) return outcome;
+    context.settings.catch_up();
     return body(context.volume);
   } catch (const std::bad_alloc&) {
     return fail(Errc::kNoMemory);

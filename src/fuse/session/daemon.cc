@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -162,6 +163,10 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   plan.options.session.requests.change_options = [&](std::string_view list) {
     return options.change(**volume, list);
   };
+  std::atomic<MountWatcher*> watching = nullptr;
+  plan.options.session.requests.catch_up = [&watching] {
+    if (MountWatcher* const watcher = watching) watcher->look();
+  };
   const MountPlace place{plan.source, plan.mount_point,
                          block_device_number(plan.source).has_value()};
   auto session = Session::mount(**volume, plan.options.session, place, keeper);
@@ -173,8 +178,9 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   log::info("{} is mounted on {}", plan.source, plan.mount_point);
   read_only_remounter.start();  // also of a read-only mount, which may become writable
   {
-    const MountWatcher watcher(plan.mount_point, plan.options.volume.read_only,
-                               [&](bool read_only) { follow_remount(**volume, read_only); });
+    MountWatcher watcher(plan.mount_point, plan.options.volume.read_only,
+                         [&](bool read_only) { follow_remount(**volume, read_only); });
+    watching = &watcher;
     on_ready();
     confine();
     (*session)->serve();

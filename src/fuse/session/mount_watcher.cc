@@ -67,6 +67,7 @@ void MountWatcher::run() {
 }
 
 void MountWatcher::look() {
+  MutexLock lock(mu_);
   const auto mount = mount_at(mount_point_);
   if (!mount || mount->id != mount_id_) return;  // unmounted, or covered by another mount
   const bool read_only = (mount->filesystem_flags & MS_RDONLY) != 0;

@@ -6,6 +6,8 @@
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
+
 namespace lazyfs::fuse {
 
 // Calls `changed(read_only)` on a thread of its own, a moment after the filesystem of the mount has
@@ -19,19 +21,21 @@ class MountWatcher {
   // `read_only`: how the filesystem was mounted. `changed` is called for changes from then on.
   MountWatcher(std::string mount_point, bool read_only, std::function<void(bool)> changed);
   ~MountWatcher();  // ends the thread, after a call of `changed` that is running
+  // Looks now. A change since the last look has been followed when this returns.
+  void look() EXCLUDES(mu_);
   MountWatcher(const MountWatcher&) = delete;
   MountWatcher& operator=(const MountWatcher&) = delete;
 
  private:
   void run();
   bool wait_for(int events, int timeout_ms) const;
-  void look();
 
   const std::string mount_point_;
   const std::function<void(bool)> changed_;
   const int table_fd_, stop_fd_;
   const int mount_id_;
-  bool read_only_;      // of the thread
+  Mutex mu_;  // held while `changed` runs
+  bool read_only_ GUARDED_BY(mu_);
   std::thread thread_;  // last
 };
 
