@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fs/file/extent_map.h"
+#include "fsck/inline_items.h"
 
 namespace lazyfs::fsck {
 
@@ -84,7 +85,11 @@ void SharedInodes::write_file(InodeNo inode, bool called_itself_shared) {
   if (!record) return;
   const std::uint64_t end = end_of(inode);
   const bool reaches_past_end = !c_.orphan_work(inode) && end > blocks_for(record->size);
-  if (reaches_past_end && called_itself_shared) record->size = end * kBlockBytes;
+  if (called_itself_shared) {
+    if (reaches_past_end) record->size = end * kBlockBytes;
+    if (end > 0) InlineItems::erase(c_, inode, 0, end);  // readers see the extents
+    record->size = std::max(record->size, InlineItems::end_of(c_, inode));
+  }
   if (reaches_past_end && !called_itself_shared) {
     c_.finding(Action::kTruncate, "Inode {} has {} bytes, but an extent reaches to block {}",
                inode.value, record->size, end);

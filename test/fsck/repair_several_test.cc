@@ -88,5 +88,18 @@ TEST(RepairSeveralTest, AreRepairedInOneRunAndNothingIsLost) {
   }
 }
 
+// It becomes a file, which may not have both.
+TEST(RepairSeveralTest, ASharedInodeWithANameAndInlineDataBecomesAFile) {
+  std::vector<Corruption> both;
+  for (const Corruption& corruption : all_corruptions()) {
+    const std::string_view name = corruption.name;
+    if (name == "SharedInodeWithTheNameOfAFile" || name == "SharedInodeWithInlineData") {
+      both.push_back(corruption);
+    }
+  }
+  ASSERT_EQ(both.size(), 2u);
+  corrupt_and_repair(both, 0);
+}
+
 }  // namespace
 }  // namespace lazyfs::fsck
