@@ -214,7 +214,7 @@ bool Collector::make_room() {
   if (!cleaned || !*cleaned) return false;
   ++counters_.bands_waited_for;
   if (const auto events = behind_.note(clock_.monotonic())) {
-    log::warn("cleaning falls behind: writers have waited for {} bands since the last such message",
+    log::warn("cleaning is too slow: writers have waited for {} bands since the last such message",
               *events);
   }
   return true;

@@ -46,7 +46,7 @@ class HostManagedDisk final : public Disk {
   Mechanics mechanics_;
   ReadBuffer buffer_;
   std::unordered_map<std::uint64_t, std::uint64_t> pointers_;  // of zones that are not empty
-  std::uint64_t write_end_ = UINT64_MAX;  // the heads are there
+  std::uint64_t write_end_ = UINT64_MAX;  // a write here needs no seek
   std::uint64_t refused_ = 0;
 };
 

@@ -111,7 +111,7 @@ class ManagedDisk final : public Disk {
   std::optional<Run> run_;
   Batch batch_;
   double free_ms_ = 0;                    // when the last request ended
-  std::uint64_t stream_end_ = UINT64_MAX;  // the heads are there, within a stream
+  std::uint64_t stream_end_ = UINT64_MAX;  // a stream's write here needs no seek
   bool wrote_cache_ = false, wrote_stream_ = false;  // since the last flush
   std::uint64_t commands_ = 0, flushes_ = 0, slices_ = 0;
   DiskCounters counters_;

@@ -60,7 +60,7 @@ written = sum(kind["writes"]["bytes"] for kind in replay["classes"].values())
 assert written >= report["written_bytes"] and replay["flushes"] == report["flushes"], replay
 EOF
 
-say "the contents are there again, in real time"
+say "mounted again, in real time: the contents are as before"
 show_disk WD5000YS --realtime
 LOOP=$(losetup --direct-io=on --find --show "$WORK/shown/disk")
 mount -o ro "$LOOP" "$MNT"

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kMaxCleanBatch = 512;
 constexpr std::uint64_t kMinTransaction = 12;
-constexpr std::uint64_t kCrossing = 2;    // blocks lost where a transaction goes on in another band
+constexpr std::uint64_t kCrossing = 2;    // blocks lost where a transaction changes bands
 constexpr std::uint64_t kOneChange = 48;  // blocks that hold any one operation on files
 
 std::uint64_t div_up(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
