@@ -16,7 +16,7 @@ import semantics
 from semantics import MountTest, get, put
 
 ALICE, BOB, TEAM = 5001, 5002, 6001  # numbers are enough: no test looks up names
-COLLECT_GARBAGE, SHUT_DOWN = 0xED02, 0x8004587D
+CLEAN, SHUT_DOWN = (0xC028ED0E, bytes(40)), (0x8004587D, 0)
 LIBC = ctypes.CDLL(None, use_errno=True)
 AT_FDCWD, STATX_MODE = -100, 2
 
@@ -183,12 +183,12 @@ class Users(UserTest):
         self.succeeds(ALICE, list_own)
 
     def test_control_requests_are_refused_to_users(self):
-        def control(command):
+        def control(command, argument):
             folder = os.open(".", os.O_RDONLY)
-            fcntl.ioctl(folder, command, 0)
+            fcntl.ioctl(folder, command, argument)
 
-        for command in (COLLECT_GARBAGE, SHUT_DOWN):
-            self.refused(errno.EPERM, ALICE, lambda command=command: control(command))
+        for command in (CLEAN, SHUT_DOWN):
+            self.refused(errno.EPERM, ALICE, lambda command=command: control(*command))
         put("f", b"still here")
         self.assertEqual(get("f"), b"still here")
 

@@ -31,7 +31,6 @@ struct StatsPiece {
 static_assert(sizeof(StatsPiece) == 16024, "an ioctl carries less than 16 KiB");
 
 inline constexpr unsigned long kStatsRequest = _IOWR(0xED, 1, StatsPiece);  // any user
-inline constexpr unsigned long kCollectGarbageRequest = _IO(0xED, 2);       // owner only
 // As syncfs(2). The kernel does not pass syncfs(2) on from mounts of image files, nor, before
 // Linux 6.18, from other mounts. Any user.
 inline constexpr unsigned long kSyncRequest = _IO(0xED, 3);

@@ -65,14 +65,6 @@ void shut_down(fuse_req_t req, void* argument) {
   fuse_reply_ioctl(req, 0, nullptr, 0);
 }
 
-void collect_garbage(fuse_req_t req) {
-  if (!is_owner(req)) return reply_error(req, Errc::kNotPermitted);
-  const auto done =
-      call(req, Operation::ioctl, [](fs::Volume& volume) { return volume.collect_garbage(); });
-  if (!done) return reply_error(req, done.error());
-  fuse_reply_ioctl(req, 0, nullptr, 0);
-}
-
 Result<CleanPiece> clean(fs::Volume& volume, CleanPiece piece) {
   if (piece.dead_percent < 1 || piece.dead_percent > 100) return fail(Errc::kInvalid);
   if (piece.what == CleanPiece::kStep) {
@@ -246,7 +238,6 @@ void sync_all(fuse_req_t req) {
 void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_file_info*, unsigned,
            const void* in, std::size_t in_size, std::size_t out_size) {
   if (command == kStatsRequest) return send_stats(req, in, in_size, out_size);
-  if (command == kCollectGarbageRequest) return collect_garbage(req);
   if (command == kCleanRequest) return clean(req, in, in_size, out_size);
   if (command == kScrubRequest) return scrub(req, in, in_size, out_size);
   if (command == kSyncRequest) return sync_all(req);
