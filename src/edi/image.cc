@@ -48,10 +48,7 @@ Result<std::uint32_t> Image::begin_append(BandAddress to, std::span<const Piece>
   if (read_only_) return fail(Errc::kDeviceReadOnly);
   MutexLock lock(mu_);
   Band& band = bands_[to.band.value];
-  while (band.is_discarding) {
-    band.is_awaited = true;
-    discarded_.wait(mu_);
-  }
+  band.discard.await_end(mu_, discard_ended_);
   TRY(device::check_append(layout().geometry, to, pieces, band.write_pointer));
   if (is_conventional(to.band)) return band.life;
   if (band.is_failed) return fail(Errc::kBandFailed);
@@ -118,23 +115,17 @@ Result<std::uint64_t> Image::discard(BandId id) {
   TRY(check_band(id));
   if (read_only_) return fail(Errc::kDeviceReadOnly);
   if (is_conventional(id)) return fail(Errc::kUnsupported);
+  device::DiscardTurn* turn = nullptr;
   {
     MutexLock lock(mu_);
     Band& band = bands_[id.value];
-    if (band.write_pointer > 0 || band.is_appending || band.is_discarding) return 0;
-    band.is_discarding = true;
-    band.is_awaited = false;
+    if (band.write_pointer > 0 || band.is_appending || band.discard.is_running()) return 0;
+    band.discard.begin();
+    turn = &band.discard;
   }
   const std::uint64_t bytes =
       std::uint64_t{layout().geometry.blocks_of(id)} * layout().geometry.block_bytes;
-  const auto done = backing_.discard(place_of({id, 0}), bytes, [this, id] {
-    MutexLock lock(mu_);
-    return !bands_[id.value].is_awaited;
-  });
-  MutexLock lock(mu_);
-  bands_[id.value].is_discarding = false;
-  discarded_.notify_all();
-  return done;
+  return turn->run(backing_, place_of({id, 0}), bytes, mu_, discard_ended_);
 }
 
 Result<device::BandReport> Image::report(BandId band) {

@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "device/backing.h"
+#include "device/discard_turn.h"
 #include "device/shared_flush.h"
 #include "device/versions.h"
 #include "edi/layout.h"
@@ -61,9 +62,8 @@ class Image final : public device::Device {
     std::uint32_t write_pointer = 0;
     std::uint32_t life = 0;  // +1 when the pointer moves back: a running append is then void
     bool is_appending = false;
-    bool is_failed = false;      // E3
-    bool is_discarding = false;  // E5
-    bool is_awaited = false;     // by an append: the discard ends early
+    bool is_failed = false;  // E3
+    device::DiscardTurn discard;  // E5
   };
 
   Result<> check_band(BandId band) const;
@@ -90,7 +90,7 @@ class Image final : public device::Device {
   const std::string name_;
 
   Mutex mu_;
-  CondVar discarded_;
+  CondVar discard_ended_;
   std::deque<Band> bands_ GUARDED_BY(mu_);  // grows while others hold references
   std::vector<bool> dirty_blocks_ GUARDED_BY(mu_);  // of the table
   device::SharedFlush flush_;

@@ -52,10 +52,7 @@ Result<std::uint32_t> PlainDevice::begin_append(BandAddress to, std::span<const 
   TRY(check_change(to.band));
   MutexLock lock(mu_);
   Band& band = bands_[to.band.value];
-  while (band.is_discarding) {
-    band.is_awaited = true;
-    discarded_.wait(mu_);
-  }
+  band.discard.await_end(mu_, discard_ended_);
   TRY(device::check_append(geometry(), to, pieces, band.write_pointer));
   if (band.is_failed) return fail(Errc::kBandFailed);
   if (band.is_appending) return fail(Errc::kNotAtWritePointer);
@@ -107,22 +104,16 @@ Result<> PlainDevice::reset(BandId id) {
 
 Result<std::uint64_t> PlainDevice::discard(BandId id) {
   TRY(check_change(id));
+  device::DiscardTurn* turn = nullptr;
   {
     MutexLock lock(mu_);
     Band& band = bands_[id.value];
     const bool is_used = band.is_appending || (band.is_end_known && band.write_pointer > 0);
-    if (is_used || band.is_discarding) return 0;
-    band.is_discarding = true;
-    band.is_awaited = false;
+    if (is_used || band.discard.is_running()) return 0;
+    band.discard.begin();
+    turn = &band.discard;
   }
-  const auto done = backing_.discard(band_at(id), band_bytes_, [this, id] {
-    MutexLock lock(mu_);
-    return !bands_[id.value].is_awaited;
-  });
-  MutexLock lock(mu_);
-  bands_[id.value].is_discarding = false;
-  discarded_.notify_all();
-  return done;
+  return turn->run(backing_, band_at(id), band_bytes_, mu_, discard_ended_);
 }
 
 Result<device::BandReport> PlainDevice::report(BandId band) {

@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "device/backing.h"
 #include "device/device.h"
+#include "device/discard_turn.h"
 #include "device/shared_flush.h"
 #include "device/versions.h"
 #include "plain/identity.h"
@@ -60,8 +61,7 @@ class PlainDevice final : public device::Device {
     bool is_end_known = false;
     bool is_appending = false;
     bool is_failed = false;  // P2
-    bool is_discarding = false;  // P4
-    bool is_awaited = false;     // by an append: the discard ends early
+    device::DiscardTurn discard;  // P4
   };
 
   // A band as it is when the device is opened (W1).
@@ -85,7 +85,7 @@ class PlainDevice final : public device::Device {
   const std::string name_;
 
   mutable Mutex mu_;
-  CondVar discarded_;
+  CondVar discard_ended_;
   FoundIdentity found_ GUARDED_BY(mu_);
   std::deque<Band> bands_ GUARDED_BY(mu_);  // grows while others hold references
   device::SharedFlush flush_;
