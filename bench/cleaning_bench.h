@@ -65,7 +65,8 @@ class Bench {
         {"random", data::Placement::kRandom}};
     const std::map<std::string, fs::CleanChoice> cleans{{"whole", fs::CleanChoice::kWhole},
                                                         {"tail", fs::CleanChoice::kTail},
-                                                        {"auto", fs::CleanChoice::kAuto}};
+                                                        {"auto", fs::CleanChoice::kAuto},
+                                                        {"greedy", fs::CleanChoice::kGreedy}};
     options.placement = placements.at(plan.placement);
     options.clean = cleans.at(plan.clean);
     options.gc_idle = plan.trigger.find("idle") != std::string::npos;

@@ -62,7 +62,7 @@ std::optional<BandUse> Collector::pick_locked(VictimScope scope) const {
     if (view.state == data::BandState::kFull) full.push_back(use);
     if (view.state == data::BandState::kOpen) open.push_back(use);
   }
-  return pick_victim(full, open, scope);
+  return pick_victim(full, open, tail_cleaner_.mode(), scope);
 }
 
 // Chooses what to clean, unless a band is being cleaned. kMoved: job_ is set.

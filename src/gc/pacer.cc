@@ -4,18 +4,29 @@ namespace lazyfs::gc {
 namespace {
 
 constexpr auto kRateFades = std::chrono::seconds(5);
-constexpr IdleLimits kIdleLimits;
 
 }  // namespace
 
+Pacer::Pacer(const data::BandTable& bands, const PacerOptions& options, Clock& clock)
+    : bands_(bands), clock_(clock) {
+  set_options(options);
+}
+
+void Pacer::set_options(const PacerOptions& options) {
+  triggers_ = {options.on_idle, options.on_space, options.low_percent, options.high_percent};
+  quiet_for_ = options.idle.quiet_for;
+  pause_ = options.idle.pause;
+  rate_below_ = options.idle.rate_below;
+}
+
 Pacer::Room Pacer::room() const {
   const data::SpaceCounts space = bands_.space();
-  const PacerOptions options = options_;
+  const Triggers triggers = triggers_;
   const std::uint64_t not_free = space.reserved + bands_.reserve_blocks();
   return {.blocks = space.unwritten > not_free ? space.unwritten - not_free : 0,
           .dead_blocks = space.dead,
-          .limits = thresholds(space.total, space.unwritten + space.dead, options.low_percent,
-                               options.high_percent)};
+          .limits = thresholds(space.total, space.unwritten + space.dead, triggers.low_percent,
+                               triggers.high_percent)};
 }
 
 std::chrono::nanoseconds Pacer::since_last_request() const {
@@ -23,14 +34,14 @@ std::chrono::nanoseconds Pacer::since_last_request() const {
   return clock_.monotonic() - last;
 }
 
-bool Pacer::is_quiet() const { return since_last_request() >= kIdleLimits.pause; }
+bool Pacer::is_quiet() const { return since_last_request() >= pause_.load(); }
 
 CleanPriority Pacer::priority() const {
-  return options_.load().on_space ? room().priority() : CleanPriority::kNone;
+  return triggers_.load().on_space ? room().priority() : CleanPriority::kNone;
 }
 
 bool Pacer::is_idle_cleaning_due() {
-  if (!options_.load().on_idle) return false;
+  if (!triggers_.load().on_idle) return false;
   const auto now = clock_.monotonic();
   const std::uint64_t arrived = arrived_blocks_.load(std::memory_order_relaxed);
   arrival_rate_ =
@@ -38,7 +49,7 @@ bool Pacer::is_idle_cleaning_due() {
   arrived_before_ = arrived;
   averaged_until_ = now;
   if (!is_idle({.since_last_request = since_last_request(), .arrival_rate = arrival_rate_},
-               kIdleLimits)) {
+               {.quiet_for = quiet_for_, .rate_below = rate_below_, .pause = pause_})) {
     return false;
   }
   // The low threshold holds here too: what users wrote last dies soonest, and is left alone as long
@@ -48,7 +59,7 @@ bool Pacer::is_idle_cleaning_due() {
 
 std::chrono::nanoseconds Pacer::delay(std::uint64_t blocks) {
   arrived_blocks_.fetch_add(blocks, std::memory_order_relaxed);
-  if (!options_.load().on_space) return {};
+  if (!triggers_.load().on_space) return {};
   const Room now = room();
   if (now.priority() != CleanPriority::kHigh) return {};
   return throttle_delay(now.blocks, blocks, {.start_blocks = now.limits.high_blocks});

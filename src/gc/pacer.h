@@ -15,15 +15,15 @@ namespace lazyfs::gc {
 struct PacerOptions {
   bool on_idle = true, on_space = true;  // which triggers are used
   std::uint8_t low_percent = 30, high_percent = 10;
+  IdleLimits idle;  // what the idle trigger takes for idle
 };
 
 // Thread-safe.
 class Pacer {
  public:
-  Pacer(const data::BandTable& bands, const PacerOptions& options, Clock& clock)
-      : bands_(bands), options_(options), clock_(clock) {}
+  Pacer(const data::BandTable& bands, const PacerOptions& options, Clock& clock);
 
-  void set_options(const PacerOptions& options) { options_ = options; }
+  void set_options(const PacerOptions& options);
 
   // To be called for each request that reads or changes file data, or removes a name.
   void note_request() {
@@ -40,6 +40,10 @@ class Pacer {
   std::chrono::nanoseconds delay(std::uint64_t blocks);
 
  private:
+  struct Triggers {  // read by each write
+    bool on_idle, on_space;
+    std::uint8_t low_percent, high_percent;
+  };
   struct Room {
     std::uint64_t blocks = 0;  // can be appended without cleaning
     std::uint64_t dead_blocks = 0;
@@ -50,7 +54,9 @@ class Pacer {
   std::chrono::nanoseconds since_last_request() const;
 
   const data::BandTable& bands_;
-  std::atomic<PacerOptions> options_;
+  std::atomic<Triggers> triggers_;
+  std::atomic<std::chrono::nanoseconds> quiet_for_, pause_;
+  std::atomic<double> rate_below_;
   Clock& clock_;
   std::atomic<std::int64_t> last_request_{0};
   std::atomic<std::uint64_t> arrived_blocks_{0};

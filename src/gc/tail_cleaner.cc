@@ -47,7 +47,8 @@ bool TailCleaner::is_candidate(const data::BandView& band, bool only_open) const
 
 Result<std::optional<TailCleaner::Tail>> TailCleaner::pick(
     const std::optional<BandUse>& whole, VictimScope scope) const {
-  if (mode_ == CleanMode::kWhole || !device_.capabilities().set_write_pointer) return std::nullopt;
+  const bool is_whole = mode_ == CleanMode::kWhole || mode_ == CleanMode::kGreedy;
+  if (is_whole || !device_.capabilities().set_write_pointer) return std::nullopt;
   // A cut makes room, but no free band; the log and the collector need those of the reserve.
   if (!bands_.has_reserve()) return std::nullopt;
   std::vector<data::BandView> bands = bands_.all();

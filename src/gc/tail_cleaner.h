@@ -33,6 +33,7 @@ class TailCleaner {
         counters_(counters) {}
 
   void set_mode(CleanMode mode) { mode_ = mode; }
+  CleanMode mode() const { return mode_; }
 
   // The end of a band, from its last hole on; all of whole append records.
   struct Tail {

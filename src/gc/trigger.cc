@@ -34,8 +34,8 @@ double average_rate(double average, std::uint64_t arrived_blocks, std::chrono::n
 }
 
 bool is_idle(const IdleSigns& signs, const IdleLimits& limits) {
-  if (signs.since_last_request >= limits.quiet_for) return true;
-  return signs.since_last_request >= limits.pause && signs.arrival_rate < limits.rate_below;
+  if (signs.since_last_request < limits.pause) return false;
+  return signs.since_last_request >= limits.quiet_for || signs.arrival_rate < limits.rate_below;
 }
 
 std::chrono::nanoseconds throttle_delay(std::uint64_t room_blocks, std::uint64_t blocks,

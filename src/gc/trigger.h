@@ -48,7 +48,7 @@ struct IdleLimits {
   std::chrono::nanoseconds pause{std::chrono::milliseconds(100)};
 };
 // Idle: no request has come for `quiet_for`; or so little data arrives that a program that writes a
-// line now and then is not mistaken for a load, and no request has come for `pause`.
+// line now and then is not mistaken for a load. In both cases no request has come for `pause`.
 bool is_idle(const IdleSigns& signs, const IdleLimits& limits);
 
 struct ThrottleLimits {

@@ -50,7 +50,7 @@ bool is_in_scope(std::uint64_t dead_blocks, std::uint64_t written_blocks, Victim
 }
 
 std::optional<BandUse> pick_victim(std::span<const BandUse> full, std::span<const BandUse> open,
-                                   VictimScope scope) {
+                                   CleanMode mode, VictimScope scope) {
   const auto pick = [scope](std::span<const BandUse> all, auto policy) -> std::optional<BandUse> {
     std::vector<BandUse> bands;
     std::ranges::copy_if(all, std::back_inserter(bands), [scope](const BandUse& b) {
@@ -61,7 +61,7 @@ std::optional<BandUse> pick_victim(std::span<const BandUse> full, std::span<cons
         std::ranges::find_if(bands, [&](const BandUse& b) { return b.band == victim; });
     return at == bands.end() ? std::nullopt : std::optional(*at);
   };
-  const auto victim = pick(full, pick_cost_benefit);
+  const auto victim = pick(full, mode == CleanMode::kGreedy ? pick_greedy : pick_cost_benefit);
   if (victim || !scope.with_open) return victim;
   return pick(open, pick_greedy);
 }

@@ -14,9 +14,10 @@ namespace lazyfs::gc {
 
 // What the mount option clean= chooses.
 enum class CleanMode : std::uint8_t {
-  kWhole,  // whole bands
-  kTail,   // a band's tail whenever there is one
-  kAuto,   // whichever pays more
+  kWhole,   // whole bands
+  kTail,    // a band's tail whenever there is one
+  kAuto,    // whichever pays more
+  kGreedy,  // whole bands, the one with the most dead blocks first
 };
 
 struct BandUse {
@@ -41,9 +42,10 @@ struct VictimScope {
   unsigned least_dead_percent = 0;  // of a band's written blocks; at least one block in any case
 };
 bool is_in_scope(std::uint64_t dead_blocks, std::uint64_t written_blocks, VictimScope scope);
-// The band of `full` by pick_cost_benefit(); if none and with_open, of `open` by pick_greedy().
+// The band of `full` by pick_cost_benefit(), of kGreedy by pick_greedy(); if none and with_open, of
+// `open` by pick_greedy().
 std::optional<BandUse> pick_victim(std::span<const BandUse> full, std::span<const BandUse> open,
-                                   VictimScope scope);
+                                   CleanMode mode, VictimScope scope);
 
 // The end of a band: its last run of dead blocks ("hole") and the live blocks past it, up to the
 // write pointer. Moving the live ones away lets the write pointer go back to the start of the hole.

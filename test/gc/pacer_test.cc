@@ -69,6 +69,23 @@ TEST_F(PacerTest, CleaningIsDueWhileLittleDataArrives) {
   EXPECT_TRUE(was_due(1, 500ms, 30s));
 }
 
+TEST_F(PacerTest, TheTimerIsAsLongAsTheOptionSays) {
+  pacer_.set_options({.idle = {.quiet_for = 5s}});
+  was_due(1000, 500ms, 30s);
+  EXPECT_FALSE(was_due(1000, 5s - 1ns, 5s));
+  EXPECT_TRUE(was_due(1000, 5s, 5s));
+}
+
+TEST_F(PacerTest, TheRateThatCountsAsIdleIsTheOption) {
+  pacer_.set_options({.idle = {.rate_below = 0}});
+  EXPECT_FALSE(was_due(1, 500ms, 30s));  // the timer alone
+  pacer_.set_options({.idle = {.rate_below = 300}});
+  was_due(100, 500ms, 30s);
+  EXPECT_TRUE(was_due(100, 500ms, 1s));  // 200 blocks a second
+  was_due(200, 500ms, 30s);
+  EXPECT_FALSE(was_due(200, 500ms, 30s));
+}
+
 TEST_F(PacerTest, CleaningIsNotDueRightAfterARequestThatBringsNoData) {
   EXPECT_FALSE(was_due(0, 50ms, 30s));
 }

@@ -80,6 +80,12 @@ TEST(IdleTest, NothingIsIdleWithinAPauseOfARequest) {
   EXPECT_FALSE(is_idle({.since_last_request = 100ms - 1ns, .arrival_rate = 0}, kLimits));
 }
 
+TEST(IdleTest, WithoutATimerAnyPauseIsIdle) {
+  const IdleLimits no_timer{.quiet_for = 0s, .rate_below = 0, .pause = 100ms};
+  EXPECT_TRUE(is_idle({.since_last_request = 100ms, .arrival_rate = 1000}, no_timer));
+  EXPECT_FALSE(is_idle({.since_last_request = 99ms, .arrival_rate = 1000}, no_timer));
+}
+
 TEST(IdleTest, ARateOfZeroLeavesTheTimerAloneToDecide) {
   const IdleLimits timer_only{.quiet_for = 2s, .rate_below = 0};
   EXPECT_FALSE(is_idle({.since_last_request = 1s, .arrival_rate = 0}, timer_only));

@@ -83,17 +83,35 @@ TEST(VictimTest, TheChoiceDoesNotDependOnTheOrderOfTheBands) {
 
 TEST(VictimScopeTest, OpenBandsComeOnlyWhenNoFullBandIsAVictim) {
   const Bands full = {{BandId{1}, 100, 90}}, open = {{BandId{2}, 50, 10}};
-  EXPECT_EQ(pick_victim(full, open, {.with_open = true})->band, BandId{1});
-  EXPECT_EQ(pick_victim({}, open, {.with_open = true})->band, BandId{2});
-  EXPECT_FALSE(pick_victim({}, open, {.with_open = false}));
+  EXPECT_EQ(pick_victim(full, open, CleanMode::kAuto, {.with_open = true})->band, BandId{1});
+  EXPECT_EQ(pick_victim({}, open, CleanMode::kAuto, {.with_open = true})->band, BandId{2});
+  EXPECT_FALSE(pick_victim({}, open, CleanMode::kAuto, {.with_open = false}));
 }
 
 TEST(VictimScopeTest, BandsWithLittleDeadAreOutOfScope) {
   const Bands full = {{BandId{1}, 100, 88}}, open = {{BandId{2}, 50, 44}};
   const VictimScope thirteen{.with_open = true, .least_dead_percent = 13};
-  EXPECT_FALSE(pick_victim(full, open, thirteen));
-  EXPECT_TRUE(pick_victim(full, open, {.with_open = true, .least_dead_percent = 12}));
-  EXPECT_EQ(pick_victim(full, Bands{{BandId{2}, 50, 43}}, thirteen)->band, BandId{2});
+  EXPECT_FALSE(pick_victim(full, open, CleanMode::kAuto, thirteen));
+  const VictimScope twelve{.with_open = true, .least_dead_percent = 12};
+  EXPECT_TRUE(pick_victim(full, open, CleanMode::kAuto, twelve));
+  const Bands dead_open = {{BandId{2}, 50, 43}};
+  EXPECT_EQ(pick_victim(full, dead_open, CleanMode::kAuto, thirteen)->band, BandId{2});
+}
+
+TEST(VictimScopeTest, OnlyGreedyCleaningDisregardsAge) {
+  const Bands full = {{BandId{1}, 100, 50, 10}, {BandId{2}, 100, 75, 1000}};
+  EXPECT_EQ(pick_victim(full, {}, CleanMode::kGreedy, {})->band, BandId{1});
+  for (const CleanMode mode : {CleanMode::kWhole, CleanMode::kTail, CleanMode::kAuto}) {
+    EXPECT_EQ(pick_victim(full, {}, mode, {})->band, BandId{2});
+  }
+}
+
+TEST(VictimScopeTest, GreedyCleaningKeepsToTheScope) {
+  const Bands full = {{BandId{1}, 100, 95}}, open = {{BandId{2}, 50, 10}};
+  const VictimScope full_only{.least_dead_percent = 13};
+  const VictimScope with_open{.with_open = true, .least_dead_percent = 13};
+  EXPECT_FALSE(pick_victim(full, open, CleanMode::kGreedy, full_only));
+  EXPECT_EQ(pick_victim(full, open, CleanMode::kGreedy, with_open)->band, BandId{2});
 }
 
 // ---- Tails --------------------------------------------------------------------------------------

@@ -141,9 +141,11 @@ with_helpers() {
 
 say "options"
 mount_fs
-remount commit=30,cache=64M,dirty=32M,placement=best,clean=whole,gc=off,gc_low=40,gc_high=20 ||
+remount commit=30,cache=64M,dirty=32M,placement=best,clean=greedy,gc=off,gc_low=40,gc_high=20 ||
   fail "remount with options: $(cat "$WORK/remount")"
-expect_options commit=30 cache=64M dirty=32M placement=best clean=whole gc=off gc_low=40 gc_high=20
+remount gc_idle=9,gc_rate=1M || fail "remount,gc_idle: $(cat "$WORK/remount")"
+expect_options commit=30 cache=64M dirty=32M placement=best clean=greedy gc=off gc_low=40 \
+  gc_high=20 gc_idle=9 gc_rate=1048576
 remount noatime,nodiscard || fail "remount,noatime: $(cat "$WORK/remount")"
 expect_options noatime nodiscard commit=30
 before=$(options)

@@ -14,7 +14,8 @@ namespace lazyfs::fs {
 
 // When reading sets a file's access time: never; as Linux' relatime; always.
 enum class AccessTime : std::uint8_t { kNone, kRelative, kStrict };
-// What the collector cleans: whole bands, ends of bands, or what pays more.
+// What the collector cleans: whole bands (by age, or by dead blocks alone), ends of bands, or what
+// pays more.
 using CleanChoice = gc::CleanMode;
 
 struct MountOptions {
@@ -30,6 +31,10 @@ struct MountOptions {
   bool gc_space = true;  // collect garbage when free space is short, and slow writers then
   // Free space, in percent of what can be free, below which cleaning begins and is urgent.
   unsigned gc_low_percent = 30, gc_high_percent = 10;
+  // Users are idle after so long without a request, or while less than so many bytes a second are
+  // written.
+  std::chrono::milliseconds gc_idle_after{2000};
+  std::uint64_t gc_idle_rate = std::uint64_t{64} << 10;
   bool discard = true;  // bands that were reset: device/discarding.h
   // Called at most once, when an error has made the mounted filesystem read-only.
   std::function<void()> on_read_only;

@@ -39,7 +39,9 @@ gc::PacerOptions pacer_options_of(const MountOptions& options) {
   return {.on_idle = options.gc_idle,
           .on_space = options.gc_space,
           .low_percent = static_cast<std::uint8_t>(options.gc_low_percent),
-          .high_percent = static_cast<std::uint8_t>(options.gc_high_percent)};
+          .high_percent = static_cast<std::uint8_t>(options.gc_high_percent),
+          .idle = {.quiet_for = options.gc_idle_after,
+                   .rate_below = static_cast<double>(options.gc_idle_rate) / kBlockBytes}};
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ std::string_view name_of(CleanChoice choice) {
     case CleanChoice::kWhole: return "whole";
     case CleanChoice::kTail: return "tail";
     case CleanChoice::kAuto: return "auto";
+    case CleanChoice::kGreedy: return "greedy";
   }
   return "";
 }
@@ -70,7 +71,10 @@ std::string describe_options(const MountOptions& options) {
                       static_cast<double>(options.commit_interval.count()) / 1000,
                       options.cache_bytes >> 20, options.dirty_bytes >> 20,
                       name_of(options.placement), name_of(options.clean), name_of_gc(options));
-  text += fmt::format(",gc_low={},gc_high={}", options.gc_low_percent, options.gc_high_percent);
+  text += fmt::format(",gc_low={},gc_high={},gc_idle={},gc_rate={}", options.gc_low_percent,
+                      options.gc_high_percent,
+                      static_cast<double>(options.gc_idle_after.count()) / 1000,
+                      options.gc_idle_rate);
   text += options.discard ? ",discard" : ",nodiscard";
   return text;
 }

@@ -59,9 +59,15 @@ Reason read_choice(std::string_view text, const std::map<std::string_view, T>& c
 Reason read_seconds(std::string_view text, std::chrono::milliseconds& to) {
   std::uint64_t seconds = 0;
   if (auto reason = read_number(text, 0, 86400, seconds)) return reason;
-  // 0 is the default, as for ext4.
-  to = seconds == 0 ? fs::MountOptions{}.commit_interval : std::chrono::seconds(seconds);
+  to = std::chrono::seconds(seconds);
   return {};
+}
+
+Reason read_commit_interval(std::string_view text, std::chrono::milliseconds& to) {
+  const auto reason = read_seconds(text, to);
+  // 0 is the default, as for ext4.
+  if (!reason && to.count() == 0) to = fs::MountOptions{}.commit_interval;
+  return reason;
 }
 
 template <class T>
@@ -168,7 +174,10 @@ const std::map<std::string_view, Setting>& settings() {
       {"age", data::Placement::kAgeFit},
       {"random", data::Placement::kRandom}};
   static const std::map<Text, CleanChoice> cleans = {
-      {"whole", CleanChoice::kWhole}, {"tail", CleanChoice::kTail}, {"auto", CleanChoice::kAuto}};
+      {"whole", CleanChoice::kWhole},
+      {"tail", CleanChoice::kTail},
+      {"auto", CleanChoice::kAuto},
+      {"greedy", CleanChoice::kGreedy}};
   static const std::map<Text, CpuLatencyChoice> latencies = {
       {"auto", CpuLatencyChoice::kAuto},
       {"on", CpuLatencyChoice::kOn},
@@ -176,7 +185,9 @@ const std::map<std::string_view, Setting>& settings() {
   constexpr std::uint64_t kCacheMin = std::uint64_t{1} << 20;
   static const std::map<Text, Setting> table = {
       {"commit",
-       [](Parser& p, Text t) { return read_seconds(t, p.options.volume.commit_interval); }},
+       [](Parser& p, Text t) {
+         return read_commit_interval(t, p.options.volume.commit_interval);
+       }},
       {"cache",
        [](Parser& p, Text t) { return read_size(t, kCacheMin, p.options.volume.cache_bytes); }},
       {"dirty",
@@ -193,6 +204,9 @@ const std::map<std::string_view, Setting>& settings() {
        [](Parser& p, Text t) {
          return read_unsigned(t, 0, 100, p.options.volume.gc_high_percent);
        }},
+      {"gc_idle",
+       [](Parser& p, Text t) { return read_seconds(t, p.options.volume.gc_idle_after); }},
+      {"gc_rate", [](Parser& p, Text t) { return read_size(t, 0, p.options.volume.gc_idle_rate); }},
       {"loglevel", read_log_level},
       {"awake",
        [](Parser& p, Text t) {

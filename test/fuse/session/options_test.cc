@@ -43,7 +43,7 @@ TEST(Options, AnotherUsersMountAsksForNothingThatOnlyRootMay) {
 TEST(Options, EveryOptionOfOursReachesTheVolume) {
   const Options options = parsed(
       "ro,noatime,commit=30,cache=64M,dirty=1G,placement=age,clean=tail,gc=idle,gc_low=40,"
-      "gc_high=5,loglevel=debug,logfile=/var/log/lazyfs");
+      "gc_high=5,gc_idle=7,gc_rate=1M,loglevel=debug,logfile=/var/log/lazyfs");
   EXPECT_TRUE(options.volume.read_only);
   EXPECT_TRUE(passes(options, "ro"));
   EXPECT_EQ(options.volume.access_time, fs::AccessTime::kNone);
@@ -56,6 +56,8 @@ TEST(Options, EveryOptionOfOursReachesTheVolume) {
   EXPECT_FALSE(options.volume.gc_space);
   EXPECT_EQ(options.volume.gc_low_percent, 40u);
   EXPECT_EQ(options.volume.gc_high_percent, 5u);
+  EXPECT_EQ(options.volume.gc_idle_after, std::chrono::seconds(7));
+  EXPECT_EQ(options.volume.gc_idle_rate, std::uint64_t{1} << 20);
   EXPECT_EQ(options.log_level, "debug");
   EXPECT_EQ(options.log_file, "/var/log/lazyfs");
 }
@@ -153,6 +155,16 @@ TEST(Options, RemountIsSeen) {
   EXPECT_FALSE(parsed("ro").remount);
 }
 
+TEST(Options, CleaningHasAGreedyChoice) {
+  EXPECT_EQ(parsed("clean=greedy").volume.clean, fs::CleanChoice::kGreedy);
+}
+
+TEST(Options, ATimeAndARateOfZeroAreAllowedForIdleness) {
+  const Options options = parsed("gc_idle=0,gc_rate=0");
+  EXPECT_EQ(options.volume.gc_idle_after, std::chrono::seconds(0));
+  EXPECT_EQ(options.volume.gc_idle_rate, 0u);
+}
+
 TEST(Options, RefusalsNameTheOptionAndTheReason) {
   EXPECT_EQ(refusal("colour=blue"), "option 'colour=blue': not known; man lazyfs lists them");
   EXPECT_EQ(refusal("commit"), "option 'commit': needs a value");
@@ -163,6 +175,9 @@ TEST(Options, RefusalsNameTheOptionAndTheReason) {
   EXPECT_EQ(refusal("commit=soon"), "option 'commit': 'soon' is not a number");
   EXPECT_EQ(refusal("commit=-1"), "option 'commit': '-1' is not a number");
   EXPECT_EQ(refusal("gc_low=101"), "option 'gc_low': '101' is not between 0 and 100");
+  EXPECT_EQ(refusal("gc_idle=86401"), "option 'gc_idle': '86401' is not between 0 and 86400");
+  EXPECT_EQ(refusal("gc_rate=fast"), "option 'gc_rate': 'fast' is not a size");
+  EXPECT_EQ(refusal("clean=hard"), "option 'clean': 'hard' is none of auto, greedy, tail, whole");
   EXPECT_EQ(refusal("placement=last"),
             "option 'placement': 'last' is none of age, best, first, random");
   EXPECT_EQ(refusal("cache=1K"), "option 'cache': '1K' is less than 1048576 bytes");
