@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <utility>
 
 #include "data/space_account.h"
 
@@ -15,6 +16,15 @@ constexpr std::uint32_t kLogKeepsBands = 1;
 std::size_t bands_to_keep(Stream stream) {
   if (!is_collectors(stream)) return SpaceAccount::kReserveBands - 1;
   return stream == Stream::kCollector ? 0 : 1;
+}
+
+// Of the free bands, those of the length that suits the stream. REQUIRES: there is one.
+const BandList::Numbers& free_for(Stream stream, const BandList& bands) {
+  const auto& by_blocks = bands.free_by_blocks();
+  const auto& [shortest, longest] = std::pair(by_blocks.begin(), std::prev(by_blocks.end()));
+  if (is_collectors(stream)) return longest->second;
+  const bool leaves_reserve = longest->second.size() > SpaceAccount::kReserveBands;
+  return stream == Stream::kLarge && leaves_reserve ? longest->second : shortest->second;
 }
 
 }  // namespace
@@ -34,8 +44,9 @@ OpenChoice choose_open(const BandList& bands, const OpenRequest& request) {
   const bool may_open = bands.open().size() < request.max_open;
   const auto offer_free = [&](std::size_t keep) {
     if (!may_open || bands.free().size() <= keep) return;
-    const auto at = bands.free().lower_bound(request.free_from.value);
-    choice.free = BandId{at == bands.free().end() ? *bands.free().begin() : *at};
+    const BandList::Numbers& suitable = free_for(request.stream, bands);
+    const auto at = suitable.lower_bound(request.free_from.value);
+    choice.free = BandId{at == suitable.end() ? *suitable.begin() : *at};
   };
   offer_free(bands_to_keep(request.stream));
   const bool may_mix = request.anywhere || is_collectors(request.stream) || !may_open;

@@ -15,7 +15,7 @@ namespace lazyfs::data {
 struct OpenRequest {
   Stream stream = Stream::kSmall;
   std::uint32_t max_open = 0;  // bands
-  BandId free_from;            // the free band offered is the first from here on, around the end
+  BandId free_from;            // of the free bands of a length: the first from here on, or of all
   bool anywhere = true;        // bands of other streams will do
 };
 
@@ -23,7 +23,10 @@ struct OpenChoice {
   // Open bands with room, not leased: the stream's own. If the stream has no band and may not open
   // one: bands of other streams, preferring the same class (user or collector).
   std::vector<BandView> open;
-  std::optional<BandId> free;  // the free band to begin, when the stream may
+  // The free band to begin, when the stream may. Where bands differ in length (thesis, section
+  // 8.2.2): a long one for large files, as long as the reserve consists of bands as long; a long
+  // one for what the collector moves, so that one band takes what another held; else a short one.
+  std::optional<BandId> free;
   bool own_leased = false;     // waiting for the stream's own band may help
 };
 

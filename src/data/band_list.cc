@@ -97,6 +97,9 @@ void BandList::list(std::uint32_t index) {
     }
   };
   put(free_, band.state == BandState::kFree);
+  Numbers& alike = free_by_blocks_[band.blocks];
+  put(alike, band.state == BandState::kFree);
+  if (alike.empty()) free_by_blocks_.erase(band.blocks);
   put(open_, band.state == BandState::kOpen);
   put(empty_, is_empty(band));
   put(bad_, band.state == BandState::kBad && band.blocks > 0);
@@ -116,6 +119,14 @@ BandView BandList::view(BandId id) const {
 std::string BandList::check_invariants() const {
   Blocks sum;
   std::uint64_t log_blocks = 0;
+  std::size_t listed_by_blocks = 0;
+  for (const auto& [blocks, numbers] : free_by_blocks_) {
+    const bool is_alike = std::ranges::all_of(
+        numbers, [&](std::uint32_t i) { return free_.contains(i) && bands_[i].blocks == blocks; });
+    if (!is_alike || numbers.empty()) return "B5 (free bands of " + std::to_string(blocks) + ")";
+    listed_by_blocks += numbers.size();
+  }
+  if (listed_by_blocks != free_.size()) return "B5 (free bands by size)";
   for (std::uint32_t i = 0; i < bands_.size(); ++i) {
     const Band& b = bands_[i];
     const std::string where = " (band " + std::to_string(i) + ", " + to_string(b.state) + ")";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -18,7 +19,8 @@ namespace lazyfs::data {
 //   B2  kFree  =>  appended == 0 and not leased
 //   B3  leased  =>  kOpen
 //   B4  kResetting  =>  live == 0 and pins == 0
-//   B5  free(), open(), empty() and bad() list exactly the bands that their comments name
+//   B5  free(), free_by_blocks(), open(), empty() and bad() list exactly the bands that their
+//       comments name
 //   B6  blocks() and log_blocks() are sums over all bands
 // Not thread-safe.
 class BandList {
@@ -51,6 +53,8 @@ class BandList {
   // Numbers of bands.
   using Numbers = std::set<std::uint32_t>;
   const Numbers& free() const { return free_; }    // kFree
+  // Those of each size, which are at least one: the same bands as free().
+  const std::map<std::uint32_t, Numbers>& free_by_blocks() const { return free_by_blocks_; }
   const Numbers& open() const { return open_; }    // kOpen
   const Numbers& empty() const { return empty_; }  // is_empty()
   const Numbers& bad() const { return bad_; }      // kBad, but for bands of no size
@@ -75,6 +79,7 @@ class BandList {
   std::vector<Band> bands_;
   std::uint32_t largest_blocks_ = 0;
   Numbers free_, open_, empty_, bad_;
+  std::map<std::uint32_t, Numbers> free_by_blocks_;
   Blocks blocks_;
   std::uint64_t log_blocks_ = 0;
 };

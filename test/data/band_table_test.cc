@@ -282,6 +282,58 @@ TEST_F(BandTableTest, OffersTheFreeBandFromAGivenOneOnAroundTheEnd) {
   EXPECT_EQ(table.choices(Stream::kSmall, kMaxOpen, kLast).free, kFirst);
 }
 
+// Bands 0 and 1 hold superblocks; bands 5 to 9 are twice as long as 2 to 4 and 10 to 14.
+class BandLengthTest : public testing::Test {
+ protected:
+  static device::Geometry geometry() {
+    device::Geometry geometry = geometry_of(15);
+    for (std::uint32_t i = 5; i < 10; ++i) geometry.band_blocks[i] = 2 * kBandBlocks;
+    return geometry;
+  }
+  ~BandLengthTest() override { EXPECT_EQ(table_.check_invariants(), ""); }
+  std::optional<BandId> offered(Stream stream, BandId from = {}) {
+    return table_.choices(stream, kMaxOpen, from).free;
+  }
+  void fill(BandId band) {
+    const std::uint32_t blocks = table_.view(band).blocks;
+    ASSERT_TRUE(table_.lease(band, Stream::kLarge));
+    table_.account_append(band, blocks, blocks, 1);
+    table_.end_lease(band, false, false);
+  }
+
+  BandTable table_{geometry(), kSuperBands, {}};
+};
+
+TEST_F(BandLengthTest, LargeFilesBeginLongBandsAndSmallOnesShortBands) {
+  EXPECT_EQ(offered(Stream::kLarge), BandId{5});
+  EXPECT_EQ(offered(Stream::kSmall), BandId{2});
+  EXPECT_EQ(offered(Stream::kRewritten), BandId{2});
+  EXPECT_EQ(offered(Stream::kCollector), BandId{5});
+}
+
+TEST_F(BandLengthTest, TheFirstBandFromAGivenOneOnIsOneOfThoseAsLong) {
+  EXPECT_EQ(offered(Stream::kLarge, BandId{8}), BandId{8});
+  EXPECT_EQ(offered(Stream::kLarge, BandId{12}), BandId{5});
+  EXPECT_EQ(offered(Stream::kSmall, BandId{8}), BandId{10});
+}
+
+TEST_F(BandLengthTest, LargeFilesLeaveTheReserveLongBands) {
+  fill(BandId{5});
+  EXPECT_EQ(offered(Stream::kLarge), BandId{6});
+  fill(BandId{6});
+  EXPECT_EQ(offered(Stream::kLarge), BandId{2});  // three long ones are left
+  EXPECT_EQ(offered(Stream::kCollector), BandId{7});
+}
+
+TEST_F(BandLengthTest, BandsOfTheOtherLengthServeWhenThereIsNoSuitableOne) {
+  for (const std::uint32_t band : {2, 3, 4, 10, 11, 12, 13, 14}) fill(BandId{band});
+  EXPECT_EQ(offered(Stream::kSmall), BandId{5});
+  for (const std::uint32_t band : {5, 6}) fill(BandId{band});
+  EXPECT_EQ(offered(Stream::kLarge), BandId{7});
+  for (const std::uint32_t band : {7, 8, 9}) fill(BandId{band});
+  EXPECT_FALSE(offered(Stream::kCollector));
+}
+
 TEST_F(BandTableTest, OffersNoFreeBandWhenEnoughAreOpen) {
   append(BandId{4}, 1);
   EXPECT_TRUE(table.choices(Stream::kSmall, 2).free);
