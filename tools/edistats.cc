@@ -5,15 +5,19 @@
 #include <ctime>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/json.h"
 #include "disk/open.h"
 #include "fs/space/band_report.h"
 #include "tools/command_line.h"
 #include "tools/edistats_picture.h"
+#include "tools/mount_point.h"
+#include "tools/volume_commands.h"
 
 namespace {
 
@@ -32,15 +36,36 @@ constexpr int kUsage = 2;
 
 struct Arguments {
   bool json = false;
-  std::string html, svg, device, output;
+  std::string html, svg, device;
+  std::vector<std::string> files;  // of the thesis: the unshingled partition and OUTPUT, or OUTPUT
+  std::string output() const { return files.empty() ? "" : files.back(); }
 };
+
+// The bands that the daemon has set aside, which the disk does not say; nothing if none serves it.
+std::optional<std::vector<BandId>> set_aside_while_mounted(const std::string& path) {
+  try {
+    const auto mount_point = mounted_from(path);
+    if (!mount_point) return std::nullopt;
+    const auto stats = Json::parse(MountPoint(*mount_point).stats());
+    if (!stats || !stats->is_object() || !stats->contains("data")) return std::nullopt;
+    const Json& data = (*stats)["data"];
+    if (!data.contains("bad_band_numbers")) return std::nullopt;
+    std::vector<BandId> bands;
+    for (const Json& band : data["bad_band_numbers"].items()) {
+      bands.push_back(BandId{static_cast<std::uint32_t>(band.number())});
+    }
+    return bands;
+  } catch (const std::exception&) {  // it ends right now, or another user's mount
+    return std::nullopt;
+  }
+}
 
 Result<fs::BandReport> read_once(const std::string& path) {
   // Looking takes no claim, so a mounted device can be looked at.
   ASSIGN_OR_RETURN(const auto device, disk::open(path, {.read_only = true, .exclusive = false}));
   ASSIGN_OR_RETURN(const auto store,
                    meta::Store::open(*device, {.background = false, .read_only = true}));
-  return fs::report_bands(*store, *device);
+  return fs::report_bands(*store, *device, set_aside_while_mounted(path));
 }
 
 bool may_pass(Errc error) {
@@ -121,6 +146,13 @@ std::string text_of(const std::string& device, const fs::BandReport& report) {
   text += sprint("  Dead Blocks:         %llu\n", whole(t.dead));
   text += sprint("  Free Blocks:         %llu\n", whole(t.free));
   text += sprint("  Free Bands:          %llu\n", whole(t.free_bands));
+  if (t.set_aside_bands > 0) {
+    text += sprint("  Bands set aside:     %llu\n", whole(t.set_aside_bands));
+  }
+  if (t.pending_deletions > 0) {
+    text += sprint("  Deletions pending:   %llu files without a name hold %llu blocks\n",
+                   whole(t.pending_deletions), whole(t.pending_blocks));
+  }
   text += sprint("  Space Overhead:      %.2f\n", t.overhead());
   text += sprint("  Written by users:    %llu blocks since mkfs\n", whole(t.host_blocks));
   text += sprint("  Written to the disk: %llu blocks\n", whole(t.device_blocks));
@@ -145,6 +177,9 @@ std::string json_of(const std::string& device, const fs::BandReport& report) {
                                     {"dead", t.dead},
                                     {"free", t.free},
                                     {"free_bands", t.free_bands},
+                                    {"set_aside_bands", t.set_aside_bands},
+                                    {"pending_deletions", t.pending_deletions},
+                                    {"pending_blocks", t.pending_blocks},
                                     {"overhead", t.overhead()},
                                     {"host_blocks", t.host_blocks},
                                     {"device_blocks", t.device_blocks},
@@ -178,13 +213,14 @@ void report_on(const Arguments& arguments) {
   }
   const std::string answer = arguments.json ? json_of(arguments.device, report) : text;
   const bool is_picture_printed = arguments.svg == "-" || arguments.html == "-";
-  if (arguments.output.empty() && is_picture_printed) return;
-  write_file(arguments.output.empty() ? "-" : arguments.output, answer);
+  const std::string output = arguments.output();
+  if (output.empty() && is_picture_printed) return;
+  write_file(output.empty() ? "-" : output, answer);
 }
 
 // Two of them would be mixed.
 bool prints_one_thing(const Arguments& arguments) {
-  return (arguments.html == "-") + (arguments.svg == "-") + (arguments.output == "-") <= 1;
+  return (arguments.html == "-") + (arguments.svg == "-") + (arguments.output() == "-") <= 1;
 }
 
 }  // namespace
@@ -199,9 +235,15 @@ int main(int argc, char** argv) {
   app.option("--html", arguments.html, "also write the report with a picture to this file");
   app.option("--svg", arguments.svg, "also draw the bands into this file");
   app.option("DEVICE", arguments.device, "image file or block device").required();
-  app.option("OUTPUT", arguments.output, "write the report to this file");
+  app.option("OUTPUT", arguments.files,
+             "write the report to this file; before it the thesis' unshingled partition, which "
+             "lazyfs does not have, may be named");
   app.set_footer("The file - is standard output; a picture is printed instead of the report.");
   if (const auto status = app.parse(argc, argv)) return *status;
+  if (arguments.files.size() > 2) {
+    std::fputs("edistats: too many arguments: DEVICE [PARTITION] OUTPUT\n", stderr);
+    return kUsage;
+  }
   if (!prints_one_thing(arguments)) {
     std::fputs("edistats: only one of --html, --svg and OUTPUT can be -\n", stderr);
     return kUsage;

@@ -41,14 +41,15 @@ constexpr Colour kPointer{"write pointer", "#111111"};
 
 // The strip below a bar.
 Colour state_colour(const fs::BandLine& line) {
-  if (line.is_conventional) return {"conventional", "#16a2a2"};
+  if (line.is_conventional && !line.is_set_aside) return {"conventional", "#16a2a2"};
   switch (line.state) {
     case BandState::kFull: return {"used", "#5b7fa6"};
     case BandState::kFree: return {"free", "#d3d8dd"};
     case BandState::kOpen: return {"open", "#f2c200"};
     case BandState::kLog: return {"log", "#2f7d3f"};
     case BandState::kSuper: return {"super", "#7d5ba6"};
-    case BandState::kBad: return {"offline", "#333333"};
+    case BandState::kBad:
+      return line.is_set_aside ? Colour{"set aside", "#b3261e"} : Colour{"offline", "#333333"};
     case BandState::kResetting:
     case BandState::kCutting: break;  // only while mounted
   }
@@ -123,7 +124,8 @@ std::string legend() {
        {fs::BandLine{.state = BandState::kFull}, fs::BandLine{.state = BandState::kOpen},
         fs::BandLine{.state = BandState::kFree}, fs::BandLine{.state = BandState::kLog},
         fs::BandLine{.state = BandState::kSuper}, conventional,
-        fs::BandLine{.state = BandState::kBad}}) {
+        fs::BandLine{.state = BandState::kBad},
+        fs::BandLine{.state = BandState::kBad, .is_set_aside = true}}) {
     entry(state_colour(line), Layout::kStateHeight);
   }
   return svg;

@@ -55,6 +55,11 @@ grep -q '</svg>' "$WORK/out" || fail "--svg - does not print the picture"
 grep -q '^EDI Image' "$WORK/report" || fail "the report is not in its file"
 expect 0 edistats "$DEVICE" -
 grep -q '^EDI Image' "$WORK/out" || fail "the output file - is not standard output"
+expect 0 edistats "$DEVICE" "$WORK/unshingled" "$WORK/thesis"
+diff <(grep -v Time "$WORK/thesis") <(edistats "$DEVICE" | grep -v Time) ||
+  fail "edistats with the thesis' arguments"
+[[ ! -e $WORK/unshingled ]] || fail "edistats wrote to the thesis' unshingled partition"
+expect 2 edistats "$DEVICE" a b c
 expect 2 edistats --html - --svg - "$DEVICE"
 [[ ! -e - ]] || fail "edistats made a file named -"
 cd /

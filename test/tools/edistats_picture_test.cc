@@ -41,6 +41,15 @@ TEST(PictureTest, WritePointerIsDrawnWhereABandIsPartlyWritten) {
   EXPECT_EQ(count(svg_of(report_of({free, open})), kPointerBar), 1u);
 }
 
+TEST(PictureTest, BandsThatAreSetAsideDifferFromOfflineOnes) {
+  const fs::BandLine offline{.state = data::BandState::kBad, .blocks = 100};
+  fs::BandLine set_aside = offline;
+  set_aside.is_set_aside = true;
+  const auto svg = svg_of(report_of({offline, set_aside}));
+  EXPECT_EQ(count(svg, "Band 0 (offline)"), 1u);
+  EXPECT_EQ(count(svg, "Band 1 (set aside)"), 1u);
+}
+
 TEST(PictureTest, ManyBandsStayOnePage) {
   const auto height_of = [](std::size_t bands) {
     const auto svg = svg_of(report_of(std::vector<fs::BandLine>(bands, {.blocks = 10})));

@@ -51,6 +51,7 @@ BandState state_of_data(const device::BandReport& on_device, const BandSummaryRe
 }
 
 void count(const BandLine& line, BandTotals& totals) {
+  totals.set_aside_bands += line.is_set_aside;
   if (line.state == BandState::kSuper || line.state == BandState::kBad) return;
   if (line.state == BandState::kLog) {
     totals.log_live += line.live;
@@ -103,17 +104,54 @@ Result<> mark_metadata(meta::Store& store, bool keeps_pointers, std::vector<Band
   return ok();
 }
 
+// As recovery decides it (fs/volume/recovery.cc).
+bool lacks_blocks(const BandLine& line) {
+  const std::uint64_t appended = line.live + line.dead;
+  return appended > line.blocks ||
+         (!line.is_conventional && line.live > 0 && line.write_pointer < appended);
+}
+
+void mark_set_aside(const std::optional<std::vector<BandId>>& named, std::vector<BandLine>& lines) {
+  for (BandLine& line : lines) {
+    const bool is_used = line.state == BandState::kOpen || line.state == BandState::kFull ||
+                         line.state == BandState::kFree;
+    line.is_set_aside = is_used && (named ? std::ranges::find(*named, line.band) != named->end()
+                                          : lacks_blocks(line));
+    if (line.is_set_aside) line.state = BandState::kBad;
+  }
+}
+
+Result<> count_pending_deletions(meta::Store& store, BandTotals& totals) {
+  meta::Key next = key_of(kVolumeOwner, Kind::kOrphan);
+  const meta::Key last = key_of(kVolumeOwner, Kind::kOrphan, meta::kMaxOffset);
+  while (true) {
+    ASSIGN_OR_RETURN(const std::vector<meta::Item> items, store.scan(next, last, kItemsAtOnce));
+    for (const meta::Item& item : items) {
+      ASSIGN_OR_RETURN(const OrphanRecord orphan, decode_orphan(item.value));
+      if (orphan.work != OrphanRecord::Work::kDelete) continue;
+      ++totals.pending_deletions;
+      const InodeNo inode{item.key.offset};
+      ASSIGN_OR_RETURN(const auto own, store.get(key_of(inode, Kind::kInode)));
+      if (!own) continue;
+      ASSIGN_OR_RETURN(const InodeRecord record, decode_inode(*own));
+      totals.pending_blocks += record.blocks;
+    }
+    if (items.size() < kItemsAtOnce) return ok();
+    next.offset = items.back().key.offset + 1;
+  }
+}
+
 }  // namespace
 
 std::string_view title_of(const BandLine& line) {
-  if (line.is_conventional) return "Conventional";
+  if (line.is_conventional && !line.is_set_aside) return "Conventional";
   switch (line.state) {
     case BandState::kFull: return "Used";
     case BandState::kFree: return "Free";
     case BandState::kOpen: return "Open";
     case BandState::kLog: return "Log";
     case BandState::kSuper: return "Super";
-    case BandState::kBad: return "Offline";
+    case BandState::kBad: return line.is_set_aside ? "Set aside" : "Offline";
     case BandState::kResetting:
     case BandState::kCutting: break;  // only while mounted
   }
@@ -129,12 +167,15 @@ std::string name_of(const BandLine& line) {
 double BandTotals::overhead() const { return share(live + dead, live); }
 double BandTotals::write_amplification() const { return share(device_blocks, host_blocks); }
 
-Result<BandReport> report_bands(meta::Store& store, device::Device& device) {
+Result<BandReport> report_bands(meta::Store& store, device::Device& device,
+                                const std::optional<std::vector<BandId>>& set_aside) {
   BandReport report;
   ASSIGN_OR_RETURN(report.bands, list_bands(store, device));
   TRY(mark_metadata(store, device.capabilities().keeps_write_pointers, report.bands));
+  mark_set_aside(set_aside, report.bands);
   std::erase_if(report.bands, [](const BandLine& line) { return line.blocks == 0; });
   for (const BandLine& line : report.bands) count(line, report.totals);
+  TRY(count_pending_deletions(store, report.totals));
 
   ASSIGN_OR_RETURN(const auto item, store.get(key_of(kVolumeOwner, Kind::kCounters)));
   if (!item) return fail(Errc::kItemBad);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,9 @@ namespace lazyfs::fs {
 
 struct BandLine {
   BandId band;
-  // Of data bands kFree, kOpen or kFull, as the device has them; kBad: offline.
+  // Of data bands kFree, kOpen or kFull, as the device has them; kBad: offline, or set aside.
   data::BandState state = data::BandState::kFree;
+  bool is_set_aside = false;     // kBad: readable perhaps, and not written
   bool is_conventional = false;  // a data band; kOpen
   std::uint64_t blocks = 0;
   std::uint64_t write_pointer = 0;
@@ -29,13 +31,17 @@ struct BandLine {
 std::string_view title_of(const BandLine& line);  // "Used"
 std::string name_of(const BandLine& line);        // "used"
 
-// Of the bands of file data, but for offline ones.
+// Of the bands of file data, but for those that are offline or set aside.
 struct BandTotals {
   std::uint64_t live = 0, dead = 0, free = 0;  // blocks; free: neither live nor dead
   std::uint64_t free_bands = 0;
   std::uint64_t host_blocks = 0;    // data blocks written for users since mkfs
   std::uint64_t device_blocks = 0;  // these and the collector's copies
   std::uint64_t log_live = 0, log_dead = 0, log_bands = 0;  // of the metadata log
+  std::uint64_t set_aside_bands = 0;
+  // Inodes without a name whose blocks are not free yet (files that are still open among them), and
+  // the blocks that they hold.
+  std::uint64_t pending_deletions = 0, pending_blocks = 0;
   // 1 when nothing is live, or nothing was written.
   double overhead() const;             // (live + dead) / live: thesis, section 8.1
   double write_amplification() const;  // device_blocks / host_blocks
@@ -46,7 +52,11 @@ struct BandReport {
   BandTotals totals;
 };
 
+// `set_aside`: the bands that the daemon has set aside, of a mounted filesystem. Without it those
+// that a mount would set aside, because the device lacks blocks of files that were appended to
+// them.
 // Errors: kItemBad, and what reading the tree and asking the device can give.
-Result<BandReport> report_bands(meta::Store& store, device::Device& device);
+Result<BandReport> report_bands(meta::Store& store, device::Device& device,
+                                const std::optional<std::vector<BandId>>& set_aside = {});
 
 }  // namespace lazyfs::fs

@@ -1,5 +1,7 @@
 #include "fs/volume/volume_stats.h"
 
+#include <vector>
+
 #include "base/json.h"
 
 namespace lazyfs::fs {
@@ -53,6 +55,8 @@ std::string VolumeStats::json(std::string_view state) const {
   const std::uint64_t user = counters_.user_blocks;
   const gc::Counters& gc = collector_.counters();
   const std::uint64_t collector = gc.blocks_moved;
+  std::vector<std::uint32_t> bad;
+  for (const data::BandView& band : bands_.bad_bands()) bad.push_back(band.band.value);
   Json json;
   json["state"] = state;
   json["metadata"] = metadata_json(store_);
@@ -75,7 +79,8 @@ std::string VolumeStats::json(std::string_view state) const {
       {"checksum_errors", counters_.checksum_errors.load()},
       {"read_errors", counters_.read_errors.load()},
       {"write_back_errors", counters_.write_back_errors.load()},
-      {"bad_bands", bands_.bad_bands().size()},
+      {"bad_bands", bad.size()},
+      {"bad_band_numbers", bad},
       {"stalls", stalls_.count()},
       {"stall_ns_p50", stalls_.percentile_ns(0.5)},
       {"stall_ns_p99", stalls_.percentile_ns(0.99)},

@@ -93,6 +93,54 @@ TEST(BandReportTest, CallsARetiredBandOffline) {
   EXPECT_EQ(report->totals.free_bands, before->totals.free_bands - 1);
 }
 
+// As recovery does: it moves out what the device still has.
+TEST(BandReportTest, CallsABandSetAsideWhoseDeviceLacksBlocksOfFiles) {
+  SampleVolume volume;
+  volume.device->place_write_pointer(SampleVolume::kB1, 12);
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(report) << describe(report.error());
+  const BandLine line = line_of(*report, SampleVolume::kB1);
+  EXPECT_EQ(title_of(line), "Set aside");
+  EXPECT_EQ(line.live, 8u);
+  EXPECT_EQ(report->totals.set_aside_bands, 1u);
+  EXPECT_EQ(report->totals.live, 17u - 8u);
+}
+
+TEST(BandReportTest, CallsNoBandSetAsideThatHoldsNothingLive) {
+  SampleVolume volume;
+  volume.change_summary(SampleVolume::kUnused, [](BandSummaryRecord& s) { s.appended = 5; });
+  volume.commit();
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->totals.set_aside_bands, 0u);
+}
+
+TEST(BandReportTest, TakesTheDaemonsWordForBandsSetAside) {
+  SampleVolume volume;
+  volume.device->place_write_pointer(SampleVolume::kB1, 12);  // not yet seen by the daemon
+  const auto report =
+      report_bands(*volume.store, *volume.device, std::vector{SampleVolume::kB2, BandId{0}});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(title_of(line_of(*report, SampleVolume::kB2)), "Set aside");
+  EXPECT_EQ(title_of(line_of(*report, SampleVolume::kB1)), "Open");
+  EXPECT_EQ(title_of(line_of(*report, BandId{0})), "Super");
+  EXPECT_EQ(report->totals.set_aside_bands, 1u);
+}
+
+TEST(BandReportTest, CountsDeletionsThatArePending) {
+  SampleVolume volume;  // inode 7 has no name and two blocks
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->totals.pending_deletions, 1u);
+  EXPECT_EQ(report->totals.pending_blocks, 2u);
+  volume.put(key_of(kVolumeOwner, Kind::kOrphan, 7),
+             encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+  volume.commit();
+  const auto truncated = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(truncated);
+  EXPECT_EQ(truncated->totals.pending_deletions, 0u);
+}
+
 TEST(BandReportTest, ComputesWriteAmplificationFromTheCounters) {
   SampleVolume volume;
   volume.put(key_of(kVolumeOwner, Kind::kCounters),
