@@ -14,10 +14,7 @@ constexpr std::uint64_t kSameSegmentSectors = 2000;
 }  // namespace
 
 ConventionalDisk::ConventionalDisk(ConventionalParameters parameters)
-    : parameters_(std::move(parameters)),
-      geometry_(parameters_.surfaces, parameters_.zones, parameters_.sectors),
-      mechanics_(geometry_, parameters_.mechanics),
-      buffer_(parameters_.buffer, mechanics_) {}
+    : MechanicalDisk(parameters, 0), parameters_(std::move(parameters)) {}
 
 double ConventionalDisk::serve(double now_ms, const Request& request) {
   CHECK(request.end() <= sectors());

@@ -9,8 +9,7 @@
 
 #include <deque>
 
-#include "sim/disk.h"
-#include "sim/read_buffer.h"
+#include "sim/mechanical_disk.h"
 
 namespace lazyfs::sim {
 
@@ -20,33 +19,21 @@ struct Overheads {
   double after(Op before) const { return before == Op::kWrite ? after_write_ms : after_read_ms; }
 };
 
-struct ConventionalParameters {
-  std::uint32_t surfaces = 0;
-  std::vector<Zone> zones;
-  std::uint64_t sectors = 0;
-  MechanicsParameters mechanics;
-  ReadBufferParameters buffer;
+struct ConventionalParameters : PlatterParameters {
   std::uint64_t write_sectors = 0;  // of the write-back cache
   bool joins_writes = false;        // that wait for destaging and follow each other
-  double bus_sector_ms = 0;
   Overheads read_hit, read_miss, write_hit, write_miss;
   // A read hit that skips sectors takes this much longer.
   double skip_ms = 0;
 };
 
-class ConventionalDisk final : public Disk {
+class ConventionalDisk final : public MechanicalDisk {
  public:
   explicit ConventionalDisk(ConventionalParameters parameters);
 
   double serve(double now_ms, const Request& request) override;
   double settle(double now_ms) override;
-  std::uint64_t sectors() const override { return parameters_.sectors; }
-  std::uint32_t cylinder() const override { return mechanics_.cylinder(); }
-  std::uint32_t cylinder_of(std::uint64_t sector) const override {
-    return geometry_.cylinder_of(sector);
-  }
   DiskCounters counters() const override;
-  const Mechanics& mechanics() const { return mechanics_; }
 
  private:
   struct Waiting {
@@ -65,9 +52,6 @@ class ConventionalDisk final : public Disk {
   }
 
   const ConventionalParameters parameters_;
-  const Geometry geometry_;
-  Mechanics mechanics_;
-  ReadBuffer buffer_;
   std::deque<Waiting> waiting_;
   std::uint64_t waiting_sectors_ = 0;
   double heads_free_ms_ = 0;  // when the last destaging or reading ends

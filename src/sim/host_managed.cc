@@ -8,10 +8,7 @@
 namespace lazyfs::sim {
 
 HostManagedDisk::HostManagedDisk(HostManagedParameters parameters)
-    : parameters_(std::move(parameters)),
-      geometry_(parameters_.surfaces, parameters_.zones, parameters_.sectors),
-      mechanics_(geometry_, parameters_.mechanics),
-      buffer_(parameters_.buffer, mechanics_) {}
+    : MechanicalDisk(parameters, 0), parameters_(std::move(parameters)) {}
 
 double HostManagedDisk::serve(double now_ms, const Request& request) {
   CHECK(request.end() <= sectors());

@@ -8,32 +8,21 @@
 
 #include <unordered_map>
 
-#include "sim/disk.h"
-#include "sim/read_buffer.h"
+#include "sim/mechanical_disk.h"
 
 namespace lazyfs::sim {
 
-struct HostManagedParameters {
-  std::uint32_t surfaces = 0;
-  std::vector<Zone> zones;
-  std::uint64_t sectors = 0;
+struct HostManagedParameters : PlatterParameters {
   std::uint64_t zone_sectors = 0;  // of what is reset as a whole
-  MechanicsParameters mechanics;
-  ReadBufferParameters buffer;
-  double command_ms = 0, bus_sector_ms = 0;
+  double command_ms = 0;
 };
 
-class HostManagedDisk final : public Disk {
+class HostManagedDisk final : public MechanicalDisk {
  public:
   explicit HostManagedDisk(HostManagedParameters parameters);
 
   double serve(double now_ms, const Request& request) override;
   double settle(double now_ms) override { return now_ms; }
-  std::uint64_t sectors() const override { return parameters_.sectors; }
-  std::uint32_t cylinder() const override { return mechanics_.cylinder(); }
-  std::uint32_t cylinder_of(std::uint64_t sector) const override {
-    return geometry_.cylinder_of(sector);
-  }
   DiskCounters counters() const override;
 
  private:
@@ -42,9 +31,6 @@ class HostManagedDisk final : public Disk {
   void reset_zones(const Request& request);
 
   const HostManagedParameters parameters_;
-  const Geometry geometry_;
-  Mechanics mechanics_;
-  ReadBuffer buffer_;
   std::unordered_map<std::uint64_t, std::uint64_t> pointers_;  // of zones that are not empty
   std::uint64_t write_end_ = UINT64_MAX;  // a write here needs no seek
   std::uint64_t refused_ = 0;

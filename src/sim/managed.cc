@@ -27,19 +27,12 @@ std::vector<Bands::Zone> band_zones(const ManagedParameters& parameters) {
 }  // namespace
 
 ManagedDisk::ManagedDisk(ManagedParameters parameters)
-    : parameters_(std::move(parameters)),
-      geometry_(parameters_.surfaces, parameters_.zones,
-                parameters_.sectors + parameters_.cache_sectors),
+    : MechanicalDisk(parameters, parameters.cache_sectors),
+      parameters_(std::move(parameters)),
       bands_(band_zones(parameters_), parameters_.sectors),
-      mechanics_(geometry_, parameters_.mechanics),
-      buffer_(parameters_.buffer, mechanics_),
       detector_(parameters_.stream_bytes),
       cache_(bands_, parameters_.cache_sectors),
       cleaner_(cache_, mechanics_, parameters_.cache_sectors, parameters_.cleaning) {}
-
-std::uint32_t ManagedDisk::cylinder_of(std::uint64_t sector) const {
-  return geometry_.cylinder_of(parameters_.cache_sectors + sector);
-}
 
 double ManagedDisk::serve(double now_ms, const Request& request) {
   CHECK(request.end() <= sectors());

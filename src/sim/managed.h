@@ -14,9 +14,8 @@
 
 #include "sim/bands.h"
 #include "sim/cleaner.h"
-#include "sim/disk.h"
+#include "sim/mechanical_disk.h"
 #include "sim/persistent_cache.h"
-#include "sim/read_buffer.h"
 #include "sim/stream_detector.h"
 
 namespace lazyfs::sim {
@@ -26,20 +25,14 @@ enum class CleaningTime : std::uint8_t {
   kAlways,  // a piece after each batch of writes too
 };
 
-struct ManagedParameters {
-  std::uint32_t surfaces = 0;
-  std::vector<Zone> zones;  // the cache lies at the outer edge of the first one
-  std::uint64_t sectors = 0;
+struct ManagedParameters : PlatterParameters {
   std::uint32_t band_tracks = 0;
-  MechanicsParameters mechanics;
-  ReadBufferParameters buffer;
-  std::uint64_t cache_sectors = 0;
+  std::uint64_t cache_sectors = 0;  // at the outer edge of the first zone
   std::uint64_t map_extents = 0;
   std::uint64_t stream_bytes = 0;
   // A command, and one in `slow_each` that takes longer.
   double command_ms = 0, slow_command_ms = 0;
   std::uint32_t slow_each = 1;
-  double bus_sector_ms = 0;
   // Writes reach the cache in batches of at most so many, each of which takes `batch_ms` besides
   // its transfer.
   std::uint32_t batch_writes = 0;
@@ -61,15 +54,12 @@ struct ManagedParameters {
   CleaningParameters cleaning;
 };
 
-class ManagedDisk final : public Disk {
+class ManagedDisk final : public MechanicalDisk {
  public:
   explicit ManagedDisk(ManagedParameters parameters);
 
   double serve(double now_ms, const Request& request) override;
   double settle(double now_ms) override;
-  std::uint64_t sectors() const override { return parameters_.sectors; }
-  std::uint32_t cylinder() const override { return mechanics_.cylinder(); }
-  std::uint32_t cylinder_of(std::uint64_t sector) const override;
   DiskCounters counters() const override;
   const Bands& bands() const { return bands_; }
 
@@ -101,10 +91,7 @@ class ManagedDisk final : public Disk {
   double slice_ms();
 
   const ManagedParameters parameters_;
-  const Geometry geometry_;
   const Bands bands_;
-  Mechanics mechanics_;
-  ReadBuffer buffer_;
   StreamDetector detector_;
   PersistentCache cache_;
   Cleaner cleaner_;

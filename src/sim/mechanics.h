@@ -59,7 +59,7 @@ class Mechanics {
   void count_move(std::uint32_t cylinder);
 
   const Geometry& geometry_;
-  const MechanicsParameters& parameters_;
+  const MechanicsParameters parameters_;
   std::uint32_t cylinder_ = 0, surface_ = 0;
   SeekCounters counters_;
 };

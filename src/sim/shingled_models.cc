@@ -39,6 +39,33 @@ constexpr Drive kSt8000as0002{
     .cache_origin = "derived: the knees of the synced writes (aicodix) at s / (s + 1.09) of it; "
                     "agrees with ext4-lazy's 140 MiB/s for 250 s"};
 
+constexpr Drive kSt5000as0011{
+    .sectors = 9'767'541'168, .surfaces = 8, .rpm = 5980, .outer_track_mib = 2.0,
+    .inner_track_mib = 0.9, .single_ms = 1.0, .mean_ms = 12.0, .full_ms = 22.0,
+    .cache_gib = 22.2,
+    .platters_origin = "chosen: as the ST8000AS0002, with four platters",
+    .tracks_origin = "chosen: as the ST8000AS0002",
+    .seeks_origin = "assumption: usual for such drives",
+    .cache_origin = "chosen: as the ST8000AS0002, in proportion to the capacity"};
+
+constexpr Drive kSt4000lm016{
+    .sectors = 7'814'037'168, .surfaces = 10, .rpm = 5400, .outer_track_mib = 1.45,
+    .inner_track_mib = 0.7, .single_ms = 1.0, .mean_ms = 12.0, .full_ms = 24.0,
+    .cache_gib = 20,
+    .platters_origin = "data sheet: 5,400 rpm, five platters",
+    .tracks_origin = "chosen: 120 MiB/s outside, about as its data sheet has; half of it inside",
+    .seeks_origin = "assumption: usual for such drives",
+    .cache_origin = "chosen: as the ST5000AS0011"};
+
+constexpr Drive kWd40nmzw{
+    .sectors = 7'813'971'633, .surfaces = 8, .rpm = 5400, .outer_track_mib = 1.3,
+    .inner_track_mib = 0.6, .single_ms = 1.0, .mean_ms = 12.0, .full_ms = 24.0,
+    .cache_gib = 20,
+    .platters_origin = "chosen: usual for external drives of 2.5 inch",
+    .tracks_origin = "chosen: 110 MiB/s outside, half of it inside",
+    .seeks_origin = "assumption: usual for such drives",
+    .cache_origin = "chosen: as the ST5000AS0011"};
+
 void set_mechanics(ManagedParameters& disk, const Drive& drive, ParameterSheet& sheet) {
   disk.sectors = drive.sectors;
   sheet.add("sectors", static_cast<double>(drive.sectors), "sectors", kSheet);
@@ -126,7 +153,8 @@ void set_cleaning(ManagedParameters& disk, const Drive& drive, ParameterSheet& s
   cleaning.further_extent_ms =
       sheet.add("read a cached extent, beyond these", 8.3, "ms",
                 "derived: slope of the 8-GiB range (sac): half a revolution and a short seek");
-  cleaning.scan_ms = sheet.add("read the whole cache for a band", 44'000, "ms",
+  cleaning.scan_ms = sheet.add("read the whole cache for a band",
+                               44'000, "ms",
                                "derived: a band takes at most 45 s (ext4-lazy)");
 }
 
@@ -146,44 +174,15 @@ std::unique_ptr<Disk> make_st8000as0002(ParameterSheet& sheet) {
 }
 
 std::unique_ptr<Disk> make_st5000as0011(ParameterSheet& sheet) {
-  Drive drive = kSt8000as0002;
-  drive.sectors = 9'767'541'168;
-  drive.surfaces = 8;
-  drive.cache_gib = 22.2;
-  drive.platters_origin = "chosen: as the ST8000AS0002, with four platters";
-  drive.tracks_origin = "chosen: as the ST8000AS0002";
-  drive.cache_origin = "chosen: as the ST8000AS0002, in proportion to the capacity";
-  return std::make_unique<ManagedDisk>(like_st8000as0002(drive, sheet));
+  return std::make_unique<ManagedDisk>(like_st8000as0002(kSt5000as0011, sheet));
 }
 
 std::unique_ptr<Disk> make_st4000lm016(ParameterSheet& sheet) {
-  Drive drive = kSt8000as0002;
-  drive.sectors = 7'814'037'168;
-  drive.surfaces = 10;
-  drive.rpm = 5400;
-  drive.outer_track_mib = 1.45;
-  drive.inner_track_mib = 0.7;
-  drive.full_ms = 24;
-  drive.cache_gib = 20;
-  drive.platters_origin = "data sheet: 5,400 rpm, five platters";
-  drive.tracks_origin = "chosen: 120 MiB/s outside, about as its data sheet has; half of it inside";
-  drive.cache_origin = "chosen: as the ST5000AS0011";
-  return std::make_unique<ManagedDisk>(like_st8000as0002(drive, sheet));
+  return std::make_unique<ManagedDisk>(like_st8000as0002(kSt4000lm016, sheet));
 }
 
 std::unique_ptr<Disk> make_wd40nmzw(ParameterSheet& sheet) {
-  Drive drive = kSt8000as0002;
-  drive.sectors = 7'813'971'633;
-  drive.surfaces = 8;
-  drive.rpm = 5400;
-  drive.outer_track_mib = 1.3;
-  drive.inner_track_mib = 0.6;
-  drive.full_ms = 24;
-  drive.cache_gib = 20;
-  drive.platters_origin = "chosen: usual for external drives of 2.5 inch";
-  drive.tracks_origin = "chosen: 110 MiB/s outside, half of it inside";
-  drive.cache_origin = "chosen: as the ST5000AS0011";
-  ManagedParameters disk = like_st8000as0002(drive, sheet);
+  ManagedParameters disk = like_st8000as0002(kWd40nmzw, sheet);
   disk.cleaning.is_static = false;
   sheet.add("mapping is static", 0, "", "ext4-lazy, section 2.1: dynamic mapping, cleans always");
   disk.cleaning.extent_ms = disk.cleaning.further_extent_ms =
@@ -201,12 +200,7 @@ std::unique_ptr<Disk> make_host_managed(ParameterSheet& sheet) {
   set_mechanics(managed, kSt8000as0002, sheet);
   sheet.add("persistent cache", 0, "GiB", "none");
   HostManagedParameters disk;
-  disk.surfaces = managed.surfaces;
-  disk.zones = managed.zones;
-  disk.sectors = managed.sectors;
-  disk.mechanics = managed.mechanics;
-  disk.buffer = managed.buffer;
-  disk.bus_sector_ms = managed.bus_sector_ms;
+  static_cast<PlatterParameters&>(disk) = managed;
   disk.command_ms = sheet.add("controller, each request", 0.104, "ms",
                               "chosen: as the ST8000AS0002");
   disk.zone_sectors = static_cast<std::uint64_t>(
