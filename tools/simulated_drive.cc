@@ -56,10 +56,9 @@ std::expected<int, std::string> open_backing(const std::string& path, std::uint6
 
 std::expected<std::unique_ptr<SimulatedDrive>, std::string> SimulatedDrive::open(
     const DriveOptions& given) {
-  const sim::Model* const model = sim::find_model(given.model);
+  const auto model = sim::choose_model(given.model);
   if (!model) return std::unexpected(given.model + ": no such model; `smrsim disks` lists them");
-  sim::ParameterSheet sheet;
-  auto disk = model->make(sheet);
+  auto disk = model->make();
   const std::uint64_t capacity = disk->sectors() * sim::kSectorBytes;
   DriveOptions options = given;
   if (options.size_bytes == 0) options.size_bytes = capacity;

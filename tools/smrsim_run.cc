@@ -24,6 +24,7 @@ constexpr std::uint64_t kWindowMax = 1'000'000;
 
 struct Volume {
   const sim::Model* model = nullptr;
+  std::string name;  // of the model, with its divisor
   std::vector<std::unique_ptr<sim::Disk>> disks;
   sim::VolumeShape shape;
 };
@@ -32,21 +33,19 @@ std::expected<Volume, std::string> make_volume(const SimulationRequest& request)
   std::string name = request.disk;
   std::uint64_t count = 1;
   Volume volume;
-  volume.model = sim::find_model(name);
-  if (const auto x = name.rfind('x'); !volume.model && x != name.npos) {
+  auto choice = sim::choose_model(name);
+  if (const auto x = name.rfind('x'); !choice && x != name.npos) {
     const auto given = parse_number(name.substr(x + 1));
     if (given && *given > 0 && *given <= kDisksMax) {
       count = *given;
-      volume.model = sim::find_model(name.substr(0, x));
+      choice = sim::choose_model(name.substr(0, x));
     }
   }
-  if (!volume.model) {
-    return std::unexpected(name + ": no such model; `smrsim disks` lists them");
-  }
-  for (std::uint64_t i = 0; i < count; ++i) {
-    sim::ParameterSheet sheet;
-    volume.disks.push_back(volume.model->make(sheet));
-  }
+  if (!choice) return std::unexpected(name + ": no such model; `smrsim disks` lists them");
+  volume.model = choice->model;
+  volume.name = volume.model->name;
+  if (choice->cache_divisor > 1) volume.name += "/" + std::to_string(choice->cache_divisor);
+  for (std::uint64_t i = 0; i < count; ++i) volume.disks.push_back(choice->make());
   sim::VolumeShape& shape = volume.shape;
   shape.disks = static_cast<std::uint32_t>(count);
   shape.disk_sectors = volume.disks.front()->sectors();
@@ -125,7 +124,7 @@ void show_progress(std::uint64_t requests) {
 
 Json settings(const SimulationRequest& request, const Volume& volume,
               const sim::ReplayOptions& options) {
-  Json settings = Json::object({{"model", volume.model->name},
+  Json settings = Json::object({{"model", volume.name},
                                 {"disks", std::uint64_t{volume.shape.disks}}});
   if (volume.shape.disks > 1) settings["stripe_sectors"] = volume.shape.stripe_sectors;
   if (volume.shape.chunk_sectors) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
+#include <system_error>
 
 #include "sim/model_parameters.h"
 
@@ -53,6 +55,27 @@ const Model* find_model(std::string_view name) {
     return std::ranges::equal(model.name, name, same);
   });
   return found == std::end(kModels) ? nullptr : &*found;
+}
+
+std::unique_ptr<Disk> ModelChoice::make() const {
+  ParameterSheet sheet(cache_divisor);
+  return model->make(sheet);
+}
+
+std::optional<ModelChoice> choose_model(std::string_view name) {
+  if (const Model* const model = find_model(name)) return ModelChoice{model};
+  const auto slash = name.rfind('/');
+  if (slash == name.npos) return std::nullopt;
+  const std::string_view text = name.substr(slash + 1);
+  ModelChoice choice{find_model(name.substr(0, slash))};
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), choice.cache_divisor);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  const bool fits = choice.cache_divisor >= 1 && choice.cache_divisor <= 1000;
+  if (!choice.model || choice.model->kind != "drive-managed" || !is_number || !fits) {
+    return std::nullopt;
+  }
+  return choice;
 }
 
 std::vector<Zone> even_zones(std::uint32_t surfaces, std::uint64_t sectors,

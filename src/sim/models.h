@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,11 @@ struct Parameter {
 // What `smrsim disks` prints of a model. Models fill it while they set their parameters.
 class ParameterSheet {
  public:
+  // `cache_divisor`: persistent caches, their maps, and the time to read them are so many times
+  // smaller than the drive's; all else is as the drive has it. REQUIRES: not 0.
+  explicit ParameterSheet(std::uint32_t cache_divisor = 1) : cache_divisor_(cache_divisor) {}
+  std::uint32_t cache_divisor() const { return cache_divisor_; }
+
   // Lists the parameter, in place of one of the same name, and returns the value.
   double add(std::string name, double value, std::string unit, std::string origin);
   std::uint32_t count(std::string name, std::uint32_t value, std::string unit,
@@ -30,6 +36,7 @@ class ParameterSheet {
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
  private:
+  std::uint32_t cache_divisor_;
   std::vector<Parameter> parameters_;
 };
 
@@ -46,5 +53,16 @@ struct Model {
 std::span<const Model> models();
 // Returns nullptr when no model has that name, in whatever case.
 const Model* find_model(std::string_view name);
+
+// A model as a program's user names it: "NAME", or "NAME/N" with a persistent cache that is N times
+// smaller, so that short loads show what long ones would.
+struct ModelChoice {
+  const Model* model;
+  std::uint32_t cache_divisor = 1;
+  std::unique_ptr<Disk> make() const;
+};
+// Returns nullopt when no model has that name, N is no number from 1 to 1000, or the model has no
+// persistent cache.
+std::optional<ModelChoice> choose_model(std::string_view name);
 
 }  // namespace lazyfs::sim

@@ -73,8 +73,8 @@ void set_mechanics(ManagedParameters& disk, const Drive& drive, ParameterSheet& 
   disk.mechanics.revolution_ms =
       sheet.add("revolution", 60'000 / drive.rpm, "ms", drive.platters_origin);
   disk.cache_sectors = static_cast<std::uint64_t>(
-      sheet.add("persistent cache", drive.cache_gib, "GiB", drive.cache_origin) * 1024 *
-      kSectorsPerMebibyte);
+      sheet.add("persistent cache", drive.cache_gib / sheet.cache_divisor(), "GiB",
+                drive.cache_origin) * 1024 * kSectorsPerMebibyte);
   const double outer =
       sheet.add("outermost track", drive.outer_track_mib, "MiB", drive.tracks_origin);
   const double inner =
@@ -105,7 +105,7 @@ void set_bands(ManagedParameters& disk, ParameterSheet& sheet) {
                   "derived: bands of 15 to 40 MiB, more than 260,000 of them (ext4-lazy)");
   disk.stream_bytes = static_cast<std::uint64_t>(
       sheet.add("least stream", 8, "MiB", kLazy) * kMebibyte);
-  disk.map_extents = sheet.count("map of the cache", 180'000, "extents",
+  disk.map_extents = sheet.count("map of the cache", 180'000 / sheet.cache_divisor(), "extents",
                                  "derived: the knees of five ranges at 176 to 184 thousand "
                                  "distinct blocks (sac)");
 }
@@ -154,7 +154,7 @@ void set_cleaning(ManagedParameters& disk, const Drive& drive, ParameterSheet& s
       sheet.add("read a cached extent, beyond these", 8.3, "ms",
                 "derived: slope of the 8-GiB range (sac): half a revolution and a short seek");
   cleaning.scan_ms = sheet.add("read the whole cache for a band",
-                               44'000, "ms",
+                               44'000.0 / sheet.cache_divisor(), "ms",
                                "derived: a band takes at most 45 s (ext4-lazy)");
 }
 

@@ -26,6 +26,36 @@ TEST(ModelsTest, AreFoundInAnyCase) {
   EXPECT_EQ(find_model("cheetah"), nullptr);
 }
 
+TEST(ModelsTest, HaveASmallerPersistentCacheOnRequest) {
+  const auto choice = choose_model("st8000as0002/16");
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->model->name, "ST8000AS0002");
+  EXPECT_EQ(choice->cache_divisor, 16u);
+  EXPECT_EQ(choose_model("ST8000AS0002")->cache_divisor, 1u);
+  for (const char* const wrong : {"ST8000AS0002/", "ST8000AS0002/0", "ST8000AS0002/1001",
+                                  "ST8000AS0002/2x", "WD5000YS/2", "nothing/2", "/2"}) {
+    EXPECT_FALSE(choose_model(wrong)) << wrong;
+  }
+}
+
+// The map of 180,000 extents is full after a 16th of the writes; the capacity is as before.
+TEST(ModelsTest, ASmallerCacheIsFullEarlier) {
+  const auto full_after = [](std::string_view name) {
+    const auto disk = choose_model(name)->make();
+    EXPECT_EQ(disk->sectors(), 15'628'053'168u);
+    Random random(1);
+    double now_ms = 0;
+    int writes = 0;
+    for (; disk->counters().full_since_ms < 0 && writes < 200'000; ++writes) {
+      const std::uint64_t sector = random.below(1u << 25) * 8;
+      now_ms = disk->serve(now_ms, {.sector = sector, .sectors = 8, .op = Op::kWrite});
+    }
+    return writes;
+  };
+  EXPECT_NEAR(full_after("ST8000AS0002"), 180'000, 2000);
+  EXPECT_NEAR(full_after("ST8000AS0002/16"), 180'000 / 16, 200);
+}
+
 TEST(ModelsTest, HaveTheCapacitiesOfTheDrives) {
   ParameterSheet sheet;
   EXPECT_EQ(find_model("ST8000AS0002")->make(sheet)->sectors(), 15'628'053'168u);
