@@ -1,14 +1,10 @@
 #include "tools/simulated_drive.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
-#include <vector>
 
 #include "sim/trace_format.h"
 
@@ -29,29 +25,6 @@ void sleep_until_ms(double monotonic) {
   }
 }
 
-bool is_zero(std::span<const std::byte> bytes) {
-  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
-}
-
-// Opens the backing file, which gets or has the size.
-std::expected<int, std::string> open_backing(const std::string& path, std::uint64_t size_bytes) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return std::unexpected(path + ": cannot be opened for writing");
-  struct stat status {};
-  const auto size = static_cast<off_t>(size_bytes);
-  std::string wrong;
-  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    wrong = path + ": not a regular file";
-  } else if (status.st_size != 0 && status.st_size != size) {
-    wrong = path + ": has another size; remove it, or give its size by --size";
-  } else if (::ftruncate(fd, size) != 0) {
-    wrong = path + ": cannot get the size of the disk";
-  }
-  if (wrong.empty()) return fd;
-  ::close(fd);
-  return std::unexpected(wrong);
-}
-
 }  // namespace
 
 std::expected<std::unique_ptr<SimulatedDrive>, std::string> SimulatedDrive::open(
@@ -66,33 +39,29 @@ std::expected<std::unique_ptr<SimulatedDrive>, std::string> SimulatedDrive::open
   if (options.size_bytes % sim::kSectorBytes != 0) {
     return std::unexpected("--size: not a number of whole sectors");
   }
-  const auto fd = open_backing(options.backing, options.size_bytes);
-  if (!fd) return std::unexpected(fd.error());
+  auto contents = DriveContents::open(options.backing, options.size_bytes, options.forgets_data);
+  if (!contents) return std::unexpected(contents.error());
   std::FILE* record = nullptr;
   if (!options.record.empty()) {
     record = std::fopen(options.record.c_str(), "we");
-    if (!record) {
-      ::close(*fd);
-      return std::unexpected(options.record + ": cannot be written");
-    }
+    if (!record) return std::unexpected(options.record + ": cannot be written");
     std::fprintf(record, "%s\n", std::string(sim::kTraceHeader).c_str());
   }
   return std::unique_ptr<SimulatedDrive>(
-      new SimulatedDrive(options, std::move(disk), *fd, record));
+      new SimulatedDrive(options, std::move(disk), std::move(*contents), record));
 }
 
 SimulatedDrive::SimulatedDrive(const DriveOptions& options, std::unique_ptr<sim::Disk> disk,
-                               int fd, std::FILE* record)
+                               std::unique_ptr<DriveContents> contents, std::FILE* record)
     : options_(options),
       disk_(std::move(disk)),
-      fd_(fd),
+      contents_(std::move(contents)),
       record_(record),
       size_bytes_(options.size_bytes),
       begin_ms_(monotonic_ms()) {}
 
 SimulatedDrive::~SimulatedDrive() {
   if (record_) std::fclose(record_);
-  ::close(fd_);
 }
 
 double SimulatedDrive::now_ms() const {
@@ -133,36 +102,14 @@ int SimulatedDrive::serve(sim::Op op, std::uint64_t offset, std::uint64_t length
 int SimulatedDrive::read(std::uint64_t offset, std::span<std::byte> to) {
   if (const int status = serve(sim::Op::kRead, offset, to.size()); status != 0) return status;
   read_bytes_ += to.size();
-  while (!to.empty()) {
-    const ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return -EIO;
-    offset += static_cast<std::uint64_t>(got);
-    to = to.subspan(static_cast<std::size_t>(got));
-  }
-  return 0;
+  return contents_->read(offset, to);
 }
 
 int SimulatedDrive::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   const int status = serve(sim::Op::kWrite, offset, bytes.size());
   if (status != 0) return status;
   written_bytes_ += bytes.size();
-  if (is_zero(bytes)) return punch(offset, bytes.size());  // V1
-  while (!bytes.empty()) {
-    const ssize_t put = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return put < 0 ? -errno : -EIO;
-    offset += static_cast<std::uint64_t>(put);
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-  }
-  return 0;
-}
-
-int SimulatedDrive::punch(std::uint64_t offset, std::uint64_t length) {
-  if (length == 0) return 0;
-  const int done = ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                               static_cast<off_t>(offset), static_cast<off_t>(length));
-  return done == 0 ? 0 : -errno;
+  return contents_->write(offset, bytes);
 }
 
 int SimulatedDrive::flush() {
@@ -172,14 +119,14 @@ int SimulatedDrive::flush() {
 
 int SimulatedDrive::discard(std::uint64_t offset, std::uint64_t length) {
   const int status = serve(sim::Op::kDiscard, offset, length);
-  return status != 0 ? status : punch(offset, length);
+  return status != 0 ? status : contents_->punch(offset, length);
 }
 
 int SimulatedDrive::write_zeros(std::uint64_t offset, std::uint64_t length) {
   const int status = serve(sim::Op::kWrite, offset, length);
   if (status != 0) return status;
   written_bytes_ += length;
-  return punch(offset, length);
+  return contents_->punch(offset, length);
 }
 
 Json SimulatedDrive::report() {

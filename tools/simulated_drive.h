@@ -1,9 +1,8 @@
 // A simulated disk with contents: requests take their simulated time, and their data lie in a
-// sparse file. smrdisk shows it as a file. Not thread-safe.
+// sparse file (drive_contents.h). smrdisk shows it as a file. Not thread-safe.
 //
 // Invariants:
-//   V1  a block that was written as zeros, discarded or zeroed takes no space in the backing file
-//   V2  each request is served by the model, and recorded, before its data change
+//   V1  each request is served by the model, and recorded, before its data change
 #pragma once
 
 #include <cstddef>
@@ -18,6 +17,7 @@
 #include "sim/disk.h"
 #include "sim/latencies.h"
 #include "sim/models.h"
+#include "tools/drive_contents.h"
 
 namespace lazyfs {
 
@@ -29,6 +29,7 @@ struct DriveOptions {
   // A request returns when its simulated time has passed, and pauses between requests count.
   // Otherwise each request begins when the one before it ended, and returns at once.
   bool is_realtime = false;
+  bool forgets_data = false;  // DriveContents keeps fills
 };
 
 class SimulatedDrive {
@@ -53,16 +54,15 @@ class SimulatedDrive {
   Json report();
 
  private:
-  SimulatedDrive(const DriveOptions& options, std::unique_ptr<sim::Disk> disk, int fd,
-                 std::FILE* record);
+  SimulatedDrive(const DriveOptions& options, std::unique_ptr<sim::Disk> disk,
+                 std::unique_ptr<DriveContents> contents, std::FILE* record);
   int serve(sim::Op op, std::uint64_t offset, std::uint64_t length);
-  int punch(std::uint64_t offset, std::uint64_t length);
   double now_ms() const;
   void write_record(double start_ms, const sim::Request& request);
 
   const DriveOptions options_;
   const std::unique_ptr<sim::Disk> disk_;
-  const int fd_;
+  const std::unique_ptr<DriveContents> contents_;
   std::FILE* const record_;
   std::uint64_t size_bytes_ = 0;
   double begin_ms_ = 0;  // of the monotonic clock

@@ -175,6 +175,8 @@ int main(int argc, char** argv) {
   app.option("--disk", options.model, "model; `smrsim disks` lists them").required();
   app.option("--size", options.size_bytes, "without it, all of the model's").as_size();
   app.flag("--realtime", options.is_realtime, "requests take their simulated time");
+  app.flag("--forget-data", options.forgets_data,
+           "keep blocks in which one byte repeats as that byte, in BACKING.fills");
   app.option("--record", options.record, "write a trace of all requests to this file");
   app.option("--report", report, "write what happened as JSON to this file, at the end");
   app.option("BACKING", options.backing, "sparse file for the contents; made if needed")

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "test/support/seed.h"
 #include "test/support/test_folder.h"
 
 namespace lazyfs {
@@ -45,6 +48,54 @@ TEST_F(SimulatedDriveTest, KeepsWhatWasWritten) {
   auto found = bytes(8192, 0);
   EXPECT_EQ(drive->read(4096, found), 0);
   EXPECT_EQ(found, content);
+}
+
+TEST_F(SimulatedDriveTest, BlocksOfOneByteTakeNoSpaceWhereDataIsForgotten) {
+  DriveOptions forgetful = options();
+  forgetful.forgets_data = true;
+  {
+    const auto drive = must_open(forgetful);
+    EXPECT_EQ(drive->write(0, bytes(1 << 20, 'x')), 0);
+    EXPECT_EQ(allocated(), 0u);
+    auto mixed = bytes(3 * 4096, 'y');
+    mixed[5000] = std::byte{'z'};
+    EXPECT_EQ(drive->write(1 << 20, mixed), 0);
+    EXPECT_EQ(allocated(), 4096u);
+  }
+  const auto drive = must_open(options());  // the fills belong to the backing file
+  auto found = bytes(1 << 20, 0);
+  EXPECT_EQ(drive->read(0, found), 0);
+  EXPECT_EQ(found, bytes(1 << 20, 'x'));
+  found = bytes(3 * 4096, 0);
+  EXPECT_EQ(drive->read(1 << 20, found), 0);
+  EXPECT_EQ(found[5000], std::byte{'z'});
+  found[5000] = std::byte{'y'};
+  EXPECT_EQ(found, bytes(3 * 4096, 'y'));
+}
+
+TEST_F(SimulatedDriveTest, AForgetfulDriveAgreesWithAModelAfterAnyWrites) {
+  DriveOptions forgetful = options();
+  forgetful.forgets_data = true;
+  const auto drive = must_open(forgetful);
+  constexpr std::size_t kBytes = 1 << 16;
+  auto model = bytes(kBytes, 0);
+  std::mt19937 random(test_seed());
+  for (int i = 0; i < 2000; ++i) {
+    const std::size_t from = random() % (kBytes / 512) * 512;
+    const std::size_t length = std::min<std::size_t>((1 + random() % 40) * 512, kBytes - from);
+    auto content = bytes(length, static_cast<int>(random() % 3));
+    if (random() % 4 == 0) content[random() % length] = std::byte{9};
+    if (random() % 5 == 0) {
+      EXPECT_EQ(drive->discard(from, length), 0);
+      std::ranges::fill(content, std::byte{0});
+    } else {
+      EXPECT_EQ(drive->write(from, content), 0);
+    }
+    std::ranges::copy(content, model.begin() + static_cast<std::ptrdiff_t>(from));
+    auto found = bytes(kBytes, 7);
+    ASSERT_EQ(drive->read(0, found), 0);
+    ASSERT_EQ(found, model) << seed_trace() << " step " << i;
+  }
 }
 
 TEST_F(SimulatedDriveTest, ZerosTakeNoSpace) {

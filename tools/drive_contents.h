@@ -1,0 +1,46 @@
+// The contents of a simulated disk, in a sparse file. Not thread-safe.
+//
+// Invariants:
+//   K1  a block that is written as zeros or punched takes no space in the file
+//   K2  a byte of the fills file that is not 0 is what the block of that number consists of; the
+//       block takes no space in the file
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace lazyfs {
+
+class DriveContents {
+ public:
+  // Opens the file, which is made, or has that size already. `keeps_fills`: a block in which one
+  // byte repeats, as benchmarks write it, is kept as that byte in PATH.fills; a fills file that
+  // exists is used without it too. The error says what cannot be used.
+  static std::expected<std::unique_ptr<DriveContents>, std::string> open(const std::string& path,
+                                                                         std::uint64_t size_bytes,
+                                                                         bool keeps_fills);
+  ~DriveContents();
+  DriveContents(const DriveContents&) = delete;
+  DriveContents& operator=(const DriveContents&) = delete;
+
+  // Each returns 0 or a negative errno. REQUIRES: the range lies within the size.
+  int read(std::uint64_t offset, std::span<std::byte> to);
+  int write(std::uint64_t offset, std::span<const std::byte> bytes);
+  int punch(std::uint64_t offset, std::uint64_t length);
+
+ private:
+  DriveContents(int fd, int fills_fd) : fd_(fd), fills_fd_(fills_fd) {}
+  int write_out(std::uint64_t offset, std::span<const std::byte> bytes);
+  int write_in_runs(std::uint64_t offset, std::span<const std::byte> bytes);
+  // Writes the block that contains `offset` to the file if it is kept as a byte.
+  int spell_out(std::uint64_t offset);
+
+  const int fd_;
+  const int fills_fd_;  // -1: none
+};
+
+}  // namespace lazyfs
