@@ -70,6 +70,7 @@ namespace lazyfs {
   X(kLogCheckpointBad, EIO, "checkpoint of the metadata map is damaged")                         \
   X(kLogTailLost, EIO, "the metadata log's tail cannot be read")                                 \
   X(kLogFull, ENOSPC, "the metadata log has no space left")                                      \
+  X(kMustWait, EAGAIN, "the change must wait for a commit; internal: see Store::try_apply()")    \
   X(kLogFailed, EIO, "the metadata log could not be written; the volume is read-only now")       \
   X(kNodeChecksumBad, EIO, "checksum mismatch in a metadata node")                               \
   X(kNodeBad, EIO, "metadata node has impossible values")                                        \

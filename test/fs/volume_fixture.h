@@ -35,7 +35,7 @@ class VolumeTest : public testing::Test {
       fsck::expect_clean(*device_);
     }
   }
-  void mount() {
+  virtual void mount() {
     auto volume = Volume::mount(faulty_, options_);
     ASSERT_TRUE(volume) << describe(volume.error());
     volume_ = std::move(*volume);

@@ -35,12 +35,15 @@ std::uint64_t safe_size(const GroupMember& member, const Inode& inode, const Fro
 
 Result<> ExtentRecorder::record(const GroupMember& member, FrozenPart& part,
                                 std::span<const AppendedSegment> segments) {
-  Result<> done = record_at_once(member, part, segments);
+  const auto record_now = [&] {
+    return meta::when_room(store_, [&] { return record_at_once(member, part, segments); });
+  };
+  Result<> done = record_now();
   // Cleaning empties bands, into which the log can grow, and erases the bands' own logs.
   for (int tries = 0; !done && done.error() == Errc::kLogFull && !store_.failed() &&
                       tries < kMaxRoomTries && make_room_();
        ++tries) {
-    done = record_at_once(member, part, segments);
+    done = record_now();
   }
   if (done || done.error() != Errc::kBatchTooLarge) return done;
   if (segments.size() > 1) {

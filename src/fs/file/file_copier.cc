@@ -135,7 +135,8 @@ Result<std::uint64_t> FileCopier::share(const Share& share) {
   }
   ASSIGN_OR_RETURN(const InodeNo number, new_inode_());
   for (std::size_t at_most = kEntriesCopiedAtOnce; at_most > 0; at_most /= 2) {
-    const auto shared = share_once(share, number, at_most);
+    const auto shared =
+        meta::when_room(store_, [&] { return share_once(share, number, at_most); });
     if (shared) return shared->value_or(0);
     if (shared.error() != Errc::kBatchTooLarge) return fail(shared.error());
   }

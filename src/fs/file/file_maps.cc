@@ -9,44 +9,48 @@ constexpr std::size_t kEntriesFreedAtOnce = 128;
 
 }  // namespace
 
-// The last entries that map blocks of [first, end), the very last one first.
-Result<std::vector<MapEntry>> FileMaps::last_entries(InodeNo inode, std::uint64_t first,
-                                                     std::uint64_t end, std::size_t at_most) {
-  std::vector<MapEntry> entries;
+// Where the last `at_most` entries begin that map blocks of [first, end); `first` if there are
+// fewer.
+Result<std::uint64_t> FileMaps::begin_of_last(InodeNo inode, std::uint64_t first,
+                                              std::uint64_t end, std::size_t at_most) {
   // An entry that begins earlier ends before `first`.
   const std::uint64_t lowest = first - std::min<std::uint64_t>(first, kMaxExtentBlocks - 1);
-  while (entries.size() < at_most && end > lowest) {
+  for (std::size_t found = 0; found < at_most; ++found) {
+    if (end <= lowest) return first;
     ASSIGN_OR_RETURN(const auto item, store_.last_in(key_of(inode, Kind::kExtent, lowest),
                                                      key_of(inode, Kind::kExtent, end - 1)));
-    if (!item) break;
-    ASSIGN_OR_RETURN(auto record, decode_map_record(item->value));
-    MapEntry entry{item->key.offset, std::move(record)};
-    if (entry.end() <= first) break;
-    end = entry.file_block;
-    entries.push_back(std::move(entry));
+    if (!item) return first;
+    end = item->key.offset;
   }
-  return entries;
+  return std::max(first, end);
 }
 
-Result<> FileMaps::free_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) {
-  std::size_t at_most = kEntriesFreedAtOnce;
-  while (first < end) {  // each turn lowers `end`, or `at_most`
-    ASSIGN_OR_RETURN(const auto entries, last_entries(inode.no, first, end, at_most));
-    if (entries.empty()) return ok();
-    const std::uint64_t begin = std::max(first, entries.back().file_block);
-    MapBatch batch(store_, bands_, shared_);
-    MapChange& change = batch.change(inode.no);
-    TRY(change.unmap(begin, end - begin));
-    batch.put_inode(inode, inode.record, inode.tree_size, change);
-    const auto applied = batch.apply(meta::Reserve::kDelete);
-    if (applied) {
+Result<> FileMaps::free_in_parts(const Inode& inode, std::uint64_t first, std::uint64_t end,
+                                 const FreePart& free_part) {
+  for (std::size_t at_most = kEntriesFreedAtOnce; first < end;) {
+    std::uint64_t begin = first;
+    {
+      ReaderLock lock(inode.mu);
+      ASSIGN_OR_RETURN(begin, begin_of_last(inode.no, first, end, at_most));
+    }
+    const auto freed = meta::when_room(store_, [&] { return free_part(begin, end); });
+    if (freed) {
       end = begin;
       continue;
     }
-    if (applied.error() != Errc::kBatchTooLarge || entries.size() == 1) return applied;
-    at_most = entries.size() / 2;  // the entries' blocks lie in many bands
+    if (freed.error() != Errc::kBatchTooLarge || at_most == 1) return freed;
+    at_most /= 2;  // the entries' blocks lie in many bands
   }
   return ok();
+}
+
+Result<> FileMaps::free_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) {
+  MapBatch batch = this->batch();
+  MapChange& change = batch.change(inode.no);
+  TRY(change.unmap(first, end - first));
+  if (change.blocks_delta() == 0) return ok();
+  batch.put_inode(inode, inode.record, inode.tree_size, change);
+  return batch.apply(meta::Reserve::kDelete);
 }
 
 }  // namespace lazyfs::fs

@@ -65,13 +65,20 @@ Result<> FileRanges::clear_part(const InodeRef& inode, std::uint64_t offset, std
 Result<> FileRanges::free_whole_blocks(const InodeRef& inode, std::uint64_t first,
                                        std::uint64_t end) {
   const WriteBackToken token(inode);  // keeps its blocks from being written meanwhile
-  WriterLock lock(inode->mu);
-  if (inode->deleted) return fail(Errc::kStale);
-  TRY(free_inline(*inode, first, end));
-  TRY(maps_.free_blocks(*inode, first, end));
-  if (!inode->buffer) return ok();
-  bands_.release(inode->buffer->drop_range(first, end));
-  if (inode->buffer->clean()) inode->tree_size = inode->record.size;  // I5
+  return maps_.free_in_parts(*inode, first, end, [&](std::uint64_t begin, std::uint64_t part_end) {
+    WriterLock lock(inode->mu);
+    return free_part(*inode, begin, part_end);
+  });
+}
+
+// For every other thread each part is a punch of its own.
+Result<> FileRanges::free_part(Inode& inode, std::uint64_t first, std::uint64_t end) {
+  if (inode.deleted) return fail(Errc::kStale);
+  TRY(free_inline(inode, first, end));
+  TRY(maps_.free_blocks(inode, first, end));
+  if (!inode.buffer) return ok();
+  bands_.release(inode.buffer->drop_range(first, end));
+  if (inode.buffer->clean()) inode.tree_size = inode.record.size;  // I5
   return ok();
 }
 
@@ -80,7 +87,7 @@ Result<> FileRanges::free_inline(Inode& inode, std::uint64_t first, std::uint64_
   if (!inode.inline_state.is_in(first, end - first)) return ok();
   meta::Batch batch;
   erase_inline(batch, inode);
-  TRY(store_.apply(batch, meta::Reserve::kDelete));
+  TRY(store_.try_apply(batch, meta::Reserve::kDelete));
   inode.inline_state = {.is_known = true};
   ++inode.map_version;
   return ok();

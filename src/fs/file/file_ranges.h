@@ -45,6 +45,7 @@ class FileRanges {
   Result<> clear(const InodeRef& inode, std::uint64_t offset, std::uint64_t end);
   Result<> clear_part(const InodeRef& inode, std::uint64_t offset, std::uint64_t end);
   Result<> free_whole_blocks(const InodeRef& inode, std::uint64_t first, std::uint64_t end);
+  Result<> free_part(Inode& inode, std::uint64_t first, std::uint64_t end) REQUIRES(inode.mu);
   Result<> free_inline(Inode& inode, std::uint64_t first, std::uint64_t end) REQUIRES(inode.mu);
   Result<> touch(const InodeRef& inode, RangeFlags flags);
   Result<std::uint64_t> end_of_data(Inode& inode, std::uint64_t block) REQUIRES_SHARED(inode.mu);

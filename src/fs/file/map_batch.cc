@@ -36,7 +36,7 @@ Result<> MapBatch::apply(meta::Reserve reserve) {
   }
   for (const MapChange& change : changes_) change.put_into(items_);
   shared_.put_into(items_);
-  TRY(store_.apply(items_, reserve));
+  TRY(store_.try_apply(items_, reserve));
 
   for (const MapChange& change : changes_) change.account(bands_);
   shared_.account(bands_);

@@ -42,7 +42,8 @@ class MapBatch {
   // Counts the references down that the changes so far have ended. Error: kItemBad, when one of
   // them has no reference count. apply() does it too.
   Result<> end_references();
-  // Errors: those of end_references() and of Store::apply().
+  // Errors: those of end_references() and of Store::try_apply(). After kMustWait the caller ends
+  // the batch, which may hold the lock of shared extents, before it waits.
   Result<> apply(meta::Reserve reserve = meta::Reserve::kNone);
 
  private:

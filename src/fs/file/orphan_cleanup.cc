@@ -16,6 +16,10 @@ bool is_extent(const meta::Item& item) {
   return item.key.kind == static_cast<std::uint8_t>(Kind::kExtent);
 }
 
+void log_failure(const Inode& inode, Errc error) {
+  log::error("inode {}: cannot be deleted: {}", inode.no.value, describe(error));
+}
+
 }  // namespace
 
 // ---- The queue ----------------------------------------------------------------------------------
@@ -125,37 +129,47 @@ Result<OrphanCleanup::Gathered> OrphanCleanup::gather(InodeNo inode, std::size_t
   return all ? Gathered::kAll : Gathered::kPart;
 }
 
+// Puts as many of the inodes into one batch as have room, and applies it. Raises `at` past the
+// inodes that are deleted, or that cannot be. kMustWait, kBatchTooLarge, kLogFull: fewer items may
+// have room, and nothing has changed but `at`.
+Result<> OrphanCleanup::delete_next(std::span<const InodeRef> inodes, std::size_t max_items,
+                                    std::size_t& at) {
+  MapBatch batch = maps_.batch();
+  std::size_t next = at, items = 0;
+  while (next < inodes.size() && items < max_items) {
+    const auto gathered = gather(inodes[next]->no, max_items, batch, items);
+    if (gathered && *gathered != Gathered::kAll) break;
+    if (!gathered) log_failure(*inodes[next], gathered.error());
+    ++next;
+    if (!batch.has_changes()) at = next;
+  }
+  if (!batch.has_changes()) return ok();
+  TRY(batch.apply(meta::Reserve::kDelete));
+  at = next;
+  return ok();
+}
+
 // Deletes inodes with all their items. Returns those for which the log had no room. Each turn
 // deletes items, halves `max_items`, or gives an inode up.
 std::vector<InodeRef> OrphanCleanup::delete_inodes(std::span<const InodeRef> inodes) {
   std::vector<InodeRef> left;
-  const auto give_up = [&](const InodeRef& inode, Errc error) {
-    if (error == Errc::kLogFull) return left.push_back(inode);
-    log::error("inode {}: cannot be deleted: {}", inode->no.value, describe(error));
-  };
   std::size_t max_items = kItemsABatch;
   for (std::size_t at = 0; at < inodes.size();) {
-    MapBatch batch = maps_.batch();
-    std::size_t next = at, items = 0;
-    while (next < inodes.size() && items < max_items) {
-      const auto gathered = gather(inodes[next]->no, max_items, batch, items);
-      if (gathered && *gathered != Gathered::kAll) break;
-      if (!gathered) give_up(inodes[next], gathered.error());
-      ++next;
-      if (!batch.has_changes()) at = next;
-    }
-    if (!batch.has_changes()) continue;
-    const auto applied = batch.apply(meta::Reserve::kDelete);
-    const bool too_large = !applied && (applied.error() == Errc::kBatchTooLarge ||
-                                        applied.error() == Errc::kLogFull);
-    if (applied) {
-      at = next;
-    } else if (too_large && max_items > kItemsABatchMin) {
+    const auto done =
+        meta::when_room(store_, [&] { return delete_next(inodes, max_items, at); });
+    if (done) continue;
+    const bool too_large =
+        done.error() == Errc::kBatchTooLarge || done.error() == Errc::kLogFull;
+    if (too_large && max_items > kItemsABatchMin) {
       max_items /= 2;  // the items lie all over the tree
-    } else {
-      give_up(inodes[at], applied.error());
-      ++at;
+      continue;
     }
+    if (done.error() == Errc::kLogFull) {
+      left.push_back(inodes[at]);
+    } else {
+      log_failure(*inodes[at], done.error());
+    }
+    ++at;
   }
   return left;
 }

@@ -46,6 +46,7 @@ class OrphanCleanup {
   enum class Gathered : std::uint8_t { kAll, kPart, kPostponed };
 
   bool mark_deleted(const InodeRef& inode);
+  Result<> delete_next(std::span<const InodeRef> inodes, std::size_t max_items, std::size_t& at);
   std::vector<InodeRef> delete_inodes(std::span<const InodeRef> inodes);
   Result<Gathered> gather(InodeNo inode, std::size_t max_items, MapBatch& batch,
                           std::size_t& items);

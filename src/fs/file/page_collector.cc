@@ -19,7 +19,7 @@ constexpr std::uint64_t kSmallFileBytes = kInlinePieceBytes;
 Result<> PageCollector::put_record(Inode& inode) {
   meta::Batch batch;
   batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, inode.record)));
-  TRY(store_.apply(batch, meta::Reserve::kDelete));
+  TRY(store_.try_apply(batch, meta::Reserve::kDelete));
   inode.record_dirty = false;
   return ok();
 }
@@ -76,7 +76,7 @@ Result<bool> PageCollector::write_inline(Inode& inode) {
   meta::Batch batch;
   const InlineState state = put_inline(batch, inode, last, contents);
   batch.put(key_of(inode.no, Kind::kInode), encode(inode.record));
-  if (const auto applied = store_.apply(batch); !applied) {
+  if (const auto applied = store_.try_apply(batch); !applied) {
     const bool is_refused =
         applied.error() == Errc::kLogFull || applied.error() == Errc::kBatchTooLarge;
     if (is_refused) return false;
@@ -119,9 +119,23 @@ std::size_t PageCollector::blocks_to_take(const Inode& inode, std::size_t max_bl
 Result<std::size_t> PageCollector::collect(const InodeRef& inode, std::size_t max_blocks,
                                            WriteBackGroup& group, WriteBackGoal& goal) {
   WriteBackToken token(inode);
-  WriterLock lock(inode->mu);
+  TRY(truncation_.finish(inode, token));
+  const auto collect_with = [&](bool may_be_inline) {
+    return meta::when_room(store_, [&] {
+      WriterLock lock(inode->mu);
+      return collect_locked(inode, max_blocks, may_be_inline, token, group, goal);
+    });
+  };
+  const auto collected = collect_with(true);
+  if (collected || collected.error() != Errc::kLogFull) return collected;
+  return collect_with(false);
+}
+
+// Moves the token into the group, if it freezes pages. After an error the goal is unchanged.
+Result<std::size_t> PageCollector::collect_locked(const InodeRef& inode, std::size_t max_blocks,
+                                                  bool may_be_inline, WriteBackToken& token,
+                                                  WriteBackGroup& group, WriteBackGoal& goal) {
   if (inode->deleted) return 0;
-  TRY(truncation_.finish_locked(*inode));
   TRY(move_inline_out(*inode, goal.inline_rule));
   if (!inode->buffer || inode->buffer->clean()) {
     if (inode->record_dirty) TRY(put_record(*inode));
@@ -129,7 +143,7 @@ Result<std::size_t> PageCollector::collect(const InodeRef& inode, std::size_t ma
   }
   ASSIGN_OR_RETURN(const bool goes_inline, is_last_block_inline(*inode, goal.inline_rule));
   const bool is_only_one = inode->buffer->dirty_blocks() == 1;
-  if (goes_inline && is_only_one) {
+  if (goes_inline && is_only_one && may_be_inline) {
     ASSIGN_OR_RETURN(const bool done, write_inline(*inode));
     if (done) return 0;
   }

@@ -52,12 +52,16 @@ class PageCollector {
 
   // Freezes the inode's dirty pages, at most `max_blocks` unless the goal needs more, and adds it
   // to the group. Returns how many; 0: nothing is left to do, and a small file or the inode's item,
-  // where these were dirty, are in the tree. Errors: those of Truncation::finish_locked(), of
-  // reading the map, and of Store::apply().
+  // where these were dirty, are in the tree. Errors: those of Truncation::finish(), of reading the
+  // map, and of Store::apply().
   Result<std::size_t> collect(const InodeRef& inode, std::size_t max_blocks, WriteBackGroup& group,
                               WriteBackGoal& goal);
 
  private:
+  Result<std::size_t> collect_locked(const InodeRef& inode, std::size_t max_blocks,
+                                     bool may_be_inline, WriteBackToken& token,
+                                     WriteBackGroup& group, WriteBackGoal& goal)
+      REQUIRES(inode->mu);
   static std::size_t blocks_to_take(const Inode& inode, std::size_t max_blocks, bool but_last,
                                     WriteBackGoal& goal) REQUIRES_SHARED(inode.mu);
   Result<> put_record(Inode& inode) REQUIRES(inode.mu);

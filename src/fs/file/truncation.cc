@@ -5,42 +5,58 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "fs/file/inline_block.h"
-#include "fs/inode/write_back_token.h"
 
 namespace lazyfs::fs {
 
 // ---- Freeing ------------------------------------------------------------------------------------
 
-Result<> Truncation::free_past_end(Inode& inode) {
-  TRY(maps_.free_blocks(inode, blocks_for(inode.record.size), meta::kMaxOffset));
-  if (inode.record.links > 0) {  // else the orphan record says kDelete
-    meta::Batch last;
-    last.erase(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value));
-    TRY(store_.apply(last, meta::Reserve::kDelete));
+Result<> Truncation::finish(const InodeRef& inode, const WriteBackToken&) {
+  std::uint64_t end_block = 0;
+  {
+    ReaderLock lock(inode->mu);
+    if (inode->deleted || !inode->truncate_pending) return ok();
+    end_block = blocks_for(inode->record.size);  // stays: I7
   }
-  inode.truncate_pending = false;
-  return ok();
-}
-
-Result<> Truncation::finish_locked(Inode& inode) {
-  return inode.truncate_pending ? free_past_end(inode) : ok();
+  TRY(maps_.free_in_parts(*inode, end_block, meta::kMaxOffset,
+                          [&](std::uint64_t begin, std::uint64_t end) {
+                            WriterLock lock(inode->mu);
+                            return maps_.free_blocks(*inode, begin, end);
+                          }));
+  return meta::when_room(store_, [&]() -> Result<> {
+    WriterLock lock(inode->mu);
+    if (inode->record.links > 0) {  // else the orphan record says kDelete
+      meta::Batch last;
+      last.erase(key_of(kVolumeOwner, Kind::kOrphan, inode->no.value));
+      TRY(store_.try_apply(last, meta::Reserve::kDelete));
+    }
+    inode->truncate_pending = false;
+    return ok();
+  });
 }
 
 Result<> Truncation::finish(const InodeRef& inode) {
   const WriteBackToken token(inode);
-  WriterLock lock(inode->mu);
-  if (inode->deleted) return fail(Errc::kStale);
-  return finish_locked(*inode);
+  return finish(inode, token);
 }
 
 Result<> Truncation::resume(const InodeRef& inode) {
   const WriteBackToken token(inode);
+  {
+    WriterLock lock(inode->mu);
+    if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
+    inode->truncate_pending = true;
+  }
+  return finish_or_keep(inode, token);
+}
+
+// A truncation that cannot be finished now is finished by write-back (I7).
+Result<> Truncation::finish_or_keep(const InodeRef& inode, const WriteBackToken& held) {
+  const auto freed = finish(inode, held);
+  if (freed) return freed;
   WriterLock lock(inode->mu);
-  if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
-  inode->truncate_pending = true;
-  const auto freed = free_past_end(*inode);
-  if (!freed) dirty_.add(inode, clock_.monotonic());
+  dirty_.add(inode, clock_.monotonic());
   return freed;
 }
 
@@ -63,7 +79,7 @@ Result<InlineState> Truncation::cut_inline(Inode& inode, std::uint64_t size, met
 }
 
 // Puts the inode's item with the new size, and shortens inline contents. Extents past the end wait
-// for free_past_end().
+// for finish().
 Result<> Truncation::put_size(Inode& inode, const InodeRecord& record) {
   meta::Batch batch;
   batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
@@ -73,7 +89,7 @@ Result<> Truncation::put_size(Inode& inode, const InodeRecord& record) {
     batch.put(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value),
               encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
   }
-  TRY(store_.apply(batch, meta::Reserve::kDelete));
+  TRY(store_.try_apply(batch, meta::Reserve::kDelete));
   inode.inline_state = inline_state;
   inode.truncate_pending = record.blocks > 0;
   ++inode.map_version;
@@ -87,7 +103,7 @@ Result<> Truncation::set_size_locked(const InodeRef& inode, std::uint64_t size,
   if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
   const std::uint64_t old_size = inode->record.size;
   const std::uint64_t end_block = blocks_for(size);
-  if (size > old_size) TRY(finish_locked(*inode));
+  CHECK(size <= old_size || !inode->truncate_pending);  // I7: only the token's holder sets it
   if (last.had_rest && size > old_size && old_size == last_size) {  // I6
     if (!inode->buffer) inode->buffer = std::make_unique<data::WriteBuffer>(pages_);
     const std::uint64_t last_block = old_size / kBlockBytes;
@@ -118,9 +134,8 @@ Result<> Truncation::set_size_locked(const InodeRef& inode, std::uint64_t size,
   }
   inode->record = record;
   inode->record_dirty = !clean;
-  const auto freed = finish_locked(*inode);
-  if (!clean || inode->truncate_pending) dirty_.add(inode, clock_.monotonic());
-  return freed;
+  if (!clean) dirty_.add(inode, clock_.monotonic());
+  return ok();
 }
 
 Result<> Truncation::set_size(const InodeRef& inode, std::uint64_t size) {
@@ -128,17 +143,26 @@ Result<> Truncation::set_size(const InodeRef& inode, std::uint64_t size) {
   // The token keeps blocks of the file from being written meanwhile. The collector may move them,
   // which keeps their contents.
   const WriteBackToken token(inode);
+  TRY(change_size(inode, size, token));
+  return finish_or_keep(inode, token);
+}
+
+Result<> Truncation::change_size(const InodeRef& inode, std::uint64_t size,
+                                 const WriteBackToken& held) {
   FileReader::Block last;
   std::uint64_t old_size = 0;
   {
     ReaderLock lock(inode->mu);
     old_size = inode->record.size;
   }
+  if (size > old_size) TRY(finish(inode, held));
   if (size > old_size && old_size % kBlockBytes != 0) {
     ASSIGN_OR_RETURN(last, reader_.stored_block(*inode, old_size / kBlockBytes));
   }
-  WriterLock lock(inode->mu);
-  return set_size_locked(inode, size, old_size, last);
+  return meta::when_room(store_, [&] {
+    WriterLock lock(inode->mu);
+    return set_size_locked(inode, size, old_size, last);
+  });
 }
 
 }  // namespace lazyfs::fs

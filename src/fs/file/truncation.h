@@ -11,12 +11,14 @@
 #include "fs/file/file_reader.h"
 #include "fs/inode/dirty_list.h"
 #include "fs/inode/inode.h"
+#include "fs/inode/write_back_token.h"
 #include "meta/store/store.h"
 
 namespace lazyfs::fs {
 
 // The new size and, if blocks are to be freed, an orphan record go into one batch; the blocks are
-// freed in further batches. An error or a crash between them leaves the truncation pending (I7).
+// freed in further batches. Until the last of them the truncation is pending (I7), so readers need
+// not wait for it, and an error or a crash leaves it pending.
 // Thread-safe.
 class Truncation {
  public:
@@ -37,18 +39,19 @@ class Truncation {
   // Continues the truncation that a crash has interrupted, as the inode's orphan record says. After
   // an error it is pending.
   Result<> resume(const InodeRef& inode);
-  // Frees what a pending truncation has left, if there is one. finish_locked() REQUIRES the inode's
-  // WriteBackToken.
+  // Frees what a pending truncation has left, if there is one, in batches between which the inode's
+  // lock is released. The caller may hold the inode's token. REQUIRES: it holds no lock.
   Result<> finish(const InodeRef& inode);
-  Result<> finish_locked(Inode& inode) REQUIRES(inode.mu);
+  Result<> finish(const InodeRef& inode, const WriteBackToken& held);
 
  private:
+  Result<> change_size(const InodeRef& inode, std::uint64_t size, const WriteBackToken& held);
   Result<> set_size_locked(const InodeRef& inode, std::uint64_t size, std::uint64_t last_size,
                            const FileReader::Block& last) REQUIRES(inode->mu);
   Result<InlineState> cut_inline(Inode& inode, std::uint64_t size, meta::Batch& batch)
       REQUIRES(inode.mu);
   Result<> put_size(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu);
-  Result<> free_past_end(Inode& inode) REQUIRES(inode.mu);
+  Result<> finish_or_keep(const InodeRef& inode, const WriteBackToken& held);
 
   meta::Store& store_;
   FileMaps& maps_;

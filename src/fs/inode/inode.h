@@ -50,9 +50,10 @@ struct InlineState {
 //   I6  Bytes past the end of the file in its last block are zero in the write buffer but may be
 //       stale in a band. An operation that extends the file past that block first loads the block
 //       into the buffer and zeroes them.
-//   I7  truncate_pending: extents past the end of the file remain after a failed truncation. The
-//       inode stays on the dirty list until write-back has freed them, and the file does not grow
-//       until then. The inode's orphan record makes a mount free them after a crash.
+//   I7  truncate_pending: extents past the end of the file remain. The holder of the token frees
+//       them, or, after a failed truncation, the inode stays on the dirty list until write-back has
+//       done so; the file does not grow until then. Only the holder of the token sets it. The
+//       inode's orphan record makes a mount free them after a crash.
 //   I8  At most one block of an inode is inline, and no extent maps it. The bytes stored of it end
 //       at or before tree_size.
 //

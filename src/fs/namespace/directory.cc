@@ -70,7 +70,7 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   put_inode(batch, parent, directory_record);
   changes.put_into(batch);
   if (add_items) add_items(number, batch);
-  TRY(store_.apply(batch));
+  TRY(store_.try_apply(batch));
   adopt(*directory, directory_record);
   return inodes_.insert(number, record);
 }
@@ -88,7 +88,7 @@ Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record,
   put_new_inode(batch, number, record);
   put_orphan(batch, number);
   if (add_items) add_items(number, batch);
-  TRY(store_.apply(batch));
+  TRY(store_.try_apply(batch));
   return inodes_.insert(number, record);
 }
 
@@ -125,7 +125,7 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
     batch.erase(key_of(kVolumeOwner, Kind::kOrphan, number.value));
   }
   changes.put_into(batch);
-  TRY(store_.apply(batch));
+  TRY(store_.try_apply(batch));
   adopt(*directory, directory_record);
   inode->record = record;
   return inode;
@@ -183,7 +183,7 @@ Result<> Directories::remove_locked(Inode& parent, Inode& child, std::string_vie
   put_inode(batch, parent.no, parent_record);
   put_inode(batch, child.no, for_tree(child, child_record));
   if (child_record.links == 0) put_orphan(batch, child.no);
-  TRY(store_.apply(batch, meta::Reserve::kDelete));
+  TRY(store_.try_apply(batch, meta::Reserve::kDelete));
   adopt(parent, parent_record);
   child.record = child_record;
   return ok();

@@ -21,7 +21,7 @@ Result<> InodeNumbers::take_chunk() {
   }
   meta::Batch batch;
   add(batch, CounterChange{.next_inode = first + kChunk - limit_});
-  TRY(store_.apply(batch));
+  TRY(store_.try_apply(batch));
   next_ = first;
   limit_ = first + kChunk;
   return ok();

@@ -19,7 +19,7 @@ class InodeNumbers {
   static constexpr std::uint64_t kChunk = 4096;
   InodeNumbers(meta::Store& store, std::uint64_t next) : store_(store), next_(next), limit_(next) {}
 
-  // Errors: those of Store::apply().
+  // Errors: those of Store::try_apply().
   Result<InodeNo> take() EXCLUDES(mu_);
 
  private:

@@ -176,7 +176,7 @@ Result<> Renames::rename_locked(Move& move, EntryChanges& changes,
   if (!(move.from == move.to)) put_inode(batch, move.to->no, move.to_record);
   put_inode(batch, move.child->no, for_tree(*move.child, move.child_record));
   changes.put_into(batch);
-  TRY(store_.apply(batch));
+  TRY(store_.try_apply(batch));
   adopt(*move.from, move.from_record);
   if (!(move.from == move.to)) adopt(*move.to, move.to_record);
   move.child->record = move.child_record;
@@ -213,7 +213,7 @@ Result<> Renames::exchange_locked(Move& move, EntryChanges& changes) {
   put_inode(batch, move.child->no, for_tree(*move.child, move.child_record));
   put_inode(batch, move.victim->no, for_tree(*move.victim, move.victim_record));
   changes.put_into(batch);
-  TRY(store_.apply(batch));
+  TRY(store_.try_apply(batch));
   adopt(*move.from, move.from_record);
   if (!(move.from == move.to)) adopt(*move.to, move.to_record);
   move.child->record = move.child_record;

@@ -138,7 +138,7 @@ Result<> Xattrs::set(InodeNo number, std::string_view name, std::string_view val
     return removed;
   }
   batch.put(key_of(number, Kind::kInode), encode(for_tree(*inode, record)));
-  TRY(store_.apply(batch));
+  TRY(store_.try_apply(batch));
   inode->record = record;
   return ok();
 }
@@ -155,7 +155,7 @@ Result<> Xattrs::remove(InodeNo number, std::string_view name) {
   if (!removed && removed.error() == Errc::kNoAttribute && is_acl) return ok();
   TRY(removed);
   batch.put(key_of(number, Kind::kInode), encode(for_tree(*inode, record)));
-  TRY(store_.apply(batch, meta::Reserve::kDelete));
+  TRY(store_.try_apply(batch, meta::Reserve::kDelete));
   inode->record = record;
   return ok();
 }

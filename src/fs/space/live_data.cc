@@ -79,6 +79,10 @@ Result<std::optional<gc::Port::AppendUse>> LiveData::last_append_before(BandId b
 // ---- moving -------------------------------------------------------------------------------------
 
 Result<> LiveData::remap_if_unchanged(const gc::LiveRun& run, BandAddress to) {
+  return meta::when_room(store_, [&] { return remap_once(run, to); });
+}
+
+Result<> LiveData::remap_once(const gc::LiveRun& run, BandAddress to) {
   const auto found = inodes_.get(run.owner);
   if (!found) {
     if (found.error() != Errc::kStale) return fail(found.error());
@@ -116,7 +120,7 @@ Result<> LiveData::remap(const gc::LiveRun& run, BandAddress to, bool owner_exis
   meta::Batch batch;
   add(batch, CounterChange{.collector_blocks = run.blocks()});
   change.put_into(batch);
-  TRY(store_.apply(batch, meta::Reserve::kDelete));
+  TRY(store_.try_apply(batch, meta::Reserve::kDelete));
   change.account(bands_);
   return ok();
 }

@@ -32,6 +32,7 @@ class LiveData final : public gc::Port {
  private:
   Result<std::vector<gc::LiveRun>> live_runs(BandId band, const meta::Item& append_item);
   Result<std::vector<MappedExtent>> extents_of(const AppendRecord& record);
+  Result<> remap_once(const gc::LiveRun& run, BandAddress to);
   Result<> remap(const gc::LiveRun& run, BandAddress to, bool owner_exists);
 
   meta::Store& store_;

@@ -24,7 +24,7 @@ Result<> change_attributes(meta::Store& store, Xattrs& xattrs, Clock& clock, Ino
   if (change.mode) TRY(xattrs.follow_mode(batch, inode, record));
   record.change = change.change.value_or(now);
   batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
-  TRY(store.apply(batch));
+  TRY(store.try_apply(batch));
   inode.record = record;
   inode.record_dirty = inode.tree_size != record.size;
   return ok();

@@ -11,7 +11,7 @@
 namespace lazyfs::fs {
 
 // Applies what `change` names, but for the size, in one batch; an access control list follows the
-// mode. Takes the inode's lock. Errors: kStale, those of Store::apply().
+// mode. Takes the inode's lock. Errors: kStale, those of Store::try_apply().
 Result<> change_attributes(meta::Store& store, Xattrs& xattrs, Clock& clock, Inode& inode,
                            const AttributeChange& change) EXCLUDES(inode.mu);
 

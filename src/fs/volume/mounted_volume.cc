@@ -91,7 +91,7 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
                .make_space = [this] { return space_maker_.make_space(); }}),
       ranges_(*store_, maps_, writer_, truncation_, bands_, dirty_, clock_),
       copier_(*store_, maps_, reader_, writer_, truncation_, write_back_, bands_, counters_, clock_,
-              [this] { return inode_numbers_.take(); }),
+              [this] { return meta::when_room(*store_, [&] { return inode_numbers_.take(); }); }),
       scrubber_(device_, *store_, bands_, inodes_, shared_, counters_),
       stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, orphans_, collector_, counters_,
              stalls_, *disk_),
@@ -383,7 +383,10 @@ Result<Attributes> MountedVolume::set_attributes(InodeNo number, const Attribute
   const bool others = change.mode || change.uid || change.gid || change.access ||
                       change.modification || change.change || change.access_now ||
                       change.modification_now || change.clear_set_id;
-  if (others) TRY(change_attributes(*store_, xattrs_, clock_, *inode, change));
+  if (others) {
+    TRY(meta::when_room(
+        *store_, [&] { return change_attributes(*store_, xattrs_, clock_, *inode, change); }));
+  }
   ReaderLock lock(inode->mu);
   return attributes_of(*inode, *store_);
 }

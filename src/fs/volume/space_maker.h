@@ -30,13 +30,14 @@ class SpaceMaker {
   // Ends deletions and overwrites that are under way, and has the metadata log give back bands.
   // True when blocks were freed or have died; another writer may have taken them meanwhile.
   bool make_space();
-  // Calls `change`, and again as long as the metadata log has no room for it and some can be made.
+  // Calls `change`, which uses Store::try_apply(), and again as long as the metadata log has no
+  // room for it and some can be made.
   template <class Change>
   std::invoke_result_t<Change> with_log_room(const Change& change) {
-    auto changed = change();
+    auto changed = meta::when_room(store_, change);
     for (int tries = 0;
          !changed && changed.error() == Errc::kLogFull && make_log_room(tries); ++tries) {
-      changed = change();
+      changed = meta::when_room(store_, change);
     }
     if (!changed && changed.error() == Errc::kLogFull) note_full();
     return changed;

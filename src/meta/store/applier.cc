@@ -4,10 +4,11 @@
 
 namespace lazyfs::meta {
 
-Result<Seq> Applier::apply(const Batch& batch, Reserve reserve, std::uint64_t rounds) {
+thread_local Applier::Need Applier::t_refused;
+
+Result<Seq> Applier::try_apply(const Batch& batch, Reserve reserve) {
   ASSIGN_OR_RETURN(std::vector<Change> changes, coalesce(batch));
   MissLoader missing(loader_);
-  std::uint64_t rounds_left = rounds;
   for (;;) {
     if (failure_.has_failed()) return fail(Errc::kLogFailed);
     ASSIGN_OR_RETURN(const Attempt attempt, try_once(batch, changes, reserve));
@@ -16,15 +17,32 @@ Result<Seq> Applier::apply(const Batch& batch, Reserve reserve, std::uint64_t ro
       TRY(missing.load(*attempt.miss));
     } else {
       if (attempt.obstacle == Obstacle::kTooLarge) return fail(Errc::kBatchTooLarge);
-      if (rounds_left-- == 0) {
-        // The cleaner gains nothing. A band more is room for it to work in.
-        if (attempt.obstacle != Obstacle::kMustClean) return fail(Errc::kLogFull);
-        TRY(make_room_(Obstacle::kMustGrow, attempt.seq));
-        rounds_left = rounds;
-        continue;
-      }
-      TRY(make_room_(attempt.obstacle, attempt.seq));
+      t_refused = attempt.need;
+      return fail(Errc::kMustWait);
     }
+  }
+}
+
+Applier::Blocked Applier::look(const Need& need) const {
+  ReaderLock lock(tree_.mu);
+  return {obstacle_to(need), tree_.cache.running().seq};
+}
+
+Result<> Applier::make_room(std::uint64_t rounds) {
+  const Need need = t_refused;
+  std::uint64_t rounds_left = rounds;
+  for (;;) {
+    if (failure_.has_failed()) return fail(Errc::kLogFailed);
+    const Blocked blocked = look(need);
+    if (blocked.obstacle == Obstacle::kNone) return ok();
+    if (rounds_left-- > 0) {
+      TRY(make_room_(blocked.obstacle, blocked.running));
+      continue;
+    }
+    // The cleaner gains nothing. A band more is room for it to work in.
+    if (blocked.obstacle != Obstacle::kMustClean) return fail(Errc::kLogFull);
+    TRY(make_room_(Obstacle::kMustGrow, blocked.running));
+    rounds_left = rounds;
   }
 }
 
@@ -32,13 +50,14 @@ Result<Applier::Attempt> Applier::try_once(const Batch& batch, std::vector<Chang
                                            Reserve reserve) {
   WriterLock lock(tree_.mu);
   const Changes& running = tree_.cache.running();
-  Attempt attempt{.seq = running.seq};
+  Attempt attempt{.seq = running.seq, .need = {.estimate = {}, .reserve = reserve}};
   const auto estimate = tree_.tree.plan(changes);
   if (!estimate) {
     attempt.miss = estimate.error();
     return attempt;
   }
-  attempt.obstacle = obstacle_to(*estimate, reserve);
+  attempt.need.estimate = *estimate;
+  attempt.obstacle = obstacle_to(attempt.need);
   if (attempt.obstacle != Obstacle::kNone) return attempt;
   if (!tree_.tree.apply(changes)) {
     failure_.set(Errc::kNodeBad, "a change of a tree that contradicts itself",
@@ -63,11 +82,12 @@ std::uint64_t Applier::nodes_allowed(Reserve reserve) const {
   return std::min(limits.live_ordinary, limits.live_promised - promised);
 }
 
-Applier::Obstacle Applier::obstacle_to(const Estimate& estimate, Reserve reserve) const {
+Applier::Obstacle Applier::obstacle_to(const Need& need) const {
+  const Estimate& estimate = need.estimate;
   const LogLimits limits = tree_.limits;
   const Changes& running = tree_.cache.running();
   if (limits.cost(estimate.dirty, estimate.freed) > limits.transaction) return Obstacle::kTooLarge;
-  if (estimate.made > 0 && tree_.cache.nodes() + estimate.made > nodes_allowed(reserve)) {
+  if (estimate.made > 0 && tree_.cache.nodes() + estimate.made > nodes_allowed(need.reserve)) {
     return Obstacle::kMustGrow;
   }
   const std::uint64_t dirty = running.dirty.size() + estimate.dirty;

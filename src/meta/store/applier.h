@@ -35,23 +35,35 @@ class Applier {
         make_room_(std::move(make_room)),
         commit_is_due_(std::move(commit_is_due)) {}
 
-  // As Store::apply(). Gives up with kLogFull after `rounds` obstacles,
-  // once no band can be added.
-  Result<Seq> apply(const Batch& batch, Reserve reserve, std::uint64_t rounds)
-      EXCLUDES(tree_.mu);
+  // As Store::try_apply().
+  Result<Seq> try_apply(const Batch& batch, Reserve reserve) EXCLUDES(tree_.mu);
+  // As Store::make_room(). Gives up with kLogFull after `rounds` obstacles, once no band can be
+  // added.
+  Result<> make_room(std::uint64_t rounds) EXCLUDES(tree_.mu);
 
  private:
+  // What a change takes of the log.
+  struct Need {
+    Estimate estimate;
+    Reserve reserve = Reserve::kNone;
+  };
   struct Attempt {
-    Seq seq;  // applied: the transaction that the change belongs to; else the running one
+    Seq seq;  // of the transaction that the change belongs to, if it was applied
+    Need need;
     Obstacle obstacle = Obstacle::kNone;
     std::optional<Miss> miss;
     bool is_applied = false;
   };
+  // The obstacle to a change, and the running transaction.
+  struct Blocked {
+    Obstacle obstacle = Obstacle::kNone;
+    Seq running;
+  };
   Result<Attempt> try_once(const Batch& batch, std::vector<Change>& changes, Reserve reserve)
       EXCLUDES(tree_.mu);
   std::uint64_t nodes_allowed(Reserve reserve) const REQUIRES_SHARED(tree_.mu);
-  Obstacle obstacle_to(const Estimate& estimate, Reserve reserve) const
-      REQUIRES_SHARED(tree_.mu);
+  Obstacle obstacle_to(const Need& need) const REQUIRES_SHARED(tree_.mu);
+  Blocked look(const Need& need) const EXCLUDES(tree_.mu);
 
   Log& log_;
   SharedTree& tree_;
@@ -59,6 +71,8 @@ class Applier {
   StoreFailure& failure_;
   const MakeRoom make_room_;
   const std::function<void()> commit_is_due_;  // called under the tree's lock
+  // Of the change that try_apply() refused last on this thread, of whichever store.
+  static thread_local Need t_refused;
 };
 
 }  // namespace lazyfs::meta

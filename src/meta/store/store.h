@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "base/result.h"
@@ -137,7 +138,16 @@ class Store {
   // Makes all changes of `batch` at once. Returns the transaction they belong to.
   // Errors (nothing is changed then): kLogFull, kBatchTooLarge, kValueTooLarge, kItemBad,
   // kReadOnly, kLogFailed, and what reading a node can give.
+  // May wait for a commit, or run one. REQUIRES: the caller holds no lock that a reader may need.
   virtual Result<Seq> apply(const Batch& batch, Reserve reserve = Reserve::kNone) = 0;
+  // As apply(), for callers that hold locks: fails with kMustWait where apply() would wait for a
+  // commit or for the cleaner. The caller then releases its locks, calls make_room(), and plans its
+  // change again: when_room() does so.
+  virtual Result<Seq> try_apply(const Batch& batch, Reserve reserve = Reserve::kNone) = 0;
+  // Waits until a change as large as the one that try_apply() has refused last on this thread can
+  // be applied. Other threads may take the room before the caller uses it. REQUIRES: try_apply() of
+  // this store has failed with kMustWait on this thread. Errors: those of apply().
+  virtual Result<> make_room() = 0;
 
   // Makes everything applied before the call durable, together with all data that was appended to
   // the device before it: one flush, or two (docs/metadata-log.md, "Committing"). Concurrent calls
@@ -203,5 +213,18 @@ class Store {
   // fsck and tests. Calls `problem` with a sentence for each disagreement. No apply() may run.
   virtual Result<> check(const std::function<void(std::string)>& problem) = 0;
 };
+
+// Calls `change`, which takes locks and calls try_apply() while it holds them, again each time
+// try_apply() has refused it for lack of room; waits for room between the calls. Each further call
+// follows a change by another thread that took the room, or a commit that made the change larger.
+// Returns what `change` returned last, or the error of make_room().
+template <class Change>
+std::invoke_result_t<const Change&> when_room(Store& store, const Change& change) {
+  for (;;) {
+    auto changed = change();
+    if (changed || changed.error() != Errc::kMustWait) return changed;
+    if (auto room = store.make_room(); !room) return fail(room.error());
+  }
+}
 
 }  // namespace lazyfs::meta

@@ -78,7 +78,7 @@ StoreImpl::StoreImpl(device::Device& device, const StoreOptions& options, Superb
       reader_(tree_, loader_),
       applier_(
           log_, tree_, loader_, failure_,
-          [this](Applier::Obstacle obstacle, Seq running) { return make_room(obstacle, running); },
+          [this](Applier::Obstacle obstacle, Seq running) { return get_past(obstacle, running); },
           [this] {
             if (options_.background) wake_background();
           }) {}
@@ -175,11 +175,19 @@ void StoreImpl::abandon() {
 // ---- Changing -----------------------------------------------------------------------------------
 
 Result<Seq> StoreImpl::apply(const Batch& batch, Reserve reserve) {
-  if (options_.read_only) return fail(Errc::kReadOnly);
-  return applier_.apply(batch, reserve, cleaner_.cycles_at_most() + kRoundsBesideCleaning);
+  return when_room(*this, [&] { return try_apply(batch, reserve); });
 }
 
-Result<> StoreImpl::make_room(Applier::Obstacle obstacle, Seq running) {
+Result<Seq> StoreImpl::try_apply(const Batch& batch, Reserve reserve) {
+  if (options_.read_only) return fail(Errc::kReadOnly);
+  return applier_.try_apply(batch, reserve);
+}
+
+Result<> StoreImpl::make_room() {
+  return applier_.make_room(cleaner_.cycles_at_most() + kRoundsBesideCleaning);
+}
+
+Result<> StoreImpl::get_past(Applier::Obstacle obstacle, Seq running) {
   switch (obstacle) {
     case Applier::Obstacle::kNone: return ok();
     case Applier::Obstacle::kTooLarge: return fail(Errc::kBatchTooLarge);

@@ -49,6 +49,8 @@ class StoreImpl final : public Store {
   }
   std::optional<Key> end_of_part(Key key) override { return reader_.end_of_part(key); }
   Result<Seq> apply(const Batch& batch, Reserve reserve) override;
+  Result<Seq> try_apply(const Batch& batch, Reserve reserve) override;
+  Result<> make_room() override;
   Result<> commit() override;
   Seq durable_seq() const override { return committer_.durable_seq(); }
   void set_band_source(BandSource source) override { sizer_.set_source(std::move(source)); }
@@ -78,7 +80,7 @@ class StoreImpl final : public Store {
   Result<> do_work(Work work, Additions to_clean);
   Result<> commit_in_cycle();
   void clean_in_cycle();
-  Result<> make_room(Applier::Obstacle obstacle, Seq running);
+  Result<> get_past(Applier::Obstacle obstacle, Seq running);
   Result<> state_log_end();
   NodePin replace_root();
 

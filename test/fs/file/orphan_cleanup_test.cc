@@ -10,61 +10,34 @@
 #include "fs/volume/mounted_volume.h"
 #include "fs/item/schema.h"
 #include "test/fsck/expect_clean.h"
+#include "test/meta/forwarding_store.h"
 #include "test/support/stats.h"
 
 namespace lazyfs::fs {
 namespace {
 
 // Forwards to another store, but refuses batches that are larger than its limits of the moment.
-class CrowdedStore : public meta::Store {
+class CrowdedStore final : public meta::ForwardingStore {
  public:
-  explicit CrowdedStore(std::unique_ptr<meta::Store> below) : below_(std::move(below)) {}
+  explicit CrowdedStore(std::unique_ptr<meta::Store> below)
+      : ForwardingStore(*below), below_(std::move(below)) {}
   std::size_t room = SIZE_MAX;           // most entries of a batch that deletes
   std::size_t ordinary_room = SIZE_MAX;  // of any other
 
-  Result<std::optional<meta::Value>> get(meta::Key key) override { return below_->get(key); }
-  Result<std::optional<meta::Item>> last_in(meta::Key first, meta::Key last) override {
-    return below_->last_in(first, last);
-  }
-  Result<std::vector<meta::Item>> scan(meta::Key first, meta::Key last,
-                                       std::size_t max_items) override {
-    return below_->scan(first, last, max_items);
-  }
-  std::optional<meta::Key> end_of_part(meta::Key key) override { return below_->end_of_part(key); }
   Result<Seq> apply(const meta::Batch& batch, meta::Reserve reserve) override {
-    const bool deletes = reserve == meta::Reserve::kDelete;
-    if (batch.size() > (deletes ? room : ordinary_room)) return fail(Errc::kLogFull);
-    return below_->apply(batch, reserve);
+    return has_room(batch, reserve) ? ForwardingStore::apply(batch, reserve)
+                                    : fail(Errc::kLogFull);
   }
-  Result<> commit() override { return below_->commit(); }
-  Seq durable_seq() const override { return below_->durable_seq(); }
-  void promise_with(std::function<std::uint64_t()> blocks) override {
-    below_->promise_with(std::move(blocks));
-  }
-  bool has_room_to_record(std::uint64_t blocks) override {
-    return below_->has_room_to_record(blocks);
-  }
-  bool make_room_to_record(std::uint64_t blocks) override {
-    return below_->make_room_to_record(blocks);
-  }
-  void set_band_source(BandSource source) override { below_->set_band_source(std::move(source)); }
-  Result<> give_back_bands() override { return below_->give_back_bands(); }
-  Result<> extend() override { return below_->extend(); }
-  std::vector<BandId> log_bands() const override { return below_->log_bands(); }
-  std::vector<LogBandUse> log_band_use() const override { return below_->log_band_use(); }
-  meta::Superblock superblock() const override { return below_->superblock(); }
-  bool was_clean() const override { return below_->was_clean(); }
-  void set_data_ends_known(bool known) override { below_->set_data_ends_known(known); }
-  void set_cache_bytes(std::size_t bytes) override { below_->set_cache_bytes(bytes); }
-  meta::StoreStats stats() const override { return below_->stats(); }
-  bool failed() const override { return below_->failed(); }
-  Result<> close() override { return below_->close(); }
-  void abandon() override { below_->abandon(); }
-  Result<> check(const std::function<void(std::string)>& problem) override {
-    return below_->check(problem);
+  Result<Seq> try_apply(const meta::Batch& batch, meta::Reserve reserve) override {
+    return has_room(batch, reserve) ? ForwardingStore::try_apply(batch, reserve)
+                                    : fail(Errc::kLogFull);
   }
 
  private:
+  bool has_room(const meta::Batch& batch, meta::Reserve reserve) const {
+    return batch.size() <= (reserve == meta::Reserve::kDelete ? room : ordinary_room);
+  }
+
   const std::unique_ptr<meta::Store> below_;
 };
 
