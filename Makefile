@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 600
 # Operations of each of 4 processes in each of 8 rounds: a million in all.
 RANDOM_OPERATIONS ?= 31250
 
-.PHONY: all help demo demo-clean check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan check-tidy bench install clean
+.PHONY: all help demo demo-clean check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan check-tidy bench install uninstall deb clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -34,7 +34,7 @@ check:          ## everything that every change must pass
 	@cmake --build build -j $(JOBS) --target tests
 	$(CTEST) --preset check -j $(JOBS) </dev/null
 
-check-long: all ## system tests at full size
+check-long: all deb ## system tests at full size
 	@./packages.sh test suites-long hadoop
 	@cmake --build build -j $(JOBS) --target unflushed
 	$(CTEST) --preset check-long </dev/null
@@ -80,7 +80,20 @@ bench: all      ## compare lazyfs with ext4 and with the cost of FUSE alone
 	@bench/compare --output build/bench
 
 install: all    ## install programs, libraries, header, man pages, mount helper; uses DESTDIR, PREFIX
-	DESTDIR=$(DESTDIR) cmake --install build
+	DESTDIR=$(DESTDIR) cmake --install build --strip
+
+uninstall:      ## remove what the last install has installed; uses DESTDIR
+	@test -e build/install_manifest.txt || { echo "make: nothing was installed from here" >&2; exit 1; }
+	sed 's|^|$(DESTDIR)|' build/install_manifest.txt | xargs -d '\n' rm -f --
+	@sed -n 's|^\(.*/\(doc\|share\)/lazyfs\)/.*|$(DESTDIR)\1|p' build/install_manifest.txt | sort -u | \
+	  xargs -d '\n' -I '{}' find '{}' -depth -type d -empty -delete
+
+deb:            ## Debian packages in build/deb, checked by lintian
+	@./packages.sh build deb
+	rm -rf build/deb && mkdir -p build/deb/lazyfs
+	tar -c --exclude=./build --exclude=./.git . | tar -x -C build/deb/lazyfs
+	cd build/deb/lazyfs && dpkg-buildpackage --build=binary --no-sign --jobs=$(JOBS)
+	lintian --fail-on error,warning --allow-root build/deb/*.changes
 
 clean:          ## remove build/
 	@test ! -d build/demo || tools/demo.sh down

@@ -2,8 +2,8 @@
 # The Debian packages that lazyfs needs, in one place; installs those that are missing.
 #   ./packages.sh GROUP...    installs (as root) what is missing of the groups
 #   ./packages.sh --list GROUP...    only prints their names
-# Groups: build, test, suites, suites-long, hadoop, bench, fuzz, tidy. Silent, and no network, when
-# nothing is missing.
+# Groups: build, deb, test, suites, suites-long, hadoop, bench, fuzz, tidy. Silent, and no network,
+# when nothing is missing.
 set -euo pipefail
 
 # What the suites need is newer than Debian's plain cargo.
@@ -18,6 +18,7 @@ packages_of() {
     build) echo cmake ninja-build g++ pkg-config libfuse3-dev fuse3 libboost-dev libspdlog-dev \
                 libgtest-dev libcli11-dev nlohmann-json3-dev libisal-dev \
                 libxxhash-dev liblzma-dev libblkid-dev libmount-dev libseccomp-dev libcap-ng-dev ;;
+    deb) echo debhelper dpkg-dev lintian ;;
     test) echo python3 python3-matplotlib rsync git sqlite3 fio attr acl xz-utils e2fsprogs \
                util-linux procps file linux-source-6.1 clang-19 ;;
     suites) new_cargo || echo cargo-web ;;
@@ -26,8 +27,8 @@ packages_of() {
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark ;;
     fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;
     tidy) echo clang-tidy-19 ;;
-    *) echo "packages.sh: $1: no such group (build, test, suites, suites-long, hadoop, bench," \
-            "fuzz, tidy)" >&2
+    *) echo "packages.sh: $1: no such group (build, deb, test, suites, suites-long, hadoop," \
+            "bench, fuzz, tidy)" >&2
        exit 2 ;;
   esac
 }

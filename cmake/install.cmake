@@ -1,6 +1,7 @@
-# `make install` installs programs into bin or sbin, libedi and edi.h, man pages, the udev rule, the
-# entry for file(1), and the helpers of mount(8) and umount(8). The helpers are in /sbin with any
-# prefix, because mount(8) and umount(8) look for them there.
+# `make install` installs programs into bin or sbin, libedi and edi.h, documentation, the udev rule,
+# units of systemd, completion for bash and zsh, the entry for file(1), and the helpers of mount(8)
+# and umount(8). The helpers are in /sbin with any prefix, because mount(8) and umount(8) look for
+# them there.
 
 set(INSTALLED_PROGRAMS edicreate edidump edistats lazyfsctl smrsim smrdisk)
 set(INSTALLED_SYSTEM_PROGRAMS lazyfs mkfs.lazyfs fsck.lazyfs lazyfs-id)
@@ -37,7 +38,27 @@ configure_file(contrib/udev/61-lazyfs.rules.in ${CMAKE_BINARY_DIR}/install/61-la
 install(FILES ${CMAKE_BINARY_DIR}/install/61-lazyfs.rules DESTINATION lib/udev/rules.d)
 install(FILES contrib/file/lazyfs.magic DESTINATION ${CMAKE_INSTALL_DATADIR}/lazyfs)
 
-foreach(section 1 3 8)
+# systemd reads the folder below /usr and below /usr/local.
+file(GLOB units RELATIVE ${PROJECT_SOURCE_DIR}/contrib/systemd CONFIGURE_DEPENDS
+  contrib/systemd/*.in)
+foreach(template ${units})
+  string(REGEX REPLACE "\\.in$" "" unit ${template})
+  configure_file(contrib/systemd/${template} ${CMAKE_BINARY_DIR}/install/${unit} @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/install/${unit} DESTINATION lib/systemd/system)
+endforeach()
+
+# bash-completion looks for a file of each program's name.
+set(completions ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+foreach(program ${INSTALLED_PROGRAMS} ${INSTALLED_SYSTEM_PROGRAMS})
+  install(FILES contrib/completion/lazyfs.bash DESTINATION ${completions} RENAME ${program})
+endforeach()
+install(FILES contrib/completion/_lazyfs
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+
+install(FILES README.md ARCHITECTURE.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+file(GLOB pages CONFIGURE_DEPENDS docs/*.md)
+install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+foreach(section 1 3 5 8)
   file(GLOB pages CONFIGURE_DEPENDS docs/man/*.${section})
   install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()

@@ -6,17 +6,14 @@
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 command -v debootstrap >/dev/null || skip "debootstrap is not installed"
-suite=${1:-$(. /etc/os-release && echo "${VERSION_CODENAME:-}")}
-mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' 2>/dev/null |
-  awk -v suite="$suite" '$2 == suite { print $1; exit }')
-[[ -n $mirror ]] || skip "apt knows no source of $suite"
+find_debian_mirror "$@"
 start_test
 new_fs 2G
 mount_fs
 
-say "debootstrap $suite"
+say "debootstrap $SUITE"
 TALE=$WORK/debootstrap.log
-if ! debootstrap --variant=minbase "$suite" "$MNT/root" "$mirror" >"$TALE" 2>&1; then
+if ! debootstrap --variant=minbase "$SUITE" "$MNT/root" "$MIRROR" >"$TALE" 2>&1; then
   grep -q "Couldn't download\|Failed getting release\|Unable to fetch" "$TALE" &&
     skip "no packages can be fetched here: $(tail -n 1 "$TALE")"
   fail "debootstrap: $(tail -n 3 "$TALE")"

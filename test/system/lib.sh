@@ -235,6 +235,16 @@ totals() {
 print(json.load(open(sys.argv[1]))["totals"][sys.argv[2]])' "$WORK/edistats.json" "$1"
 }
 
+# find_debian_mirror [SUITE]: sets SUITE (that of this machine), and MIRROR to where this machine's
+# apt gets it from.
+find_debian_mirror() {
+  SUITE=${1:-$(. /etc/os-release && echo "${VERSION_CODENAME:-}")}
+  # shellcheck disable=SC2016
+  MIRROR=$(apt-get indextargets --format '$(SITE) $(RELEASE)' 2>/dev/null |
+    awk -v suite="$SUITE" '$2 == suite { print $1; exit }')
+  [[ -n $MIRROR ]] || skip "apt knows no source of $SUITE"
+}
+
 # new_seed: sets SEED to LAZYFS_SEED or to a random number, and prints it.
 new_seed() {
   SEED=${LAZYFS_SEED:-$((RANDOM * 32768 + RANDOM))}
