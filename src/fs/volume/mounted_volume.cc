@@ -94,7 +94,7 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
               [this] { return meta::when_room(*store_, [&] { return inode_numbers_.take(); }); }),
       scrubber_(device_, *store_, bands_, inodes_, shared_, counters_),
       stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, orphans_, collector_, counters_,
-             stalls_, *disk_),
+             at_mount_, stalls_, *disk_),
       flusher_(*store_, write_back_, throttle_, clock_, options.commit_interval,
                options.on_read_only),
       housekeeper_(bands_, orphans_, collector_, pacer_, *disk_) {}

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/mutex.h"
+#include "base/time_histogram.h"
 #include "device/discarding.h"
 #include "fs/file/counters.h"
 #include "fs/file/file_copier.h"
@@ -20,7 +21,6 @@
 #include "fs/namespace/inode_numbers.h"
 #include "fs/namespace/xattr.h"
 #include "fs/space/live_data.h"
-#include "fs/space/stall_times.h"
 #include "fs/volume/access_times.h"
 #include "fs/volume/flusher.h"
 #include "fs/volume/housekeeper.h"
@@ -134,7 +134,7 @@ class MountedVolume final : public Volume {
   const std::uint64_t seed_;
   const CounterRecord at_mount_;
   Counters counters_;
-  StallTimes stalls_;
+  TimeHistogram stalls_;
 
   // The parts, each after those that it uses. The store has disk_: abandon() stops it.
   SwitchedDevice device_;  // disk_; off: shut down

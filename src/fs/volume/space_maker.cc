@@ -15,7 +15,7 @@ constexpr int kLogRoomTries = 16;
 
 SpaceMaker::SpaceMaker(meta::Store& store, data::BandTable& bands, OrphanCleanup& orphans,
                        WriteBack& write_back, gc::Collector& collector,
-                       Throttle& throttle, StallTimes& stalls, Clock& clock, bool kernel_forgets)
+                       Throttle& throttle, TimeHistogram& stalls, Clock& clock, bool kernel_forgets)
     : store_(store),
       bands_(bands),
       orphans_(orphans),

@@ -9,10 +9,10 @@
 #include "base/clock.h"
 #include "base/rate_limit.h"
 #include "base/result.h"
+#include "base/time_histogram.h"
 #include "data/band_table.h"
 #include "fs/file/orphan_cleanup.h"
 #include "fs/file/write_back.h"
-#include "fs/space/stall_times.h"
 #include "fs/volume/throttle.h"
 #include "gc/collector.h"
 #include "meta/store/store.h"
@@ -25,7 +25,7 @@ class SpaceMaker {
   // `kernel_forgets`: lookups are given back by another thread than the one that asks for space.
   SpaceMaker(meta::Store& store, data::BandTable& bands, OrphanCleanup& orphans,
              WriteBack& write_back, gc::Collector& collector, Throttle& throttle,
-             StallTimes& stalls, Clock& clock, bool kernel_forgets);
+             TimeHistogram& stalls, Clock& clock, bool kernel_forgets);
 
   // Ends deletions and overwrites that are under way, and has the metadata log give back bands.
   // True when blocks were freed or have died; another writer may have taken them meanwhile.
@@ -60,7 +60,7 @@ class SpaceMaker {
   WriteBack& write_back_;
   gc::Collector& collector_;
   Throttle& throttle_;
-  StallTimes& stalls_;
+  TimeHistogram& stalls_;
   Clock& clock_;
   const bool kernel_forgets_;
   RateLimit full_{std::chrono::minutes(1)};

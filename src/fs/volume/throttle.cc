@@ -16,7 +16,7 @@ constexpr auto kLookAgain = std::chrono::milliseconds(20);
 }  // namespace
 
 Throttle::Throttle(gc::Pacer& pacer, const data::PagePool& pages, const meta::Store& store,
-                   Clock& clock, StallTimes& stalls, std::size_t limit_bytes, bool background,
+                   Clock& clock, TimeHistogram& stalls, std::size_t limit_bytes, bool background,
                    Requests requests)
     : pacer_(pacer),
       pages_(pages),

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/time_histogram.h"
 #include "data/page_pool.h"
-#include "fs/space/stall_times.h"
 #include "gc/pacer.h"
 #include "meta/store/store.h"
 
@@ -33,7 +33,7 @@ class Throttle {
   // `limit_bytes` of dirty file data make writers wait, but a write that has been admitted may go
   // past it. `background`: other threads write back and clean; else `write_back` is used.
   Throttle(gc::Pacer& pacer, const data::PagePool& pages, const meta::Store& store, Clock& clock,
-           StallTimes& stalls, std::size_t limit_bytes, bool background, Requests requests);
+           TimeHistogram& stalls, std::size_t limit_bytes, bool background, Requests requests);
 
   void set_limit(std::size_t bytes) { limit_pages_ = bytes / kBlockBytes; }
 
@@ -59,7 +59,7 @@ class Throttle {
   const data::PagePool& pages_;
   const meta::Store& store_;
   Clock& clock_;
-  StallTimes& stalls_;
+  TimeHistogram& stalls_;
   std::atomic<std::size_t> limit_pages_;
   const bool background_;
   const Requests requests_;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/time_histogram_json.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -65,6 +66,8 @@ std::string VolumeStats::json(std::string_view state) const {
       {"collector_blocks_written", collector},
       {"write_amplification",
        user == 0 ? 1.0 : static_cast<double>(user + collector) / static_cast<double>(user)},
+      {"user_blocks_since_mkfs", at_mount_.user_blocks + user},
+      {"collector_blocks_since_mkfs", at_mount_.collector_blocks + collector},
       {"placement", data::name_of(appender_.policy())},
       {"inline_files_written", counters_.inline_files.load()},
       {"shared_blocks", counters_.shared_blocks.load()},
@@ -86,6 +89,7 @@ std::string VolumeStats::json(std::string_view state) const {
       {"stall_ns_p99", stalls_.percentile_ns(0.99)},
       {"stall_ns_p999", stalls_.percentile_ns(0.999)},
       {"stall_ns_max", stalls_.max_ns()},
+      {"stall_times", to_json(stalls_)},
   });
   json["space"] = space_json(bands_.space());
   json["inodes_in_memory"] = inodes_.size();

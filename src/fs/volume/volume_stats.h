@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/time_histogram.h"
 #include "data/appender.h"
 #include "data/band_table.h"
 #include "data/page_pool.h"
@@ -12,7 +13,7 @@
 #include "fs/file/orphan_cleanup.h"
 #include "fs/inode/dirty_list.h"
 #include "fs/inode/inode.h"
-#include "fs/space/stall_times.h"
+#include "fs/item/volume_items.h"
 #include "gc/collector.h"
 #include "meta/store/store.h"
 
@@ -25,7 +26,8 @@ class VolumeStats {
   VolumeStats(const meta::Store& store, const data::BandTable& bands,
               const data::Appender& appender, const data::PagePool& pages, const DirtyList& dirty,
               const InodeTable& inodes, const OrphanCleanup& orphans,
-              const gc::Collector& collector, const Counters& counters, const StallTimes& stalls,
+              const gc::Collector& collector, const Counters& counters,
+              const CounterRecord& at_mount, const TimeHistogram& stalls,
               const device::DiscardingDevice& disk)
       : store_(store),
         bands_(bands),
@@ -36,6 +38,7 @@ class VolumeStats {
         orphans_(orphans),
         collector_(collector),
         counters_(counters),
+        at_mount_(at_mount),
         stalls_(stalls),
         disk_(disk) {}
 
@@ -52,7 +55,8 @@ class VolumeStats {
   const OrphanCleanup& orphans_;
   const gc::Collector& collector_;
   const Counters& counters_;
-  const StallTimes& stalls_;  // of writers that waited for memory or space
+  const CounterRecord& at_mount_;
+  const TimeHistogram& stalls_;  // of writers that waited for memory or space
   const device::DiscardingDevice& disk_;
 };
 

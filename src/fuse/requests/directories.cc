@@ -129,7 +129,7 @@ void opendir(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
     fuse_reply_err(req, ENOSYS);
     return;
   }
-  context_of(req).counts.add(Operation::opendir);
+  context_of(req).counts.add(Operation::opendir, {});
   info->fh = 0;
   info->keep_cache = 1;
   info->cache_readdir = 1;  // until the directory changes
@@ -137,7 +137,7 @@ void opendir(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
 }
 
 void releasedir(fuse_req_t req, fuse_ino_t, fuse_file_info*) {
-  context_of(req).counts.add(Operation::releasedir);
+  context_of(req).counts.add(Operation::releasedir, {});
   fuse_reply_err(req, 0);
 }
 

@@ -125,6 +125,7 @@ void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_f
     return volume.read(inode_of(ino), static_cast<std::uint64_t>(offset), to, note_access);
   });
   if (!got) return reply_error(req, got.error());
+  context_of(req).counts.add_read(*got);
   fuse_reply_buf(req, reinterpret_cast<const char*>(to.data()), *got);
 }
 
@@ -145,6 +146,7 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
   // drops attributes only, so it does not wait for the request that is about to be answered.
   if (mode_changes || is_late) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   if (!done) return reply_error(req, done.error());
+  context.counts.add_write(size);
   fuse_reply_write(req, size);
 }
 

@@ -7,6 +7,7 @@
 #endif
 #include <fuse_lowlevel.h>
 
+#include <chrono>
 #include <exception>
 #include <new>
 #include <utility>
@@ -57,12 +58,14 @@ auto run_guarded(RequestContext& context, Operation operation, F&& body) noexcep
   }
 }
 
-// As run_guarded(), and counts the operation.
+// As run_guarded(), and counts the operation and its time.
 template <class F>
 auto call(RequestContext& context, Operation operation, F&& body) noexcept
     -> decltype(body(context.volume)) {
-  context.counts.add(operation);
-  return run_guarded(context, operation, std::forward<F>(body));
+  const auto begun = std::chrono::steady_clock::now();
+  auto outcome = run_guarded(context, operation, std::forward<F>(body));
+  context.counts.add(operation, std::chrono::steady_clock::now() - begun);
+  return outcome;
 }
 
 template <class F>

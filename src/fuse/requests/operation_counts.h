@@ -1,11 +1,15 @@
-// The kinds of requests, and how many of each were handled.
+// The kinds of requests, how many of each were handled, how long they took, and the bytes of files
+// that they carried.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <iterator>
 #include <string_view>
+
+#include "base/time_histogram.h"
 
 namespace lazyfs::fuse {
 
@@ -34,15 +38,22 @@ std::string_view name_of(Operation operation);
 // Thread-safe.
 class OperationCounts {
  public:
-  void add(Operation operation) {
-    counts_[static_cast<std::size_t>(operation)].fetch_add(1, std::memory_order_relaxed);
+  // `took`: without what precedes the reply under the mount option sync, and without the reply.
+  void add(Operation operation, std::chrono::nanoseconds took) {
+    times_[static_cast<std::size_t>(operation)].add(took);
   }
-  std::uint64_t of(Operation operation) const {
-    return counts_[static_cast<std::size_t>(operation)].load(std::memory_order_relaxed);
+  void add_read(std::size_t bytes) { bytes_read_.fetch_add(bytes, std::memory_order_relaxed); }
+  void add_write(std::size_t bytes) { bytes_written_.fetch_add(bytes, std::memory_order_relaxed); }
+
+  const TimeHistogram& of(Operation operation) const {
+    return times_[static_cast<std::size_t>(operation)];
   }
+  std::uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
+  std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
 
  private:
-  std::array<std::atomic<std::uint64_t>, kOperationCount> counts_{};
+  std::array<TimeHistogram, kOperationCount> times_;
+  std::atomic<std::uint64_t> bytes_read_{0}, bytes_written_{0};
 };
 
 }  // namespace lazyfs::fuse

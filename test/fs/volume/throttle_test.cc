@@ -55,7 +55,7 @@ class ThrottleTest : public testing::Test {
   std::optional<gc::Pacer> pacer_;
   data::PagePool pages_;
   std::vector<std::byte*> dirty_;
-  StallTimes stalls_;
+  TimeHistogram stalls_;
   std::function<void()> on_request_ = [] {};
   std::function<Result<>()> write_back_ = [] { return ok(); };
   std::optional<Throttle> throttle_;
