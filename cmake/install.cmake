@@ -36,7 +36,8 @@ endforeach()
 # udevd reads the folder below /usr and below /usr/local.
 configure_file(contrib/udev/61-lazyfs.rules.in ${CMAKE_BINARY_DIR}/install/61-lazyfs.rules @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/install/61-lazyfs.rules DESTINATION lib/udev/rules.d)
-install(FILES contrib/file/lazyfs.magic DESTINATION ${CMAKE_INSTALL_DATADIR}/lazyfs)
+install(FILES contrib/file/lazyfs.magic contrib/grafana/lazyfs.json
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/lazyfs)
 
 # systemd reads the folder below /usr and below /usr/local.
 file(GLOB units RELATIVE ${PROJECT_SOURCE_DIR}/contrib/systemd CONFIGURE_DEPENDS

@@ -12,8 +12,11 @@
 #include "tools/gc_command.h"
 #include "tools/grow_command.h"
 #include "tools/health_command.h"
+#include "tools/metrics_command.h"
 #include "tools/mount_point.h"
 #include "tools/scrub_command.h"
+#include "tools/stats_page.h"
+#include "tools/top_command.h"
 #include "tools/volume_commands.h"
 #include "tools/wait_command.h"
 
@@ -36,20 +39,25 @@ void print_flat(const Json& value, const std::string& name) {
   }
 }
 
-void print_stats(const std::string& path, bool as_json, bool again) {
-  do {
-    const std::string text = MountPoint(lazyfs::mount_point_of(path)).stats();
-    if (again && !as_json) std::printf("\033[H\033[2J");
-    if (as_json) {
-      std::printf("%s\n", text.c_str());
-    } else {
-      const auto answer = Json::parse(text);
-      if (!answer) lazyfs::fail_with(path, "the daemon's answer is damaged");
-      print_flat(*answer, "");
-    }
-    if (!again || std::fflush(stdout) != 0) return;  // main() reports errors of the output
+enum class StatsForm : std::uint8_t { kPage, kAll, kJson };
+
+void print_stats(const std::string& mount_point, StatsForm form) {
+  if (form == StatsForm::kJson) {
+    std::printf("%s\n", MountPoint(mount_point).stats().c_str());
+    return;
+  }
+  const lazyfs::MountFigures figures = lazyfs::figures_of(mount_point);
+  if (form == StatsForm::kAll) return print_flat(figures.stats, "");
+  std::fputs(lazyfs::stats_page(figures).c_str(), stdout);
+}
+
+void watch_stats(const std::string& mount_point, StatsForm form) {
+  while (std::fflush(stdout) == 0) {  // main() reports errors of the output
+    if (form != StatsForm::kJson) std::printf("\033[H\033[2J");
+    print_stats(mount_point, form);
+    std::fflush(stdout);
     std::this_thread::sleep_for(std::chrono::seconds(1));
-  } while (true);
+  }
 }
 
 void shut_down(const std::string& mount_point) {
@@ -92,17 +100,20 @@ void name_volumes(const NamingPlan& plan) {
 // The commands about a mount.
 struct MountPlan {
   std::string path;
-  bool json = false, watch = false, only_estimate = false;
+  std::string folder;  // of metrics
+  bool json = false, all = false, watch = false, only_estimate = false;
   std::uint32_t dead_percent = lazyfs::GcPlan{}.dead_percent;
-  double timeout_seconds = 30;
+  double timeout_seconds = 30, interval_seconds = 2;
   std::uint64_t grow_bytes = 0;
   CommandLine *stats = nullptr, *health = nullptr, *gc = nullptr, *scrub = nullptr, *sync = nullptr,
-              *wait = nullptr, *grow = nullptr, *shutdown = nullptr;
+              *wait = nullptr, *grow = nullptr, *shutdown = nullptr,
+              *metrics = nullptr, *top = nullptr;
   lazyfs::CommandOption* wait_timeout = nullptr;
 };
 
 void add_mounted(CommandLine& app, MountPlan& plan) {
-  plan.stats = &app.command("stats", "prints every counter");
+  plan.stats = &app.command("stats", "says what a mount does and has done");
+  plan.stats->flag("--all", plan.all, "every counter, one on a line");
   plan.stats->flag("--watch", plan.watch, "again every second");
   plan.health = &app.command("health", "says whether the mount needs an administrator");
   plan.health
@@ -122,11 +133,17 @@ void add_mounted(CommandLine& app, MountPlan& plan) {
            .at_least(0);
   plan.grow = &app.command("grow", "adds the bands that the device or image has room for");
   plan.shutdown = &app.command("shutdown", "stops at once, as a power cut would");
+  plan.metrics = &app.command("metrics", "prints every counter for Prometheus");
+  plan.metrics->option("--textfile", plan.folder,
+                       "replace lazyfs-UUID.prom in this folder instead of printing");
+  plan.top = &app.command("top", "shows what a mount does, until q is pressed");
+  plan.top->option("--interval", plan.interval_seconds, "seconds").with_default();
   for (CommandLine* const command : {plan.stats, plan.health, plan.gc, plan.scrub}) {
     command->flag("--json", plan.json, "as one JSON object");
   }
   for (CommandLine* const command :
-       {plan.stats, plan.health, plan.gc, plan.scrub, plan.sync, plan.shutdown}) {
+       {plan.stats, plan.health, plan.gc, plan.scrub, plan.sync, plan.shutdown, plan.metrics,
+        plan.top}) {
     command->option("MOUNTPOINT", plan.path, "or any path on the mount, or its device").required();
   }
   plan.wait->option("PATH", plan.path, "device, image, or a path on the mount").required();
@@ -147,8 +164,18 @@ void wait_until_free(const MountPlan& plan) {
 int control_mount(const MountPlan& plan) {
   if (plan.wait->was_given()) wait_until_free(plan);
   if (plan.grow->was_given()) lazyfs::grow_command(plan.path, plan.grow_bytes);
-  if (plan.stats->was_given()) print_stats(plan.path, plan.json, plan.watch);
   const auto point = [&] { return lazyfs::mount_point_of(plan.path); };
+  if (plan.stats->was_given()) {
+    const StatsForm form = plan.json  ? StatsForm::kJson
+                           : plan.all ? StatsForm::kAll
+                                      : StatsForm::kPage;
+    plan.watch ? watch_stats(point(), form) : print_stats(point(), form);
+  }
+  if (plan.metrics->was_given()) lazyfs::metrics_command(point(), plan.folder);
+  if (plan.top->was_given()) {
+    const auto interval = std::chrono::duration<double>(plan.interval_seconds);
+    lazyfs::top_command(point(), std::chrono::duration_cast<std::chrono::milliseconds>(interval));
+  }
   if (plan.gc->was_given()) {
     lazyfs::gc_command({.mount_point = point(),
                         .dead_percent = plan.dead_percent,

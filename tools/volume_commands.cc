@@ -116,28 +116,7 @@ meta::Superblock superblock_on(const std::string& path, device::Device& device) 
   return std::move(*superblock);
 }
 
-// Of a mounted volume, or of one that is not mounted.
-Json info_of(const std::string& path) {
-  Json info;
-  std::optional<Mount> mount;
-  auto answer = ask(path);
-  if (!answer) {
-    mount = mount_of(path);
-    if (mount) answer = ask(mount->point);
-  }
-  if (answer) {
-    info = std::move(*answer);
-  } else {
-    const auto device = open_device(path, false);
-    const auto superblock = superblock_on(path, *device);
-    info = fs::to_json(fs::describe_volume(superblock, device->geometry()));
-  }
-  Json all = Json::object({{"path", path}, {"mounted_on", mount ? mount->point : ""}});
-  for (const auto& [name, value] : info.members()) all[name] = value;
-  return all;
-}
-
-std::string time_text(std::uint64_t seconds) {
+std::string date_text(std::uint64_t seconds) {
   if (seconds == 0) return "never";
   const auto when = static_cast<std::time_t>(seconds);
   std::array<char, 64> text{};
@@ -212,6 +191,26 @@ std::optional<std::string> mounted_from(const std::string& device) {
   return mount ? std::optional(mount->point) : std::nullopt;
 }
 
+Json info_of(const std::string& path) {
+  Json info;
+  std::optional<Mount> mount;
+  auto answer = ask(path);
+  if (!answer) {
+    mount = mount_of(path);
+    if (mount) answer = ask(mount->point);
+  }
+  if (answer) {
+    info = std::move(*answer);
+  } else {
+    const auto device = open_device(path, false);
+    const auto superblock = superblock_on(path, *device);
+    info = fs::to_json(fs::describe_volume(superblock, device->geometry()));
+  }
+  Json all = Json::object({{"path", path}, {"mounted_on", mount ? mount->point : ""}});
+  for (const auto& [name, value] : info.members()) all[name] = value;
+  return all;
+}
+
 void print_info(const std::string& path, bool as_json) {
   const Json info = info_of(path);
   if (as_json) {
@@ -229,10 +228,10 @@ void print_info(const std::string& path, bool as_json) {
   print_line("State", info["state"].text());
   print_line("Mounted on", info["mounted_on"].text());
   print_line("Options", info["options"].text());
-  print_line("Made", time_text(info["created"].number()));
-  print_line("Mounted", time_text(info["mounted"].number()) + ", " +
+  print_line("Made", date_text(info["created"].number()));
+  print_line("Mounted", date_text(info["mounted"].number()) + ", " +
                             std::to_string(info["mounts"].number()) + " times");
-  print_line("Checked", time_text(info["checked"].number()));
+  print_line("Checked", date_text(info["checked"].number()));
 }
 
 void print_mounts(bool as_json) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
+
 namespace lazyfs {
 
 // Throws std::runtime_error("what: why").
@@ -14,6 +16,8 @@ namespace lazyfs {
 
 // `path`: a device, an image, or any file or directory on a mount.
 void print_info(const std::string& path, bool as_json);
+// What print_info() prints: fs::to_json(VolumeInfo), and path and mounted_on before it.
+Json info_of(const std::string& path);
 // Every mount that this process sees.
 void print_mounts(bool as_json);
 

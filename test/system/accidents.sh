@@ -158,7 +158,7 @@ except OSError as error:
     assert error.errno == errno.ENOTTY, error
 PYTHON
 for path in "$DEVICE" "$MNT/x"; do
-  lazyfsctl stats "$path" >"$WORK/stats" || fail "stats $path"
+  lazyfsctl stats --all "$path" >"$WORK/stats" || fail "stats $path"
   grep -q '^state  *writable' "$WORK/stats" || fail "stats $path: $(head -n 3 "$WORK/stats")"
   lazyfsctl sync "$path" || fail "sync $path"
 done

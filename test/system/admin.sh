@@ -106,6 +106,37 @@ expect 1 lazyfsctl health "$MNT"
 DAEMON=''
 umount -l "$MNT"
 
+say "stats, top, metrics"
+mount_fs
+echo contents >"$MNT/file"
+expect 0 lazyfsctl stats "$MNT"
+grep -q '^State  *writable, up ' "$WORK/out" || fail "stats: $(cat "$WORK/out")"
+grep -q '^mknod ' "$WORK/out" || fail "stats have no requests: $(cat "$WORK/out")"
+expect 0 lazyfsctl stats --all "$MNT"
+grep -q '^operations.mknod  *1$' "$WORK/out" || fail "stats --all: $(cat "$WORK/out")"
+expect 0 lazyfsctl top --interval 0.3 "$MNT"
+grep -q '^Amplification' "$WORK/out" || fail "top: $(cat "$WORK/out")"
+(sleep 2; printf 't+q') | script -qec "stty rows 20 cols 80; lazyfsctl top $MNT" /dev/null \
+  >"$WORK/terminal" || fail "top on a terminal: status $?"
+grep -q $'\033\\[H.*writable' "$WORK/terminal" || fail "top shows no page"
+grep -q "every 4 s" "$WORK/terminal" || fail "top obeys no key"
+grep -q $'\033\\[?1049l' "$WORK/terminal" || fail "top leaves its page on the terminal"
+expect 0 lazyfsctl metrics "$MNT"
+if command -v promtool >/dev/null; then
+  promtool check metrics <"$WORK/out" >"$WORK/promtool" 2>&1 || fail "$(cat "$WORK/promtool")"
+fi
+mkdir "$WORK/metrics"
+expect 0 lazyfsctl metrics --textfile "$WORK/metrics" "$MNT"
+mapfile -t files < <(ls "$WORK/metrics")
+[[ ${#files[@]} == 1 && ${files[0]} == lazyfs-*.prom ]] || fail "metrics --textfile: ${files[*]}"
+grep -q '^lazyfs_state{.*state="writable"} 1$' "$WORK/metrics/${files[0]}" || fail "metrics"
+expect 1 lazyfsctl metrics --textfile "$WORK/none" "$MNT"
+# The dashboard asks for metrics that exist.
+grep -o 'lazyfs_[a-z_]*' "$TOP/contrib/grafana/lazyfs.json" | sort -u | while read -r name; do
+  grep -q "^${name}{" "$WORK/metrics/${files[0]}" || fail "the dashboard wants $name"
+done
+unmount_fs
+
 say "-o debug logs requests"
 : >"$LOG"
 mount_fs debug

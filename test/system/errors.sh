@@ -19,7 +19,7 @@ image_on_host() {
 fill_host()  { dd if=/dev/zero of="$HOST/filler" bs=64K status=none 2>/dev/null || true; }
 empty_host() { rm "$HOST/filler"; }
 stat_of() {
-  lazyfsctl stats "$MNT" | awk -v name="$1" '$1 == name { $1 = ""; print substr($0, 2) }'
+  lazyfsctl stats --all "$MNT" | awk -v name="$1" '$1 == name { $1 = ""; print substr($0, 2) }'
 }
 
 # Without the kernel's write-back cache, which would also change times while nothing can be written:

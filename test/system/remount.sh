@@ -104,12 +104,12 @@ mount_fs commit=1
 make_work
 remount ro || fail "remount,ro: $(cat "$WORK/remount")"
 expect_quiet "by mount.lazyfs"
-[[ $(lazyfsctl stats "$MNT") =~ state\ +read-only ]] || fail "stats do not say read-only"
+[[ $(lazyfsctl stats --all "$MNT") =~ state\ +read-only ]] || fail "stats do not say read-only"
 remount rw,commit=1 || fail "remount,rw: $(cat "$WORK/remount")"
 lazyfsctl gc "$MNT" || fail "gc of a mount that is writable again"
 make_work
 mount -i -o remount,ro "$MNT" || fail "remount,ro without the helper"
-is_read_only() { [[ $(lazyfsctl stats "$MNT") =~ state\ +read-only ]]; }
+is_read_only() { [[ $(lazyfsctl stats --all "$MNT") =~ state\ +read-only ]]; }
 until_true "the daemon does not notice the kernel's remount,ro" is_read_only
 expect_quiet "by the kernel alone"
 is_shown_as ro || fail "the mount is not shown as read-only"

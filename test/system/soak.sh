@@ -34,7 +34,7 @@ python3 "$HERE/soak.py" work "$MNT" "$WORK/record" "$SEED" "$seconds" "$processe
 touch "$WORK/enough"
 wait "$cleaner" || fail "cleaning or scrubbing"
 say "the daemon's maximum resident memory: $(resident)"
-lazyfsctl stats "$MNT" | tee "$WORK/stats"
+lazyfsctl stats --all "$MNT" | tee "$WORK/stats"
 remount_fs
 python3 "$HERE/soak.py" verify "$MNT" "$WORK/record" "$processes" || fail "mounted again"
 unmount_fs

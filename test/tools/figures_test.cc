@@ -1,0 +1,145 @@
+// What lazyfsctl stats, top and metrics make of a daemon's answer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "base/time_histogram_json.h"
+#include "tools/metrics.h"
+#include "tools/stats_page.h"
+#include "tools/top_command.h"
+#include "tools/words.h"
+
+namespace lazyfs {
+namespace {
+
+Json times_of(std::initializer_list<long> nanoseconds) {
+  TimeHistogram times;
+  for (const long ns : nanoseconds) times.add(std::chrono::nanoseconds(ns));
+  return to_json(times);
+}
+
+MountFigures figures(double uptime, std::uint64_t moved, std::initializer_list<long> reads) {
+  MountFigures mount{.mount_point = "/srv/\"a\\", .device = "/dev/sdb", .stats = {}, .info = {}};
+  mount.info = Json::object({{"label", "archive"}, {"uuid", "u-u"}, {"options", "rw"}});
+  mount.stats = Json::object({{"state", "writable"}, {"uptime_seconds", uptime}});
+  mount.stats["data"] = Json::object({{"user_blocks_written", std::uint64_t{1000}},
+                                      {"collector_blocks_written", moved},
+                                      {"user_blocks_since_mkfs", std::uint64_t{2000}},
+                                      {"collector_blocks_since_mkfs", moved},
+                                      {"dirty_bytes", std::uint64_t{4096}},
+                                      {"dirty_inodes", std::uint64_t{1}},
+                                      {"stall_times", times_of({})}});
+  mount.stats["space"] = Json::object({{"total_blocks", std::uint64_t{100}},
+                                       {"live_blocks", std::uint64_t{50}},
+                                       {"dead_blocks", std::uint64_t{10}}});
+  mount.stats["operations"] = Json::object({{"read", std::uint64_t{reads.size()}}});
+  mount.stats["operation_times"] = Json::object({{"read", times_of(reads)}});
+  return mount;
+}
+
+bool has_line(const std::string& text, const std::string& wanted) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line == wanted) return true;
+  }
+  return false;
+}
+
+TEST(Metrics, AreInBaseUnitsWithEscapedLabels) {
+  const std::string text = metrics_text(figures(10, 100, {}));
+  const std::string at = "{mountpoint=\"/srv/\\\"a\\\\\"}";
+  EXPECT_TRUE(has_line(text, "lazyfs_data_appended_bytes_total" + at + " 4096000")) << text;
+  EXPECT_TRUE(has_line(text, "lazyfs_dirty_bytes" + at + " 4096")) << text;
+  EXPECT_TRUE(has_line(text, "lazyfs_uptime_seconds" + at + " 10")) << text;
+}
+
+TEST(Metrics, HaveHelpAndTypeOnceAndTogether) {
+  std::istringstream lines(metrics_text(figures(10, 100, {1000})));
+  std::set<std::string> described;
+  std::string now;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string hash, what, name;
+    words >> hash >> what >> name;
+    if (hash != "#") {
+      EXPECT_EQ(line.compare(0, now.size(), now), 0) << line;
+    } else if (what == "HELP") {
+      EXPECT_TRUE(described.insert(name).second) << line;
+      now = name;
+    } else {
+      EXPECT_EQ(what, "TYPE");
+      EXPECT_EQ(name, now);
+    }
+  }
+  EXPECT_EQ(described.size(), 15u);
+}
+
+TEST(Metrics, HaveCumulativeHistograms) {
+  const std::string text = metrics_text(figures(10, 100, {4095, 20'000, 2'000'000}));
+  const std::string at = "{mountpoint=\"/srv/\\\"a\\\\\",operation=\"read\"";
+  const std::string bucket = "lazyfs_request_duration_seconds_bucket" + at + ",le=\"";
+  EXPECT_TRUE(has_line(text, bucket + "4.096e-06\"} 1")) << text;
+  EXPECT_TRUE(has_line(text, bucket + "6.5536e-05\"} 2")) << text;
+  EXPECT_TRUE(has_line(text, bucket + "+Inf\"} 3")) << text;
+  EXPECT_TRUE(has_line(text, "lazyfs_request_duration_seconds_count" + at + "} 3")) << text;
+}
+
+TEST(Metrics, LeaveOutWhatAnOlderDaemonDoesNotHave) {
+  MountFigures mount = figures(10, 100, {});
+  mount.stats = Json::object({{"state", "writable"}});
+  const std::string text = metrics_text(mount);
+  EXPECT_EQ(text.find("lazyfs_dirty_bytes"), text.npos);
+  EXPECT_NE(text.find("lazyfs_state"), text.npos);
+}
+
+TEST(StatsPage, IsInWordsWithin80Columns) {
+  const std::string page = stats_page(figures(3 * 3600 + 125, 100, {1000, 2000}));
+  EXPECT_NE(page.find("writable, up 3 h 2 min"), page.npos) << page;
+  EXPECT_NE(page.find("3.906 MiB appended for users"), page.npos) << page;
+  EXPECT_NE(page.find("1.10 since the mount, 1.05 since mkfs"), page.npos) << page;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+}
+
+TEST(StatsPage, ShowsAnOlderDaemonsFigures) {
+  MountFigures mount = figures(10, 100, {});
+  mount.stats = Json::object({{"state", "writable"}});
+  EXPECT_NE(stats_page(mount).find("writable"), std::string::npos);
+}
+
+TEST(TopPage, ShowsWhatHappenedBetweenTwoLooks) {
+  const auto page =
+      top_page(figures(10, 100, {1000}), figures(12, 612, {1000, 3000, 5000, 7000, 9000}), {});
+  const auto line = [&](const std::string& start) {
+    const auto found = std::ranges::find_if(
+        page, [&](const std::string& text) { return text.starts_with(start); });
+    return found == page.end() ? "" : *found;
+  };
+  EXPECT_NE(line("Collector").find("1 MiB/s moved"), std::string::npos) << line("Collector");
+  EXPECT_NE(line("read").find("2.0        6 us"), std::string::npos) << line("read");
+  EXPECT_NE(line("Space").find("[###############---            ]"), std::string::npos)
+      << line("Space");
+}
+
+TEST(TopPage, StaysWithinTheTerminal) {
+  const auto page =
+      top_page(figures(10, 0, {1}), figures(12, 0, {1, 2}), {.columns = 40, .lines = 9});
+  EXPECT_EQ(page.size(), 9u);
+  for (const std::string& line : page) EXPECT_LE(line.size(), 40u) << line;
+}
+
+TEST(Words, SayTimesAndDurations) {
+  EXPECT_EQ(time_text(999), "999 ns");
+  EXPECT_EQ(time_text(12'345), "12.3 us");
+  EXPECT_EQ(time_text(1'500'000'000), "1.5 s");
+  EXPECT_EQ(duration_text(59.9), "59 s");
+  EXPECT_EQ(duration_text(86'400 + 3600), "1 day 1 h");
+  EXPECT_EQ(rate_text(0, 0), "0 B/s");
+  EXPECT_EQ(rate_text(1 << 20, 2), "512 KiB/s");
+  EXPECT_EQ(count_text(1, "band"), "1 band");
+}
+
+}  // namespace
+}  // namespace lazyfs

@@ -1,0 +1,21 @@
+// Figures as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lazyfs {
+
+// printf() into a string.
+std::string text_of(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// "850 ns", "12.3 us", "4.5 ms", "1.2 s".
+std::string time_text(std::uint64_t ns);
+// "12 s", "3 min 5 s", "2 h 10 min", "4 days 3 h".
+std::string duration_text(double seconds);
+// A rate in bytes: "12.3 MiB/s".
+std::string rate_text(double bytes, double seconds);
+// "1 band", "2 bands".
+std::string count_text(std::uint64_t count, const char* noun);
+
+}  // namespace lazyfs
