@@ -1,23 +1,20 @@
 // Reports what the bands of a filesystem hold: the edistats of the ShingledFS thesis, section 8.1.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/json.h"
-#include "disk/open.h"
 #include "fs/space/band_report.h"
 #include "tools/command_line.h"
 #include "tools/edistats_picture.h"
 #include "tools/mount_point.h"
 #include "tools/volume_commands.h"
+#include "tools/volume_reader.h"
 
 namespace {
 
@@ -27,10 +24,6 @@ using namespace lazyfs;
 struct Trouble : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-// A mounted filesystem changes while it is read: its log may move away from under the reader.
-constexpr int kTries = 5;
-constexpr std::chrono::milliseconds kBetweenTries{200};
 
 constexpr int kUsage = 2;
 
@@ -60,41 +53,13 @@ std::optional<std::vector<BandId>> set_aside_while_mounted(const std::string& pa
   }
 }
 
-Result<fs::BandReport> read_once(const std::string& path) {
-  // Looking takes no claim, so a mounted device can be looked at.
-  ASSIGN_OR_RETURN(const auto device, disk::open(path, {.read_only = true, .exclusive = false}));
-  ASSIGN_OR_RETURN(const auto store,
-                   meta::Store::open(*device, {.background = false, .read_only = true}));
-  return fs::report_bands(*store, *device, set_aside_while_mounted(path));
-}
-
-bool may_pass(Errc error) {
-  switch (error) {
-    case Errc::kDeviceMissing:
-    case Errc::kDeviceAccess:
-    case Errc::kEdiBadMagic:
-    case Errc::kEdiBadVersion:
-    case Errc::kIdentityMissing:
-    case Errc::kEdiOnBlockDevice:
-    case Errc::kNoFilesystem:
-    case Errc::kSuperblockVersion:
-    case Errc::kSuperblockNewer:
-    case Errc::kFeatureUnknown:
-      return false;
-    default:
-      return true;
-  }
-}
-
 fs::BandReport read_report(const std::string& path) {
-  for (int tries = 1;; ++tries) {
-    auto report = read_once(path);
-    if (report) return std::move(*report);
-    if (tries == kTries || !may_pass(report.error())) {
-      throw Trouble(path + ": " + std::string(describe(report.error())));
-    }
-    std::this_thread::sleep_for(kBetweenTries);
-  }
+  fs::BandReport report;
+  read_volume(path, [&](meta::Store& store, device::Device& device) -> Result<> {
+    ASSIGN_OR_RETURN(report, fs::report_bands(store, device, set_aside_while_mounted(path)));
+    return ok();
+  });
+  return report;
 }
 
 std::string sprint(const char* format, auto... values) {

@@ -12,6 +12,7 @@
 #include "tools/gc_command.h"
 #include "tools/grow_command.h"
 #include "tools/health_command.h"
+#include "tools/map_command.h"
 #include "tools/metrics_command.h"
 #include "tools/mount_point.h"
 #include "tools/scrub_command.h"
@@ -95,6 +96,33 @@ void name_volumes(const NamingPlan& plan) {
   if (plan.list->was_given()) lazyfs::print_mounts(plan.json);
   if (plan.label->was_given()) lazyfs::label_command(plan.path, value(*plan.new_label));
   if (plan.uuid->was_given()) lazyfs::uuid_command(plan.path, value(*plan.new_uuid));
+}
+
+// The commands of map_command.h.
+struct MapPlan {
+  std::string path, place;
+  bool json = false;
+  CommandLine *map = nullptr, *owner = nullptr, *frag = nullptr;
+};
+
+void add_maps(CommandLine& app, MapPlan& plan) {
+  plan.map = &app.command("map", "says where a file lies on the disk");
+  plan.map->option("FILE", plan.path, "on a mount").required();
+  plan.owner = &app.command("owner", "names the files that have blocks of a band");
+  plan.owner->option("DEVICE", plan.path, "or image, or any path on its mount").required();
+  plan.owner->option("PLACE", plan.place, "BAND or BAND:BLOCK, their numbers").required();
+  plan.frag = &app.command("frag", "says in how many pieces files lie");
+  plan.frag->option("PATH", plan.path, "a file; or of all files a device, or a path on its mount")
+      .required();
+  for (CommandLine* const command : {plan.map, plan.owner, plan.frag}) {
+    command->flag("--json", plan.json, "as one JSON object");
+  }
+}
+
+void print_maps(const MapPlan& plan) {
+  if (plan.map->was_given()) lazyfs::map_command(plan.path, plan.json);
+  if (plan.owner->was_given()) lazyfs::owner_command(plan.path, plan.place, plan.json);
+  if (plan.frag->was_given()) lazyfs::frag_command(plan.path, plan.json);
 }
 
 // The commands about a mount.
@@ -201,9 +229,12 @@ int main(int argc, char** argv) {
   add_mounted(app, plan);
   NamingPlan naming;
   add_naming(app, naming);
+  MapPlan maps;
+  add_maps(app, maps);
   if (const auto status = app.parse(argc, argv)) return *status;
   try {
     name_volumes(naming);
+    print_maps(maps);
     const int status = control_mount(plan);
     return lazyfs::end_output("lazyfsctl", status);
   } catch (const std::exception& e) {

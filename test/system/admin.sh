@@ -137,6 +137,34 @@ grep -o 'lazyfs_[a-z_]*' "$TOP/contrib/grafana/lazyfs.json" | sort -u | while re
 done
 unmount_fs
 
+say "map, owner, frag"
+mount_fs
+head -c 300000 /dev/urandom >"$MNT/one"
+cp --reflink=auto "$MNT/one" "$MNT/two"
+expect 0 lazyfsctl map "$MNT/one"
+grep -q "one: inode [0-9]*, 1 run, " "$WORK/out" || fail "map: $(cat "$WORK/out")"
+expect 0 lazyfsctl map --json "$MNT/one"
+read -r band rba < <(python3 -c 'import json, sys
+extent = json.load(sys.stdin)["extents"][0]
+print(extent["band"], extent["rba"])' <"$WORK/out")
+for path in "$MNT" "$DEVICE"; do
+  expect 0 lazyfsctl owner "$path" "$band:$rba"
+  grep -q " /one" "$WORK/out" || fail "owner of $band:$rba: $(cat "$WORK/out")"
+done
+expect 0 lazyfsctl owner --json "$MNT" "$band"
+grep -q '"path": "/two"' "$WORK/out" || fail "owner of band $band: $(cat "$WORK/out")"
+expect 1 lazyfsctl owner "$MNT" 4000000
+expect 1 lazyfsctl owner "$MNT" x
+expect 1 lazyfsctl map "$MNT"
+expect 1 lazyfsctl map "$WORK/out"
+expect 0 lazyfsctl frag "$MNT/one"
+expect 0 lazyfsctl frag "$MNT"
+grep -q "2 files with data, " "$WORK/out" || fail "frag: $(cat "$WORK/out")"
+unmount_fs
+expect 0 lazyfsctl frag --json "$DEVICE"
+expect 0 lazyfsctl owner "$DEVICE" "$band"
+grep -q " /two" "$WORK/out" || fail "owner without a mount: $(cat "$WORK/out")"
+
 say "-o debug logs requests"
 : >"$LOG"
 mount_fs debug

@@ -1,0 +1,46 @@
+// Which blocks a file has, and which files have a block, as the tree says: for administrators.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "meta/store/store.h"
+
+namespace lazyfs::fs {
+
+// Blocks of a file that lie one after the other in one band.
+struct FileRun {
+  InodeNo inode;
+  std::uint64_t file_block = 0;
+  BandAddress at;
+  std::uint64_t blocks = 0;
+  bool is_shared = false;  // with other files, or was once
+  friend bool operator==(const FileRun&, const FileRun&) = default;
+};
+
+// Each function reads the tree in many steps. Errors: kItemBad, and those of reading the tree.
+// REQUIRES: the store does not change meanwhile.
+
+// In the order of the file. What the tree holds itself, as contents of small files, is no run.
+Result<std::vector<FileRun>> runs_of(meta::Store& store, InodeNo inode);
+
+// The files that have any of `blocks` blocks of the band from `rba` on, in the order of the band;
+// a shared run once for each file. Parts of runs outside of these blocks are cut off.
+Result<std::vector<FileRun>> owners_of(meta::Store& store, BandAddress first, std::uint64_t blocks);
+
+// Calls `visit` for each file that has runs.
+using VisitFile = std::function<void(InodeNo, const std::vector<FileRun>&)>;
+Result<> visit_files(meta::Store& store, const VisitFile& visit);
+
+// One path of each inode that has a name, from the root ("/a/b"). Memory: some 100 bytes for each
+// directory of the volume.
+Result<std::map<InodeNo, std::string>> paths_of(meta::Store& store,
+                                                const std::set<InodeNo>& wanted);
+
+}  // namespace lazyfs::fs
