@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -115,8 +116,8 @@ void add_requests(std::string& page, const Json& stats, double uptime) {
   for (const auto& [name, times] : stats["operation_times"].members()) {
     kinds.emplace_back(name, &times);
   }
-  std::ranges::stable_sort(kinds, [](const auto& a, const auto& b) {
-    return (*a.second)["count"].number() > (*b.second)["count"].number();
+  std::ranges::sort(kinds, std::greater<>(), [](const auto& kind) {
+    return std::pair((*kind.second)["count"].number(), kind.first);
   });
   page += text_of("\n%-16s%12s%12s%12s%12s%12s\n", "Requests", "count", "per second", "p50", "p99",
                   "longest");

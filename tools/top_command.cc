@@ -35,9 +35,7 @@ class Screen {
     single_keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     tcsetattr(STDIN_FILENO, TCSANOW, &single_keys);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-      struct sigaction action {};
-      action.sa_handler = [](int) { is_ended = true; };
-      sigaction(signal, &action, nullptr);
+      std::signal(signal, [](int) { is_ended = true; });  // poll() ends, too
     }
     std::fputs("\033[?1049h\033[?25l", stdout);
   }

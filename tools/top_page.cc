@@ -123,8 +123,10 @@ std::vector<Requests> requests_between(const Json& before, const Json& now) {
 void add_request_lines(std::vector<std::string>& page, const MountFigures& before,
                        const MountFigures& now, const TopView& view) {
   std::vector<Requests> kinds = requests_between(before.stats, now.stats);
-  std::ranges::stable_sort(kinds, [&](const Requests& a, const Requests& b) {
-    return view.by_time ? a.sum_ns > b.sum_ns : a.count > b.count;
+  std::ranges::sort(kinds, [&](const Requests& a, const Requests& b) {
+    const double left = view.by_time ? a.sum_ns : a.count;
+    const double right = view.by_time ? b.sum_ns : b.count;
+    return left != right ? left > right : a.name < b.name;
   });
   const double seconds = std::max(1e-3, Figures(before.stats, now.stats).seconds());
   page.push_back(text_of("%-16s%12s%12s%12s%12s%12s", "Request", "per second", "mean now", "p50",
