@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 600
 # Operations of each of 4 processes in each of 8 rounds: a million in all.
 RANDOM_OPERATIONS ?= 31250
 
-.PHONY: all help demo demo-clean check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan check-tidy bench install uninstall deb clean
+.PHONY: all help demo demo-clean check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan check-tidy bench experiments install uninstall deb clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -78,6 +78,11 @@ bench: all      ## compare lazyfs with ext4 and with the cost of FUSE alone
 	@./packages.sh bench
 	@cmake --build build -j $(JOBS) --target benchmarks
 	@bench/compare --output build/bench
+
+experiments: all ## every experiment of the papers, overnight; QUICK=1: in half an hour
+	@./packages.sh bench
+	@cmake --build build -j $(JOBS) --target benchmarks
+	@bench/experiments $(if $(QUICK),--quick)
 
 install: all    ## install programs, libraries, header, man pages, mount helper; uses DESTDIR, PREFIX
 	DESTDIR=$(DESTDIR) cmake --install build --strip

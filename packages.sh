@@ -24,7 +24,8 @@ packages_of() {
     suites) new_cargo || echo cargo-web ;;
     suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
-    bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark ;;
+    bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark \
+                btrfs-progs xfsprogs ;;
     fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;
     tidy) echo clang-tidy-19 ;;
     *) echo "packages.sh: $1: no such group (build, deb, test, suites, suites-long, hadoop," \

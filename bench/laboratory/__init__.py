@@ -1,0 +1,1 @@
+"""The experiments of the papers, row by row; bench/experiments runs them."""

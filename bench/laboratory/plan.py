@@ -1,0 +1,78 @@
+"""What every experiment uses: how to run programs, to simulate, and to say what came out."""
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+
+MIB, GIB = 1 << 20, 1 << 30
+SECTOR = 512
+
+
+class Failed(Exception):
+    """An experiment cannot be done; the text says why."""
+
+
+def run(*command, **options):
+    """Returns what the command prints. Raises Failed with its message."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, text=True, capture_output=True, check=False, **options)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(words[:6])}: {(done.stderr or done.stdout).strip()[-400:]}")
+    return done.stdout
+
+
+@dataclasses.dataclass(eq=False)
+class Plan:
+    """How much to do, and where."""
+    quick: bool
+    bin: pathlib.Path
+    bench: pathlib.Path
+    work: pathlib.Path
+    output: pathlib.Path
+
+    def pick(self, quick, full):
+        return quick if self.quick else full
+
+    def simulate(self, disk, *options, traces=()):
+        """Returns the report of smrsim run."""
+        return json.loads(run(self.bin / "smrsim", "run", "--disk", disk, "--json", *options,
+                              *traces))
+
+    def benchmark(self, name, *arguments):
+        """Runs a script of bench/ that writes a JSON file, and returns that file's contents."""
+        out = self.work / f"{name}.json"
+        words = [str(word).replace("OUT.json", str(out)).replace("OUT", str(out.with_suffix("")))
+                 for word in arguments]
+        run(self.bench / name, "--bin", self.bin, *words)
+        return json.loads(out.read_text())
+
+
+@dataclasses.dataclass
+class Result:
+    """What an experiment has shown. `theirs`, `ours` and `ratio`: a figure, a text, or several by
+    name. `verdict` begins with "reached", "partly", "behind" or "not measured"."""
+    theirs: object
+    ours: object
+    ratio: object
+    verdict: str
+    settings: str
+    data: object = None
+    draw: object = None  # draws the plot on matplotlib's axes
+    size: tuple = (8, 4.5)
+
+
+def verdict_of(checks):
+    """A verdict of (claim, whether it holds) pairs."""
+    failed = [claim for claim, holds in checks if not holds]
+    if not failed:
+        return "reached: " + "; ".join(claim for claim, _ in checks)
+    word = "behind" if len(failed) == len(checks) else "partly"
+    return f"{word}: not so: " + "; ".join(failed)
+
+
+def machine():
+    model = next((line.split(":", 1)[1].strip() for line in
+                  pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+                  if line.startswith("model name")), "")
+    return f"{os.cpu_count()} CPUs {model}, Linux {os.uname().release}"
