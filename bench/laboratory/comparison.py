@@ -1,9 +1,6 @@
 """R1 and R2, for the README: filesystems side by side on a simulated drive-managed disk."""
-import contextlib
 import functools
-import json
 import random
-import subprocess
 import time
 
 from . import loads, volumes
@@ -128,31 +125,6 @@ def r1(plan):
 
 # ---- In real time -------------------------------------------------------------------------------
 
-@contextlib.contextmanager
-def real_disk(plan, disk, size):
-    """A loop device on a simulated disk whose requests take their time."""
-    shown, report = plan.work / "shown", plan.work / "report.json"
-    shown.mkdir(exist_ok=True)
-    for name in ("backing", "backing.fills"):
-        (plan.work / name).unlink(missing_ok=True)
-    with subprocess.Popen([plan.bin / "smrdisk", "-f", "--disk", disk, "--size", size,
-                           "--realtime", "--forget-data", "--report", report,
-                           plan.work / "backing", shown]) as server:
-        try:
-            while not (shown / "disk").exists():
-                if server.poll() is not None:
-                    raise lab.Failed("smrdisk ended")
-                time.sleep(0.1)
-            device = lab.run("losetup", "--find", "--show", "--direct-io=on",
-                             shown / "disk").strip()
-            try:
-                yield device, lambda: json.loads(report.read_text())
-            finally:
-                lab.run("losetup", "-d", device)
-        finally:
-            lab.run("umount", shown)
-
-
 class Xfs(volumes.Volume):
     name, options = "xfs", "noatime"
 
@@ -171,7 +143,7 @@ def r2(plan):
     times = {}
     for label, make in {"ext4": functools.partial(volumes.Ext4, journal_mib=128), "xfs": Xfs,
                         "btrfs": volumes.Btrfs, "lazyfs": volumes.Lazyfs}.items():
-        with real_disk(plan, disk, size) as (device, _):
+        with volumes.real_disk(plan, disk, size) as device:
             volume = make(plan, device, plan.work / "mnt")
             try:
                 volume.make()

@@ -105,8 +105,8 @@ def without_flushes(trace):
 @functools.cache
 def traces(plan):
     """{load: {layout: trace, layout + " stupid": trace}}, recorded once."""
-    parts = plan.pick(["kernel", "mm", "lib", "include/linux"],
-                      ["kernel", "mm", "lib", "include", "fs", "net", "block"])
+    parts = ["kernel", "mm", "lib", "include", "fs", "net", "block"]
+    parts += plan.pick([], ["arch/x86", "sound", "drivers"])
     archive = loads.linux_archive(plan, parts)
     size = DISK_SECTORS // BLOCK_SECTORS * BLOCK_SECTORS * lab.SECTOR
 

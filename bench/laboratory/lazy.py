@@ -2,6 +2,8 @@
 import functools
 import json
 import re
+import statistics
+import time
 
 from . import loads, volumes
 from . import plan as lab
@@ -86,7 +88,7 @@ def l2(plan):
     return Result({"least stream, MiB": 8}, {
         "least stream, MiB": least, "KiB in the cache of 64 MiB and a random write":
             disturbed["cached_bytes"] / 1024},
-                  {"least stream": least / 8 if least else None}, verdict_of(checks),
+                  {"least stream, MiB": least / 8 if least else None}, verdict_of(checks),
                   f"{SMR}, writes of 512 KiB in sequence", lines, draw)
 
 
@@ -234,44 +236,62 @@ def many_files(mnt, directories, files):
     """ext4-lazy, figure 6: files with contents in more than half as many directories."""
     for i in range(directories):
         (mnt / loads.tree_path(i, 10)).mkdir(exist_ok=i == 0)
-        if i % max(1, directories // loads.SYNCS) == 0:
-            loads.sync(mnt)
     for i in range(files):
         place = (i * 7919) % directories  # neighbours in time are far apart in the tree
         (mnt / loads.tree_path(place, 10) / f"f{i}").write_bytes(loads.NOISE[:4096])
-        if i % max(1, files // loads.SYNCS) == 0:
-            loads.sync(mnt)
+
+
+def timed_files(plan, make, directories, files):
+    """Seconds until the files are made, and until they are durable, on a disk in real time."""
+    with volumes.real_disk(plan, CMR, "64G") as device:
+        volume = make(plan, device, plan.work / "mnt")
+        volume.make()
+        volume.mount()
+        try:
+            began = time.monotonic()
+            many_files(volume.mnt, directories, files)
+            made = time.monotonic() - began
+            loads.sync(volume.mnt)
+            return made, time.monotonic() - began
+        finally:
+            volume.unmount()
 
 
 def l5(plan):
-    sizes = (16, 128, 1024, 10240)
+    sizes = plan.pick((16, 1024), (16, 128, 1024))
     directories, files = plan.pick((12_000, 20_000), (60_000, 100_000))
-    body = [("files", functools.partial(many_files, directories=directories, files=files))]
+    rounds = plan.pick(1, 5)
     times = {"ext4": {}, "lazyfs": {}}
-    for mib in sizes:
-        made = {"ext4": functools.partial(volumes.Ext4, journal_mib=mib)}
-        if mib <= 1024:
-            made["lazyfs"] = functools.partial(volumes.Lazyfs, log_mib=mib)
-        for label, traces in volumes.record_all(plan, made, 500 * 1000**3, body).items():
-            times[label][mib] = plan.simulate(CMR, "--window", 32,
-                                              traces=[traces["files"]])["seconds"]
-    cliff = {label: line[16] / line[max(line)] for label, line in times.items()}
-    checks = [("lazyfs has no cliff (16 MiB within 10 % of the largest log)",
+    for _ in range(rounds):
+        for mib in sizes:
+            for label, make in (("ext4", functools.partial(volumes.Ext4, journal_mib=mib)),
+                                ("lazyfs", functools.partial(volumes.Lazyfs, log_mib=mib))):
+                times[label].setdefault(mib, []).append(
+                    timed_files(plan, make, directories, files))
+    made = {label: {mib: statistics.median(one[0] for one in runs) for mib, runs in of.items()}
+            for label, of in times.items()}
+    cliff = {label: line[16] / line[sizes[-1]] for label, line in made.items()}
+    checks = [("ext4 falls off a cliff with a journal of 16 MiB", cliff["ext4"] > 2),
+              ("lazyfs has no cliff (16 MiB within 10 % of the largest log)",
                cliff["lazyfs"] <= 1.1),
-              ("lazyfs is faster than ext4 at each size",
-               all(times["lazyfs"][mib] < times["ext4"][mib] for mib in times["lazyfs"]))]
+              ("with 16 MiB lazyfs is faster than ext4", made["lazyfs"][16] < made["ext4"][16])]
 
     def draw(axes):
-        for label, line in times.items():
+        for label, line in made.items():
             axes.plot(list(line), list(line.values()), marker="o", label=label)
         axes.set(xlabel="Journal, or log made by mkfs (MiB)", ylabel="Time (s)", xscale="log",
-                 ylim=(0, None))
+                 yscale="log")
         axes.legend()
-    return Result({"smallest / largest journal, ext4": 46}, {
-        f"smallest / largest, {label}": one for label, one in cliff.items()}, {
-            "ext4's cliff / lazyfs' cliff": cliff["ext4"] / cliff["lazyfs"]}, verdict_of(checks),
-        f"{files} files of 4 KiB in {directories} directories, {CMR}, 32 requests at a time; a log "
-        "of lazyfs may grow", times, draw)
+    return Result({"ext4: 16 MiB / largest": 46},
+                  {**{f"{label}: 16 MiB / largest": one for label, one in cliff.items()},
+                   **{f"{label}, {mib} MiB, s": one for label, line in made.items()
+                      for mib, one in line.items()}},
+                  {"ext4's cliff / lazyfs' cliff": cliff["ext4"] / cliff["lazyfs"]},
+                  verdict_of(checks),
+                  f"{files} files of 4 KiB in {directories} directories, until all are made; "
+                  f"{CMR} in real time (smrdisk --realtime), median of {rounds}; a log of lazyfs "
+                  "may grow",
+                  times, draw)
 
 
 def l6(plan):
@@ -310,7 +330,7 @@ def l6(plan):
                    "seeks": walk["seeks"], "reads": walk["reads"],
                    **{f"{what} files at {high:.0%} / at {low:.0%} live": one
                       for what, one in slow.items()}},
-                  {"entry": 66 / entry, "seeks": 3 / max(1, walk["seeks"])}, verdict_of(checks),
+                  {"entry, B": 66 / entry, "seeks": 3 / max(1, walk["seeks"])}, verdict_of(checks),
                   "seeks: reads of metadata that do not begin where the one before ended; index: "
                   f"reads of 10,000 nodes at random on the simulated {CMR}, and the measured time "
                   "of as many look-ups of the index", {"seeks": seeks, "sweep": sweep}, draw)
@@ -326,7 +346,8 @@ def index_figures(plan):
 
 def l7(plan):
     files = plan.pick([10_000, 100_000], [10_000, 100_000, 1_000_000])
-    text = lab.run(plan.bin / "meta_open", plan.work / "open.img", *files)
+    text = lab.run("chrt", "-r", "10", plan.bin / "meta_open", plan.work / "open.img",
+                   *files)  # a real-time priority: other programs do not count
     line = re.compile(r"(\d+) files, (.+?) +([\d.]+) ms; .*?, ([\d.]+) GiB after the checkpoint: "
                       r"([\d.]+) s/GiB")
     rows = [{"files": int(count), "when": when, "ms": float(ms), "gib": float(gib),
@@ -343,10 +364,12 @@ def l7(plan):
                       label=when)
         axes.set(xlabel="Files", ylabel="Time of opening (ms)", xscale="log", ylim=(0, None))
         axes.legend(fontsize=7)
-    return Result({"s/GiB": "5 to 6"}, {"s/GiB after a crash": crash, "s after a clean end": clean},
-                  {"s/GiB": 5 / crash if crash else None}, verdict_of(checks),
-                  "on this machine's disk, with cold caches: a mount reads the newest checkpoint "
-                  "and the descriptors after it; without checkpoints all of the log", rows, draw)
+    return Result({"s/GiB after a crash": "5 to 6"},
+                  {"s/GiB after a crash": crash, "s after a clean end": clean},
+                  {"s/GiB after a crash": 5 / crash if crash else None}, verdict_of(checks),
+                  "on this machine's disk, at a real-time priority, with cold caches: a mount "
+                  "reads the newest checkpoint and the descriptors after it; without "
+                  "checkpoints all of the log", rows, draw)
 
 
 def l8(plan):

@@ -164,7 +164,7 @@ def postmark(plan, divisor):
 
 def small_postmark(plan):
     """HotOS 2005's: files of 512 bytes to 16 KiB, requests of 512 bytes."""
-    return Postmark(plan.pick(2000, 2000), plan.pick(4000, 20_000), 2000, 512, 16 << 10, 512)
+    return Postmark(plan.pick(2000, 10_000), 20_000, 2000, 512, 16 << 10, 512)
 
 
 def unpack(archive, mnt):

@@ -42,16 +42,21 @@ def text_of(value):
     return str(value)
 
 
-def lines_of(value):
-    return value.items() if isinstance(value, dict) else [("", value)]
+def figures_of(row):
+    """(name, theirs, ours, ratio) for each figure that has a name."""
+    columns = [value if isinstance(value, dict) else {} if value is None else {"": value}
+               for value in (row["theirs"], row["ours"], row["ratio"])]
+    names = dict.fromkeys(name for column in columns for name in column)
+    return [(name, *(text_of(column.get(name)) for column in columns)) for name in names]
 
 
-def load(output, names):
+def load(output, rows):
+    """The rows' JSON; of rows that were not made, what the catalogue `rows` says of them."""
     found = []
-    for name in names:
+    for name, paper, figure, title, _ in rows:
         path = output / f"{name}.json"
         found.append(json.loads(path.read_text()) if path.exists() else {
-            "experiment": name, "paper": "", "figure": "", "title": "", "theirs": None,
+            "experiment": name, "paper": paper, "figure": figure, "title": title, "theirs": None,
             "ours": None, "ratio": None, "verdict": "not measured: not made yet", "settings": "",
             "scale": "", "machine": "", "date": ""})
     return found
@@ -70,11 +75,8 @@ def markdown(rows, pictures):
         word, _, why = row["verdict"].partition(":")
         text += f"Verdict: **{word}**:{why}.\n\n"
         if row["ours"] is not None:
-            text += "| | |\n|---|---|\n"
-            for what in ("theirs", "ours", "ratio"):
-                for name, one in lines_of(row[what]):
-                    if one is not None:
-                        text += f"| {what}{': ' + name if name else ''} | {text_of(one)} |\n"
+            text += "| figure | theirs | ours | ratio |\n|---|---|---|---|\n"
+            text += "".join(f"| {' | '.join(cells)} |\n" for cells in figures_of(row))
             text += f"\n{row['settings']}. {row['scale'].capitalize()} run, {row['date']}, " \
                     f"{row['machine']}.\n\n"
             name = row["experiment"]
@@ -93,12 +95,9 @@ def page_of(rows, output):
         body += f"<p class='{word}'>{html.escape(row['verdict'])}</p>"
         if row["ours"] is None:
             continue
-        body += "<table>"
-        for what in ("theirs", "ours", "ratio"):
-            for key, one in lines_of(row[what]):
-                if one is not None:
-                    body += (f"<tr><th>{what}</th><td>{html.escape(key)}</td>"
-                             f"<td>{html.escape(text_of(one))}</td></tr>")
+        body += "<table><tr><th>figure<th>theirs<th>ours<th>ratio</tr>"
+        for cells in figures_of(row):
+            body += "<tr>" + "".join(f"<td>{html.escape(cell)}" for cell in cells) + "</tr>"
         body += f"</table><p>{html.escape(row['settings'])}</p>"
         plot = output / f"{name}.svg"
         if plot.exists():
@@ -111,18 +110,18 @@ def page_of(rows, output):
             f"<style>{style}</style><h1>Experiments</h1>{body}</html>\n")
 
 
-def write(output, names):
-    rows = load(output, names)
+def write(output, catalogue):
+    rows = load(output, catalogue)
     (output / "experiments.md").write_text(markdown(rows, ""))
     (output / "experiments.html").write_text(page_of(rows, output))
 
 
-def publish(output, names, docs):
+def publish(output, catalogue, docs):
     """Copies the page, the plots and the results, without the data of each point, to the
     documents."""
     folder = docs / "results/experiments"
     folder.mkdir(parents=True, exist_ok=True)
-    rows = load(output, names)
+    rows = load(output, catalogue)
     (docs / "experiments.md").write_text(markdown(rows, "results/experiments/"))
     for row in rows:
         name = row["experiment"]

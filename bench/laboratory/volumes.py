@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import threading
 import time
 
@@ -40,6 +41,30 @@ def loop_device(backing, size_bytes):
     finally:
         lab.run("losetup", "-d", device)
         backing.unlink()
+
+
+@contextlib.contextmanager
+def real_disk(plan, disk, size):
+    """A loop device on a simulated disk whose requests take their time."""
+    shown = plan.work / "shown"
+    shown.mkdir(exist_ok=True)
+    for name in ("backing", "backing.fills"):
+        (plan.work / name).unlink(missing_ok=True)
+    with subprocess.Popen([plan.bin / "smrdisk", "-f", "--disk", disk, "--size", size,
+                           "--realtime", "--forget-data", plan.work / "backing", shown]) as server:
+        try:
+            while not (shown / "disk").exists():
+                if server.poll() is not None:
+                    raise lab.Failed("smrdisk ended")
+                time.sleep(0.1)
+            device = lab.run("losetup", "--find", "--show", "--direct-io=on",
+                             shown / "disk").strip()
+            try:
+                yield device
+            finally:
+                lab.run("losetup", "-d", device)
+        finally:
+            lab.run("umount", shown)
 
 
 class Volume:
