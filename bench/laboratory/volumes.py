@@ -153,7 +153,7 @@ def converted(line, begin, flag_of):
         return [], begin
     seconds, flags, sector, sectors = found[1], found[2], int(found[3]), int(found[4])
     begin = float(seconds) if begin is None else begin
-    time_us = int((float(seconds) - begin) * 1e6)
+    time_us = round((float(seconds) - begin) * 1e6)
     flush = f"{time_us} F 0 0 -"
     body = flags.lstrip("F")
     if not body or sectors == 0:
