@@ -162,8 +162,9 @@ def r2(plan):
                 times.setdefault(label, {})[name] = time.monotonic() - began
     done = {label: of for label, of in times.items() if "not measured" not in of}
     names = [name for name, _ in steps if name != "fill"]
-    checks = [(f"{name}: ahead of ext4", done["lazyfs"][name] < done["ext4"][name])
-              for name in names]
+    others = [label for label in done if label != "lazyfs"]
+    checks = [(f"{name}: ahead of {label}", done["lazyfs"][name] < done[label][name])
+              for name in names for label in others]
 
     def draw(axes):
         for i, (label, of) in enumerate(done.items()):
@@ -174,7 +175,7 @@ def r2(plan):
         axes.legend()
     return Result(None, {f"{name}, {label}": f"{of[name]:.1f} s" for label, of in done.items()
                          for name in names}, {
-                             f"{name}: ext4 / lazyfs": done["ext4"][name] / done["lazyfs"][name]
-                             for name in names}, verdict_of(checks),
+                             f"{name}: {label} / lazyfs": done[label][name] / done["lazyfs"][name]
+                             for name in names for label in others}, verdict_of(checks),
                   f"smrdisk --realtime, {disk}, {size}: times of the clock, cold caches, each with "
                   f"its unmount; {count} files and overwrites", times, draw)

@@ -34,7 +34,11 @@ def l1(plan):
     checks += [("the conventional disk does not", cliffs[CMR] < 2),
                ("WD40NMZW, which always cleans, begins lower and has a smaller cliff",
                 lines["WD40NMZW"]["before"] < lines[SMR]["before"]
-                and cliffs["WD40NMZW"] < cliffs[SMR])]
+                and cliffs["WD40NMZW"] < cliffs[SMR]),
+               ("and is faster than the others once it is full",
+                lines["WD40NMZW"]["after"] > max(lines[disk]["after"] for disk in SHINGLED[:3])),
+               ("its dynamic mapping moves at most three quarters of what static mapping moves",
+                lines["WD40NMZW"]["moved_gib"] <= 0.75 * lines[SMR]["moved_gib"])]
 
     def draw(axes):
         for disk, one in lines.items():

@@ -65,6 +65,9 @@ class Result:
 def verdict_of(checks):
     """A verdict of (claim, whether it holds) pairs."""
     failed = [claim for claim, holds in checks if not holds]
+    if not failed and len(checks) > 8:
+        return f"reached: all of {len(checks)} claims hold, from \"{checks[0][0]}\" to " \
+               f"\"{checks[-1][0]}\""
     if not failed:
         return "reached: " + "; ".join(claim for claim, _ in checks)
     word = "behind" if len(failed) == len(checks) else "partly"
