@@ -3,7 +3,7 @@
 # and umount(8). The helpers are in /sbin with any prefix, because mount(8) and umount(8) look for
 # them there.
 
-set(INSTALLED_PROGRAMS edicreate edidump edistats lazyfsctl smrsim smrdisk)
+set(INSTALLED_PROGRAMS edicreate edidump edistats lazyfsctl profiler smrsim smrdisk)
 set(INSTALLED_SYSTEM_PROGRAMS lazyfs mkfs.lazyfs fsck.lazyfs lazyfs-id)
 
 foreach(program ${INSTALLED_PROGRAMS})
@@ -17,8 +17,8 @@ foreach(program ${INSTALLED_SYSTEM_PROGRAMS})
   endif()
 endforeach()
 
-# `smrsim plot` runs it, and looks for it beside itself.
-install(PROGRAMS tools/smrsim-plot DESTINATION ${CMAKE_INSTALL_BINDIR})
+# `smrsim plot` and `profiler plot` run them, and look for them beside themselves.
+install(PROGRAMS tools/smrsim-plot tools/profiler-plot DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 # A remount looks for the helper of the type that /proc/mounts shows.
 foreach(helper mount.lazyfs umount.lazyfs)

@@ -4,13 +4,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "base/size.h"
 #include "tools/command_line.h"
+#include "tools/plot_script.h"
 #include "tools/smrsim_report.h"
 #include "tools/smrsim_run.h"
 
@@ -159,18 +159,11 @@ void add_options(CommandLine& command, PlotCommand& plot) {
   command.option("REPORT", plot.reports, "reports of run --json").required();
 }
 
-// Continues as smrsim-plot, which lies beside this program.
 int plot(const PlotCommand& command) {
-  const std::string program =
-      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "smrsim-plot").string();
-  std::vector<std::string> words{program, "--kind", command.kind, "--title=" + command.title,
+  std::vector<std::string> words{"--kind", command.kind, "--title=" + command.title,
                                  "--output=" + command.output, "--"};
   words.insert(words.end(), command.reports.begin(), command.reports.end());
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  ::execv(program.c_str(), arguments.data());
-  return failed(program + ": cannot be run");
+  return continue_as_script("smrsim", "smrsim-plot", std::move(words));
 }
 
 // ---- disks, compare -----------------------------------------------------------------------------
