@@ -26,6 +26,8 @@ struct Trouble : std::runtime_error {
 };
 
 constexpr int kUsage = 2;
+// A page of a larger disk has no line for each band; the report without --html has.
+constexpr std::size_t kMostLinesOfPage = 2000;
 
 struct Arguments {
   bool json = false;
@@ -93,20 +95,25 @@ std::string band_size_text(const fs::BandReport& report) {
   return sprint("%llu blocks (%llu bytes)", whole(most), whole(most * kBlockBytes));
 }
 
-std::string text_of(const std::string& device, const fs::BandReport& report) {
+std::string lines_of(const std::vector<fs::BandLine>& bands) {
+  std::string text = sprint("%-13s%-13s%10s%17s%13s%13s\n", "Band No.", "State", "Band Size",
+                            "Cursor Position", "Live Blocks", "Dead Blocks");
+  for (const fs::BandLine& line : bands) {
+    text += sprint("Band %6u  %-13s%10llu%17llu%13llu%13llu\n", line.band.value,
+                   std::string(title_of(line)).c_str(), whole(line.blocks),
+                   whole(line.write_pointer), whole(line.live), whole(line.dead));
+  }
+  return text + "\n";
+}
+
+std::string text_of(const std::string& device, const fs::BandReport& report, bool with_lines) {
   const fs::BandTotals& t = report.totals;
   std::string text = "EDI Image: " + device + "\nReport Time: " + time_text() + "\n\n";
   text += sprint("Sector Size: %u bytes\n", kBlockBytes);
   text += sprint("Bands: %zu bands\n", report.bands.size());
   text += "Band Size: " + band_size_text(report) + "\n\n";
-  text += sprint("%-13s%-13s%10s%17s%13s%13s\n", "Band No.", "State", "Band Size",
-                 "Cursor Position", "Live Blocks", "Dead Blocks");
-  for (const fs::BandLine& line : report.bands) {
-    text += sprint("Band %6u  %-13s%10llu%17llu%13llu%13llu\n", line.band.value,
-                   std::string(title_of(line)).c_str(), whole(line.blocks),
-                   whole(line.write_pointer), whole(line.live), whole(line.dead));
-  }
-  text += "\nFile data:\n";
+  if (with_lines) text += lines_of(report.bands);
+  text += "File data:\n";
   text += sprint("  Live Blocks:         %llu\n", whole(t.live));
   text += sprint("  Dead Blocks:         %llu\n", whole(t.dead));
   text += sprint("  Free Blocks:         %llu\n", whole(t.free));
@@ -171,12 +178,15 @@ void write_file(const std::string& path, const std::string& text) {
 
 void report_on(const Arguments& arguments) {
   const fs::BandReport report = read_report(arguments.device);
-  const std::string text = text_of(arguments.device, report);
-  if (!arguments.svg.empty()) write_file(arguments.svg, tools::svg_of(report));
+  const tools::PictureTitle title{arguments.device, time_text()};
+  if (!arguments.svg.empty()) write_file(arguments.svg, tools::svg_of(title, report));
   if (!arguments.html.empty()) {
-    write_file(arguments.html, tools::html_of(arguments.device, text, report));
+    const bool with_lines = report.bands.size() <= kMostLinesOfPage;
+    const std::string text = text_of(arguments.device, report, with_lines);
+    write_file(arguments.html, tools::html_of(title, text, report));
   }
-  const std::string answer = arguments.json ? json_of(arguments.device, report) : text;
+  const std::string answer = arguments.json ? json_of(arguments.device, report)
+                                            : text_of(arguments.device, report, true);
   const bool is_picture_printed = arguments.svg == "-" || arguments.html == "-";
   const std::string output = arguments.output();
   if (output.empty() && is_picture_printed) return;
