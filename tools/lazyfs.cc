@@ -83,13 +83,19 @@ int main(int argc, char** argv) {
       LAZYFS_VERSION);
   DaemonPlan plan;
   std::vector<std::string> options;
+  app.set_footer("lazyfs -o help lists the mount options.");
   app.flag("-f", plan.foreground, "stay in the foreground");
   app.option("-o", options, "mount options, comma-separated; man lazyfs lists them")
       .one_each();
   app.option("DEVICE", plan.source).required();
   app.option("MOUNTPOINT", plan.mount_point).required();
+  if (argc == 3 && std::string_view(argv[1]) == "-o" && std::string_view(argv[2]) == "help") {
+    std::fputs(lazyfs::fuse::list_options().c_str(), stdout);
+    return lazyfs::end_output("lazyfs", 0);
+  }
   if (const auto status = app.parse(argc, argv)) return *status;
   plan.program = "lazyfs";
+  plan.option_lists = options;
   auto parsed = lazyfs::fuse::parse_options(options, geteuid() == 0);
   if (!parsed) {
     std::fprintf(stderr, "lazyfs: %s\n", parsed.error().c_str());

@@ -24,6 +24,7 @@ bool may_pass(Errc error) {
   switch (error) {
     case Errc::kDeviceMissing:
     case Errc::kDeviceAccess:
+    case Errc::kIsDirectory:
     case Errc::kEdiBadMagic:
     case Errc::kEdiBadVersion:
     case Errc::kIdentityMissing:

@@ -21,10 +21,15 @@ inline Result<std::uint64_t> parse_number(std::string_view text) {
   return value;
 }
 
-// Parses a number and an optional suffix K, M, G or T (powers of 1024, either case).
+// Parses a number and an optional suffix K, M, G or T (powers of 1024, either case), which iB may
+// follow.
 // Error: kInvalid.
 inline Result<std::uint64_t> parse_size(std::string_view text) {
   unsigned shift = 0;
+  if (text.size() > 3 && text.ends_with("iB")) {
+    text.remove_suffix(2);
+    if (text.back() >= '0' && text.back() <= '9') return fail(Errc::kInvalid);
+  }
   constexpr std::string_view kUnits = "KMGTkmgt";
   if (const auto unit = text.empty() ? kUnits.npos : kUnits.find(text.back());
       unit != kUnits.npos) {

@@ -33,7 +33,7 @@ Errc open_error(int error) {
     case EEXIST: return Errc::kEdiExists;
     case ENOSPC:
     case EDQUOT: return Errc::kDeviceNoSpace;
-    case EISDIR: return Errc::kEdiBadMagic;
+    case EISDIR: return Errc::kIsDirectory;
     default: return Errc::kDeviceRead;
   }
 }
@@ -98,6 +98,7 @@ Result<Backing> Backing::adopt(int fd, Claim claim) {
   Backing backing(fd, false);
   struct stat st;
   if (::fstat(fd, &st) != 0) return fail(Errc::kDeviceRead);
+  if (S_ISDIR(st.st_mode)) return fail(Errc::kIsDirectory);
   if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) return fail(Errc::kEdiBadMagic);
   backing.is_block_device_ = S_ISBLK(st.st_mode);
   if (!backing.is_block_device_ && claim == Claim::kExclusive &&

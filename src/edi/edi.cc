@@ -74,6 +74,7 @@ int code_of(Errc error) {
       return EDI_EXISTS;
     case Errc::kDeviceTruncated:
       return EDI_TRUNCATED;
+    case Errc::kIsDirectory:
     case Errc::kEdiBadMagic:
       return EDI_BAD_MAGIC;
     case Errc::kEdiBadVersion:

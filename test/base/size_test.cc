@@ -11,12 +11,15 @@ TEST(SizeTest, ReadsPowersOf1024) {
   EXPECT_EQ(parse_size("4K"), 4096u);
   EXPECT_EQ(parse_size("3m"), 3u << 20);
   EXPECT_EQ(parse_size("2G"), 2ull << 30);
+  EXPECT_EQ(parse_size("64KiB"), 64u << 10);
+  EXPECT_EQ(parse_size("2GiB"), 2ull << 30);
   EXPECT_EQ(parse_size("1T"), 1ull << 40);
   EXPECT_EQ(parse_size("16777215T"), 16777215ull << 40);
 }
 
 TEST(SizeTest, RefusesTextThatIsNotASizeOrIsTooLarge) {
-  for (const char* text : {"", "K", "-1", "+1", " 1", "1 ", "1KB", "0x10", "1.5G", "16777216T",
+  for (const char* text : {"", "K", "-1", "+1", " 1", "1 ", "1KB", "iB", "KiB", "10iB", "1Ki",
+                           "0x10", "1.5G", "16777216T",
                            "18446744073709551616"}) {
     EXPECT_EQ(parse_size(text).error(), Errc::kInvalid) << text;
   }

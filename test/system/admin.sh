@@ -45,6 +45,18 @@ for program in edistats edidump lazyfsctl mkfs.lazyfs lazyfs edicreate lazyfs-id
 done
 expect_full 16 fsck.lazyfs --help
 
+say "words"
+expect 0 lazyfs -o help
+grep -qx "commit=VALUE" "$WORK/out" || fail "-o help: $(cat "$WORK/out")"
+for command in "edidump $WORK" "edistats $WORK" "lazyfs $WORK $MNT" "mkfs.lazyfs $WORK"; do
+  # shellcheck disable=SC2086
+  expect 1 $command
+  grep -q "^${command%% *}: $WORK: is a directory" "$WORK/err" ||
+    fail "$command: $(cat "$WORK/err")"
+done
+expect 0 mkfs.lazyfs -q "$WORK/new.edi" 64MiB
+rm "$WORK/new.edi"
+
 say "- is standard output"
 cd "$WORK"
 expect 0 edistats --html - "$DEVICE"

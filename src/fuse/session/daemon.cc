@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <optional>
 
 #include "base/log.h"
@@ -38,6 +40,8 @@ std::string absolute(const std::string& path) {
 }
 
 namespace {
+
+constexpr int kSpareThisProcess = -900;  // of -1000 to 1000: see proc_pid_oom_score_adj(5)
 
 std::expected<void, std::string> check_mount_point(const std::string& path) {
   struct stat st {};
@@ -140,14 +144,35 @@ void follow_remount(fs::Volume& volume, bool read_only) {
   }
 }
 
+// Mounts as this process was asked to; empty when it is not to be mounted again.
+std::vector<std::string> restart_command(const DaemonPlan& plan) {
+  if (plan.options.restart == Restart::kNo) return {};
+  std::vector<std::string> command{absolute("/proc/self/exe")};
+  for (const std::string& list : plan.option_lists) {
+    command.insert(command.end(), {"-o", list});
+  }
+  if (plan.options.restart == Restart::kOnce) command.insert(command.end(), {"-o", "restart=no"});
+  command.insert(command.end(), {plan.source, plan.mount_point});
+  return command;
+}
+
+// The kernel ends other processes first when memory runs out; and does not wait for file data that
+// may lie on this mount when the daemon needs memory. Best effort: only root may ask for both.
+void protect() {
+  std::ofstream("/proc/self/oom_score_adj") << kSpareThisProcess << std::flush;
+  prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+}
+
 // The daemon's life. `on_ready` is called when the mount is usable.
 int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<void()>& on_ready) {
   set_up_log(plan);
   StartLock start_lock(plan.source);  // may wait; a signal still ends us
   block_signals();
   umask(0);
+  protect();
   drop_capabilities();  // before the first thread
-  const auto keeper = std::make_shared<MountKeeper>(plan.mount_point, plan.options.error_program);
+  const auto keeper = std::make_shared<MountKeeper>(
+      KeeperPlan{plan.mount_point, plan.options.error_program, restart_command(plan)});
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
   ReadOnlyRemounter read_only_remounter(keeper, plan.mount_point);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fs/volume/volume.h"
 #include "fuse/session/options.h"
@@ -17,6 +18,7 @@ struct DaemonPlan {
   std::string source;       // device or image
   std::string mount_point;  // as the user typed it
   bool foreground = false;
+  std::vector<std::string> option_lists{};  // as they followed -o, for a restart
 };
 
 // Opens the device and mounts the volume on it, in the process that will serve it. The pointer

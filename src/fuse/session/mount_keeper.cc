@@ -1,9 +1,11 @@
 #include "fuse/session/mount_keeper.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,11 +26,13 @@ constexpr unsigned long kKeptFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_SYNCH
 
 constexpr const char* kReadOnlyEvent = "read-only";
 
-// Returns 0 or -1 with errno, as system calls do. The kernel reaps the program: SIGCHLD is ignored.
-int start(const char* program, const char* mount_point) {
-  if (*program == '\0') return 0;
-  const pid_t child = fork();
-  if (child != 0) return child > 0 ? 0 : -1;
+// How often a mount is tried again, a second apart: the kernel keeps a block device for a moment
+// after its daemon's death, and as long as files of the mount are open.
+constexpr int kRestartTries = 60;
+constexpr int kBetweenTriesMs = 1000;
+
+// In a new process of the keeper, which becomes the program.
+[[noreturn]] void become(std::vector<const char*> words) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -38,17 +42,65 @@ int start(const char* program, const char* mount_point) {
   const int null = open("/dev/null", O_RDWR);  // the keeper has no standard streams
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
   close_range(STDERR_FILENO + 1, ~0U, 0);
-  execl(program, program, kReadOnlyEvent, mount_point, nullptr);
+  words.push_back(nullptr);
+  execv(words.front(), const_cast<char**>(words.data()));
   _exit(127);
+}
+
+// Returns 0 or -1 with errno, as system calls do. The kernel reaps the program: SIGCHLD is ignored.
+int start(const KeeperPlan& plan) {
+  if (plan.error_program.empty()) return 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    // Only the daemon is spared when memory runs out.
+    const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (write(score, "0", 1) < 0) log::debug("the program is spared, too");
+    become({plan.error_program.c_str(), kReadOnlyEvent, plan.mount_point.c_str()});
+  }
+  return child > 0 ? 0 : -1;
+}
+
+// Whether the mount there is one whose daemon has died.
+bool is_dead(const std::string& mount_point) {
+  struct statfs space {};
+  return statfs(mount_point.c_str(), &space) != 0 && (errno == ENOTCONN || errno == ECONNABORTED);
+}
+
+bool run(const std::vector<std::string>& command) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<const char*> words;
+    for (const std::string& word : command) words.push_back(word.c_str());
+    become(std::move(words));
+  }
+  int status = 0;
+  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+         WEXITSTATUS(status) == 0;
+}
+
+// The daemon has died. Who has unmounted since wants no mount.
+void mount_again(const KeeperPlan& plan) {
+  if (plan.restart.empty() || !is_dead(plan.mount_point)) return;
+  log::to_syslog();
+  log::error("the daemon of {} has died: mounting again", plan.mount_point);
+  if (umount2(plan.mount_point.c_str(), UMOUNT_NOFOLLOW | MNT_DETACH) != 0) {
+    return log::error("{} cannot be unmounted: {}", plan.mount_point, std::strerror(errno));
+  }
+  std::signal(SIGCHLD, SIG_DFL);
+  for (int tries = 0; tries < kRestartTries; ++tries) {
+    poll(nullptr, 0, kBetweenTriesMs);
+    if (run(plan.restart)) return log::warn("{} is mounted again", plan.mount_point);
+  }
+  log::error("{} could not be mounted again", plan.mount_point);
 }
 
 }  // namespace
 
-MountKeeper::MountKeeper(const std::string& mount_point, const std::string& error_program) {
+MountKeeper::MountKeeper(const KeeperPlan& plan) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
   process_ = fork();
-  if (process_ == 0) serve(ends[1], mount_point.c_str(), error_program.c_str());
+  if (process_ == 0) serve(ends[1], plan);
   close(ends[1]);
   fd_ = ends[0];
   int ready = -1;
@@ -59,6 +111,7 @@ MountKeeper::MountKeeper(const std::string& mount_point, const std::string& erro
 
 MountKeeper::~MountKeeper() {
   if (fd_ < 0) return;
+  ask({Request::kFarewell, 0});
   close(fd_);
   while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -75,7 +128,8 @@ int MountKeeper::ask(Request request) {
   return got == sizeof answer ? answer : ECHILD;
 }
 
-void MountKeeper::serve(int fd, const char* mount_point, const char* error_program) {
+void MountKeeper::serve(int fd, const KeeperPlan& plan) {
+  const char* const mount_point = plan.mount_point.c_str();
   prctl(PR_SET_NAME, "lazyfs-keeper");
   std::signal(SIGCHLD, SIG_IGN);
   if (fd > 0) close_range(0, static_cast<unsigned>(fd) - 1, 0);
@@ -83,6 +137,7 @@ void MountKeeper::serve(int fd, const char* mount_point, const char* error_progr
   int answer = chdir("/");
   if (answer != 0 || send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(1);
   Request request{};
+  bool is_farewell = false;
   while (recv(fd, &request, sizeof request, 0) == sizeof request) {
     int done = -1;
     switch (request.what) {
@@ -92,11 +147,16 @@ void MountKeeper::serve(int fd, const char* mount_point, const char* error_progr
         done = mount(nullptr, mount_point, nullptr,
                      MS_REMOUNT | MS_RDONLY | (request.flags & kKeptFlags), nullptr);
         break;
-      case Request::kReport: done = start(error_program, mount_point); break;
+      case Request::kReport: done = start(plan); break;
+      case Request::kFarewell:
+        is_farewell = true;
+        done = 0;
+        break;
     }
     answer = done == 0 ? 0 : errno;
     if (send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) break;
   }
+  if (!is_farewell) mount_again(plan);
   _exit(0);
 }
 

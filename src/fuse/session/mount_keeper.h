@@ -5,16 +5,24 @@
 // so the connection never ends, and every sync(2) of the machine waits. The keeper holds no
 // descriptor of the daemon: when the daemon dies, its connection ends, and with it whatever the
 // keeper waits for. The keeper also lets the daemon run without the right to mount, or to start
-// programs.
+// programs. If it was asked to, it mounts again when the daemon dies without a farewell.
 #pragma once
 
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "base/mutex.h"
 
 namespace lazyfs::fuse {
+
+struct KeeperPlan {
+  std::string mount_point;
+  std::string error_program;  // an absolute path; empty: none
+  // The program and arguments that mount again; empty: nothing is mounted again.
+  std::vector<std::string> restart{};
+};
 
 // Thread-safe. A call that waits can be killed.
 class MountKeeper {
@@ -22,9 +30,8 @@ class MountKeeper {
   // REQUIRES: the process has no other thread, and nothing open that the keeper must not share for
   // a moment. Afterwards the daemon may give up the rights that mounting takes: the keeper keeps
   // them. Signals that are blocked now do not end the keeper; it ends with the daemon.
-  // `error_program`: an absolute path; empty: none.
-  MountKeeper(const std::string& mount_point, const std::string& error_program);
-  ~MountKeeper();
+  explicit MountKeeper(const KeeperPlan& plan);
+  ~MountKeeper();  // says farewell
   MountKeeper(const MountKeeper&) = delete;
   MountKeeper& operator=(const MountKeeper&) = delete;
 
@@ -34,17 +41,17 @@ class MountKeeper {
   int detach() { return ask({Request::kDetach, 0}); }
   // With these flags of mount(2) beside MS_REMOUNT and MS_RDONLY.
   int remount_read_only(unsigned long flags) { return ask({Request::kReadOnly, flags}); }
-  // Starts `error_program EVENT MOUNTPOINT` and does not wait for its end. Returns 0, or an errno
+  // Starts `PROGRAM EVENT MOUNTPOINT` and does not wait for its end. Returns 0, or an errno
   // when it could not be started; a program that does not exist is not noticed.
   int report_read_only() { return ask({Request::kReport, 0}); }
 
  private:
   struct Request {
-    enum What : unsigned long { kUnmount, kDetach, kReadOnly, kReport } what;
+    enum What : unsigned long { kUnmount, kDetach, kReadOnly, kReport, kFarewell } what;
     unsigned long flags;
   };
   int ask(Request request) EXCLUDES(mu_);
-  [[noreturn]] static void serve(int fd, const char* mount_point, const char* error_program);
+  [[noreturn]] static void serve(int fd, const KeeperPlan& plan);
 
   Mutex mu_;  // held while the keeper works
   int fd_ = -1;

@@ -153,10 +153,21 @@ Reason read_log_level(Parser& p, std::string_view text) {
   return read_choice(text, levels, p.options.log_level);
 }
 
-Reason read_error_program(Parser& p, std::string_view text) {
+Reason read_path(std::string_view text, std::string& to) {
   if (!text.starts_with('/')) return quoted(text) + " is not an absolute path";
-  p.options.error_program = text;
+  to = text;
   return {};
+}
+
+Reason read_restart(Parser& p, std::string_view text) {
+  static const std::map<std::string_view, Restart> choices = {
+      {"no", Restart::kNo}, {"once", Restart::kOnce}, {"always", Restart::kAlways}};
+  return read_choice(text, choices, p.options.restart);
+}
+
+Reason read_barrier(Parser&, std::string_view text) {
+  if (text == "1") return {};
+  return std::string(text) + " is not possible: all commits are flushed";
 }
 
 Reason read_errors(Parser&, std::string_view text) {
@@ -212,14 +223,11 @@ const std::map<std::string_view, Setting>& settings() {
        [](Parser& p, Text t) {
          return read_choice(t, latencies, p.options.session.transport.cpu_latency);
        }},
-      {"logfile",
-       [](Parser& p, Text t) -> Reason {
-         if (!t.starts_with('/')) return "'" + std::string(t) + "' is not an absolute path";
-         p.options.log_file = t;
-         return {};
-       }},
-      {"on_error", read_error_program},
+      {"logfile", [](Parser& p, Text t) { return read_path(t, p.options.log_file); }},
+      {"on_error", [](Parser& p, Text t) { return read_path(t, p.options.error_program); }},
       {"errors", read_errors},
+      {"barrier", read_barrier},
+      {"restart", read_restart},
       {"spin",
        [](Parser& p, Text t) {
          return read_microseconds(t, 10000, p.options.session.transport.spin);
@@ -236,6 +244,20 @@ const std::map<std::string_view, Setting>& settings() {
   return table;
 }
 
+// Options of other filesystems that ask for something that lazyfs does not do.
+Reason impossible(std::string_view name) {
+  static const std::map<std::string_view, std::string> reasons = {
+      {"nobarrier", "all commits are flushed"},
+      {"noacl", "access control lists are heeded"},
+      {"nouser_xattr", "extended attributes are kept"},
+      {"quota", "lazyfs keeps no quotas"},
+      {"usrquota", "lazyfs keeps no quotas"},
+      {"grpquota", "lazyfs keeps no quotas"}};
+  const auto found = reasons.find(name);
+  if (found == reasons.end()) return {};
+  return "option " + quoted(name) + ": is not possible: " + found->second;
+}
+
 // Options that change nothing here: those that mount(8) and other filesystems know, and those that
 // /proc/mounts shows of any mount by FUSE (mount(8) passes them to a remount).
 bool harmless(std::string_view name) {
@@ -245,14 +267,15 @@ bool harmless(std::string_view name) {
       "lazytime", "nolazytime", "nostrictatime", "iversion", "noiversion",
       "silent",   "loud",       "nomand",        "nonempty", "default_permissions",
       "comment",  "uhelper",    "helper",        "user_id",  "group_id",
-      "blksize",  "max_read"};
+      "blksize",  "max_read",   "acl",           "user_xattr", "noquota"};
   return names.contains(name) || name.starts_with("x-") || name.starts_with("X-");
 }
 
 Reason apply(Parser& parser, std::string_view option) {
   const std::size_t equals = option.find('=');
   const std::string_view name = option.substr(0, equals);
-  if (harmless(name)) return {};
+  if (harmless(name) || option == "barrier") return {};
+  if (auto reason = impossible(name)) return reason;
   if (equals == std::string_view::npos) {
     if (const auto flag = flags().find(name); flag != flags().end()) {
       flag->second(parser);
@@ -288,6 +311,15 @@ Options finish(Parser parser, bool as_root) {
 
 }  // namespace
 
+std::string list_options() {
+  std::set<std::string> names;
+  for (const auto& [name, flag] : flags()) names.emplace(name);
+  for (const auto& [name, setting] : settings()) names.insert(std::string(name) + "=VALUE");
+  std::string list;
+  for (const std::string& name : names) list += name + "\n";
+  return list;
+}
+
 std::expected<std::uint64_t, std::string> parse_size(std::string_view text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -298,7 +330,7 @@ std::expected<std::uint64_t, std::string> parse_size(std::string_view text) {
   if (unit.empty()) return number;
   constexpr std::string_view kUnits = "KMGT";
   const std::size_t power = kUnits.find(static_cast<char>(std::toupper(unit.front())));
-  if (unit.size() > 1 || power == std::string_view::npos) {
+  if ((unit.size() > 1 && unit.substr(1) != "iB") || power == std::string_view::npos) {
     return std::unexpected(quoted(text) + " is not a size: K, M, G or T may follow the number");
   }
   const unsigned shift = 10 * (static_cast<unsigned>(power) + 1);

@@ -25,6 +25,13 @@ struct SessionOptions {
   TransportOptions transport{.cpu_latency = CpuLatencyChoice::kAuto};
 };
 
+// What happens when the daemon dies without unmounting.
+enum class Restart : std::uint8_t {
+  kNo,      // the mount stays, and all calls fail
+  kOnce,    // it is mounted again; not when that daemon dies too
+  kAlways,  // it is mounted again each time
+};
+
 struct Options {
   fs::MountOptions volume;
   SessionOptions session;
@@ -32,7 +39,11 @@ struct Options {
   std::string log_file;            // empty: syslog when in the background
   std::string error_program;       // started when an error has made the filesystem read-only
   std::string log_level = "info";  // of spdlog
+  Restart restart = Restart::kNo;
 };
+
+// The names of all options that change something, one on a line.
+std::string list_options();
 
 // Reads comma-separated lists as they follow -o, in their order; a later option wins. With
 // `as_root` the defaults are those of a disk filesystem: devices and set-user-ID work, and every

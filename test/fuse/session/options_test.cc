@@ -165,6 +165,33 @@ TEST(Options, ATimeAndARateOfZeroAreAllowedForIdleness) {
   EXPECT_EQ(options.volume.gc_idle_rate, 0u);
 }
 
+TEST(Options, LinesForExt4AreTakenOrAnswered) {
+  const Options options = parsed("defaults,acl,user_xattr,barrier=1,noquota,errors=remount-ro");
+  EXPECT_FALSE(options.volume.read_only);
+  parsed("barrier,discard");
+  EXPECT_EQ(refusal("nobarrier"), "option 'nobarrier': is not possible: all commits are flushed");
+  EXPECT_EQ(refusal("barrier=0"), "option 'barrier': 0 is not possible: all commits are flushed");
+  EXPECT_EQ(refusal("noacl"), "option 'noacl': is not possible: access control lists are heeded");
+  EXPECT_EQ(refusal("nouser_xattr"),
+            "option 'nouser_xattr': is not possible: extended attributes are kept");
+  EXPECT_EQ(refusal("usrquota"), "option 'usrquota': is not possible: lazyfs keeps no quotas");
+}
+
+TEST(Options, ADaemonThatDiesIsStartedAgainAsAsked) {
+  EXPECT_EQ(parsed("").restart, Restart::kNo);
+  EXPECT_EQ(parsed("restart=once").restart, Restart::kOnce);
+  EXPECT_EQ(parsed("restart=always").restart, Restart::kAlways);
+  EXPECT_EQ(parsed("restart=always,restart=no").restart, Restart::kNo);
+  EXPECT_EQ(refusal("restart=soon"), "option 'restart': 'soon' is none of always, no, once");
+}
+
+TEST(Options, AreAllListed) {
+  const std::string list = list_options();
+  for (const char* name : {"ro\n", "commit=VALUE\n", "errors=VALUE\n", "restart=VALUE\n"}) {
+    EXPECT_NE(list.find(name), list.npos) << name;
+  }
+}
+
 TEST(Options, RefusalsNameTheOptionAndTheReason) {
   EXPECT_EQ(refusal("colour=blue"), "option 'colour=blue': not known; man lazyfs lists them");
   EXPECT_EQ(refusal("commit"), "option 'commit': needs a value");
@@ -191,12 +218,14 @@ TEST(Sizes, TakeTheUnitsOfComputers) {
   EXPECT_EQ(parse_size("4096"), 4096u);
   EXPECT_EQ(parse_size("4k"), 4096u);
   EXPECT_EQ(parse_size("3M"), 3u << 20);
+  EXPECT_EQ(parse_size("3MiB"), 3u << 20);
   EXPECT_EQ(parse_size("2G"), std::uint64_t{2} << 30);
   EXPECT_EQ(parse_size("16777215T"), std::uint64_t{16777215} << 40);
 }
 
 TEST(Sizes, RefuseWhatMakesNoSense) {
-  for (const char* text : {"", "K", "-1", "1.5G", "1KB", "1 K", "0x10", "16777216T",
+  for (const char* text : {"", "K", "-1", "1.5G", "1KB", "1iB", "1Ki",
+                           "1KiBs", "1 K", "0x10", "16777216T",
                            "18446744073709551616", "9999999999999999999999"}) {
     EXPECT_FALSE(parse_size(text).has_value()) << text;
   }

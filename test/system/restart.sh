@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The keeper mounts again when the daemon was killed, as often as the option `restart` says; not
+# after an unmount, and not when an administrator has unmounted meanwhile.
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+start_test
+new_fs 256M
+
+# The daemon that runs in the background, as systems have it.
+mount_in_background() {
+  lazyfs -o "$1,logfile=$LOG" "$DEVICE" "$MNT" || fail "mount with $1"
+  find_daemon
+}
+# Its keeper has the same command line, and another name.
+find_daemon() {
+  local pid
+  DAEMON=''
+  for pid in $(pgrep -x lazyfs || true); do
+    if [[ $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) == *"$DEVICE $MNT "* ]]; then
+      DAEMON=$pid
+    fi
+  done
+}
+is_alive() { stat -f "$MNT" >/dev/null 2>&1 && [[ $(stat -f -c %T "$MNT") == fuseblk ]]; }
+is_new_daemon() {
+  local before=$1
+  is_alive || return 1
+  find_daemon
+  [[ -n $DAEMON && $DAEMON != "$before" ]]
+}
+is_ended() { ! pgrep -f "lazyfs.*$DEVICE $MNT" >/dev/null; }
+unmount_background() {
+  umount "$MNT" || fail "umount"
+  DAEMON=''
+  until_true "a process remains: $(pgrep -fa "$MNT")" is_ended
+  if mountpoint -q "$MNT"; then fail "it is mounted again after an unmount"; fi
+}
+
+say "always"
+mount_in_background restart=always
+if (echo -900 >/proc/self/oom_score_adj) 2>/dev/null; then  # not in every container
+  [[ $(<"/proc/$DAEMON/oom_score_adj") == -900 ]] || fail "the daemon is not spared"
+fi
+for round in 1 2; do
+  echo "$round" >"$MNT/file"
+  sync "$MNT/file"
+  before=$DAEMON
+  kill -KILL "$DAEMON"
+  until_true "not mounted again in round $round: $(tail -n 3 "$LOG")" is_new_daemon "$before"
+  [[ $(<"$MNT/file") == "$round" ]] || fail "round $round: the synced file is lost"
+done
+unmount_background
+
+say "once"
+mount_in_background restart=once
+before=$DAEMON
+kill -KILL "$DAEMON"
+until_true "not mounted again: $(tail -n 3 "$LOG")" is_new_daemon "$before"
+kill -KILL "$DAEMON"
+until_true "a keeper remains" is_ended
+DAEMON=''
+if is_alive; then fail "mounted again twice"; fi
+umount -l "$MNT"
+
+say "no, and an unmount meanwhile"
+until_true "the kernel keeps $DEVICE" device_is_free
+mount_in_background restart=no
+kill -KILL "$DAEMON"
+until_true "a keeper remains" is_ended
+DAEMON=''
+if is_alive; then fail "mounted again without being asked to"; fi
+umount -l "$MNT"
+until_true "the kernel keeps $DEVICE" device_is_free
+fsck_fs
