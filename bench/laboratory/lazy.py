@@ -263,7 +263,7 @@ def timed_files(plan, make, directories, files):
 
 def l5(plan):
     sizes = plan.pick((16, 1024), (16, 128, 1024))
-    directories, files = plan.pick((12_000, 20_000), (60_000, 100_000))
+    directories, files = plan.pick((6_000, 10_000), (60_000, 100_000))
     rounds = plan.pick(1, 5)
     times = {"ext4": {}, "lazyfs": {}}
     for _ in range(rounds):

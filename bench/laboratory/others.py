@@ -56,7 +56,7 @@ def fdtree_phases(directories, files, blocks, levels):
 def fdtree_load(plan, name):
     directories, files, blocks, levels = FDTREE[name]
     if plan.quick:
-        directories, levels = (12, 3) if levels < 10 else (3, 7)
+        directories, levels = (8, 3) if levels < 10 else (3, 6)
     return directories, files, blocks, levels
 
 
