@@ -15,7 +15,7 @@ WINDOW = 200
 
 def micro(plan, disks, stripe, load):
     """MB/s of requests of 8 sectors on an array."""
-    count = plan.pick(4000, 20_000)
+    count = plan.pick(40_000, 200_000)
     report = plan.simulate(f"{DISK}x{disks}" if disks > 1 else DISK, "--stripe", stripe, "--load",
                            f"rw={load},bs=4k,count={count},depth={WINDOW}")
     return count * 4096 / report["seconds"] / 1e6
@@ -198,6 +198,10 @@ def v3(plan):
     wide = [(s, c) for s in sizes for c in chunks if s > 128 and c > 128]
     flat = max(spread(stupid[n].values()) for n in arrays)
     flat_plane = spread(one for line in plane["ext3 stupid"].values() for one in line.values())
+    ahead = all(times["lazyfs"][n][s] < min(smart[n][s], stupid[n][s])
+                for n in arrays for s in STRIPES)
+    ahead &= all(plane["lazyfs"][s][c] < min(plane["ext3"][s][c], plane["ext3 stupid"][s][c])
+                 for s in sizes for c in chunks)
     checks = [
         ("4 disks: smart is ahead at every stripe unit",
          all(smart[4][s] < stupid[4][s] for s in STRIPES)),
@@ -208,7 +212,8 @@ def v3(plan):
         ("stupid is flat within 0.9 % over stripe units", flat <= 0.009),
         ("volume of 128 disks: stupid is ahead wherever both units are above 128",
          all(plane["ext3 stupid"][s][c] < plane["ext3"][s][c] for s, c in wide)),
-        ("and flat within 2 %", flat_plane <= 0.02)]
+        ("and flat within 2 %", flat_plane <= 0.02),
+        ("lazyfs is ahead of both at every point", ahead)]
     iops = {f"{name} {s}/{c}": volume[name][s][c]["iops"] for name in names
             for s, c in ((32, 512), (4096, 4096))}
     ours = {"stupid, deviation over stripe units": flat,
@@ -240,5 +245,6 @@ def v3(plan):
             axis.legend(fontsize=6)
     return Result(theirs, ours, None, verdict_of(checks),
                   f"arrays of {DISK}, a window of {WINDOW} requests; ext3 is the smart layout, its "
-                  "random permutation the stupid one, lazyfs the third",
+                  "random permutation the stupid one, lazyfs the third. The layouts of today write "
+                  "more at a time than those of 2005 (data of V2)",
                   {"arrays": times, "volume": plane, "iops": iops}, draw, (11, 4.5))

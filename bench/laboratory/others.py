@@ -3,6 +3,7 @@ import csv
 import functools
 import json
 import statistics
+import sys
 
 from . import loads, volumes
 from . import plan as lab
@@ -197,7 +198,7 @@ def s5(plan):
 def s6(plan):
     out = plan.work / "cleaning"
     choice = plan.pick(["--loads", "hot,postmark", "--placements", "first,age"], [])
-    lab.run(plan.bench / "cleaning_sweep", "--bin", plan.bin, *choice, out)
+    lab.run(sys.executable, plan.bench / "cleaning_sweep", "--bin", plan.bin, *choice, out)
     with open(f"{out}.csv", encoding="ascii", newline="") as file:
         rows = list(csv.DictReader(file))
     # A block that is moved is read and written in sequence.

@@ -78,7 +78,7 @@ def markdown(rows, pictures):
             text += "| figure | theirs | ours | ratio |\n|---|---|---|---|\n"
             text += "".join(f"| {' | '.join(cells)} |\n" for cells in figures_of(row))
             text += f"\n{row['settings']}. {row['scale'].capitalize()} run, {row['date']}, " \
-                    f"{row['machine']}.\n\n"
+                    f"{row['machine']}, load average {row.get('load_average', 'not noted')}.\n\n"
             name = row["experiment"]
             text += f"![{row['title']}]({pictures}{name}.svg)\n"
     return text

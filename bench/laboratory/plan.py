@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 MIB, GIB = 1 << 20, 1 << 30
 SECTOR = 512
@@ -44,7 +45,7 @@ class Plan:
         out = self.work / f"{name}.json"
         words = [str(word).replace("OUT.json", str(out)).replace("OUT", str(out.with_suffix("")))
                  for word in arguments]
-        run(self.bench / name, "--bin", self.bin, *words)
+        run(sys.executable, self.bench / name, "--bin", self.bin, *words)
         return json.loads(out.read_text())
 
 
