@@ -239,8 +239,10 @@ kill_fs
 exec 7>&-
 : >"$LOG"
 mount_fs
-grep -Eq 'recovered after a crash: [0-9.]+ [KM]iB of the log read, 1 orphans finished' "$LOG" ||
+grep -Eq 'recovered after a crash: [0-9.]+ [KM]iB of the log read, [0-9]+ blocks' "$LOG" ||
   fail "no word of the recovery: $(cat "$LOG")"
+is_orphan_finished() { grep -q '1 orphans of earlier sessions were found and finished' "$LOG"; }
+until_true "the orphan is not finished: $(cat "$LOG")" is_orphan_finished
 dd if=/dev/zero of="$MNT/full" bs=1M count=100 conv=fsync 2>/dev/null && fail "no end of space"
 dd if=/dev/zero of="$MNT/full2" bs=1M count=20 conv=fsync 2>/dev/null && fail "no end of space"
 (($(grep -c "no space is left" "$LOG") == 1)) || fail "not one line of the full disk: $(cat "$LOG")"

@@ -25,9 +25,10 @@ Result<std::uint64_t> FileMaps::begin_of_last(InodeNo inode, std::uint64_t first
   return std::max(first, end);
 }
 
-Result<> FileMaps::free_in_parts(const Inode& inode, std::uint64_t first, std::uint64_t end,
-                                 const FreePart& free_part) {
-  for (std::size_t at_most = kEntriesFreedAtOnce; first < end;) {
+Result<bool> FileMaps::free_in_parts(const Inode& inode, std::uint64_t first, std::uint64_t end,
+                                     std::size_t max_parts, const FreePart& free_part) {
+  for (std::size_t at_most = kEntriesFreedAtOnce, parts = 0; first < end;) {
+    if (parts == max_parts) return false;
     std::uint64_t begin = first;
     {
       ReaderLock lock(inode.mu);
@@ -36,12 +37,13 @@ Result<> FileMaps::free_in_parts(const Inode& inode, std::uint64_t first, std::u
     const auto freed = meta::when_room(store_, [&] { return free_part(begin, end); });
     if (freed) {
       end = begin;
+      ++parts;
       continue;
     }
-    if (freed.error() != Errc::kBatchTooLarge || at_most == 1) return freed;
+    if (freed.error() != Errc::kBatchTooLarge || at_most == 1) return fail(freed.error());
     at_most /= 2;  // the entries' blocks lie in many bands
   }
-  return ok();
+  return true;
 }
 
 Result<> FileMaps::free_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) {

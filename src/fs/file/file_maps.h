@@ -24,12 +24,13 @@ class FileMaps {
   // Divides [first, end) into parts that are freed one by one, the last one first: a crash between
   // two of them, or an error, leaves the first part of the range. `free_part(begin, end)` takes the
   // inode's lock and calls free_blocks(). The lock is not held between the parts, and shared while
-  // the next one is looked up, so that other threads get it meanwhile. REQUIRES: the caller holds
-  // the inode's token and no lock.
+  // the next one is looked up, so that other threads get it meanwhile. Returns whether the whole
+  // range is free; no more than `max_parts` are freed. REQUIRES: the caller holds the inode's token
+  // and no lock.
   // Errors: kItemBad, and those of reading the tree and of Store::apply().
   using FreePart = std::function<Result<>(std::uint64_t begin, std::uint64_t end)>;
-  Result<> free_in_parts(const Inode& inode, std::uint64_t first, std::uint64_t end,
-                         const FreePart& free_part) EXCLUDES(inode.mu);
+  Result<bool> free_in_parts(const Inode& inode, std::uint64_t first, std::uint64_t end,
+                             std::size_t max_parts, const FreePart& free_part) EXCLUDES(inode.mu);
   // Frees the blocks of one part, and keeps the inode's item in step. Errors: kItemBad,
   // kBatchTooLarge, and those of reading the tree and of Store::try_apply().
   Result<> free_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) REQUIRES(inode.mu);

@@ -65,10 +65,12 @@ Result<> FileRanges::clear_part(const InodeRef& inode, std::uint64_t offset, std
 Result<> FileRanges::free_whole_blocks(const InodeRef& inode, std::uint64_t first,
                                        std::uint64_t end) {
   const WriteBackToken token(inode);  // keeps its blocks from being written meanwhile
-  return maps_.free_in_parts(*inode, first, end, [&](std::uint64_t begin, std::uint64_t part_end) {
+  const auto free_one = [&](std::uint64_t begin, std::uint64_t part_end) {
     WriterLock lock(inode->mu);
     return free_part(*inode, begin, part_end);
-  });
+  };
+  TRY(maps_.free_in_parts(*inode, first, end, SIZE_MAX, free_one));
+  return ok();
 }
 
 // For every other thread each part is a punch of its own.

@@ -1,6 +1,7 @@
 #include "fs/file/orphan_cleanup.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "fs/inode/write_back_token.h"
@@ -24,73 +25,138 @@ void log_failure(const Inode& inode, Errc error) {
 
 // ---- The queue ----------------------------------------------------------------------------------
 
-void OrphanCleanup::add(InodeRef inode) {
+void OrphanCleanup::add(Unnamed inode) {
   bool many = false;
+  InodeRef not_needed;  // its end may queue the inode: not under the lock
   {
     MutexLock lock(mu_);
-    queue_.push_back(std::move(inode));
-    many = queue_.size() % kMany == 0;
+    const auto [at, is_new] = waiting_.try_emplace(inode.number);
+    Entry& entry = at->second;
+    if (entry.held) {
+      not_needed = std::move(inode.held);
+    } else {
+      entry.held = std::move(inode.held);
+    }
+    if (is_new) {
+      entry.blocks = inode.blocks;
+      blocks_ += inode.blocks;
+      queue_.push_back(inode.number);
+      many = queue_.size() % kMany == 0;
+    }
   }
   if (many) wake_();
 }
 
-std::size_t OrphanCleanup::waiting() const {
+OrphanCleanup::Waiting OrphanCleanup::waiting() const {
   MutexLock lock(mu_);
-  return queue_.size() + left_.size();
+  return {waiting_.size(), blocks_};
 }
 
 void OrphanCleanup::drop_all() {
-  std::deque<InodeRef> queue;
-  std::vector<InodeRef> left;
+  std::unordered_map<InodeNo, Entry> waiting;
   {
     MutexLock lock(mu_);
-    queue.swap(queue_);
-    left.swap(left_);
+    waiting.swap(waiting_);
+    queue_.clear();
+    left_.clear();
+    blocks_ = 0;
   }
-  for (InodeRef& inode : queue) {
-    WriterLock lock(inode->mu);
-    inode->deleted = true;  // else it would be queued again when the reference ends
+  for (auto& [number, entry] : waiting) {
+    if (!entry.held) continue;
+    WriterLock lock(entry.held->mu);
+    entry.held->deleted = true;  // else it would be queued again when the reference ends
   }
 }
 
-void OrphanCleanup::run() {
-  std::vector<InodeRef> retried;
+void OrphanCleanup::help() {
   {
     MutexLock lock(mu_);
-    retried.swap(left_);
+    if (queue_.size() < kMost) return;
   }
-  for (bool more = true; more;) {
-    std::vector<InodeRef> inodes;
-    {
-      MutexLock lock(mu_);
-      while (!queue_.empty() && inodes.size() < kInodesATime) {
-        inodes.push_back(std::move(queue_.front()));
-        queue_.pop_front();
-      }
-      more = !queue_.empty();
-    }
-    std::vector<InodeRef> marked = std::exchange(retried, {});
-    for (InodeRef& inode : inodes) {
-      if (mark_deleted(inode)) marked.push_back(std::move(inode));
-    }
-    const std::vector<InodeRef> left = delete_inodes(marked);
+  run(1);
+}
+
+void OrphanCleanup::count_down(InodeNo number, std::uint64_t blocks) {
+  MutexLock lock(mu_);
+  const auto found = waiting_.find(number);
+  if (found == waiting_.end()) return;
+  const std::uint64_t less = std::min(blocks, found->second.blocks);
+  found->second.blocks -= less;
+  blocks_ -= less;
+}
+
+void OrphanCleanup::finish(InodeNo number) {
+  InodeRef held;  // ends without the lock
+  MutexLock lock(mu_);
+  const auto found = waiting_.find(number);
+  if (found == waiting_.end()) return;
+  blocks_ -= found->second.blocks;
+  held = std::move(found->second.held);
+  waiting_.erase(found);
+}
+
+void OrphanCleanup::leave(const InodeRef& inode) {
+  MutexLock lock(mu_);
+  waiting_[inode->no].held = inode;
+  left_.push_back(inode->no);
+}
+
+std::vector<InodeNo> OrphanCleanup::take() {
+  std::vector<InodeNo> numbers;
+  MutexLock lock(mu_);
+  while (!queue_.empty() && numbers.size() < kInodesATime) {
+    numbers.push_back(queue_.front());
+    queue_.pop_front();
+  }
+  return numbers;
+}
+
+bool OrphanCleanup::run(std::size_t max_batches) {
+  std::vector<Marked> marked;
+  {
     MutexLock lock(mu_);
-    left_.insert(left_.end(), left.begin(), left.end());
+    for (const InodeNo number : std::exchange(left_, {})) marked.push_back({waiting_[number].held});
+  }
+  for (std::size_t batches = max_batches;;) {
+    delete_inodes(marked, batches);
+    if (batches == 0) return true;
+    marked.clear();
+    const std::vector<InodeNo> numbers = take();
+    if (numbers.empty()) return false;
+    for (const InodeNo number : numbers) {
+      if (InodeRef inode = mark_deleted(number)) {
+        marked.push_back({std::move(inode)});
+      } else {
+        finish(number);
+      }
+    }
   }
 }
 
 // ---- Deleting -----------------------------------------------------------------------------------
 
 // From here on only the deletion changes the inode's items: every other thread looks at `deleted`
-// first, under the inode's lock (I3). False: it was marked before.
-bool OrphanCleanup::mark_deleted(const InodeRef& inode) {
-  const WriteBackToken token(inode);
-  WriterLock lock(inode->mu);
-  if (inode->deleted) return false;
-  inode->deleted = true;
-  if (inode->buffer) bands_.release(inode->buffer->drop_from(0));
-  inode->record_dirty = false;
-  return true;
+// first, under the inode's lock (I3). Null: it was marked before, or cannot be read.
+InodeRef OrphanCleanup::mark_deleted(InodeNo number) {
+  const auto inode = inodes_.get(number);
+  if (!inode) {
+    if (inode.error() != Errc::kStale) {
+      log::error("orphan {}: {}", number.value, describe(inode.error()));
+    }
+    return {};
+  }
+  const WriteBackToken token(*inode);
+  Inode& it = **inode;
+  WriterLock lock(it.mu);
+  if (it.deleted) return {};
+  it.deleted = true;
+  if (it.buffer) {
+    const std::uint64_t blocks = it.buffer->drop_from(0);
+    bands_.release(blocks);
+    count_down(number, blocks);
+  }
+  it.record_dirty = false;
+  return *inode;
 }
 
 // Puts the deletion of up to `max_items` of the inode's items into the batch and adds their number
@@ -98,8 +164,9 @@ bool OrphanCleanup::mark_deleted(const InodeRef& inode) {
 // kPostponed: nothing was put, because the inode has references and the batch has other inodes. (A
 // reference that cannot be counted down fails the batch; so that inode is the first.) After an
 // error nothing was put.
-Result<OrphanCleanup::Gathered> OrphanCleanup::gather(InodeNo inode, std::size_t max_items,
+Result<OrphanCleanup::Gathered> OrphanCleanup::gather(Marked& marked, std::size_t max_items,
                                                       MapBatch& batch, std::size_t& items) {
+  const InodeNo inode = marked.inode->no;
   ASSIGN_OR_RETURN(const auto found,
                    store_.scan(meta::Key{inode.value, 0, 0},
                                meta::Key{inode.value, 0xFF, meta::kMaxOffset}, max_items));
@@ -118,6 +185,7 @@ Result<OrphanCleanup::Gathered> OrphanCleanup::gather(InodeNo inode, std::size_t
     batch.drop_last_change();
     return fail(unmapped.error());
   }
+  marked.freed = static_cast<std::uint64_t>(-change.blocks_delta());
   const bool all = found.size() < max_items;
   for (const meta::Item& item : found) {
     const bool own = item.key == key_of(inode, Kind::kInode);
@@ -132,32 +200,40 @@ Result<OrphanCleanup::Gathered> OrphanCleanup::gather(InodeNo inode, std::size_t
 // Puts as many of the inodes into one batch as have room, and applies it. Raises `at` past the
 // inodes that are deleted, or that cannot be. kMustWait, kBatchTooLarge, kLogFull: fewer items may
 // have room, and nothing has changed but `at`.
-Result<> OrphanCleanup::delete_next(std::span<const InodeRef> inodes, std::size_t max_items,
+Result<> OrphanCleanup::delete_next(std::span<Marked> inodes, std::size_t max_items,
                                     std::size_t& at) {
   MapBatch batch = maps_.batch();
   std::size_t next = at, items = 0;
+  bool has_part = false;
   while (next < inodes.size() && items < max_items) {
-    const auto gathered = gather(inodes[next]->no, max_items, batch, items);
+    const auto gathered = gather(inodes[next], max_items, batch, items);
+    has_part = gathered && *gathered == Gathered::kPart;
     if (gathered && *gathered != Gathered::kAll) break;
-    if (!gathered) log_failure(*inodes[next], gathered.error());
+    if (!gathered) log_failure(*inodes[next].inode, gathered.error());
     ++next;
-    if (!batch.has_changes()) at = next;
+    if (!batch.has_changes()) {
+      finish(inodes[at].inode->no);
+      at = next;
+    }
   }
   if (!batch.has_changes()) return ok();
   TRY(batch.apply(meta::Reserve::kDelete));
-  at = next;
+  for (; at < next; ++at) finish(inodes[at].inode->no);
+  if (has_part) count_down(inodes[at].inode->no, inodes[at].freed);
   return ok();
 }
 
-// Deletes inodes with all their items. Returns those for which the log had no room. Each turn
+// Deletes inodes with all their items, in at most `batches`, which it lowers. Those that are not
+// deleted then, and those for which the log has no room, are left to the next run. Each turn
 // deletes items, halves `max_items`, or gives an inode up.
-std::vector<InodeRef> OrphanCleanup::delete_inodes(std::span<const InodeRef> inodes) {
-  std::vector<InodeRef> left;
-  std::size_t max_items = kItemsABatch;
-  for (std::size_t at = 0; at < inodes.size();) {
-    const auto done =
-        meta::when_room(store_, [&] { return delete_next(inodes, max_items, at); });
-    if (done) continue;
+void OrphanCleanup::delete_inodes(std::span<Marked> inodes, std::size_t& batches) {
+  std::size_t max_items = kItemsABatch, at = 0;
+  while (at < inodes.size() && batches > 0) {
+    const auto done = meta::when_room(store_, [&] { return delete_next(inodes, max_items, at); });
+    if (done) {
+      --batches;
+      continue;
+    }
     const bool too_large =
         done.error() == Errc::kBatchTooLarge || done.error() == Errc::kLogFull;
     if (too_large && max_items > kItemsABatchMin) {
@@ -165,13 +241,14 @@ std::vector<InodeRef> OrphanCleanup::delete_inodes(std::span<const InodeRef> ino
       continue;
     }
     if (done.error() == Errc::kLogFull) {
-      left.push_back(inodes[at]);
+      leave(inodes[at].inode);
     } else {
-      log_failure(*inodes[at], done.error());
+      log_failure(*inodes[at].inode, done.error());
+      finish(inodes[at].inode->no);
     }
     ++at;
   }
-  return left;
+  for (; at < inodes.size(); ++at) leave(inodes[at].inode);
 }
 
 }  // namespace lazyfs::fs

@@ -1,10 +1,11 @@
 // Deletes inodes that have lost their last name and their last user.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <span>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
@@ -21,45 +22,78 @@ namespace lazyfs::fs {
 // the record too. So a crash at any point leaves either the record, by which the next mount deletes
 // the inode, or nothing.
 //
+// Invariants:
+//   Q1  waiting_ has every inode that is queued or being deleted, once; queue_ and left_ name each
+//       of them that no thread deletes now
+//   Q2  blocks_ is the sum of `blocks` over waiting_
+//   Q3  an inode with dirty pages, and one that is marked as deleted, is held by its entry; of any
+//       other inode only the number is kept
 // Thread-safe. mu_ is a leaf lock.
 class OrphanCleanup {
  public:
   // Calls `wake`, which must not block, when many inodes are queued. Until then they wait for the
   // next run(), so that a program that removes a tree need not share the CPUs with the deletion.
-  OrphanCleanup(meta::Store& store, FileMaps& maps, data::BandTable& bands,
+  OrphanCleanup(meta::Store& store, InodeTable& inodes, FileMaps& maps, data::BandTable& bands,
                 std::function<void()> wake)
-      : store_(store), maps_(maps), bands_(bands), wake_(std::move(wake)) {}
+      : store_(store), inodes_(inodes), maps_(maps), bands_(bands), wake_(std::move(wake)) {}
 
-  void add(InodeRef inode) EXCLUDES(mu_);
-  // Deletes the queued inodes, many a batch. An inode for whose deletion the metadata log has no
-  // room is retried at the next run: deleting others makes room. Other errors are logged, and the
-  // next mount retries.
-  void run() EXCLUDES(mu_);
-  std::size_t waiting() const EXCLUDES(mu_);
+  void add(Unnamed inode) EXCLUDES(mu_);
+  // Deletes the queued inodes, many a batch, until none is left or `max_batches` were applied.
+  // Returns whether batches remain. An inode for whose deletion the metadata log has no room is
+  // retried at the next run: deleting others makes room. Other errors are logged, and the next
+  // mount retries.
+  bool run(std::size_t max_batches = SIZE_MAX) EXCLUDES(mu_);
+  // To be called after a name was removed, without locks. Runs a batch when the queue is long: it
+  // must not become longer as fast as names are removed.
+  void help() EXCLUDES(mu_);
+
+  struct Waiting {
+    std::uint64_t inodes = 0;
+    std::uint64_t blocks = 0;  // that their deletion frees, unless other files share them
+  };
+  Waiting waiting() const EXCLUDES(mu_);
   // Empties the queue. REQUIRES: the volume ends; add() is not called any more.
   void drop_all() EXCLUDES(mu_);
 
  private:
-  static constexpr std::size_t kMany = 131072;  // some 80 MiB of inodes
+  static constexpr std::size_t kMany = 131072;  // some 10 MiB
+  static constexpr std::size_t kMost = 2 * kMany;
 
   // What a batch deletes of one inode.
   enum class Gathered : std::uint8_t { kAll, kPart, kPostponed };
+  // An inode that is marked as deleted.
+  struct Marked {
+    InodeRef inode;
+    std::uint64_t freed = 0;  // blocks of it in the batch that is gathered now
+  };
 
-  bool mark_deleted(const InodeRef& inode);
-  Result<> delete_next(std::span<const InodeRef> inodes, std::size_t max_items, std::size_t& at);
-  std::vector<InodeRef> delete_inodes(std::span<const InodeRef> inodes);
-  Result<Gathered> gather(InodeNo inode, std::size_t max_items, MapBatch& batch,
+  std::vector<InodeNo> take() EXCLUDES(mu_);
+  InodeRef mark_deleted(InodeNo number);
+  void count_down(InodeNo number, std::uint64_t blocks);
+  void finish(InodeNo number);
+  Result<> delete_next(std::span<Marked> inodes, std::size_t max_items, std::size_t& at);
+  void delete_inodes(std::span<Marked> inodes, std::size_t& batches);
+  void leave(const InodeRef& inode);
+  Result<Gathered> gather(Marked& marked, std::size_t max_items, MapBatch& batch,
                           std::size_t& items);
 
   meta::Store& store_;
+  InodeTable& inodes_;
   FileMaps& maps_;
   data::BandTable& bands_;
   const std::function<void()> wake_;
   mutable Mutex mu_;
-  std::deque<InodeRef> queue_ GUARDED_BY(mu_);
-  // Inodes for whose deletion the log had no room. The references keep them in the inode table,
-  // where other threads find them marked as deleted: the collector must not move their blocks.
-  std::vector<InodeRef> left_ GUARDED_BY(mu_);
+  struct Entry {
+    InodeRef held;
+    std::uint64_t blocks = 0;
+  };
+  std::unordered_map<InodeNo, Entry> waiting_ GUARDED_BY(mu_);
+  std::uint64_t blocks_ GUARDED_BY(mu_) = 0;
+  std::deque<InodeNo> queue_ GUARDED_BY(mu_);
+  // Inodes that are deleted in part, or for whose deletion the log had no room. Their entries hold
+  // them in the inode table, where other threads find them marked as deleted: the collector must
+  // not move their blocks.
+  std::vector<InodeNo> left_ GUARDED_BY(mu_);
 };
 
 }  // namespace lazyfs::fs

@@ -12,28 +12,41 @@ namespace lazyfs::fs {
 
 // ---- Freeing ------------------------------------------------------------------------------------
 
-Result<> Truncation::finish(const InodeRef& inode, const WriteBackToken&) {
+// False: blocks past the end remain after `max_parts`.
+Result<bool> Truncation::free_past_end(const InodeRef& inode, std::size_t max_parts) {
   std::uint64_t end_block = 0;
   {
     ReaderLock lock(inode->mu);
-    if (inode->deleted || !inode->truncate_pending) return ok();
+    if (inode->deleted || !inode->truncate_pending) return true;
     end_block = blocks_for(inode->record.size);  // stays: I7
   }
-  TRY(maps_.free_in_parts(*inode, end_block, meta::kMaxOffset,
-                          [&](std::uint64_t begin, std::uint64_t end) {
-                            WriterLock lock(inode->mu);
-                            return maps_.free_blocks(*inode, begin, end);
-                          }));
-  return meta::when_room(store_, [&]() -> Result<> {
+  const auto free_one = [&](std::uint64_t begin, std::uint64_t end) {
     WriterLock lock(inode->mu);
-    if (inode->record.links > 0) {  // else the orphan record says kDelete
-      meta::Batch last;
-      last.erase(key_of(kVolumeOwner, Kind::kOrphan, inode->no.value));
-      TRY(store_.try_apply(last, meta::Reserve::kDelete));
-    }
-    inode->truncate_pending = false;
-    return ok();
-  });
+    return maps_.free_blocks(*inode, begin, end);
+  };
+  ASSIGN_OR_RETURN(const bool all, maps_.free_in_parts(*inode, end_block, meta::kMaxOffset,
+                                                       max_parts, free_one));
+  if (!all) return false;
+  TRY(meta::when_room(store_, [&] {
+    WriterLock lock(inode->mu);
+    return end_pending(*inode);
+  }));
+  return true;
+}
+
+Result<> Truncation::end_pending(Inode& inode) {
+  if (inode.record.links > 0) {  // else the orphan record says kDelete
+    meta::Batch last;
+    last.erase(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value));
+    TRY(store_.try_apply(last, meta::Reserve::kDelete));
+  }
+  inode.truncate_pending = false;
+  return ok();
+}
+
+Result<> Truncation::finish(const InodeRef& inode, const WriteBackToken&) {
+  TRY(free_past_end(inode, SIZE_MAX));
+  return ok();
 }
 
 Result<> Truncation::finish(const InodeRef& inode) {
@@ -41,19 +54,22 @@ Result<> Truncation::finish(const InodeRef& inode) {
   return finish(inode, token);
 }
 
-Result<> Truncation::resume(const InodeRef& inode) {
+Result<bool> Truncation::resume(const InodeRef& inode, std::size_t max_parts) {
   const WriteBackToken token(inode);
+  ASSIGN_OR_RETURN(const auto item,
+                   store_.get(key_of(kVolumeOwner, Kind::kOrphan, inode->no.value)));
+  const auto record = item ? decode_orphan(*item) : fail(Errc::kItemBad);
+  if (!record || record->work != OrphanRecord::Work::kTruncate) return true;
   {
     WriterLock lock(inode->mu);
     if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
     inode->truncate_pending = true;
   }
-  return finish_or_keep(inode, token);
+  return keep_after_error(inode, free_past_end(inode, max_parts));
 }
 
 // A truncation that cannot be finished now is finished by write-back (I7).
-Result<> Truncation::finish_or_keep(const InodeRef& inode, const WriteBackToken& held) {
-  const auto freed = finish(inode, held);
+Result<bool> Truncation::keep_after_error(const InodeRef& inode, Result<bool> freed) {
   if (freed) return freed;
   WriterLock lock(inode->mu);
   dirty_.add(inode, clock_.monotonic());
@@ -144,7 +160,8 @@ Result<> Truncation::set_size(const InodeRef& inode, std::uint64_t size) {
   // which keeps their contents.
   const WriteBackToken token(inode);
   TRY(change_size(inode, size, token));
-  return finish_or_keep(inode, token);
+  TRY(keep_after_error(inode, free_past_end(inode, SIZE_MAX)));
+  return ok();
 }
 
 Result<> Truncation::change_size(const InodeRef& inode, std::uint64_t size,

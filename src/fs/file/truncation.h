@@ -36,9 +36,9 @@ class Truncation {
   // nothing has changed, or the size has and the truncation is pending. Errors: kStale, kInvalid
   // (no regular file), kFileTooBig, and those of reading the last block and of Store::apply().
   Result<> set_size(const InodeRef& inode, std::uint64_t size);
-  // Continues the truncation that a crash has interrupted, as the inode's orphan record says. After
-  // an error it is pending.
-  Result<> resume(const InodeRef& inode);
+  // Continues the truncation that an earlier session has left, if the inode's orphan record still
+  // says so. False: more than `max_parts` remain. After an error it is pending.
+  Result<bool> resume(const InodeRef& inode, std::size_t max_parts);
   // Frees what a pending truncation has left, if there is one, in batches between which the inode's
   // lock is released. The caller may hold the inode's token. REQUIRES: it holds no lock.
   Result<> finish(const InodeRef& inode);
@@ -51,7 +51,9 @@ class Truncation {
   Result<InlineState> cut_inline(Inode& inode, std::uint64_t size, meta::Batch& batch)
       REQUIRES(inode.mu);
   Result<> put_size(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu);
-  Result<> finish_or_keep(const InodeRef& inode, const WriteBackToken& held);
+  Result<bool> free_past_end(const InodeRef& inode, std::size_t max_parts) EXCLUDES(inode->mu);
+  Result<> end_pending(Inode& inode) REQUIRES(inode.mu);
+  Result<bool> keep_after_error(const InodeRef& inode, Result<bool> freed) EXCLUDES(inode->mu);
 
   meta::Store& store_;
   FileMaps& maps_;

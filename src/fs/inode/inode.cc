@@ -36,7 +36,17 @@ Result<> InodeTable::load(Inode& inode) {
   inode.tree_size = record->size;
   // It may have been shown before it was dropped from memory.
   inode.shown_change_ns = to_nanoseconds(record->change);
+  if (!looks_for_truncations_.load(std::memory_order_acquire)) return ok();
+  ASSIGN_OR_RETURN(const auto orphan,
+                   store_.get(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value)));
+  const auto work = orphan ? decode_orphan(*orphan) : fail(Errc::kItemBad);
+  inode.truncate_pending =
+      S_ISREG(record->mode) && work && work->work == OrphanRecord::Work::kTruncate;
   return ok();
+}
+
+std::uint64_t blocks_held(const Inode& inode) {
+  return inode.record.blocks + (inode.buffer ? inode.buffer->dirty_blocks() : 0);
 }
 
 Result<InodeRef> InodeTable::get(InodeNo number) {
@@ -83,11 +93,13 @@ void InodeTable::give_back_lookups(InodeNo number, std::uint64_t count) {
   // An inode without a name and without users is not written back but deleted.
   if (inode->references.load() != 2) return;  // `inode` and the dirty list
   bool useless = false;
+  std::uint64_t blocks = 0;
   {
     ReaderLock lock(inode->mu);
     useless = inode->on_dirty_list && inode->record.links == 0 && !inode->deleted;
+    blocks = blocks_held(*inode);
   }
-  if (useless && unnamed_) unnamed_(std::move(inode));
+  if (useless && unnamed_) unnamed_({number, std::move(inode), blocks});
 }
 
 // `inode` may be freed by another thread as soon as the count has been lowered.
@@ -99,7 +111,7 @@ void InodeTable::drop(Inode* inode, std::uint64_t count) {
 }
 
 void InodeTable::last_reference_dropped(InodeNo number) {
-  InodeRef unnamed;
+  Unnamed unnamed{.number = number, .held = {}};
   {
     Shard& shard = shard_of(number);
     MutexLock lock(shard.mu);
@@ -110,12 +122,16 @@ void InodeTable::last_reference_dropped(InodeNo number) {
     // No reference exists and shard.mu is held: no other thread reaches the inode, as if this one
     // held its lock.
     inode.assert_held();
-    if (!inode.loaded.load() || inode.deleted || inode.record.links > 0 || !unnamed_) {
+    const bool is_orphan =
+        inode.loaded.load() && !inode.deleted && inode.record.links == 0 && unnamed_;
+    unnamed.blocks = blocks_held(inode);
+    if (is_orphan && inode.buffer && !inode.buffer->clean()) {
+      inode.references.store(1, std::memory_order_relaxed);
+      unnamed.held = InodeRef(this, &inode);
+    } else {
       shard.inodes.erase(found);
-      return;
     }
-    inode.references.store(1, std::memory_order_relaxed);
-    unnamed = InodeRef(this, &inode);
+    if (!is_orphan) return;
   }
   unnamed_(std::move(unnamed));
 }

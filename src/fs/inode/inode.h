@@ -121,12 +121,17 @@ class InodeRef {
   Inode* inode_ = nullptr;
 };
 
+// An inode without links that has lost its last reference but the dirty list's.
+struct Unnamed {
+  InodeNo number;
+  InodeRef held;  // null: the table has dropped the inode, which had no dirty pages
+  std::uint64_t blocks = 0;  // that it has on the device, and dirty ones
+};
+
 // Thread-safe. Each shard's lock is a leaf; the tree is read without it.
 class InodeTable {
  public:
-  // Calls `unnamed` with a reference when an inode without links loses its last reference but the
-  // dirty list's.
-  InodeTable(meta::Store& store, std::function<void(InodeRef)> unnamed)
+  InodeTable(meta::Store& store, std::function<void(Unnamed)> unnamed)
       : store_(store), unnamed_(std::move(unnamed)) {}
   ~InodeTable();
 
@@ -144,6 +149,10 @@ class InodeTable {
   // The lookups that are held. REQUIRES: no InodeRef exists, and no thread uses the table.
   std::vector<std::pair<InodeNo, std::uint64_t>> lookups() const;
   std::size_t size() const;
+  // While `on`, an inode whose orphan record says so is loaded with truncate_pending.
+  void look_for_truncations(bool on) {
+    looks_for_truncations_.store(on, std::memory_order_release);
+  }
 
  private:
   friend class InodeRef;
@@ -160,7 +169,8 @@ class InodeTable {
   void last_reference_dropped(InodeNo inode);
 
   meta::Store& store_;
-  const std::function<void(InodeRef)> unnamed_;
+  const std::function<void(Unnamed)> unnamed_;
+  std::atomic<bool> looks_for_truncations_{false};
   std::array<Shard, kShards> shards_;
 };
 
@@ -188,6 +198,9 @@ class InodeLocks {
 Timestamp change_time(Clock& clock, std::initializer_list<const Inode*> inodes);
 // Notes that a caller was given the inode's change time.
 void note_shown(const Inode& inode) REQUIRES_SHARED(inode.mu);
+
+// Blocks that the inode has on the device, and dirty ones.
+std::uint64_t blocks_held(const Inode& inode) REQUIRES_SHARED(inode.mu);
 
 // `record` as the inode's item in the tree must hold it now (I5).
 InodeRecord for_tree(const Inode& inode, InodeRecord record) REQUIRES_SHARED(inode.mu);

@@ -6,41 +6,51 @@ namespace lazyfs::fs {
 namespace {
 
 constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(500);
+// Of deletion in one step: then bands are reset and cleaned, whatever remains to be deleted.
+constexpr std::size_t kBatchesAStep = 64;
 
 }  // namespace
 
 Housekeeper::Housekeeper(data::BandTable& bands, OrphanCleanup& orphans,
-                         gc::Collector& collector, gc::Pacer& pacer,
+                         OrphanRecovery& recovery, gc::Collector& collector, gc::Pacer& pacer,
                          device::DiscardingDevice& disk)
     : bands_(bands),
       orphans_(orphans),
+      recovery_(recovery),
       collector_(collector),
       pacer_(pacer),
       disk_(disk),
       thread_(kHousekeepingPeriod, [this](bool woken) { return step(woken); }) {}
 
 void Housekeeper::run_due() {
+  while (delete_some()) continue;  // each turn deletes inodes
   bool more = step(true);
   while (more && collector_.is_cleaning()) more = step(false);
 }
 
-// True when there is more to clean at once.
+// Whether more is to be deleted.
+bool Housekeeper::delete_some() {
+  recovery_.step();
+  return orphans_.run(kBatchesAStep) || !recovery_.is_done();
+}
+
+// True when there is more to delete or to clean at once.
 bool Housekeeper::step(bool woken) {
   const gc::CleanPriority priority = pacer_.priority();
   const auto evacuated = collector_.evacuate_failed_bands();
   if (!evacuated) log::error("moving data out of failed bands: {}", describe(evacuated.error()));
   const bool now = woken || pacer_.is_quiet() || priority != gc::CleanPriority::kNone;
-  if (now) orphans_.run();
+  const bool more_to_delete = now && delete_some();
   if (now && !bands_.empty_bands().empty()) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }
   const bool is_urgent = priority == gc::CleanPriority::kHigh;
   if (!is_urgent) disk_.discard_ready();  // writers wait for room, and will fill the bands at once
-  if (!is_urgent && !pacer_.is_idle_cleaning_due()) return false;
+  if (!is_urgent && !pacer_.is_idle_cleaning_due()) return more_to_delete;
   // One unit: then priority and idleness are looked at again.
   const auto cleaned = collector_.clean_unit({.with_open = is_urgent});
   if (!cleaned) log::error("cleaning failed: {}", describe(cleaned.error()));
-  return cleaned && *cleaned;
+  return more_to_delete || (cleaned && *cleaned);
 }
 
 }  // namespace lazyfs::fs

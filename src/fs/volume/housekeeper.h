@@ -1,10 +1,11 @@
-// The background's cleaner: deletes orphans, resets and discards empty bands, collects garbage when
-// it is due.
+// The background's cleaner: deletes orphans, those of earlier sessions too, resets and discards
+// empty bands, collects garbage when it is due.
 #pragma once
 
 #include "data/band_table.h"
 #include "device/discarding.h"
 #include "fs/file/orphan_cleanup.h"
+#include "fs/file/orphan_recovery.h"
 #include "fs/volume/periodic_thread.h"
 #include "gc/collector.h"
 #include "gc/pacer.h"
@@ -16,8 +17,8 @@ namespace lazyfs::fs {
 // Thread-safe, but run_due() requires that the thread was not started.
 class Housekeeper {
  public:
-  Housekeeper(data::BandTable& bands, OrphanCleanup& orphans, gc::Collector& collector,
-              gc::Pacer& pacer, device::DiscardingDevice& disk);
+  Housekeeper(data::BandTable& bands, OrphanCleanup& orphans, OrphanRecovery& recovery,
+              gc::Collector& collector, gc::Pacer& pacer, device::DiscardingDevice& disk);
 
   void start() { thread_.start(); }
   void stop() { thread_.stop(); }
@@ -28,9 +29,11 @@ class Housekeeper {
 
  private:
   bool step(bool woken);
+  bool delete_some();
 
   data::BandTable& bands_;
   OrphanCleanup& orphans_;
+  OrphanRecovery& recovery_;
   gc::Collector& collector_;
   gc::Pacer& pacer_;
   device::DiscardingDevice& disk_;

@@ -29,6 +29,8 @@ std::uint64_t next_random(std::atomic<std::uint64_t>& state) {
 }
 
 constexpr std::uint64_t kFilesABlock = 8;
+// Of deletion that an unmount waits for, some seconds. The next mount continues.
+constexpr std::size_t kBatchesAtUnmount = 1024;
 
 AccessTimes::Mode access_times_of(const MountOptions& options) {
   return {options.read_only ? AccessTime::kNone : options.access_time,
@@ -54,24 +56,25 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
       clock_(clock),
       disk_(std::move(disk)),
       store_(std::move(store)),
-      seed_(seed_of(store_->superblock().uuid)),
       at_mount_(read_counters(*store_).value_or(CounterRecord{})),
       device_(*disk_),
       options_(options),
       bands_(device_.geometry(), store_->superblock().super_bands, store_->log_bands()),
-      random_state_(seed_ | 1),
+      random_state_(seed_of(store_->superblock().uuid) | 1),
       appender_(device_, bands_, options.placement,
                 [this] { return next_random(random_state_); }),
-      inodes_(*store_, [this](InodeRef inode) { orphans_.add(std::move(inode)); }),
+      inodes_(*store_, [this](Unnamed inode) { orphans_.add(std::move(inode)); }),
       shared_(*store_, inodes_),
       maps_(*store_, bands_, shared_),
-      orphans_(*store_, maps_, bands_, [this] { housekeeper_.wake(); }),
+      orphans_(*store_, inodes_, maps_, bands_, [this] { housekeeper_.wake(); }),
       inode_numbers_(*store_, at_mount_.next_inode),
-      directories_(*store_, inodes_, inode_numbers_, clock_, seed_),
+      directories_(*store_, inodes_, inode_numbers_, clock_,
+                   seed_of(store_->superblock().uuid)),
       xattrs_(*store_, inodes_, clock_),
       access_times_(dirty_, clock_, access_times_of(options)),
       reader_(device_, *store_, bands_, shared_, counters_),
       truncation_(*store_, maps_, reader_, bands_, pages_, dirty_, clock_),
+      recovery_(*store_, inodes_, truncation_),
       live_data_(*store_, inodes_, bands_),
       collector_(live_data_, device_, bands_, appender_, clock_, options.clean),
       pacer_(bands_, pacer_options_of(options), clock_),
@@ -84,8 +87,8 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
                   {.make_room = [this] { return collector_.make_room(); },
                    .keep_up = [this](std::uint64_t blocks) { collector_.help(blocks); },
                    .progress = [this] { throttle_.pages_freed(); }}),
-      space_maker_(*store_, bands_, orphans_, write_back_, collector_, throttle_, stalls_, clock_,
-                   options.background),
+      space_maker_(*store_, bands_, orphans_, recovery_, write_back_, collector_, throttle_,
+                   stalls_, clock_, options.background),
       writer_(*store_, reader_, truncation_, shared_, bands_, pages_, dirty_, clock_,
               {.throttle = [this](std::size_t bytes) { return throttle_.admit(bytes); },
                .make_space = [this] { return space_maker_.make_space(); }}),
@@ -97,7 +100,7 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
              at_mount_, stalls_, *disk_),
       flusher_(*store_, write_back_, throttle_, clock_, options.commit_interval,
                options.on_read_only),
-      housekeeper_(bands_, orphans_, collector_, pacer_, *disk_) {}
+      housekeeper_(bands_, orphans_, recovery_, collector_, pacer_, *disk_) {}
 
 MountedVolume::~MountedVolume() {
   stop_threads();
@@ -140,18 +143,18 @@ Result<> MountedVolume::start(const Lookups& held) {
   TRY(inodes_.get(kRootInode));
   if (read_only_) return ok();
   TRY(erase_lost_ranges(*store_));
-  ASSIGN_OR_RETURN(const std::size_t orphans,
-                   finish_orphans(*store_, inodes_, truncation_, orphans_));
+  TRY(recovery_.begin());
   TRY(store_->commit());
   if (!store_->was_clean()) {
-    log::info("recovered after a crash: {} of the log read, {} orphans finished, {} blocks in {} "
-              "bands given up, {} bands reset",
-              size_text(log_blocks * kBlockBytes), orphans, recovered.lost_blocks,
+    log::info("recovered after a crash: {} of the log read, {} blocks in {} bands given up, {} "
+              "bands reset",
+              size_text(log_blocks * kBlockBytes), recovered.lost_blocks,
               recovered.with_lost_blocks, recovered.reset);
   }
   if (background_) {
     flusher_.start();
     housekeeper_.start();
+    if (!recovery_.is_done()) housekeeper_.wake();
   }
   return ok();
 }
@@ -169,7 +172,7 @@ Result<> MountedVolume::unmount() {
   if (device_.is_off()) return ok();
   if (read_only_) return store_->close();
   const Result<> written = write_back_.write_dirty(kEver, true);
-  orphans_.run();
+  orphans_.run(kBatchesAtUnmount);
   const Result<> committed = store_->commit();
   ignore_error(collector_.reset_empty_bands(), "the next mount resets what is empty");
   // A band that was set aside may have been written past what is recorded of it.
@@ -280,6 +283,7 @@ Result<> MountedVolume::unlink(InodeNo parent, std::string_view name) {
   TRY(check_usable(true));
   pacer_.note_request();
   space_maker_.note_unlink();
+  orphans_.help();
   return space_maker_.with_log_room([&] { return directories_.unlink(parent, name); });
 }
 
@@ -516,15 +520,17 @@ Result<> MountedVolume::sync() {
 
 Result<SpaceReport> MountedVolume::space() {
   TRY(check_usable(false));
-  if (!read_only_) orphans_.run();  // what was deleted is free
+  const OrphanCleanup::Waiting waiting = orphans_.waiting();  // what was deleted is free
   const data::SpaceCounts counts = bands_.space();
   SpaceReport report;
   report.total_blocks = counts.capacity;
-  report.free_blocks = report.available_blocks = counts.available;
+  report.free_blocks = report.available_blocks =
+      std::min(counts.capacity, counts.available + waiting.blocks);
   ASSIGN_OR_RETURN(const CounterRecord counters, read_counters(*store_));
   // An inode takes some hundred bytes of the log, which grows as long as bands are free.
   report.free_files = report.free_blocks * kFilesABlock;
-  report.total_files = counters.inodes + report.free_files;
+  report.total_files =
+      counters.inodes - std::min(counters.inodes, waiting.inodes) + report.free_files;
   return report;
 }
 

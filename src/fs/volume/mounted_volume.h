@@ -15,6 +15,7 @@
 #include "fs/file/file_reader.h"
 #include "fs/file/file_writer.h"
 #include "fs/file/orphan_cleanup.h"
+#include "fs/file/orphan_recovery.h"
 #include "fs/file/truncation.h"
 #include "fs/file/write_back.h"
 #include "fs/namespace/directory.h"
@@ -131,7 +132,6 @@ class MountedVolume final : public Volume {
   Clock& clock_;
   const std::unique_ptr<device::DiscardingDevice> disk_;
   const std::unique_ptr<meta::Store> store_;
-  const std::uint64_t seed_;
   const CounterRecord at_mount_;
   Counters counters_;
   TimeHistogram stalls_;
@@ -156,6 +156,7 @@ class MountedVolume final : public Volume {
   AccessTimes access_times_;
   FileReader reader_;
   Truncation truncation_;
+  OrphanRecovery recovery_;
   LiveData live_data_;
   gc::Collector collector_;
   gc::Pacer pacer_;

@@ -159,32 +159,6 @@ Result<RecoveredBands> recover_bands(device::Device& device, meta::Store& store,
   return recovery.found();
 }
 
-Result<std::size_t> finish_orphans(meta::Store& store, InodeTable& inodes, Truncation& truncation,
-                                   OrphanCleanup& cleanup) {
-  ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kOrphan));
-  for (const meta::Item& item : items) {
-    const auto record = decode_orphan(item.value);
-    if (!record) {
-      log::error("inode {}: its orphan record is damaged", item.key.offset);
-      continue;
-    }
-    const auto inode = inodes.get(InodeNo{item.key.offset});
-    if (!inode) {
-      log::error("orphan {}: {}", item.key.offset, describe(inode.error()));
-      continue;
-    }
-    // A deleted inode is queued for cleanup when this reference, its last one, ends.
-    if (record->work == OrphanRecord::Work::kDelete) continue;
-    const auto resumed = truncation.resume(*inode);
-    if (!resumed) {
-      log::warn("inode {}: blocks past its end are not freed yet: {}", item.key.offset,
-                describe(resumed.error()));
-    }
-  }
-  cleanup.run();
-  return items.size();
-}
-
 Result<> erase_lost_ranges(meta::Store& store) {
   ASSIGN_OR_RETURN(const auto items, scan_all(store, kVolumeOwner, Kind::kLostRange));
   for (const meta::Item& item : items) {

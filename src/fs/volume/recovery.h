@@ -1,13 +1,9 @@
-// What a mount does before the first operation: makes the bands' accounts agree with the device,
-// and completes deletions and truncations that a crash has interrupted.
+// What a mount does before the first operation: makes the bands' accounts agree with the device.
 #pragma once
 
 #include "base/result.h"
 #include "data/band_table.h"
 #include "device/device.h"
-#include "fs/file/orphan_cleanup.h"
-#include "fs/file/truncation.h"
-#include "fs/inode/inode.h"
 #include "fs/item/schema.h"
 #include "meta/store/store.h"
 
@@ -31,13 +27,6 @@ struct RecoveredBands {
 // With `read_only` nothing is written: the first is left, the second is recorded in `bands` only.
 Result<RecoveredBands> recover_bands(device::Device& device, meta::Store& store,
                                      data::BandTable& bands, bool read_only);
-
-// Resumes truncations that a crash has interrupted, and queues deleted inodes for cleanup, which
-// runs once. An orphan that cannot be read is logged and left to fsck; an extent past the end of a
-// file that cannot be freed now is freed later (I7). Neither makes the mount fail. Returns the
-// number of orphans found.
-Result<std::size_t> finish_orphans(meta::Store& store, InodeTable& inodes, Truncation& truncation,
-                                   OrphanCleanup& cleanup);
 
 // Erases the ranges that an unfinished repair has recorded as lost. A mount for writing must do so:
 // after it files may be deleted whose blocks the repair would take for lost ones.

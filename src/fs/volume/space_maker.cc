@@ -14,11 +14,13 @@ constexpr int kLogRoomTries = 16;
 }  // namespace
 
 SpaceMaker::SpaceMaker(meta::Store& store, data::BandTable& bands, OrphanCleanup& orphans,
-                       WriteBack& write_back, gc::Collector& collector,
-                       Throttle& throttle, TimeHistogram& stalls, Clock& clock, bool kernel_forgets)
+                       OrphanRecovery& recovery, WriteBack& write_back, gc::Collector& collector,
+                       Throttle& throttle, TimeHistogram& stalls, Clock& clock,
+                       bool kernel_forgets)
     : store_(store),
       bands_(bands),
       orphans_(orphans),
+      recovery_(recovery),
       write_back_(write_back),
       collector_(collector),
       throttle_(throttle),
@@ -31,6 +33,8 @@ bool SpaceMaker::make_space() {
   const data::SpaceCounts before = bands_.space();
   const std::uint64_t deaths = bands_.deaths();
   const bool had_room_to_record = store_.has_room_to_record(kLargeWriteBlocks);
+  const bool had_old_orphans = !recovery_.is_done();
+  recovery_.step();
   orphans_.run();
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
   ignore_error(write_back_.move_inline(true), "each inode keeps its error");
@@ -40,8 +44,8 @@ bool SpaceMaker::make_space() {
       !had_room_to_record && (store_.make_room_to_record(kLargeWriteBlocks) ||
                               bands_.space().reserved < before.reserved);
   const auto gained = [&] {
-    return gained_room_to_record || bands_.space().available > before.available ||
-           bands_.deaths() > deaths;
+    return had_old_orphans || gained_room_to_record || bands_.deaths() > deaths ||
+           bands_.space().available > before.available;
   };
   // The kernel gives the lookups of a removed file back a moment after unlink was answered.
   for (int i = 0; i < kForgetTries && kernel_forgets_ && !gained(); ++i) {
@@ -66,6 +70,7 @@ void SpaceMaker::note_full() {
 // Deletions under way free nodes, and data that was accepted takes less room once it is recorded.
 // The collector frees bands for the log, unless users have taken them.
 bool SpaceMaker::make_log_room(int tries) {
+  recovery_.step();
   orphans_.run();
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
   if (tries == 0) return true;

@@ -12,6 +12,7 @@
 #include "base/time_histogram.h"
 #include "data/band_table.h"
 #include "fs/file/orphan_cleanup.h"
+#include "fs/file/orphan_recovery.h"
 #include "fs/file/write_back.h"
 #include "fs/volume/throttle.h"
 #include "gc/collector.h"
@@ -24,8 +25,8 @@ class SpaceMaker {
  public:
   // `kernel_forgets`: lookups are given back by another thread than the one that asks for space.
   SpaceMaker(meta::Store& store, data::BandTable& bands, OrphanCleanup& orphans,
-             WriteBack& write_back, gc::Collector& collector, Throttle& throttle,
-             TimeHistogram& stalls, Clock& clock, bool kernel_forgets);
+             OrphanRecovery& recovery, WriteBack& write_back, gc::Collector& collector,
+             Throttle& throttle, TimeHistogram& stalls, Clock& clock, bool kernel_forgets);
 
   // Ends deletions and overwrites that are under way, and has the metadata log give back bands.
   // True when blocks were freed or have died; another writer may have taken them meanwhile.
@@ -57,6 +58,7 @@ class SpaceMaker {
   meta::Store& store_;
   data::BandTable& bands_;
   OrphanCleanup& orphans_;
+  OrphanRecovery& recovery_;
   WriteBack& write_back_;
   gc::Collector& collector_;
   Throttle& throttle_;

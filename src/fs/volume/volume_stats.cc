@@ -93,7 +93,7 @@ std::string VolumeStats::json(std::string_view state) const {
   });
   json["space"] = space_json(bands_.space());
   json["inodes_in_memory"] = inodes_.size();
-  json["inodes_to_delete"] = orphans_.waiting();
+  json["inodes_to_delete"] = orphans_.waiting().inodes;
   return json.dump();
 }
 

@@ -386,6 +386,7 @@ TEST_F(InlineTest, DeletingTheFileRemovesItsPieces) {
   add(file, kB, 'a');
   ASSERT_TRUE(volume_->unlink(kRootInode, "f"));
   remount();
+  volume_->tick();
   EXPECT_EQ(pieces_of(file), Pieces{});
 }
 

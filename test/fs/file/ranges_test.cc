@@ -169,6 +169,7 @@ TEST_F(UnnamedTest, ACrashLeavesNothingOfIt) {
   write(file, 0, std::string(4 * kB, 'x'));
   ASSERT_TRUE(volume_->fsync(file, nullptr, false));
   lose_power();
+  volume_->tick();
   EXPECT_EQ(volume_->get_attributes(file).error(), Errc::kStale);
 }
 

@@ -85,6 +85,7 @@ TEST_F(VolumeTest, OrphanOfACrashIsDeletedAtTheNextMount) {
   ASSERT_TRUE(volume_->unlink(kRootInode, "a"));
   ASSERT_TRUE(volume_->sync());
   lose_power();
+  volume_->tick();
   EXPECT_EQ(volume_->get_attributes(file).error(), Errc::kStale);
   EXPECT_EQ(volume_->space()->free_blocks, free_blocks);
 }
@@ -113,6 +114,7 @@ TEST_F(VolumeTest, SpaceCountsTheInodesInUse) {
   create("never durable");
   EXPECT_EQ(in_use(), 5u);
   lose_power();
+  volume_->tick();
   EXPECT_EQ(in_use(), 4u);
   remount();
   EXPECT_EQ(in_use(), 4u);
@@ -124,6 +126,7 @@ TEST_F(VolumeTest, OrphanOfACrashIsNoInodeInUseAfterTheNextMount) {
   ASSERT_TRUE(volume_->unlink(kRootInode, "a"));
   ASSERT_TRUE(volume_->sync());
   lose_power();
+  volume_->tick();
   const SpaceReport space = *volume_->space();
   EXPECT_EQ(space.total_files - space.free_files, 1u);
 }
@@ -137,6 +140,7 @@ TEST_F(VolumeTest, UnnamedFileThatIsTruncatedIsDeletedAfterACrash) {
   ASSERT_TRUE(volume_->set_attributes(file, {.size = 20'000}));
   ASSERT_TRUE(volume_->sync());
   lose_power();
+  volume_->tick();
   EXPECT_EQ(volume_->get_attributes(file).error(), Errc::kStale);
   EXPECT_EQ(volume_->space()->free_blocks, free_blocks);
 }

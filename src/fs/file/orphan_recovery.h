@@ -1,0 +1,49 @@
+// Continues the deletions and truncations that earlier sessions have left: after a crash, or an
+// unmount that did not wait for them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "fs/file/truncation.h"
+#include "fs/inode/inode.h"
+#include "meta/store/store.h"
+
+namespace lazyfs::fs {
+
+// Works in small steps in the background, so that a mount need not wait, whatever was left. Until
+// it is done the inode table gives each inode that it loads its pending truncation (I7).
+//
+// Invariant: the orphan records of earlier sessions below next_ were finished, or their inodes are
+// with the cleanup, in use, or on the dirty list.
+// Thread-safe. step_mu_ is held while a step runs: before all tokens and locks of inodes.
+class OrphanRecovery {
+ public:
+  OrphanRecovery(meta::Store& store, InodeTable& inodes, Truncation& truncation)
+      : store_(store), inodes_(inodes), truncation_(truncation) {}
+
+  // Looks whether there are orphans. REQUIRED before the first operation. Errors: those of reading
+  // the tree.
+  Result<> begin() EXCLUDES(step_mu_);
+  bool is_done() const { return done_.load(std::memory_order_acquire); }
+  // Queues the next deleted inodes for cleanup, or frees a part of what lies past the end of the
+  // next truncated one. An orphan that cannot be read is logged and left to fsck. An extent past
+  // the end of a file that cannot be freed now is freed by write-back.
+  void step() EXCLUDES(step_mu_);
+
+ private:
+  bool continue_one(const meta::Item& item) REQUIRES(step_mu_);
+  void end_locked() REQUIRES(step_mu_);
+
+  meta::Store& store_;
+  InodeTable& inodes_;
+  Truncation& truncation_;
+  std::atomic<bool> done_{true};
+  Mutex step_mu_;
+  std::uint64_t next_ GUARDED_BY(step_mu_) = 0;
+  std::uint64_t found_ GUARDED_BY(step_mu_) = 0;
+};
+
+}  // namespace lazyfs::fs
