@@ -67,16 +67,33 @@ bool is_synchronous(const Request& write) {
   return body && (body->flags & O_DSYNC) != 0;
 }
 
-bool may_block(const Request& request) {
+Wait wait_of(const Request& request) {
   switch (request.header().opcode) {
     case FUSE_READ:
     case FUSE_FSYNC:
     case FUSE_FSYNCDIR:
     case FUSE_SYNCFS:
     case FUSE_COPY_FILE_RANGE:
-    case FUSE_IOCTL: return true;
-    case FUSE_WRITE: return request.bytes.size() >= kLargeWriteBytes || is_synchronous(request);
-    default: return false;
+    case FUSE_IOCTL: return Wait::kLikely;
+    case FUSE_WRITE: {
+      const bool is_large = request.bytes.size() >= kLargeWriteBytes;
+      return is_large || is_synchronous(request) ? Wait::kLikely : Wait::kSeldom;
+    }
+    case FUSE_CREATE:
+    case FUSE_FALLOCATE:
+    case FUSE_LINK:
+    case FUSE_MKDIR:
+    case FUSE_MKNOD:
+    case FUSE_REMOVEXATTR:
+    case FUSE_RENAME:
+    case FUSE_RENAME2:
+    case FUSE_RMDIR:
+    case FUSE_SETATTR:
+    case FUSE_SETXATTR:
+    case FUSE_SYMLINK:
+    case FUSE_TMPFILE:
+    case FUSE_UNLINK: return Wait::kSeldom;
+    default: return Wait::kNever;
   }
 }
 
@@ -143,7 +160,7 @@ std::expected<void, std::string> Session::attach() {
   static constexpr fuse_custom_io kIo{.writev = write_answer, .read = read_request};
   if (fuse_session_custom_io(session_, &kIo, fd_) != 0) return std::unexpected(mount_error());
   transport_ = std::make_unique<Transport>(
-      fd_, options_.transport, [this](const Request& request) { handle(request); }, may_block);
+      fd_, options_.transport, [this](const Request& request) { handle(request); }, wait_of);
   transport_->start();
   return {};
 }

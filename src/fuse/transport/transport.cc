@@ -23,8 +23,9 @@ constexpr std::size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_w
 constexpr std::size_t kRequestAt = kBlockBytes - kWriteHeaderBytes;  // the payload is then aligned
 // What other requests need beside their payload: names, extended attributes (64 KiB), batches.
 constexpr std::size_t kOtherBytes = std::size_t{2} * kBlockBytes;
-// A request with more carries data.
-constexpr std::size_t kParkedBytesMax = kBlockBytes;
+// A request with more carries data: it is parked in the buffer that it came in.
+constexpr std::size_t kCopiedBytesMax = kBlockBytes;
+constexpr std::size_t kParkedWithData = 64;  // as many buffers
 // A yield that takes so long gave the CPU to a thread that computes.
 constexpr auto kCpuWanted = std::chrono::microseconds(20);
 
@@ -34,11 +35,11 @@ thread_local const Request* t_current = nullptr;
 
 const Request* current_request() { return t_current; }
 
-Transport::Transport(int fd, TransportOptions options, Handler handler, MayBlock may_block)
+Transport::Transport(int fd, TransportOptions options, Handler handler, WaitOf wait_of)
     : fd_(fd),
       options_(options),
       handler_(std::move(handler)),
-      may_block_(std::move(may_block)),
+      wait_of_(std::move(wait_of)),
       cpus_(std::max(1u, std::thread::hardware_concurrency())) {
   ended_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   CHECK(ended_fd_ >= 0);
@@ -186,39 +187,53 @@ bool Transport::sleep() {
 }
 
 void Transport::handle(Worker& worker, const Request& request) {
-  if (!may_block_(request)) return run(worker, request);
-  if (park(request)) return;
-  hand_over(worker);
+  const Wait wait = wait_of_(request);
+  if (wait == Wait::kNever) return run(worker, request);
+  if (park(worker, request, wait)) return;
+  bool has_handed_over = wait == Wait::kLikely;
+  if (has_handed_over) hand_over(worker);
   run(worker, request);
-  for (auto bytes = next_parked(); !bytes.empty(); bytes = next_parked()) {
-    run(worker, Request{bytes});
+  while (const auto parked = next_parked()) {
+    if (!std::exchange(has_handed_over, true)) hand_over(worker);
+    run(worker, parked->request);
   }
 }
 
 // T5. False: the worker shall handle it.
-bool Transport::park(const Request& request) {
-  const unsigned kept = std::max(1u, options_.threads_max / 8);
+bool Transport::park(Worker& worker, const Request& request, Wait wait) {
+  const unsigned kept = std::max(1u, options_.threads_max / (wait == Wait::kLikely ? 4 : 8));
+  const std::size_t length = request.bytes.size();
   MutexLock lock(mu_);
-  const bool must_wait = blocking_ + kept >= options_.threads_max;
-  if (!must_wait || request.bytes.size() > kParkedBytesMax) {
-    ++blocking_;
+  const bool must_wait = may_wait_ + kept >= options_.threads_max;
+  const bool has_data = length > kCopiedBytesMax;
+  if (!must_wait || (has_data && parked_with_data_ == kParkedWithData)) {
+    ++may_wait_;
     return false;
   }
-  parked_.emplace_back(request.bytes.begin(), request.bytes.end());
+  Parked& parked = parked_.emplace_back();
+  if (has_data) {
+    ++parked_with_data_;
+    parked.buffer = std::exchange(worker.buffer, AlignedBuffer(worker.buffer.size()));
+    parked.request = request;
+  } else {
+    parked.copy.assign(request.bytes.begin(), request.bytes.end());
+    parked.request = Request{parked.copy};
+  }
   parkings_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
-// Empty: the worker that asks no longer counts as blocking.
-std::vector<std::byte> Transport::next_parked() {
+// Nothing: the worker that asks no longer counts in may_wait_.
+std::optional<Transport::Parked> Transport::next_parked() {
   MutexLock lock(mu_);
   if (parked_.empty()) {
-    --blocking_;
-    return {};
+    --may_wait_;
+    return std::nullopt;
   }
-  std::vector<std::byte> bytes = std::move(parked_.front());
+  Parked parked = std::move(parked_.front());
   parked_.pop_front();
-  return bytes;
+  if (parked.buffer) --parked_with_data_;
+  return parked;
 }
 
 void Transport::run(Worker& worker, const Request& request) {

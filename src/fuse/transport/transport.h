@@ -5,22 +5,23 @@
 // spins: it asks again and again for the next request for a short while before it sleeps
 // (SpinPolicy), and the thread that got a request handles it itself. Other threads join only when
 // one is not enough:
-//   - a request that may wait for the disk is announced by `may_block`; its thread hands over first
+//   - a request that likely waits for the disk is known by `wait_of`; its thread hands over first
 //   - a watchdog hands over for a thread that has been busy with one request for a tick (1 ms), and
 //     adds a thread (up to the number of CPUs) when the queue was never empty for a whole tick
 //   - a thread that finds the queue empty while another one leads goes to rest
 //
 // Invariants:
-//   T1  active_ = workers reading from /dev/fuse or handling a request not classified as blocking
-//       (by may_block or by the watchdog). active_ == 0 only while each of threads_max workers
-//       handles a request classified as blocking
+//   T1  active_ = workers reading from /dev/fuse or handling a request that neither wait_of nor the
+//       watchdog takes for a long one. active_ == 0 only while each of threads_max workers handles
+//       such a long one
 //   T2  at most one worker leads, and only an active one
 //   T3  a worker that is not active never reads from /dev/fuse, except to finish the one read
 //       during which the watchdog retired it
 //   T4  grants_ <= resting_; a resting worker becomes active only by a grant, counted in active_
-//   T5  blocking_ = workers that handle a request which may_block announced; an eighth of
-//       threads_max is kept for others. Announced requests beyond that are parked, unless they
-//       carry data, and parked_ is empty when blocking_ is 0
+//   T5  may_wait_ = workers that handle a request that may wait. An eighth of threads_max is kept
+//       for requests that never wait, and as much for those that seldom do. Requests beyond that
+//       are parked, but at most kParkedWithData that carry data; parked_ is empty when may_wait_
+//       is 0
 // Thread-safe. mu_ is a leaf lock; no request is read or handled under it.
 #pragma once
 
@@ -32,6 +33,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -64,6 +66,13 @@ struct Request {
 // The request that this thread is handling, or null.
 const Request* current_request();
 
+// Whether a request waits for the disk, as far as its kind tells.
+enum class Wait : std::uint8_t {
+  kNever,    // but to read metadata
+  kSeldom,   // when memory, the log or the disk is full
+  kLikely,
+};
+
 struct TransportOptions {
   unsigned threads_max = 32;
   std::chrono::microseconds spin{50};
@@ -76,8 +85,8 @@ struct TransportCounts {
   std::uint64_t spins = 0;      // times that the leader waited without sleeping
   std::uint64_t spins_won = 0;  // times that a request came meanwhile
   std::uint64_t sleeps = 0;     // times that the leader slept
-  std::uint64_t handovers = 0;  // announced long requests
-  std::uint64_t parked = 0;     // announced long requests that waited for one of these to end
+  std::uint64_t handovers = 0;  // requests that likely wait
+  std::uint64_t parked = 0;     // requests that may wait, and began after another one had ended
   std::uint64_t stuck = 0;      // requests that the watchdog found to take long
   std::uint64_t threads = 0;
   std::uint64_t latency_limits = 0;  // times that the wake-up latency of CPUs was limited
@@ -86,10 +95,10 @@ struct TransportCounts {
 class Transport {
  public:
   using Handler = std::function<void(const Request&)>;  // on any thread; must not throw
-  using MayBlock = std::function<bool(const Request&)>;
+  using WaitOf = std::function<Wait(const Request&)>;
 
   // `fd` is an open /dev/fuse, made non-blocking here, and must stay open until join() returns.
-  Transport(int fd, TransportOptions options, Handler handler, MayBlock may_block);
+  Transport(int fd, TransportOptions options, Handler handler, WaitOf wait_of);
   ~Transport();  // stops and joins
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
@@ -124,8 +133,14 @@ class Transport {
   bool sleep();
   void handle(Worker& worker, const Request& request);
   void run(Worker& worker, const Request& request);
-  bool park(const Request& request);
-  std::vector<std::byte> next_parked();
+  // A request that waits, in a buffer of its own: a worker's, if it carries data.
+  struct Parked {
+    std::vector<std::byte> copy;
+    AlignedBuffer buffer;
+    Request request;
+  };
+  bool park(Worker& worker, const Request& request, Wait wait);
+  std::optional<Parked> next_parked();
   void hand_over(Worker& worker);
   void rest(Worker& worker, bool queue_is_empty);
   void end();
@@ -145,7 +160,7 @@ class Transport {
   const int fd_;
   const TransportOptions options_;
   const Handler handler_;
-  const MayBlock may_block_;
+  const WaitOf wait_of_;
   const unsigned cpus_;
   int ended_fd_ = -1;
 
@@ -165,8 +180,9 @@ class Transport {
   unsigned wanted_ GUARDED_BY(mu_) = 1;  // active workers that the load asks for
   unsigned resting_ GUARDED_BY(mu_) = 0;
   unsigned grants_ GUARDED_BY(mu_) = 0;  // T4
-  unsigned blocking_ GUARDED_BY(mu_) = 0;
-  std::deque<std::vector<std::byte>> parked_ GUARDED_BY(mu_);  // oldest first
+  unsigned may_wait_ GUARDED_BY(mu_) = 0;
+  std::deque<Parked> parked_ GUARDED_BY(mu_);  // oldest first
+  std::size_t parked_with_data_ GUARDED_BY(mu_) = 0;
   std::thread watchdog_;
   std::atomic<std::uint64_t> latency_limits_{0};
 };

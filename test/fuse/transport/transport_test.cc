@@ -15,6 +15,15 @@ namespace {
 
 constexpr std::uint32_t kShort = FUSE_LOOKUP;
 constexpr std::uint32_t kLong = FUSE_FSYNC;
+constexpr std::uint32_t kPerhapsLong = FUSE_MKDIR;
+
+Wait wait_of(const Request& request) {
+  switch (request.header().opcode) {
+    case kLong: return Wait::kLikely;
+    case kPerhapsLong: return Wait::kSeldom;
+    default: return Wait::kNever;
+  }
+}
 
 class TransportTest : public testing::Test {
  protected:
@@ -25,9 +34,7 @@ class TransportTest : public testing::Test {
   }
 
   void start(Transport::Handler handler, TransportOptions options = {.threads_max = 4}) {
-    transport_ = std::make_unique<Transport>(
-        ends_[1], options, std::move(handler),
-        [](const Request& request) { return request.header().opcode == kLong; });
+    transport_ = std::make_unique<Transport>(ends_[1], options, std::move(handler), wait_of);
     transport_->start();
   }
   void send(std::uint32_t opcode, std::uint64_t unique, std::size_t payload_bytes = 0) {
@@ -141,12 +148,12 @@ TEST_F(TransportTest, AShortRequestThatTakesLongDelaysNoOther) {
 TEST_F(TransportTest, GoesOnAfterEveryThreadWasBusy) {
   start(
       [&](const Request& request) {
-        if (request.header().opcode == kLong) wait_for(1000);
+        if (request.header().unique <= 2) wait_for(1000);
         note(request.header().unique);
       },
       {.threads_max = 2});
-  send(kLong, 1, 8192);  // with data, so that none is parked
-  send(kLong, 2, 8192);
+  send(kShort, 1);
+  send(kShort, 2);
   send(kShort, 3);  // waits: two threads are all there are
   note(1000);
   wait_for(3);
@@ -171,6 +178,44 @@ TEST_F(TransportTest, LongRequestsLeaveThreadsToOthers) {
   send(kLong, 200);  // none of the threads is lost
   wait_for(200);
   EXPECT_EQ(transport_->counts().parked, 17u);
+}
+
+// Those that turn out to wait, and writes with their data.
+TEST_F(TransportTest, RequestsThatMayWaitLeaveThreadsToOthers) {
+  start(
+      [&](const Request& request) {
+        if (request.header().opcode != kShort) wait_for(1000);
+        note(request.header().unique);
+      },
+      {.threads_max = 4});
+  for (std::uint64_t i = 1; i <= 20; ++i) send(i % 2 == 0 ? kLong : kPerhapsLong, i, i * 1000);
+  send(kShort, 100);
+  wait_for(100);
+  EXPECT_EQ(transport_->counts().parked, 17u);
+  note(1000);
+  wait_for_count(22);
+  for (std::uint64_t i = 200; i < 220; ++i) send(kPerhapsLong, i);  // none of the threads is lost
+  wait_for_count(42);
+  EXPECT_LE(transport_->counts().threads, 4u);
+}
+
+TEST_F(TransportTest, AParkedWriteKeepsItsDataOnAPageBoundary) {
+  std::atomic<int> right{0};
+  start(
+      [&](const Request& request) {
+        wait_for(1000);
+        const auto data = request.bytes.subspan(sizeof(fuse_in_header) + sizeof(fuse_write_in));
+        if (reinterpret_cast<std::uintptr_t>(data.data()) % 4096 == 0 && data.size() == 8192) {
+          ++right;
+        }
+        note(request.header().unique);
+      },
+      {.threads_max = 2});
+  for (std::uint64_t i = 1; i <= 10; ++i) send(kLong, i, sizeof(fuse_write_in) + 8192);
+  while (transport_->counts().parked < 9) usleep(1000);
+  note(1000);
+  wait_for_count(11);
+  EXPECT_EQ(right, 10);
 }
 
 TEST_F(TransportTest, ParkedRequestsAreHandledAfterTheEnd) {
