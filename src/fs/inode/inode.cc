@@ -18,10 +18,51 @@ InodeTable::~InodeTable() = default;
 InodeRef InodeTable::find_or_add(InodeNo inode) {
   Shard& shard = shard_of(inode);
   MutexLock lock(shard.mu);
-  std::unique_ptr<Inode>& slot = shard.inodes[inode];
-  if (!slot) slot = std::make_unique<Inode>(inode);
-  slot->references.fetch_add(1, std::memory_order_relaxed);
-  return InodeRef(this, slot.get());
+  if (const auto found = shard.inodes.find(inode); found != shard.inodes.end()) {
+    found->second->references.fetch_add(1, std::memory_order_relaxed);
+    if (!found->second->used.load(std::memory_order_relaxed)) found->second->used = true;
+    return InodeRef(this, found->second.get());
+  }
+  if (shard.inodes.size() >= shard_limit_) drop_unused(shard);
+  auto added = std::make_unique<Inode>(inode);
+  if (const auto kept = shard.remembered.find(inode); kept != shard.remembered.end()) {
+    added->lookups = kept->second;
+    shard.remembered.erase(kept);
+  }
+  added->references = added->lookups + 1;
+  Inode* const raw = added.get();
+  shard.inodes.emplace(inode, std::move(added));
+  return InodeRef(this, raw);
+}
+
+// Whether the inode's lookups are all that must be remembered of it. REQUIRES: its shard's lock.
+bool InodeTable::is_droppable(const Inode& inode) {
+  // In this order: a thread that adds a lookup has an InodeRef, which `references` counts.
+  const std::uint64_t lookups = inode.lookups.load(std::memory_order_acquire);
+  if (lookups == 0 || inode.references.load(std::memory_order_acquire) != lookups) return false;
+  inode.assert_held();  // no InodeRef exists, so no other thread reaches it
+  const bool is_clean = !inode.record_dirty && !inode.on_dirty_list && !inode.truncate_pending &&
+                        (!inode.buffer || inode.buffer->clean());
+  return inode.loaded.load() && is_clean && !inode.deleted && inode.record.links > 0 &&
+         inode.write_errors.load() == 0;
+}
+
+// Looks at some of the shard's inodes in turn, and drops those not used since the last turn.
+void InodeTable::drop_unused(Shard& shard) {
+  constexpr std::size_t kBucketsLookedAt = 8;
+  std::vector<InodeNo> unused;
+  for (std::size_t i = 0; i < kBucketsLookedAt; ++i) {
+    const std::size_t bucket = shard.hand++ % shard.inodes.bucket_count();
+    for (auto at = shard.inodes.begin(bucket); at != shard.inodes.end(bucket); ++at) {
+      Inode& inode = *at->second;
+      if (!inode.used.exchange(false) && is_droppable(inode)) unused.push_back(inode.no);
+    }
+  }
+  for (const InodeNo number : unused) {
+    const auto found = shard.inodes.find(number);
+    shard.remembered.emplace(number, found->second->lookups.load());
+    shard.inodes.erase(found);
+  }
 }
 
 Result<> InodeTable::load(Inode& inode) {
@@ -82,14 +123,21 @@ void InodeTable::give_back_lookups(InodeNo number, std::uint64_t count) {
   {
     Shard& shard = shard_of(number);
     MutexLock lock(shard.mu);
+    if (const auto kept = shard.remembered.find(number); kept != shard.remembered.end()) {
+      kept->second -= std::min(count, kept->second);
+      if (kept->second == 0) shard.remembered.erase(kept);
+      return;
+    }
     const auto found = shard.inodes.find(number);
     if (found == shard.inodes.end()) return;
+    Inode& it = *found->second;
+    it.references.fetch_add(1, std::memory_order_relaxed);
+    inode = InodeRef(this, &it);
     // A count that is higher than what the kernel was given must not free an inode in use.
-    count = std::min<std::uint64_t>(count, found->second->references.load());
-    inode = InodeRef(this, found->second.get());
-    inode->references.fetch_add(1, std::memory_order_relaxed);
+    count = std::min<std::uint64_t>(count, it.lookups.load());
+    it.lookups.fetch_sub(count);
+    it.references.fetch_sub(count);
   }
-  if (count > 0) drop(inode.get(), count);
   // An inode without a name and without users is not written back but deleted.
   if (inode->references.load() != 2) return;  // `inode` and the dirty list
   bool useless = false;
@@ -137,8 +185,9 @@ void InodeTable::last_reference_dropped(InodeNo number) {
 }
 
 void InodeTable::adopt_lookups(InodeNo number, std::uint64_t count) {
-  const InodeRef inode = find_or_add(number);
-  inode->references.fetch_add(count, std::memory_order_relaxed);
+  Shard& shard = shard_of(number);
+  MutexLock lock(shard.mu);
+  shard.remembered[number] += count;
 }
 
 std::vector<std::pair<InodeNo, std::uint64_t>> InodeTable::lookups() const {
@@ -146,8 +195,9 @@ std::vector<std::pair<InodeNo, std::uint64_t>> InodeTable::lookups() const {
   for (const Shard& shard : shards_) {
     MutexLock lock(shard.mu);
     for (const auto& [number, inode] : shard.inodes) {
-      if (const auto count = inode->references.load(); count > 0) held.emplace_back(number, count);
+      if (const auto count = inode->lookups.load(); count > 0) held.emplace_back(number, count);
     }
+    held.insert(held.end(), shard.remembered.begin(), shard.remembered.end());
   }
   return held;
 }

@@ -1,7 +1,8 @@
 // An inode in memory, and the table of all inodes in use.
 //
 // An inode is in the table while it is referenced: by the kernel's lookups, by an operation that
-// works on it, or by the dirty list, which holds each inode with changes that the tree lacks.
+// works on it, or by the dirty list, which holds each inode with changes that the tree lacks. When
+// there are many, of an inode that only the kernel references just the number of lookups is kept.
 #pragma once
 
 #include <array>
@@ -68,7 +69,10 @@ struct Inode {
   const InodeNo no;
   // The kernel's lookups, and one for each InodeRef. Only the table raises it from 0 to 1.
   std::atomic<std::uint64_t> references{0};
+  // The kernel's lookups among them. A thread that raises both, raises this one last.
+  std::atomic<std::uint64_t> lookups{0};
   std::atomic<bool> loaded{false};  // record is valid
+  std::atomic<bool> used{true};     // since the table last looked whether it can drop the inode
   // The latest change time that a caller was given: change_time() makes the next one differ.
   mutable std::atomic<std::int64_t> shown_change_ns{INT64_MIN};
 
@@ -128,11 +132,17 @@ struct Unnamed {
   std::uint64_t blocks = 0;  // that it has on the device, and dirty ones
 };
 
+// Invariant: an inode is in at most one of `inodes` and `remembered` of its shard. In `remembered`
+// are those without an InodeRef whose state is in the tree, with the kernel's lookups of each.
 // Thread-safe. Each shard's lock is a leaf; the tree is read without it.
 class InodeTable {
  public:
-  InodeTable(meta::Store& store, std::function<void(Unnamed)> unnamed)
-      : store_(store), unnamed_(std::move(unnamed)) {}
+  // About as many inodes are in memory, some 640 bytes each, unless more are in use.
+  static constexpr std::size_t kInMemory = 65536;
+
+  InodeTable(meta::Store& store, std::function<void(Unnamed)> unnamed,
+             std::size_t in_memory = kInMemory)
+      : store_(store), unnamed_(std::move(unnamed)), shard_limit_(in_memory / kShards) {}
   ~InodeTable();
 
   // The inode, from memory or from the tree. kStale when there is none; kItemBad and what reading
@@ -142,13 +152,17 @@ class InodeTable {
   InodeRef insert(InodeNo inode, const InodeRecord& record);
 
   // The kernel's lookups: references without an InodeRef.
-  void take_lookup(Inode& inode) { inode.references.fetch_add(1, std::memory_order_relaxed); }
+  // REQUIRES: the caller has an InodeRef.
+  void take_lookup(Inode& inode) {
+    inode.references.fetch_add(1, std::memory_order_relaxed);
+    inode.lookups.fetch_add(1, std::memory_order_release);
+  }
   void give_back_lookups(InodeNo inode, std::uint64_t count);
-  // Takes lookups on an inode that need not be in memory yet; reads nothing.
+  // Takes lookups on an inode; reads nothing. REQUIRES: the inode is not in memory.
   void adopt_lookups(InodeNo inode, std::uint64_t count);
   // The lookups that are held. REQUIRES: no InodeRef exists, and no thread uses the table.
   std::vector<std::pair<InodeNo, std::uint64_t>> lookups() const;
-  std::size_t size() const;
+  std::size_t size() const;  // inodes in memory
   // While `on`, an inode whose orphan record says so is loaded with truncate_pending.
   void look_for_truncations(bool on) {
     looks_for_truncations_.store(on, std::memory_order_release);
@@ -160,16 +174,21 @@ class InodeTable {
   struct Shard {
     mutable Mutex mu;
     std::unordered_map<InodeNo, std::unique_ptr<Inode>> inodes GUARDED_BY(mu);
+    std::unordered_map<InodeNo, std::uint64_t> remembered GUARDED_BY(mu);
+    std::size_t hand GUARDED_BY(mu) = 0;  // the bucket of `inodes` that is looked at next
   };
 
   Shard& shard_of(InodeNo inode) { return shards_[std::hash<InodeNo>{}(inode) % kShards]; }
   InodeRef find_or_add(InodeNo inode);
+  static bool is_droppable(const Inode& inode);
+  void drop_unused(Shard& shard) REQUIRES(shard.mu);
   Result<> load(Inode& inode) REQUIRES(inode.mu);
   void drop(Inode* inode, std::uint64_t count);
   void last_reference_dropped(InodeNo inode);
 
   meta::Store& store_;
   const std::function<void(Unnamed)> unnamed_;
+  const std::size_t shard_limit_;
   std::atomic<bool> looks_for_truncations_{false};
   std::array<Shard, kShards> shards_;
 };
