@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 600
 # Operations of each of 4 processes in each of 8 rounds: a million in all.
 RANDOM_OPERATIONS ?= 31250
 
-.PHONY: all help demo demo-clean check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan check-tidy bench experiments install uninstall deb clean
+.PHONY: all help demo demo-clean demo-hadoop check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan check-tidy bench experiments install uninstall deb clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -27,6 +27,10 @@ demo: all       ## an emulated shingled disk, mounted at build/demo/mnt
 
 demo-clean:     ## unmount and remove the demo
 	@tools/demo.sh down
+
+demo-hadoop: all ## sort 256 MiB with Hadoop on one lazyfs, and draw its bands
+	@./packages.sh hadoop
+	@tools/demo_hadoop.sh
 
 check:          ## everything that every change must pass
 	@./packages.sh build test suites
