@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
+#include "base/size.h"
 #include "disk/copies.h"
 #include "disk/names.h"
 #include "disk/open.h"
@@ -29,6 +31,7 @@ enum ExitStatus { kClean = 0, kCorrected = 1, kLeftUncorrected = 4, kCouldNotRun
 
 struct Arguments {
   std::string device;
+  std::string losses;
   bool no_change = false, preen = false, yes = false, force = false, data = false, json = false;
 };
 
@@ -101,6 +104,11 @@ int refuse(const std::string& device, std::string_view why) {
 void print_json(const Arguments& arguments, const fsck::CheckReport& report,
                 const std::vector<std::string>& problems, const std::vector<std::string>& notes,
                 const std::vector<std::string>& repairs, const fsck::RepairReport& repair) {
+  Json losses = Json::array();
+  for (const fsck::Loss& loss : repair.losses) {
+    losses.push_back(Json::object(
+        {{"path", loss.path}, {"inode", loss.inode.value}, {"blocks", loss.blocks}}));
+  }
   const Json json = Json::object({
       {"device", arguments.device},
       {"clean", report.problems == 0},
@@ -129,6 +137,8 @@ void print_json(const Arguments& arguments, const fsck::CheckReport& report,
       {"copied_blocks", repair.copied_blocks},
       {"lost_blocks", repair.lost_blocks},
       {"found_inodes", repair.found_inodes},
+      {"loss_count", repair.losses_counted},
+      {"losses", losses},
   });
   // A damaged name need not be UTF-8.
   std::puts(json.dump(true).c_str());
@@ -138,7 +148,8 @@ void print_summary(const Arguments& arguments, const fsck::CheckReport& report,
                    const fsck::RepairReport& repair) {
   const auto number = [](std::uint64_t n) { return std::to_string(n); };
   std::string text = arguments.device + ": ";
-  text += report.problems == 0   ? "clean"
+  text += report.problems == 0 && repair.repairs > 0 ? "repaired"
+          : report.problems == 0                     ? "clean"
           : report.problems == 1 ? "1 problem"
                                  : number(report.problems) + " problems";
   if (report.items == 0) {  // not even the root directory was found
@@ -166,6 +177,36 @@ void print_summary(const Arguments& arguments, const fsck::CheckReport& report,
   std::puts(text.c_str());
 }
 
+constexpr std::size_t kLossesShown = 20;
+
+std::string loss_text(const fsck::Loss& loss) {
+  const std::string path = loss.path.empty() ? "a file without a name" : loss.path;
+  const std::string inode = path + " (inode " + std::to_string(loss.inode.value) + ")";
+  if (loss.blocks == 0) return inode;
+  return inode + ": " + size_text(loss.blocks * kBlockBytes) + ", which read as zeros";
+}
+
+void print_losses(const Arguments& arguments, const fsck::RepairReport& repair) {
+  const std::size_t shown = std::min(repair.losses.size(), kLossesShown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    std::puts((arguments.device + ": lost: " + loss_text(repair.losses[i])).c_str());
+  }
+  if (repair.losses_counted <= shown) return;
+  std::puts((arguments.device + ": lost: " + std::to_string(repair.losses_counted - shown) +
+             " more" + (arguments.losses.empty() ? "" : ", in " + arguments.losses))
+                .c_str());
+}
+
+// Returns false, after a message, when the file cannot be written.
+bool write_losses(const Arguments& arguments, const fsck::RepairReport& repair) {
+  if (arguments.losses.empty()) return true;
+  std::ofstream file(arguments.losses);
+  for (const fsck::Loss& loss : repair.losses) file << loss_text(loss) << '\n';
+  file.close();
+  if (!file) std::fprintf(stderr, "fsck.lazyfs: %s: cannot be written\n", arguments.losses.c_str());
+  return !file.fail();
+}
+
 // One run: a check, a repair if asked for, and a second check.
 class Run {
  public:
@@ -191,6 +232,7 @@ class Run {
     progress_.clear();
     if (!repaired) return refuse(arguments_.device, why(repaired.error()));
     print();
+    if (!write_losses(arguments_, repair_)) return kLeftUncorrected | kCouldNotRun;
     return report_.problems == 0 ? kCorrected : kLeftUncorrected;
   }
 
@@ -333,6 +375,7 @@ class Run {
     if (arguments_.json) {
       print_json(arguments_, report_, problems_, notes_, repairs_, repair_);
     } else {
+      print_losses(arguments_, repair_);
       print_summary(arguments_, report_, repair_);
     }
   }
@@ -370,6 +413,7 @@ int main(int argc, char** argv) {
   app.flag("-f", arguments.force, "accepted for compatibility: everything is always checked");
   app.flag("--data", arguments.data, "also read all file data and verify its checksums");
   app.flag("--json", arguments.json, "print one JSON object");
+  app.option("--losses", arguments.losses, "write what a repair could not give back to this file");
   app.option("DEVICE", arguments.device, "image file or block device").required();
   if (const auto status = app.parse(argc, argv)) return *status;
   try {

@@ -25,4 +25,4 @@ _lazyfs() {
   _filedir
 } &&
   complete -F _lazyfs edicreate edidump edistats fsck.lazyfs lazyfs lazyfs-id lazyfsctl mkfs.lazyfs \
-    smrdisk smrsim
+    profiler smrdisk smrsim

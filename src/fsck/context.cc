@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "fsck/path.h"
 
 namespace lazyfs::fsck {
 namespace {
@@ -105,6 +106,29 @@ void Context::lost_blocks(InodeNo inode, std::uint64_t file_block, std::uint32_t
   repaired("Inode {}: {} blocks from block {} on {}: they are lost, and read as zeros", inode.value,
            blocks, file_block, why);
   repair.lost_blocks += blocks;
+  std::vector<Loss>& losses = repair.losses;
+  if (!losses.empty() && losses.back().inode == inode && losses.back().blocks > 0) {
+    losses.back().blocks += blocks;
+  } else {
+    add_loss({.inode = inode, .blocks = blocks});
+  }
+}
+
+void Context::lost_name(InodeNo directory, const DentryRecord& entry) {
+  add_loss({.inode = entry.inode, .directory = directory, .path = "/" + entry.name});
+}
+
+void Context::add_loss(Loss loss) {
+  repair.losses_counted += 1;
+  if (repair.losses.size() < kMaxLosses) repair.losses.push_back(std::move(loss));
+}
+
+void Context::find_paths_of_losses() {
+  for (Loss& loss : repair.losses) {
+    if (!good()) return;
+    const bool is_file = loss.blocks > 0;
+    loss.path = path_of(*this, is_file ? loss.inode : loss.directory) + loss.path;
+  }
 }
 
 bool Context::bad_item_finding(Action action, const meta::Key& key) {

@@ -122,6 +122,10 @@ class Context {
   // Blocks of a file that a repair has taken from it.
   void lost_blocks(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks,
                    std::string_view why);
+  // A name whose inode is lost, and which a repair removes.
+  void lost_name(InodeNo directory, const DentryRecord& entry);
+  // Makes paths of the names of losses. REQUIRES: names_pass() has run.
+  void find_paths_of_losses();
   // An item that cannot be decoded: a repair erases it.
   void bad_item(const meta::Key& key);
   bool bad_item_finding(Action action, const meta::Key& key);
@@ -236,6 +240,7 @@ class Context {
   std::vector<meta::KeyRange> lost;  // where items are lost, this time and in unfinished repairs
 
  private:
+  void add_loss(Loss loss);
   static constexpr std::size_t kScanItems = 512;
 
   bool found(Action action, std::string text);

@@ -106,9 +106,11 @@ class NamePass {
 
   bool is_to_be_removed(const WrongName& wrong, const DentryRecord& entry) {
     if (wrong.why == Why::kNoInode) {
-      return c_.finding(Action::kRemove,
-                        "Directory {}: the name '{}' leads to inode {}, which does not exist",
-                        wrong.directory.value, entry.name, entry.inode.value);
+      const bool is_removed = c_.finding(
+          Action::kRemove, "Directory {}: the name '{}' leads to inode {}, which does not exist",
+          wrong.directory.value, entry.name, entry.inode.value);
+      if (is_removed) c_.lost_name(wrong.directory, entry);
+      return is_removed;
     }
     if (wrong.why == Why::kRoot) {
       return c_.finding(Action::kRemove, "Directory {} has a name for the root: '{}'",

@@ -80,6 +80,7 @@ Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& c
   names_pass(c);
   recount(c);
   counters_pass(c);
+  c.find_paths_of_losses();
   rebuild_bands(c);  // it forgets the inodes
   forget_lost_ranges(c);
   if (c.error()) return fail(*c.error());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -14,6 +15,15 @@
 
 namespace lazyfs::fsck {
 
+// What a repair could not give back: blocks of a file, or a name whose inode does not exist.
+struct Loss {
+  InodeNo inode;
+  std::uint64_t blocks = 0;  // of the file, which read as zeros now; 0: the whole inode is lost
+  InodeNo directory;         // of a lost inode: where its name was
+  std::string path;          // "" when no name leads to it
+};
+inline constexpr std::size_t kMaxLosses = 100'000;
+
 struct RepairReport {
   std::uint64_t repairs = 0;          // sentences reported
   std::uint64_t rebuilt_bands = 0;    // whose append log was rebuilt
@@ -21,6 +31,8 @@ struct RepairReport {
   std::uint64_t copied_blocks = 0;    // of files, which belonged to another file too
   std::uint64_t lost_blocks = 0;      // of files: they read as zeros now
   std::uint64_t found_inodes = 0;     // brought into /lost+found
+  std::uint64_t losses_counted = 0;
+  std::vector<Loss> losses{};  // the first kMaxLosses, in the order in which they were found
 };
 
 // Opens the store on `device` for repair(): rebuilds what it can of the tree, reports each change,
@@ -42,7 +54,7 @@ Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>&
 // Whatever can be read before can be read afterwards, with the same contents.
 //
 // Memory: as check(), 8 bytes for each shared-extent inode, the reference counts of one
-// shared-extent inode, and 24 bytes for each extent of bands whose append log is rebuilt, at most 4
+// shared-extent inode, kMaxLosses losses with their paths, and 24 bytes for each extent of bands whose append log is rebuilt, at most 4
 // million at a time.
 // Errors: those of Store::apply() and of the device's report().
 Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& clock,

@@ -40,6 +40,21 @@ TEST(RepairLostTest, FileOfSeveralAppendsIsRebuilt) {
   expect_big_is_back(before, readable(volume));
 }
 
+TEST(RepairLostTest, NamesOfLostInodesAreListedByPath) {
+  SampleVolume volume;
+  const InodeNo inner{4};
+  volume.erase(key_of(inner, Kind::kInode));
+  volume.erase(key_of(inner, Kind::kExtent, 0));
+  volume.commit();
+  const RepairReport report = repair(volume).report;
+  ASSERT_EQ(report.losses.size(), 1u);
+  EXPECT_EQ(report.losses_counted, 1u);
+  EXPECT_EQ(report.losses.front().path, "/dir/inner");
+  EXPECT_EQ(report.losses.front().inode, inner);
+  EXPECT_EQ(report.losses.front().blocks, 0u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+}
+
 // The next run meets a record that the interrupted one has rebuilt, which says no more of the
 // file's size than what was found again by then.
 TEST(RepairLostTest, InterruptedRepairStillFindsAllOfALostFile) {

@@ -175,6 +175,9 @@ TEST(RepairTest, OfBlocksThatTwoFilesHaveOnlyReadableOnesAreCopied) {
   const Repaired repaired = repair(volume);
   EXPECT_EQ(repaired.report.copied_blocks, 2u);
   EXPECT_EQ(repaired.report.lost_blocks, 1u);
+  ASSERT_EQ(repaired.report.losses.size(), 1u);
+  EXPECT_EQ(repaired.report.losses.front().path, "/dir/inner");
+  EXPECT_EQ(repaired.report.losses.front().blocks, 1u);
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
   const auto after = readable(volume);
   EXPECT_EQ(after.at(6), before.at(6));

@@ -45,11 +45,16 @@ fsck -n || status=$?
 [[ $(digest) == "$unchanged" ]] || fail "fsck.lazyfs -n has changed something"
 repaired=0
 before=$(date +%s)
-fsck -y || repaired=$?
+fsck -y --losses "$WORK/losses" || repaired=$?
 # The damage may have hit only node images that are no longer in use.
 ((repaired == 0 && status == 0 || repaired == 1 && status != 0)) ||
   fail "-n has status $status, -y $repaired: $(tail -n 5 "$WORK/fsck.log")"
 say "$(($(date +%s) - before)) s: $(tail -n 1 "$WORK/fsck.log")"
+((repaired == 0)) || tail -n 1 "$WORK/fsck.log" | grep -q ": repaired, " || fail "no last word"
+removed=$(grep -c "which does not exist: removed" "$WORK/fsck.log") || true
+((removed == 0)) || [[ $(wc -l <"$WORK/losses") -ge $removed ]] ||
+  fail "$removed names were removed, and $(wc -l <"$WORK/losses") losses listed"
+((removed == 0)) || grep -q "^$DEVICE: lost: /" "$WORK/fsck.log" || fail "no loss at the end"
 unchanged=$(digest)
 fsck -y || fail "a second run has status $?: $(tail -n 5 "$WORK/fsck.log")"
 [[ $(digest) == "$unchanged" ]] || fail "a second run has changed something"
