@@ -54,8 +54,8 @@ Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>&
 // Whatever can be read before can be read afterwards, with the same contents.
 //
 // Memory: as check(), 8 bytes for each shared-extent inode, the reference counts of one
-// shared-extent inode, kMaxLosses losses with their paths, and 24 bytes for each extent of bands whose append log is rebuilt, at most 4
-// million at a time.
+// shared-extent inode, kMaxLosses losses with their paths, and 24 bytes for each extent of bands
+// whose append log is rebuilt, at most 4 million at a time.
 // Errors: those of Store::apply() and of the device's report().
 Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& clock,
                             const FindingListener& listener, const ProgressListener& progress = {});

@@ -1,6 +1,9 @@
 // Makes new files belong to the process that asked for them.
 #pragma once
 
+#ifndef FUSE_USE_VERSION
+#define FUSE_USE_VERSION 314
+#endif
 #include <fuse_lowlevel.h>
 
 namespace lazyfs::profiler {

@@ -1,6 +1,9 @@
 // What the request handlers of the profiler share: the backing directory and the counters.
 #pragma once
 
+#ifndef FUSE_USE_VERSION
+#define FUSE_USE_VERSION 314
+#endif
 #include <fuse_lowlevel.h>
 
 #include <array>

@@ -3,6 +3,9 @@
 // once.
 #pragma once
 
+#ifndef FUSE_USE_VERSION
+#define FUSE_USE_VERSION 314
+#endif
 #include <fuse_lowlevel.h>
 
 namespace lazyfs::profiler {

@@ -1,6 +1,9 @@
 // Conversion between the filesystem's types and the kernel's structures.
 #pragma once
 
+#ifndef FUSE_USE_VERSION
+#define FUSE_USE_VERSION 314
+#endif
 #include <fuse_lowlevel.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
