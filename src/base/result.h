@@ -32,7 +32,12 @@ namespace lazyfs {
   X(kDeviceAccess, EACCES, "no permission to open the device")                                   \
   X(kDeviceReadOnly, EROFS, "the device is read-only")                                           \
   X(kDeviceTruncated, EIO, "the image or device is shorter than its header says")                \
-  X(kDeviceZoned, EOPNOTSUPP, "a zoned block device; lazyfs does not support these yet")         \
+  X(kDeviceZoned, EOPNOTSUPP, "a zoned block device: its zones are the bands")                   \
+  X(kTooManyOpenBands, EIO, "the device allows no further partly written band (zone)")           \
+  X(kFewOpenBands, EOPNOTSUPP,                                                                   \
+    "the device allows fewer than 6 partly written bands (zones), which lazyfs needs")           \
+  X(kZonesBad, EOPNOTSUPP,                                                                       \
+    "the device's zones or sectors do not consist of whole blocks of 4096 bytes")                \
   X(kPowerCut, EIO, "the test device has lost power")                                            \
   X(kGrowNoRoom, ENOSPC, "no room for a further band: the device or image is not large enough")  \
   X(kGrowSmaller, EINVAL, "the size is less than the present one, and a volume cannot shrink")   \

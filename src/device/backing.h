@@ -34,6 +34,8 @@ class Backing {
 
   bool is_block_device() const { return is_block_device_; }
   bool is_zoned() const;  // a block device whose zones take writes at their write pointers only
+  // For the requests that only one kind of device knows.
+  int descriptor() const { return fd_; }
   Result<std::uint64_t> size_bytes() const;
   // Makes the file one hole of `size_bytes`. Errors: kDeviceNoSpace, kDeviceWrite.
   Result<> become_hole(std::uint64_t size_bytes);

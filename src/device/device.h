@@ -50,7 +50,8 @@ struct Capabilities {
   // The device remembers write pointers. If not, the host does: see "Write pointers" below.
   bool keeps_write_pointers = true;
   bool set_write_pointer = false;    // a write pointer can move back to the middle of a band
-  std::uint32_t max_open_bands = 0;  // maximum number of partly written bands; 0: no limit
+  // Maximum number of partly written shingled bands; 0: no limit. See seal().
+  std::uint32_t max_open_bands = 0;
   bool read_only = false;
 };
 
@@ -110,7 +111,8 @@ class Device {
   // Writes the pieces in sequence, as one append at `to`. REQUIRES: `to` is the write pointer (in a
   // conventional band: any address).
   // Errors that write nothing: kBadBand, kBadAlignment, kNotAtWritePointer, kPastBandEnd,
-  // kBandReadOnly, kBandOffline, kBandFailed, kDeviceReadOnly.
+  // kBandReadOnly, kBandOffline, kBandFailed, kDeviceReadOnly; kTooManyOpenBands if the band is
+  // empty, and as many others as the device allows are partly written and not sealed.
   // Errors that may write a part: kDeviceWrite, kDeviceNoSpace. write_pointer() then returns a
   // position from `to` to the end of the append. The band refuses appends with kBandFailed until it
   // is reset or its write pointer is set.
@@ -129,6 +131,12 @@ class Device {
   // conventional band, kDeviceReadOnly, kDeviceWrite.
   virtual Result<> reset(BandId band) = 0;
   Result<> reset_all();  // resets every shingled band with a size above 0
+
+  // States that the host appends no more to the band until its reset. A device with max_open_bands
+  // may then move the write pointer to the end, at any time, so that another band can be begun; the
+  // blocks that are skipped can be read, and may hold anything. Such a band refuses appends. Costs
+  // nothing by itself; has no effect on a conventional or an empty band.
+  virtual void seal(BandId /*band*/) {}
 
   // Advises the medium that nothing of an empty band is needed (D3): a block device discards the
   // blocks (TRIM), a file gets a hole. An append to the band ends it early, and waits for that.

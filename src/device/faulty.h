@@ -79,6 +79,7 @@ class FaultyDevice final : public Device {
   Result<std::uint32_t> write_pointer(BandId band) override EXCLUDES(mu_);
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
+  void seal(BandId band) override { inner_.seal(band); }
   Result<std::uint64_t> discard(BandId band) override EXCLUDES(mu_);
   Result<BandReport> report(BandId band) override EXCLUDES(mu_);
   Result<> grow(std::uint64_t bytes) override { return inner_.grow(bytes); }

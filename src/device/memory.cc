@@ -11,7 +11,8 @@ namespace lazyfs::device {
 MemoryDevice::MemoryDevice(Geometry geometry, Capabilities capabilities)
     : geometry_(std::move(geometry)),
       capabilities_(capabilities),
-      bands_(geometry_.now().band_count()) {
+      bands_(geometry_.now().band_count()),
+      open_bands_(capabilities.max_open_bands) {
   CHECK(geometry_.now().band_kinds.size() == geometry_.now().band_blocks.size());
   for (std::uint32_t i = 0; i < geometry_.now().band_count(); ++i) {
     if (is_conventional(BandId{i})) bands_[i].write_pointer = geometry_.now().band_blocks[i];
@@ -78,10 +79,27 @@ Result<> MemoryDevice::read(BandAddress from, std::span<std::byte> to) {
   return ok();
 }
 
+void MemoryDevice::place_pointer_locked(BandId band, std::uint32_t rba) {
+  bands_[band.value].write_pointer = rba;
+  open_bands_.note(band, rba, geometry().blocks_of(band));
+}
+
+// Finishes a sealed band when the device allows no further one.
+Result<> MemoryDevice::make_room_to_begin_locked(BandId band) {
+  if (is_conventional(band) || open_bands_.is_open(band) || open_bands_.may_begin()) return ok();
+  if (const auto sealed = open_bands_.sealed()) {
+    place_pointer_locked(*sealed, geometry().blocks_of(*sealed));
+    return ok();
+  }
+  ++refused_begins_;
+  return fail(Errc::kTooManyOpenBands);
+}
+
 Result<> MemoryDevice::append(BandAddress to, std::span<const Piece> pieces) {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Band* const band, writable_locked(to.band));
   TRY(check_append(geometry(), to, pieces, band->write_pointer));
+  if (bytes_of(pieces) > 0) TRY(make_room_to_begin_locked(to.band));
   mark_written_locked(to, bytes_of(pieces) / geometry().block_bytes);
   std::byte* at = place_locked(to);
   for (const Piece& piece : pieces) {
@@ -89,7 +107,8 @@ Result<> MemoryDevice::append(BandAddress to, std::span<const Piece> pieces) {
     at += piece.size();
   }
   if (!is_conventional(to.band)) {
-    band->write_pointer += static_cast<std::uint32_t>(bytes_of(pieces) / geometry().block_bytes);
+    const auto blocks = static_cast<std::uint32_t>(bytes_of(pieces) / geometry().block_bytes);
+    place_pointer_locked(to.band, band->write_pointer + blocks);
   }
   return ok();
 }
@@ -106,7 +125,7 @@ Result<> MemoryDevice::set_write_pointer(BandId band, std::uint32_t rba) {
   const bool can_set = capabilities_.set_write_pointer || !found->is_end_known;
   if (!can_set || is_conventional(band)) return fail(Errc::kUnsupported);
   if (rba > found->write_pointer) return fail(Errc::kPastWritePointer);
-  found->write_pointer = rba;
+  place_pointer_locked(band, rba);
   found->is_end_known = true;
   return ok();
 }
@@ -115,6 +134,7 @@ Result<> MemoryDevice::reset(BandId band) {
   MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Band* const found, writable_locked(band));
   if (is_conventional(band)) return fail(Errc::kUnsupported);
+  open_bands_.end(band);
   if (capabilities_.keeps_write_pointers) {
     *found = Band{};
   } else {
@@ -123,6 +143,11 @@ Result<> MemoryDevice::reset(BandId band) {
     found->written.clear();
   }
   return ok();
+}
+
+void MemoryDevice::seal(BandId band) {
+  MutexLock lock(mu_);
+  if (geometry().has(band)) open_bands_.seal(band);
 }
 
 Result<std::uint64_t> MemoryDevice::discard(BandId band) {
@@ -174,12 +199,13 @@ void MemoryDevice::flip(BandAddress at, std::size_t bit) {
 void MemoryDevice::place_write_pointer(BandId band, std::uint32_t rba) {
   MutexLock lock(mu_);
   CHECK(geometry().has(band) && rba <= geometry().blocks_of(band) && !is_conventional(band));
-  bands_[band.value].write_pointer = rba;
+  place_pointer_locked(band, rba);
   bands_[band.value].is_end_known = true;
 }
 
 void MemoryDevice::forget_write_pointers() {
   MutexLock lock(mu_);
+  open_bands_.unseal_all();
   if (capabilities_.keeps_write_pointers) return;
   for (std::uint32_t i = 0; i < geometry().band_count(); ++i) {
     bands_[i].write_pointer = geometry().band_blocks[i];
@@ -218,6 +244,11 @@ void MemoryDevice::retire(BandId band, BandCondition condition) {
   CHECK(condition == BandCondition::kReadOnly || condition == BandCondition::kOffline);
   bands_[band.value].is_read_only = true;
   bands_[band.value].is_offline |= condition == BandCondition::kOffline;
+}
+
+std::uint64_t MemoryDevice::refused_begins() {
+  MutexLock lock(mu_);
+  return refused_begins_;
 }
 
 void MemoryDevice::offer_bands(std::uint32_t count) {

@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "device/device.h"
+#include "device/open_bands.h"
 #include "device/versions.h"
 
 namespace lazyfs::device {
@@ -17,6 +18,8 @@ namespace lazyfs::device {
 // the host keeps rule W3: a block that is written twice between two resets of its band aborts the
 // program, or is reported to the test. Which blocks are written is remembered when the write
 // pointers are forgotten.
+// With Capabilities::max_open_bands it is a model of a zoned disk: it refuses to begin a band too
+// many, and finishes a sealed one first when there is one.
 // Thread-safe. mu_ is a leaf lock, held while memory is copied.
 class MemoryDevice final : public Device {
  public:
@@ -35,6 +38,7 @@ class MemoryDevice final : public Device {
   Result<std::uint32_t> write_pointer(BandId band) override EXCLUDES(mu_);
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
+  void seal(BandId band) override EXCLUDES(mu_);
   // The blocks become zeros.
   Result<std::uint64_t> discard(BandId band) override EXCLUDES(mu_);
   Result<BandReport> report(BandId band) override EXCLUDES(mu_);
@@ -52,8 +56,8 @@ class MemoryDevice final : public Device {
   // Sets the write pointer of a shingled band to any position from 0 to its end. The end is known
   // then.
   void place_write_pointer(BandId band, std::uint32_t rba) EXCLUDES(mu_);
-  // What closing and opening a device without keeps_write_pointers does (W1). Other devices do not
-  // change.
+  // What closing and opening the device does: seals are forgotten, and without
+  // keeps_write_pointers the write pointers too (W1).
   void forget_write_pointers() EXCLUDES(mu_);
   // The blocks of a band that were written since its last reset, ascending. Only a device without
   // keeps_write_pointers knows them.
@@ -67,6 +71,8 @@ class MemoryDevice final : public Device {
   void offer_bands(std::uint32_t count) EXCLUDES(mu_);
   // Makes a band kReadOnly or kOffline for ever, as a disk does with a worn-out band.
   void retire(BandId band, BandCondition condition) EXCLUDES(mu_);
+  // How many appends were refused with kTooManyOpenBands: 0 unless the host has not counted well.
+  std::uint64_t refused_begins() EXCLUDES(mu_);
 
  private:
   struct Band {
@@ -85,12 +91,16 @@ class MemoryDevice final : public Device {
   Result<Band*> readable_locked(BandId band) REQUIRES(mu_);
   Result<Band*> writable_locked(BandId band) REQUIRES(mu_);
   std::byte* place_locked(BandAddress at) REQUIRES(mu_);
+  void place_pointer_locked(BandId band, std::uint32_t rba) REQUIRES(mu_);
+  Result<> make_room_to_begin_locked(BandId band) REQUIRES(mu_);
   void mark_written_locked(BandAddress from, std::size_t blocks) REQUIRES(mu_);
 
   Versions<Geometry> geometry_;  // replaced with mu_ held
   const Capabilities capabilities_;
   Mutex mu_;
   std::vector<Band> bands_ GUARDED_BY(mu_);
+  OpenBands open_bands_ GUARDED_BY(mu_);
+  std::uint64_t refused_begins_ GUARDED_BY(mu_) = 0;
   std::uint32_t offered_bands_ GUARDED_BY(mu_) = 0;
   std::function<void(BandAddress)> report_overwrite_ GUARDED_BY(mu_);
 };

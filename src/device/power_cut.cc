@@ -64,9 +64,13 @@ class Builder {
 
   std::unique_ptr<MemoryDevice> cut(Choice& choice) {
     // What was written since a band's reset counts, whether or not it has reached the medium; the
-    // loop below decides on the bytes.
+    // loops below decide on the bytes.
     if (!keeps_pointers_) mark_unsettled();
     for (const auto& [band, blocks] : discarded_) zero_some(band, blocks, choice);
+    for (auto& [band, doubt] : doubts_) {
+      if (is_shingled(band) && keeps_pointers_) place_pointer(band, doubt, choice);
+    }
+    keep_limit();
     for (auto& [band, doubt] : doubts_) cut(band, doubt, choice);
     device_->forget_write_pointers();
     return std::move(device_);
@@ -128,13 +132,33 @@ class Builder {
     }
   }
 
+  void place_pointer(BandId band, const Doubt& doubt, Choice& choice) {
+    const std::vector<std::uint32_t> places = places_of(doubt);
+    const auto count = static_cast<std::uint32_t>(places.size());
+    device_->place_write_pointer(band, places[choice.among(count)]);
+  }
+
+  // A device never has more partly written bands than it allows. So where the choices would leave
+  // too many, bands get the positions that they had last, of which the device allowed all.
+  void keep_limit() {
+    const std::uint32_t limit = recording_.capabilities.max_open_bands;
+    if (limit == 0) return;
+    for (auto& [band, doubt] : doubts_) {
+      if (open_bands() <= limit) return;
+      if (is_shingled(band)) device_->place_write_pointer(band, doubt.segments.back().high);
+    }
+  }
+  std::uint32_t open_bands() {
+    std::uint32_t count = 0;
+    for (std::uint32_t i = 0; i < recording_.geometry.band_count(); ++i) {
+      const auto report = device_->report(BandId{i});
+      count += is_shingled(BandId{i}) && report->condition == BandCondition::kOpen ? 1 : 0;
+    }
+    return count;
+  }
+
   void cut(BandId band, const Doubt& doubt, Choice& choice) {
     const std::uint32_t flushed = doubt.segments.front().low;
-    if (is_shingled(band) && keeps_pointers_) {
-      const std::vector<std::uint32_t> places = places_of(doubt);
-      const auto count = static_cast<std::uint32_t>(places.size());
-      device_->place_write_pointer(band, places[choice.among(count)]);
-    }
     const std::uint32_t blocks = recording_.geometry.blocks_of(band);
     const std::uint32_t end = keeps_pointers_ ? *device_->write_pointer(band) : blocks;
     if (doubt.was_reset) {

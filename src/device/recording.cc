@@ -86,6 +86,7 @@ std::size_t RecordingDevice::blocks_kept(BandAddress from, std::size_t blocks) {
 Result<> RecordingDevice::append(BandAddress to, std::span<const Piece> pieces) {
   const auto before = inner_.write_pointer(to.band);
   const Result<> result = inner_.append(to, pieces);
+  record_ends_of_sealed();
   std::size_t length_bytes = bytes_of(pieces);
   if (!result) {
     // A refused append left nothing on the device.
@@ -104,7 +105,35 @@ Result<> RecordingDevice::set_write_pointer(BandId band, std::uint32_t rba) {
   return ok();
 }
 
+void RecordingDevice::seal(BandId band) {
+  inner_.seal(band);
+  if (geometry().band_kinds[band.value] == BandKind::kConventional) return;
+  const auto pointer = inner_.write_pointer(band);
+  if (!pointer || *pointer == 0 || *pointer == geometry().blocks_of(band)) return;
+  MutexLock lock(mu_);
+  sealed_.insert(band);
+}
+
+void RecordingDevice::record_ends_of_sealed() {
+  std::set<BandId> sealed;
+  {
+    MutexLock lock(mu_);
+    sealed = sealed_;
+  }
+  for (const BandId band : sealed) {  // R4
+    const std::uint32_t end = geometry().blocks_of(band);
+    if (inner_.write_pointer(band) != end) continue;
+    MutexLock lock(mu_);
+    const bool is_new = sealed_.erase(band) > 0;
+    if (is_new) ops_.push_back({.kind = Op::Kind::kSetWritePointer, .at = {band, end}});
+  }
+}
+
 Result<> RecordingDevice::reset(BandId band) {
+  {
+    MutexLock lock(mu_);
+    sealed_.erase(band);
+  }
   TRY(inner_.reset(band));
   record({.kind = Op::Kind::kReset, .at = {band, 0}});
   return ok();

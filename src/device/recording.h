@@ -4,6 +4,7 @@
 // tries a power cut after every change.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "base/mutex.h"
@@ -33,7 +34,9 @@ struct Recording {
 //       failed append it has the blocks that the device kept
 //   R2  a flush covers the ops that had completed when the flush began, and no others
 //   R3  the ops, replayed on an empty device of the same geometry, give the contents of `inner`
-//   R4  on a device without keeps_write_pointers, stating an end is no change and is not recorded
+//   R4  when the device has moved a sealed band's write pointer to the end, the position is
+//       recorded before the append for which it was moved
+//   R5  on a device without keeps_write_pointers, stating an end is no change and is not recorded
 // Thread-safe. `inner` must outlive this. mu_ is a leaf lock, not held during calls to `inner`.
 class RecordingDevice final : public Device {
  public:
@@ -55,6 +58,7 @@ class RecordingDevice final : public Device {
   Result<std::uint32_t> write_pointer(BandId band) override { return inner_.write_pointer(band); }
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override EXCLUDES(mu_);
   Result<> reset(BandId band) override EXCLUDES(mu_);
+  void seal(BandId band) override EXCLUDES(mu_);
   Result<std::uint64_t> discard(BandId band) override EXCLUDES(mu_);
   Result<BandReport> report(BandId band) override { return inner_.report(band); }
   // Not recorded. recording() has the bands of its time.
@@ -65,10 +69,12 @@ class RecordingDevice final : public Device {
   void record(Op op) EXCLUDES(mu_);
   void record_contents(BandId band);
   std::size_t blocks_kept(BandAddress from, std::size_t blocks);
+  void record_ends_of_sealed() EXCLUDES(mu_);
 
   Device& inner_;
   mutable Mutex mu_;
   std::vector<Op> ops_ GUARDED_BY(mu_);
+  std::set<BandId> sealed_ GUARDED_BY(mu_);  // not at their ends, when last looked at
 };
 
 }  // namespace lazyfs::device

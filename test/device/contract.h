@@ -280,9 +280,31 @@ TEST_P(DeviceContract, ResetsABandAndWritesItAgain) {
 }
 
 TEST_P(DeviceContract, ResetsAllShingledBandsAtOnce) {
-  for (BandId id : shingled_) ASSERT_EQ(append(id, 0, 1), ok());
+  for (BandId id : shingled_) {
+    ASSERT_EQ(append(id, 0, 1), ok());
+    device().seal(id);  // there may be more than the device allows to be open
+  }
   ASSERT_EQ(device().reset_all(), ok());
   for (BandId id : shingled_) EXPECT_EQ(pointer(id), 0u);
+}
+
+TEST_P(DeviceContract, KeepsItsLimitOfPartlyWrittenBands) {
+  const std::uint32_t limit = device().capabilities().max_open_bands;
+  if (limit == 0 || limit >= shingled_.size()) GTEST_SKIP() << "it has no limit, or fewer bands";
+  for (std::uint32_t i = 0; i < limit; ++i) ASSERT_EQ(append(band(i), 0, 2, i), ok());
+  const BandId next = band(limit);
+  EXPECT_EQ(append(next, 0, 1), fail(Errc::kTooManyOpenBands));
+  EXPECT_EQ(pointer(next), 0u);
+  EXPECT_EQ(append(band(0), 2, 1, 0), ok());
+  device().seal(band(1));
+  expect_holds(band(1), 0, 2, 1);
+  ASSERT_EQ(append(next, 0, 2, 9), ok());
+  EXPECT_EQ(pointer(band(1)), size_of(band(1)));
+  expect_holds(band(1), 0, 2, 1);
+  ASSERT_EQ(device().reset(band(1)), ok());
+  EXPECT_EQ(append(band(1), 0, 1), fail(Errc::kTooManyOpenBands));
+  ASSERT_EQ(append(band(0), 3, size_of(band(0)) - 3), ok());  // a full one is not open
+  ASSERT_EQ(append(band(1), 0, 1), ok());
 }
 
 TEST_P(DeviceContract, DiscardsAnEmptyBandAndNoOther) {

@@ -41,6 +41,8 @@ INSTANTIATE_TEST_SUITE_P(
     Memory, DeviceContract,
     testing::Values(Subject{"memory", maker<MemoryBench>(Capabilities{.set_write_pointer = true})},
                     Subject{"memory_without_set", maker<MemoryBench>(Capabilities{})},
+                    Subject{"memory_with_a_limit",
+                            maker<MemoryBench>(Capabilities{.max_open_bands = 4})},
                     Subject{"memory_without_pointers",
                             maker<MemoryBench>(Capabilities{.keeps_write_pointers = false})},
                     Subject{"recording", maker<WrappedBench<RecordingDevice>>()},

@@ -74,6 +74,39 @@ TEST_F(PowerCutTest, RecordsEveryChangeInOrder) {
   EXPECT_EQ(text, "append 1/0 8192 bytes; flush of 1; set 1/1; reset 1; ");
 }
 
+TEST_F(PowerCutTest, RecordsThatTheDeviceHasFinishedASealedBand) {
+  memory_ = MemoryDevice::uniform(4, kBandBlocks, {.max_open_bands = 1});
+  RecordingDevice limited(*memory_);
+  const AlignedBuffer one = blocks("x");
+  ASSERT_EQ(limited.append({kBand, 0}, Piece(one.span())), ok());
+  limited.seal(kBand);
+  ASSERT_EQ(limited.append({BandId{2}, 0}, Piece(one.span())), ok());
+  std::string text;
+  for (const Op& op : limited.recording().ops) text += to_string(op) + "; ";
+  EXPECT_EQ(text, "append 1/0 4096 bytes; set 1/8; append 2/0 4096 bytes; ");
+}
+
+// No disk has more open zones than it allows: whichever changes are lost.
+TEST_F(PowerCutTest, KeepsTheLimitOfPartlyWrittenBands) {
+  memory_ = MemoryDevice::uniform(4, kBandBlocks, {.max_open_bands = 1});
+  RecordingDevice limited(*memory_);
+  const AlignedBuffer one = blocks("x");
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    ASSERT_EQ(limited.append({BandId{i}, 0}, Piece(one.span())), ok());
+    limited.seal(BandId{i});
+  }
+  const Recording recording = limited.recording();
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    RandomChoice choice(seed);
+    const auto device = after_power_cut(recording, recording.ops.size(), choice);
+    int open = 0;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      open += device->report(BandId{i})->condition == BandCondition::kOpen ? 1 : 0;
+    }
+    EXPECT_LE(open, 1) << "seed " << seed;
+  }
+}
+
 TEST_F(PowerCutTest, DoesNotRecordRefusedCalls) {
   const AlignedBuffer one = blocks("x");
   EXPECT_EQ(recorded_.append({kBand, 3}, Piece(one.span())), fail(Errc::kNotAtWritePointer));
