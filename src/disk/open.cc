@@ -3,6 +3,7 @@
 #include "device/backing.h"
 #include "edi/image.h"
 #include "plain/plain_device.h"
+#include "zoned/zoned_device.h"
 
 namespace lazyfs::disk {
 namespace {
@@ -20,6 +21,12 @@ Result<std::unique_ptr<Device>> open_image(const std::string& path, OpenOptions 
   return edi::open(path, {options.read_only, options.exclusive, options.held});  // warns of damage
 }
 
+Result<std::unique_ptr<Device>> open_zoned(const std::string& path, OpenOptions options) {
+  ASSIGN_OR_RETURN(auto opened, zoned::open(
+                                    path, {options.read_only, options.exclusive, options.held}));
+  return opened;
+}
+
 bool is_missing(Errc error) { return error == Errc::kIdentityMissing; }
 
 }  // namespace
@@ -35,7 +42,7 @@ Result<std::unique_ptr<Device>> open(const std::string& path, OpenOptions option
     auto copied = open_plain(path, options);
     return !copied && is_missing(copied.error()) ? std::move(image) : std::move(copied);
   }
-  if (backing.is_zoned()) return fail(Errc::kDeviceZoned);
+  if (backing.is_zoned()) return open_zoned(path, options);
   auto opened = open_plain(path, options);
   if (opened || !is_missing(opened.error())) return opened;
   // An EDI is looked at after the identification blocks: mkfs may have left blocks of an old one.

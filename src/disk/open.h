@@ -1,5 +1,5 @@
-// The one place that chooses the kind of device: an Emulated Disk Image in a file, or a plain block
-// device.
+// The one place that chooses the kind of device: an Emulated Disk Image in a file, a plain block
+// device, or a zoned one.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct OpenOptions {
 };
 
 // Opens what `path` holds. A file may also hold the layout of a plain block device: a copy of one.
-// Errors: those of edi::open() and plain::open(); kEdiOnBlockDevice, kDeviceZoned.
+// Errors: those of edi::open(), plain::open() and zoned::open(); kEdiOnBlockDevice.
 Result<std::unique_ptr<device::Device>> open(const std::string& path, OpenOptions options = {});
 
 }  // namespace lazyfs::disk

@@ -1,0 +1,217 @@
+#include "zoned/zoned_device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/buffer.h"
+#include "test/support/result_printer.h"
+#include "test/zoned/emulated_disk.h"
+
+namespace lazyfs::zoned {
+namespace {
+
+using device::BandCondition;
+using device::Piece;
+
+class ZonedDeviceTest : public testing::Test {
+ protected:
+  void use(EmulatedMedium::Shape shape) {
+    medium = std::make_shared<EmulatedMedium>(shape);
+    open();
+  }
+  void open(bool read_only = false) {
+    device.reset();
+    device = *ZonedDevice::make(std::make_unique<EmulatedDisk>(medium), read_only);
+  }
+  Result<> append(std::uint32_t band, std::uint32_t rba, std::uint32_t blocks) {
+    AlignedBuffer bytes(std::size_t{blocks} * kBlockBytes);
+    std::memset(bytes.data(), 0x5A, bytes.size());
+    return device->append({BandId{band}, rba}, Piece(bytes.span()));
+  }
+  Result<> read(std::uint32_t band, std::uint32_t rba) {
+    return device->read({BandId{band}, rba}, block.span());
+  }
+  std::uint32_t pointer(std::uint32_t band) { return *device->write_pointer(BandId{band}); }
+  BandCondition condition(std::uint32_t band) { return device->report(BandId{band})->condition; }
+
+  void set_condition(std::uint32_t zone, ZoneCondition condition) {
+    MutexLock lock(medium->mu);
+    medium->zones[zone].condition = condition;
+  }
+  Zone zone(std::uint32_t number) {
+    MutexLock lock(medium->mu);
+    return medium->zones[number];
+  }
+  // The next write fails after so many bytes.
+  void fail_write(std::uint64_t bytes) {
+    MutexLock lock(medium->mu);
+    medium->failing_write = 1;
+    medium->bytes_of_failing = bytes;
+  }
+  std::uint64_t writes() {
+    MutexLock lock(medium->mu);
+    return medium->writes;
+  }
+  std::uint64_t finishes() {
+    MutexLock lock(medium->mu);
+    return medium->finishes;
+  }
+
+  std::shared_ptr<EmulatedMedium> medium;
+  std::unique_ptr<ZonedDevice> device;
+  AlignedBuffer block = AlignedBuffer(kBlockBytes);
+};
+
+TEST_F(ZonedDeviceTest, TheSuperBandsAreTheFirstTwoSequentialZones) {
+  use({.conventional = 3});
+  EXPECT_EQ(device->geometry().super_bands, (std::array{BandId{3}, BandId{4}}));
+  use({});
+  EXPECT_EQ(device->geometry().super_bands, (std::array{BandId{0}, BandId{1}}));
+}
+
+TEST_F(ZonedDeviceTest, ABandHasTheCapacityOfItsZone) {
+  use({.conventional = 1, .capacity_bytes = 40 * kBlockBytes});
+  EXPECT_EQ(device->geometry().blocks_of(BandId{0}), 64u);
+  EXPECT_EQ(device->geometry().blocks_of(BandId{1}), 40u);
+  ASSERT_EQ(append(1, 0, 40), ok());
+  ASSERT_EQ(append(2, 0, 1), ok());
+  EXPECT_EQ(zone(1).condition, ZoneCondition::kFull);
+  EXPECT_EQ(append(1, 40, 1), fail(Errc::kPastBandEnd));
+}
+
+TEST_F(ZonedDeviceTest, WritesNoMoreAtOnceThanTheDiskTakes) {
+  use({.limits = {.max_write_bytes = 5 * kBlockBytes + 512}});
+  ASSERT_EQ(append(0, 0, 12), ok());
+  EXPECT_EQ(writes(), 3u);
+  EXPECT_EQ(pointer(0), 12u);
+}
+
+TEST_F(ZonedDeviceTest, AfterAFailedWriteTheDiskSaysWhereThePointerIs) {
+  use({.limits = {.max_write_bytes = 4 * kBlockBytes}});
+  fail_write(2 * kBlockBytes + 512);
+  EXPECT_EQ(append(0, 0, 4), fail(Errc::kDeviceWrite));
+  EXPECT_EQ(pointer(0), 2u);
+  EXPECT_EQ(append(0, 2, 1), fail(Errc::kBandFailed));
+  EXPECT_EQ(read(0, 1), ok());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(append(0, 0, 4), ok());
+}
+
+TEST_F(ZonedDeviceTest, FillsABlockThatAnEarlierSessionHasWrittenInPart) {
+  use({});
+  fail_write(3 * kBlockBytes + 512);
+  EXPECT_EQ(append(0, 0, 6), fail(Errc::kDeviceWrite));
+  open(true);
+  EXPECT_EQ(pointer(0), 3u) << "a reader writes nothing";
+  open();
+  EXPECT_EQ(pointer(0), 4u);
+  EXPECT_EQ(zone(0).written_bytes, 4u * kBlockBytes);
+  ASSERT_EQ(read(0, 3), ok());
+  EXPECT_EQ(block.span()[511], std::byte{0x5A});
+  EXPECT_EQ(block.span()[512], std::byte{0});
+  EXPECT_EQ(append(0, 4, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatBecomesReadOnlyCanBeRead) {
+  use({});
+  ASSERT_EQ(append(0, 0, 2), ok());
+  set_condition(0, ZoneCondition::kReadOnly);
+  EXPECT_EQ(append(0, 2, 1), fail(Errc::kBandReadOnly));
+  EXPECT_EQ(condition(0), BandCondition::kReadOnly);
+  EXPECT_EQ(pointer(0), 2u);
+  EXPECT_EQ(read(0, 1), ok());
+  EXPECT_EQ(device->reset(BandId{0}), fail(Errc::kBandReadOnly));
+  open();
+  EXPECT_EQ(condition(0), BandCondition::kReadOnly);
+  EXPECT_EQ(pointer(0), 64u) << "the disk does not say where it is";
+  EXPECT_EQ(read(0, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatGoesOfflineIsKnownAtTheNextError) {
+  use({});
+  ASSERT_EQ(append(0, 0, 2), ok());
+  ASSERT_EQ(append(1, 0, 2), ok());
+  set_condition(0, ZoneCondition::kOffline);
+  set_condition(1, ZoneCondition::kOffline);
+  EXPECT_EQ(read(0, 1), fail(Errc::kBandOffline));
+  EXPECT_EQ(append(1, 2, 1), fail(Errc::kBandOffline));
+  EXPECT_EQ(condition(0), BandCondition::kOffline);
+  EXPECT_EQ(device->write_pointer(BandId{1}), fail(Errc::kBandOffline));
+  open();
+  EXPECT_EQ(condition(0), BandCondition::kOffline);
+}
+
+TEST_F(ZonedDeviceTest, FinishesASealedZoneOnlyWhenAnotherOneIsBegun) {
+  use({.limits = {.max_active_zones = 2}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  ASSERT_EQ(append(1, 0, 1), ok());
+  device->seal(BandId{0});
+  EXPECT_EQ(finishes(), 0u);
+  EXPECT_EQ(append(2, 0, 1), ok());
+  EXPECT_EQ(finishes(), 1u);
+  EXPECT_EQ(pointer(0), 64u);
+  EXPECT_EQ(append(3, 0, 1), fail(Errc::kTooManyOpenBands));
+  EXPECT_EQ(append(1, 1, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AZoneWhoseWriteFailedMakesRoomForAnother) {
+  use({.limits = {.max_active_zones = 2}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  fail_write(kBlockBytes);
+  EXPECT_EQ(append(1, 0, 2), fail(Errc::kDeviceWrite));
+  EXPECT_EQ(append(2, 0, 1), ok());
+  EXPECT_EQ(zone(1).condition, ZoneCondition::kFull);
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatTookNothingOfItsFirstWriteIsNotOpen) {
+  use({.limits = {.max_active_zones = 2}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  fail_write(0);
+  EXPECT_EQ(append(1, 0, 2), fail(Errc::kDeviceWrite));
+  EXPECT_EQ(append(2, 0, 1), ok());
+  EXPECT_EQ(finishes(), 0u);
+}
+
+TEST_F(ZonedDeviceTest, AFullBandWhoseZoneHasAPartOfABlockLeftIsFinished) {
+  use({.capacity_bytes = 9 * kBlockBytes + 512, .limits = {.max_active_zones = 1}});
+  ASSERT_EQ(append(0, 0, 9), ok());
+  EXPECT_EQ(zone(0).condition, ZoneCondition::kImplicitlyOpen);
+  EXPECT_EQ(append(1, 0, 1), ok());
+  EXPECT_EQ(zone(0).condition, ZoneCondition::kFull);
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatAnotherProgramHasOpenedCounts) {
+  use({.limits = {.max_active_zones = 2}});
+  set_condition(5, ZoneCondition::kExplicitlyOpen);
+  open();
+  ASSERT_EQ(append(0, 0, 1), ok());
+  EXPECT_EQ(append(1, 0, 1), fail(Errc::kTooManyOpenBands));
+  ASSERT_EQ(device->reset(BandId{5}), ok());
+  EXPECT_EQ(append(1, 0, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, TheLowerLimitCounts) {
+  use({.limits = {.max_open_zones = 6, .max_active_zones = 14}});
+  EXPECT_EQ(device->capabilities().max_open_bands, 6u);
+  use({.limits = {.max_open_zones = 128}});
+  EXPECT_EQ(device->capabilities().max_open_bands, 128u);
+  use({});
+  EXPECT_EQ(device->capabilities().max_open_bands, 0u);
+  EXPECT_FALSE(device->capabilities().set_write_pointer);
+}
+
+TEST_F(ZonedDeviceTest, RefusesSectorsThatNoBlockIsMadeOf) {
+  const auto medium_of_sectors = [](std::uint32_t bytes) {
+    return std::make_shared<EmulatedMedium>(
+        EmulatedMedium::Shape{.limits = {.write_bytes = bytes}});
+  };
+  const auto make = [](const std::shared_ptr<EmulatedMedium>& of) {
+    return ZonedDevice::make(std::make_unique<EmulatedDisk>(of), false);
+  };
+  EXPECT_EQ(make(medium_of_sectors(8192)).error(), Errc::kZonesBad);
+  EXPECT_TRUE(make(medium_of_sectors(4096)));
+}
+
+}  // namespace
+}  // namespace lazyfs::zoned
