@@ -71,14 +71,16 @@ function(lazyfs_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
 endfunction()
 
-# lazyfs_test_on_plain_device(name): runs the program again on a device without write pointers
-# (test/support/test_device.h).
-function(lazyfs_test_on_plain_device name)
-  add_test(NAME ${name}_plain COMMAND ${name})
+# lazyfs_test_on_devices(name kind...): runs the program again on devices of these kinds: `plain`
+# has no write pointers, `zoned` few partly written bands (test/support/test_device.h).
+function(lazyfs_test_on_devices name)
   get_test_property(${name} TIMEOUT timeout)
   get_test_property(${name} LABELS labels)
-  set_tests_properties(${name}_plain PROPERTIES
-    TIMEOUT "${timeout}" LABELS "${labels}" ENVIRONMENT "LAZYFS_TEST_DEVICE=plain")
+  foreach(kind ${ARGN})
+    add_test(NAME ${name}_${kind} COMMAND ${name})
+    set_tests_properties(${name}_${kind} PROPERTIES
+      TIMEOUT "${timeout}" LABELS "${labels}" ENVIRONMENT "LAZYFS_TEST_DEVICE=${kind}")
+  endforeach()
 endfunction()
 
 # lazyfs_collect(name folder): a target that builds everything in a folder that `all` leaves out.

@@ -11,11 +11,15 @@ namespace lazyfs::data {
 namespace {
 
 constexpr std::uint32_t kDefaultMaxOpen = 8;
+// Two super bands, the head of the metadata log, and the cold band that is being filled.
+constexpr std::uint32_t kOpenForMetadata = 4;
+constexpr std::uint32_t kMinMaxOpen = 2;  // one for users, one for the collector
+static_assert(kMinOpenBands == kOpenForMetadata + kMinMaxOpen);
 
 std::uint32_t max_open_of(const device::Device& device) {
   const std::uint32_t limit = device.capabilities().max_open_bands;
-  // The metadata log and the superblocks keep bands open too.
-  return limit == 0 ? kDefaultMaxOpen : std::clamp<std::uint32_t>(limit / 2, 2, kDefaultMaxOpen);
+  if (limit == 0) return kDefaultMaxOpen;
+  return std::clamp(limit - std::min(limit, kOpenForMetadata), kMinMaxOpen, kDefaultMaxOpen);
 }
 
 }  // namespace
@@ -77,6 +81,11 @@ Appender::Appender(device::Device& device, BandTable& bands, Placement policy,
       max_open_(max_open_of(device)),
       keeps_write_pointers_(device.capabilities().keeps_write_pointers) {}
 
+void Appender::seal_surplus() {
+  if (device_.capabilities().max_open_bands == 0) return;
+  for (const BandId band : bands_.seal_all_but(max_open_ - 1)) device_.seal(band);
+}
+
 std::optional<BandId> Appender::pick(const OpenChoice& choice,
                                      std::uint64_t want_blocks) const {
   std::vector<Candidate> candidates;
@@ -126,6 +135,7 @@ Result<Lease> Appender::take(Stream stream, std::uint64_t want_blocks, bool anyw
 void Appender::end(BandId band, bool sealed, bool bad, bool is_its_fault) {
   MutexLock lock(mu_);
   bands_.end_lease(band, sealed, bad, is_its_fault);
+  if (bad) device_.seal(band);
   lease_ended_.notify_all();
 }
 

@@ -20,6 +20,14 @@ namespace lazyfs::data {
 
 class Appender;
 
+// A device that allows fewer partly written bands cannot be written (Errc::kFewOpenBands). With
+// more, as many are open for file data as the metadata leaves, at most 8: each stream has its own
+// as long as there are enough, else streams share.
+inline constexpr std::uint32_t kMinOpenBands = 6;
+constexpr bool allows_enough_open_bands(const device::Capabilities& device) {
+  return device.max_open_bands == 0 || device.max_open_bands >= kMinOpenBands;
+}
+
 // Where one append has put its blocks: from `at` on, with the CRC-32C of each.
 struct Placed {
   BandAddress at;
@@ -75,6 +83,10 @@ class Appender {
   // room and none is free for this stream.
   Result<Lease> lease(Stream stream, std::uint64_t want_blocks, bool anywhere = false)
       EXCLUDES(mu_);
+
+  // When a volume was mounted on a device that limits open bands: seals the bands that the session
+  // before had open past what this one may have, but for one.
+  void seal_surplus();
 
   // Holds from the next lease on.
   void set_policy(Placement policy) { policy_.store(policy, std::memory_order_relaxed); }

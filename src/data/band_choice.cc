@@ -1,7 +1,6 @@
 #include "data/band_choice.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -32,16 +31,26 @@ const BandList::Numbers& free_for(Stream stream, const BandList& bands) {
 OpenChoice choose_open(const BandList& bands, const OpenRequest& request) {
   OpenChoice choice;
   std::vector<BandView> of_others;
+  std::uint32_t open = 0, alike = 0;  // bands that count
+  bool is_alike_leased = false;
+  const auto is_alike = [&](Stream stream) {
+    return is_collectors(stream) == is_collectors(request.stream);
+  };
   for (const std::uint32_t i : bands.open()) {
     const Band& band = bands[BandId{i}];
     const bool is_own = band.stream == request.stream;
+    open += band.is_conventional ? 0 : 1;
+    alike += !band.is_conventional && is_alike(band.stream) ? 1 : 0;
     if (band.leased) {
       choice.own_leased |= is_own;
+      is_alike_leased |= is_alike(band.stream);
     } else {
       (is_own ? choice.open : of_others).push_back(bands.view(BandId{i}));
     }
   }
-  const bool may_open = bands.open().size() < request.max_open;
+  // The last band that may be open is for the other class, as long as that has none.
+  const bool is_last_kept = open == alike && open > 0;
+  const bool may_open = open + (is_last_kept ? 1 : 0) < request.max_open;
   const auto offer_free = [&](std::size_t keep) {
     if (!may_open || bands.free().size() <= keep) return;
     const BandList::Numbers& suitable = free_for(request.stream, bands);
@@ -52,10 +61,13 @@ OpenChoice choose_open(const BandList& bands, const OpenRequest& request) {
   const bool may_mix = request.anywhere || is_collectors(request.stream) || !may_open;
   if (!choice.open.empty() || choice.free || choice.own_leased || !may_mix) return choice;
 
-  const auto is_alike = [&](const BandView& other) {
-    return is_collectors(other.stream) == is_collectors(request.stream);
-  };
-  if (std::ranges::any_of(of_others, is_alike)) std::erase_if(of_others, std::not_fn(is_alike));
+  const auto is_other_class = [&](const BandView& other) { return !is_alike(other.stream); };
+  if (!std::ranges::all_of(of_others, is_other_class)) {
+    std::erase_if(of_others, is_other_class);
+  } else if (!may_open && is_alike_leased && !is_collectors(request.stream)) {
+    choice.own_leased = true;
+    return choice;
+  }
   choice.open = std::move(of_others);
   // The collector's other streams do without a band of their own as long as there is another.
   if (choice.open.empty() && is_collectors(request.stream)) offer_free(0);

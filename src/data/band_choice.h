@@ -14,7 +14,7 @@ namespace lazyfs::data {
 // What a stream asks for.
 struct OpenRequest {
   Stream stream = Stream::kSmall;
-  std::uint32_t max_open = 0;  // bands
+  std::uint32_t max_open = 0;  // bands that may be open, at least 2; conventional ones do not count
   BandId free_from;            // of the free bands of a length: the first from here on, or of all
   bool anywhere = true;        // bands of other streams will do
 };
@@ -27,7 +27,7 @@ struct OpenChoice {
   // 8.2.2): a long one for large files, as long as the reserve consists of bands as long; a long
   // one for what the collector moves, so that one band takes what another held; else a short one.
   std::optional<BandId> free;
-  bool own_leased = false;     // waiting for the stream's own band may help
+  bool own_leased = false;     // waiting for the stream's band, its own or a shared one, may help
 };
 
 OpenChoice choose_open(const BandList& bands, const OpenRequest& request);

@@ -183,6 +183,24 @@ bool BandTable::seal(BandId id) {
   return bands_[id].state == BandState::kFull;
 }
 
+std::vector<BandId> BandTable::seal_all_but(std::size_t most) {
+  MutexLock lock(mu_);
+  std::vector<std::pair<std::uint64_t, BandId>> open;  // by room
+  for (const std::uint32_t i : bands_.open()) {
+    const Band& band = bands_[BandId{i}];
+    if (band.is_conventional || band.leased) continue;
+    open.emplace_back(band.blocks - band.counters.appended, BandId{i});
+  }
+  std::ranges::sort(open);
+  open.resize(open.size() > most ? open.size() - most : 0);
+  std::vector<BandId> sealed;
+  for (const auto& [room, id] : open) {
+    bands_.change(id, [](Band& band) { band.state = BandState::kFull; });
+    sealed.push_back(id);
+  }
+  return sealed;
+}
+
 // ---- reset --------------------------------------------------------------------------------------
 
 BandPin BandTable::pin(BandId id) {

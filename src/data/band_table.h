@@ -101,6 +101,9 @@ class BandTable {
   void end_lease(BandId band, bool sealed, bool bad, bool is_its_fault = true);
   // Lets no more be appended to the band; false while it is leased or not written.
   bool seal(BandId band);
+  // Seals open bands, those with the least room first, until `most` are open. Returns them.
+  // Conventional bands do not count, and leased ones stay open.
+  std::vector<BandId> seal_all_but(std::size_t most);
 
   // ---- reset ----
   BandPin pin(BandId band);

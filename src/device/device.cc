@@ -22,6 +22,16 @@ std::uint64_t Geometry::total_blocks() const {
   return std::accumulate(band_blocks.begin(), band_blocks.end(), std::uint64_t{0});
 }
 
+std::array<BandId, 2> Geometry::first_shingled() const {
+  std::array<BandId, 2> found{BandId{0}, BandId{1}};
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i < band_count() && count < found.size(); ++i) {
+    const bool is_shingled = band_kinds[i] == BandKind::kShingled && band_blocks[i] > 0;
+    if (is_shingled) found[count++] = BandId{i};
+  }
+  return count == found.size() ? found : std::array{BandId{0}, BandId{1}};
+}
+
 Result<> Device::reset_all() {
   for (std::uint32_t i = 0; i < geometry().band_count(); ++i) {
     const bool is_shingled = geometry().band_kinds[i] == BandKind::kShingled;

@@ -35,11 +35,14 @@ struct Geometry {
   // them. The others keep their numbers, have size 0 and are offline.
   std::vector<std::uint32_t> band_blocks;
   std::vector<BandKind> band_kinds;  // as many as band_blocks
-  // Where a filesystem's superblocks lie: what the device's own header names, else the first two.
+  // Where a filesystem's superblocks lie: what the device's own header names, else the first two
+  // bands that are shingled.
   std::array<BandId, 2> super_bands{BandId{0}, BandId{1}};
 
   std::uint32_t band_count() const { return static_cast<std::uint32_t>(band_blocks.size()); }
   std::uint64_t total_blocks() const;
+  // The first two shingled bands that have blocks; bands 0 and 1 if there are fewer.
+  std::array<BandId, 2> first_shingled() const;
   bool has(BandId band) const { return band.value < band_count(); }
   std::uint32_t blocks_of(BandId band) const { return band_blocks[band.value]; }
   friend bool operator==(const Geometry&, const Geometry&) = default;

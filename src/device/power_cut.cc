@@ -135,7 +135,7 @@ class Builder {
   void place_pointer(BandId band, const Doubt& doubt, Choice& choice) {
     const std::vector<std::uint32_t> places = places_of(doubt);
     const auto count = static_cast<std::uint32_t>(places.size());
-    device_->place_write_pointer(band, places[choice.among(count)]);
+    device_->place_write_pointer(band, places[choice.among_positions(count)]);
   }
 
   // A device never has more partly written bands than it allows. So where the choices would leave

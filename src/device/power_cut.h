@@ -29,6 +29,8 @@ class Choice {
   virtual ~Choice() = default;
   // Returns a number below `options`. REQUIRES: options >= 1.
   virtual std::uint32_t among(std::uint32_t options) = 0;
+  // The same, for the positions that a band's write pointer may have.
+  virtual std::uint32_t among_positions(std::uint32_t options) { return among(options); }
 };
 
 class KeepAll final : public Choice {
@@ -54,6 +56,20 @@ class RandomChoice final : public Choice {
 
   std::uint64_t state_;
   std::uint32_t preference_;
+};
+
+// Loses whole tails of bands: each write pointer is anywhere, and all that lies below it has
+// reached the disk. So do disks that keep the order of writes to a zone.
+class LoseTails final : public Choice {
+ public:
+  explicit LoseTails(std::uint64_t seed) : positions_(seed) {}
+  std::uint32_t among(std::uint32_t) override { return 0; }
+  std::uint32_t among_positions(std::uint32_t options) override {
+    return positions_.among(options);
+  }
+
+ private:
+  RandomChoice positions_;
 };
 
 // Enumerates all sequences of selections. Their number grows exponentially with their length, so

@@ -136,6 +136,7 @@ Result<Layout> lay_out(Header header) {
   }
   layout.image_bytes = round_up(at, kBlockBytes);
   TRY(join_links(header, layout.geometry));
+  layout.geometry.super_bands = layout.geometry.first_shingled();
   layout.header = std::move(header);
   return layout;
 }

@@ -41,6 +41,12 @@ BandMover::BandMover(Port& port, device::Device& device, data::BandTable& bands,
       unit_blocks_(
           std::clamp<std::size_t>(bands.largest_band_blocks() / kUnitsABand, 1, kMaxUnitBlocks)) {}
 
+bool BandMover::seal(BandId band) {
+  if (!bands_.seal(band)) return false;
+  device_.seal(band);
+  return true;
+}
+
 Result<std::optional<std::uint32_t>> BandMover::move_unit(BandId band, std::uint32_t from_rba) {
   const data::BandPin pin = bands_.pin(band);
   ASSIGN_OR_RETURN(const Port::Visit visit, port_.visit_live(band, from_rba, unit_blocks_));

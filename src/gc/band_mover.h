@@ -35,6 +35,8 @@ class BandMover {
   Result<bool> move_whole(BandId band, std::uint64_t live_blocks);
   // Unit by unit to the end of the band.
   Result<> move_all(BandId band, std::uint32_t from_rba = 0);
+  // Lets no more be appended to the band: BandTable::seal(), and that of the device.
+  bool seal(BandId band);
   // At most 8 MiB, and a 16th of a band.
   std::size_t unit_blocks() const { return unit_blocks_; }
 

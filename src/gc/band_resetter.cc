@@ -10,7 +10,10 @@ Result<std::vector<BandId>> BandResetter::reset_empty_bands() {
   if (empty.empty()) return done;
   TRY(port_.make_durable());
   for (const BandId band : empty) {
-    if (!bands_.begin_reset(band)) continue;
+    if (!bands_.begin_reset(band)) {
+      device_.seal(band);  // empty_bands() has sealed it, and a reader has it now
+      continue;
+    }
     ignore_error(reset(band), "logged, and the band is set aside");
     done.push_back(band);
   }

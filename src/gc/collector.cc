@@ -74,7 +74,7 @@ Result<Collector::Progress> Collector::begin_locked(VictimScope scope) {
     ASSIGN_OR_RETURN(const bool is_cut, tail_cleaner_.clean(*tail));
     if (is_cut) return Progress::kFreed;
   }
-  if (!victim || !bands_.seal(victim->band)) return Progress::kNothing;
+  if (!victim || !mover_.seal(victim->band)) return Progress::kNothing;
   const auto live = static_cast<double>(victim->live_blocks);
   const auto dead = static_cast<double>(victim->written_blocks - victim->live_blocks);
   job_ = Job{victim->band, 0, live / dead};

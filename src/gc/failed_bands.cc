@@ -6,7 +6,7 @@ namespace lazyfs::gc {
 
 Result<> FailedBands::move_live_blocks() {
   for (const BandId band : bands_.take_unreadable()) {
-    if (mover_.has_unreadable(band) || !bands_.seal(band)) continue;
+    if (mover_.has_unreadable(band) || !mover_.seal(band)) continue;
     log::warn("band {}: cannot be read everywhere: its data is moved", band.value);
     TRY(mover_.move_all(band));
     mover_.set_aside_if_unreadable(band);

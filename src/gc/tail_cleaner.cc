@@ -19,6 +19,14 @@ bool is_open(const data::BandView& band) { return band.state == data::BandState:
 
 }  // namespace
 
+void TailCleaner::set_mode(CleanMode mode) {
+  mode_ = mode;
+  if (mode != CleanMode::kTail || device_.capabilities().set_write_pointer) return;
+  log::warn("clean=tail: {} cannot set a write pointer back (zoned disks and plain block devices "
+            "cannot): bands are cleaned whole",
+            device_.name());
+}
+
 // nullopt when the end of the band has no hole, or one too far from its write pointer.
 Result<std::optional<TailCleaner::Tail>> TailCleaner::find_tail(const data::BandView& band) const {
   const auto end = static_cast<std::uint32_t>(band.counters.appended);

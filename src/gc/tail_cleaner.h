@@ -29,10 +29,12 @@ class TailCleaner {
         device_(device),
         bands_(bands),
         mover_(mover),
-        mode_(mode),
-        counters_(counters) {}
+        counters_(counters) {
+    set_mode(mode);
+  }
 
-  void set_mode(CleanMode mode) { mode_ = mode; }
+  // Warns when only tails are to be cleaned and the device cannot set write pointers back.
+  void set_mode(CleanMode mode);
   CleanMode mode() const { return mode_; }
 
   // The end of a band, from its last hole on; all of whole append records.
@@ -54,7 +56,7 @@ class TailCleaner {
   device::Device& device_;
   data::BandTable& bands_;
   BandMover& mover_;
-  CleanMode mode_;
+  CleanMode mode_ = CleanMode::kAuto;
   Counters& counters_;
 };
 

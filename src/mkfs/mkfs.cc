@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/appender.h"
 #include "fs/item/schema.h"
 #include "meta/log/log_layout.h"
 #include "meta/log/superblock_log.h"
@@ -127,6 +128,7 @@ std::uint64_t default_log_blocks(std::uint64_t device_blocks) {
 Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options,
                            const device::Capabilities& capabilities) {
   TRY(check_options(geometry, options));
+  if (!data::allows_enough_open_bands(capabilities)) return fail(Errc::kFewOpenBands);
   const std::uint64_t wanted = options.log_bytes > 0 ? blocks_for(options.log_bytes)
                                                      : default_log_blocks(geometry.total_blocks());
   const std::size_t bands_max = std::min<std::size_t>(

@@ -51,7 +51,7 @@ struct Made {
 std::uint64_t default_log_blocks(std::uint64_t device_blocks);
 
 // Pure. Errors: kMkfsBlockSize, kMkfsLabelTooLong, kMkfsSuperBands, kMkfsTooFewBands,
-// kMkfsLogTooLarge.
+// kMkfsLogTooLarge, kFewOpenBands.
 // A device that keeps no write pointers has one log band more: the log's rescue band.
 Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options,
                            const device::Capabilities& capabilities = {});

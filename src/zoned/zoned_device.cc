@@ -22,14 +22,11 @@ std::uint32_t blocks_of(const Zone& zone) {
 device::Geometry geometry_of(const std::vector<Zone>& zones) {
   device::Geometry geometry;
   std::ranges::transform(zones, std::back_inserter(geometry.band_blocks), blocks_of);
-  std::size_t super_bands = 0;
-  for (std::uint32_t i = 0; i < zones.size(); ++i) {
-    const bool is_conventional = zones[i].type == ZoneType::kConventional;
+  for (const Zone& zone : zones) {
+    const bool is_conventional = zone.type == ZoneType::kConventional;
     geometry.band_kinds.push_back(is_conventional ? BandKind::kConventional : BandKind::kShingled);
-    if (!is_conventional && super_bands < geometry.super_bands.size()) {
-      geometry.super_bands[super_bands++] = BandId{i};
-    }
   }
+  geometry.super_bands = geometry.first_shingled();
   return geometry;
 }
 

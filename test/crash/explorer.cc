@@ -23,6 +23,10 @@ class RecordedChoice final : public device::Choice {
     answers_.push_back(inner_.among(options));
     return answers_.back();
   }
+  std::uint32_t among_positions(std::uint32_t options) override {
+    answers_.push_back(inner_.among_positions(options));
+    return answers_.back();
+  }
   const std::vector<std::uint32_t>& answers() const { return answers_; }
 
  private:
@@ -52,6 +56,7 @@ class LoseOne final : public device::Choice {
   std::uint64_t left_;
 };
 constexpr std::uint32_t kLoseOneStates = 2;
+constexpr std::uint32_t kLoseTailsStates = 2;
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   std::uint64_t x = a * 0x9E3779B97F4A7C15ull + b;
@@ -99,11 +104,14 @@ class Explorer {
     KeepFirst keep_first;
     const std::array<device::Choice*, 3> always{&keep_all, &lose_all, &keep_first};
     std::size_t selections = 1;  // of the state in which everything was kept
-    const std::size_t given = always.size() + kLoseOneStates;
+    const std::size_t lose_one_end = always.size() + kLoseOneStates;
+    const std::size_t given = lose_one_end + kLoseTailsStates;
     for (std::uint32_t i = 0; i < options_.choices + given && may_continue(); ++i) {
       device::RandomChoice random(mixed(seed, i));
       LoseOne lose_one(mixed(seed, ~std::uint64_t{i}) % selections);
-      device::Choice& other = i < given ? static_cast<device::Choice&>(lose_one) : random;
+      device::LoseTails lose_tails(mixed(seed, i));
+      device::Choice& some = i < lose_one_end ? static_cast<device::Choice&>(lose_one) : lose_tails;
+      device::Choice& other = i < given ? some : random;
       RecordedChoice choice(i < always.size() ? *always[i] : other);
       const auto device = after_power_cut(recording, op_count, choice);
       if (i == 0) selections = std::max<std::size_t>(choice.answers().size(), 1);

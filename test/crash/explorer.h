@@ -17,7 +17,8 @@ struct ExploreOptions {
   std::uint64_t seed = 1;
   // The number of random states to try after a power cut at one moment. The explorer also tries the
   // states in which everything was kept, everything unflushed was lost, everything unflushed except
-  // the first write pointer was lost, and one change was lost (two such states).
+  // the first write pointer was lost, one change was lost (two such states), and each band has lost
+  // a tail (two).
   std::uint32_t choices = 4;
   // The maximum number of successive power cuts during recovery.
   std::uint32_t recovery_cuts = 0;

@@ -215,6 +215,7 @@ Image make_image(device::MemoryDevice& device, const Workload& setup, Failures f
     CHECK((*volume)->unmount().has_value());
     image.model.apply({.act = Act::kSync}, 0);
   }
+  CHECK(device.refused_begins() == 0);
   image.recording = {device.geometry(), device.capabilities(), medium_of(device)};
   return image;
 }
@@ -274,6 +275,7 @@ class Run {
       if (by_unmount) unmount(recorded_.op_count(), false);
     }
     if (volume_) volume_->shut_down();
+    if (device_.refused_begins() > 0) problem("too many bands were begun");
     trace_.recording = recorded_.recording();
     shift(begin_with_medium(trace_.recording, trace_.first, medium_));
     return std::move(trace_);

@@ -35,6 +35,7 @@ class Verifier {
     add("after the mount", oracle(*seen));
     check("after the mount", true);
     if (also_use && problems_.empty()) use(*seen);
+    if (medium_.refused_begins() > 0) problems_.push_back("too many bands were begun");
     return std::move(problems_);
   }
 

@@ -165,17 +165,30 @@ TEST_F(AppenderTest, PlacementChangesFromTheNextLeaseOn) {
   EXPECT_EQ(append_once(Stream::kSmall, 1)->at.band, first->at.band);
 }
 
-TEST_F(AppenderTest, MayOpenHalfOfTheBandsThatTheDeviceAllows) {
-  device::MemoryDevice small(memory->geometry(), {.max_open_bands = 4});
-  Appender few(small, table, Placement::kFirstFit, [] { return 0; });
-  {
-    auto first = few.lease(Stream::kSmall, 1), second = few.lease(Stream::kSmall, 1);
-    ASSERT_TRUE(first && second);
-    const auto choice = table.choices(Stream::kSmall, 2);
-    EXPECT_FALSE(choice.free);
-    EXPECT_TRUE(choice.own_leased);
+TEST_F(AppenderTest, OpensAsManyBandsAsTheMetadataLeaves) {
+  device::MemoryDevice limited(memory->geometry(), {.max_open_bands = 7});
+  Appender few(limited, table, Placement::kFirstFit, [] { return 0; });
+  auto first = few.lease(Stream::kSmall, 1), second = few.lease(Stream::kSmall, 1);
+  ASSERT_TRUE(first && second);
+  auto collectors = few.lease(Stream::kCollector, 1);
+  ASSERT_TRUE(collectors);
+  EXPECT_EQ(table.space().free_bands, kBands - 6);
+  first = fail(Errc::kInvalid);
+  EXPECT_EQ(few.lease(Stream::kLarge, 1)->band(), kFirst) << "it shares the band of small files";
+}
+
+TEST_F(AppenderTest, SealsWhatAnEarlierSessionHadOpenPastTheLimit) {
+  memory = device::MemoryDevice::uniform(kBands, kBandBlocks, {.max_open_bands = 6});
+  device::FaultyDevice limited(*memory);
+  Appender few(limited, table, Placement::kFirstFit, [] { return 0; });
+  for (std::uint32_t i = 3; i < 9; ++i) {
+    ASSERT_EQ(memory->append({BandId{i}, 0}, page.span()), ok());
+    table.restore(BandId{i}, {.appended = 1, .live = 1, .append_records = 1});
   }
-  EXPECT_EQ(table.space().free_bands, kBands - 3);
+  ASSERT_EQ(memory->append({BandId{9}, 0}, page.span()), fail(Errc::kTooManyOpenBands));
+  few.seal_surplus();
+  EXPECT_EQ(memory->append({BandId{9}, 0}, page.span()), ok());
+  EXPECT_EQ(table.view(BandId{8}).state, BandState::kOpen) << "one remains";
 }
 
 }  // namespace

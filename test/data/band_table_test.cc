@@ -336,8 +336,49 @@ TEST_F(BandLengthTest, BandsOfTheOtherLengthServeWhenThereIsNoSuitableOne) {
 
 TEST_F(BandTableTest, OffersNoFreeBandWhenEnoughAreOpen) {
   append(BandId{4}, 1);
-  EXPECT_TRUE(table.choices(Stream::kSmall, 2).free);
-  EXPECT_FALSE(table.choices(Stream::kSmall, 1).free);
+  EXPECT_TRUE(table.choices(Stream::kSmall, 3).free);
+  EXPECT_FALSE(table.choices(Stream::kSmall, 2).free);
+}
+
+TEST_F(BandTableTest, KeepsTheLastBandThatMayBeOpenForTheOtherClass) {
+  append(BandId{4}, 1);
+  EXPECT_FALSE(table.choices(Stream::kLarge, 2).free) << "it is the collector's";
+  EXPECT_TRUE(table.choices(Stream::kCollector, 2).free);
+  append(BandId{5}, 1, Stream::kCollector);
+  EXPECT_FALSE(table.choices(Stream::kLarge, 2).free);
+  EXPECT_TRUE(table.choices(Stream::kLarge, 3).free) << "both classes have a band";
+}
+
+TEST_F(BandTableTest, StreamsShareTheBandsOfTheirClassWhenNoMoreMayBeOpen) {
+  append(BandId{4}, 1);
+  append(BandId{5}, 1, Stream::kCollector);
+  const OpenChoice large = table.choices(Stream::kLarge, 2, {}, false);
+  ASSERT_EQ(large.open.size(), 1u);
+  EXPECT_EQ(large.open[0].band, BandId{4});
+  const OpenChoice old = table.choices(Stream::kCollectorOld, 2, {}, false);
+  ASSERT_EQ(old.open.size(), 1u);
+  EXPECT_EQ(old.open[0].band, BandId{5});
+}
+
+TEST_F(BandTableTest, AUserWaitsForASharedBandRatherThanTakeTheCollectors) {
+  append(BandId{4}, 1);
+  append(BandId{5}, 1, Stream::kCollector);
+  ASSERT_TRUE(table.lease(BandId{4}, Stream::kSmall));
+  const OpenChoice choice = table.choices(Stream::kLarge, 2, {}, false);
+  EXPECT_TRUE(choice.open.empty());
+  EXPECT_TRUE(choice.own_leased);
+  EXPECT_FALSE(table.choices(Stream::kLarge, kMaxOpen, {}, false).own_leased);
+  table.end_lease(BandId{4}, false, false);
+}
+
+TEST_F(BandTableTest, SealsTheBandsWithTheLeastRoomUntilFewAreOpen) {
+  append(BandId{4}, 1);
+  append(BandId{5}, 3);
+  append(BandId{6}, 2);
+  EXPECT_EQ(table.seal_all_but(3), std::vector<BandId>{});
+  EXPECT_EQ(table.seal_all_but(1), (std::vector{BandId{5}, BandId{6}}));
+  EXPECT_EQ(table.view(BandId{4}).state, BandState::kOpen);
+  EXPECT_EQ(table.view(BandId{5}).state, BandState::kFull);
 }
 
 TEST_F(BandTableTest, KeepsTheLastFreeBandsForTheCollector) {

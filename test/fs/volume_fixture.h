@@ -33,6 +33,7 @@ class VolumeTest : public testing::Test {
       volume_.reset();
       device_->forget_write_pointers();
       fsck::expect_clean(*device_);
+      EXPECT_EQ(device_->refused_begins(), 0u);
     }
   }
   virtual void mount() {

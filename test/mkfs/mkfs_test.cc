@@ -95,6 +95,26 @@ TEST(MkfsTest, ConventionalSuperBandIsRefused) {
   EXPECT_EQ(plan_layout(geometry, {}).error(), Errc::kMkfsSuperBands);
 }
 
+TEST(MkfsTest, ConventionalBandsMayBeTheFirst) {
+  device::Geometry geometry = uniform(40, 64);
+  for (const std::size_t band : {0, 1, 2}) {
+    geometry.band_kinds[band] = device::BandKind::kConventional;
+  }
+  geometry.super_bands = geometry.first_shingled();
+  EXPECT_EQ(geometry.super_bands, (std::array{BandId{3}, BandId{4}}));
+  device::MemoryDevice device(geometry, {.max_open_bands = 6});
+  ASSERT_TRUE(make_filesystem(device, {}));
+  auto volume = Volume::mount(device, {});
+  ASSERT_TRUE(volume);
+  EXPECT_TRUE((*volume)->unmount());
+  fsck::expect_clean(device);
+}
+
+TEST(MkfsTest, ADeviceThatAllowsTooFewOpenBandsIsRefused) {
+  EXPECT_EQ(plan_layout(uniform(40, 64), {}, {.max_open_bands = 5}).error(), Errc::kFewOpenBands);
+  EXPECT_TRUE(plan_layout(uniform(40, 64), {}, {.max_open_bands = 6}));
+}
+
 TEST(MkfsTest, TinySuperBandIsRefused) {
   device::Geometry geometry = uniform(50, 64);
   geometry.band_blocks[0] = meta::kMinLogBandBlocks - 1;

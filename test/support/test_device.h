@@ -1,6 +1,9 @@
-// The device that most tests of the filesystem run on: one in memory, with write pointers, or with
-// LAZYFS_TEST_DEVICE=plain without, as a plain block device. There each program aborts when a block
-// is written twice between two resets of its band.
+// The device that most tests of the filesystem run on: one in memory. LAZYFS_TEST_DEVICE selects
+// another kind:
+//   plain  without write pointers, as a plain block device. Each program aborts when a block is
+//          written twice between two resets of its band
+//   zoned  with write pointers that are never set back, and no more partly written bands than
+//          lazyfs must have. Tests fail when it begins one too many
 #pragma once
 
 #include <cstdlib>
@@ -11,13 +14,16 @@
 
 namespace lazyfs {
 
-inline bool test_device_is_plain() {
+inline bool test_device_is(std::string_view kind) {
   const char* given = std::getenv("LAZYFS_TEST_DEVICE");
-  return given && std::string_view(given) == "plain";
+  return given && given == kind;
 }
+inline bool test_device_is_plain() { return test_device_is("plain"); }
+inline bool test_device_is_zoned() { return test_device_is("zoned"); }
 
 inline device::Capabilities test_capabilities() {
   if (test_device_is_plain()) return {.keeps_write_pointers = false};
+  if (test_device_is_zoned()) return {.max_open_bands = 6};
   return {.set_write_pointer = true};
 }
 

@@ -115,6 +115,9 @@ void MountedVolume::drop_inodes() {
 
 Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const MountOptions& options,
                                               Clock& clock, const Lookups& held) {
+  if (!options.read_only && !data::allows_enough_open_bands(device.capabilities())) {
+    return fail(Errc::kFewOpenBands);
+  }
   meta::StoreOptions store_options;
   store_options.cache_bytes = options.cache_bytes;
   store_options.background = options.background;
@@ -142,6 +145,7 @@ Result<> MountedVolume::start(const Lookups& held) {
                    recover_bands(device_, *store_, bands_, read_only_));
   TRY(inodes_.get(kRootInode));
   if (read_only_) return ok();
+  appender_.seal_surplus();
   TRY(erase_lost_ranges(*store_));
   TRY(recovery_.begin());
   TRY(store_->commit());

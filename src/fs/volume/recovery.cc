@@ -1,5 +1,7 @@
 #include "fs/volume/recovery.h"
 
+#include <fmt/core.h>
+
 #include <map>
 
 #include "base/log.h"
@@ -40,7 +42,10 @@ class BandRecovery {
     const auto report = device_.report(band);
     if (!report || report->condition == device::BandCondition::kOffline ||
         summary.appended > report->blocks) {
-      return set_aside(band, "it cannot be used");
+      return set_aside(band, summary.live > 0 ? fmt::format("it cannot be used, with {} blocks of "
+                                                            "files in it",
+                                                            summary.live)
+                                              : "it cannot be used");
     }
     const bool conventional = report->kind == device::BandKind::kConventional;
     ASSIGN_OR_RETURN(const std::uint64_t pointer, conventional
@@ -55,7 +60,9 @@ class BandRecovery {
     if (pointer < summary.appended) {
       // The collector can move out the blocks that remain.
       if (counters.live <= counters.appended) bands_.restore(band, counters);
-      return set_aside(band, "blocks of files are missing");
+      return set_aside(band, fmt::format("blocks of files are missing: {} were appended, but the "
+                                         "device's write pointer is at {}",
+                                         summary.appended, pointer));
     }
     if (pointer > summary.appended) {
       const auto recorded = record_lost(band, static_cast<std::uint32_t>(summary.appended),
@@ -69,7 +76,8 @@ class BandRecovery {
       ++counters.append_records;
     }
     bands_.restore(band, counters);
-    return ok();
+    const bool is_read_only = report->condition == device::BandCondition::kReadOnly;
+    return is_read_only ? set_aside(band, "the device lets it only be read") : ok();
   }
 
   const RecoveredBands& found() const { return found_; }
@@ -90,6 +98,7 @@ class BandRecovery {
   Result<> set_aside(BandId band, std::string_view why, bool for_good = true) {
     log::error("band {}: set aside: {}", band.value, why);
     bands_.set_bad(band, for_good);
+    if (!read_only_) device_.seal(band);
     return ok();
   }
 

@@ -43,6 +43,14 @@ std::vector<Room> HotChain::rooms(std::span<const BandId> free) const {
   return rooms;
 }
 
+std::vector<BandId> HotChain::bands_before(std::uint64_t slot) const {
+  std::vector<BandId> before;
+  for (const ChainBand& band : bands_) {
+    if (band.slot < slot) before.push_back(band.band);
+  }
+  return before;
+}
+
 std::size_t HotChain::index_of(std::uint64_t slot) const {
   const auto found = std::ranges::find(bands_, slot, &ChainBand::slot);
   CHECK(found != bands_.end());

@@ -52,6 +52,8 @@ class HotChain {
   std::uint64_t next_slot() const { return next_slot_; }
   std::uint64_t take_slot() { return next_slot_++; }
   void raise_next_slot(std::uint64_t least) { next_slot_ = std::max(next_slot_, least); }
+  // Those with lower slots.
+  std::vector<BandId> bands_before(std::uint64_t slot) const;
   // The band of that slot is the head, and is written from `rba` on next.
   void set_head(std::uint64_t slot, std::uint32_t rba);
   // Nothing was written to `first`, which is where a planned transaction was to begin.

@@ -29,6 +29,10 @@ BandLive facts_of(const LiveMap& map, std::uint64_t slot, BandId band, std::uint
   return {slot, map.live_in(band), blocks, map.age_of(band), is_cold};
 }
 
+void seal_all(device::Device& device, const std::vector<BandId>& bands) {
+  for (const BandId band : bands) device.seal(band);
+}
+
 }  // namespace
 
 // ---- Recovery -------------------------------------------------------------------------------
@@ -285,6 +289,14 @@ Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
                     std::span<const DescriptorEntry> annotations, NodeNo next_node) {
   const PartAddress tail = move_map(plan, images, annotations);
   const PartPlace previous = newest();
+  if (const Room& first = plan.parts.front().room; first.rba == 1) {
+    std::vector<BandId> left;
+    {
+      MutexLock lock(mu_);
+      left = chain_.bands_before(first.slot);
+    }
+    seal_all(device_, left);
+  }
   LogWriter writer(device_, {identity_.uuid, identity_.session, 0, 0});
   if (auto written = writer.write({plan, images, annotations, next_node, previous, tail, history_});
       !written) {
@@ -305,6 +317,7 @@ Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
 // and the cleaner empties it as it does others. The band is not written again in this session.
 void Log::close_failed(BandId band, Errc why) {
   log::error("log band {}: cannot be written: {}; it is set aside", band.value, describe(why));
+  device_.seal(band);
   MutexLock lock(mu_);
   pool_.set_failed(band);
   if (cold_.stop_filling(band)) return;
@@ -379,11 +392,15 @@ bool Log::may_rescue(std::uint64_t slot, std::uint64_t images, std::uint64_t ann
 
 // ---- Cold bands -----------------------------------------------------------------------------
 
-void Log::resume_cold() {
-  if (has_rescue_band_) return;  // it is not known where they end
+void Log::resume() {
+  if (has_rescue_band_) return;  // it is not known where the cold bands end
   std::vector<std::pair<std::uint64_t, BandId>> bands;
+  std::uint64_t head = 0;
+  std::vector<BandId> written;
   {
     MutexLock lock(mu_);
+    head = chain_.head_slot();
+    written = chain_.bands_before(head);
     for (const auto& [slot, cold] : cold_.bands()) bands.push_back({slot, cold.band});
   }
   std::optional<ColdRoom> best;
@@ -392,6 +409,10 @@ void Log::resume_cold() {
     if (!pointer || *pointer == 0 || *pointer >= blocks_of(band)) continue;
     const std::uint32_t room = blocks_of(band) - *pointer;
     if (!best || room > best->blocks) best = ColdRoom{band, slot, *pointer, room};
+  }
+  seal_all(device_, written);
+  for (const auto& [slot, band] : bands) {
+    if (slot != head && (!best || slot != best->slot)) device_.seal(band);
   }
   MutexLock lock(mu_);
   if (best) cold_.resume(*best);

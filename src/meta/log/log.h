@@ -144,8 +144,9 @@ class Log {
   // Appends images to the cold band. They must be durable before the transaction that indexes them
   // is written. After an error the band takes nothing more.
   Result<> write_cold(const ColdRoom& room, std::span<const LogImage> images) EXCLUDES(mu_);
-  // Continues to fill the cold band with most room: when the log is opened for writing.
-  void resume_cold() EXCLUDES(mu_);
+  // When the log is opened for writing: continues to fill the cold band with most room, and seals
+  // all that an earlier session has left partly written but that and the head.
+  void resume() EXCLUDES(mu_);
   // The index by which the oldest band of the chain becomes a cold band. Empty unless that band has
   // the slot.
   std::vector<DescriptorEntry> index_for_adoption(std::uint64_t slot) const EXCLUDES(mu_);

@@ -12,6 +12,7 @@ constexpr std::size_t kPiecesPerAppend = 1000;  // 4 MiB, and below what one vec
 Result<> LogWriter::write(const TransactionBytes& transaction) {
   for (std::size_t i = 0; i < transaction.plan.parts.size(); ++i) {
     const PartPlan& part = transaction.plan.parts[i];
+    if (i > 0) device_.seal(transaction.plan.parts[i - 1].room.band);
     const auto images = transaction.images.subspan(images_done_, part.images);
     encode_part(transaction, i);
     TRY(append_part(part, images));

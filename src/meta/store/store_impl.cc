@@ -95,7 +95,7 @@ Result<> StoreImpl::start(bool repair) {
     TRY(superblock_.write());
     TRY(state_log_end());
     log_.reset_retired();
-    log_.resume_cold();
+    log_.resume();
   }
   auto root = loader_.load(Tree::kRoot);
   if (!root && !repair) return fail(root.error());
