@@ -8,10 +8,11 @@ CTEST   := ctest
 CRASH_STATES ?= 1200000
 SOAK_SECONDS ?= 7200
 FUZZ_SECONDS ?= 600
+CUTS ?= 200
 # Operations of each of 4 processes in each of 8 rounds: a million in all.
 RANDOM_OPERATIONS ?= 31250
 
-.PHONY: all help demo demo-clean demo-hadoop check check-long check-random check-crash check-soak check-fuzz check-asan check-tsan check-tidy bench experiments install uninstall deb clean
+.PHONY: all help demo demo-clean demo-hadoop check check-long check-random check-crash check-zoned check-soak check-fuzz check-asan check-tsan check-tidy bench experiments install uninstall deb clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -53,6 +54,11 @@ check-crash:    ## CRASH_STATES states after power cuts, and all pairs of operat
 	printf '%s\n' '*TwoOperations*' '-*TwoOperations*' | \
 	  LAZYFS_CRASH_STATES=$(CRASH_STATES) LAZYFS_CRASH_PAIRS=all \
 	  xargs -P 2 -I '{}' build/test/crash_test '--gtest_filter={}'
+
+check-zoned: all ## zoned disks in a QEMU guest; CUTS power cuts
+	@./packages.sh build test zoned
+	@cmake --build build -j $(JOBS) --target zoned_test
+	@CUTS=$(CUTS) test/zoned/check.sh; status=$$?; [ $$status = 77 ] || exit $$status
 
 check-soak: all ## overwrite, delete and clean for SOAK_SECONDS on a disk that is 95 % full
 	@./packages.sh test

@@ -2,8 +2,8 @@
 # The Debian packages that lazyfs needs, in one place; installs those that are missing.
 #   ./packages.sh GROUP...    installs (as root) what is missing of the groups
 #   ./packages.sh --list GROUP...    only prints their names
-# Groups: build, deb, test, suites, suites-long, hadoop, bench, fuzz, tidy. Silent, and no network,
-# when nothing is missing.
+# Groups: build, deb, test, suites, suites-long, hadoop, bench, fuzz, tidy, zoned. Silent, and no
+# network, when nothing is missing.
 set -euo pipefail
 
 # What the suites need is newer than Debian's plain cargo.
@@ -28,8 +28,10 @@ packages_of() {
                 btrfs-progs xfsprogs ;;
     fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;
     tidy) echo clang-tidy-19 ;;
+    zoned) echo qemu-system-x86 seabios busybox-static cpio kmod zbd-utils util-linux \
+                linux-source-6.1 openssl ;;
     *) echo "packages.sh: $1: no such group (build, deb, test, suites, suites-long, hadoop," \
-            "bench, fuzz, tidy)" >&2
+            "bench, fuzz, tidy, zoned)" >&2
        exit 2 ;;
   esac
 }

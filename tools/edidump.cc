@@ -1,5 +1,6 @@
 // Shows what a device says of itself. An Emulated Disk Image: header, zones, links and every band.
-// A plain block device: its identification block and where the bands lie.
+// A plain block device: its identification block and where the bands lie. A zoned block device: its
+// limits and every zone.
 #include <cstdio>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "edi/image.h"
 #include "plain/plain_device.h"
 #include "tools/command_line.h"
+#include "zoned/zoned_device.h"
 
 namespace {
 
@@ -97,7 +99,41 @@ Json describe_plain(plain::PlainDevice& device) {
   return out;
 }
 
+Json describe_zone(std::uint32_t number, const zoned::Zone& zone) {
+  const auto blocks = [](std::uint64_t bytes) { return bytes / kBlockBytes; };
+  return Json::object({{"band", number},
+                       {"kind", to_string(zone.type)},
+                       {"condition", to_string(zone.condition)},
+                       {"blocks", blocks(zone.size_bytes)},
+                       {"capacity", blocks(zone.capacity_bytes)},
+                       {"write_pointer", blocks(zone.written_bytes)},
+                       {"offset", zone.start_bytes}});
+}
+
+Json describe_zoned(zoned::ZonedDevice& device) {
+  const device::Geometry& geometry = device.geometry();
+  const zoned::DiskLimits limits = device.limits();
+  Json out = Json::object({{"device", device.name()}, {"layout", "zoned"}});
+  out["block_size"] = kBlockBytes;
+  out["write_granularity"] = limits.write_bytes;
+  out["band_count"] = geometry.band_count();
+  out["blocks"] = geometry.total_blocks();
+  out["super_bands"] = Json::array();
+  for (const BandId band : geometry.super_bands) out["super_bands"].push_back(band.value);
+  out["max_open_zones"] = limits.max_open_zones;
+  out["max_active_zones"] = limits.max_active_zones;
+  out["max_write_bytes"] = limits.max_write_bytes;
+  out["bands"] = Json::array();
+  const auto zones = device.zones();
+  if (!zones) return out;  // what could not be read is not there
+  for (std::uint32_t i = 0; i < zones->size(); ++i) {
+    out["bands"].push_back(describe_zone(i, (*zones)[i]));
+  }
+  return out;
+}
+
 Json describe_device(device::Device& device) {
+  if (auto* const zoned = dynamic_cast<zoned::ZonedDevice*>(&device)) return describe_zoned(*zoned);
   if (auto* const plain = dynamic_cast<plain::PlainDevice*>(&device)) return describe_plain(*plain);
   return describe_image(dynamic_cast<edi::Image&>(device));
 }
@@ -159,13 +195,38 @@ void print_plain(const Json& device) {
   }
 }
 
+std::string limit_text(const Json& limit) {
+  return whole(limit) == 0 ? "any number" : std::to_string(whole(limit));
+}
+
+void print_zoned(const Json& device) {
+  std::printf("Zoned device:   %s\n", device["device"].text().c_str());
+  std::printf("Block size:     %llu, written in units of %llu bytes\n", whole(device["block_size"]),
+              whole(device["write_granularity"]));
+  std::printf("Zones:          %llu\n", whole(device["band_count"]));
+  std::printf("Capacity:       %s\n",
+              size_text(whole(device["blocks"]) * whole(device["block_size"])).c_str());
+  std::printf("Super bands:    %llu and %llu\n", whole(device["super_bands"].items()[0]),
+              whole(device["super_bands"].items()[1]));
+  std::printf("May be open:    %s\n", limit_text(device["max_open_zones"]).c_str());
+  std::printf("May be active:  %s\n", limit_text(device["max_active_zones"]).c_str());
+  std::printf("Largest write:  %s\n", size_text(whole(device["max_write_bytes"])).c_str());
+  std::printf("\n%8s  %-20s  %-16s  %10s  %10s  %13s\n", "Zone", "Type", "Condition", "Blocks",
+              "Capacity", "Write pointer");
+  for (const Json& zone : device["bands"].items()) {
+    std::printf("%8llu  %-20s  %-16s  %10llu  %10llu  %13llu\n", whole(zone["band"]),
+                zone["kind"].text().c_str(), zone["condition"].text().c_str(),
+                whole(zone["blocks"]), whole(zone["capacity"]), whole(zone["write_pointer"]));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CommandLine app(
       "edidump",
-      "Shows the header, the geometry and every band of an Emulated Disk Image or a plain block "
-      "device.",
+      "Shows the header, the geometry and every band of an Emulated Disk Image, a plain block "
+      "device or a zoned one.",
       LAZYFS_VERSION);
   std::string device;
   bool as_json = false;
@@ -185,6 +246,8 @@ int main(int argc, char** argv) {
     std::printf("%s\n", description.dump(true).c_str());
   } else if (description["layout"].text() == "plain") {
     print_plain(description);
+  } else if (description["layout"].text() == "zoned") {
+    print_zoned(description);
   } else {
     print_text(description);
   }

@@ -18,6 +18,7 @@
 #include "tools/command_line.h"
 #include "tools/contents.h"
 #include "tools/uuid.h"
+#include "zoned/zoned_device.h"
 
 namespace {
 
@@ -174,17 +175,17 @@ void require_plan(const std::string& what, const device::Geometry& geometry,
 
 // ---- what the device holds ----------------------------------------------------------------------
 
-bool holds_data(edi::Image& image) {
-  for (std::uint32_t band = 0; band < image.geometry().band_count(); ++band) {
-    if (image.geometry().band_kinds[band] != device::BandKind::kShingled) continue;
-    if (image.write_pointer(BandId{band}).value_or(0) > 0) return true;
+bool holds_data(device::Device& device) {
+  for (std::uint32_t band = 0; band < device.geometry().band_count(); ++band) {
+    if (device.geometry().band_kinds[band] != device::BandKind::kShingled) continue;
+    if (device.write_pointer(BandId{band}).value_or(0) > 0) return true;
   }
   return false;
 }
 
-// An existing EDI keeps its geometry.
-void plan_for_image(const Arguments& arguments, edi::Image& image, const Plan& plan) {
-  const auto found = meta::read_superblock(image);
+// An EDI or a zoned disk, whose write pointers say whether it holds data.
+void refuse_contents(const Arguments& arguments, device::Device& device) {
+  const auto found = meta::read_superblock(device);
   const bool is_filesystem = found || found.error() == Errc::kSuperblockBad ||
                              found.error() == Errc::kSuperblockVersion ||
                              found.error() == Errc::kSuperblockNewer;
@@ -194,9 +195,14 @@ void plan_for_image(const Arguments& arguments, edi::Image& image, const Plan& p
   if (!is_filesystem && found.error() != Errc::kNoFilesystem && !arguments.force) {
     throw Trouble(arguments.device, found.error());
   }
-  if (!is_filesystem && holds_data(image) && !arguments.force) {
+  if (!is_filesystem && holds_data(device) && !arguments.force) {
     throw Trouble(arguments.device, "its bands hold data, perhaps of a damaged lazyfs" + kLoss);
   }
+}
+
+// An existing EDI keeps its geometry.
+void plan_for_image(const Arguments& arguments, edi::Image& image, const Plan& plan) {
+  refuse_contents(arguments, image);
   if (!arguments.band_size.empty() && !arguments.force) {
     throw Trouble("--band-size " + arguments.band_size,
                   "an EDI keeps its geometry (-f makes a new one)");
@@ -222,12 +228,25 @@ bool is_block_device(const std::string& path) {
   return stat(path.c_str(), &st) == 0 && S_ISBLK(st.st_mode);
 }
 
+// The zones are the bands.
+void plan_for_zoned_device(const Arguments& arguments, const device::Backing& held,
+                           const Plan& plan) {
+  if (!arguments.band_size.empty()) {
+    throw Trouble("--band-size " + arguments.band_size, "a zoned device's bands are its zones");
+  }
+  const auto device =
+      zoned::open(arguments.device, {.read_only = true, .exclusive = false, .held = &held});
+  if (!device) throw Trouble(arguments.device, device.error());
+  refuse_contents(arguments, **device);
+  require_plan(arguments.device, (*device)->geometry(), plan.options, (*device)->capabilities());
+}
+
 // Claims the device for a moment: a mounted one is refused.
 void plan_for_block_device(const Arguments& arguments, Plan& plan) {
   using device::Backing;
   const auto backing = Backing::open(arguments.device, true, Backing::Claim::kExclusive);
   if (!backing) throw Trouble(arguments.device, backing.error());
-  if (backing->is_zoned()) throw Trouble(arguments.device, Errc::kDeviceZoned);
+  if (backing->is_zoned()) return plan_for_zoned_device(arguments, *backing, plan);
   const auto bytes = backing->size_bytes();
   if (!bytes) throw Trouble(arguments.device, bytes.error());
   if (!arguments.force) {

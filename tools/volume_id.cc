@@ -9,6 +9,7 @@
 #include "edi/image.h"
 #include "plain/identity.h"
 #include "tools/uuid.h"
+#include "zoned/zoned_device.h"
 
 namespace lazyfs {
 namespace {
@@ -19,6 +20,16 @@ Result<VolumeId> identify_image(const std::string& path) {
   ASSIGN_OR_RETURN(const meta::Superblock superblock, meta::read_superblock(*image));
   return VolumeId{superblock.volume_uuid(), superblock.label,
                   "edi" + std::to_string(image->layout().header.version)};
+}
+
+Result<VolumeId> identify_zoned(const std::string& path, const device::Backing& backing) {
+  const auto device =
+      zoned::open(path, {.read_only = true, .exclusive = false, .held = &backing});
+  if (!device) return fail(device.error() == Errc::kZonesBad ? Errc::kIdentityMissing
+                                                             : device.error());
+  const auto superblock = meta::read_superblock(**device);
+  if (!superblock) return fail(Errc::kIdentityMissing);
+  return VolumeId{superblock->volume_uuid(), superblock->label, "zoned"};
 }
 
 void add(std::string& text, std::string_view name, std::string_view value) {
@@ -34,6 +45,7 @@ Result<VolumeId> identify(const std::string& path) {
                           backing.error() == Errc::kIsDirectory;  // neither file nor block device
     return fail(is_other ? Errc::kIdentityMissing : backing.error());
   }
+  if (backing->is_zoned()) return identify_zoned(path, *backing);
   const auto found = plain::find_identity(*backing);
   if (found) return VolumeId{found->identity.uuid, found->identity.label, "1"};
   if (found.error() == Errc::kDeviceRead) return fail(Errc::kDeviceRead);

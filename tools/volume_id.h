@@ -11,7 +11,7 @@ namespace lazyfs {
 struct VolumeId {
   meta::Uuid uuid{};
   std::string label;
-  std::string version;  // "1" of plain block devices, "edi0" and "edi1" of image files
+  std::string version;  // "1" of plain block devices, "zoned", "edi0" and "edi1" of image files
 };
 
 // Reads two blocks of a block device; of an image file also its header, pointers and superblocks.
