@@ -60,14 +60,18 @@ run_files() {
     'linux-source-6.1/include/linux/*'
   tar -C "$SHARE/tree" -cf "$SHARE/tree.tar" .
   rm -rf "$SHARE/tree"
-  guest files "nvme-zns, 6 open" --device nvme-zns "${medium[@]}" --max-open 6
+  guest files "nvme-zns, 6 open, 8 active, capacity 12 of 16" --device nvme-zns "${medium[@]}" \
+    --max-open 6 --max-active 8 --capacity 12
   guest files "scsi_debug, 512 bytes, 3 conventional, 128 open" --device scsi_debug \
     "${medium[@]}" --conventional 3 --block-size 512 --max-open 128
-  guest files "null_blk, 512 bytes, 8 open" --device null_blk "${medium[@]}" --block-size 512 \
-    --max-open 8
+  guest files "null_blk, 512 bytes, 8 active" --device null_blk "${medium[@]}" --block-size 512 \
+    --max-active 8
   rm "$SHARE/tree.tar"
 }
-run_full()    { guest full "nvme-zns, 14 open" --device nvme-zns "${medium[@]}" --max-open 14; }
+run_full() {
+  guest full "nvme-zns, 14 active, capacity 8 of 16" --device nvme-zns "${medium[@]}" \
+    --max-open 14 --max-active 14 --capacity 8
+}
 run_rewrite() {
   guest rewrite "nvme-zns, 6 open" --device nvme-zns "${medium[@]}" --max-open 6 --timeout 3600
   guest rewrite "null_blk, 14 open, 2 conventional" --device null_blk "${medium[@]}" \
