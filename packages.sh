@@ -29,7 +29,7 @@ packages_of() {
     fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;
     tidy) echo clang-tidy-19 ;;
     zoned) echo qemu-system-x86 seabios busybox-static cpio kmod zbd-utils util-linux \
-                linux-source-6.1 openssl ;;
+                linux-source-6.1 ;;
     *) echo "packages.sh: $1: no such group (build, deb, test, suites, suites-long, hadoop," \
             "bench, fuzz, tidy, zoned)" >&2
        exit 2 ;;
