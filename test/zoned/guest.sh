@@ -186,7 +186,6 @@ cuts() {
     echo "$CUTS cuts"
     return
   fi
-  mkdir "$MNT/$BOOT"
   python3 "$writer" write "$MNT/$BOOT" "$journal-$BOOT" "$((BOOT * 7919))" >/dev/null 2>&1 &
   for ((i = 0; i < 600; i++)); do
     [[ -e $journal-$BOOT ]] && (($(wc -l <"$journal-$BOOT") > 10)) && break
