@@ -145,12 +145,13 @@ void add_volume(Page& page, const MountFigures& mount) {
   };
   page.begin("info", "gauge", "What is mounted; the value is always 1.");
   page.add("info", 1,
-           label("device", mount.device) + "," + label("label", mount.info["label"].text()) + "," +
-               label("uuid", mount.info["uuid"].text()) + "," +
-               label("options", mount.info["options"].text()));
+           label("device", mount.device) + "," +
+               label("label", text_in(mount.info, "label")) + "," +
+               label("uuid", text_in(mount.info, "uuid")) + "," +
+               label("options", text_in(mount.info, "options")));
   page.begin("state", "gauge", "1 for the state that the mount is in.");
   for (const char* state : {"writable", "read-only", "read-only after an error", "shut down"}) {
-    page.add("state", mount.stats["state"].text() == state ? 1 : 0, label("state", state));
+    page.add("state", text_in(mount.stats, "state") == state ? 1 : 0, label("state", state));
   }
 }
 
@@ -174,6 +175,10 @@ void add_requests(Page& page, const Json& stats) {
 }
 
 }  // namespace
+
+std::string text_in(const Json& object, std::string_view name) {
+  return object.contains(name) ? object[name].text() : "";
+}
 
 std::string metrics_text(const MountFigures& mount) {
   Page page(mount.mount_point);

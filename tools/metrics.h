@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 
@@ -12,6 +13,9 @@ struct MountFigures {
   Json stats;  // as the daemon answers: docs/stats.md
   Json info;   // fs::to_json(VolumeInfo)
 };
+
+// A member's text; empty if the daemon, which may be older, does not have it.
+std::string text_in(const Json& object, std::string_view name);
 
 // Each metric with HELP and TYPE, in base units, with the label `mountpoint`. A figure that the
 // daemon does not have, because it is older, is left out. The names are INTERFACE: docs/stats.md.

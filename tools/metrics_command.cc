@@ -48,7 +48,7 @@ void metrics_command(const std::string& mount_point, const std::string& folder) 
     std::fputs(text.c_str(), stdout);
     return;
   }
-  replace_file(folder + "/lazyfs-" + figures.info["uuid"].text() + ".prom", text);
+  replace_file(folder + "/lazyfs-" + text_in(figures.info, "uuid") + ".prom", text);
 }
 
 }  // namespace lazyfs

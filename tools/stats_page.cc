@@ -44,10 +44,10 @@ double amplification(std::uint64_t user, std::uint64_t collector) {
 void add_head(std::string& page, const MountFigures& mount, double uptime) {
   add_line(page, "Mounted on", mount.mount_point);
   add_line(page, "Device", mount.device);
-  add_line(page, "Label", mount.info["label"].text());
-  add_line(page, "UUID", mount.info["uuid"].text());
-  add_line(page, "State", mount.stats["state"].text() + ", up " + duration_text(uptime));
-  add_line(page, "Options", mount.info["options"].text());
+  add_line(page, "Label", text_in(mount.info, "label"));
+  add_line(page, "UUID", text_in(mount.info, "uuid"));
+  add_line(page, "State", text_in(mount.stats, "state") + ", up " + duration_text(uptime));
+  add_line(page, "Options", text_in(mount.info, "options"));
 }
 
 void add_space(std::string& page, const Json& stats) {

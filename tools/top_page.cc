@@ -148,10 +148,10 @@ void add_request_lines(std::vector<std::string>& page, const MountFigures& befor
 std::vector<std::string> top_page(const MountFigures& before, const MountFigures& now,
                                   const TopView& view) {
   const Figures figures(before.stats, now.stats);
-  const std::string label = now.info["label"].text();
+  const std::string label = text_in(now.info, "label");
   std::vector<std::string> page;
   page.push_back(now.mount_point + (label.empty() ? "" : " (" + label + ")") + ", " + now.device +
-                 ": " + now.stats["state"].text() + ", up " +
+                 ": " + text_in(now.stats, "state") + ", up " +
                  duration_text(figures.now("", "uptime_seconds")));
   page.emplace_back();
   add_figures(page, figures);
