@@ -172,12 +172,14 @@ unmount_fs() {
   ((status == 0)) || fail "the daemon ended with status $status"
 }
 
-# Kills the daemon. Like a power cut, kill -9 leaves all work unfinished.
+# Kills the daemon. Like a power cut, kill -9 leaves all work unfinished. The kernel may hold the
+# device for a moment longer, for an overlay that was on it or a process that exits.
 kill_fs() {
   kill -KILL "$DAEMON"
   wait "$DAEMON" 2>/dev/null || true
   DAEMON=''
   umount -l "$MNT" || fail "umount after kill -9"
+  lazyfsctl wait --timeout 60 "$DEVICE" || fail "the device is held after kill -9"
 }
 
 # note_unflushed [deaf]: from the next mount on, records the contents of the device before each
