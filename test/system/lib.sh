@@ -26,6 +26,7 @@ export LC_ALL=C
 WORK='' IMAGE='' DEVICE='' MNT='' DAEMON='' LOG=''
 LOOPS=()
 DAEMON_ENVIRONMENT=()  # NAME=VALUE...
+IS_KILLED=''  # by kill_fs, and not mounted since
 
 say()  { printf '%s %s: %s\n' "$(date +%T)" "$TEST" "$*"; }
 fail() { printf '%s: FAILED: %s\n' "$TEST" "$*" >&2; exit 1; }
@@ -150,6 +151,10 @@ new_edi_fs() {
 # knows its pid and has its log. Returns when the mount is usable.
 mount_fs() {
   local options=${1:-}${1:+${LAZYFS_OPTIONS:+,}}${LAZYFS_OPTIONS:-} tries
+  if [[ $IS_KILLED ]]; then
+    lazyfsctl wait --timeout 60 "$DEVICE" || fail "the device is held after kill -9"
+    IS_KILLED=''
+  fi
   env "${DAEMON_ENVIRONMENT[@]}" lazyfs -f ${options:+-o "$options"} "$DEVICE" "$MNT" \
     </dev/null >>"$LOG" 2>&1 &
   DAEMON=$!
@@ -173,13 +178,13 @@ unmount_fs() {
 }
 
 # Kills the daemon. Like a power cut, kill -9 leaves all work unfinished. The kernel may hold the
-# device for a moment longer, for an overlay that was on it or a process that exits.
+# device for a moment longer, for an overlay that was on it or a process that exits: mount_fs waits.
 kill_fs() {
   kill -KILL "$DAEMON"
   wait "$DAEMON" 2>/dev/null || true
   DAEMON=''
   umount -l "$MNT" || fail "umount after kill -9"
-  lazyfsctl wait --timeout 60 "$DEVICE" || fail "the device is held after kill -9"
+  IS_KILLED=yes
 }
 
 # note_unflushed [deaf]: from the next mount on, records the contents of the device before each
