@@ -104,7 +104,7 @@ def page_of(rows, output):
             body += plot.read_text().partition("?>")[2].partition(">")[2]
     style = ("body{font-family:sans-serif;max-width:70em;margin:auto}th,td{text-align:left;"
              "padding:0 1em 0 0}.reached{color:#00704f}.partly{color:#9a6700}"
-             ".behind,.not{color:#a40000}"
+             ".missed,.not{color:#a40000}"
              "svg{max-width:100%;height:auto}")
     return (f"<!DOCTYPE html><html lang='en'><meta charset='utf-8'><title>Experiments</title>"
             f"<style>{style}</style><h1>Experiments</h1>{body}</html>\n")

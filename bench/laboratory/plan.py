@@ -52,7 +52,7 @@ class Plan:
 @dataclasses.dataclass
 class Result:
     """What an experiment has shown. `theirs`, `ours` and `ratio`: a figure, a text, or several by
-    name. `verdict` begins with "reached", "partly", "behind" or "not measured"."""
+    name. `verdict` begins with "reached", "partly", "missed" or "not measured"."""
     theirs: object
     ours: object
     ratio: object
@@ -71,8 +71,8 @@ def verdict_of(checks):
                f"\"{checks[-1][0]}\""
     if not failed:
         return "reached: " + "; ".join(claim for claim, _ in checks)
-    word = "behind" if len(failed) == len(checks) else "partly"
-    return f"{word}: not so: " + "; ".join(failed)
+    word = "missed" if len(failed) == len(checks) else "partly"
+    return f"{word}: not reached: " + "; ".join(failed)
 
 
 def machine():

@@ -86,8 +86,8 @@ class LoadTest(unittest.TestCase):
 class VerdictTest(unittest.TestCase):
     def test_says_what_does_not_hold(self):
         self.assertEqual(plan.verdict_of([("a", True), ("b", True)]), "reached: a; b")
-        self.assertEqual(plan.verdict_of([("a", True), ("b", False)]), "partly: not so: b")
-        self.assertEqual(plan.verdict_of([("a", False)]), "behind: not so: a")
+        self.assertEqual(plan.verdict_of([("a", True), ("b", False)]), "partly: not reached: b")
+        self.assertEqual(plan.verdict_of([("a", False)]), "missed: not reached: a")
 
     def test_the_page_has_a_row_for_each_figure(self):
         row = {"theirs": {"x": 2.0}, "ours": {"x": 4.0, "y": "many"}, "ratio": {"x": 0.5}}

@@ -38,7 +38,7 @@ void OrphanRecovery::step() {
   const auto found = records(store_, next_, kRecordsAStep);
   if (!found) {
     log::error("orphans from inode {} on cannot be read: {}", next_, describe(found.error()));
-    // The table goes on looking for truncations.
+    // Inodes are still loaded with their pending truncations.
     done_.store(true, std::memory_order_release);
     return;
   }
