@@ -121,6 +121,11 @@ Result<Backing> Backing::open(const std::string& path, bool read_only, Claim cla
   return backing;
 }
 
+Result<Backing> Backing::open(const std::string& path, const OpenOptions& options) {
+  if (options.held) return options.held->duplicate();
+  return open(path, options.read_only, options.exclusive ? Claim::kExclusive : Claim::kNone);
+}
+
 Result<Backing> Backing::make(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return fail(open_error(errno));

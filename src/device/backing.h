@@ -11,6 +11,17 @@
 
 namespace lazyfs::device {
 
+class Backing;
+
+// How a device is opened, of whatever kind.
+struct OpenOptions {
+  bool read_only = false;
+  bool exclusive = true;  // claim it; kDeviceBusy if another process has done so
+  // The file or device, opened before, with a claim if it has one; `path` is not opened again.
+  // It must live during the call. Null: open `path`.
+  const Backing* held = nullptr;
+};
+
 // Owns the file descriptor and the lock on an image file. Thread-safe once it is open.
 class Backing {
  public:
@@ -22,6 +33,8 @@ class Backing {
   // Errors: kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead; kEdiBadMagic
   // if the path is neither a file nor a block device.
   static Result<Backing> open(const std::string& path, bool read_only, Claim claim);
+  // A second owner of what the options hold, or `path` opened. Errors: as above.
+  static Result<Backing> open(const std::string& path, const OpenOptions& options);
   // Makes a new file and claims it. Errors: kEdiExists, kDeviceNoSpace, and those of open().
   static Result<Backing> make(const std::string& path);
 

@@ -12,18 +12,16 @@ using device::Backing;
 using device::Device;
 
 Result<std::unique_ptr<Device>> open_plain(const std::string& path, OpenOptions options) {
-  ASSIGN_OR_RETURN(auto opened, plain::open(
-                                    path, {options.read_only, options.exclusive, options.held}));
+  ASSIGN_OR_RETURN(auto opened, plain::open(path, options));
   return opened;
 }
 
 Result<std::unique_ptr<Device>> open_image(const std::string& path, OpenOptions options) {
-  return edi::open(path, {options.read_only, options.exclusive, options.held});  // warns of damage
+  return edi::open(path, options);  // warns of damage
 }
 
 Result<std::unique_ptr<Device>> open_zoned(const std::string& path, OpenOptions options) {
-  ASSIGN_OR_RETURN(auto opened, zoned::open(
-                                    path, {options.read_only, options.exclusive, options.held}));
+  ASSIGN_OR_RETURN(auto opened, zoned::open(path, options));
   return opened;
 }
 

@@ -11,13 +11,7 @@
 
 namespace lazyfs::disk {
 
-struct OpenOptions {
-  bool read_only = false;
-  bool exclusive = true;  // claim it; kDeviceBusy if another process has done so
-  // The file or device, opened before, with a claim if it has one; `path` is not opened again.
-  // It must live during the call. Null: open `path`.
-  const device::Backing* held = nullptr;
-};
+using device::OpenOptions;
 
 // Opens what `path` holds. A file may also hold the layout of a plain block device: a copy of one.
 // Errors: those of edi::open(), plain::open() and zoned::open(); kEdiOnBlockDevice.

@@ -97,13 +97,7 @@ class Image final : public device::Device {
   std::atomic<std::uint64_t> barriers_{0};
 };
 
-struct OpenOptions {
-  bool read_only = false;
-  bool exclusive = true;  // claim the image; fails with kDeviceBusy if another process has done so
-  // The file or device, opened before, with a claim if it has one; `path` is not opened again.
-  // It must live during the call. Null: open `path`.
-  const device::Backing* held = nullptr;
-};
+using device::OpenOptions;
 
 // A lost or damaged copy of the header is replaced by the other one, if that one is valid and its
 // image fits the device; open() then logs a warning, which open_image() leaves to its callers. An

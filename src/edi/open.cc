@@ -62,10 +62,7 @@ Result<> check_pointers(const Layout& layout, const std::vector<std::uint32_t>& 
 }  // namespace
 
 Result<std::unique_ptr<Image>> open_image(const std::string& path, OpenOptions options) {
-  const auto claim = options.exclusive ? Backing::Claim::kExclusive : Backing::Claim::kNone;
-  ASSIGN_OR_RETURN(Backing backing, options.held
-                                        ? options.held->duplicate()
-                                        : Backing::open(path, options.read_only, claim));
+  ASSIGN_OR_RETURN(Backing backing, Backing::open(path, options));
   ASSIGN_OR_RETURN(Header header, read_header(backing));
   ASSIGN_OR_RETURN(const std::uint64_t size, backing.size_bytes());
   const auto least = least_image_bytes(header);

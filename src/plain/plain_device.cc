@@ -153,10 +153,7 @@ Result<> PlainDevice::flush() {
 
 Result<std::unique_ptr<PlainDevice>> open(const std::string& path, OpenOptions options) {
   using device::Backing;
-  const auto claim = options.exclusive ? Backing::Claim::kExclusive : Backing::Claim::kNone;
-  ASSIGN_OR_RETURN(Backing backing, options.held
-                                        ? options.held->duplicate()
-                                        : Backing::open(path, options.read_only, claim));
+  ASSIGN_OR_RETURN(Backing backing, Backing::open(path, options));
   ASSIGN_OR_RETURN(FoundIdentity found, find_identity(backing));
   const Identity& identity = found.identity;
   if ((identity.incompat & ~kKnownIncompat) != 0) return fail(Errc::kIdentityFeatures);

@@ -91,13 +91,7 @@ class PlainDevice final : public device::Device {
   device::SharedFlush flush_;
 };
 
-struct OpenOptions {
-  bool read_only = false;
-  bool exclusive = true;  // claim the device; kDeviceBusy if another process has done so
-  // The file or device, opened before, with a claim if it has one; `path` is not opened again.
-  // It must live during the call. Null: open `path`.
-  const device::Backing* held = nullptr;
-};
+using device::OpenOptions;
 
 // Warns when the first identification block is damaged and the copy is used.
 // Errors: kIdentityMissing, kIdentityBad, kIdentityFeatures for features that this version must

@@ -108,10 +108,7 @@ Result<> BlockZoneDisk::finish(const Zone& zone) { return change(BLKFINISHZONE, 
 
 Result<std::unique_ptr<ZonedDevice>> open(const std::string& path, OpenOptions options) {
   using device::Backing;
-  const auto claim = options.exclusive ? Backing::Claim::kExclusive : Backing::Claim::kNone;
-  ASSIGN_OR_RETURN(Backing backing, options.held
-                                        ? options.held->duplicate()
-                                        : Backing::open(path, options.read_only, claim));
+  ASSIGN_OR_RETURN(Backing backing, Backing::open(path, options));
   if (!backing.is_zoned()) return fail(Errc::kUnsupported);
   ASSIGN_OR_RETURN(auto disk, BlockZoneDisk::make(std::move(backing), path));
   if (!options.read_only) {

@@ -101,13 +101,7 @@ class ZonedDevice final : public device::Device {
   device::SharedFlush flush_;
 };
 
-struct OpenOptions {
-  bool read_only = false;
-  bool exclusive = true;  // claim the device; kDeviceBusy if another process has done so
-  // The device, opened before, with a claim if it has one; `path` is not opened again. It must live
-  // during the call. Null: open `path`.
-  const device::Backing* held = nullptr;
-};
+using device::OpenOptions;
 
 // A zoned block device. Opened for writing, it gets the scheduler that keeps the order of writes
 // (zoned/queue.h).
