@@ -1,7 +1,6 @@
 """What every experiment uses: how to run programs, to simulate, and to say what came out."""
 import dataclasses
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -73,10 +72,3 @@ def verdict_of(checks):
         return "reached: " + "; ".join(claim for claim, _ in checks)
     word = "missed" if len(failed) == len(checks) else "partly"
     return f"{word}: not reached: " + "; ".join(failed)
-
-
-def machine():
-    model = next((line.split(":", 1)[1].strip() for line in
-                  pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-                  if line.startswith("model name")), "")
-    return f"{os.cpu_count()} CPUs {model}, Linux {os.uname().release}"
