@@ -84,7 +84,7 @@ check-tidy:     ## clang-tidy over src/ and tools/, with the checks of .clang-ti
 	@cmake --preset dev --log-level=WARNING
 	run-clang-tidy-19 -quiet -p build/dev -j $(JOBS) '^$(CURDIR)/(src|tools)/'
 
-bench: all      ## compare lazyfs with ext4 and with the cost of FUSE alone
+bench: all      ## compare lazyfs with ext4 and with the cost of FUSE alone, for some hours; bench/compare --help
 	@./packages.sh bench
 	@cmake --build build -j $(JOBS) --target benchmarks
 	@bench/compare --output build/bench

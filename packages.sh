@@ -25,7 +25,7 @@ packages_of() {
     suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark \
-                btrfs-progs xfsprogs ;;
+                btrfs-progs xfsprogs make gcc flex bison bc ;;
     fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;
     tidy) echo clang-tidy-19 ;;
     zoned) echo qemu-system-x86 seabios busybox-static cpio kmod zbd-utils util-linux \

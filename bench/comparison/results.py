@@ -1,0 +1,116 @@
+"""Medians and ratios of bench/compare's rounds: a table, CSV, JSON and a plot."""
+import csv
+import json
+import statistics
+
+import machine
+
+from .loads import TITLES
+
+MIB = 1 << 20
+# A palette for the colour-blind (Okabe and Ito).
+COLOURS = {"ext4": "#E69F00", "lazyfs": "#0072B2", "xfs": "#009E73", "btrfs": "#CC79A7",
+           "limit": "#999999"}
+MORE_COLOURS = ["#56B4E9", "#D55E00", "#000000", "#F0E442"]
+INTERVAL_ROUNDS = 5  # fewer rounds give no interval of the ratio
+
+
+def summarize(rows, systems, base):
+    """load -> {system: medians, and the median ratio to the base system's time}. `rows`:
+    dictionaries with round, system, load and figures."""
+    summary = {}
+    for load in dict.fromkeys(row["load"] for row in rows):
+        of_base = {row["round"]: row["seconds"] for row in rows
+                   if (row["load"], row["system"]) == (load, base)}
+        summary[load] = {}
+        for system in systems:
+            found = [row for row in rows if (row["load"], row["system"]) == (load, system)]
+            if not found:
+                continue
+            entry = {"rounds": len(found), "disturbed": sum(row["disturbed"] for row in found)}
+            for figure in ("seconds", "daemon_cpu", "flushes", "written"):
+                values = [row[figure] for row in found if row[figure] is not None]
+                entry[figure] = statistics.median(values) if values else None
+            ratios = [row["seconds"] / of_base[row["round"]] for row in found
+                      if row["round"] in of_base and of_base[row["round"]] > 0]
+            if system != base and ratios:
+                middle, low, high = machine.bootstrap(ratios)
+                entry["ratio"] = round(middle, 3)
+                if len(ratios) >= INTERVAL_ROUNDS:
+                    entry["interval"] = [round(low, 3), round(high, 3)]
+            summary[load][system] = entry
+    return summary
+
+
+def ratio_text(entry):
+    if "ratio" not in entry:
+        return ""
+    if "interval" not in entry:
+        return f"{entry['ratio']:.2f}"
+    return f"{entry['ratio']:.2f} ({entry['interval'][0]:.2f}-{entry['interval'][1]:.2f})"
+
+
+def print_summary(summary, systems, base):
+    print(f"\nMedians; in brackets where 95 % of medians lie; * disturbed rounds\n\n"
+          f"{'':32}{'seconds':>10}{'to ' + base:>20}{'daemon CPU s':>14}{'flushes':>9}"
+          f"{'MiB written':>13}")
+    for load, entries in summary.items():
+        print(TITLES[load])
+        for system in systems:
+            if system not in entries:
+                continue
+            entry = entries[system]
+            cpu = "" if entry["daemon_cpu"] is None else f"{entry['daemon_cpu']:.2f}"
+            mark = "*" if entry["disturbed"] else ""
+            print(f"  {system[:28]:30}{entry['seconds']:10.3f}{ratio_text(entry):>20}{cpu:>14}"
+                  f"{entry['flushes']:9.0f}{entry['written'] / MIB:13.1f}{mark}")
+
+
+def draw(results, systems, base, path):
+    """One bar a load and system: its time as a multiple of the base system's."""
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    summary = results["summary"]
+    loads = [load for load in summary if base in summary[load]]
+    shown = [system for system in systems if system != base]
+    if not loads or not shown:
+        return
+    more = iter(MORE_COLOURS * len(systems))
+    figure, axes = pyplot.subplots(figsize=(8, 1.4 + 0.22 * len(loads) * (len(shown) + 0.6)),
+                                   layout="constrained")
+    step = len(shown) + 0.8
+    for k, system in enumerate(shown):
+        at = [i * step + k for i, load in enumerate(loads) if "ratio" in summary[load].get(
+            system, {})]
+        entries = [summary[load][system] for load in loads if "ratio" in summary[load].get(
+            system, {})]
+        ratios = [entry["ratio"] for entry in entries]
+        errors = [[max(0, entry["ratio"] - entry.get("interval", [entry["ratio"]] * 2)[0])
+                   for entry in entries],
+                  [max(0, entry.get("interval", [entry["ratio"]] * 2)[1] - entry["ratio"])
+                   for entry in entries]]
+        bars = axes.barh(at, ratios, xerr=errors, height=0.9, label=system, ecolor="#444444",
+                         color=COLOURS.get(system) or next(more), error_kw={"linewidth": 0.8})
+        axes.bar_label(bars, [f" {ratio:.2f}" for ratio in ratios], fontsize=7)
+    axes.set_yticks([i * step + (len(shown) - 1) / 2 for i in range(len(loads))],
+                    [TITLES[load] for load in loads])
+    axes.margins(y=0.01)
+    axes.invert_yaxis()
+    axes.axvline(1, color=COLOURS.get(base, "black"), linewidth=1.2, label=base)
+    axes.set_xlabel(f"Time as a multiple of {base}'s (less is better)")
+    rounds = results["settings"]["rounds"]
+    axes.set_title("Filesystems on the same disk"
+                   + (f", medians of {rounds} rounds" if rounds > 1 else ", one round"))
+    axes.legend(loc="lower right")
+    figure.supxlabel(f"{results['machine']}; {results['date']}", fontsize=7)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def write(rows, results, systems, base, folder):
+    with open(folder / "results.csv", "w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, fieldnames=list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    draw(results, systems, base, folder / "results.svg")

@@ -1,0 +1,192 @@
+"""The filesystems that bench/compare compares.
+
+Each has a loop device with direct I/O over a preallocated file of the same length. The FUSE limit
+is a filesystem in memory that uses lazyfs' own transport (fuse_limit.cc).
+"""
+import contextlib
+import dataclasses
+import os
+import pathlib
+import subprocess
+import time
+
+
+class Failed(Exception):
+    """A command failed. The message says which, and why."""
+
+
+def run(*command, **options):
+    """Returns the command's output."""
+    done = subprocess.run([str(word) for word in command], text=True, capture_output=True,
+                          check=False, **options)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def drop_caches():
+    os.sync()
+    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
+
+
+@dataclasses.dataclass
+class Measurement:
+    """What one load took on one filesystem."""
+    load: str
+    seconds: float = None
+    daemon_cpu: float = None  # seconds, user and system; None for filesystems of the kernel
+    flushes: int = None       # that reached the device
+    written: int = None       # bytes that reached the device
+
+
+class System:
+    """A filesystem that is made for each group of loads and removed afterwards."""
+    keeps_contents = True
+    remounts = True
+
+    def __init__(self, plan, options=""):
+        self.plan = plan
+        self.options = ["-o", options] if options else []
+        self.label = f"{self.name}:{options}" if options else self.name
+        self.mnt = plan.work / "mnt"
+        self.image = plan.work / "disk"
+        self.loop = self.daemon = None
+        self.begun = []  # measurements of this use
+
+    # --- from the outside -------------------------------------------------------------------------
+
+    def begin(self):
+        self.begun = []
+        self.mnt.mkdir(exist_ok=True)
+        self.image.unlink(missing_ok=True)
+        run("fallocate", "-l", self.image_bytes(), self.image)
+        self.loop = pathlib.Path(
+            run("losetup", "--find", "--show", "--direct-io=on", self.image))
+        run("blockdev", "--setrw", self.loop)  # the previous user may have left it read-only
+        self.make()
+        self.mount()
+        # In a used mount the kernel has already learnt that lazyfs needs no OPEN requests.
+        first = self.mnt / "first"
+        first.write_text("x")
+        first.read_text()
+        first.unlink()
+
+    def remount(self):
+        """Empties the caches before the next load."""
+        if self.remounts:
+            self.unmount()
+        drop_caches()
+        if self.remounts:
+            self.mount()
+
+    def end(self):
+        with contextlib.suppress(Failed):
+            self.unmount()
+        if self.daemon:
+            self.daemon.kill()
+            self.daemon.wait()
+            self.daemon = None
+        if self.loop:
+            run("losetup", "-d", self.loop)
+            self.loop = None
+        self.image.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def measured(self, load):
+        """Measures what is done within. A load that knows its time better sets `seconds`."""
+        found = Measurement(load)
+        before, begin = self.counters(), time.perf_counter()
+        yield found
+        took = time.perf_counter() - begin
+        if found.seconds is None:
+            found.seconds = took
+        cpu, found.flushes, found.written = (
+            after - earlier for after, earlier in zip(self.counters(), before))
+        if self.daemon:
+            found.daemon_cpu = cpu
+        self.begun.append(found)
+
+    def counters(self):
+        """CPU seconds of the daemon; flushes and bytes written to the device, until now."""
+        cpu = 0
+        if self.daemon:
+            fields = pathlib.Path(f"/proc/{self.daemon.pid}/stat").read_text().rsplit(")", 1)[1]
+            cpu = sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+        fields = pathlib.Path(f"/sys/block/{self.loop.name}/stat").read_text().split()
+        return cpu, int(fields[15]), int(fields[6]) * 512
+
+    # --- of each filesystem -----------------------------------------------------------------------
+
+    def image_bytes(self):
+        return self.plan.image_bytes
+
+    def make(self):
+        pass
+
+    def mount(self):
+        run("mount", "-t", self.name, *self.options, self.loop, self.mnt)
+
+    def unmount(self):
+        if os.path.ismount(self.mnt):
+            run("umount", self.mnt)
+        if self.daemon:
+            self.daemon.wait(120)
+            self.daemon = None
+
+    def serve(self, *command):
+        """Starts a FUSE daemon as a child, so that its CPU time counts as ours."""
+        log = self.plan.work / "daemon.log"
+        with open(log, "w", encoding="utf-8") as to:
+            self.daemon = subprocess.Popen([str(word) for word in command], stdout=to, stderr=to,
+                                           stdin=subprocess.DEVNULL)
+        while not os.path.ismount(self.mnt):
+            if self.daemon.poll() is not None:
+                raise Failed(log.read_text())
+            time.sleep(0.05)
+
+
+class Ext4(System):
+    name = "ext4"
+
+    def make(self):
+        run("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
+            self.loop)
+
+
+class Xfs(System):
+    name = "xfs"
+
+    def make(self):
+        run("mkfs.xfs", "-q", "-f", "-K", self.loop)
+
+
+class Btrfs(System):
+    name = "btrfs"
+
+    def make(self):
+        run("mkfs.btrfs", "-q", "-f", "-K", self.loop)
+
+
+class Lazyfs(System):
+    name = "lazyfs"
+
+    def make(self):
+        run(self.plan.bin / "mkfs.lazyfs", "-q", "-f", "-K", self.loop)
+
+    def mount(self):
+        self.serve(self.plan.bin / "lazyfs", "-f", *self.options, self.loop, self.mnt)
+
+
+class Limit(System):
+    name = "limit"
+    keeps_contents = False  # only sizes: what a real filesystem does with data is no cost of FUSE
+    remounts = False  # it would forget everything
+
+    def image_bytes(self):
+        return 1 << 20
+
+    def mount(self):
+        self.serve(self.plan.bin / "fuse_limit", "-f", *self.options, self.loop, self.mnt)
+
+
+SYSTEMS = {system.name: system for system in (Lazyfs, Ext4, Xfs, Btrfs, Limit)}
