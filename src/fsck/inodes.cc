@@ -66,6 +66,7 @@ class InodePass {
     if (record) {
       now_.record = *record;
       correct_mode();
+      correct_flags();
     } else {
       rebuild_record(first, is_record);
     }
@@ -110,6 +111,17 @@ class InodePass {
     now_.record.mode = mode;
     now_.is_mended = true;
     now_.is_changed = c_.repairs();
+  }
+
+  // No program could take these flags off again: it cannot open such an inode to ask for it.
+  void correct_flags() {
+    constexpr std::uint32_t kOfFiles = fs::kImmutable | fs::kAppendOnly;
+    if (type() == kRegularType || type() == kDirectoryType) return;
+    if ((now_.record.flags & kOfFiles) == 0) return;
+    c_.finding(Action::kCorrect, "Inode {} is a {}, but immutable or append-only", now_.no.value,
+               type_name(type()));
+    now_.record.flags &= ~kOfFiles;
+    now_.is_changed |= c_.repairs();
   }
 
   void check_root() {

@@ -65,6 +65,7 @@ Attributes attributes_of(const Inode& inode, meta::Store& store) {
   a.change = r.change;
   a.birth = r.birth;
   a.generation = r.generation;
+  a.flags = r.flags & kAllFlags;
   return a;
 }
 

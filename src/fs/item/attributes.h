@@ -23,6 +23,11 @@ struct Owner {
   friend bool operator==(const Owner&, const Owner&) = default;
 };
 
+// Flags of files and directories, as chattr(1) has them. fs/inode/protection.h says what the first
+// two forbid. New files inherit the others from their directory.
+inline constexpr std::uint32_t kImmutable = 1, kAppendOnly = 2, kNoDump = 4, kNoAccessTime = 8;
+inline constexpr std::uint32_t kAllFlags = 15;
+
 struct Attributes {
   InodeNo inode;
   std::uint32_t mode = 0;  // file type and permissions as in st_mode
@@ -33,6 +38,7 @@ struct Attributes {
   std::uint64_t blocks_512 = 0;  // st_blocks: what the file occupies or has reserved
   Timestamp access, modification, change, birth;
   std::uint32_t generation = 1;
+  std::uint32_t flags = 0;  // of kAllFlags
 };
 
 // Which attributes to set; the absent ones stay.
@@ -41,6 +47,8 @@ struct AttributeChange {
   std::optional<std::uint32_t> uid, gid;
   std::optional<std::uint64_t> size;
   std::optional<Timestamp> access, modification, change;
+  // Of kAllFlags. Only regular files and directories can be immutable or append-only.
+  std::optional<std::uint32_t> flags = std::nullopt;
   bool access_now = false, modification_now = false;
   bool clear_set_id = false;  // the kernel asks to drop set-user-ID and set-group-ID bits
 };

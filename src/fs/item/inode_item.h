@@ -20,9 +20,6 @@ inline constexpr std::size_t kInodeBytes = 144;
 // deleted for lack of names; it is deleted with its last block.
 inline constexpr std::uint32_t kSharedMode = 0;
 
-// Bits of InodeRecord::flags. They are kept and mean nothing yet; so are all other bits.
-inline constexpr std::uint32_t kImmutable = 1, kAppendOnly = 2, kNoDump = 4, kNoAccessTime = 8;
-
 struct InodeRecord {
   std::uint32_t mode = 0;
   std::uint32_t links = 0;
@@ -37,7 +34,7 @@ struct InodeRecord {
   std::uint32_t generation = 1;
   std::uint32_t xattrs = 0;  // number of extended attributes
   std::uint64_t name_seed = 0;  // directories: of name hashes; 0: seed_of() the volume's UUID
-  std::uint32_t flags = 0;
+  std::uint32_t flags = 0;  // kImmutable...; other bits are kept
   std::uint32_t project = 0;
   std::array<std::byte, 8> room{};
   friend bool operator==(const InodeRecord&, const InodeRecord&) = default;

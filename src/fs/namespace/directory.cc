@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "fs/inode/protection.h"
 #include "fs/namespace/entry_changes.h"
 #include "fs/namespace/inode_items.h"
 
@@ -50,6 +51,7 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   const DirectoryNames names = names_.names_of(*directory);
   ASSIGN_OR_RETURN(const auto existing, changes.find(names, name));
   if (existing) return fail(Errc::kExists);
+  TRY(check_takes_name(directory->record));
 
   InodeRecord directory_record = directory->record;
   const Timestamp now = change_time(clock_, {directory.get()});
@@ -80,6 +82,7 @@ Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record,
   ASSIGN_OR_RETURN(const InodeRef directory, names_.directory(parent));
   ReaderLock lock(directory->mu);
   if (directory->deleted || directory->record.links == 0) return fail(Errc::kNotFound);
+  TRY(check_takes_name(directory->record));
   record.access = record.modification = record.change = record.birth = clock_.now();
   record.links = 0;
   inherit(record, directory->record);
@@ -109,6 +112,8 @@ Result<InodeRef> Directories::link(InodeNo number, InodeNo parent, std::string_v
   const DirectoryNames names = names_.names_of(*directory);
   ASSIGN_OR_RETURN(const auto existing, changes.find(names, name));
   if (existing) return fail(Errc::kExists);
+  TRY(check_takes_name(directory->record));
+  TRY(check_unprotected(inode->record));
 
   InodeRecord directory_record = directory->record, record = inode->record;
   const Timestamp now = change_time(clock_, {directory.get(), inode.get()});
@@ -162,6 +167,7 @@ Result<> Directories::remove_name(InodeNo parent, std::string_view name, bool di
 
 Result<> Directories::remove_locked(Inode& parent, Inode& child, std::string_view name,
                                     bool directory, EntryChanges& changes) {
+  TRY(check_gives_up_name(parent.record, child.record));
   if (directory && !is_directory(child.record)) return fail(Errc::kNotDirectory);
   if (!directory && is_directory(child.record)) return fail(Errc::kIsDirectory);
   if (directory && child.record.entries > 0) return fail(Errc::kNotEmpty);

@@ -14,9 +14,11 @@ inline std::uint8_t type_of(const InodeRecord& record) {
   return static_cast<std::uint8_t>((record.mode & S_IFMT) >> 12);
 }
 
-// A set-group-ID directory passes on its group, and each directory the seed of its names.
+// A set-group-ID directory passes on its group, and each directory the seed of its names and those
+// flags that protect nothing.
 inline void inherit(InodeRecord& record, const InodeRecord& directory) {
   if (is_directory(record)) record.name_seed = directory.name_seed;
+  record.flags |= directory.flags & (kNoDump | kNoAccessTime);
   if ((directory.mode & S_ISGID) == 0) return;
   record.owner.gid = directory.owner.gid;
   if (is_directory(record)) record.mode |= S_ISGID;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "fs/inode/protection.h"
 #include "fs/namespace/entry_changes.h"
 #include "fs/namespace/inode_items.h"
 
@@ -102,6 +103,9 @@ Result<bool> Renames::change_names(Move& move, RenameFlags flags) {
   move.to_record = move.to->record;
   move.child_record = move.child->record;
   if (move.victim) move.victim_record = move.victim->record;
+  TRY(check_gives_up_name(move.from_record, move.child_record));
+  TRY(check_takes_name(move.to_record));
+  if (move.victim) TRY(check_gives_up_name(move.to_record, move.victim_record));
   if (flags.exchange) {
     TRY(exchange_locked(move, changes));
   } else {

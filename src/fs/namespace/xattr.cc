@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fs/inode/protection.h"
 #include "fs/namespace/acl.h"
 
 namespace lazyfs::fs {
@@ -120,6 +121,7 @@ Result<> Xattrs::set(InodeNo number, std::string_view name, std::string_view val
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   WriterLock lock(inode->mu);
   if (inode->deleted) return fail(Errc::kStale);
+  TRY(check_unprotected(inode->record));
   InodeRecord record = inode->record;
   meta::Batch batch;
   bool keep = true;
@@ -148,6 +150,7 @@ Result<> Xattrs::remove(InodeNo number, std::string_view name) {
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   WriterLock lock(inode->mu);
   if (inode->deleted) return fail(Errc::kStale);
+  TRY(check_unprotected(inode->record));
   InodeRecord record = inode->record;
   meta::Batch batch;
   const auto removed = remove_in(batch, *inode, record, name);

@@ -8,6 +8,7 @@ constexpr std::int64_t kDaySeconds = 86'400;
 // kRelative: as Linux' relatime, when the access time is not newer than the last change, or is a
 // day old.
 bool is_access_due(const InodeRecord& record, Timestamp now, AccessTime when) {
+  if ((record.flags & kNoAccessTime) != 0) return false;
   if (when == AccessTime::kStrict) return record.access != now;
   return record.access <= record.modification || record.access <= record.change ||
          now.seconds - record.access.seconds >= kDaySeconds;

@@ -1,4 +1,4 @@
-// Sets attributes of inodes: mode, owner, times. (Sizes are the business of fs/file.)
+// Sets attributes of inodes: mode, owner, times, flags. (Sizes are the business of fs/file.)
 #pragma once
 
 #include "base/clock.h"
@@ -11,7 +11,8 @@
 namespace lazyfs::fs {
 
 // Applies what `change` names, but for the size, in one batch; an access control list follows the
-// mode. Takes the inode's lock. Errors: kStale, those of Store::try_apply().
+// mode. Takes the inode's lock. Errors: kStale; kNotSupported, of flags
+// that the inode cannot have; those of Store::try_apply().
 Result<> change_attributes(meta::Store& store, Xattrs& xattrs, Clock& clock, Inode& inode,
                            const AttributeChange& change) EXCLUDES(inode.mu);
 

@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "fs/file/file_attributes.h"
+#include "fs/file/protected_contents.h"
+#include "fs/inode/protection.h"
 #include "fs/namespace/acl.h"
 #include "fs/namespace/new_inode.h"
 #include "fs/volume/attribute_changes.h"
@@ -381,14 +383,14 @@ Result<Attributes> MountedVolume::get_attributes(InodeNo number) {
 Result<Attributes> MountedVolume::set_attributes(InodeNo number, const AttributeChange& change) {
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
-  if (change.size) {
-    {
-      ReaderLock lock(inode->mu);
-      if (S_ISDIR(inode->record.mode)) return fail(Errc::kIsDirectory);
-    }
-    TRY(truncation_.set_size(inode, *change.size));
+  {
+    ReaderLock lock(inode->mu);
+    TRY(check_change(inode->record, change));
+    if (is_ignored(inode->record, change)) return attributes_of(*inode, *store_);
+    if (change.size && S_ISDIR(inode->record.mode)) return fail(Errc::kIsDirectory);
   }
-  const bool others = change.mode || change.uid || change.gid || change.access ||
+  if (change.size) TRY(truncation_.set_size(inode, *change.size));
+  const bool others = change.mode || change.flags || change.uid || change.gid || change.access ||
                       change.modification || change.change || change.access_now ||
                       change.modification_now || change.clear_set_id;
   if (others) {
@@ -453,6 +455,7 @@ Result<> MountedVolume::write(InodeNo number, std::uint64_t offset, std::span<co
                               bool clear_set_id) {
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  TRY(check_write(reader_, *inode, offset, from));
   return writer_.write(inode, offset, from, clear_set_id);
 }
 
@@ -460,6 +463,7 @@ Result<> MountedVolume::punch(InodeNo number, std::uint64_t offset, std::uint64_
                               RangeFlags flags) {
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  TRY(check_contents(*inode));
   return ranges_.punch(inode, offset, length, flags);
 }
 
@@ -467,6 +471,7 @@ Result<> MountedVolume::zero(InodeNo number, std::uint64_t offset, std::uint64_t
                              RangeFlags flags) {
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
+  TRY(check_contents(*inode));
   return ranges_.zero(inode, offset, length, flags);
 }
 
@@ -476,6 +481,7 @@ Result<std::uint64_t> MountedVolume::copy_range(InodeNo from_number, std::uint64
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef from, inodes_.get(from_number));
   ASSIGN_OR_RETURN(const InodeRef to, inodes_.get(to_number));
+  TRY(check_contents(*to));
   ASSIGN_OR_RETURN(const std::uint64_t copied,
                    copier_.copy({from, from_offset}, {to, to_offset}, length, clear_set_id));
   if (copied > 0) access_times_.note(from);

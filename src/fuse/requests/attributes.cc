@@ -41,6 +41,13 @@ Result<> check_namespace(std::string_view name) {
   return fail(Errc::kNotSupported);
 }
 
+constexpr std::string_view kCapabilities = "security.capability";
+
+Result<bool> is_immutable(fs::Volume& volume, InodeNo inode) {
+  ASSIGN_OR_RETURN(const fs::Attributes now, volume.get_attributes(inode));
+  return (now.flags & fs::kImmutable) != 0;
+}
+
 }  // namespace
 
 // With a descriptor the kernel asks before a write(2) through its write-back cache; stat and fstat
@@ -95,11 +102,20 @@ void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* valu
              }));
 }
 
-void getxattr(fuse_req_t req, fuse_ino_t ino, const char* name, std::size_t size) {
+// Before the kernel changes a file's contents in its cache, it asks for the length of the file's
+// capabilities, and has them removed if there are any. An immutable file answers that it has some:
+// their removal is refused, and so the change. No program sees the answer: for a program the kernel
+// asks a second time, for the capabilities themselves.
+void getxattr(fuse_req_t req, fuse_ino_t ino, const char* raw_name, std::size_t size) {
+  const std::string_view name = raw_name;
   reply_sized(req,
               call(req, Operation::getxattr,
                    [&](fs::Volume& volume) -> Result<std::string> {
                      TRY(check_namespace(name));
+                     const bool asks_writer = size == 0 && name == kCapabilities;
+                     ASSIGN_OR_RETURN(const bool refuses,
+                                      asks_writer ? is_immutable(volume, inode_of(ino)) : false);
+                     if (refuses) return std::string(1, '\0');
                      return volume.get_xattr(inode_of(ino), name);
                    }),
               size);

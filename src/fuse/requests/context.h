@@ -42,6 +42,7 @@ struct RequestContext {
   fs::Volume& volume;
   RequestSettings settings;
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  bool kernel_checks_flags = false;  // who may change the flags of files: inode_flags.h
   const std::uint32_t owner = geteuid();  // of the mount: the user that the daemon runs as
   std::atomic<SyncChoice> sync;  // which changes are durable before the reply; a remount changes it
   std::function<Json()> transport_json = [] { return Json::object(); };

@@ -11,6 +11,7 @@
 #include "base/buffer.h"
 #include "fuse/requests/handlers.h"
 #include "fuse/requests/hole_seek.h"
+#include "fuse/requests/inode_flags.h"
 #include "fuse/requests/operations.h"
 #include "fuse/requests/set_id.h"
 #include "fuse/transport/transport.h"
@@ -76,6 +77,14 @@ SeekableFile seekable(RequestContext& context, InodeNo inode) {
               }};
 }
 
+// After a protected file has refused what the kernel had in its cache: readers see the file as it
+// is again.
+void drop_pages(RequestContext& context, fuse_ino_t ino, off_t offset, std::size_t size) {
+  context.side_thread.run([&context, ino, offset, size] {
+    fuse_lowlevel_notify_inval_inode(context.session, ino, offset, static_cast<off_t>(size));
+  });
+}
+
 }  // namespace
 
 void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
@@ -111,7 +120,10 @@ void open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {
     return;
   }
   const auto file =
-      call(req, Operation::open, [&](fs::Volume& volume) { return volume.open(inode_of(ino)); });
+      call(req, Operation::open, [&](fs::Volume& volume) -> Result<fs::OpenFile*> {
+        TRY(check_open(volume, inode_of(ino), info->flags));
+        return volume.open(inode_of(ino));
+      });
   if (!file) return reply_error(req, file.error());
   describe_open(*info, *file);
   if (fuse_reply_open(req, info) != 0) context.volume.release(*file);
@@ -145,7 +157,9 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
   // The kernel does not expect a write to change the mode that it has cached. The notification
   // drops attributes only, so it does not wait for the request that is about to be answered.
   if (mode_changes || is_late) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
-  if (!done) return reply_error(req, done.error());
+  if (!done) reply_error(req, done.error());
+  if (is_late && done.error() == Errc::kNotPermitted) drop_pages(context, ino, offset, size);
+  if (!done) return;
   context.counts.add_write(size);
   fuse_reply_write(req, size);
 }

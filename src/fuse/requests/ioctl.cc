@@ -8,6 +8,7 @@
 #include "fs/volume/volume_info.h"
 #include "fuse/requests/control.h"
 #include "fuse/requests/handlers.h"
+#include "fuse/requests/inode_flags.h"
 
 namespace lazyfs::fuse::handlers {
 namespace {
@@ -235,8 +236,8 @@ void sync_all(fuse_req_t req) {
 
 }  // namespace
 
-void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_file_info*, unsigned,
-           const void* in, std::size_t in_size, std::size_t out_size) {
+void ioctl(fuse_req_t req, fuse_ino_t ino, unsigned command, void* argument, fuse_file_info*,
+           unsigned, const void* in, std::size_t in_size, std::size_t out_size) {
   if (command == kStatsRequest) return send_stats(req, in, in_size, out_size);
   if (command == kCleanRequest) return clean(req, in, in_size, out_size);
   if (command == kScrubRequest) return scrub(req, in, in_size, out_size);
@@ -254,6 +255,7 @@ void ioctl(fuse_req_t req, fuse_ino_t, unsigned command, void* argument, fuse_fi
   if (command == kLabelRequest) return send_label(req, out_size);
   if (command == kUuidRequest) return send_uuid(req, out_size);
   if (command == kShutDownRequest) return shut_down(req, argument);
+  if (answer_flags_request(req, ino, command, in, in_size, out_size)) return;
   fuse_reply_err(req, ENOTTY);
 }
 

@@ -9,6 +9,8 @@ namespace {
 // writers who wait for memory or space leave some of these to others.
 constexpr unsigned kMaxBackground = 24;
 constexpr unsigned kCongestionThreshold = 18;
+// Of FUSE's protocol, first in Linux 5.14. (5.13 has the checks too, and the protocol of 5.12.)
+constexpr unsigned kMinorOfFlagChecks = 34;
 
 // Asks the kernel for the features that help, as far as it has them.
 void init(void* user_data, fuse_conn_info* connection) {
@@ -26,6 +28,7 @@ void init(void* user_data, fuse_conn_info* connection) {
   // Not wanted, though libfuse would: READDIRPLUS_AUTO (lookups after a readdir without them cost
   // more than they save), AUTO_INVAL_DATA (no other writer exists), ATOMIC_O_TRUNC (needs opens).
   connection->want = want & connection->capable;
+  context.kernel_checks_flags = connection->proto_minor >= kMinorOfFlagChecks;
   connection->max_background = kMaxBackground;
   connection->congestion_threshold = kCongestionThreshold;
   connection->time_gran = 1;
