@@ -49,6 +49,17 @@ for round in 1 2; do
   until_true "not mounted again in round $round: $(tail -n 3 "$LOG")" is_new_daemon "$before"
   [[ $(<"$MNT/file") == "$round" ]] || fail "round $round: the synced file is lost"
 done
+
+# options that a remount has changed
+lazyfs -o remount,commit=30,noatime "$DEVICE" "$MNT" || fail "remount"
+mount -i -o remount,ro "$MNT" || fail "remount,ro"
+before=$DAEMON
+kill -KILL "$DAEMON"
+until_true "not mounted again after remounts: $(tail -n 3 "$LOG")" is_new_daemon "$before"
+for option in ro noatime commit=30; do
+  lazyfsctl stats "$MNT" | grep -Eq "^Options .*\\b$option\\b" ||
+    fail "$option is forgotten: $(lazyfsctl stats "$MNT" | grep ^Options)"
+done
 unmount_background
 
 say "once"

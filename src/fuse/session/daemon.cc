@@ -144,6 +144,14 @@ void follow_remount(fs::Volume& volume, bool read_only) {
   }
 }
 
+// For mounting again after the daemon's death.
+void remember_options(MountKeeper& keeper, std::string_view options) {
+  if (const int error = keeper.remember(options); error != 0) {
+    log::warn("a new mount after the daemon's death would not have the options {}: {}", options,
+              std::strerror(error));
+  }
+}
+
 // Mounts as this process was asked to; empty when it is not to be mounted again.
 std::vector<std::string> restart_command(const DaemonPlan& plan) {
   if (plan.options.restart == Restart::kNo) return {};
@@ -186,7 +194,9 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());
   plan.options.session.requests.change_options = [&](std::string_view list) {
-    return options.change(**volume, list);
+    auto changed = options.change(**volume, list);
+    if (changed) remember_options(*keeper, list);
+    return changed;
   };
   std::atomic<MountWatcher*> watching = nullptr;
   plan.options.session.requests.catch_up = [&watching] {

@@ -13,9 +13,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ranges>
 #include <utility>
 
 #include "base/log.h"
+#include "fuse/session/mount_table.h"
 
 namespace lazyfs::fuse {
 namespace {
@@ -78,18 +80,38 @@ bool run(const std::vector<std::string>& command) {
          WEXITSTATUS(status) == 0;
 }
 
+// Adds the options of a list of a remount. Of each option only the last value is kept.
+void add_options(std::string_view list, std::vector<std::string>& options) {
+  for (const auto part : std::views::split(list, ',')) {
+    const std::string_view option(part.begin(), part.end());
+    if (option.empty() || option == "remount") continue;
+    const auto name_of = [](std::string_view o) { return o.substr(0, o.find('=')); };
+    std::erase_if(options, [&](const std::string& o) { return name_of(o) == name_of(option); });
+    options.emplace_back(option);
+  }
+}
+
 // The daemon has died. Who has unmounted since wants no mount.
-void mount_again(const KeeperPlan& plan) {
+void mount_again(const KeeperPlan& plan, const std::vector<std::string>& changed_options) {
   if (plan.restart.empty() || !is_dead(plan.mount_point)) return;
+  const auto mount = mount_at(plan.mount_point);
   log::to_syslog();
   log::error("the daemon of {} has died: mounting again", plan.mount_point);
   if (umount2(plan.mount_point.c_str(), UMOUNT_NOFOLLOW | MNT_DETACH) != 0) {
     return log::error("{} cannot be unmounted: {}", plan.mount_point, std::strerror(errno));
   }
+  std::vector<std::string> command = plan.restart;
+  for (const std::string& option : changed_options) {
+    command.insert(command.end(), {"-o", option});
+  }
+  if (mount) {  // a remount by the kernel alone reaches no daemon that dies at once
+    const bool read_only = (mount->filesystem_flags & MS_RDONLY) != 0;
+    command.insert(command.end(), {"-o", read_only ? "ro" : "rw"});
+  }
   std::signal(SIGCHLD, SIG_DFL);
   for (int tries = 0; tries < kRestartTries; ++tries) {
     poll(nullptr, 0, kBetweenTriesMs);
-    if (run(plan.restart)) return log::warn("{} is mounted again", plan.mount_point);
+    if (run(command)) return log::warn("{} is mounted again", plan.mount_point);
   }
   log::error("{} could not be mounted again", plan.mount_point);
 }
@@ -117,9 +139,11 @@ MountKeeper::~MountKeeper() {
   }
 }
 
-int MountKeeper::ask(Request request) {
+int MountKeeper::ask(Request request, std::string_view text) {
   MutexLock lock(mu_);
-  if (fd_ < 0 || send(fd_, &request, sizeof request, MSG_NOSIGNAL) != sizeof request) return ECHILD;
+  std::string message(reinterpret_cast<const char*>(&request), sizeof request);
+  message += text;
+  if (fd_ < 0 || send(fd_, message.data(), message.size(), MSG_NOSIGNAL) < 0) return ECHILD;
   int answer = 0;
   ssize_t got = 0;
   do {
@@ -136,9 +160,13 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan) {
   close_range(static_cast<unsigned>(fd) + 1, ~0U, 0);
   int answer = chdir("/");
   if (answer != 0 || send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(1);
-  Request request{};
+  std::array<char, sizeof(Request) + kMaxListBytes> message{};
+  std::vector<std::string> changed_options;
   bool is_farewell = false;
-  while (recv(fd, &request, sizeof request, 0) == sizeof request) {
+  for (ssize_t got = 0; (got = recv(fd, message.data(), message.size(), 0)) > 0;) {
+    Request request{};
+    if (static_cast<std::size_t>(got) < sizeof request) break;
+    std::memcpy(&request, message.data(), sizeof request);
     int done = -1;
     switch (request.what) {
       case Request::kUnmount: done = umount2(mount_point, UMOUNT_NOFOLLOW); break;
@@ -148,6 +176,12 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan) {
                      MS_REMOUNT | MS_RDONLY | (request.flags & kKeptFlags), nullptr);
         break;
       case Request::kReport: done = start(plan); break;
+      case Request::kRemember:
+        add_options({message.data() + sizeof request,
+                     static_cast<std::size_t>(got) - sizeof request},
+                    changed_options);
+        done = 0;
+        break;
       case Request::kFarewell:
         is_farewell = true;
         done = 0;
@@ -156,7 +190,7 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan) {
     answer = done == 0 ? 0 : errno;
     if (send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) break;
   }
-  if (!is_farewell) mount_again(plan);
+  if (!is_farewell) mount_again(plan, changed_options);
   _exit(0);
 }
 

@@ -10,7 +10,9 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/mutex.h"
@@ -20,7 +22,8 @@ namespace lazyfs::fuse {
 struct KeeperPlan {
   std::string mount_point;
   std::string error_program;  // an absolute path; empty: none
-  // The program and arguments that mount again; empty: nothing is mounted again.
+  // The program and arguments that mount again; empty: nothing is mounted again. `-o LIST` may
+  // follow them.
   std::vector<std::string> restart{};
 };
 
@@ -44,13 +47,18 @@ class MountKeeper {
   // Starts `PROGRAM EVENT MOUNTPOINT` and does not wait for its end. Returns 0, or an errno
   // when it could not be started; a program that does not exist is not noticed.
   int report_read_only() { return ask({Request::kReport, 0}); }
+  // A remount has changed these options, which are shorter than kMaxListBytes: mounting again uses
+  // them instead of the first mount's.
+  int remember(std::string_view list) { return ask({Request::kRemember, 0}, list); }
+
+  static constexpr std::size_t kMaxListBytes = 4096;
 
  private:
   struct Request {
-    enum What : unsigned long { kUnmount, kDetach, kReadOnly, kReport, kFarewell } what;
+    enum What : unsigned long { kUnmount, kDetach, kReadOnly, kReport, kRemember, kFarewell } what;
     unsigned long flags;
   };
-  int ask(Request request) EXCLUDES(mu_);
+  int ask(Request request, std::string_view text = {}) EXCLUDES(mu_);
   [[noreturn]] static void serve(int fd, const KeeperPlan& plan);
 
   Mutex mu_;  // held while the keeper works
