@@ -13,13 +13,14 @@ struct MemoryVolume::Entry {
   std::uint64_t cookie = 0;
 };
 
-namespace {
-struct NameHash {
+struct MemoryVolume::NameHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view name) const {
     return std::hash<std::string_view>{}(name);
   }
 };
+
+namespace {
 constexpr std::uint32_t kNominalEntryBytes = 32;
 constexpr std::uint64_t kSpaceBlocks = std::uint64_t{1} << 28;  // 1 TiB
 

@@ -87,6 +87,7 @@ class MemoryVolume : public fs::Volume {
  private:
   struct Node;
   struct Entry;
+  struct NameHash;
   using NodePointer = std::shared_ptr<Node>;  // by the table, and by calls that are running
 
   struct Shard {
