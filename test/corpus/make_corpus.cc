@@ -1,12 +1,14 @@
 // Makes the volumes of the corpus, of the format that this version writes:
 //   make_corpus DIRECTORY
-// puts NAME.edi, an image of a few MiB, and NAME.txt, its contents as list_contents() shows them,
-// into the directory. test/corpus/make calls it. Contents are text that compresses well.
+// puts NAME.edi, an image of a few MiB, NAME.plain, a volume as it lies on a plain disk, and
+// NAME.edi.txt and NAME.plain.txt, their contents as list_contents() shows them, into the
+// directory. test/corpus/make calls it. Contents are text that compresses well.
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <stdexcept>
@@ -15,6 +17,8 @@
 #include "edi/image.h"
 #include "fs/volume/volume.h"
 #include "mkfs/mkfs.h"
+#include "plain/create.h"
+#include "plain/plain_device.h"
 #include "test/corpus/listing.h"
 
 namespace lazyfs::corpus {
@@ -22,7 +26,9 @@ namespace {
 
 using fs::kRootInode;
 
+constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint32_t kBandBlocks = 64;
+constexpr std::uint64_t kBandBytes = std::uint64_t{kBandBlocks} * kBlockBytes;
 
 template <class T>
 T need(Result<T> result) {
@@ -41,19 +47,22 @@ std::string text_of(std::string_view name, std::size_t bytes) {
   return text;
 }
 
+// What surrounds the bands of a volume.
+enum class Layout : std::uint8_t { kImage, kPlain };
+
 // One volume while it is made.
 class Maker {
  public:
-  Maker(const std::string& directory, std::string_view name, std::uint32_t bands)
-      : image_(fmt::format("{}/{}.edi", directory, name)),
-        listing_(fmt::format("{}/{}.txt", directory, name)) {
-    const std::uint64_t bytes = std::uint64_t{bands} * kBandBlocks * kBlockBytes;
-    need(edi::create(image_, need(edi::fill(bytes, kBandBlocks))));
+  Maker(Layout layout, const std::string& directory, std::string_view name, std::uint32_t bands)
+      : layout_(layout),
+        path_(fmt::format("{}/{}.{}", directory, name,
+                          layout == Layout::kPlain ? "plain" : "edi")) {
+    create(std::uint64_t{bands} * kBandBytes);
     mkfs::Options options{.label = std::string(name), .name_seed = 0x123456789ABCDEF};
     for (std::size_t i = 0; i < options.uuid.size(); ++i) {
       options.uuid[i] = static_cast<std::uint8_t>(name[i % name.size()] + i);
     }
-    device_ = need(edi::open(image_));
+    device_ = open({});
     need(mkfs::make_filesystem(*device_, options));
     mount();
   }
@@ -70,10 +79,10 @@ class Maker {
   }
   void finish() {
     device_.reset();
-    const auto device = need(edi::open(image_, {.read_only = true}));
+    const auto device = open({.read_only = true});
     const auto volume =
         need(fs::Volume::mount(*device, {.read_only = true, .background = false}));
-    std::ofstream(listing_) << need(list_contents(*volume));
+    std::ofstream(path_ + ".txt") << need(list_contents(*volume));
     need(volume->unmount());
   }
 
@@ -92,7 +101,22 @@ class Maker {
   }
 
  private:
-  const std::string image_, listing_;
+  void create(std::uint64_t bytes) const {
+    if (layout_ == Layout::kImage) {
+      return need(edi::create(path_, need(edi::fill(bytes, kBandBlocks))));
+    }
+    const std::uint64_t with_identity = bytes + 2 * kMiB;  // the first and the last one
+    std::ofstream(path_).close();
+    std::filesystem::resize_file(path_, with_identity);
+    need(plain::create(path_, need(plain::plan_volume(with_identity, kBandBytes))));
+  }
+  std::unique_ptr<device::Device> open(device::OpenOptions options) const {
+    if (layout_ == Layout::kImage) return need(edi::open(path_, options));
+    return need(plain::open(path_, options));
+  }
+
+  const Layout layout_;
+  const std::string path_;
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<fs::Volume> volume_;
 };
@@ -220,9 +244,11 @@ void make_all(const std::string& directory) {
                             {"xattrs", 32, make_xattrs},   {"shared", 32, make_shared},
                             {"crashed", 32, make_crashed}, {"full", 24, make_full}};
   for (const Recipe& recipe : recipes) {
-    Maker maker(directory, recipe.name, recipe.bands);
-    recipe.make(maker);
-    maker.finish();
+    for (const Layout layout : {Layout::kImage, Layout::kPlain}) {
+      Maker maker(layout, directory, recipe.name, recipe.bands);
+      recipe.make(maker);
+      maker.finish();
+    }
   }
 }
 
