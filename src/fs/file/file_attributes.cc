@@ -10,12 +10,17 @@
 namespace lazyfs::fs {
 namespace {
 
-// The blocks that the file will have once it is written back.
+// The blocks that the file will have once it is written back. When many blocks wait, they are not
+// looked up: those that replace others then count twice in a file with holes.
 std::uint64_t blocks_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(inode.mu) {
   constexpr std::size_t kRunsLookedUp = 64;
+  constexpr std::uint64_t kBlocksLookedUp = 1024;
   const std::uint64_t stored = inode.record.blocks;
   const std::uint64_t waiting = inode.buffer ? inode.buffer->dirty_blocks() : 0;
   if (waiting == 0 || stored == 0) return stored + waiting;
+  // This bound is exact for a file without holes.
+  const std::uint64_t at_most = std::max(stored, blocks_for(inode.record.size));
+  if (waiting > kBlocksLookedUp) return std::min(stored + waiting, at_most);
   // No extent reaches past this block (I5): appended blocks replace nothing.
   const std::uint64_t stored_end = blocks_for(inode.tree_size);
   std::uint64_t fresh = 0;
@@ -25,8 +30,6 @@ std::uint64_t blocks_of(const Inode& inode, meta::Store& store) REQUIRES_SHARED(
     if (run.first_block >= stored_end) continue;
     fresh -= count_mapped(store, inode.no, run.first_block, run.blocks).value_or(0);
   }
-  // This bound is exact for a file without holes.
-  const std::uint64_t at_most = std::max(stored, blocks_for(inode.record.size));
   return std::min(stored + (runs.empty() ? waiting : fresh), at_most);
 }
 

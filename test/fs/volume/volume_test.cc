@@ -164,6 +164,20 @@ TEST_F(VolumeTest, InlineFileOccupiesSpaceAndAHoleDoesNot) {
   }
 }
 
+// So many blocks wait that they are not looked up one by one.
+TEST_F(VolumeTest, BlocksOfAFileAreCountedWhileManyWait) {
+  const auto blocks = [&](InodeNo file) {
+    return volume_->get_attributes(file)->blocks_512 * 512 / kBlockBytes;
+  };
+  const InodeNo file = create("a");
+  write(file, 0, std::string(3000 * kBlockBytes, 'x'));
+  ASSERT_TRUE(volume_->sync());
+  write(file, 1000 * kBlockBytes, std::string(2500 * kBlockBytes, 'y'));
+  EXPECT_EQ(blocks(file), 3500u);
+  ASSERT_TRUE(volume_->sync());
+  EXPECT_EQ(blocks(file), 3500u);
+}
+
 // On 64 bands of 1 MiB: the writes amount to many times the size of the disk.
 TEST_F(VolumeTest, RewritingAFileManyTimesDoesNotFillTheDisk) {
   const InodeNo file = create("a");
