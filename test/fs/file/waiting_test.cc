@@ -98,13 +98,20 @@ class WaitingTest : public VolumeTest {
     store_->while_waiting = nullptr;
   }
 
+  // Closes what was made.
+  Result<> closed(Result<Created> made) {
+    if (!made) return fail(made.error());
+    volume_->release(made->file);
+    return ok();
+  }
+
   RefusingStore* store_ = nullptr;
   InodeNo from_, to_, file_, other_;
 };
 
 TEST_F(WaitingTest, MakingNames) {
-  expect_free_locks([&] { return volume_->create(from_, "new", 0644, {}); });
-  expect_free_locks([&] { return volume_->create_unnamed(from_, 0644, {}); });
+  expect_free_locks([&] { return closed(volume_->create(from_, "new", 0644, {})); });
+  expect_free_locks([&] { return closed(volume_->create_unnamed(from_, 0644, {})); });
   expect_free_locks([&] { return volume_->make_directory(from_, "directory", 0755, {}); });
   expect_free_locks([&] { return volume_->make_node(from_, "node", S_IFIFO | 0644, 0, {}); });
   expect_free_locks([&] { return volume_->make_symlink(from_, "symlink", "target", {}); });
