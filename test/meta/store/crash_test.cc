@@ -9,6 +9,7 @@
 #include "test/meta/spare_bands.h"
 #include "test/meta/fixture.h"
 #include "test/meta/power_device.h"
+#include "test/support/rounds.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -143,7 +144,8 @@ TEST_P(CrashTest, KeepsWhatWasCommittedThroughManyPowerCuts) {
   PowerDevice device(8, 24, random(), keeps_pointers());
   ASSERT_TRUE(Store::format(device, small_superblock(1 + smallest_log())));
   Workload workload(random());
-  for (int life = 0; life < 1200; ++life) {
+  const std::size_t lives = rounds(1200, 200);
+  for (std::size_t life = 0; life < lives; ++life) {
     SCOPED_TRACE(life);
     auto store = open_store(device);
     ASSERT_TRUE(store);
@@ -163,7 +165,8 @@ TEST_P(CrashTest, KeepsWhatWasCommittedWhileTheLogGrowsAndShrinks) {
   Workload workload(random(), 150);
   std::size_t most = 0, least = 100;
   std::set<BandId> used;  // by the volume: bands that the log gave back, with durable data in them
-  for (int life = 0; life < 500; ++life) {
+  const std::size_t lives = rounds(500, 200);
+  for (std::size_t life = 0; life < lives; ++life) {
     SCOPED_TRACE(life);
     auto store = open_store(device);
     ASSERT_TRUE(store);
