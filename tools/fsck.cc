@@ -15,6 +15,7 @@
 #include "base/size.h"
 #include "disk/copies.h"
 #include "disk/names.h"
+#include "device/undo_file.h"
 #include "disk/open.h"
 #include "fsck/check.h"
 #include "fsck/repair.h"
@@ -32,6 +33,7 @@ enum ExitStatus { kClean = 0, kCorrected = 1, kLeftUncorrected = 4, kCouldNotRun
 struct Arguments {
   std::string device;
   std::string losses;
+  std::string keep, undo;  // undo files: to be made, to be carried out
   bool no_change = false, preen = false, yes = false, force = false, data = false, json = false;
 };
 
@@ -314,10 +316,31 @@ class Run {
     return may;
   }
 
-  // Repairs, and checks again.
+  // Repairs, and checks again. An undo file gets its end also after a failure.
   Result<> repair() {
+    if (arguments_.keep.empty()) return repair_device(nullptr);
+    const auto undo = device::UndoFile::make(arguments_.keep);
+    if (!undo) {
+      why_ = arguments_.keep + ": " + std::string(describe(undo.error()));
+      return fail(undo.error());
+    }
+    const Result<> repaired = repair_device(undo->get());
+    using device::Backing;
+    ASSIGN_OR_RETURN(const Backing device,
+                     Backing::open(arguments_.device, true, Backing::Claim::kNone));
+    const Result<> finished = (*undo)->finish(device);
+    if (!repaired || !finished) return repaired ? finished : repaired;
+    if (!arguments_.json) {
+      std::puts((arguments_.device + ": fsck.lazyfs --undo " + arguments_.keep + " " +
+                 arguments_.device + " takes the repair back, until the device is changed")
+                    .c_str());
+    }
+    return ok();
+  }
+
+  Result<> repair_device(device::UndoFile* undo) {
     ASSIGN_OR_RETURN(const auto device,
-                     disk::open(arguments_.device, {.exclusive = exclusive_}));
+                     disk::open(arguments_.device, {.exclusive = exclusive_, .undo = undo}));
     TRY(check_may_repair(*device));
     const auto listener = [&](const std::string& text) { changed(text); };
     ASSIGN_OR_RETURN(const auto mended, disk::mend_copies(*device));
@@ -394,6 +417,17 @@ class Run {
   fsck::RepairReport repair_;
 };
 
+int take_back(const Arguments& arguments) {
+  const auto bytes = device::undo(arguments.undo, arguments.device, arguments.force);
+  if (!bytes) {
+    std::fprintf(stderr, "fsck.lazyfs: %s\n", bytes.error().c_str());
+    return kCouldNotRun;
+  }
+  std::printf("%s: the repair was taken back: %s\n", arguments.device.c_str(),
+              size_text(*bytes).c_str());
+  return kCorrected;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -410,13 +444,26 @@ int main(int argc, char** argv) {
   CommandOption& y = app.flag("-y", arguments.yes, "repair whatever can be repaired");
   n.excludes(p).excludes(y);
   p.excludes(y);
-  app.flag("-f", arguments.force, "accepted for compatibility: everything is always checked");
+  app.flag("-f", arguments.force,
+           "with --undo: although the device may have changed; else accepted for compatibility");
   app.flag("--data", arguments.data, "also read all file data and verify its checksums");
   app.flag("--json", arguments.json, "print one JSON object");
   app.option("--losses", arguments.losses, "write what a repair could not give back to this file");
+  app.option("-z", arguments.keep, "keep what a repair overwrites in this new file");
+  app.option("--undo", arguments.undo, "take the repair back that has made this file")
+      .excludes(n)
+      .excludes(p)
+      .excludes(y);
   app.option("DEVICE", arguments.device, "image file or block device").required();
   if (const auto status = app.parse(argc, argv)) return *status;
+  if (!arguments.keep.empty() && !arguments.preen && !arguments.yes) {
+    std::fprintf(stderr, "fsck.lazyfs: -z: only -p and -y overwrite anything\n");
+    return kUsage;
+  }
   try {
+    if (!arguments.undo.empty()) {
+      return end_output("fsck.lazyfs", take_back(arguments), kCouldNotRun);
+    }
     const int status = Run(arguments).run();
     return end_output("fsck.lazyfs", status, status | kCouldNotRun);
   } catch (const std::exception& e) {

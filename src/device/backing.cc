@@ -15,6 +15,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "device/undo_file.h"
+
 namespace lazyfs::device {
 namespace {
 
@@ -88,7 +90,8 @@ std::vector<iovec> gather(std::span<const Piece> pieces, std::size_t skip) {
 }  // namespace
 
 Backing::Backing(Backing&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), is_block_device_(other.is_block_device_) {}
+    : fd_(std::exchange(other.fd_, -1)), is_block_device_(other.is_block_device_),
+      undo_(other.undo_) {}
 
 Backing::~Backing() {
   if (fd_ >= 0) ::close(fd_);
@@ -122,8 +125,11 @@ Result<Backing> Backing::open(const std::string& path, bool read_only, Claim cla
 }
 
 Result<Backing> Backing::open(const std::string& path, const OpenOptions& options) {
-  if (options.held) return options.held->duplicate();
-  return open(path, options.read_only, options.exclusive ? Claim::kExclusive : Claim::kNone);
+  const Claim claim = options.exclusive ? Claim::kExclusive : Claim::kNone;
+  ASSIGN_OR_RETURN(Backing backing, options.held ? options.held->duplicate()
+                                                 : open(path, options.read_only, claim));
+  if (options.undo) backing.keep_in(options.undo);
+  return backing;
 }
 
 Result<Backing> Backing::make(const std::string& path) {
@@ -135,7 +141,9 @@ Result<Backing> Backing::make(const std::string& path) {
 Result<Backing> Backing::duplicate() const {
   const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return fail(open_error(errno));
-  return Backing(fd, is_block_device_);
+  Backing copy(fd, is_block_device_);
+  copy.undo_ = undo_;
+  return copy;
 }
 
 bool Backing::is_zoned() const {
@@ -193,6 +201,13 @@ Result<> Backing::read(std::uint64_t at, std::span<std::byte> to) const {
 }
 
 Backing::Written Backing::write(std::uint64_t at, std::span<const Piece> pieces) const {
+  if (undo_) {
+    if (auto kept = undo_->keep(*this, at, bytes_of(pieces)); !kept) return {0, kept};
+  }
+  return write_pieces(at, pieces);
+}
+
+Backing::Written Backing::write_pieces(std::uint64_t at, std::span<const Piece> pieces) const {
   const std::size_t total = bytes_of(pieces);
   std::size_t done = 0, in_front = 0;  // in_front: bytes already written of the first piece
   while (done < total) {
@@ -228,6 +243,7 @@ Result<> Backing::discard_piece(std::uint64_t at, std::uint64_t length_bytes) co
 
 Result<std::uint64_t> Backing::discard(std::uint64_t at, std::uint64_t length_bytes,
                                        const std::function<bool()>& may_continue) const {
+  if (undo_) return fail(Errc::kUnsupported);
   std::uint64_t done = 0;
   while (done < length_bytes && may_continue()) {
     const std::uint64_t piece = std::min(length_bytes - done, kDiscardBytes);

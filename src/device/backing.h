@@ -12,6 +12,7 @@
 namespace lazyfs::device {
 
 class Backing;
+class UndoFile;
 
 // How a device is opened, of whatever kind.
 struct OpenOptions {
@@ -20,6 +21,8 @@ struct OpenOptions {
   // The file or device, opened before, with a claim if it has one; `path` is not opened again.
   // It must live during the call. Null: open `path`.
   const Backing* held = nullptr;
+  // Keeps what is overwritten (undo_file.h). It must outlive the device. Null: nothing is kept.
+  UndoFile* undo = nullptr;
 };
 
 // Owns the file descriptor and the lock on an image file. Thread-safe once it is open.
@@ -40,6 +43,9 @@ class Backing {
 
   // Returns a second owner of the same file and claim. The claim ends with the last owner.
   Result<Backing> duplicate() const;
+  // From now on `undo`, which must outlive this object and its duplicates, keeps what writes
+  // replace, and nothing is discarded.
+  void keep_in(UndoFile* undo) { undo_ = undo; }
 
   Backing(Backing&& other) noexcept;
   Backing& operator=(Backing&&) = delete;
@@ -84,10 +90,12 @@ class Backing {
  private:
   explicit Backing(int fd, bool is_block_device) : fd_(fd), is_block_device_(is_block_device) {}
   static Result<Backing> adopt(int fd, Claim claim);
+  Written write_pieces(std::uint64_t at, std::span<const Piece> pieces) const;
   Result<> discard_piece(std::uint64_t at, std::uint64_t length_bytes) const;
 
   int fd_ = -1;
   bool is_block_device_ = false;
+  UndoFile* undo_ = nullptr;
 };
 
 }  // namespace lazyfs::device

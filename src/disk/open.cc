@@ -40,7 +40,9 @@ Result<std::unique_ptr<Device>> open(const std::string& path, OpenOptions option
     auto copied = open_plain(path, options);
     return !copied && is_missing(copied.error()) ? std::move(image) : std::move(copied);
   }
-  if (backing.is_zoned()) return open_zoned(path, options);
+  if (backing.is_zoned()) {
+    return options.undo ? fail(Errc::kUnsupported) : open_zoned(path, options);
+  }
   auto opened = open_plain(path, options);
   if (opened || !is_missing(opened.error())) return opened;
   // An EDI is looked at after the identification blocks: mkfs may have left blocks of an old one.

@@ -14,7 +14,8 @@ namespace lazyfs::disk {
 using device::OpenOptions;
 
 // Opens what `path` holds. A file may also hold the layout of a plain block device: a copy of one.
-// Errors: those of edi::open(), plain::open() and zoned::open(); kEdiOnBlockDevice.
+// Errors: those of edi::open(), plain::open() and zoned::open(); kEdiOnBlockDevice; kUnsupported
+// with an undo file on a zoned device, whose zones cannot be written back.
 Result<std::unique_ptr<device::Device>> open(const std::string& path, OpenOptions options = {});
 
 }  // namespace lazyfs::disk

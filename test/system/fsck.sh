@@ -43,6 +43,13 @@ unchanged=$(digest)
 status=0
 fsck -n || status=$?
 [[ $(digest) == "$unchanged" ]] || fail "fsck.lazyfs -n has changed something"
+if ((status != 0)); then
+  fsck -y -z "$WORK/undo" || (($? == 1)) || fail "-z: $(tail -n 5 "$WORK/fsck.log")"
+  grep -q "takes the repair back" "$WORK/fsck.log" || fail "no word of the undo file"
+  [[ $(digest) != "$unchanged" ]] || fail "nothing was repaired"
+  fsck --undo "$WORK/undo" || (($? == 1)) || fail "--undo: $(cat "$WORK/fsck.log")"
+  [[ $(digest) == "$unchanged" ]] || fail "the undo file does not give back what was there"
+fi
 repaired=0
 before=$(date +%s)
 fsck -y --losses "$WORK/losses" || repaired=$?

@@ -1,0 +1,72 @@
+// An undo file: what a repair has overwritten on a device, so that the repair can be taken back. It
+// knows bytes of the file or block device only, so that it covers everything that lies there.
+//
+// A file of records, each written and made durable before the change that it is about:
+//
+//   offset size field
+//        0    4 magic     "LZUN"
+//        4    4 crc32c    of bytes 8 to the end of the record
+//        8    4 kind      1 start, 2 bytes, 3 zeros, 4 state, 5 end
+//       12    4 length    of the range, at most 1 MiB; 0 in start and end
+//       16    8 offset    of the range on the device; in start: the device's size in bytes
+//       24    4 contents  state: crc32c of what the range held at the end; else 0
+//       28    4 reserved  0
+//       32      bytes: what the range held before (kind 2 only)
+//
+// The start comes first. Each block of 4096 bytes is in one range of kind 2 or 3 at most. After the
+// last change follow a state for each of these ranges, in the same order, and the end.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "device/backing.h"
+
+namespace lazyfs::device {
+
+// Thread-safe. mu_ is a leaf lock, held over the I/O of the undo file: the changes of a repair wait
+// for it anyway.
+class UndoFile {
+ public:
+  // Makes the file. Errors: those of Backing::make().
+  static Result<std::unique_ptr<UndoFile>> make(const std::string& path);
+  explicit UndoFile(Backing file) : file_(std::move(file)) {}
+
+  // To be called before these bytes of `device` change: keeps durably what they hold, of each block
+  // once. Errors: of reading the device and of writing the file.
+  Result<> keep(const Backing& device, std::uint64_t at, std::uint64_t length_bytes)
+      EXCLUDES(mu_);
+  // To be called when the device has its last change: notes what it holds now, so that later
+  // changes by others show. Errors: as keep().
+  Result<> finish(const Backing& device) EXCLUDES(mu_);
+
+ private:
+  struct Range {
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;
+  };
+  Result<> start(const Backing& device) REQUIRES(mu_);
+  Result<> keep_run(const Backing& device, std::uint64_t block, std::uint64_t end) REQUIRES(mu_);
+  Result<> add(std::uint32_t kind, Range range, std::uint32_t contents, Piece bytes) REQUIRES(mu_);
+
+  Mutex mu_;
+  const Backing file_;
+  std::uint64_t file_bytes_ GUARDED_BY(mu_) = 0;
+  std::vector<Range> ranges_ GUARDED_BY(mu_);
+  std::unordered_set<std::uint64_t> kept_ GUARDED_BY(mu_);  // blocks
+};
+
+// Writes back what the undo file at `undo_path` has, and makes that durable. Returns the number of
+// bytes written. May be repeated when it was interrupted. Refuses, without any change, to undo on a
+// device of another size, and one that was changed after the repair; where the repair was
+// interrupted, the file cannot show that, and `force` is required. Error: a sentence for users.
+std::expected<std::uint64_t, std::string> undo(const std::string& undo_path,
+                                               const std::string& device_path, bool force);
+
+}  // namespace lazyfs::device
