@@ -17,6 +17,9 @@
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
+#include "base/log_limit.h"
+
 namespace lazyfs::log {
 namespace {
 
@@ -94,12 +97,27 @@ bool to_kernel_log() {
   return true;
 }
 
+// Of warnings and errors, by the format. Trace, debug and information are asked for, or rare.
+constexpr std::uint64_t kLinesAPeriod = 20;
+constexpr auto kPeriod = std::chrono::minutes(1);
+constexpr std::uint64_t kLeaveOut = ~std::uint64_t{0};
+
+std::uint64_t count_left_out(Level level, fmt::string_view format) {
+  static LogLimit limit(kLinesAPeriod, kPeriod);
+  if (level != Level::kWarn && level != Level::kError) return 0;
+  return limit.note(format.data(), system_clock().monotonic()).value_or(kLeaveOut);
+}
+
 }  // namespace
 
 void write(Level level, fmt::string_view format, fmt::format_args arguments) {
   spdlog::logger* logger = spdlog::default_logger_raw();
   if (!logger->should_log(to_spdlog(level))) return;
-  logger->log(to_spdlog(level), fmt::vformat(format, arguments));
+  const std::uint64_t left_out = count_left_out(level, format);
+  if (left_out == kLeaveOut) return;
+  std::string line = fmt::vformat(format, arguments);
+  if (left_out > 0) line += fmt::format(" ({} lines like this one were left out)", left_out);
+  logger->log(to_spdlog(level), line);
 }
 
 void set_level(Level level) { spdlog::set_level(to_spdlog(level)); }

@@ -111,4 +111,39 @@ mount_fs
 [[ $(cat "$MNT/kept") == kept ]] || fail "durable data is lost"
 touch "$MNT/new" || fail "after mounting again it is not writable"
 unmount_fs
+
+shown_read_only() { grep " $MNT " /proc/self/mounts | grep -q " ro,"; }
+# fail_metadata OPTIONS: a mount whose metadata cannot be written.
+fail_metadata() {
+  image_on_host
+  mount_fs "commit=1,$1"
+  fill_host
+  for ((i = 0; i < 100000; i++)); do : 2>/dev/null >"$MNT/$i" || break; done
+  until_true "the filesystem is not read-only" gave_up
+  touch "$MNT/new" 2>/dev/null && fail "a file was made in a filesystem that is read-only"
+  empty_host
+}
+end_failed() {
+  umount "$MNT" || fail "umount"
+  wait "$DAEMON" && fail "the daemon reports success"
+  DAEMON=''
+  fsck_fs
+}
+
+say "errors=panic"
+trigger=$WORK/trigger
+: >"$trigger"
+fail_metadata "errors=panic,panic_trigger=$trigger"
+until_true "the machine is not crashed" test -s "$trigger"
+[[ $(cat "$trigger") == c ]] || fail "written to the trigger: $(cat "$trigger")"
+until_true "not read-only after a panic that did not happen" shown_read_only
+end_failed
+
+say "errors=continue"
+fail_metadata errors=continue
+sleep 2  # a remount would have been tried
+grep " $MNT " /proc/self/mounts | grep -q " rw," || fail "errors=continue remounts"
+repeated=$(grep -c "commit failed" "$LOG" || true)
+((repeated <= 20)) || fail "the log says $repeated times that a commit failed"
+end_failed
 umount "$HOST"

@@ -36,7 +36,7 @@ void Flusher::step() {
   if (clock_.monotonic() - last_commit_ < commit_interval_.load()) return;
   write_old(false);  // F1: the pass above may have begun with data that was too young then
   const auto committed = store_.commit();
-  if (!committed) log::error("commit failed: {}", describe(committed.error()));
+  if (!committed && !reported_) log::error("commit failed: {}", describe(committed.error()));
   last_commit_ = clock_.monotonic();
 }
 

@@ -171,6 +171,21 @@ void protect() {
   prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
 }
 
+// When an error has made the filesystem read-only.
+void react(const DaemonPlan& plan, MountKeeper& keeper, ReadOnlyRemounter& remounter) {
+  if (const int error = keeper.report_read_only(); error != 0) {
+    log::warn("{} cannot be started: {}", plan.options.error_program, std::strerror(error));
+  }
+  if (plan.options.after_error == AfterError::kContinue) return;
+  if (plan.options.after_error == AfterError::kPanic) {
+    log::critical("errors=panic: the machine is crashed for {}", plan.mount_point);
+    if (const int error = keeper.panic(); error != 0) {
+      log::error("{}: {}", plan.options.panic_trigger, std::strerror(error));
+    }
+  }
+  remounter.ask();
+}
+
 // The daemon's life. `on_ready` is called when the mount is usable.
 int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<void()>& on_ready) {
   set_up_log(plan);
@@ -180,16 +195,12 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   protect();
   drop_capabilities();  // before the first thread
   const auto keeper = std::make_shared<MountKeeper>(
-      KeeperPlan{plan.mount_point, plan.options.error_program, restart_command(plan)});
+      KeeperPlan{plan.mount_point, plan.options.error_program, plan.options.panic_trigger,
+                 restart_command(plan)});
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
   ReadOnlyRemounter read_only_remounter(keeper, plan.mount_point);
-  plan.options.volume.on_read_only = [&] {
-    if (const int error = keeper->report_read_only(); error != 0) {
-      log::warn("{} cannot be started: {}", plan.options.error_program, std::strerror(error));
-    }
-    read_only_remounter.ask();
-  };
+  plan.options.volume.on_read_only = [&] { react(plan, *keeper, read_only_remounter); };
   OptionsInForce options(plan.options);
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());

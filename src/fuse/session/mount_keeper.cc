@@ -62,6 +62,17 @@ int start(const KeeperPlan& plan) {
   return child > 0 ? 0 : -1;
 }
 
+// Returns 0 or -1 with errno, if it returns.
+int crash_machine(const KeeperPlan& plan) {
+  const int fd = open(plan.panic_trigger.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  const ssize_t written = write(fd, "c", 1);
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return written == 1 ? 0 : -1;
+}
+
 // Whether the mount there is one whose daemon has died.
 bool is_dead(const std::string& mount_point) {
   struct statfs space {};
@@ -182,6 +193,7 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan) {
                     changed_options);
         done = 0;
         break;
+      case Request::kPanic: done = crash_machine(plan); break;
       case Request::kFarewell:
         is_farewell = true;
         done = 0;

@@ -170,9 +170,12 @@ Reason read_barrier(Parser&, std::string_view text) {
   return std::string(text) + " is not possible: all commits are flushed";
 }
 
-Reason read_errors(Parser&, std::string_view text) {
-  if (text == "remount-ro") return {};
-  return quoted(text) + " is not possible: after an error the filesystem is read-only";
+Reason read_errors(Parser& p, std::string_view text) {
+  static const std::map<std::string_view, AfterError> choices = {
+      {"remount-ro", AfterError::kRemountReadOnly},
+      {"continue", AfterError::kContinue},
+      {"panic", AfterError::kPanic}};
+  return read_choice(text, choices, p.options.after_error);
 }
 
 // Options of the form name=value that change something.
@@ -226,6 +229,8 @@ const std::map<std::string_view, Setting>& settings() {
       {"logfile", [](Parser& p, Text t) { return read_path(t, p.options.log_file); }},
       {"on_error", [](Parser& p, Text t) { return read_path(t, p.options.error_program); }},
       {"errors", read_errors},
+      {"panic_trigger",
+       [](Parser& p, Text t) { return read_path(t, p.options.panic_trigger); }},
       {"barrier", read_barrier},
       {"restart", read_restart},
       {"spin",

@@ -32,12 +32,23 @@ enum class Restart : std::uint8_t {
   kAlways,  // it is mounted again each time
 };
 
+// What happens when an error has made the filesystem read-only, besides that nothing is written any
+// more.
+enum class AfterError : std::uint8_t {
+  kRemountReadOnly,  // the mount is made read-only
+  kContinue,         // nothing: readers continue
+  kPanic,            // the machine crashes
+};
+
 struct Options {
   fs::MountOptions volume;
   SessionOptions session;
   bool remount = false;
   std::string log_file;            // empty: syslog when in the background
   std::string error_program;       // started when an error has made the filesystem read-only
+  AfterError after_error = AfterError::kRemountReadOnly;
+  // A file that makes the kernel panic when "c" is written to it. Tests have another one.
+  std::string panic_trigger = "/proc/sysrq-trigger";
   std::string log_level = "info";  // of spdlog
   Restart restart = Restart::kNo;
 };

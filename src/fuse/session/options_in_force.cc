@@ -22,6 +22,8 @@ const char* fixed_difference(const Options& a, const Options& b) {
   if (x.transport.cpu_latency != y.transport.cpu_latency) return "awake";
   if (a.log_file != b.log_file) return "logfile";
   if (a.error_program != b.error_program) return "on_error";
+  if (a.after_error != b.after_error) return "errors";
+  if (a.panic_trigger != b.panic_trigger) return "panic_trigger";
   return nullptr;
 }
 

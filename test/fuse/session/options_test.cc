@@ -185,6 +185,14 @@ TEST(Options, ADaemonThatDiesIsStartedAgainAsAsked) {
   EXPECT_EQ(refusal("restart=soon"), "option 'restart': 'soon' is none of always, no, once");
 }
 
+TEST(Options, WhatHappensAfterAnErrorCanBeChosen) {
+  EXPECT_EQ(parsed("").after_error, AfterError::kRemountReadOnly);
+  EXPECT_EQ(parsed("").panic_trigger, "/proc/sysrq-trigger");
+  EXPECT_EQ(parsed("errors=continue").after_error, AfterError::kContinue);
+  EXPECT_EQ(parsed("errors=panic,panic_trigger=/x").after_error, AfterError::kPanic);
+  EXPECT_EQ(parsed("errors=panic,errors=remount-ro").after_error, AfterError::kRemountReadOnly);
+}
+
 TEST(Options, AreAllListed) {
   const std::string list = list_options();
   for (const char* name : {"ro\n", "commit=VALUE\n", "errors=VALUE\n", "restart=VALUE\n"}) {
@@ -196,8 +204,9 @@ TEST(Options, RefusalsNameTheOptionAndTheReason) {
   EXPECT_EQ(refusal("colour=blue"), "option 'colour=blue': not known; man lazyfs lists them");
   EXPECT_EQ(refusal("commit"), "option 'commit': needs a value");
   EXPECT_EQ(refusal("on_error=mail"), "option 'on_error': 'mail' is not an absolute path");
-  EXPECT_EQ(refusal("errors=panic"),
-            "option 'errors': 'panic' is not possible: after an error the filesystem is read-only");
+  EXPECT_EQ(refusal("errors=ignore"),
+            "option 'errors': 'ignore' is none of continue, panic, remount-ro");
+  EXPECT_EQ(refusal("panic_trigger=x"), "option 'panic_trigger': 'x' is not an absolute path");
   EXPECT_EQ(refusal("ro=1"), "option 'ro': takes no value");
   EXPECT_EQ(refusal("commit=soon"), "option 'commit': 'soon' is not a number");
   EXPECT_EQ(refusal("commit=-1"), "option 'commit': '-1' is not a number");
