@@ -23,6 +23,7 @@
 #include "meta/log/restore_superblock.h"
 #include "meta/store/store.h"
 #include "tools/command_line.h"
+#include "tools/progress.h"
 
 namespace {
 
@@ -32,7 +33,7 @@ enum ExitStatus { kClean = 0, kCorrected = 1, kLeftUncorrected = 4, kCouldNotRun
 
 struct Arguments {
   std::string device;
-  std::string losses;
+  std::string losses, progress = "auto";
   std::string keep, undo;  // undo files: to be made, to be carried out
   bool no_change = false, preen = false, yes = false, force = false, data = false, json = false;
 };
@@ -59,24 +60,12 @@ class BlockDeviceClaim {
   int fd_ = -1;
 };
 
-class Progress {
- public:
-  explicit Progress(bool shown) : shown_(shown) {}
-  void operator()(std::string_view stage, std::uint64_t done) {
-    if (!shown_) return;
-    std::fprintf(stderr, "\r%-10.*s %llu\033[K", static_cast<int>(stage.size()), stage.data(),
-                 static_cast<unsigned long long>(done));
-    pending_ = true;
-  }
-  void clear() {
-    if (pending_) std::fprintf(stderr, "\r\033[K");
-    pending_ = false;
-  }
-
- private:
-  const bool shown_;
-  bool pending_ = false;
-};
+Done done_of(std::string_view stage, std::uint64_t done) {
+  const bool is_data = stage == "data";
+  return {.stage = stage,
+          .done = is_data ? done * kBlockBytes : done,
+          .unit = is_data ? Unit::kBytes : Unit::kItems};
+}
 
 // Where an identification block names the volume, the superblock follows.
 meta::StoreOptions repair_options(const device::Device& device) {
@@ -213,7 +202,8 @@ bool write_losses(const Arguments& arguments, const fsck::RepairReport& repair) 
 class Run {
  public:
   explicit Run(const Arguments& arguments)
-      : arguments_(arguments), progress_(!arguments.json && isatty(STDERR_FILENO) != 0) {}
+      : arguments_(arguments),
+        progress_(arguments.json && arguments.progress == "auto" ? "never" : arguments.progress) {}
 
   int run() {
     const BlockDeviceClaim claim(arguments_.device);
@@ -270,7 +260,7 @@ class Run {
   Result<> check(device::Device& device, meta::Store& store) {
     const auto report = fsck::check(
         store, device, {.data = arguments_.data}, [&](const std::string& text) { found(text); },
-        [&](std::string_view stage, std::uint64_t done) { progress_(stage, done); });
+        [&](std::string_view stage, std::uint64_t done) { progress_.show(done_of(stage, done)); });
     progress_.clear();
     if (!report) return fail(report.error());
     report_ = *report;
@@ -351,7 +341,7 @@ class Run {
                      fsck::open_for_repair(*device, listener, repair_options(*device)));
     ASSIGN_OR_RETURN(repair_, fsck::repair(*store, *device, system_clock(), listener,
                                          [&](std::string_view stage, std::uint64_t done) {
-                                           progress_(stage, done);
+                                           progress_.show(done_of(stage, done));
                                          }));
     repair_.repairs += mended.size();
     if (was_misnamed) {
@@ -409,7 +399,7 @@ class Run {
   static constexpr const char* kOtherIsGood = " Its other copy is good.";
 
   const Arguments& arguments_;
-  Progress progress_;
+  ProgressLine progress_;
   bool exclusive_ = false;
   std::string why_;  // it cannot run, if describe() does not say enough
   std::vector<std::string> problems_, notes_, repairs_;
@@ -449,6 +439,9 @@ int main(int argc, char** argv) {
   app.flag("--data", arguments.data, "also read all file data and verify its checksums");
   app.flag("--json", arguments.json, "print one JSON object");
   app.option("--losses", arguments.losses, "write what a repair could not give back to this file");
+  app.option("--progress", arguments.progress, "how progress is shown on standard error")
+      .one_of(kProgressForms)
+      .with_default();
   app.option("-z", arguments.keep, "keep what a repair overwrites in this new file");
   app.option("--undo", arguments.undo, "take the repair back that has made this file")
       .excludes(n)

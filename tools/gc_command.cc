@@ -1,9 +1,5 @@
 #include "tools/gc_command.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 
@@ -12,12 +8,12 @@
 #include "base/types.h"
 #include "fuse/requests/control.h"
 #include "tools/mount_point.h"
+#include "tools/progress.h"
 
 namespace lazyfs {
 namespace {
 
 using fuse::CleanPiece;
-using SteadyClock = std::chrono::steady_clock;
 
 struct Cleaned {
   std::uint64_t bands = 0, blocks = 0, freed = 0;
@@ -42,22 +38,9 @@ void print_estimate(const GcPlan& plan, const CleanPiece& estimate) {
               blocks_text(estimate.blocks).c_str(), blocks_text(estimate.gain).c_str());
 }
 
-void show_progress(const Cleaned& cleaned, const CleanPiece& estimate,
-                   SteadyClock::duration elapsed) {
-  const std::uint64_t left = estimate.blocks - std::min(estimate.blocks, cleaned.blocks);
-  const double seconds = std::chrono::duration<double>(elapsed).count();
-  const double rate = seconds > 0 ? static_cast<double>(cleaned.blocks) / seconds : 0;
-  std::fprintf(stderr, "\r%llu of %llu bands, %s moved, %s/s", whole(cleaned.bands),
-               whole(estimate.bands), blocks_text(cleaned.blocks).c_str(),
-               blocks_text(static_cast<std::uint64_t>(rate)).c_str());
-  if (rate > 0) std::fprintf(stderr, ", %.0f s left", static_cast<double>(left) / rate);
-  std::fputs("\033[K", stderr);
-}
-
 // Each band of the estimate at most once: other programs may make garbage as fast as it is cleaned.
 Cleaned clean(MountPoint& mount, const GcPlan& plan, const CleanPiece& estimate) {
-  const bool is_shown = !plan.json && isatty(STDERR_FILENO) != 0;
-  const auto start = SteadyClock::now();
+  ProgressLine progress(plan.json && plan.progress == "auto" ? "never" : plan.progress);
   Cleaned cleaned;
   while (cleaned.bands < estimate.bands) {
     const CleanPiece step = ask_to_clean(mount, plan, CleanPiece::kStep);
@@ -65,9 +48,9 @@ Cleaned clean(MountPoint& mount, const GcPlan& plan, const CleanPiece& estimate)
     cleaned.blocks += step.blocks;
     cleaned.freed += step.gain;
     if (step.is_done != 0) break;
-    if (is_shown) show_progress(cleaned, estimate, SteadyClock::now() - start);
+    progress.show(
+        {"gc", cleaned.blocks * kBlockBytes, estimate.blocks * kBlockBytes, Unit::kBytes});
   }
-  if (is_shown) std::fputs("\r\033[K", stderr);
   return cleaned;
 }
 

@@ -1,10 +1,12 @@
 // Prints the counters of a mounted lazyfs and sends it requests, through ioctls on its root
 // directory; names volumes.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/json.h"
 #include "fuse/requests/control.h"
@@ -15,6 +17,7 @@
 #include "tools/map_command.h"
 #include "tools/metrics_command.h"
 #include "tools/mount_point.h"
+#include "tools/progress.h"
 #include "tools/scrub_command.h"
 #include "tools/stats_page.h"
 #include "tools/top_command.h"
@@ -27,6 +30,7 @@ using lazyfs::CommandLine;
 using lazyfs::Json;
 using lazyfs::MountPoint;
 
+constexpr int kWrongUsage = 2;
 constexpr int kNeedsCare = 4;  // an exit status, as fsck's "left uncorrected"
 
 void print_flat(const Json& value, const std::string& name) {
@@ -129,6 +133,9 @@ void print_maps(const MapPlan& plan) {
 struct MountPlan {
   std::string path;
   std::string folder;  // of metrics
+  std::vector<std::string> scrub_words;  // what to do, perhaps; MOUNTPOINT
+  lazyfs::ScrubPlan scrub_plan;
+  std::string progress = "auto";
   bool json = false, all = false, watch = false, only_estimate = false;
   std::uint32_t dead_percent = lazyfs::GcPlan{}.dead_percent;
   double timeout_seconds = 30, interval_seconds = 2;
@@ -154,6 +161,20 @@ void add_mounted(CommandLine& app, MountPlan& plan) {
       .at_least(1);
   plan.gc->flag("--estimate", plan.only_estimate, "only say what would be done");
   plan.scrub = &app.command("scrub", "reads all file contents and verifies their checksums");
+  plan.scrub
+      ->option("MOUNTPOINT", plan.scrub_words,
+               "before it: start, status, cancel or resume, for a scrub in the background")
+      .required();
+  plan.scrub->option("--rate", plan.scrub_plan.rate, "bytes to read a second at most")
+      .at_least(1)
+      .as_size();
+  plan.scrub->option("--state", plan.scrub_plan.folder, "folder with the state of such scrubs")
+      .with_default();
+  for (CommandLine* const command : {plan.gc, plan.scrub}) {
+    command->option("--progress", plan.progress, "how progress is shown on standard error")
+        .one_of(lazyfs::kProgressForms)
+        .with_default();
+  }
   plan.sync = &app.command("sync", "makes everything durable");
   plan.wait = &app.command("wait", "waits until no daemon uses the device or image any more");
   plan.wait_timeout =
@@ -170,8 +191,7 @@ void add_mounted(CommandLine& app, MountPlan& plan) {
     command->flag("--json", plan.json, "as one JSON object");
   }
   for (CommandLine* const command :
-       {plan.stats, plan.health, plan.gc, plan.scrub, plan.sync, plan.shutdown, plan.metrics,
-        plan.top}) {
+       {plan.stats, plan.health, plan.gc, plan.sync, plan.shutdown, plan.metrics, plan.top}) {
     command->option("MOUNTPOINT", plan.path, "or any path on the mount, or its device").required();
   }
   plan.wait->option("PATH", plan.path, "device, image, or a path on the mount").required();
@@ -186,6 +206,35 @@ void wait_until_free(const MountPlan& plan) {
   const bool is_limited = plan.wait_timeout->was_given();
   if (lazyfs::wait_command(plan.path, is_limited ? std::optional(timeout) : std::nullopt)) return;
   lazyfs::fail_with(plan.path, "still in use");
+}
+
+// Returns the exit status.
+int scrub(const MountPlan& plan) {
+  lazyfs::ScrubPlan scrub = plan.scrub_plan;
+  scrub.mount_point = lazyfs::mount_point_of(plan.scrub_words.back());
+  scrub.json = plan.json;
+  scrub.progress = plan.progress;
+  const bool has_verb = plan.scrub_words.size() > 1;
+  const std::string verb = has_verb ? plan.scrub_words.front() : "";
+  if (!has_verb) return lazyfs::scrub_command(scrub) ? 0 : kNeedsCare;
+  if (verb == "status") return lazyfs::scrub_status(scrub) ? 0 : kNeedsCare;
+  if (verb == "start") lazyfs::start_scrub(scrub);
+  if (verb == "resume") lazyfs::resume_scrub(scrub);
+  if (verb == "cancel") lazyfs::cancel_scrub(scrub);
+  return 0;
+}
+
+// Whether the words after "scrub" are right; prints what is wrong.
+bool has_right_scrub_words(const MountPlan& plan) {
+  const auto& words = plan.scrub_words;
+  const std::vector<std::string> verbs{"start", "status", "cancel", "resume"};
+  const bool is_right =
+      !plan.scrub->was_given() || words.size() == 1 ||
+      (words.size() == 2 && std::ranges::find(verbs, words.front()) != verbs.end());
+  if (!is_right) {
+    std::fputs("lazyfsctl: scrub: takes start, status, cancel or resume, and MOUNTPOINT\n", stderr);
+  }
+  return is_right;
 }
 
 // Returns the exit status.
@@ -208,11 +257,12 @@ int control_mount(const MountPlan& plan) {
     lazyfs::gc_command({.mount_point = point(),
                         .dead_percent = plan.dead_percent,
                         .only_estimate = plan.only_estimate,
+                        .progress = plan.progress,
                         .json = plan.json});
   }
   if (plan.sync->was_given()) MountPoint(point()).sync();
   if (plan.shutdown->was_given()) shut_down(point());
-  if (plan.scrub->was_given()) return lazyfs::scrub_command(point(), plan.json) ? 0 : kNeedsCare;
+  if (plan.scrub->was_given()) return scrub(plan);
   if (plan.health->was_given()) {
     const std::chrono::seconds timeout(static_cast<long>(plan.timeout_seconds));
     return lazyfs::health_command(plan.path, plan.json, timeout, kNeedsCare) ? 0 : kNeedsCare;
@@ -232,6 +282,7 @@ int main(int argc, char** argv) {
   MapPlan maps;
   add_maps(app, maps);
   if (const auto status = app.parse(argc, argv)) return *status;
+  if (!has_right_scrub_words(plan)) return kWrongUsage;
   try {
     name_volumes(naming);
     print_maps(maps);

@@ -220,7 +220,7 @@ expect 0 lazyfsctl gc "$MNT"
 grep -q "no band is at least 20% dead" "$WORK/out" || fail "a second gc: $(cat "$WORK/out")"
 script -qec "lazyfsctl gc --dead 5 $MNT" /dev/null >"$WORK/terminal" </dev/null ||
   fail "gc on a terminal"
-grep -q $'\r[0-9]* of [0-9]* bands, [0-9.]* MiB moved' "$WORK/terminal" ||
+grep -q $'\rgc  *[0-9]*%, [0-9.]* MiB of [0-9.]* MiB, .* left' "$WORK/terminal" ||
   fail "gc shows no progress: $(cat "$WORK/terminal")"
 grep -Eq '[1-9][0-9]* bands cleaned, [0-9.]+ MiB moved, [0-9]+ bands freed' "$WORK/terminal" ||
   fail "gc does not say what it has done: $(cat "$WORK/terminal")"

@@ -7,6 +7,7 @@
 
 #include "base/time_histogram_json.h"
 #include "tools/metrics.h"
+#include "tools/progress.h"
 #include "tools/stats_page.h"
 #include "tools/top_command.h"
 #include "tools/words.h"
@@ -53,6 +54,23 @@ TEST(Metrics, AreInBaseUnitsWithEscapedLabels) {
   EXPECT_TRUE(has_line(text, "lazyfs_data_appended_bytes_total" + at + " 4096000")) << text;
   EXPECT_TRUE(has_line(text, "lazyfs_dirty_bytes" + at + " 4096")) << text;
   EXPECT_TRUE(has_line(text, "lazyfs_uptime_seconds" + at + " 10")) << text;
+}
+
+TEST(Progress, SaysWhatIsKnown) {
+  const std::uint64_t mib = std::uint64_t{1} << 20;
+  EXPECT_EQ(progress_text({"inodes", 0, 0}, 0), "inodes     0");
+  EXPECT_EQ(progress_text({"inodes", 1200, 0}, 2), "inodes     1200, 600/s");
+  EXPECT_EQ(progress_text({"inodes", 1200, 3000}, 2),
+            "inodes     40%, 1200 of 3000, 600/s, 3 s left");
+  EXPECT_EQ(progress_text({"scrub", 512 * mib, 1024 * mib, Unit::kBytes}, 4),
+            "scrub      50%, 512 MiB of 1 GiB, 128 MiB/s, 4 s left");
+  // More was done than was estimated.
+  EXPECT_EQ(progress_text({"gc", 20, 10}, 1), "gc         100%, 20 of 10, 20/s, 0 s left");
+  const auto json = Json::parse(progress_json({"scrub", mib, 4 * mib, Unit::kBytes}, 1));
+  ASSERT_TRUE(json);
+  EXPECT_EQ((*json)["percent"].number(), 25u);
+  EXPECT_EQ((*json)["seconds_left"].real(), 3.0);
+  EXPECT_FALSE(Json::parse(progress_json({"nodes", 1, 0}, 1))->contains("percent"));
 }
 
 TEST(Metrics, HaveHelpAndTypeOnceAndTogether) {

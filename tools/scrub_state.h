@@ -1,0 +1,58 @@
+// How far a scrub of a volume is, in a file that outlives the program: a scrub in the background
+// can be asked about, cancelled and resumed, also after a crash of the machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fuse/requests/control.h"
+
+namespace lazyfs {
+
+struct ScrubState {
+  enum class Status : std::uint8_t { kRunning, kDone, kCancelled, kFailed };
+  // Of damage, so much is kept; all of it is counted.
+  static constexpr std::size_t kMaxFound = 1000;
+
+  Status status = Status::kRunning;
+  std::string failure;              // of kFailed: why
+  std::string mount_point;          // absolute
+  std::int64_t pid = 0;             // of the program that scrubs, or did
+  std::uint64_t started_seconds = 0;  // since 1970
+  double seconds = 0;               // of scrubbing, without breaks
+  std::uint64_t rate = 0;           // bytes a second at most; 0: no limit
+  std::uint64_t inode = 1, file_block = 0;  // where it continues; inode 0: nowhere
+  std::uint64_t blocks = 0;         // read
+  std::uint64_t total_blocks = 0;   // live when it began
+  std::uint64_t damaged = 0;
+  std::vector<fuse::ScrubPiece::Found> found;  // the first kMaxFound
+};
+
+std::string to_json(const ScrubState& state);
+// nullopt: the text is no state.
+std::optional<ScrubState> parse_scrub_state(std::string_view text);
+
+// The files of one volume in a folder: the state, and a lock that the program which scrubs holds.
+// All functions throw std::runtime_error("what: why").
+class ScrubFiles {
+ public:
+  // Makes the folder if it does not exist.
+  ScrubFiles(const std::string& folder, const std::string& uuid);
+  ~ScrubFiles();
+  ScrubFiles(const ScrubFiles&) = delete;
+  ScrubFiles& operator=(const ScrubFiles&) = delete;
+
+  // Takes the lock; false when another program has it. A child of fork() has it too.
+  bool lock();
+  bool is_running() const;  // another program has the lock
+  std::optional<ScrubState> read() const;
+  void write(const ScrubState& state) const;  // replaces the file at once
+
+ private:
+  const std::string path_;
+  const int lock_fd_;
+};
+
+}  // namespace lazyfs
