@@ -38,6 +38,8 @@ configure_file(contrib/udev/61-lazyfs.rules.in ${CMAKE_BINARY_DIR}/install/61-la
 install(FILES ${CMAKE_BINARY_DIR}/install/61-lazyfs.rules DESTINATION lib/udev/rules.d)
 install(FILES contrib/file/lazyfs.magic contrib/grafana/lazyfs.json
   DESTINATION ${CMAKE_INSTALL_DATADIR}/lazyfs)
+install(FILES contrib/modprobe.d/lazyfs.conf DESTINATION ${CMAKE_INSTALL_DATADIR}/lazyfs
+  RENAME modprobe.conf)
 
 # systemd reads the folder below /usr and below /usr/local.
 file(GLOB units RELATIVE ${PROJECT_SOURCE_DIR}/contrib/systemd CONFIGURE_DEPENDS

@@ -166,6 +166,18 @@ check_removal() {
   say "$(wc -l <"$WORK/files") files of ${#names[@]} packages installed and removed"
 }
 
+# `make install` and `make uninstall` of the tree that the packages were made from.
+check_uninstall() {
+  local left
+  make -C "$TOP" install DESTDIR="$WORK/dest" >"$WORK/install.log" 2>&1 ||
+    fail "make install: $(tail -n 5 "$WORK/install.log")"
+  [[ -n $(find "$WORK/dest" -name lazyfsctl -type f) ]] || fail "make install installs nothing"
+  make -C "$TOP" uninstall DESTDIR="$WORK/dest" >"$WORK/install.log" 2>&1 ||
+    fail "make uninstall: $(tail -n 5 "$WORK/install.log")"
+  left=$(find "$WORK/dest" ! -type d -o -path '*/lazyfs*')
+  [[ -z $left ]] || fail "make uninstall leaves $left"
+}
+
 new_device 1G
 say "debootstrap $SUITE"
 make_root
@@ -179,3 +191,5 @@ check_fstab
 check_units
 check_fsck
 check_removal
+say "make install, make uninstall"
+check_uninstall
