@@ -326,16 +326,17 @@ INSTANTIATE_TEST_SUITE_P(, SpaceTest,
                                          Setting{"threads", 80, 128, true}),
                          [](const auto& setting) { return std::string(setting.param.name); });
 
-// A clock that stands still, and calls at_last when it was asked for the time often enough.
+// A clock that stands still, and calls at_last when the thread that made it has asked for the time
+// often enough. Only that thread uses the members.
 class AskedClock final : public Clock {
  public:
   Timestamp now() override { return {1'700'000'000, 0}; }
   std::chrono::nanoseconds monotonic() override {
-    if (asked_for && std::this_thread::get_id() == thread && --*asked_for == 0) at_last();
+    if (std::this_thread::get_id() == thread && asked_for && --*asked_for == 0) at_last();
     return std::chrono::hours(1);
   }
+  const std::thread::id thread = std::this_thread::get_id();
   std::optional<int> asked_for;
-  std::thread::id thread;
   std::function<void()> at_last;
 };
 
@@ -361,7 +362,6 @@ TEST(ReplacedFileTest, WriterWaitsForTheSpaceOfAFileThatLostItsName) {
   const InodeNo fresh = make("new");
   ASSERT_TRUE(volume.rename(kRootInode, "new", kRootInode, "old", {}));
   clock.at_last = [&] { volume.forget(old, 1); };
-  clock.thread = std::this_thread::get_id();
   clock.asked_for = 8;  // of which some are asked for before the waiting begins
   EXPECT_TRUE(volume.write(fresh, 0, block));
   EXPECT_LE(clock.asked_for, 0);
