@@ -26,6 +26,7 @@ bool may_pass(Errc error) {
     case Errc::kDeviceAccess:
     case Errc::kIsDirectory:
     case Errc::kEdiBadMagic:
+    case Errc::kUnsupported:
     case Errc::kEdiBadVersion:
     case Errc::kIdentityMissing:
     case Errc::kEdiOnBlockDevice:

@@ -33,8 +33,8 @@ class Backing {
     kExclusive,  // no other process may claim the image while this object exists
   };
 
-  // Errors: kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead; kEdiBadMagic
-  // if the path is neither a file nor a block device.
+  // Errors: kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead;
+  // kIsDirectory; kUnsupported if the path is a character device, a pipe or a socket.
   static Result<Backing> open(const std::string& path, bool read_only, Claim claim);
   // A second owner of what the options hold, or `path` opened. Errors: as above.
   static Result<Backing> open(const std::string& path, const OpenOptions& options);

@@ -335,9 +335,11 @@ int edi_open(const char* path, unsigned flags, edi_device** device) {
   // Two writers would corrupt the image.
   if (path == nullptr || !is_known || (shared && !read_only)) return EDI_INVALID;
   return edi::guarded([&]() -> Result<> {
-    ASSIGN_OR_RETURN(auto image,
-                     edi::open_image(path, {.read_only = read_only, .exclusive = !shared}));
-    *device = new edi_device{std::move(image)};
+    auto image = edi::open_image(path, {.read_only = read_only, .exclusive = !shared});
+    // Neither a file nor a block device: no EDI.
+    if (!image && image.error() == Errc::kUnsupported) return fail(Errc::kEdiBadMagic);
+    if (!image) return fail(image.error());
+    *device = new edi_device{*std::move(image)};
     return ok();
   });
 }
