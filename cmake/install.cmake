@@ -4,7 +4,7 @@
 # them there.
 
 set(INSTALLED_PROGRAMS edicreate edidump edistats lazyfsctl profiler smrsim smrdisk)
-set(INSTALLED_SYSTEM_PROGRAMS lazyfs mkfs.lazyfs fsck.lazyfs lazyfs-id)
+set(INSTALLED_SYSTEM_PROGRAMS lazyfs mkfs.lazyfs fsck.lazyfs lazyfs-debug lazyfs-id)
 
 foreach(program ${INSTALLED_PROGRAMS})
   if(TARGET ${program})

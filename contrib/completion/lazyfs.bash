@@ -9,7 +9,7 @@ _lazyfs() {
   local cur prev words cword
   _init_completion || return
   local program=$1 command=()
-  case ${program##*/} in lazyfsctl | smrsim)
+  case ${program##*/} in lazyfsctl | lazyfs-debug | smrsim)
     if ((cword == 1)) && [[ $cur != -* ]]; then
       mapfile -t COMPREPLY < <(compgen -W "$(_lazyfs_commands "$program")" -- "$cur")
       return
@@ -24,5 +24,5 @@ _lazyfs() {
   fi
   _filedir
 } &&
-  complete -F _lazyfs edicreate edidump edistats fsck.lazyfs lazyfs lazyfs-id lazyfsctl mkfs.lazyfs \
-    profiler smrdisk smrsim
+  complete -F _lazyfs edicreate edidump edistats fsck.lazyfs lazyfs lazyfs-debug lazyfs-id lazyfsctl \
+    mkfs.lazyfs profiler smrdisk smrsim

@@ -1,0 +1,80 @@
+#include "tools/debug_volume.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+
+#include "disk/open.h"
+#include "fsck/repair.h"
+#include "tools/overlay_device.h"
+
+namespace lazyfs {
+namespace {
+
+fs::MountOptions to_look() { return {.read_only = true, .background = false}; }
+
+[[noreturn]] void refuse(const std::string& what, Errc why) {
+  throw std::runtime_error(what + ": " + std::string(describe(why)));
+}
+
+void repair_in_memory(device::Device& overlay) {
+  const auto listener = [](const std::string& text) {
+    std::fprintf(stderr, "lazyfs-debug: repaired in memory: %s\n", text.c_str());
+  };
+  const auto store = fsck::open_for_repair(overlay, listener);
+  if (!store) refuse(overlay.name(), store.error());
+  const auto repaired = fsck::repair(**store, overlay, system_clock(), listener);
+  if (!repaired) refuse(overlay.name(), repaired.error());
+  if (const auto closed = (*store)->close(); !closed) refuse(overlay.name(), closed.error());
+}
+
+void use_mounted(fs::Volume& volume, const std::function<void(fs::Volume&)>& use) {
+  use(volume);
+  ignore_error(volume.unmount(), "nothing was changed");
+}
+
+}  // namespace
+
+std::unique_ptr<device::Device> open_to_look(const std::string& path) {
+  auto device = disk::open(path, {.read_only = true, .exclusive = false});
+  if (!device) refuse(path, device.error());
+  return std::move(*device);
+}
+
+void use_volume(device::Device& device, bool repaired,
+                const std::function<void(fs::Volume&)>& use) {
+  if (!repaired) {
+    const auto volume = fs::Volume::mount(device, to_look());
+    if (volume) return use_mounted(**volume, use);
+    std::fprintf(stderr, "lazyfs-debug: %s: %s\n", device.name().c_str(),
+                 std::string(describe(volume.error())).c_str());
+  }
+  OverlayDevice overlay(device);
+  repair_in_memory(overlay);
+  const auto volume = fs::Volume::mount(overlay, to_look());
+  if (!volume) refuse(device.name(), volume.error());
+  use_mounted(**volume, use);
+}
+
+fs::Attributes find_inode(fs::Volume& volume, const std::string& where) {
+  std::uint64_t number = 0;
+  const auto parsed = std::from_chars(where.data(), where.data() + where.size(), number);
+  if (parsed.ec == std::errc() && parsed.ptr == where.data() + where.size()) {
+    const auto found = volume.lookup_inode(InodeNo{number});
+    if (!found) refuse("inode " + where, found.error());
+    return *found;
+  }
+  auto found = volume.get_attributes(fs::kRootInode);
+  std::size_t at = 0;
+  while (found && at < where.size()) {
+    const std::size_t end = std::min(where.find('/', at), where.size());
+    if (end > at) found = volume.lookup(found->inode, where.substr(at, end - at));
+    at = end + 1;
+  }
+  if (!found) refuse(where, found.error());
+  return *found;
+}
+
+}  // namespace lazyfs

@@ -1,0 +1,25 @@
+// A volume as lazyfs-debug reads it: from its device, which nothing is ever written to.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "device/device.h"
+#include "fs/volume/volume.h"
+
+namespace lazyfs {
+
+// All functions throw std::runtime_error("what: why").
+
+std::unique_ptr<device::Device> open_to_look(const std::string& path);
+
+// Mounts what is on `device` for reading, and calls `use`. With `repaired`, and if it cannot be
+// mounted otherwise, it is repaired first, as fsck.lazyfs -y would do it, but in memory; each
+// repair is printed to standard error.
+void use_volume(device::Device& device, bool repaired, const std::function<void(fs::Volume&)>& use);
+
+// The inode that `where` names: a number, or a path from the root. Takes a lookup on it.
+fs::Attributes find_inode(fs::Volume& volume, const std::string& where);
+
+}  // namespace lazyfs
