@@ -12,6 +12,9 @@ class SpinPolicy {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
+  // A yield that takes so long gave the CPU to a thread that computes.
+  static constexpr auto kCpuWanted = std::chrono::microseconds(20);
+
   bool should_spin(Time now) const { return score_ >= kWorthIt && now >= not_before_; }
   // A request has come: `soon` if spinning would have met it.
   void note_request(bool soon) { score_ = score_ - score_ / 8 + (soon ? 32 : 0); }

@@ -17,8 +17,6 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr auto kTick = std::chrono::milliseconds(1);
-constexpr int kIdleTicksBeforeSleep = 40;  // longer than CpuLatencyLimit lasts
 constexpr std::size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 constexpr std::size_t kRequestAt = kBlockBytes - kWriteHeaderBytes;  // the payload is then aligned
 // What other requests need beside their payload: names, extended attributes (64 KiB), batches.
@@ -26,21 +24,16 @@ constexpr std::size_t kOtherBytes = std::size_t{2} * kBlockBytes;
 // A request with more carries data: it is parked in the buffer that it came in.
 constexpr std::size_t kCopiedBytesMax = kBlockBytes;
 constexpr std::size_t kParkedWithData = 64;  // as many buffers
-// A yield that takes so long gave the CPU to a thread that computes.
-constexpr auto kCpuWanted = std::chrono::microseconds(20);
-
-thread_local const Request* t_current = nullptr;
 
 }  // namespace
-
-const Request* current_request() { return t_current; }
 
 Transport::Transport(int fd, TransportOptions options, Handler handler, WaitOf wait_of)
     : fd_(fd),
       options_(options),
       handler_(std::move(handler)),
       wait_of_(std::move(wait_of)),
-      cpus_(std::max(1u, std::thread::hardware_concurrency())) {
+      cpus_(std::max(1u, std::thread::hardware_concurrency())),
+      watchdog_(options.cpu_latency, [this] { return look(); }) {
   ended_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   CHECK(ended_fd_ >= 0);
   CHECK(fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK) == 0);
@@ -56,9 +49,7 @@ void Transport::start() {
   MutexLock lock(mu_);
   active_ = 1;
   spawn_locked();
-  // Opened here: the confined process may open nothing for writing.
-  auto limit = std::make_unique<CpuLatencyLimit>(options_.cpu_latency);
-  watchdog_ = std::thread([this, mine = std::move(limit)] { watch(*mine); });
+  watchdog_.start();
 }
 
 void Transport::stop() { end(); }
@@ -67,13 +58,13 @@ void Transport::end() {
   stopping_.store(true);
   const std::uint64_t one = 1;
   if (write(ended_fd_, &one, sizeof one) < 0) log::debug("fuse: the end was signalled before");
+  watchdog_.ask_to_end();
   MutexLock lock(mu_);
   rested_.notify_all();
-  watchdog_wake_.notify_all();
 }
 
 void Transport::join() {
-  if (watchdog_.joinable()) watchdog_.join();
+  watchdog_.stop();
   for (std::size_t i = 0;; ++i) {
     Worker* worker = nullptr;
     {
@@ -92,7 +83,7 @@ TransportCounts Transport::counts() const {
                          .handovers = handovers_,
                          .parked = parkings_,
                          .stuck = stuck_,
-                         .latency_limits = latency_limits_};
+                         .latency_limits = watchdog_.latency_limits()};
   MutexLock lock(mu_);
   for (const auto& worker : workers_) counts.requests += (worker->ticket.load() + 1) / 2;
   counts.threads = workers_.size();
@@ -165,7 +156,7 @@ Transport::Received Transport::spin(Worker& worker) {
     }
     sched_yield();  // the thread that makes the next request may need this CPU
     const auto before = std::exchange(now, SteadyClock::now());
-    if (now - before > kCpuWanted) {
+    if (now - before > SpinPolicy::kCpuWanted) {
       received = receive(worker);
       if (received.got == Got::kNothing) spin_policy_.note_busy_cpu(SteadyClock::now());
       return received;
@@ -182,7 +173,7 @@ bool Transport::sleep() {
   if (poll(wait, std::size(wait), -1) < 0 && errno != EINTR) {
     log::error("fuse: waiting for the kernel failed: errno {}", errno);
   }
-  if (watchdog_sleeps_.load()) wake_watchdog();
+  watchdog_.wake();
   return !stopping_.load();
 }
 
@@ -238,9 +229,10 @@ std::optional<Transport::Parked> Transport::next_parked() {
 
 void Transport::run(Worker& worker, const Request& request) {
   worker.ticket.fetch_add(1, std::memory_order_release);
-  t_current = &request;
-  handler_(request);
-  t_current = nullptr;
+  {
+    const CurrentRequest current(request);
+    handler_(request);
+  }
   worker.ticket.fetch_add(1, std::memory_order_release);
 }
 
@@ -299,31 +291,9 @@ void Transport::rest(Worker& worker, bool queue_is_empty) {
 
 // --- the watchdog --------------------------------------------------------------------------------
 
-void Transport::watch(CpuLatencyLimit& limit) {
-  int idle_ticks = 0;
-  while (!stopping_.load()) {
-    {
-      MutexLock lock(mu_);
-      if (stopping_) return;
-      if (idle_ticks < kIdleTicksBeforeSleep) {
-        watchdog_wake_.wait_for(mu_, kTick);
-      } else {
-        watchdog_sleeps_ = true;
-        watchdog_wake_.wait(mu_);
-        watchdog_sleeps_ = false;
-        idle_ticks = 0;
-      }
-    }
-    const Seen seen = watch_once();
-    idle_ticks = seen.moved ? 0 : idle_ticks + 1;
-    limit.observe(seen.requests);
-    latency_limits_ = limit.times_set();
-  }
-}
-
-Transport::Seen Transport::watch_once() {
+Watchdog::Seen Transport::look() {
   const bool saturated = !saw_empty_.exchange(false);
-  Seen seen;
+  Watchdog::Seen seen;
   MutexLock lock(mu_);
   for (std::size_t i = 0; i < workers_.size(); ++i) {  // activation may add workers
     Worker& worker = *workers_[i];
@@ -344,11 +314,6 @@ Transport::Seen Transport::watch_once() {
     wanted_ = std::max(1u, active_);
   }
   return seen;
-}
-
-void Transport::wake_watchdog() {
-  MutexLock lock(mu_);
-  watchdog_wake_.notify_one();
 }
 
 }  // namespace lazyfs::fuse

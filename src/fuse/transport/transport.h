@@ -25,13 +25,10 @@
 // Thread-safe. mu_ is a leaf lock; no request is read or handled under it.
 #pragma once
 
-#include <linux/fuse.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,35 +40,11 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "fuse/transport/cpu_latency.h"
+#include "fuse/transport/request.h"
 #include "fuse/transport/spin_policy.h"
+#include "fuse/transport/watchdog.h"
 
 namespace lazyfs::fuse {
-
-// A request as the kernel sent it. The bytes are valid while it is handled; the handler may change
-// them. The data of a WRITE begins at a page boundary.
-struct Request {
-  std::span<std::byte> bytes;  // at least a fuse_in_header
-
-  const fuse_in_header& header() const {
-    return *reinterpret_cast<const fuse_in_header*>(bytes.data());
-  }
-  // The argument that follows the header; null when the request is too short to hold a T.
-  template <class T>
-  const T* body() const {
-    if (bytes.size() < sizeof(fuse_in_header) + sizeof(T)) return nullptr;
-    return reinterpret_cast<const T*>(bytes.data() + sizeof(fuse_in_header));
-  }
-};
-
-// The request that this thread is handling, or null.
-const Request* current_request();
-
-// Whether a request waits for the disk, as far as its kind tells.
-enum class Wait : std::uint8_t {
-  kNever,    // but to read metadata
-  kSeldom,   // when memory, the log or the disk is full
-  kLikely,
-};
 
 struct TransportOptions {
   unsigned threads_max = 32;
@@ -94,8 +67,7 @@ struct TransportCounts {
 
 class Transport {
  public:
-  using Handler = std::function<void(const Request&)>;  // on any thread; must not throw
-  using WaitOf = std::function<Wait(const Request&)>;
+  using Handler = RequestHandler;
 
   // `fd` is an open /dev/fuse, made non-blocking here, and must stay open until join() returns.
   Transport(int fd, TransportOptions options, Handler handler, WaitOf wait_of);
@@ -149,13 +121,7 @@ class Transport {
   void spawn_locked() REQUIRES(mu_);
   void retire_locked(Worker& worker) REQUIRES(mu_);
 
-  void watch(CpuLatencyLimit& limit);
-  struct Seen {
-    bool moved = false;          // a worker has begun or ended a request, or was found stuck
-    std::uint64_t requests = 0;  // begun since the last look
-  };
-  Seen watch_once();
-  void wake_watchdog();
+  Watchdog::Seen look();
 
   const int fd_;
   const TransportOptions options_;
@@ -167,14 +133,13 @@ class Transport {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> leader_{false};
   std::atomic<bool> saw_empty_{false};  // a worker found the queue empty during this tick
-  std::atomic<bool> watchdog_sleeps_{false};
   std::atomic<std::uint64_t> spins_{0}, spins_won_{0}, sleeps_{0}, handovers_{0}, stuck_{0};
   std::atomic<std::uint64_t> parkings_{0};
 
   SpinPolicy spin_policy_;  // the leader's: passed on with leader_
 
   mutable Mutex mu_;
-  CondVar rested_, watchdog_wake_;
+  CondVar rested_;
   std::vector<std::unique_ptr<Worker>> workers_ GUARDED_BY(mu_);
   unsigned active_ GUARDED_BY(mu_) = 0;
   unsigned wanted_ GUARDED_BY(mu_) = 1;  // active workers that the load asks for
@@ -183,8 +148,7 @@ class Transport {
   unsigned may_wait_ GUARDED_BY(mu_) = 0;
   std::deque<Parked> parked_ GUARDED_BY(mu_);  // oldest first
   std::size_t parked_with_data_ GUARDED_BY(mu_) = 0;
-  std::thread watchdog_;
-  std::atomic<std::uint64_t> latency_limits_{0};
+  Watchdog watchdog_;
 };
 
 }  // namespace lazyfs::fuse

@@ -1,0 +1,59 @@
+// The thread of a transport that looks every millisecond for requests that take long, and limits
+// the wake-up latency of CPUs while requests come in quick succession (CpuLatencyLimit). It sleeps
+// while no request comes.
+//
+// Thread-safe; mu_ is a leaf lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "base/mutex.h"
+#include "fuse/transport/cpu_latency.h"
+
+namespace lazyfs::fuse {
+
+class Watchdog {
+ public:
+  struct Seen {
+    bool moved = false;          // a request has begun or ended, or was found to take long
+    std::uint64_t requests = 0;  // begun since the last look
+  };
+  using Look = std::function<Seen()>;  // on the watchdog's thread; must not throw
+
+  Watchdog(CpuLatencyChoice latency, Look look) : latency_(latency), look_(std::move(look)) {}
+  ~Watchdog() { stop(); }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  // REQUIRES: not started before; the process is not confined yet.
+  void start();
+  // Asks the thread to end, and does not wait for it.
+  void ask_to_end() EXCLUDES(mu_);
+  // Returns when the thread has ended.
+  void stop() EXCLUDES(mu_);
+  // A request has come after a pause.
+  void wake() {
+    if (sleeps_.load()) wake_sleeping();
+  }
+  // Times that the wake-up latency of CPUs was limited.
+  std::uint64_t latency_limits() const { return latency_limits_; }
+
+ private:
+  void watch(CpuLatencyLimit& limit) EXCLUDES(mu_);
+  void wake_sleeping() EXCLUDES(mu_);
+
+  const CpuLatencyChoice latency_;
+  const Look look_;
+  std::atomic<std::uint64_t> latency_limits_{0};
+  std::atomic<bool> sleeps_{false};
+  Mutex mu_;
+  CondVar wake_;
+  bool ends_ GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+}  // namespace lazyfs::fuse
