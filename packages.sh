@@ -17,7 +17,8 @@ packages_of() {
   case $1 in
     build) echo cmake ninja-build g++ pkg-config libfuse3-dev fuse3 libboost-dev libspdlog-dev \
                 libgtest-dev libcli11-dev nlohmann-json3-dev libisal-dev \
-                libxxhash-dev liblzma-dev libblkid-dev libmount-dev libseccomp-dev libcap-ng-dev ;;
+                libxxhash-dev liblzma-dev libblkid-dev libmount-dev libseccomp-dev libcap-ng-dev \
+                liburing-dev ;;
     deb) echo debhelper dpkg-dev lintian ;;
     test) echo python3 python3-matplotlib rsync git sqlite3 fio attr acl xz-utils e2fsprogs \
                util-linux procps file linux-source-6.1 clang-19 ;;

@@ -46,7 +46,15 @@
 
 namespace lazyfs::fuse {
 
+// How requests come from the kernel, and replies get there.
+enum class TransportChoice : std::uint8_t {
+  kAuto,
+  kRead,     // by read and write on /dev/fuse
+  kIoUring,  // by FUSE over io_uring, if the kernel offers it
+};
+
 struct TransportOptions {
+  TransportChoice choice = TransportChoice::kAuto;
   unsigned threads_max = 32;
   std::chrono::microseconds spin{50};
   std::size_t payload_bytes_max = 1 << 20;  // of a WRITE

@@ -1,4 +1,4 @@
-// The transport over a socket pair, which keeps messages apart as /dev/fuse does.
+// Both transports over a socket pair, which keeps messages apart as /dev/fuse does.
 #include "fuse/transport/transport.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,14 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fuse/transport/ring_transport.h"
+#include "socket_ring.h"
 
 namespace lazyfs::fuse {
 namespace {
@@ -25,7 +32,66 @@ Wait wait_of(const Request& request) {
   }
 }
 
-class TransportTest : public testing::Test {
+enum class Way { kRead, kRing };
+
+// What both transports promise.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  virtual void stop() = 0;
+  virtual void join() = 0;
+  virtual TransportCounts counts() const = 0;
+  virtual bool ended() const = 0;
+};
+
+class ReadSubject final : public Subject {
+ public:
+  ReadSubject(int fd, const TransportOptions& options, RequestHandler handler)
+      : transport_(fd, options, std::move(handler), wait_of) {
+    transport_.start();
+  }
+  void stop() override { transport_.stop(); }
+  void join() override { transport_.join(); }
+  TransportCounts counts() const override { return transport_.counts(); }
+  bool ended() const override {
+    pollfd end{.fd = transport_.ended_fd(), .events = POLLIN};
+    return poll(&end, 1, 0) == 1;
+  }
+
+ private:
+  Transport transport_;
+};
+
+// Each request gets an empty reply when it has been handled.
+class RingSubject final : public Subject {
+ public:
+  RingSubject(int fd, const TransportOptions& options, RequestHandler handler)
+      : transport_(one_ring(fd), options,
+                   [this, theirs = std::move(handler)](const Request& request) {
+                     fuse_out_header header{.len = sizeof header, .error = 0, .unique = 0};
+                     header.unique = request.header().unique;
+                     theirs(request);
+                     const iovec piece{&header, sizeof header};
+                     EXPECT_TRUE(transport_.reply({&piece, 1}));
+                   },
+                   wait_of) {
+    EXPECT_TRUE(transport_.start());
+  }
+  void stop() override { transport_.stop(); }
+  void join() override { transport_.join(); }
+  TransportCounts counts() const override { return transport_.counts(); }
+  bool ended() const override { return transport_.has_ended(); }
+
+ private:
+  static std::vector<std::unique_ptr<RequestRing>> one_ring(int fd) {
+    std::vector<std::unique_ptr<RequestRing>> rings;
+    rings.push_back(std::make_unique<SocketRing>(fd));
+    return rings;
+  }
+  RingTransport transport_;
+};
+
+class TransportTest : public testing::TestWithParam<Way> {
  protected:
   TransportTest() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends_.data()), 0); }
   ~TransportTest() override {
@@ -33,9 +99,12 @@ class TransportTest : public testing::Test {
     for (const int end : ends_) close(end);
   }
 
-  void start(Transport::Handler handler, TransportOptions options = {.threads_max = 4}) {
-    transport_ = std::make_unique<Transport>(ends_[1], options, std::move(handler), wait_of);
-    transport_->start();
+  void start(RequestHandler handler, TransportOptions options = {.threads_max = 4}) {
+    if (GetParam() == Way::kRead) {
+      transport_ = std::make_unique<ReadSubject>(ends_[1], options, std::move(handler));
+    } else {
+      transport_ = std::make_unique<RingSubject>(ends_[1], options, std::move(handler));
+    }
   }
   void send(std::uint32_t opcode, std::uint64_t unique, std::size_t payload_bytes = 0) {
     std::vector<std::byte> bytes(sizeof(fuse_in_header) + payload_bytes);
@@ -59,19 +128,20 @@ class TransportTest : public testing::Test {
     MutexLock lock(mu_);
     while (seen_.size() < count) changed_.wait(mu_);
   }
-  bool ended() {
-    pollfd end{.fd = transport_->ended_fd(), .events = POLLIN};
-    return poll(&end, 1, 0) == 1;
-  }
 
   std::array<int, 2> ends_{};
-  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Subject> transport_;
   Mutex mu_;
   CondVar changed_;
   std::set<std::uint64_t> seen_ GUARDED_BY(mu_);
 };
 
-TEST_F(TransportTest, HandlesEveryRequestOnce) {
+std::string name_of_way(const testing::TestParamInfo<Way>& info) {
+  return info.param == Way::kRead ? "Read" : "Ring";
+}
+INSTANTIATE_TEST_SUITE_P(Ways, TransportTest, testing::Values(Way::kRead, Way::kRing), name_of_way);
+
+TEST_P(TransportTest, HandlesEveryRequestOnce) {
   std::atomic<std::uint64_t> handled{0};
   start([&](const Request& request) {
     ++handled;
@@ -85,7 +155,7 @@ TEST_F(TransportTest, HandlesEveryRequestOnce) {
   EXPECT_EQ(transport_->counts().requests, 5000u);
 }
 
-TEST_F(TransportTest, TheRequestInHandIsKnownToItsThreadOnly) {
+TEST_P(TransportTest, TheRequestInHandIsKnownToItsThreadOnly) {
   std::atomic<bool> right{false};
   start([&](const Request& request) {
     right = current_request() == &request;
@@ -97,7 +167,7 @@ TEST_F(TransportTest, TheRequestInHandIsKnownToItsThreadOnly) {
   EXPECT_TRUE(right);
 }
 
-TEST_F(TransportTest, WhatAWriteBringsLiesOnAPageBoundary) {
+TEST_P(TransportTest, WhatAWriteBringsLiesOnAPageBoundary) {
   std::atomic<std::uintptr_t> at{1};
   start([&](const Request& request) {
     at = reinterpret_cast<std::uintptr_t>(request.bytes.data() + sizeof(fuse_in_header) +
@@ -109,7 +179,7 @@ TEST_F(TransportTest, WhatAWriteBringsLiesOnAPageBoundary) {
   EXPECT_EQ(at % 4096, 0u);
 }
 
-TEST_F(TransportTest, ARequestTooShortForItsBodyHasNone) {
+TEST_P(TransportTest, ARequestTooShortForItsBodyHasNone) {
   std::atomic<bool> has_body{true};
   start([&](const Request& request) {
     has_body = request.body<fuse_write_in>() != nullptr;
@@ -122,7 +192,7 @@ TEST_F(TransportTest, ARequestTooShortForItsBodyHasNone) {
 
 // Blocks requests `long_ones` until `release` was handled; that can only be if another thread
 // serves.
-TEST_F(TransportTest, AnAnnouncedLongRequestDelaysNoOther) {
+TEST_P(TransportTest, AnAnnouncedLongRequestDelaysNoOther) {
   start([&](const Request& request) {
     if (request.header().opcode == kLong) wait_for(100);
     note(request.header().unique);
@@ -134,7 +204,7 @@ TEST_F(TransportTest, AnAnnouncedLongRequestDelaysNoOther) {
   EXPECT_EQ(transport_->counts().handovers, 3u);
 }
 
-TEST_F(TransportTest, AShortRequestThatTakesLongDelaysNoOther) {
+TEST_P(TransportTest, AShortRequestThatTakesLongDelaysNoOther) {
   start([&](const Request& request) {
     if (request.header().unique <= 3) wait_for(100);
     note(request.header().unique);
@@ -145,7 +215,7 @@ TEST_F(TransportTest, AShortRequestThatTakesLongDelaysNoOther) {
   EXPECT_GE(transport_->counts().stuck, 1u);  // or the watchdog had added a thread before
 }
 
-TEST_F(TransportTest, GoesOnAfterEveryThreadWasBusy) {
+TEST_P(TransportTest, GoesOnAfterEveryThreadWasBusy) {
   start(
       [&](const Request& request) {
         if (request.header().unique <= 2) wait_for(1000);
@@ -162,7 +232,7 @@ TEST_F(TransportTest, GoesOnAfterEveryThreadWasBusy) {
   wait_for_count(4 + 990);
 }
 
-TEST_F(TransportTest, LongRequestsLeaveThreadsToOthers) {
+TEST_P(TransportTest, LongRequestsLeaveThreadsToOthers) {
   start(
       [&](const Request& request) {
         if (request.header().opcode == kLong) wait_for(1000);
@@ -181,7 +251,7 @@ TEST_F(TransportTest, LongRequestsLeaveThreadsToOthers) {
 }
 
 // Those that turn out to wait, and writes with their data.
-TEST_F(TransportTest, RequestsThatMayWaitLeaveThreadsToOthers) {
+TEST_P(TransportTest, RequestsThatMayWaitLeaveThreadsToOthers) {
   start(
       [&](const Request& request) {
         if (request.header().opcode != kShort) wait_for(1000);
@@ -199,7 +269,7 @@ TEST_F(TransportTest, RequestsThatMayWaitLeaveThreadsToOthers) {
   EXPECT_LE(transport_->counts().threads, 4u);
 }
 
-TEST_F(TransportTest, AParkedWriteKeepsItsDataOnAPageBoundary) {
+TEST_P(TransportTest, AParkedWriteKeepsItsDataOnAPageBoundary) {
   std::atomic<int> right{0};
   start(
       [&](const Request& request) {
@@ -218,7 +288,7 @@ TEST_F(TransportTest, AParkedWriteKeepsItsDataOnAPageBoundary) {
   EXPECT_EQ(right, 10);
 }
 
-TEST_F(TransportTest, ParkedRequestsAreHandledAfterTheEnd) {
+TEST_P(TransportTest, ParkedRequestsAreHandledAfterTheEnd) {
   start(
       [&](const Request& request) {
         wait_for(1000);
@@ -233,14 +303,14 @@ TEST_F(TransportTest, ParkedRequestsAreHandledAfterTheEnd) {
   EXPECT_EQ(seen_.size(), 6u);
 }
 
-TEST_F(TransportTest, NeverHasMoreThreadsThanAllowed) {
+TEST_P(TransportTest, NeverHasMoreThreadsThanAllowed) {
   start([&](const Request& request) { note(request.header().unique); }, {.threads_max = 3});
   for (std::uint64_t i = 1; i <= 3000; ++i) send(i % 3 == 0 ? kLong : kShort, i);
   wait_for_count(3000);
   EXPECT_LE(transport_->counts().threads, 3u);
 }
 
-TEST_F(TransportTest, ServesWithoutSpinning) {
+TEST_P(TransportTest, ServesWithoutSpinning) {
   start([&](const Request& request) { note(request.header().unique); },
         {.threads_max = 4, .spin = std::chrono::microseconds(0)});
   for (std::uint64_t i = 1; i <= 200; ++i) {
@@ -251,17 +321,17 @@ TEST_F(TransportTest, ServesWithoutSpinning) {
   EXPECT_GT(transport_->counts().sleeps, 0u);
 }
 
-TEST_F(TransportTest, EndsWhenTheOtherSideIsGone) {
+TEST_P(TransportTest, EndsWhenTheOtherSideIsGone) {
   start([&](const Request& request) { note(request.header().unique); });
   send(kShort, 1);
   wait_for(1);
-  EXPECT_FALSE(ended());
+  EXPECT_FALSE(transport_->ended());
   shutdown(ends_[0], SHUT_RDWR);
   transport_->join();
-  EXPECT_TRUE(ended());
+  EXPECT_TRUE(transport_->ended());
 }
 
-TEST_F(TransportTest, StopLetsTheRunningRequestFinish) {
+TEST_P(TransportTest, StopLetsTheRunningRequestFinish) {
   start([&](const Request& request) {
     if (request.header().unique == 1) wait_for(2);
     note(request.header().unique);

@@ -1,0 +1,386 @@
+#include "fuse/transport/ring_transport.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// A request that takes longer is slow, and so are those of its kind for some time.
+constexpr auto kSlow = std::chrono::milliseconds(1);
+constexpr auto kSlowFor = std::chrono::milliseconds(20);
+
+thread_local RingSlot* t_slot = nullptr;  // of the request that this thread is handling
+
+std::int64_t nanoseconds(SteadyClock::time_point time) {
+  return std::chrono::nanoseconds(time.time_since_epoch()).count();
+}
+
+// An eighth of the threads is kept for requests that never wait.
+unsigned running_max(unsigned threads_max, std::size_t lanes) {
+  const auto kept = std::max(static_cast<unsigned>(lanes), threads_max / 8);
+  CHECK(kept < threads_max);
+  return threads_max - kept;
+}
+
+}  // namespace
+
+RingTransport::RingTransport(std::vector<std::unique_ptr<RequestRing>> rings,
+                             const TransportOptions& options, RequestHandler handler,
+                             WaitOf wait_of, std::function<void()> on_end)
+    : options_(options),
+      handler_(std::move(handler)),
+      wait_of_(std::move(wait_of)),
+      on_end_(std::move(on_end)),
+      running_max_(running_max(options.threads_max, rings.size())),
+      watchdog_(options.cpu_latency, [this] { return look(); }) {
+  for (auto& ring : rings) {
+    lanes_.push_back(std::make_unique<Lane>());
+    lanes_.back()->ring = std::move(ring);
+  }
+}
+
+RingTransport::~RingTransport() {
+  stop();
+  join();
+}
+
+bool RingTransport::start() {
+  bool has_failed = false;
+  {
+    MutexLock lock(mu_);
+    for (auto& lane : lanes_) {
+      unowned_.push_back(lane.get());
+      need_thread_locked();
+    }
+    while (lanes_begun_ < lanes_.size() && !has_failed_) began_.wait(mu_);
+    has_failed = has_failed_;
+  }
+  if (!has_failed) {
+    watchdog_.start();
+    return true;
+  }
+  stop();
+  join();
+  for (auto& lane : lanes_) lane->ring->decline();
+  return false;
+}
+
+void RingTransport::stop() { end(); }
+
+void RingTransport::end() {
+  stopping_ = true;
+  watchdog_.ask_to_end();
+  for (auto& lane : lanes_) lane->ring->wake();
+  MutexLock lock(mu_);
+  work_came_.notify_all();
+}
+
+void RingTransport::join() {
+  watchdog_.stop();
+  for (std::size_t i = 0;; ++i) {
+    std::thread thread;
+    {
+      MutexLock lock(mu_);
+      if (i == threads_.size()) break;
+      thread = std::move(threads_[i]);
+    }
+    if (thread.joinable()) thread.join();
+  }
+  send_late_replies();
+}
+
+void RingTransport::send_late_replies() {
+  for (auto& lane : lanes_) {
+    give_back_answered(*lane);
+    lane->ring->flush();
+  }
+}
+
+TransportCounts RingTransport::counts() const {
+  TransportCounts counts{.requests = requests_,
+                         .spins = spins_,
+                         .spins_won = spins_won_,
+                         .sleeps = sleeps_,
+                         .handovers = handovers_,
+                         .parked = parked_,
+                         .stuck = stuck_,
+                         .latency_limits = watchdog_.latency_limits()};
+  MutexLock lock(mu_);
+  counts.threads = threads_.size();
+  return counts;
+}
+
+// --- threads -------------------------------------------------------------------------------------
+
+void RingTransport::work() {
+  while (const auto task = next_task()) {
+    if (task->slot) {
+      handle_as_worker(*task);
+    } else {
+      own(*task->lane);
+    }
+  }
+}
+
+std::optional<RingTransport::Task> RingTransport::next_task() {
+  MutexLock lock(mu_);
+  for (;;) {
+    if (!unowned_.empty() && !stopping_) {
+      Lane* const lane = unowned_.front();
+      unowned_.pop_front();
+      return Task{lane, nullptr};
+    }
+    if (!jobs_.empty() && running_ < running_max_) {
+      const Task job = jobs_.front();
+      jobs_.pop_front();
+      ++running_;
+      return job;
+    }
+    if (stopping_ && jobs_.empty()) {
+      work_came_.notify_all();  // threads that waited for running_ to fall
+      return std::nullopt;
+    }
+    ++idle_;
+    work_came_.wait(mu_);
+    --idle_;
+    if (called_ > 0) --called_;
+  }
+}
+
+// A thread that idles, or a new one, looks for work.
+void RingTransport::need_thread_locked() {
+  if (idle_ > called_) {
+    ++called_;
+    work_came_.notify_one();
+  } else if (threads_.size() < options_.threads_max) {
+    threads_.emplace_back([this] { work(); });
+  }  // else the first thread that has done its work finds it
+}
+
+void RingTransport::handle_as_worker(const Task& task) {
+  Kind& kind = kind_of(task.slot->request);
+  handle(kind, *task.slot);
+  done_running(kind);
+}
+
+void RingTransport::done_running(Kind& kind) {
+  --kind.given_away;
+  MutexLock lock(mu_);
+  --running_;
+  --given_away_;
+}
+
+void RingTransport::give_away(const Task& task) {
+  handovers_.fetch_add(1, std::memory_order_relaxed);
+  ++kind_of(task.slot->request).given_away;
+  MutexLock lock(mu_);
+  jobs_.push_back(task);
+  if (given_away_++ >= running_max_) parked_.fetch_add(1, std::memory_order_relaxed);
+  if (running_ < running_max_) need_thread_locked();
+}
+
+// --- the owner of a lane -------------------------------------------------------------------------
+
+// Returns when the thread no longer owns the lane, or at the end.
+void RingTransport::own(Lane& lane) {
+  if (!lane.has_begun && !begin(lane)) return;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    give_back_answered(lane);
+    if (RingSlot* const slot = lane.ring->take()) {
+      if (!serve(lane, *slot)) return;
+    } else if (lane.ring->has_ended()) {
+      end();
+      return on_end_();
+    } else {
+      wait(lane);
+    }
+  }
+}
+
+bool RingTransport::begin(Lane& lane) {
+  lane.has_begun = true;
+  const bool done = lane.ring->begin();
+  MutexLock lock(mu_);
+  ++lanes_begun_;
+  if (!done) has_failed_ = true;
+  began_.notify_all();
+  return done;
+}
+
+// False: the lane has another owner meanwhile.
+bool RingTransport::serve(Lane& lane, RingSlot& slot) {
+  requests_.fetch_add(1, std::memory_order_relaxed);
+  if (where(slot.request) == Where::kWorker) {
+    give_away({&lane, &slot});
+    return true;
+  }
+  lane.ring->flush();  // earlier replies do not wait for this request
+  return handle_as_owner(lane, slot);
+}
+
+RingTransport::Where RingTransport::where(const Request& request) const {
+  const Wait wait = wait_of_(request);
+  if (wait == Wait::kLikely) return Where::kWorker;
+  const bool has_workers = given_away_.load(std::memory_order_relaxed) < running_max_;
+  if (!has_workers) return wait == Wait::kSeldom ? Where::kWorker : Where::kHere;
+  const Kind& kind = kinds_[request.header().opcode % kKinds];
+  if (kind.given_away.load(std::memory_order_relaxed) > 0) return Where::kWorker;
+  const std::int64_t slow_until = kind.slow_until_ns.load(std::memory_order_relaxed);
+  if (slow_until == 0 || nanoseconds(SteadyClock::now()) >= slow_until) return Where::kHere;
+  return Where::kWorker;
+}
+
+// R2
+bool RingTransport::handle_as_owner(Lane& lane, RingSlot& slot) {
+  Kind& kind = kind_of(slot.request);
+  lane.opcode.store(slot.request.header().opcode, std::memory_order_relaxed);
+  std::uint64_t turn = lane.turn.load(std::memory_order_relaxed) + 1;
+  lane.turn.store(turn, std::memory_order_release);
+  handle(kind, slot);
+  if (lane.turn.compare_exchange_strong(turn, turn + 1)) return true;
+  done_running(kind);  // take_away() has counted it
+  return false;
+}
+
+void RingTransport::handle(Kind& kind, RingSlot& slot) {
+  const Request request = slot.request;  // the slot may be used again after the reply
+  const auto begin = SteadyClock::now();
+  t_slot = &slot;
+  {
+    const CurrentRequest current(request);
+    handler_(request);
+  }
+  t_slot = nullptr;
+  const auto now = SteadyClock::now();
+  if (now - begin > kSlow) kind.slow_until_ns = nanoseconds(now + kSlowFor);
+}
+
+void RingTransport::give_back_answered(Lane& lane) {
+  if (!lane.answered.load(std::memory_order_relaxed)) return;
+  RingSlot* slot = lane.answered.exchange(nullptr, std::memory_order_acquire);
+  while (slot) {
+    RingSlot& it = *std::exchange(slot, slot->next);
+    lane.ring->put(it);
+  }
+}
+
+void RingTransport::wait(Lane& lane) {
+  const auto begin = SteadyClock::now();
+  lane.ring->flush();
+  if (lane.spin_policy.should_spin(begin) && spin(lane)) return;
+  sleeps_.fetch_add(1, std::memory_order_relaxed);
+  lane.sleeps.store(true);
+  if (!lane.answered.load() && !stopping_.load()) lane.ring->wait();
+  lane.sleeps.store(false);
+  watchdog_.wake();
+  lane.spin_policy.note_request(SteadyClock::now() - begin < 2 * options_.spin);
+}
+
+// True: there is something to do.
+bool RingTransport::spin(Lane& lane) {
+  auto now = SteadyClock::now();
+  const auto deadline = now + options_.spin;
+  if (now >= deadline) return false;
+  spins_.fetch_add(1, std::memory_order_relaxed);
+  while (now < deadline && !stopping_.load(std::memory_order_relaxed)) {
+    if (lane.answered.load(std::memory_order_relaxed)) return true;
+    if (lane.ring->has_come()) {
+      spins_won_.fetch_add(1, std::memory_order_relaxed);
+      lane.spin_policy.note_request(true);
+      return true;
+    }
+    sched_yield();  // runs the kernel's work for this thread; another thread may need this CPU
+    const auto before = std::exchange(now, SteadyClock::now());
+    if (now - before > SpinPolicy::kCpuWanted) {
+      if (lane.ring->has_come()) return true;
+      lane.spin_policy.note_busy_cpu(now);
+      return false;
+    }
+  }
+  lane.spin_policy.note_idle_cpu();
+  return false;
+}
+
+// --- replies -------------------------------------------------------------------------------------
+
+bool RingTransport::reply(std::span<const iovec> pieces) {
+  fuse_out_header header{};
+  if (pieces.empty() || pieces[0].iov_len < sizeof header) return false;
+  std::memcpy(&header, pieces[0].iov_base, sizeof header);
+  if (header.unique == 0) return false;  // a notification
+  Lane* lane = nullptr;
+  RingSlot* const slot = slot_of(header.unique, lane);
+  if (!slot) return false;
+  answer(*lane, *slot, pieces);
+  return true;
+}
+
+RingSlot* RingTransport::slot_of(std::uint64_t unique, Lane*& lane) {
+  for (auto& each : lanes_) {
+    const std::span<RingSlot> slots = each->ring->slots();
+    lane = each.get();
+    if (t_slot && t_slot >= slots.data() && t_slot < slots.data() + slots.size() &&
+        t_slot->unique.load(std::memory_order_relaxed) == unique) {
+      return t_slot;
+    }
+  }
+  for (auto& each : lanes_) {
+    lane = each.get();
+    for (RingSlot& slot : each->ring->slots()) {
+      if (slot.unique.load(std::memory_order_acquire) == unique) return &slot;
+    }
+  }
+  return nullptr;
+}
+
+void RingTransport::answer(Lane& lane, RingSlot& slot, std::span<const iovec> pieces) {
+  slot.unique.store(0, std::memory_order_relaxed);
+  lane.ring->fill(slot, pieces);
+  slot.next = lane.answered.load(std::memory_order_relaxed);
+  while (!lane.answered.compare_exchange_weak(slot.next, &slot)) {
+  }
+  if (lane.sleeps.exchange(false)) lane.ring->wake();
+}
+
+// --- the watchdog --------------------------------------------------------------------------------
+
+Watchdog::Seen RingTransport::look() {
+  Watchdog::Seen seen;
+  const std::uint64_t requests = requests_.load(std::memory_order_relaxed);
+  seen.requests = requests - std::exchange(requests_seen_, requests);
+  seen.moved = seen.requests > 0;
+  for (auto& lane : lanes_) {
+    const std::uint64_t turn = lane->turn.load(std::memory_order_acquire);
+    if (turn % 2 == 1 && turn == lane->turn_seen && take_away(*lane, turn)) seen.moved = true;
+    if (turn % 2 == 1) seen.moved = true;
+    lane->turn_seen = turn;
+  }
+  return seen;
+}
+
+// R2
+bool RingTransport::take_away(Lane& lane, std::uint64_t turn) {
+  Kind& kind = kinds_[lane.opcode.load(std::memory_order_relaxed) % kKinds];
+  MutexLock lock(mu_);
+  ++kind.given_away;
+  if (!lane.turn.compare_exchange_strong(turn, turn + 1)) {
+    --kind.given_away;
+    return false;
+  }
+  ++running_;  // the former owner takes this back under mu_
+  ++given_away_;
+  stuck_.fetch_add(1, std::memory_order_relaxed);
+  unowned_.push_back(&lane);
+  need_thread_locked();
+  return true;
+}
+
+}  // namespace lazyfs::fuse
