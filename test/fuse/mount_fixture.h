@@ -13,9 +13,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "enable_uring.h"
 
 namespace lazyfs::fuse {
 
@@ -39,6 +42,7 @@ class MountTest : public testing::Test {
     if (geteuid() != 0 || access("/dev/fuse", R_OK | W_OK) != 0) {
       GTEST_SKIP() << "mounting needs root and /dev/fuse";
     }
+    if (by_io_uring() && !EnableUring::is_possible()) GTEST_SKIP() << "no FUSE over io_uring";
     char name[] = "/tmp/lazyfs-mount-test-XXXXXX";
     ASSERT_NE(mkdtemp(name), nullptr);
     top_ = name;
@@ -53,13 +57,20 @@ class MountTest : public testing::Test {
   }
 
   Outcome mount(const std::string& options = "", const std::string& source = "memory") {
-    return run(std::string(FUSE_LIMIT) + " --keep-contents " +
-               (options.empty() ? "" : "-o " + options + " ") + source + " " + mnt_);
+    std::optional<EnableUring> enable;
+    if (by_io_uring()) enable.emplace();
+    const std::string all = std::string(by_io_uring() ? "transport=io_uring" : "transport=read") +
+                            (options.empty() ? "" : "," + options);
+    return run(std::string(FUSE_LIMIT) + " --keep-contents -o " + all + " " + source + " " + mnt_);
   }
   // The usual beginning of a test.
   void mount_it(const std::string& options = "") {
     const Outcome outcome = mount(options);
     ASSERT_EQ(outcome.status, 0) << outcome.text;
+  }
+  static bool by_io_uring() {
+    const char* const transport = std::getenv("LAZYFS_TEST_TRANSPORT");
+    return transport && std::string(transport) == "io_uring";
   }
   Outcome unmount() { return run("umount " + mnt_); }
 

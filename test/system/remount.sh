@@ -149,7 +149,8 @@ expect_options commit=30 cache=64M dirty=32M placement=best clean=greedy gc=off 
 remount noatime,nodiscard || fail "remount,noatime: $(cat "$WORK/remount")"
 expect_options noatime nodiscard commit=30
 before=$(options)
-for option in threads=3 spin=1 opens nowriteback readahead=64 logfile=/nowhere noallow_other; do
+for option in threads=3 spin=1 opens nowriteback readahead=64 logfile=/nowhere noallow_other \
+    transport=read; do
   if remount "commit=9,$option"; then fail "remount with $option succeeds"; fi
   grep -q "option '${option%%=*}': cannot be changed by a remount" "$WORK/remount" ||
     fail "remount with $option: $(cat "$WORK/remount")"

@@ -1,6 +1,7 @@
 // What all request handlers of a mount share.
 #pragma once
 
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -46,6 +48,9 @@ struct RequestContext {
   const std::uint32_t owner = geteuid();  // of the mount: the user that the daemon runs as
   std::atomic<SyncChoice> sync;  // which changes are durable before the reply; a remount changes it
   std::function<Json()> transport_json = [] { return Json::object(); };
+  // Sends a reply, which begins with a fuse_out_header. As writev(2) on /dev/fuse does; -1 means
+  // that the request was interrupted.
+  std::function<ssize_t(std::span<const iovec>)> send = [](std::span<const iovec>) { return -1; };
   ::fuse_session* session = nullptr;
   OperationCounts counts{};
   StatsTexts stats_texts{};

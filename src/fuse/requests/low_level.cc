@@ -27,13 +27,13 @@ constexpr auto kForever = static_cast<std::uint64_t>(kForeverSeconds);
 
 // False: the request was interrupted.
 template <class... Parts>
-bool answer(int fd, std::uint64_t unique, const Parts&... parts) {
+bool answer(RequestContext& context, std::uint64_t unique, const Parts&... parts) {
   fuse_out_header header{};
   header.len = static_cast<std::uint32_t>(sizeof header + (sizeof parts + ... + 0));
   header.unique = unique;
   const std::array pieces{iovec{&header, sizeof header},
                           iovec{const_cast<Parts*>(&parts), sizeof parts}...};
-  if (writev(fd, pieces.data(), pieces.size()) >= 0) return true;
+  if (context.send(pieces) >= 0) return true;
   log::debug("fuse: request {} was interrupted", unique);
   return false;
 }
@@ -84,30 +84,30 @@ struct statx to_statx(const fs::Attributes& a) {
   return to;
 }
 
-void statx_inode(RequestContext& context, int fd, const Request& request) {
+void statx_inode(RequestContext& context, const Request& request) {
   const fuse_in_header& header = request.header();
   const auto attributes = call(context, Operation::statx, [&](fs::Volume& volume) {
     return volume.get_attributes(InodeNo{header.nodeid});
   });
-  if (!attributes) return answer_error(fd, header.unique, to_errno(attributes.error()));
+  if (!attributes) return answer_error(context, header.unique, to_errno(attributes.error()));
   StatxOut out;
   out.attr_valid = kForever;
   out.stat = to_statx(*attributes);
-  answer(fd, header.unique, out);
+  answer(context, header.unique, out);
 }
 
 // Makes a file for O_TMPFILE and opens it, as CREATE does.
-void make_unnamed(RequestContext& context, int fd, const Request& request) {
+void make_unnamed(RequestContext& context, const Request& request) {
   const fuse_in_header& header = request.header();
   const auto* asked = request.body<fuse_create_in>();
-  if (!asked) return answer_error(fd, header.unique, EINVAL);
+  if (!asked) return answer_error(context, header.unique, EINVAL);
   const InodeNo parent{header.nodeid};
   const auto make = [&](fs::Volume& volume) -> Result<fs::Created> {
     ASSIGN_OR_RETURN(const std::uint32_t mode, masked(volume, parent, asked->mode, asked->umask));
     return volume.create_unnamed(parent, mode, {header.uid, header.gid});
   };
   const auto made = call(context, Operation::tmpfile, make);
-  if (!made) return answer_error(fd, header.unique, to_errno(made.error()));
+  if (!made) return answer_error(context, header.unique, to_errno(made.error()));
   fuse_entry_out entry{};
   entry.nodeid = made->attributes.inode.value;
   entry.generation = made->attributes.generation;
@@ -117,30 +117,30 @@ void make_unnamed(RequestContext& context, int fd, const Request& request) {
   open.open_flags = FOPEN_KEEP_CACHE;
   const bool keeps_file = context.settings.announce_opens;
   if (keeps_file) open.fh = reinterpret_cast<std::uint64_t>(made->file);
-  const bool taken = answer(fd, header.unique, entry, open);
+  const bool taken = answer(context, header.unique, entry, open);
   if (!taken || !keeps_file) context.volume.release(made->file);
   if (!taken) context.volume.forget(made->attributes.inode, 1);
 }
 
-void sync_all(RequestContext& context, int fd, const Request& request) {
+void sync_all(RequestContext& context, const Request& request) {
   const auto synced =
       call(context, Operation::syncfs, [](fs::Volume& volume) { return volume.sync(); });
-  answer_error(fd, request.header().unique, synced ? 0 : to_errno(synced.error()));
+  answer_error(context, request.header().unique, synced ? 0 : to_errno(synced.error()));
 }
 
 }  // namespace
 
-void answer_error(int fd, std::uint64_t unique, int error) {
-  const fuse_out_header header{.len = sizeof(fuse_out_header), .error = -error, .unique = unique};
-  if (write(fd, &header, sizeof header) < 0)
-    log::debug("fuse: request {} was interrupted", unique);
+void answer_error(RequestContext& context, std::uint64_t unique, int error) {
+  fuse_out_header header{.len = sizeof(fuse_out_header), .error = -error, .unique = unique};
+  const iovec piece{&header, sizeof header};
+  if (context.send({&piece, 1}) < 0) log::debug("fuse: request {} was interrupted", unique);
 }
 
-bool answer_low_level(RequestContext& context, int fd, const Request& request) {
+bool answer_low_level(RequestContext& context, const Request& request) {
   switch (request.header().opcode) {
-    case FUSE_SYNCFS: sync_all(context, fd, request); return true;
-    case FUSE_TMPFILE: make_unnamed(context, fd, request); return true;
-    case kStatxOpcode: statx_inode(context, fd, request); return true;
+    case FUSE_SYNCFS: sync_all(context, request); return true;
+    case FUSE_TMPFILE: make_unnamed(context, request); return true;
+    case kStatxOpcode: statx_inode(context, request); return true;
     default: return false;
   }
 }

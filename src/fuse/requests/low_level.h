@@ -10,10 +10,10 @@ namespace lazyfs::fuse {
 
 inline constexpr std::uint32_t kStatxOpcode = 52;  // Linux 6.6
 
-// True when the request was answered on `fd`.
-bool answer_low_level(RequestContext& context, int fd, const Request& request);
+// True when the request was answered.
+bool answer_low_level(RequestContext& context, const Request& request);
 
 // Replies with an errno or 0, and no contents.
-void answer_error(int fd, std::uint64_t unique, int error);
+void answer_error(RequestContext& context, std::uint64_t unique, int error);
 
 }  // namespace lazyfs::fuse

@@ -165,6 +165,14 @@ Reason read_restart(Parser& p, std::string_view text) {
   return read_choice(text, choices, p.options.restart);
 }
 
+Reason read_transport(Parser& p, std::string_view text) {
+  static const std::map<std::string_view, TransportChoice> choices = {
+      {"auto", TransportChoice::kAuto},
+      {"read", TransportChoice::kRead},
+      {"io_uring", TransportChoice::kIoUring}};
+  return read_choice(text, choices, p.options.session.transport.choice);
+}
+
 Reason read_barrier(Parser&, std::string_view text) {
   if (text == "1") return {};
   return std::string(text) + " is not possible: all commits are flushed";
@@ -226,6 +234,7 @@ const std::map<std::string_view, Setting>& settings() {
        [](Parser& p, Text t) {
          return read_choice(t, latencies, p.options.session.transport.cpu_latency);
        }},
+      {"transport", read_transport},
       {"logfile", [](Parser& p, Text t) { return read_path(t, p.options.log_file); }},
       {"on_error", [](Parser& p, Text t) { return read_path(t, p.options.error_program); }},
       {"errors", read_errors},

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -15,10 +16,12 @@
 #include "fuse/requests/handlers.h"
 #include "fuse/requests/operations.h"
 #include "fuse/session/unmount.h"
+#include "fuse/transport/kernel_ring.h"
 
 namespace lazyfs::fuse {
 namespace {
 
+constexpr unsigned kRings = 1;
 constexpr std::uint32_t kLargeWriteBytes = 128 << 10;
 
 // libfuse reports why a mount failed only by a line of its log.
@@ -40,24 +43,9 @@ std::string mount_error() {
   return g_mount_error.empty() ? "the kernel refused the mount" : g_mount_error;
 }
 
-// Adds to the answer to INIT what libfuse 3.14 does not know but the kernel offers:
-// FUSE_HANDLE_KILLPRIV_V2 makes the daemon drop set-user-ID bits (requests/set_id.h) and saves a
-// request for security.capability before every write.
-void amend_init(const Request& request, std::span<iovec> answer) {
-  const auto* asked = request.body<fuse_init_in>();
-  if (!asked || answer.size() < 2 || answer[1].iov_len < offsetof(fuse_init_out, max_background)) {
-    return;
-  }
-  auto* given = static_cast<fuse_init_out*>(answer[1].iov_base);
-  given->flags |= asked->flags & FUSE_HANDLE_KILLPRIV_V2;
-}
-
-ssize_t write_answer(int fd, iovec* pieces, int count, void*) {
-  const Request* request = current_request();
-  if (request && request->header().opcode == FUSE_INIT) {
-    amend_init(*request, std::span(pieces, static_cast<std::size_t>(count)));
-  }
-  return writev(fd, pieces, count);
+ssize_t write_answer(int, iovec* pieces, int count, void* context) {
+  return static_cast<RequestContext*>(context)->send(
+      std::span(pieces, static_cast<std::size_t>(count)));
 }
 
 ssize_t read_request(int fd, void* to, std::size_t size, void*) { return ::read(fd, to, size); }
@@ -128,6 +116,7 @@ Session::Session(fs::Volume& volume, const SessionOptions& options, const MountP
       keeper_(std::move(keeper)),
       context_(volume, options.requests) {
   context_.transport_json = [this] { return transport_json(); };
+  context_.send = [this](std::span<const iovec> pieces) { return send(pieces); };
 }
 
 std::expected<std::unique_ptr<Session>, std::string> Session::mount(
@@ -159,10 +148,51 @@ std::expected<void, std::string> Session::attach() {
   fcntl(fd_, F_SETFD, FD_CLOEXEC);
   static constexpr fuse_custom_io kIo{.writev = write_answer, .read = read_request};
   if (fuse_session_custom_io(session_, &kIo, fd_) != 0) return std::unexpected(mount_error());
+  prepare_rings();
   transport_ = std::make_unique<Transport>(
       fd_, options_.transport, [this](const Request& request) { handle(request); }, wait_of);
   transport_->start();
   return {};
+}
+
+// All that may fail is done before the answer to INIT, after which the kernel waits for the rings.
+void Session::prepare_rings() {
+  if (options_.transport.choice != TransportChoice::kIoUring) return;
+  if (const auto offers = kernel_offers_rings(); !offers) {
+    return log::warn("fuse: no transport by io_uring: {}", offers.error());
+  }
+  const unsigned count = std::min(kRings, options_.transport.threads_max - 1);
+  auto rings = make_kernel_rings(fd_, count, options_.transport.payload_bytes_max);
+  if (!rings) return log::warn("fuse: no transport by io_uring: {}", rings.error());
+  rings_ = std::make_unique<RingTransport>(
+      *std::move(rings), options_.transport, [this](const Request& request) { handle(request); },
+      wait_of, [this] { transport_->stop(); });
+}
+
+// Adds to the answer to INIT what libfuse 3.14 does not know but the kernel offers:
+// FUSE_HANDLE_KILLPRIV_V2 makes the daemon drop set-user-ID bits (requests/set_id.h) and saves a
+// request for security.capability before every write.
+void Session::amend_init(const Request& request, std::span<const iovec> answer) {
+  const auto* asked = request.body<fuse_init_in>();
+  if (!asked || answer.size() < 2 || answer[1].iov_len < offsetof(fuse_init_out, unused)) return;
+  auto* given = static_cast<fuse_init_out*>(answer[1].iov_base);
+  given->flags |= asked->flags & FUSE_HANDLE_KILLPRIV_V2;
+  if (!rings_) return;
+  rings_agreed_ = (asked->flags & FUSE_INIT_EXT) != 0 && (asked->flags2 & kOverUringFlag2) != 0;
+  if (!rings_agreed_) return log::warn("fuse: the kernel does not offer requests by io_uring");
+  given->flags |= FUSE_INIT_EXT;
+  given->flags2 |= kOverUringFlag2;
+}
+
+// After INIT: the kernel holds all requests back until the rings have begun, or one was refused.
+void Session::begin_rings() {
+  if (!rings_agreed_) return;
+  if (rings_->start()) {
+    rings_carry_ = true;
+    log::info("fuse: requests come by io_uring");
+  } else {
+    log::warn("fuse: requests come by /dev/fuse, because a ring could not begin");
+  }
 }
 
 bool Session::wait_until_ready() {
@@ -179,6 +209,10 @@ Session::~Session() {
   if (transport_) {
     transport_->stop();
     transport_->join();
+  }
+  if (rings_) {
+    rings_->stop();
+    rings_->join();
   }
   context_.side_thread.finish();
   if (session_) fuse_session_destroy(session_);  // ends the connection, and with it every request
@@ -201,12 +235,13 @@ void Session::raise_read_ahead() const {
 // --- requests ------------------------------------------------------------------------------------
 
 void Session::handle(const Request& request) {
-  const fuse_in_header& header = request.header();
+  const fuse_in_header header = request.header();  // the bytes are not valid after the reply
   if (header.opcode == FUSE_DESTROY) {
     destroy_unique_ = header.unique;
+    if (rings_) rings_->stop();
     return transport_->stop();  // answered by farewell()
   }
-  if (answer_low_level(context_, fd_, request)) {
+  if (answer_low_level(context_, request)) {
     if (options_.debug) log::debug("{} (answered without libfuse)", header_text(header));
     return;
   }
@@ -214,7 +249,16 @@ void Session::handle(const Request& request) {
   buffer.size = request.bytes.size();
   buffer.mem = request.bytes.data();
   fuse_session_process_buf(session_, &buffer);
-  if (header.opcode == FUSE_INIT) set_ready();
+  if (header.opcode != FUSE_INIT) return;
+  begin_rings();
+  set_ready();
+}
+
+ssize_t Session::send(std::span<const iovec> pieces) {
+  if (rings_ && rings_->reply(pieces)) return 0;
+  const Request* request = current_request();
+  if (request && request->header().opcode == FUSE_INIT) amend_init(*request, pieces);
+  return writev(fd_, pieces.data(), static_cast<int>(pieces.size()));
 }
 
 void Session::set_ready() {
@@ -225,7 +269,8 @@ void Session::set_ready() {
 
 Json Session::transport_json() const {
   const TransportCounts counts = transport_->counts();
-  return Json::object({{"requests", counts.requests},
+  return Json::object({{"kind", rings_carry_ ? "io_uring" : "read"},
+                       {"requests", counts.requests},
                        {"threads", counts.threads},
                        {"spins", counts.spins},
                        {"spins_won", counts.spins_won},
@@ -243,14 +288,19 @@ void Session::serve() {
   unmounter.wait_for_end();
   transport_->stop();
   transport_->join();
+  if (rings_) {
+    rings_->stop();
+    rings_->join();
+  }
   context_.side_thread.finish();
   mounted_ = false;
 }
 
 void Session::farewell() {
   if (const std::uint64_t unique = destroy_unique_.exchange(0); unique != 0) {
-    answer_error(fd_, unique, 0);
+    answer_error(context_, unique, 0);
   }
+  if (rings_) rings_->send_late_replies();
 }
 
 }  // namespace lazyfs::fuse

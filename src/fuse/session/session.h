@@ -4,6 +4,9 @@
 // umount(2) wait for the answer: the session takes no more requests, finishes the running ones, and
 // answers only when the volume is closed (farewell()). Any other mount ends at once, and umount(2)
 // does not wait. Not thread-safe: belongs to the thread that made it.
+//
+// Where requests come by io_uring, /dev/fuse is read all the same: INIT, FORGET and INTERRUPT come
+// there, and all requests if the rings cannot begin.
 #pragma once
 
 #include <atomic>
@@ -16,6 +19,7 @@
 #include "fuse/requests/context.h"
 #include "fuse/session/mount_keeper.h"
 #include "fuse/session/options.h"
+#include "fuse/transport/ring_transport.h"
 #include "fuse/transport/transport.h"
 
 namespace lazyfs::fuse {
@@ -48,6 +52,10 @@ class Session {
           std::shared_ptr<MountKeeper> keeper);
 
   std::expected<void, std::string> attach();
+  void prepare_rings();
+  void begin_rings();
+  void amend_init(const Request& request, std::span<const iovec> answer);
+  ssize_t send(std::span<const iovec> pieces);
   void handle(const Request& request);
   void raise_read_ahead() const;
   void set_ready();
@@ -63,6 +71,9 @@ class Session {
   bool mounted_ = false;
   std::atomic<std::uint64_t> destroy_unique_{0};  // of the DESTROY to be answered; 0: none
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<RingTransport> rings_;  // constant once transport_ has started; may be null
+  bool rings_agreed_ = false;             // with the kernel, in the answer to INIT
+  std::atomic<bool> rings_carry_{false};  // requests; for statistics
 
   Mutex mu_;  // leaf
   CondVar ready_changed_;

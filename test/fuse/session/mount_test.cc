@@ -110,6 +110,13 @@ TEST_F(MountTest, TheForegroundStaysAndEndsWithTheMount) {
   EXPECT_FALSE(mounted());
 }
 
+TEST_F(MountTest, SaysHowItsRequestsCome) {
+  mount_it();
+  const std::string kind = by_io_uring() ? "io_uring" : "read";
+  const Outcome stats = run(std::string(LAZYFSCTL) + " stats --json " + mnt_);
+  EXPECT_NE(stats.text.find("\"kind\":\"" + kind + "\""), std::string::npos) << stats.text;
+}
+
 TEST_F(MountTest, AReadOnlyMountTakesNoChanges) {
   mount_it("ro");
   EXPECT_ERRNO(EROFS, mkdir(at("d").c_str(), 0755));

@@ -126,6 +126,12 @@ TEST(Options, CpusAreKeptAwakeAsChosen) {
   EXPECT_EQ(parsed("awake=off").session.transport.cpu_latency, CpuLatencyChoice::kOff);
 }
 
+TEST(Options, TheTransportIsAsChosen) {
+  EXPECT_EQ(parsed("").session.transport.choice, TransportChoice::kAuto);
+  EXPECT_EQ(parsed("transport=read").session.transport.choice, TransportChoice::kRead);
+  EXPECT_EQ(parsed("transport=io_uring").session.transport.choice, TransportChoice::kIoUring);
+}
+
 TEST(Options, WhatProcMountsSaysOfAMountRemountsIt) {
   const Options options = parsed(
       "rw,nosuid,relatime,user_id=0,group_id=0,default_permissions,allow_other,blksize=4096,"
