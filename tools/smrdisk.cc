@@ -138,6 +138,7 @@ int serve(SimulatedDrive& shown, const std::string& mount_point, bool foreground
   fuse_args arguments = FUSE_ARGS_INIT(3, words);
   const std::unique_ptr<::fuse, EndFuse> instance(
       ::fuse_new(&arguments, &calls, sizeof calls, &shown));
+  ::fuse_opt_free_args(&arguments);  // libfuse has copied and changed them
   if (!instance) return failed("FUSE cannot be used");
   if (::fuse_mount(instance.get(), mount_point.c_str()) != 0) {
     return failed(mount_point + ": cannot be mounted");

@@ -90,8 +90,9 @@ class MountTest : public testing::Test {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string name = entry.path().filename();
       if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      std::ifstream file(entry.path() / "cmdline");
-      std::string line(std::istreambuf_iterator<char>(file), {});
+      std::ostringstream words;  // stays empty when the process ends meanwhile
+      words << std::ifstream(entry.path() / "cmdline").rdbuf();
+      const std::string line = words.str();
       std::string called;
       std::getline(std::ifstream(entry.path() / "comm"), called);
       if (line.find("fuse_limit") != std::string::npos && line.find(mnt_) != std::string::npos &&
