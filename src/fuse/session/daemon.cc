@@ -186,6 +186,11 @@ void react(const DaemonPlan& plan, MountKeeper& keeper, ReadOnlyRemounter& remou
   remounter.ask();
 }
 
+// The keeper can crash the machine only if that was asked for.
+std::string panic_trigger(const DaemonPlan& plan) {
+  return plan.options.after_error == AfterError::kPanic ? plan.options.panic_trigger : "";
+}
+
 // The daemon's life. `on_ready` is called when the mount is usable.
 int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<void()>& on_ready) {
   set_up_log(plan);
@@ -195,7 +200,7 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   protect();
   drop_capabilities();  // before the first thread
   const auto keeper = std::make_shared<MountKeeper>(
-      KeeperPlan{plan.mount_point, plan.options.error_program, plan.options.panic_trigger,
+      KeeperPlan{plan.mount_point, plan.options.error_program, panic_trigger(plan),
                  restart_command(plan)});
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());

@@ -22,7 +22,7 @@ namespace lazyfs::fuse {
 struct KeeperPlan {
   std::string mount_point;
   std::string error_program;  // an absolute path; empty: none
-  std::string panic_trigger;  // Options::panic_trigger
+  std::string panic_trigger;  // Options::panic_trigger; empty: panic() fails
   // The program and arguments that mount again; empty: nothing is mounted again. `-o LIST` may
   // follow them.
   std::vector<std::string> restart{};
@@ -48,7 +48,8 @@ class MountKeeper {
   // Starts `PROGRAM EVENT MOUNTPOINT` and does not wait for its end. Returns 0, or an errno
   // when it could not be started; a program that does not exist is not noticed.
   int report_read_only() { return ask({Request::kReport, 0}); }
-  // Crashes the machine. Returns an errno if that cannot be done, and 0 in tests.
+  // Crashes the machine. Returns an errno if that cannot be done or was not asked for, and 0 in
+  // tests.
   int panic() { return ask({Request::kPanic, 0}); }
   // A remount has changed these options, which are shorter than kMaxListBytes: mounting again uses
   // them instead of the first mount's.
