@@ -174,7 +174,7 @@ check_uninstall() {
   [[ -n $(find "$WORK/dest" -name lazyfsctl -type f) ]] || fail "make install installs nothing"
   make -C "$TOP" uninstall DESTDIR="$WORK/dest" >"$WORK/install.log" 2>&1 ||
     fail "make uninstall: $(tail -n 5 "$WORK/install.log")"
-  left=$(find "$WORK/dest" ! -type d -o -path '*/lazyfs*')
+  left=$(cd "$WORK/dest" && find . ! -type d -o -path '*/lazyfs*')
   [[ -z $left ]] || fail "make uninstall leaves $left"
 }
 
