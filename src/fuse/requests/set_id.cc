@@ -2,22 +2,14 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <vector>
+#include "fuse/requests/groups.h"
 
 namespace lazyfs::fuse {
 namespace {
 
-bool is_in_group(fuse_req_t req, std::uint32_t group) {
-  if (fuse_req_ctx(req)->gid == group) return true;
-  std::vector<gid_t> groups(64);
-  for (;;) {
-    const int count = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
-    if (count < 0) return false;
-    const bool all = static_cast<std::size_t>(count) <= groups.size();
-    groups.resize(static_cast<std::size_t>(count));
-    if (all) return std::ranges::find(groups, group) != groups.end();
-  }
+bool is_in_group(fuse_req_t req, gid_t group) {
+  const fuse_ctx* const caller = fuse_req_ctx(req);
+  return caller->gid == group || has_group(caller->pid, group);
 }
 
 }  // namespace
