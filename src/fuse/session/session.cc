@@ -21,7 +21,6 @@
 namespace lazyfs::fuse {
 namespace {
 
-constexpr unsigned kRings = 1;
 constexpr std::uint32_t kLargeWriteBytes = 128 << 10;
 
 // libfuse reports why a mount failed only by a line of its log.
@@ -83,6 +82,14 @@ Wait wait_of(const Request& request) {
     case FUSE_UNLINK: return Wait::kSeldom;
     default: return Wait::kNever;
   }
+}
+
+// By rings, a WRITE is handled where it is found, however large, unless WRITEs take long: passing
+// data on to another thread costs more than to take it.
+Wait ring_wait_of(const Request& request) {
+  const Wait wait = wait_of(request);
+  if (request.header().opcode != FUSE_WRITE || is_synchronous(request)) return wait;
+  return Wait::kSeldom;
 }
 
 std::string header_text(const fuse_in_header& header) {
@@ -161,12 +168,12 @@ void Session::prepare_rings() {
   if (const auto offers = kernel_offers_rings(); !offers) {
     return log::warn("fuse: no transport by io_uring: {}", offers.error());
   }
-  const unsigned count = std::min(kRings, options_.transport.threads_max - 1);
-  auto rings = make_kernel_rings(fd_, count, options_.transport.payload_bytes_max);
+  const unsigned count_max = std::max(1u, options_.transport.threads_max / 2);
+  auto rings = make_kernel_rings(fd_, count_max, options_.transport.payload_bytes_max);
   if (!rings) return log::warn("fuse: no transport by io_uring: {}", rings.error());
   rings_ = std::make_unique<RingTransport>(
       *std::move(rings), options_.transport, [this](const Request& request) { handle(request); },
-      wait_of, [this] { transport_->stop(); });
+      ring_wait_of, [this] { transport_->stop(); });
 }
 
 // Adds to the answer to INIT what libfuse 3.14 does not know but the kernel offers:

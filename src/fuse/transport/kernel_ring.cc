@@ -41,7 +41,7 @@ std::string reason(const std::string& what, int error) {
 // --- set-up --------------------------------------------------------------------------------------
 
 KernelRing::KernelRing(const Plan& plan)
-    : payload_bytes_(plan.payload_bytes), slots_(plan.queues.size()) {}
+    : payload_bytes_(plan.payload_bytes), cpus_(plan.cpus), slots_(plan.queues.size()) {}
 
 std::expected<std::unique_ptr<KernelRing>, std::string> KernelRing::make(const Plan& plan) {
   std::unique_ptr<KernelRing> ring(new KernelRing(plan));
@@ -282,7 +282,7 @@ void KernelRing::wake() {
 // --- a mount's rings -----------------------------------------------------------------------------
 
 std::expected<std::vector<std::unique_ptr<RequestRing>>, std::string> make_kernel_rings(
-    int fuse_fd, unsigned count, std::size_t payload_bytes) {
+    int fuse_fd, unsigned count_max, std::size_t payload_bytes) {
   const auto possible = read_cpu_list("/sys/devices/system/cpu/possible");
   const auto online = read_cpu_list("/sys/devices/system/cpu/online");
   if (possible.empty() || online.empty()) {
@@ -290,11 +290,13 @@ std::expected<std::vector<std::unique_ptr<RequestRing>>, std::string> make_kerne
   }
   const std::size_t depth =
       std::clamp(kSlots / online.size(), kSlotsOfCpuMin, kSlotsOfCpuMax);
-  std::vector<KernelRing::Plan> plans(std::max(1u, count));
-  for (std::size_t cpu = 0; cpu < possible.size(); ++cpu) {
-    const bool is_online = std::ranges::binary_search(online, possible[cpu]);
-    auto& queues = plans[cpu % plans.size()].queues;
-    queues.insert(queues.end(), is_online ? depth : 1, static_cast<std::uint16_t>(cpu));
+  std::vector<KernelRing::Plan> plans(std::clamp<std::size_t>(count_max, 1, online.size()));
+  for (std::size_t queue = 0, next = 0; queue < possible.size(); ++queue) {
+    const bool is_online = std::ranges::binary_search(online, possible[queue]);
+    KernelRing::Plan& plan = plans[is_online ? next++ % plans.size() : 0];
+    plan.queues.insert(plan.queues.end(), is_online ? depth : 1,
+                       static_cast<std::uint16_t>(queue));
+    if (is_online) plan.cpus.push_back(possible[queue]);
   }
   std::vector<std::unique_ptr<RequestRing>> rings;
   for (KernelRing::Plan& plan : plans) {

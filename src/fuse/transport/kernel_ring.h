@@ -25,6 +25,7 @@ class KernelRing final : public RequestRing {
   struct Plan {
     int fuse_fd = -1;
     std::vector<std::uint16_t> queues;  // of each slot
+    std::vector<unsigned> cpus;         // that are online, of these queues
     std::size_t payload_bytes = 0;      // at least the kernel's largest request or reply
   };
   // Error: why not, as a sentence. Nothing is asked of /dev/fuse before begin().
@@ -44,6 +45,7 @@ class KernelRing final : public RequestRing {
   void fill(RingSlot& slot, std::span<const iovec> reply) override;
   void wake() override;
   std::span<RingSlot> slots() override { return slots_; }
+  std::span<const unsigned> cpus() const override { return cpus_; }
 
  private:
   // A slot's memory: a page that begins with the header and ends with room for the head of a
@@ -73,16 +75,18 @@ class KernelRing final : public RequestRing {
   io_uring ring_{};
   bool is_set_up_ = false;
   int wake_fd_ = -1;
-  std::size_t payload_bytes_;
+  const std::size_t payload_bytes_;
+  const std::vector<unsigned> cpus_;
   std::vector<RingSlot> slots_;
   std::vector<Memory> memory_;  // of each slot
   std::size_t lent_ = 0;        // slots that the kernel has
   bool ended_ = false;
 };
 
-// Rings for a mount: `count` of them share the queues of all CPUs. Error: why none, as a sentence.
+// Rings for a mount: one for each online CPU, or `count_max` that share the CPUs. Error: why none,
+// as a sentence.
 std::expected<std::vector<std::unique_ptr<RequestRing>>, std::string> make_kernel_rings(
-    int fuse_fd, unsigned count, std::size_t payload_bytes);
+    int fuse_fd, unsigned count_max, std::size_t payload_bytes);
 
 // Whether Linux' FUSE would offer its requests by io_uring to a new mount. Error: why not.
 std::expected<void, std::string> kernel_offers_rings(

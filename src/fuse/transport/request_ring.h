@@ -49,6 +49,8 @@ class RequestRing {
   virtual void wake() = 0;
   // All of them; constant. On any thread.
   virtual std::span<RingSlot> slots() = 0;
+  // The CPUs of the programs whose requests come here; constant. Empty: any. On any thread.
+  virtual std::span<const unsigned> cpus() const = 0;
 };
 
 }  // namespace lazyfs::fuse

@@ -23,6 +23,29 @@ std::int64_t nanoseconds(SteadyClock::time_point time) {
   return std::chrono::nanoseconds(time.time_since_epoch()).count();
 }
 
+// Keeps this thread on some CPUs while it exists. Best effort: elsewhere the thread is slower.
+class StayOn {
+ public:
+  explicit StayOn(std::span<const unsigned> cpus) {
+    if (cpus.empty() || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    cpu_set_t wanted;
+    CPU_ZERO(&wanted);
+    for (const unsigned cpu : cpus) {
+      if (cpu < CPU_SETSIZE) CPU_SET(cpu, &wanted);
+    }
+    has_moved_ = sched_setaffinity(0, sizeof wanted, &wanted) == 0;
+  }
+  ~StayOn() {
+    if (has_moved_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  StayOn(const StayOn&) = delete;
+  StayOn& operator=(const StayOn&) = delete;
+
+ private:
+  cpu_set_t before_{};
+  bool has_moved_ = false;
+};
+
 // An eighth of the threads is kept for requests that never wait.
 unsigned running_max(unsigned threads_max, std::size_t lanes) {
   const auto kept = std::max(static_cast<unsigned>(lanes), threads_max / 8);
@@ -106,8 +129,6 @@ void RingTransport::send_late_replies() {
 
 TransportCounts RingTransport::counts() const {
   TransportCounts counts{.requests = requests_,
-                         .spins = spins_,
-                         .spins_won = spins_won_,
                          .sleeps = sleeps_,
                          .handovers = handovers_,
                          .parked = parked_,
@@ -191,6 +212,7 @@ void RingTransport::give_away(const Task& task) {
 
 // Returns when the thread no longer owns the lane, or at the end.
 void RingTransport::own(Lane& lane) {
+  const StayOn place(lane.ring->cpus());
   if (!lane.has_begun && !begin(lane)) return;
   while (!stopping_.load(std::memory_order_relaxed)) {
     give_back_answered(lane);
@@ -273,40 +295,11 @@ void RingTransport::give_back_answered(Lane& lane) {
 }
 
 void RingTransport::wait(Lane& lane) {
-  const auto begin = SteadyClock::now();
-  lane.ring->flush();
-  if (lane.spin_policy.should_spin(begin) && spin(lane)) return;
   sleeps_.fetch_add(1, std::memory_order_relaxed);
   lane.sleeps.store(true);
   if (!lane.answered.load() && !stopping_.load()) lane.ring->wait();
   lane.sleeps.store(false);
   watchdog_.wake();
-  lane.spin_policy.note_request(SteadyClock::now() - begin < 2 * options_.spin);
-}
-
-// True: there is something to do.
-bool RingTransport::spin(Lane& lane) {
-  auto now = SteadyClock::now();
-  const auto deadline = now + options_.spin;
-  if (now >= deadline) return false;
-  spins_.fetch_add(1, std::memory_order_relaxed);
-  while (now < deadline && !stopping_.load(std::memory_order_relaxed)) {
-    if (lane.answered.load(std::memory_order_relaxed)) return true;
-    if (lane.ring->has_come()) {
-      spins_won_.fetch_add(1, std::memory_order_relaxed);
-      lane.spin_policy.note_request(true);
-      return true;
-    }
-    sched_yield();  // runs the kernel's work for this thread; another thread may need this CPU
-    const auto before = std::exchange(now, SteadyClock::now());
-    if (now - before > SpinPolicy::kCpuWanted) {
-      if (lane.ring->has_come()) return true;
-      lane.spin_policy.note_busy_cpu(now);
-      return false;
-    }
-  }
-  lane.spin_policy.note_idle_cpu();
-  return false;
 }
 
 // --- replies -------------------------------------------------------------------------------------

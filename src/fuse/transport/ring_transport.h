@@ -1,8 +1,11 @@
 // Carries requests between rings (RequestRing) and threads that handle them.
 //
 // A ring's owner takes requests and handles them itself, so that a short request wakes no other
-// thread. The kernel brings a request to the slots that a thread has given back by work of that
-// very thread, so that a thread that sleeps for the disk would keep requests from others:
+// thread. The owner runs on its ring's CPU, which a program that waits for the reply leaves to it:
+// no other CPU has to be woken, and spinning would not pay.
+//
+// The kernel brings a request to the slots that a thread has given back by work of that very
+// thread, so that a thread that sleeps for the disk would keep requests from others:
 //   - a request that likely waits goes to another thread, a worker; so does, for a while, one of a
 //     kind that has turned out to take long
 //   - only the owner gives slots back: a worker passes its answered slot to the owner
@@ -33,7 +36,6 @@
 
 #include "base/mutex.h"
 #include "fuse/transport/request_ring.h"
-#include "fuse/transport/spin_policy.h"
 #include "fuse/transport/transport.h"
 #include "fuse/transport/watchdog.h"
 
@@ -69,7 +71,6 @@ class RingTransport {
   struct alignas(64) Lane {
     std::unique_ptr<RequestRing> ring;
     bool has_begun = false;                  // the owner's
-    SpinPolicy spin_policy;                  // the owner's
     std::atomic<RingSlot*> answered{nullptr};  // to be given back; a stack
     std::atomic<bool> sleeps{false};         // its owner waits for the ring
     std::atomic<std::uint64_t> turn{0};      // R2
@@ -101,7 +102,6 @@ class RingTransport {
   void give_away(const Task& task);
   void give_back_answered(Lane& lane);
   void wait(Lane& lane);
-  bool spin(Lane& lane);
   void need_thread_locked() REQUIRES(mu_);
   Kind& kind_of(const Request& request) { return kinds_[request.header().opcode % kKinds]; }
   Watchdog::Seen look();
@@ -122,7 +122,7 @@ class RingTransport {
 
   std::atomic<bool> stopping_{false};
   std::atomic<unsigned> given_away_{0};  // running_ and the number of jobs_; changed under mu_
-  std::atomic<std::uint64_t> requests_{0}, spins_{0}, spins_won_{0}, sleeps_{0};
+  std::atomic<std::uint64_t> requests_{0}, sleeps_{0};
   std::atomic<std::uint64_t> handovers_{0}, parked_{0}, stuck_{0};
   std::uint64_t requests_seen_ = 0;  // the watchdog's
 

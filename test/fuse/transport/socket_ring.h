@@ -62,6 +62,7 @@ class SocketRing final : public RequestRing {
     CHECK(write(wake_fd_, &one, sizeof one) == sizeof one);
   }
   std::span<RingSlot> slots() override { return slots_; }
+  std::span<const unsigned> cpus() const override { return {}; }
   bool has_declined() const { return has_declined_; }
 
  private:
