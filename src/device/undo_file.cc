@@ -1,7 +1,11 @@
 #include "device/undo_file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -27,12 +31,23 @@ std::uint32_t record_crc(const Header& header, Piece bytes) {
   return crc32c(bytes, crc32c(std::span(header).subspan(8)));
 }
 
+// After a crash the file must be found.
+Result<> sync_folder_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return fail(Errc::kDeviceAccess);
+  const bool is_synced = ::fsync(fd) == 0;
+  ::close(fd);
+  return is_synced ? ok() : Result<>(fail(Errc::kDeviceFlush));
+}
+
 }  // namespace
 
 // ---- Keeping ------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<UndoFile>> UndoFile::make(const std::string& path) {
   ASSIGN_OR_RETURN(Backing file, Backing::make(path));
+  TRY(sync_folder_of(path));
   return std::make_unique<UndoFile>(std::move(file));
 }
 

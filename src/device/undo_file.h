@@ -34,7 +34,8 @@ namespace lazyfs::device {
 // for it anyway.
 class UndoFile {
  public:
-  // Makes the file. Errors: those of Backing::make().
+  // Makes the file, and its name durable. Errors: those of Backing::make(); kDeviceAccess and
+  // kDeviceFlush, of its folder.
   static Result<std::unique_ptr<UndoFile>> make(const std::string& path);
   explicit UndoFile(Backing file) : file_(std::move(file)) {}
 

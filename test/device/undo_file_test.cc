@@ -50,7 +50,9 @@ class UndoFileTest : public testing::Test {
     write(backing, 2'000'000, 10, 'y');
     write(*backing.duplicate(), 100, 8192, 'z');
     write(backing, kDeviceBytes - 5, 5, 'w');
-    if (to_the_end) ASSERT_TRUE((*undo)->finish(backing));
+    if (to_the_end) {
+      ASSERT_TRUE((*undo)->finish(backing));
+    }
   }
   std::string undo_error(bool force = false) {
     const auto undone = undo(undo_path_, device_path_, force);
