@@ -29,7 +29,9 @@ grep -q "25600 blocks read, 0 damaged" "$WORK/out" || fail "scrub: $(cat "$WORK/
 head -n 1 "$WORK/err" | python3 -c 'import json, sys
 line = json.load(sys.stdin); sys.exit(line["stage"] != "scrub" or line["total"] < 100 << 20)' ||
   fail "progress: $(cat "$WORK/err")"
-script -qec "lazyfsctl scrub $MNT" /dev/null >"$WORK/terminal" </dev/null || fail "on a terminal"
+# Slow enough for a second look: the first has no rate yet.
+script -qec "lazyfsctl scrub --rate 64M $MNT" /dev/null >"$WORK/terminal" </dev/null ||
+  fail "on a terminal"
 grep -q "scrub  *[0-9]*%, .* left" "$WORK/terminal" || fail "no progress on a terminal"
 begun=$(date +%s)
 scrub 0 --rate 32M "$MNT"
