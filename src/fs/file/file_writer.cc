@@ -157,12 +157,15 @@ Result<> FileWriter::write_piece(const InodeRef& inode, std::uint64_t offset,
   if (store_.failed()) return fail(Errc::kLogFailed);
   TRY(pressure_.throttle(from.size()));
   Write w{.offset = offset, .bytes = from, .clear_set_id = clear_set_id, .loaded = {}};
+  bool is_full = false;
   for (int space_tries = 0;;) {  // kMapChanged: another thread has made progress with this file
     TRY(load_blocks(inode, w));
     ASSIGN_OR_RETURN(const Stored stored, store(inode, w));
     if (stored == Stored::kDone) return ok();
     if (stored == Stored::kMapChanged) continue;
-    if (++space_tries > kMaxSpaceTries || !pressure_.make_space()) return fail(Errc::kNoSpace);
+    if (is_full || ++space_tries > kMaxSpaceTries) return fail(Errc::kNoSpace);
+    // Space may have become free after the try and before make_space() looked: one more try.
+    is_full = !pressure_.make_space();
   }
 }
 

@@ -111,7 +111,32 @@ std::vector<InodeNo> OrphanCleanup::take() {
   return numbers;
 }
 
+OrphanCleanup::Running::Running(OrphanCleanup& cleanup) : cleanup_(cleanup) {
+  MutexLock lock(cleanup_.mu_);
+  ++cleanup_.running_;
+}
+
+OrphanCleanup::Running::~Running() {
+  MutexLock lock(cleanup_.mu_);
+  --cleanup_.running_;
+  cleanup_.progress_.notify_all();
+}
+
+void OrphanCleanup::count_batch() {
+  MutexLock lock(mu_);
+  ++batches_;
+  progress_.notify_all();
+}
+
+bool OrphanCleanup::await_others() {
+  MutexLock lock(mu_);
+  const std::uint64_t before = batches_;
+  while (running_ > 0 && batches_ == before) progress_.wait(mu_);
+  return batches_ != before;
+}
+
 bool OrphanCleanup::run(std::size_t max_batches) {
+  const Running running(*this);
   std::vector<Marked> marked;
   {
     MutexLock lock(mu_);
@@ -232,6 +257,7 @@ void OrphanCleanup::delete_inodes(std::span<Marked> inodes, std::size_t& batches
     const auto done = meta::when_room(store_, [&] { return delete_next(inodes, max_items, at); });
     if (done) {
       --batches;
+      count_batch();
       continue;
     }
     const bool too_large =

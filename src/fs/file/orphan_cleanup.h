@@ -43,6 +43,9 @@ class OrphanCleanup {
   // retried at the next run: deleting others makes room. Other errors are logged, and the next
   // mount retries.
   bool run(std::size_t max_batches = SIZE_MAX) EXCLUDES(mu_);
+  // For a caller that needs the space: waits until other threads in run() have applied a batch, or
+  // have ended. Returns whether a batch was applied. REQUIRES: the caller holds no locks.
+  bool await_others() EXCLUDES(mu_);
   // To be called after a name was removed, without locks. Runs a batch when the queue is long: it
   // must not become longer as fast as names are removed.
   void help() EXCLUDES(mu_);
@@ -59,6 +62,18 @@ class OrphanCleanup {
   static constexpr std::size_t kMany = 131072;  // some 10 MiB
   static constexpr std::size_t kMost = 2 * kMany;
 
+  // Counts the threads in run().
+  class Running {
+   public:
+    explicit Running(OrphanCleanup& cleanup);
+    ~Running();
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    OrphanCleanup& cleanup_;
+  };
+
   // What a batch deletes of one inode.
   enum class Gathered : std::uint8_t { kAll, kPart, kPostponed };
   // An inode that is marked as deleted.
@@ -71,6 +86,7 @@ class OrphanCleanup {
   InodeRef mark_deleted(InodeNo number);
   void count_down(InodeNo number, std::uint64_t blocks);
   void finish(InodeNo number);
+  void count_batch() EXCLUDES(mu_);
   Result<> delete_next(std::span<Marked> inodes, std::size_t max_items, std::size_t& at);
   void delete_inodes(std::span<Marked> inodes, std::size_t& batches);
   void leave(const InodeRef& inode);
@@ -94,6 +110,9 @@ class OrphanCleanup {
   // them in the inode table, where other threads find them marked as deleted: the collector must
   // not move their blocks.
   std::vector<InodeNo> left_ GUARDED_BY(mu_);
+  std::size_t running_ GUARDED_BY(mu_) = 0;    // threads in run()
+  std::uint64_t batches_ GUARDED_BY(mu_) = 0;  // applied
+  CondVar progress_;                           // running_ or batches_ has changed
 };
 
 }  // namespace lazyfs::fs

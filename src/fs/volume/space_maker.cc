@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::chrono::nanoseconds kUnlinkIsRecent = std::chrono::seconds(1);
 constexpr auto kForgetPeriod = std::chrono::milliseconds(5);
-constexpr int kForgetTries = 20;
+constexpr int kForgetTries = 100;
 constexpr std::uint64_t kLargeWriteBlocks = 256;
 constexpr int kLogRoomTries = 16;
 
@@ -47,6 +47,11 @@ bool SpaceMaker::make_space() {
     return had_old_orphans || gained_room_to_record || bands_.deaths() > deaths ||
            bands_.space().available > before.available;
   };
+  // Another thread may be deleting what this one needs the space of.
+  if (!gained() && orphans_.await_others()) {
+    stalls_.add(clock_.monotonic() - start);
+    return true;
+  }
   // The kernel gives the lookups of a removed file back a moment after unlink was answered.
   for (int i = 0; i < kForgetTries && kernel_forgets_ && !gained(); ++i) {
     if (clock_.monotonic().count() - last_unlink_ns_.load() > kUnlinkIsRecent.count()) break;

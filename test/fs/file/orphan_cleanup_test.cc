@@ -4,6 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <thread>
+#include <utility>
 
 #include "device/memory.h"
 #include "mkfs/mkfs.h"
@@ -24,14 +29,21 @@ class CrowdedStore final : public meta::ForwardingStore {
   std::size_t room = SIZE_MAX;           // most entries of a batch that deletes
   std::size_t ordinary_room = SIZE_MAX;  // of any other
   bool commits = true;
+  // Are called once: before a batch that deletes is tried, and before bands are given back.
+  std::function<void()> before_delete, before_give_back;
 
   Result<Seq> apply(const meta::Batch& batch, meta::Reserve reserve) override {
     return has_room(batch, reserve) ? ForwardingStore::apply(batch, reserve)
                                     : fail(Errc::kLogFull);
   }
   Result<Seq> try_apply(const meta::Batch& batch, meta::Reserve reserve) override {
+    if (reserve == meta::Reserve::kDelete && before_delete) std::exchange(before_delete, {})();
     return has_room(batch, reserve) ? ForwardingStore::try_apply(batch, reserve)
                                     : fail(Errc::kLogFull);
+  }
+  Result<> give_back_bands() override {
+    if (before_give_back) std::exchange(before_give_back, {})();
+    return ForwardingStore::give_back_bands();
   }
   Result<> commit() override {
     return commits ? ForwardingStore::commit() : fail(Errc::kDeviceWrite);
@@ -185,6 +197,30 @@ TEST_F(OrphanCleanupTest, WhatIsQueuedCountsAsFree) {
   volume_->tick();
   EXPECT_EQ(to_delete(), 0u);
   EXPECT_EQ(volume_->space()->free_blocks, before->free_blocks);
+}
+
+// The blocks are with the thread that deletes: to find the queue empty does not mean a full disk.
+TEST_F(OrphanCleanupTest, AWriterWaitsForTheDeletionOfAnotherThread) {
+  const InodeNo large = make("large", 1), other = make("other", 1);
+  const std::vector<std::byte> piece(std::size_t{16} * kBlockBytes, std::byte{7});
+  std::uint64_t end = 16 * kBlockBytes;
+  while (volume().write(large, end, piece)) end += piece.size();
+  ASSERT_TRUE(volume_->sync());
+  ASSERT_TRUE(volume_->unlink(kRootInode, "large"));
+  std::latch deleting(1), looking(1);
+  store_->before_delete = [&] {
+    deleting.count_down();
+    looking.wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the writer has looked
+  };
+  std::jthread deleter([&] {
+    volume_->forget(large, 1);
+    volume_->tick();
+  });
+  deleting.wait();
+  store_->before_give_back = [&] { looking.count_down(); };
+  const auto written = volume().write(other, 16 * kBlockBytes, piece);
+  EXPECT_TRUE(written) << describe(written.error());
 }
 
 // ---- What earlier sessions have left ------------------------------------------------------------
