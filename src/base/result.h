@@ -23,6 +23,7 @@ namespace lazyfs {
   X(kBandReadOnly, EIO, "band is read-only")                                                     \
   X(kBandFailed, EIO, "an earlier append to this band failed; reset it first")                   \
   X(kUnsupported, EOPNOTSUPP, "the device does not support this operation")                      \
+  X(kNotADisk, ENOTBLK, "is neither a block device nor a file")                                  \
   X(kDeviceRead, EIO, "reading the device failed")                                               \
   X(kDeviceWrite, EIO, "writing the device failed")                                              \
   X(kDeviceFlush, EIO, "flushing the device failed")                                             \

@@ -102,7 +102,7 @@ Result<Backing> Backing::adopt(int fd, Claim claim) {
   struct stat st;
   if (::fstat(fd, &st) != 0) return fail(Errc::kDeviceRead);
   if (S_ISDIR(st.st_mode)) return fail(Errc::kIsDirectory);
-  if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) return fail(Errc::kUnsupported);
+  if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) return fail(Errc::kNotADisk);
   backing.is_block_device_ = S_ISBLK(st.st_mode);
   if (!backing.is_block_device_ && claim == Claim::kExclusive &&
       ::flock(fd, LOCK_EX | LOCK_NB) != 0) {

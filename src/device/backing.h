@@ -34,7 +34,7 @@ class Backing {
   };
 
   // Errors: kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead;
-  // kIsDirectory; kUnsupported if the path is a character device, a pipe or a socket.
+  // kIsDirectory; kNotADisk if the path is a character device, a pipe or a socket.
   static Result<Backing> open(const std::string& path, bool read_only, Claim claim);
   // A second owner of what the options hold, or `path` opened. Errors: as above.
   static Result<Backing> open(const std::string& path, const OpenOptions& options);

@@ -75,6 +75,7 @@ int code_of(Errc error) {
     case Errc::kDeviceTruncated:
       return EDI_TRUNCATED;
     case Errc::kIsDirectory:
+    case Errc::kNotADisk:
     case Errc::kEdiBadMagic:
       return EDI_BAD_MAGIC;
     case Errc::kEdiBadVersion:
@@ -336,8 +337,6 @@ int edi_open(const char* path, unsigned flags, edi_device** device) {
   if (path == nullptr || !is_known || (shared && !read_only)) return EDI_INVALID;
   return edi::guarded([&]() -> Result<> {
     auto image = edi::open_image(path, {.read_only = read_only, .exclusive = !shared});
-    // Neither a file nor a block device: no EDI.
-    if (!image && image.error() == Errc::kUnsupported) return fail(Errc::kEdiBadMagic);
     if (!image) return fail(image.error());
     *device = new edi_device{*std::move(image)};
     return ok();

@@ -53,7 +53,7 @@ TEST_F(DiskOpenTest, ABlockDeviceHoldsPlainBands) {
 
 TEST_F(DiskOpenTest, SaysWhatIsWrongWithThePath) {
   EXPECT_EQ(kind_of("/nowhere/at/all"), "kDeviceMissing");
-  EXPECT_EQ(kind_of("/dev/null"), "kUnsupported");
+  EXPECT_EQ(kind_of("/dev/null"), "kNotADisk");
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ TEST_F(ImageTest, FillTakesAsManyBandsAsFit) {
 TEST_F(ImageTest, OpenReportsAnInvalidPath) {
   EXPECT_EQ(open_error(), Errc::kDeviceMissing);
   EXPECT_EQ(open_image(folder_.path(), {.read_only = true}).error(), Errc::kIsDirectory);
-  EXPECT_EQ(open_image("/dev/null").error(), Errc::kUnsupported);
+  EXPECT_EQ(open_image("/dev/null").error(), Errc::kNotADisk);
   EXPECT_EQ(create(folder_ / "no" / "such", uniform(4, 8)).error(), Errc::kDeviceMissing);
 }
 

@@ -58,7 +58,7 @@ for command in "edidump /dev/null" "edistats /dev/null" "lazyfs /dev/null $MNT" 
     "mkfs.lazyfs /dev/null" "lazyfsctl info /dev/null"; do
   # shellcheck disable=SC2086
   expect 1 $command
-  grep -q "^${command%% *}: /dev/null: the device does not support this operation" "$WORK/err" ||
+  grep -q "^${command%% *}: /dev/null: is neither a block device nor a file" "$WORK/err" ||
     fail "$command: $(cat "$WORK/err")"
 done
 expect 0 mkfs.lazyfs -q "$WORK/new.edi" 64MiB
