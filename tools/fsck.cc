@@ -60,10 +60,12 @@ class BlockDeviceClaim {
   int fd_ = -1;
 };
 
-Done done_of(std::string_view stage, std::uint64_t done) {
+Done done_of(std::string_view stage, fsck::StageProgress progress) {
   const bool is_data = stage == "data";
+  const std::uint64_t unit = is_data ? kBlockBytes : 1;
   return {.stage = stage,
-          .done = is_data ? done * kBlockBytes : done,
+          .done = progress.done * unit,
+          .total = progress.total * unit,
           .unit = is_data ? Unit::kBytes : Unit::kItems};
 }
 
@@ -260,7 +262,9 @@ class Run {
   Result<> check(device::Device& device, meta::Store& store) {
     const auto report = fsck::check(
         store, device, {.data = arguments_.data}, [&](const std::string& text) { found(text); },
-        [&](std::string_view stage, std::uint64_t done) { progress_.show(done_of(stage, done)); });
+        [&](std::string_view stage, fsck::StageProgress progress) {
+          progress_.show(done_of(stage, progress));
+        });
     progress_.clear();
     if (!report) return fail(report.error());
     report_ = *report;
@@ -340,8 +344,8 @@ class Run {
     ASSIGN_OR_RETURN(const auto store,
                      fsck::open_for_repair(*device, listener, repair_options(*device)));
     ASSIGN_OR_RETURN(repair_, fsck::repair(*store, *device, system_clock(), listener,
-                                         [&](std::string_view stage, std::uint64_t done) {
-                                           progress_.show(done_of(stage, done));
+                                         [&](std::string_view stage, fsck::StageProgress progress) {
+                                           progress_.show(done_of(stage, progress));
                                          }));
     repair_.repairs += mended.size();
     if (was_misnamed) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "base/size.h"
 #include "device/backing.h"
@@ -17,6 +18,7 @@
 #include "plain/create.h"
 #include "tools/command_line.h"
 #include "tools/contents.h"
+#include "tools/progress.h"
 #include "tools/uuid.h"
 #include "zoned/zoned_device.h"
 
@@ -44,7 +46,7 @@ struct TooSmall : Trouble {
 };
 
 struct Arguments {
-  std::string device, size, label, uuid, band_size, log_size;
+  std::string device, size, label, uuid, band_size, log_size, progress = "auto";
   bool force = false, quiet = false, keep_blocks = false;
 };
 
@@ -354,7 +356,13 @@ void make_filesystem(const Arguments& arguments, const Plan& plan) {
   }
   const auto device = disk::open(arguments.device);
   if (!device) throw Trouble(arguments.device, device.error());
-  const auto made = mkfs::make_filesystem(**device, plan.options);
+  ProgressLine line(arguments.quiet && arguments.progress == "auto" ? "never" : arguments.progress);
+  const auto made = mkfs::make_filesystem(
+      **device, plan.options, system_clock(),
+      [&](std::string_view stage, std::uint64_t done, std::uint64_t total) {
+        line.show({.stage = stage, .done = done, .total = total});
+      });
+  line.clear();
   if (!made) throw Trouble(arguments.device, made.error());
   if (!arguments.quiet) print_summary(arguments, (*device)->geometry(), plan.options, *made);
 }
@@ -389,6 +397,9 @@ int main(int argc, char** argv) {
              "bands");
   app.option("--log-size", arguments.log_size,
                  "of the metadata log; a 64th of the device, at most 16G, at least 4 bands");
+  app.option("--progress", arguments.progress, "how progress is shown on standard error")
+      .one_of(kProgressForms)
+      .with_default();
   app.option("DEVICE", arguments.device, "block device or image file").required();
   app.option("SIZE", arguments.size, "of a new image file, as 10G");
   if (const auto status = app.parse(argc, argv)) return *status;

@@ -6,10 +6,11 @@ namespace lazyfs::fsck {
 namespace {
 
 void check_nodes(Context& c) {
-  c.progress("nodes", 0, true);
-  const auto checked =
-      c.store.check([&](const std::string& text) { c.problem("Metadata: {}", text); });
-  if (!checked) c.problem("Metadata: the tree cannot be read: {}", describe(checked.error()));
+  c.begin_stage("nodes", 2 * c.store.stats().jmap_entries);
+  c.store.check({.problem = [&](const std::string& text) { c.problem("Metadata: {}", text); },
+                 .progress = [&](std::uint64_t done, std::uint64_t total) {
+                   c.progress("nodes", {done, total});
+                 }});
   c.report.nodes = c.store.stats().jmap_entries;
 }
 

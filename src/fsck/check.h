@@ -41,9 +41,14 @@ struct CheckReport {
 
 // Gets each finding as one sentence.
 using FindingListener = std::function<void(const std::string&)>;
+// How many nodes, inodes, items or blocks a stage has read.
+struct StageProgress {
+  std::uint64_t done = 0;
+  std::uint64_t total = 0;  // 0: unknown; on a damaged volume it may be wrong
+};
 // Gets, now and then, which stage runs ("nodes", "volume", "inodes", "bands", "shared extents",
-// "names", "data"), and how many items or blocks it has read.
-using ProgressListener = std::function<void(std::string_view stage, std::uint64_t done)>;
+// "names", "data").
+using ProgressListener = std::function<void(std::string_view stage, StageProgress progress)>;
 
 // Reads the volume in `store`, which lies on `device`. REQUIRES: nothing changes it meanwhile.
 //

@@ -38,7 +38,7 @@ class DataPass {
       one_by_one(inode, file_block, extent);
     }
     c_.report.verified_blocks += extent.blocks();
-    c_.progress("data", c_.report.verified_blocks);
+    c_.progress("data", {c_.report.verified_blocks, c_.report.live_blocks});
   }
 
   void one_by_one(InodeNo inode, std::uint64_t file_block, const ExtentRecord& extent) {
@@ -135,7 +135,7 @@ void check_data(Context& c) {
   c.visit(kFirstKey, kLastInodeKey, "",
           [&](const meta::Item& item) { pass.item(item); });
   pass.finish();
-  c.progress("data", c.report.verified_blocks, true);
+  c.end_stage("data", {c.report.verified_blocks, c.report.live_blocks});
 }
 
 }  // namespace lazyfs::fsck

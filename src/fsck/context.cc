@@ -8,7 +8,7 @@
 namespace lazyfs::fsck {
 namespace {
 
-constexpr std::uint64_t kProgressStep = 65536;
+constexpr std::uint64_t kProgressStep = 1024;
 
 }  // namespace
 
@@ -147,11 +147,15 @@ void Context::stray_item(const meta::Key& key) {
   }
 }
 
-void Context::progress(std::string_view stage, std::uint64_t done, bool last) {
-  if (last) next_progress_ = 0;
-  if (!progress_ || stage.empty() || (!last && done < next_progress_)) return;
-  if (!last) next_progress_ = done + kProgressStep;
-  progress_(stage, done);
+void Context::progress(std::string_view stage, StageProgress progress) {
+  if (!progress_ || stage.empty() || progress.done < next_progress_) return;
+  next_progress_ = progress.done + kProgressStep;
+  progress_(stage, progress);
+}
+
+void Context::end_stage(std::string_view stage, StageProgress progress) {
+  next_progress_ = 0;
+  if (progress_ && !stage.empty()) progress_(stage, progress);
 }
 
 // ---- Items --------------------------------------------------------------------------------------

@@ -132,8 +132,12 @@ class Context {
   // One whose owner does not exist, and cannot.
   void stray_item(const meta::Key& key);
 
-  // The first report of a stage, and the last, are never left out.
-  void progress(std::string_view stage, std::uint64_t done, bool last = false);
+  // Reports of a stage between the first and the last may be left out.
+  void begin_stage(std::string_view stage, std::uint64_t total = 0) {
+    end_stage(stage, {.total = total});
+  }
+  void progress(std::string_view stage, StageProgress progress);
+  void end_stage(std::string_view stage, StageProgress progress);
 
   // ---- items ----
 
@@ -143,7 +147,8 @@ class Context {
   template <class Visit>
   void visit(meta::Key first, meta::Key last, std::string_view stage, Visit visit) {
     std::optional<meta::Key> from = first;
-    std::uint64_t done = 0;
+    const bool is_all = first == kFirstKey && last == kLastInodeKey;
+    StageProgress read{.total = is_all ? items_of_inodes_ : 0};
     while (good() && from && *from <= last) {
       auto items = store.scan(*from, last, kScanItems);
       if (!items) return unreadable(*from, items.error());
@@ -156,12 +161,13 @@ class Context {
         }
         visit(item);
       }
-      done += items->size();
-      progress(stage, done);
+      read.done += items->size();
+      progress(stage, read);
       if (items->size() < kScanItems) break;
       from = successor(items->back().key);
     }
-    progress(stage, done, true);
+    if (is_all) items_of_inodes_ = read.done;
+    end_stage(stage, read);
   }
   // All items of that kind of one inode or band.
   template <class Owner, class Visit>
@@ -224,6 +230,7 @@ class Context {
   std::uint64_t name_seed = 0;  // of the names of directories without a seed of their own
   std::uint64_t root_seed = 0;  // the root's; of directories whose record is lost, very likely
   std::optional<CounterRecord> counters;
+  std::uint64_t inodes_counted() const { return counters ? counters->inodes : 0; }
   std::uint64_t highest_inode = 1;    // that was found
   std::uint64_t last_inode = 1;       // the highest number that is in use or has been given out
   std::vector<BandFacts> bands;
@@ -249,6 +256,7 @@ class Context {
   const FindingListener& listener_;
   const ProgressListener& progress_;
   std::uint64_t next_progress_ = 0;
+  std::uint64_t items_of_inodes_ = 0;  // as the last visit of all has counted them; 0: none has
   std::uint64_t edits_ = 0;
   std::uint64_t lowest_free_ = 2;
   std::optional<Errc> error_;

@@ -80,6 +80,7 @@ class InodePass {
 
   void count_inode() {
     c_.report.inodes += 1;
+    c_.progress("inodes", {c_.report.inodes, c_.inodes_counted()});
     if (type() == kDirectoryType) c_.report.directories += 1;
     if (type() == kSharedType) c_.report.shared_inodes += 1;
   }
@@ -322,8 +323,10 @@ class InodePass {
 
 void inodes_pass(Context& c) {
   InodePass pass(c);
-  c.visit(kFirstKey, kLastInodeKey, "inodes", [&](const meta::Item& item) { pass.item(item); });
+  c.begin_stage("inodes", c.inodes_counted());
+  c.visit(kFirstKey, kLastInodeKey, "", [&](const meta::Item& item) { pass.item(item); });
   pass.finish();
+  c.end_stage("inodes", {c.report.inodes, c.inodes_counted()});
 }
 
 }  // namespace lazyfs::fsck

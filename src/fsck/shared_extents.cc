@@ -69,7 +69,8 @@ class SharedExtentPass {
     bool is_used = false;
     const auto visited = visit_reference_counts(
         c_.store, inode.inode, c_.references.to(inode.inode), [&](const ReferenceCountRun& run) {
-          c_.progress("shared extents", done_ += run.end - run.first);
+          done_ += run.end - run.first;
+          c_.progress("shared extents", {.done = done_});
           if (run.is_mapped) end = run.end;
           is_used |= run.is_mapped && run.references > 0;
           if (c_.repairs() || !run.is_right()) runs.push_back(run);
@@ -252,7 +253,7 @@ void find_targets(Context& c) {
 }
 
 void shared_extents_pass(Context& c) {
-  c.progress("shared extents", 0, true);
+  c.begin_stage("shared extents");
   const bool has_shared = std::ranges::any_of(
       c.inodes, [](const InodeFacts& inode) { return inode.type == kSharedType; });
   const bool has_any = has_shared || !c.targets.empty() || !c.misfits.empty() ||

@@ -80,23 +80,27 @@ std::vector<BandId> shingled_bands(const device::Geometry& geometry) {
 }
 
 // Without superblocks the old filesystem cannot be opened: they are erased first.
-Result<> wipe(device::Device& device) {
+Result<> wipe(device::Device& device, const ProgressListener& progress) {
   const device::Geometry& geometry = device.geometry();
   TRY(meta::erase_superblocks(device, geometry.super_bands));
-  for (const BandId band : shingled_bands(geometry)) {
-    if (!is_super(geometry, band)) TRY(device.reset(band));
+  const std::vector<BandId> bands = shingled_bands(geometry);
+  for (std::size_t i = 0; i < bands.size(); ++i) {
+    if (!is_super(geometry, bands[i])) TRY(device.reset(bands[i]));
+    if (progress) progress("reset", i + 1, bands.size());
   }
   return device.flush();
 }
 
-void discard_bands(device::Device& device, Made& made) {
-  for (const BandId band : shingled_bands(device.geometry())) {
-    const auto bytes = device.discard(band);
+void discard_bands(device::Device& device, Made& made, const ProgressListener& progress) {
+  const std::vector<BandId> bands = shingled_bands(device.geometry());
+  for (std::size_t i = 0; i < bands.size(); ++i) {
+    const auto bytes = device.discard(bands[i]);
     if (!bytes) {
       made.discard_error = bytes.error();
       return;
     }
     made.bytes_discarded += *bytes;
+    if (progress) progress("discard", i + 1, bands.size());
   }
 }
 
@@ -155,7 +159,8 @@ Result<Layout> plan_layout(const device::Geometry& geometry, const Options& opti
   return layout;
 }
 
-Result<Made> make_filesystem(device::Device& device, const Options& options, Clock& clock) {
+Result<Made> make_filesystem(device::Device& device, const Options& options, Clock& clock,
+                             const ProgressListener& progress) {
   Made made;
   ASSIGN_OR_RETURN(made.layout, plan_layout(device.geometry(), options, device.capabilities()));
   const Timestamp now = clock.now();
@@ -165,8 +170,8 @@ Result<Made> make_filesystem(device::Device& device, const Options& options, Clo
   superblock.super_bands = device.geometry().super_bands;
   superblock.log_bands = made.layout.log_bands;
   superblock.created_seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(now.seconds, 0));
-  TRY(wipe(device));
-  if (options.discard) discard_bands(device, made);
+  TRY(wipe(device, progress));
+  if (options.discard) discard_bands(device, made, progress);
   TRY(meta::Store::format(device, superblock, first_items(make_root(options, now))));
   return made;
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -56,10 +58,15 @@ std::uint64_t default_log_blocks(std::uint64_t device_blocks);
 Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options,
                            const device::Capabilities& capabilities = {});
 
+// Gets, after each band, which stage runs ("reset", "discard") and how many of its bands are done.
+using ProgressListener =
+    std::function<void(std::string_view stage, std::uint64_t done, std::uint64_t total)>;
+
 // Resets and discards every shingled band, whatever the device holds, and makes an empty
 // filesystem, durable. A failure or a power cut leaves no filesystem or the whole one: the
 // superblocks are written last. Errors: those of plan_layout() and of the device.
 Result<Made> make_filesystem(device::Device& device, const Options& options,
-                             Clock& clock = system_clock());
+                             Clock& clock = system_clock(),
+                             const ProgressListener& progress = {});
 
 }  // namespace lazyfs::mkfs

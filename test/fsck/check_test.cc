@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "test/fsck/band_corruptions.h"
 #include "test/fsck/corruptions.h"
@@ -302,13 +304,22 @@ TEST(CheckTest, ManyItemsAreReadInPieces) {
 TEST(CheckTest, EveryStageTellsItsProgress) {
   SampleVolume volume;
   std::vector<std::string> stages;
-  ASSERT_TRUE(check(
+  std::map<std::string, StageProgress> last;
+  const auto report = check(
       *volume.store, *volume.device, {.data = true}, [](const std::string&) {},
-      [&](std::string_view stage, std::uint64_t) {
+      [&](std::string_view stage, StageProgress progress) {
         if (stages.empty() || stages.back() != stage) stages.emplace_back(stage);
-      }));
+        last[std::string(stage)] = progress;
+      });
+  ASSERT_TRUE(report);
   EXPECT_EQ(stages, (Strings{"nodes", "volume", "inodes", "bands", "shared extents", "names",
                              "data"}));
+  EXPECT_EQ(last["inodes"].done, report->inodes);
+  EXPECT_EQ(last["data"].done, report->verified_blocks);
+  for (const char* stage : {"inodes", "names", "data"}) {
+    EXPECT_EQ(last[stage].total, last[stage].done) << stage;
+  }
+  EXPECT_GT(last["nodes"].total, 0u);
 }
 
 // The log is truncated under an open store, whose cache has no room for the nodes near the root.

@@ -69,8 +69,7 @@ inline StoreOptions quiet_options() {
 
 inline std::vector<std::string> problems_of(Store& store) {
   std::vector<std::string> problems;
-  const auto checked = store.check([&](std::string text) { problems.push_back(std::move(text)); });
-  if (!checked) problems.push_back(std::string(describe(checked.error())));
+  store.check({.problem = [&](std::string text) { problems.push_back(std::move(text)); }});
   return problems;
 }
 

@@ -56,9 +56,7 @@ class ForwardingStore : public Store {
   bool failed() const override { return inner_.failed(); }
   Result<> close() override { return inner_.close(); }
   void abandon() override { inner_.abandon(); }
-  Result<> check(const std::function<void(std::string)>& problem) override {
-    return inner_.check(problem);
-  }
+  void check(const CheckListener& listener) override { inner_.check(listener); }
 
  private:
   Store& inner_;

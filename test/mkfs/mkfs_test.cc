@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <string_view>
+
 #include "device/faulty.h"
 #include "device/power_cut.h"
 #include "device/recording.h"
@@ -187,6 +191,17 @@ TEST(MkfsTest, EveryBandIsDiscardedUnlessAskedNotTo) {
   EXPECT_EQ(made->bytes_discarded, 24u * 64 * kBlockBytes);
   EXPECT_FALSE(made->discard_error);
   for (std::uint32_t band = 0; band < 24; ++band) EXPECT_FALSE(is_kept(band)) << band;
+}
+
+TEST(MkfsTest, TellsHowManyBandsAreDone) {
+  const auto device = device::MemoryDevice::uniform(24, 64);
+  std::map<std::string, std::uint64_t> done;
+  const auto count = [&](std::string_view stage, std::uint64_t bands, std::uint64_t total) {
+    EXPECT_EQ(total, 24u);
+    EXPECT_EQ(bands, ++done[std::string(stage)]);
+  };
+  ASSERT_TRUE(make_filesystem(*device, {}, system_clock(), count));
+  EXPECT_EQ(done, (std::map<std::string, std::uint64_t>{{"discard", 24}, {"reset", 24}}));
 }
 
 TEST(MkfsTest, ADiskThatTakesNoDiscardsIsGoodEnough) {

@@ -36,6 +36,8 @@ if grep -q $'\r' "$WORK/fsck.log"; then fail "fsck shows progress without a term
 script -qec "fsck.lazyfs -n $DEVICE" /dev/null >"$WORK/terminal" </dev/null || fail "on a terminal"
 for stage in nodes inodes bands names; do
   grep -q $'\r'"$stage  *[0-9]" "$WORK/terminal" || fail "no progress of $stage on a terminal"
+  [[ $stage == bands ]] || grep -q $'\r'"$stage  *[0-9]*%, " "$WORK/terminal" ||
+    fail "no percent of $stage on a terminal"
 done
 
 say "$(python3 "$HERE/fsck.py" damage "$IMAGE" 200 "$SEED")"

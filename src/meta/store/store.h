@@ -88,6 +88,13 @@ struct KeyRange {
   friend bool operator==(const KeyRange&, const KeyRange&) = default;
 };
 
+// What Store::check() calls.
+struct CheckListener {
+  std::function<void(std::string)> problem;  // with a sentence for each disagreement
+  // May be empty. With the nodes that are checked: each is read twice, and `total` counts both.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
+};
+
 // Thread-safe. No lock is held over device I/O by a reader or by apply(); commits run beside both.
 class Store {
  public:
@@ -210,8 +217,8 @@ class Store {
   virtual void abandon() = 0;
 
   // Reads every node through the map and checks structure, order, checksums and reachability; for
-  // fsck and tests. Calls `problem` with a sentence for each disagreement. No apply() may run.
-  virtual Result<> check(const std::function<void(std::string)>& problem) = 0;
+  // fsck and tests. No apply() may run.
+  virtual void check(const CheckListener& listener) = 0;
 };
 
 // Calls `change`, which takes locks and calls try_apply() while it holds them, again each time

@@ -412,11 +412,10 @@ StoreStats StoreImpl::stats() const {
   return stats;
 }
 
-Result<> StoreImpl::check(const std::function<void(std::string)>& problem) {
+void StoreImpl::check(const CheckListener& listener) {
   const bool has_turn = cycles_.begin_alone().has_value();  // none runs in a store that has failed
-  TreeCheck(device_, log_, tree_, loader_, problem).run();
+  TreeCheck(device_, log_, tree_, loader_, listener).run();
   if (has_turn) cycles_.end(0);
-  return ok();
 }
 
 }  // namespace lazyfs::meta

@@ -71,7 +71,7 @@ class StoreImpl final : public Store {
   bool failed() const override { return failure_.has_failed(); }
   Result<> close() override;
   void abandon() override;
-  Result<> check(const std::function<void(std::string)>& problem) override;
+  void check(const CheckListener& listener) override;
 
  private:
   enum class Work { kCommit, kClean, kCheckpoint, kGrow, kResize, kShrinkFully, kExtend };

@@ -35,6 +35,10 @@ std::string wrong_with(ConstNodePage page, const Visit& visit) {
 
 }  // namespace
 
+void TreeCheck::count_node() {
+  if (listener_.progress) listener_.progress(++done_, total_);
+}
+
 // Visits every node; returns whether all could be read.
 bool TreeCheck::visit_tree(std::unordered_set<NodeNo>& visited) {
   bool complete = true;
@@ -43,19 +47,20 @@ bool TreeCheck::visit_tree(std::unordered_set<NodeNo>& visited) {
     const Visit visit = stack.back();
     stack.pop_back();
     if (!visited.insert(visit.node).second) {
-      problem_(fmt::format("node {} is in the tree more than once", visit.node.value));
+      problem(fmt::format("node {} is in the tree more than once", visit.node.value));
       continue;
     }
+    count_node();
     const auto pin = loader_.load(visit.node);
     if (!pin) {
       complete = false;
-      problem_(fmt::format("node {} cannot be read: {}", visit.node.value, describe(pin.error())));
+      problem(fmt::format("node {} cannot be read: {}", visit.node.value, describe(pin.error())));
       continue;
     }
     ReaderLock lock(tree_.mu);
     const ConstNodePage page = (**pin).page();
     if (const std::string wrong = wrong_with(page, visit); !wrong.empty()) {
-      problem_(fmt::format("node {} {}", visit.node.value, wrong));
+      problem(fmt::format("node {} {}", visit.node.value, wrong));
     }
     if (page.is_leaf()) continue;
     for (unsigned i = page.count(); i-- > 0;) {
@@ -69,11 +74,13 @@ bool TreeCheck::visit_tree(std::unordered_set<NodeNo>& visited) {
 
 void TreeCheck::run() {
   const std::vector<LiveImage> live = log_.all_live();
+  total_ = 2 * live.size();
   ImageScan(device_, tree_.fs_tag)
       .run(live, [&](const LiveImage& image, const Result<>& sound, ConstNodePage) {
+        count_node();
         if (sound) return;
         const auto& [node, place] = image;
-        problem_(fmt::format("node {} of transaction {} at band {} block {}: {}", node.value,
+        problem(fmt::format("node {} of transaction {} at band {} block {}: {}", node.value,
                              place.seq.value, place.address.band.value, place.address.rba,
                              describe(sound.error())));
       });
@@ -83,7 +90,7 @@ void TreeCheck::run() {
     ReaderLock lock(tree_.mu);
     const bool reachable = visited.contains(node.first) || tree_.cache.is_freed(node.first);
     if (complete && !reachable) {
-      problem_(fmt::format("node {} is in the map but not in the tree", node.first.value));
+      problem(fmt::format("node {} is in the map but not in the tree", node.first.value));
     }
   }
 }
