@@ -2,8 +2,9 @@
 
 Each worker has a loopback address of its own, a DataNode and a NodeManager; both keep all their
 files, also containers' local and temporary ones, in the worker's folder. Logs and the NameNode's
-files are elsewhere, as in the ShingledFS thesis (section 7.1). All of it must run in a network
-namespace of its own, where every port is free.
+files are elsewhere, as in the ShingledFS thesis (section 7.1). Without YARN each job is one process
+(Hadoop's LocalJobRunner), which keeps its temporary files in the first worker's folder. All of it
+must run in a network namespace of its own, where every port is free.
 """
 import hashlib
 import os
@@ -49,8 +50,9 @@ def fetch_jars(pom, cache):
 class Cluster:
     """Runs from start() to stop(). `folders`: one a worker, on the filesystem under test."""
 
-    def __init__(self, folders, work, jars, reducers=5):
+    def __init__(self, folders, work, jars, reducers=5, has_yarn=True):
         self.folders, self.work, self.jars, self.reducers = folders, work, jars, reducers
+        self.has_yarn = has_yarn
         self.conf, self.logs = work / "conf", work / "logs"
         self.daemons = []  # (name, process)
         self.jvm = [
@@ -111,7 +113,9 @@ class Cluster:
     def mapred(self):
         nodes = len(self.folders)
         settings = {
-            "mapreduce.framework.name": "yarn", "mapreduce.job.maps": nodes,
+            "mapreduce.framework.name": "yarn" if self.has_yarn else "local",
+            "mapreduce.cluster.local.dir": self.folders[0] / "local",
+            "mapreduce.job.maps": nodes,
             "mapreduce.job.reduces": self.reducers,
             "mapreduce.job.running.map.limit": nodes, "mapreduce.job.running.reduce.limit": nodes,
             "mapreduce.map.speculative": "false", "mapreduce.reduce.speculative": "false",
@@ -191,20 +195,23 @@ class Cluster:
         self.job("format", f"{HADOOP}.hdfs.server.namenode.NameNode", "-format", "-nonInteractive")
         self.daemon("namenode", f"{HADOOP}.hdfs.server.namenode.NameNode")
         self.await_log("namenode", "NameNode RPC up at", 1)
-        self.daemon("resourcemanager",
-                    f"{HADOOP}.yarn.server.resourcemanager.ResourceManager")
-        self.daemon("historyserver", f"{HADOOP}.mapreduce.v2.hs.JobHistoryServer", heap="256m")
+        if self.has_yarn:
+            self.daemon("resourcemanager",
+                        f"{HADOOP}.yarn.server.resourcemanager.ResourceManager")
+            self.daemon("historyserver", f"{HADOOP}.mapreduce.v2.hs.JobHistoryServer", heap="256m")
         for i, folder in enumerate(self.folders):
             address = f"127.0.0.{2 + i}"
             own = [f"-Dworker.folder={folder}", f"-Dworker.name=node{1 + i}",
                    f"-Dworker.address={address}", f"-Dworker.port={DATA_PORT + i}"]
             self.daemon(f"datanode{1 + i}", *own, f"{HADOOP}.hdfs.server.datanode.DataNode",
                         heap="256m")
-            self.daemon(f"nodemanager{1 + i}", *own,
-                        f"{HADOOP}.yarn.server.nodemanager.NodeManager", heap="256m")
+            if self.has_yarn:
+                self.daemon(f"nodemanager{1 + i}", *own,
+                            f"{HADOOP}.yarn.server.nodemanager.NodeManager", heap="256m")
         self.await_log("namenode", "Processing first storage report", workers)
-        self.await_log("resourcemanager", "registered with capability", workers)
-        self.await_log("historyserver", "IPC Server listener on", 2)
+        if self.has_yarn:
+            self.await_log("resourcemanager", "registered with capability", workers)
+            self.await_log("historyserver", "IPC Server listener on", 2)
 
     def stop(self):
         for _, process in reversed(self.daemons):
