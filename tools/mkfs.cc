@@ -322,15 +322,17 @@ Plan plan_for(const Arguments& arguments) {
 
 // ---- doing it -----------------------------------------------------------------------------------
 
-std::string discard_text(const mkfs::Options& options, const mkfs::Made& made) {
+std::string discard_text(const mkfs::Options& options, const mkfs::Made& made, bool discards) {
   if (!options.discard) return "nothing (-K)";
+  if (!discards) return "nothing: a reset zone needs none";
   std::string text = made.bytes_discarded > 0 ? size_text(made.bytes_discarded) : "nothing";
   if (made.discard_error) text += ": " + std::string(describe(*made.discard_error));
   return text;
 }
 
-void print_summary(const Arguments& arguments, const device::Geometry& geometry,
+void print_summary(const Arguments& arguments, const device::Device& device,
                    const mkfs::Options& options, const mkfs::Made& made) {
+  const device::Geometry& geometry = device.geometry();
   const mkfs::Layout& plan = made.layout;
   std::printf("%s: lazyfs%s%s, UUID %s\n", arguments.device.c_str(),
               options.label.empty() ? "" : " ", options.label.c_str(),
@@ -342,7 +344,8 @@ void print_summary(const Arguments& arguments, const device::Geometry& geometry,
               plan.log_bands.front().value, plan.log_bands.back().value,
               bytes(plan.log_blocks).c_str());
   std::printf("  files    %u bands, %s\n", plan.data_bands, bytes(plan.data_blocks).c_str());
-  std::printf("  discard  %s\n", discard_text(options, made).c_str());
+  const bool discards = device.capabilities().discards;
+  std::printf("  discard  %s\n", discard_text(options, made, discards).c_str());
 }
 
 void make_filesystem(const Arguments& arguments, const Plan& plan) {
@@ -364,7 +367,7 @@ void make_filesystem(const Arguments& arguments, const Plan& plan) {
       });
   line.clear();
   if (!made) throw Trouble(arguments.device, made.error());
-  if (!arguments.quiet) print_summary(arguments, (*device)->geometry(), plan.options, *made);
+  if (!arguments.quiet) print_summary(arguments, **device, plan.options, *made);
 }
 
 void run(const Arguments& arguments) {

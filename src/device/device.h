@@ -53,6 +53,7 @@ struct Capabilities {
   // The device remembers write pointers. If not, the host does: see "Write pointers" below.
   bool keeps_write_pointers = true;
   bool set_write_pointer = false;    // a write pointer can move back to the middle of a band
+  bool discards = true;              // discard() may do more than reset() has done
   // Maximum number of partly written shingled bands; 0: no limit. See seal().
   std::uint32_t max_open_bands = 0;
   bool read_only = false;

@@ -171,7 +171,7 @@ Result<Made> make_filesystem(device::Device& device, const Options& options, Clo
   superblock.log_bands = made.layout.log_bands;
   superblock.created_seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(now.seconds, 0));
   TRY(wipe(device, progress));
-  if (options.discard) discard_bands(device, made, progress);
+  if (options.discard && device.capabilities().discards) discard_bands(device, made, progress);
   TRY(meta::Store::format(device, superblock, first_items(make_root(options, now))));
   return made;
 }

@@ -105,7 +105,9 @@ Result<> ZonedDevice::fill_block(BandId band, const Zone& zone) {
 }
 
 device::Capabilities ZonedDevice::capabilities() const {
-  return {.max_open_bands = open_limit(disk_->limits()), .read_only = read_only_};
+  return {.discards = false,  // the reset of a zone is all that can be done
+          .max_open_bands = open_limit(disk_->limits()),
+          .read_only = read_only_};
 }
 
 // ---- states -------------------------------------------------------------------------------------

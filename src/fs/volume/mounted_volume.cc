@@ -129,7 +129,8 @@ Result<std::unique_ptr<Volume>> Volume::mount(device::Device& device, const Moun
   const auto report = [name = device.name()](Errc error) {
     log::info("{}: bands are reset, but not discarded: {}", name, describe(error));
   };
-  auto disk = std::make_unique<device::DiscardingDevice>(device, options.discard, report);
+  const bool discards = options.discard && device.capabilities().discards;
+  auto disk = std::make_unique<device::DiscardingDevice>(device, discards, report);
   ASSIGN_OR_RETURN(auto store, meta::Store::open(*disk, store_options));
   TRY(read_counters(*store));
   auto volume = std::make_unique<MountedVolume>(std::move(disk), options, clock, std::move(store));
