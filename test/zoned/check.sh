@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs lazyfs on zoned devices of three kinds in a QEMU guest (make check-zoned).
-#   check.sh [CASE]...      contract files full rewrite failing refused cuts; default: all of them
+#   check.sh [CASE]...      contract files tools full rewrite failing refused cuts; default: all
 # CUTS: how many power cuts (200). LAZYFS_BIN: the programs (build/bin).
 set -euo pipefail
 
@@ -68,6 +68,12 @@ run_files() {
     --max-active 8
   rm "$SHARE/tree.tar"
 }
+run_tools() {
+  guest tools "nvme-zns, capacity 12 of 16" --device nvme-zns "${medium[@]}" --max-open 14 \
+    --capacity 12
+  guest tools "null_blk, 512 bytes, 2 conventional" --device null_blk "${medium[@]}" \
+    --block-size 512 --conventional 2 --max-open 14
+}
 run_full() {
   guest full "nvme-zns, 14 active, capacity 8 of 16" --device nvme-zns "${medium[@]}" \
     --max-open 14 --max-active 14 --capacity 8
@@ -84,6 +90,6 @@ run_cuts() {
     --boots $((CUTS + 1)) --timeout $((60 + CUTS * 60))
 }
 
-(($#)) || set -- contract files full rewrite failing refused cuts
+(($#)) || set -- contract files tools full rewrite failing refused cuts
 for case in "$@"; do "run_$case"; done
 exit $failed

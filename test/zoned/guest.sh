@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests of `make check-zoned`, one by name; runs in the guest, in the host's root folder, with
 # the zoned device $ZBD. The guest's own /share is at /tmp/share.
-#   guest.sh contract | files | full | rewrite | failing | refused | cuts
+#   guest.sh contract | files | tools | full | rewrite | failing | refused | cuts
 set -euo pipefail
 
 HERE=$(dirname "$(readlink -f "$0")")
@@ -63,6 +63,63 @@ files() {
   echo "zones active: $(active_zones)"
 }
 
+# The sequential zone with the most blocks of files: its number, and its first sector.
+data_zone() {
+  edidump --json "$ZBD" >/tmp/dump
+  edistats --json "$ZBD" >/tmp/report
+  python3 -c '
+import json
+zones = json.load(open("/tmp/dump"))["bands"]
+bands = [b for b in json.load(open("/tmp/report"))["bands"]
+         if b["state"] not in ("log", "super") and zones[b["band"]]["kind"] == "sequential"]
+band = max(bands, key=lambda b: b["live"])["band"]
+print(band, zones[band]["offset"] // 512)'
+}
+# json PROGRAM: runs it with the dump or report on standard input.
+json() { python3 -c "import json, sys; d = json.load(sys.stdin); $1"; }
+
+# Every program that opens a device, on a zoned one.
+tools() {
+  mkfs.lazyfs -q -L first "$ZBD"
+  lazyfs-id "$ZBD" | grep -q first || fail "lazyfs-id"
+  edidump --json "$ZBD" | json '
+bands = d["bands"]
+assert {b["kind"] for b in bands} <= {"conventional", "sequential"}, bands[0]
+assert all(b["condition"] and 0 < b["capacity"] <= b["blocks"] for b in bands), bands[0]' ||
+    fail "edidump --json"
+  mount_fs
+  for ((i = 0; i < 20; i++)); do bytes "$MNT/$i" 2 "$i"; done
+  rm "$MNT"/1?
+  lazyfsctl sync "$MNT"
+  lazyfsctl info "$MNT" | grep -q first || fail "lazyfsctl info"
+  lazyfsctl gc --dead 1 "$MNT" || fail "lazyfsctl gc"
+  lazyfsctl scrub "$MNT" | grep -q " 0 damaged" || fail "lazyfsctl scrub"
+  lazyfsctl map "$MNT/1" >/dev/null || fail "lazyfsctl map"
+  lazyfsctl health "$MNT" || fail "lazyfsctl health"
+  lazyfsctl stats --json "$MNT" | json 'assert d["data"]' || fail "lazyfsctl stats"
+  unmount_fs
+  lazyfsctl label "$ZBD" second || fail "lazyfsctl label"
+  lazyfs-id "$ZBD" | grep -q second || fail "the label is the old one"
+  edistats "$ZBD" >/tmp/report || fail "edistats"
+  edistats --json "$ZBD" | json 'assert d["bands"]' || fail "edistats --json"
+  edistats --html /tmp/picture.html "$ZBD" >/dev/null && [[ -s /tmp/picture.html ]] ||
+    fail "edistats --html"
+  lazyfs-debug superblock "$ZBD" >/dev/null || fail "lazyfs-debug"
+  # A zone with data is reset by somebody else: fsck says so, repairs, and is content then.
+  blkzone reset -c 1 -o "$(data_zone | cut -d " " -f 2)" "$ZBD"
+  local status=0
+  fsck.lazyfs -n "$ZBD" >/tmp/fsck.log || status=$?
+  ((status == 4)) || fail "fsck -n: status $status after zone $zone was reset: $(cat /tmp/fsck.log)"
+  status=0
+  fsck.lazyfs -y "$ZBD" >/tmp/fsck.log || status=$?
+  ((status == 1)) || fail "fsck -y: status $status: $(cat /tmp/fsck.log)"
+  tail -n 2 /tmp/fsck.log
+  fsck_fs
+  mount_fs
+  unmount_fs
+  fsck_fs
+}
+
 full() {
   mkfs.lazyfs -q "$ZBD"
   mount_fs
@@ -109,18 +166,14 @@ declare -a sums
 
 # Zones go read-only and offline while files are written (null_blk).
 failing() {
-  local control=/sys/kernel/config/nullb/nullb0 zones=()
+  local control=/sys/kernel/config/nullb/nullb0
   mkfs.lazyfs -q "$ZBD"
   mount_fs
   for ((i = 0; i < 40; i++)); do bytes "$MNT/before-$i" 2 "$i"; done
   lazyfsctl sync "$MNT"
-  # Zones with data, which are neither super bands nor the log.
-  mapfile -t zones < <(edidump --json "$ZBD" | python3 -c 'import json, sys
-dump = json.load(sys.stdin)
-for b in dump["bands"]:
-    if b["write_pointer"] and b["kind"] == "sequential" and b["band"] not in dump["super_bands"]:
-        print(b["band"], b["offset"] // 512)' | head -n 4)
-  set -- ${zones[0]}; local read_only=$1; echo "$2" >"$control/zone_readonly"
+  local read_only sector
+  read -r read_only sector < <(data_zone)
+  echo "$sector" >"$control/zone_readonly"
   for ((i = 0; i < 40; i++)); do bytes "$MNT/after-$i" 2 "after-$i"; done
   lazyfsctl sync "$MNT"
   for ((i = 0; i < 40; i++)); do
@@ -137,14 +190,20 @@ for b in dump["bands"]:
     cmp "$MNT/before-$i" /tmp/expected || fail "before-$i differs after the mount"
   done
   # Offline: what lay there is lost, all else is not, and the volume continues.
-  set -- ${zones[1]}; local offline=$1; echo "$2" >"$control/zone_offline"
+  local offline
+  read -r offline sector < <(data_zone)
+  echo "$sector" >"$control/zone_offline"
+  echo 3 >/proc/sys/vm/drop_caches
   local lost=0
   for ((i = 0; i < 40; i++)); do
-    bytes /tmp/expected 2 "$i"
-    cat "$MNT/before-$i" >/tmp/found 2>/dev/null || { lost=$((lost + 1)); continue; }
-    cmp /tmp/found /tmp/expected || fail "before-$i differs after zone $offline went offline"
+    for file in "before-$i" "after-$i"; do
+      bytes /tmp/expected 2 "$([[ $file == before* ]] && echo "$i" || echo "$file")"
+      cat "$MNT/$file" >/tmp/found 2>/dev/null || { lost=$((lost + 1)); continue; }
+      cmp /tmp/found /tmp/expected || fail "$file differs after zone $offline went offline"
+    done
   done
-  echo "of 40 files $lost lay in the zone that went offline"
+  ((lost > 0)) || fail "zone $offline went offline, and no file was in it"
+  echo "of 80 files $lost lay in the zone that went offline"
   for ((i = 0; i < 20; i++)); do bytes "$MNT/last-$i" 2 "last-$i"; done
   lazyfsctl sync "$MNT" || fail "no sync with a zone offline"
   for ((i = 0; i < 20; i++)); do
