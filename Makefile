@@ -100,7 +100,7 @@ install: all    ## install programs, libraries, header, man pages, mount helper;
 uninstall:      ## remove what the last install has installed; uses DESTDIR
 	@test -e build/install_manifest.txt || { echo "make: nothing was installed from here" >&2; exit 1; }
 	sed 's|^|$(DESTDIR)|' build/install_manifest.txt | xargs -d '\n' rm -f --
-	@sed -n 's|^\(.*/\(doc\|share\)/lazyfs\)/.*|$(DESTDIR)\1|p' build/install_manifest.txt | sort -u | \
+	@sed -En 's:^(.*/(doc|share)/lazyfs)/.*:$(DESTDIR)\1:p' build/install_manifest.txt | sort -u | \
 	  xargs -d '\n' -I '{}' find '{}' -depth -type d -empty -delete
 
 deb:            ## Debian packages in build/deb, checked by lintian

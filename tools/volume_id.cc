@@ -41,8 +41,8 @@ void add(std::string& text, std::string_view name, std::string_view value) {
 Result<VolumeId> identify(const std::string& path) {
   const auto backing = device::Backing::open(path, true, device::Backing::Claim::kNone);
   if (!backing) {
-    const bool is_other = backing.error() == Errc::kUnsupported ||
-                          backing.error() == Errc::kIsDirectory;  // neither file nor block device
+    const bool is_other = backing.error() == Errc::kNotADisk ||
+                          backing.error() == Errc::kIsDirectory;
     return fail(is_other ? Errc::kIdentityMissing : backing.error());
   }
   if (backing->is_zoned()) return identify_zoned(path, *backing);
