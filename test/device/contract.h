@@ -313,7 +313,8 @@ TEST_P(DeviceContract, DiscardsAnEmptyBandAndNoOther) {
   }
   ASSERT_EQ(device().reset(band(1)), ok());
   const auto bytes = device().discard(band(1));
-  if (!device().capabilities().discards) ASSERT_EQ(bytes, fail(Errc::kUnsupported));
+  const bool discards = device().capabilities().discards;
+  EXPECT_TRUE(discards || bytes == fail(Errc::kUnsupported));
   if (bytes == fail(Errc::kUnsupported)) GTEST_SKIP() << "the medium takes no discards";
   EXPECT_EQ(bytes, std::uint64_t{size_of(band(1))} * block_bytes_);
   EXPECT_EQ(pointer(band(1)), 0u);
