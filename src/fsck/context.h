@@ -230,7 +230,10 @@ class Context {
   std::uint64_t name_seed = 0;  // of the names of directories without a seed of their own
   std::uint64_t root_seed = 0;  // the root's; of directories whose record is lost, very likely
   std::optional<CounterRecord> counters;
-  std::uint64_t inodes_counted() const { return counters ? counters->inodes : 0; }
+  // The volume counts no shared-extent inodes.
+  StageProgress inode_progress() const {
+    return {report.inodes - report.shared_inodes, counters ? counters->inodes : 0};
+  }
   std::uint64_t highest_inode = 1;    // that was found
   std::uint64_t last_inode = 1;       // the highest number that is in use or has been given out
   std::vector<BandFacts> bands;

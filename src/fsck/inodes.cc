@@ -80,9 +80,9 @@ class InodePass {
 
   void count_inode() {
     c_.report.inodes += 1;
-    c_.progress("inodes", {c_.report.inodes, c_.inodes_counted()});
     if (type() == kDirectoryType) c_.report.directories += 1;
     if (type() == kSharedType) c_.report.shared_inodes += 1;
+    c_.progress("inodes", c_.inode_progress());
   }
 
   void rebuild_record(const meta::Item& first, bool is_damaged) {
@@ -323,10 +323,10 @@ class InodePass {
 
 void inodes_pass(Context& c) {
   InodePass pass(c);
-  c.begin_stage("inodes", c.inodes_counted());
+  c.begin_stage("inodes", c.inode_progress().total);
   c.visit(kFirstKey, kLastInodeKey, "", [&](const meta::Item& item) { pass.item(item); });
   pass.finish();
-  c.end_stage("inodes", {c.report.inodes, c.inodes_counted()});
+  c.end_stage("inodes", c.inode_progress());
 }
 
 }  // namespace lazyfs::fsck
