@@ -6,7 +6,7 @@ namespace lazyfs::fsck {
 namespace {
 
 void check_nodes(Context& c) {
-  c.begin_stage("nodes", 2 * c.store.stats().jmap_entries);
+  c.progress_now("nodes", {.total = 2 * c.store.stats().jmap_entries});
   c.store.check({.problem = [&](const std::string& text) { c.problem("Metadata: {}", text); },
                  .progress = [&](std::uint64_t done, std::uint64_t total) {
                    c.progress("nodes", {done, total});

@@ -135,7 +135,7 @@ void check_data(Context& c) {
   c.visit(kFirstKey, kLastInodeKey, "",
           [&](const meta::Item& item) { pass.item(item); });
   pass.finish();
-  c.end_stage("data", {c.report.verified_blocks, c.report.live_blocks});
+  c.progress_now("data", {c.report.verified_blocks, c.report.live_blocks});
 }
 
 }  // namespace lazyfs::fsck

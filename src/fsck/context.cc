@@ -153,7 +153,7 @@ void Context::progress(std::string_view stage, StageProgress progress) {
   progress_(stage, progress);
 }
 
-void Context::end_stage(std::string_view stage, StageProgress progress) {
+void Context::progress_now(std::string_view stage, StageProgress progress) {
   next_progress_ = 0;
   if (progress_ && !stage.empty()) progress_(stage, progress);
 }

@@ -132,12 +132,10 @@ class Context {
   // One whose owner does not exist, and cannot.
   void stray_item(const meta::Key& key);
 
-  // Reports of a stage between the first and the last may be left out.
-  void begin_stage(std::string_view stage, std::uint64_t total = 0) {
-    end_stage(stage, {.total = total});
-  }
+  // May leave the report out.
   void progress(std::string_view stage, StageProgress progress);
-  void end_stage(std::string_view stage, StageProgress progress);
+  // Never leaves it out: for the first report of a stage, and for the last.
+  void progress_now(std::string_view stage, StageProgress progress);
 
   // ---- items ----
 
@@ -167,7 +165,7 @@ class Context {
       from = successor(items->back().key);
     }
     if (is_all) items_of_inodes_ = read.done;
-    end_stage(stage, read);
+    progress_now(stage, read);
   }
   // All items of that kind of one inode or band.
   template <class Owner, class Visit>

@@ -323,10 +323,10 @@ class InodePass {
 
 void inodes_pass(Context& c) {
   InodePass pass(c);
-  c.begin_stage("inodes", c.inode_progress().total);
+  c.progress_now("inodes", c.inode_progress());
   c.visit(kFirstKey, kLastInodeKey, "", [&](const meta::Item& item) { pass.item(item); });
   pass.finish();
-  c.end_stage("inodes", c.inode_progress());
+  c.progress_now("inodes", c.inode_progress());
 }
 
 }  // namespace lazyfs::fsck

@@ -345,7 +345,7 @@ class NamePass {
 }  // namespace
 
 void names_pass(Context& c) {
-  c.end_stage("names", {c.names.size(), c.names.size()});
+  c.progress_now("names", {c.names.size(), c.names.size()});
   std::ranges::sort(c.names);
   if (c.report.complete) return NamePass(c).run();
   c.problem(

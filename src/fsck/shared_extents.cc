@@ -253,7 +253,7 @@ void find_targets(Context& c) {
 }
 
 void shared_extents_pass(Context& c) {
-  c.begin_stage("shared extents");
+  c.progress_now("shared extents", {});
   const bool has_shared = std::ranges::any_of(
       c.inodes, [](const InodeFacts& inode) { return inode.type == kSharedType; });
   const bool has_any = has_shared || !c.targets.empty() || !c.misfits.empty() ||

@@ -109,7 +109,7 @@ assert all(b["condition"] and 0 < b["capacity"] <= b["blocks"] for b in bands), 
   blkzone reset -c 1 -o "$(data_zone | cut -d " " -f 2)" "$ZBD"
   local status=0
   fsck.lazyfs -n "$ZBD" >/tmp/fsck.log || status=$?
-  ((status == 4)) || fail "fsck -n: status $status after zone $zone was reset: $(cat /tmp/fsck.log)"
+  ((status == 4)) || fail "fsck -n: status $status after a reset: $(cat /tmp/fsck.log)"
   status=0
   fsck.lazyfs -y "$ZBD" >/tmp/fsck.log || status=$?
   ((status == 1)) || fail "fsck -y: status $status: $(cat /tmp/fsck.log)"

@@ -48,18 +48,15 @@ bool SpaceMaker::make_space() {
            bands_.space().available > before.available;
   };
   // Another thread may be deleting what this one needs the space of.
-  if (!gained() && orphans_.await_others()) {
-    stalls_.add(clock_.monotonic() - start);
-    return true;
-  }
+  bool has_gained = gained() || orphans_.await_others();
   // The kernel gives the lookups of a removed file back a moment after unlink was answered.
-  for (int i = 0; i < kForgetTries && kernel_forgets_ && !gained(); ++i) {
+  for (int i = 0; i < kForgetTries && kernel_forgets_ && !has_gained; ++i) {
     if (clock_.monotonic().count() - last_unlink_ns_.load() > kUnlinkIsRecent.count()) break;
     if (!throttle_.pause(kForgetPeriod)) break;
     orphans_.run();
+    has_gained = gained();
   }
   stalls_.add(clock_.monotonic() - start);
-  const bool has_gained = gained();
   if (!has_gained) note_full();
   return has_gained;
 }

@@ -211,7 +211,8 @@ TEST_F(OrphanCleanupTest, AWriterWaitsForTheDeletionOfAnotherThread) {
   store_->before_delete = [&] {
     deleting.count_down();
     looking.wait();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the writer has looked
+    // A writer that does not wait for this thread has given up by then.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   };
   std::jthread deleter([&] {
     volume_->forget(large, 1);
