@@ -148,7 +148,8 @@ new_edi_fs() {
 }
 
 # mount_fs [OPTION,...]: starts the daemon in the foreground of a child process, so that the test
-# knows its pid and has its log. Returns when the mount is usable.
+# knows its pid and has its log. Returns when the mount answers: it is listed before its daemon and
+# the kernel have agreed on anything.
 mount_fs() {
   local options=${1:-}${1:+${LAZYFS_OPTIONS:+,}}${LAZYFS_OPTIONS:-} tries
   if [[ $IS_KILLED ]]; then
@@ -159,7 +160,7 @@ mount_fs() {
     </dev/null >>"$LOG" 2>&1 &
   DAEMON=$!
   for ((tries = 0; tries < 1200; tries++)); do
-    if mountpoint -q "$MNT"; then return 0; fi
+    if mountpoint -q "$MNT" && stat "$MNT" &>/dev/null; then return 0; fi
     if ! kill -0 "$DAEMON" 2>/dev/null; then break; fi
     sleep 0.05
   done
