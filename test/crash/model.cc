@@ -17,8 +17,8 @@ Model::Model() {
 
 Model::Model(const Observation& durable) {
   for (const auto& [inode, is] : durable.inodes) {
-    Node node{is.attributes.mode, is.attributes.links, is.parent, is.entries, is.target, is.xattrs,
-              Contents(is.contents)};
+    Node node{is.attributes.mode, is.attributes.links, is.attributes.flags, is.parent,
+              is.entries, is.target, is.xattrs, Contents(is.contents)};
     nodes_[inode] = std::make_shared<const Node>(std::move(node));
   }
 }
@@ -125,6 +125,7 @@ void Model::make(const Operation& o, std::uint64_t made, std::uint32_t mode) {
   Node fresh;
   fresh.mode = mode;
   fresh.links = 1;
+  fresh.flags = node(place_of(o.path).directory).flags & (fs::kNoDump | fs::kNoAccessTime);
   if (S_ISLNK(mode)) fresh.target = o.other;
   if (S_ISDIR(mode)) {
     fresh.links = 2;
@@ -240,6 +241,9 @@ void Model::apply(const Operation& o, std::uint64_t made) {
       node.mode = (node.mode & S_IFMT) | static_cast<std::uint32_t>(o.offset);
       return;
     }
+    case Act::kChangeFlags:
+      change(o.path).flags = static_cast<std::uint32_t>(o.offset);
+      return;
     case Act::kFsync:
     case Act::kDataSync: return change(o.path).contents.make_durable();
     case Act::kSync: return sync();
@@ -270,6 +274,7 @@ void Model::compare(std::uint64_t inode, const Observation& found, bool crashed,
   };
   must(is.attributes.mode == expected.mode, "mode");
   must(is.attributes.links == expected.links, "link count");
+  must(is.attributes.flags == expected.flags, "flags");
   must(is.parent == expected.parent, "parent");
   must(is.entries == expected.entries, "list of entries");
   must(is.target == expected.target, "target");

@@ -50,6 +50,7 @@ class Model {
   struct Node {
     std::uint32_t mode = 0;
     std::uint32_t links = 0;
+    std::uint32_t flags = 0;
     std::uint64_t parent = 0;                      // directories
     std::map<std::string, std::uint64_t> entries;  // directories
     std::string target;

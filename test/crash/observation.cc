@@ -98,9 +98,9 @@ class Walk {
 
 bool same(const Observed& a, const Observed& b) {
   return a.attributes.mode == b.attributes.mode && a.attributes.links == b.attributes.links &&
-         a.attributes.size == b.attributes.size && a.parent == b.parent &&
-         a.entries == b.entries && a.target == b.target && a.xattrs == b.xattrs &&
-         a.contents == b.contents;
+         a.attributes.flags == b.attributes.flags && a.attributes.size == b.attributes.size &&
+         a.parent == b.parent && a.entries == b.entries && a.target == b.target &&
+         a.xattrs == b.xattrs && a.contents == b.contents;
 }
 
 }  // namespace

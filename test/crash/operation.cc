@@ -42,6 +42,7 @@ std::string to_string(const Operation& o) {
       return "setxattr " + o.path + " " + o.other + " " + std::to_string(o.length) + " bytes";
     case Act::kRemoveXattr: return "removexattr " + o.path + " " + o.other;
     case Act::kChangeMode: return "chmod " + o.path + " " + std::to_string(o.offset);
+    case Act::kChangeFlags: return "chattr " + o.path + " " + std::to_string(o.offset);
     case Act::kHold: return "hold " + o.path;
     case Act::kWriteHeld:
       return "write to a held file at " + std::to_string(o.offset) + " " +

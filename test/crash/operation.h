@@ -26,6 +26,7 @@ enum class Act : std::uint8_t {
   kSetXattr,
   kRemoveXattr,
   kChangeMode,
+  kChangeFlags,  // chattr(1)
   kHold,       // opens a file until the unmount: it stays writable after its last name is removed
   kWriteHeld,  // writes to a held file, which the tag selects
   kFsync,
@@ -48,7 +49,8 @@ struct Operation {
   // kLink, kRename, kExchange, kWhiteout: the new name. kSymlink: the target. kSetXattr,
   // kRemoveXattr: the attribute's name. kCopy: the destination.
   std::string other;
-  std::uint64_t offset = 0;  // kWrite: kAtEnd appends; kTruncate: the new size; kChangeMode: mode
+  std::uint64_t offset = 0;  // kWrite: kAtEnd appends; kTruncate: the new size; kChangeMode: mode;
+                             // kChangeFlags: flags, of fs::kAllFlags
   std::uint64_t length = 0;  // kWrite and ranges: bytes; kSetXattr: bytes of the value
   std::uint64_t to = 0;      // kCopy: offset in the destination
   std::uint32_t tag = 0;     // selects the bytes that text_of() writes

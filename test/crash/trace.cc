@@ -129,6 +129,10 @@ Result<> change(Volume& volume, const Operation& o, const Model& model) {
       TRY(volume.set_attributes(inode.no(), {.mode = static_cast<std::uint32_t>(o.offset)}));
       return ok();
     }
+    case Act::kChangeFlags: {
+      TRY(volume.set_attributes(inode.no(), {.flags = static_cast<std::uint32_t>(o.offset)}));
+      return ok();
+    }
     case Act::kSetXattr:
       return volume.set_xattr(inode.no(), o.other, text_of(o.tag, 0, o.length),
                               fs::XattrMode::kAny);

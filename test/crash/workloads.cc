@@ -5,6 +5,7 @@
 
 #include "base/types.h"
 #include "device/memory.h"
+#include "fs/item/attributes.h"
 #include "test/support/units.h"
 
 namespace lazyfs::crash {
@@ -33,6 +34,10 @@ Operation named(Act act, std::string path, std::string other = "") {
 Operation set_xattr(std::string path, std::string name, std::uint64_t length) {
   return {.act = Act::kSetXattr, .path = std::move(path), .other = std::move(name),
           .length = length};
+}
+
+Operation flags(std::string path, std::uint32_t flags) {
+  return {.act = Act::kChangeFlags, .path = std::move(path), .offset = flags};
 }
 
 // Gives the operations consecutive tags from `first` on.
@@ -223,6 +228,9 @@ std::vector<Operation> alphabet() {
       set_xattr("/d", "user.z", 1),
       named(Act::kRemoveXattr, "/a", "user.x"),
       {.act = Act::kChangeMode, .path = "/a", .offset = 0600},
+      flags("/a", fs::kImmutable),
+      flags("/a", 0),
+      flags("/d", fs::kAppendOnly | fs::kNoDump),
       named(Act::kFsync, "/a"),
       named(Act::kFsync, "/b"),
       named(Act::kFsync, "/t"),
@@ -268,6 +276,17 @@ Operation random_copy(std::mt19937_64& random, const std::vector<std::string>& f
               random() % blocks * kB + to_skip, length);
 }
 
+// Most flags protect nothing, so that the workload goes on.
+Operation random_attribute(std::mt19937_64& random, const std::string& file,
+                           const std::string& folder) {
+  switch (random() % 4) {
+    case 0: return named(Act::kRemoveXattr, file, "user.x");
+    case 1: return {.act = Act::kChangeMode, .path = file, .offset = random() % 512};
+    case 2: return flags(random() % 2 == 0 ? file : folder, random() % (fs::kAllFlags + 1));
+    default: return flags(file, random() % 2 == 0 ? 0 : fs::kNoDump);
+  }
+}
+
 Operation random_change(std::mt19937_64& random) {
   const std::string& file = one_of(random, kFiles);
   const std::string& other = one_of(random, kFiles);
@@ -306,10 +325,7 @@ Operation random_change(std::mt19937_64& random) {
     case 11: return named(Act::kRemoveDirectory, folder);
     case 12: return named(Act::kSymlink, file, std::string(1 + random() % 1500, 'l'));
     case 13: return set_xattr(file, "user.x", one_of(random, kSizes));
-    case 14:
-      return random() % 2 == 0
-                 ? named(Act::kRemoveXattr, file, "user.x")
-                 : Operation{.act = Act::kChangeMode, .path = file, .offset = random() % 512};
+    case 14: return random_attribute(random, file, folder);
     default:
       return write(file, appends ? kAtEnd : one_of(random, kSizes) + random() % 3 * 700,
                    1 + one_of(random, kSizes));
