@@ -40,7 +40,7 @@ check:          ## everything that every change must pass
 	$(CTEST) --preset check -j $(JOBS) </dev/null
 
 check-long: all deb ## system tests at full size
-	@./packages.sh test suites-long hadoop
+	@./packages.sh test suites-long browser hadoop
 	@cmake --build build -j $(JOBS) --target unflushed
 	$(CTEST) --preset check-long </dev/null
 

@@ -2,8 +2,8 @@
 # The Debian packages that lazyfs needs, in one place; installs those that are missing.
 #   ./packages.sh GROUP...    installs (as root) what is missing of the groups
 #   ./packages.sh --list GROUP...    only prints their names
-# Groups: build, deb, test, suites, suites-long, hadoop, bench, fuzz, tidy, zoned. Silent, and no
-# network, when nothing is missing.
+# Groups: build, deb, test, suites, suites-long, browser, hadoop, bench, fuzz, tidy, zoned. Silent,
+# and no network, when nothing is missing.
 set -euo pipefail
 
 # What the suites need is newer than Debian's plain cargo.
@@ -24,6 +24,7 @@ packages_of() {
                util-linux procps file linux-source-6.1 clang-19 ;;
     suites) new_cargo || echo cargo-web ;;
     suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc ;;
+    browser) echo chromium chromium-driver python3-selenium ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark \
                 btrfs-progs xfsprogs make gcc flex bison bc ;;
@@ -31,8 +32,8 @@ packages_of() {
     tidy) echo clang-tidy-19 ;;
     zoned) echo qemu-system-x86 seabios busybox-static cpio kmod zbd-utils util-linux \
                 linux-source-6.1 ;;
-    *) echo "packages.sh: $1: no such group (build, deb, test, suites, suites-long, hadoop," \
-            "bench, fuzz, tidy, zoned)" >&2
+    *) echo "packages.sh: $1: no such group (build, deb, test, suites, suites-long, browser," \
+            "hadoop, bench, fuzz, tidy, zoned)" >&2
        exit 2 ;;
   esac
 }

@@ -4,13 +4,17 @@
 #include <ctime>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
+#include "fs/space/band_history.h"
 #include "fs/space/band_report.h"
+#include "fs/space/block_owners.h"
 #include "tools/command_line.h"
+#include "tools/edistats_page.h"
 #include "tools/edistats_picture.h"
 #include "tools/mount_point.h"
 #include "tools/volume_commands.h"
@@ -28,10 +32,13 @@ struct Trouble : std::runtime_error {
 constexpr int kUsage = 2;
 // A page of a larger disk has no line for each band; the report without --html has.
 constexpr std::size_t kMostLinesOfPage = 2000;
+// Records of bands' logs on a page, of which each takes some 40 bytes, unless bands are named.
+constexpr std::uint64_t kMostRecordsOfPage = 100'000;
 
 struct Arguments {
   bool json = false;
   std::string html, svg, device;
+  std::vector<std::uint64_t> zoom;  // bands whose files the page has; empty: all, if there is room
   std::vector<std::string> files;  // of the thesis: the unshingled partition and OUTPUT, or OUTPUT
   std::string output() const { return files.empty() ? "" : files.back(); }
 };
@@ -55,13 +62,59 @@ std::optional<std::vector<BandId>> set_aside_while_mounted(const std::string& pa
   }
 }
 
-fs::BandReport read_report(const std::string& path) {
+struct Found {
   fs::BandReport report;
+  tools::BandDetails details;  // for a page
+};
+
+void check_zoom(const std::vector<std::uint64_t>& zoom, const fs::BandReport& report) {
+  for (const std::uint64_t named : zoom) {
+    const bool exists = std::ranges::any_of(
+        report.bands, [&](const fs::BandLine& line) { return line.band.value == named; });
+    if (!exists) throw Trouble("--zoom " + std::to_string(named) + ": no such band");
+  }
+}
+
+// The bands whose files the page has.
+std::vector<BandId> zoomed_bands(const Arguments& arguments, const fs::BandReport& report) {
+  std::vector<BandId> bands;
+  if (arguments.html.empty()) return bands;
+  check_zoom(arguments.zoom, report);
+  std::uint64_t records = 0;
+  for (const fs::BandLine& line : report.bands) {
+    const bool is_wanted = arguments.zoom.empty() ||
+                           std::ranges::find(arguments.zoom, line.band.value) !=
+                               arguments.zoom.end();
+    if (line.log_records == 0 || !is_wanted) continue;
+    records += line.log_records;
+    bands.push_back(line.band);
+  }
+  if (arguments.zoom.empty() && records > kMostRecordsOfPage) bands.clear();
+  return bands;
+}
+
+Result<tools::BandDetails> read_details(meta::Store& store, const std::vector<BandId>& bands) {
+  tools::BandDetails details;
+  std::set<InodeNo> inodes;
+  for (const BandId band : bands) {
+    ASSIGN_OR_RETURN(const fs::BandHistory history, fs::history_of(store, band));
+    for (const fs::BandAppend& append : history.appends) inodes.insert(append.inode);
+    details.histories[band] = history;
+  }
+  if (bands.empty()) return details;
+  ASSIGN_OR_RETURN(details.paths, fs::paths_of(store, inodes));
+  return details;
+}
+
+Found read_bands(const Arguments& arguments) {
+  const std::string& path = arguments.device;
+  Found found;
   read_volume(path, [&](meta::Store& store, device::Device& device) -> Result<> {
-    ASSIGN_OR_RETURN(report, fs::report_bands(store, device, set_aside_while_mounted(path)));
+    ASSIGN_OR_RETURN(found.report, fs::report_bands(store, device, set_aside_while_mounted(path)));
+    ASSIGN_OR_RETURN(found.details, read_details(store, zoomed_bands(arguments, found.report)));
     return ok();
   });
-  return report;
+  return found;
 }
 
 std::string sprint(const char* format, auto... values) {
@@ -177,13 +230,13 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 void report_on(const Arguments& arguments) {
-  const fs::BandReport report = read_report(arguments.device);
+  const auto [report, details] = read_bands(arguments);
   const tools::PictureTitle title{arguments.device, time_text()};
   if (!arguments.svg.empty()) write_file(arguments.svg, tools::svg_of(title, report));
   if (!arguments.html.empty()) {
     const bool with_lines = report.bands.size() <= kMostLinesOfPage;
     const std::string text = text_of(arguments.device, report, with_lines);
-    write_file(arguments.html, tools::html_of(title, text, report));
+    write_file(arguments.html, tools::html_of(title, text, report, details));
   }
   const std::string answer = arguments.json ? json_of(arguments.device, report)
                                             : text_of(arguments.device, report, true);
@@ -208,6 +261,10 @@ int main(int argc, char** argv) {
   Arguments arguments;
   app.flag("--json", arguments.json, "as one JSON object");
   app.option("--html", arguments.html, "also write the report with a picture to this file");
+  app.option("--zoom", arguments.zoom,
+             "the page has the files of this band (repeatable); otherwise those of all bands, "
+             "unless their logs have more than 100,000 records")
+      .one_each();
   app.option("--svg", arguments.svg, "also draw the bands into this file");
   app.option("DEVICE", arguments.device, "image file or block device").required();
   app.option("OUTPUT", arguments.files,

@@ -164,7 +164,8 @@ std::string draw(const Layout& layout, const Bar& bar, std::size_t index) {
     const auto most = static_cast<double>(std::max<std::uint64_t>(bar.blocks, 1));
     return static_cast<int>(std::lround(static_cast<double>(blocks) * tall / most));
   };
-  std::string svg = "<g class=\"band\"><title>" + numbers_of(bar) + "</title>";
+  std::string svg = "<g class=\"band\" data-bands=\"" + std::to_string(bar.first) + "-" +
+                    std::to_string(bar.last) + "\"><title>" + numbers_of(bar) + "</title>";
   svg += rectangle(x, y, layout.bar_width, tall, kUnwritten);
   std::uint64_t below = 0;
   int bottom = 0;
@@ -185,20 +186,6 @@ std::string draw(const Layout& layout, const Bar& bar, std::size_t index) {
   return svg + "</g>\n";
 }
 
-std::string escape(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '&': safe += "&amp;"; break;
-      case '"': safe += "&quot;"; break;
-      default: safe += c;
-    }
-  }
-  return safe;
-}
-
 // What, when, and the totals of file data.
 std::string title_of(const PictureTitle& title, const fs::BandReport& report) {
   const fs::BandTotals& totals = report.totals;
@@ -207,7 +194,8 @@ std::string title_of(const PictureTitle& title, const fs::BandReport& report) {
   std::snprintf(ratios.data(), ratios.size(), "space overhead %.2f, write amplification %.2f",
                 totals.overhead(), totals.write_amplification());
   const int x = Layout::kMargin, y = Layout::kMargin;
-  std::string svg = label(x, y + 12, "Bands of " + escape(title.device) + ", " + escape(title.date),
+  const std::string what = "Bands of " + markup_of(title.device) + ", " + markup_of(title.date);
+  std::string svg = label(x, y + 12, what,
                           " font-size=\"16\" font-weight=\"bold\"");
   svg += label(x, y + 32,
                std::to_string(report.bands.size()) + " bands. File data: " + size(totals.live) +
@@ -267,23 +255,21 @@ constexpr std::string_view kSvgStyle =
     "@media (prefers-color-scheme:dark){.paper{fill:#16181b}text{fill:#dddddd}.faint{fill:#999}"
     ".none{fill:#2b2f34}.free{fill:#4a5058}.mark{fill:#f2f2f2}}</style>";
 
-constexpr std::string_view kStyle =
-    "body{font-family:sans-serif;margin:1em;color:#222;background:#fff}"
-    "#hover{position:sticky;top:0;background:#fff;padding:.5em 16px;min-height:1.3em;"
-    "border-bottom:1px solid #ccc;font-size:14px}"
-    ".band:hover rect{filter:brightness(.85)}"
-    "#map{overflow-x:auto}pre{font-size:12px;margin-left:16px}"
-    "@media (prefers-color-scheme:dark){body,#hover{color:#ddd;background:#16181b}}";
-
-// The numbers of the band under the pointer, at once and in one place.
-constexpr std::string_view kScript =
-    "const hover=document.getElementById('hover'),rest=hover.textContent;"
-    "for(const band of document.querySelectorAll('.band')){"
-    "band.addEventListener('mouseenter',()=>{"
-    "hover.textContent=band.querySelector('title').textContent});"
-    "band.addEventListener('mouseleave',()=>{hover.textContent=rest})}";
-
 }  // namespace
+
+std::string markup_of(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    switch (c) {
+      case '<': safe += "&lt;"; break;
+      case '>': safe += "&gt;"; break;
+      case '&': safe += "&amp;"; break;
+      case '"': safe += "&quot;"; break;
+      default: safe += c;
+    }
+  }
+  return safe;
+}
 
 std::string svg_of(const PictureTitle& title, const fs::BandReport& report) {
   const std::vector<Bar> bars = bars_of(report.bands);
@@ -304,17 +290,6 @@ std::string svg_of(const PictureTitle& title, const fs::BandReport& report) {
     svg += draw(layout, bars[i], i);
   }
   return svg + "</svg>\n";
-}
-
-std::string html_of(const PictureTitle& title, const std::string& text,
-                    const fs::BandReport& report) {
-  const std::string what = bands_a_bar(report.bands.size()) == 1 ? "band" : "bar";
-  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>edistats " +
-         escape(title.device) + "</title><style>" + std::string(kStyle) +
-         "</style></head>\n<body>\n" + "<div id=\"hover\">" + escape(title.device) +
-         ": point at a " + what + " to see its numbers</div>\n<div id=\"map\">" +
-         svg_of(title, report) + "</div>\n<pre>\n" + escape(text) + "</pre>\n<script>" +
-         std::string(kScript) + "</script>\n</body>\n</html>\n";
 }
 
 }  // namespace lazyfs::tools

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tools/edistats_page.h"
+
 namespace lazyfs::tools {
 namespace {
 
@@ -86,11 +88,26 @@ TEST(PictureTest, SaysWhatItShows) {
   EXPECT_EQ(count(svg, "prefers-color-scheme:dark"), 1u);
 }
 
-TEST(PictureTest, PageShowsNamesAsTheyAre) {
-  const auto page = html_of({"<a>&\"b\"", "today"}, "x < y", report_of({{.blocks = 1}}));
+TEST(PictureTest, EachBarNamesItsBands) {
+  const auto report = report_of(std::vector<fs::BandLine>(4001, {.blocks = 10}));
+  EXPECT_EQ(count(drawn(report), "data-bands=\"3999-4000\""), 1u);
+  EXPECT_EQ(count(drawn(report_of({{.blocks = 10}})), "data-bands=\"0-0\""), 1u);
+}
+
+TEST(PageTest, ShowsNamesAsTheyAre) {
+  const auto page = html_of({"<a>&\"b\"", "today"}, "x < y", report_of({{.blocks = 1}}), {});
   EXPECT_EQ(count(page, "<a>"), 0u);
   EXPECT_GE(count(page, "&lt;a&gt;&amp;&quot;b&quot;"), 1u);
   EXPECT_EQ(count(page, "x &lt; y"), 1u);
+}
+
+TEST(PageTest, HasTheHistoriesThatAreKnown) {
+  BandDetails details;
+  details.histories[BandId{1}] = {{{InodeNo{7}, 2, 0, 4, 1}, {InodeNo{8}, 0, 4, 1, 1}}, {{3, 2}}};
+  details.paths[InodeNo{7}] = "/</script>\"";
+  const auto page = html_of({"d", "t"}, "", report_of({{.blocks = 9}, {.blocks = 9}}), details);
+  EXPECT_EQ(count(page, R"("1":{"appends":[[0,4,1,0,2],[4,1,1,1,0]],"dead":[[3,2]]})"), 1u);
+  EXPECT_EQ(count(page, R"("names":[[7,"/\u003c/script>\""],[8,null]])"), 1u);
 }
 
 }  // namespace

@@ -4,34 +4,33 @@
 #include <cctype>
 
 #include "fs/item/schema.h"
+#include "fs/space/visit_items.h"
 
 namespace lazyfs::fs {
 namespace {
 
 using data::BandState;
 
-constexpr std::size_t kItemsAtOnce = 1024;
-
 double share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 1.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// Visits the volume's own items of one kind.
+Result<> visit_all(meta::Store& store, Kind kind, const VisitItem& visit) {
+  return visit_items(store, key_of(kVolumeOwner, kind),
+                     key_of(kVolumeOwner, kind, meta::kMaxOffset), visit);
 }
 
 // Of every band, by its number; all 0 where nothing was ever written.
 Result<std::vector<BandSummaryRecord>> read_summaries(meta::Store& store, std::uint32_t bands) {
   std::vector<BandSummaryRecord> summaries(bands);
-  meta::Key next = key_of(kVolumeOwner, Kind::kBandSummary);
-  const meta::Key last = key_of(kVolumeOwner, Kind::kBandSummary, meta::kMaxOffset);
-  while (true) {
-    ASSIGN_OR_RETURN(const std::vector<meta::Item> items, store.scan(next, last, kItemsAtOnce));
-    if (items.empty()) return summaries;
-    for (const meta::Item& item : items) {
-      ASSIGN_OR_RETURN(const BandSummaryRecord record, decode_band_summary(item.value));
-      if (item.key.offset >= bands || record.live > record.appended) return fail(Errc::kItemBad);
-      summaries[item.key.offset] = record;
-    }
-    if (items.size() < kItemsAtOnce) return summaries;
-    next.offset = items.back().key.offset + 1;
-  }
+  TRY(visit_all(store, Kind::kBandSummary, [&](const meta::Item& item) -> Result<> {
+    ASSIGN_OR_RETURN(const BandSummaryRecord record, decode_band_summary(item.value));
+    if (item.key.offset >= bands || record.live > record.appended) return fail(Errc::kItemBad);
+    summaries[item.key.offset] = record;
+    return ok();
+  }));
+  return summaries;
 }
 
 // Where the device does not know the end of a band, the summary does, as far as is recorded; a band
@@ -81,7 +80,8 @@ Result<std::vector<BandLine>> list_bands(meta::Store& store, device::Device& dev
                 .blocks = on_device.blocks,
                 .write_pointer = on_device.write_pointer,
                 .live = summaries[i].live,
-                .dead = summaries[i].appended - summaries[i].live};
+                .dead = summaries[i].appended - summaries[i].live,
+                .log_records = summaries[i].append_records + summaries[i].delete_records};
   }
   return lines;
 }
@@ -122,23 +122,17 @@ void mark_set_aside(const std::optional<std::vector<BandId>>& named, std::vector
 }
 
 Result<> count_pending_deletions(meta::Store& store, BandTotals& totals) {
-  meta::Key next = key_of(kVolumeOwner, Kind::kOrphan);
-  const meta::Key last = key_of(kVolumeOwner, Kind::kOrphan, meta::kMaxOffset);
-  while (true) {
-    ASSIGN_OR_RETURN(const std::vector<meta::Item> items, store.scan(next, last, kItemsAtOnce));
-    for (const meta::Item& item : items) {
-      ASSIGN_OR_RETURN(const OrphanRecord orphan, decode_orphan(item.value));
-      if (orphan.work != OrphanRecord::Work::kDelete) continue;
-      ++totals.pending_deletions;
-      const InodeNo inode{item.key.offset};
-      ASSIGN_OR_RETURN(const auto own, store.get(key_of(inode, Kind::kInode)));
-      if (!own) continue;
-      ASSIGN_OR_RETURN(const InodeRecord record, decode_inode(*own));
-      totals.pending_blocks += record.blocks;
-    }
-    if (items.size() < kItemsAtOnce) return ok();
-    next.offset = items.back().key.offset + 1;
-  }
+  return visit_all(store, Kind::kOrphan, [&](const meta::Item& item) -> Result<> {
+    ASSIGN_OR_RETURN(const OrphanRecord orphan, decode_orphan(item.value));
+    if (orphan.work != OrphanRecord::Work::kDelete) return ok();
+    ++totals.pending_deletions;
+    const InodeNo inode{item.key.offset};
+    ASSIGN_OR_RETURN(const auto own, store.get(key_of(inode, Kind::kInode)));
+    if (!own) return ok();
+    ASSIGN_OR_RETURN(const InodeRecord record, decode_inode(*own));
+    totals.pending_blocks += record.blocks;
+    return ok();
+  });
 }
 
 }  // namespace

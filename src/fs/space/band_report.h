@@ -24,7 +24,8 @@ struct BandLine {
   std::uint64_t blocks = 0;
   std::uint64_t write_pointer = 0;
   std::uint64_t live = 0;
-  std::uint64_t dead = 0;  // written, and not live
+  std::uint64_t dead = 0;         // written, and not live
+  std::uint64_t log_records = 0;  // in its append and delete logs
   friend bool operator==(const BandLine&, const BandLine&) = default;
 };
 

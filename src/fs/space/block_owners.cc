@@ -9,25 +9,13 @@
 
 #include "fs/file/extent_map.h"
 #include "fs/item/schema.h"
+#include "fs/space/visit_items.h"
 
 namespace lazyfs::fs {
 namespace {
 
-constexpr std::size_t kItemsAScan = 1024;
 constexpr std::size_t kMaxDepth = 4096;  // of directories: a damaged tree may have circles
 constexpr meta::Key kLastOfFiles{kMaxInode, 255, meta::kMaxOffset};
-
-using VisitItem = std::function<Result<>(const meta::Item&)>;
-
-Result<> visit_items(meta::Store& store, meta::Key next, meta::Key last, const VisitItem& visit) {
-  while (true) {
-    ASSIGN_OR_RETURN(const std::vector<meta::Item> items, store.scan(next, last, kItemsAScan));
-    for (const meta::Item& item : items) TRY(visit(item));
-    if (items.size() < kItemsAScan) return ok();
-    next = items.back().key;
-    if (++next.offset == 0) ++next.kind;
-  }
-}
 
 bool is_of(const meta::Item& item, Kind kind) {
   return item.key.kind == static_cast<std::uint8_t>(kind);
