@@ -23,7 +23,8 @@ packages_of() {
     test) echo python3 python3-matplotlib rsync git sqlite3 fio attr acl xz-utils e2fsprogs \
                util-linux procps file linux-source-6.1 clang-19 ;;
     suites) new_cargo || echo cargo-web ;;
-    suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc ;;
+    suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc podman \
+                      busybox-static ;;
     browser) echo chromium chromium-driver python3-selenium ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark \
