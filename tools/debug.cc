@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "tools/command_line.h"
 #include "tools/debug_copy.h"
+#include "tools/debug_image.h"
 #include "tools/debug_show.h"
 #include "tools/debug_volume.h"
 

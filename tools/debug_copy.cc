@@ -15,38 +15,13 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "device/backing.h"
-#include "edi/image.h"
-#include "meta/store/store.h"
-#include "plain/plain_device.h"
+#include "tools/sparse_file.h"
 
 namespace lazyfs {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 constexpr std::size_t kEntriesAtOnce = 1000;
 constexpr int kDepthMax = 1000;  // of directories; a damaged volume may have a circle of them
-
-[[noreturn]] void refuse_errno(const std::string& what) {
-  throw std::runtime_error(what + ": " + std::strerror(errno));
-}
-
-bool is_zero(std::span<const std::byte> bytes) {
-  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
-}
-
-// Zeros become holes.
-void put(int fd, const std::string& path, std::uint64_t at, std::span<const std::byte> bytes) {
-  if (is_zero(bytes)) return;
-  while (!bytes.empty()) {
-    const ssize_t n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (n <= 0) refuse_errno(path);
-    at += static_cast<std::uint64_t>(n);
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-}
-
-// ---- Files --------------------------------------------------------------------------------------
 
 class CopyOut {
  public:
@@ -106,7 +81,7 @@ class CopyOut {
       const auto to = buffer.span().first(length);
       const auto got = volume_.read(from.inode, at, to, false);
       if (got) {
-        put(fd, target, at, to.first(*got));
+        put_sparse(fd, target, at, to.first(*got));
       } else {
         first_error = got.error();
         copy_blocks(from, at, length, fd, target);
@@ -123,7 +98,7 @@ class CopyOut {
     AlignedBuffer block(kBlockBytes);
     for (const std::uint64_t end = at + length; at < end; at += kBlockBytes) {
       const auto got = volume_.read(from.inode, at, block.span(), false);
-      if (got) put(fd, target, at, block.span().first(*got));
+      if (got) put_sparse(fd, target, at, block.span().first(*got));
     }
   }
 
@@ -153,67 +128,6 @@ class CopyOut {
   std::uint64_t damaged_ = 0;
 };
 
-// ---- Metadata -----------------------------------------------------------------------------------
-
-// Bands whose contents are metadata; of a volume that cannot be opened, those that its superblock
-// names.
-std::set<std::uint32_t> metadata_bands(device::Device& device) {
-  std::set<std::uint32_t> bands;
-  for (const BandId band : device.geometry().super_bands) bands.insert(band.value);
-  if (const auto superblock = meta::read_superblock(device)) {
-    for (const BandId band : superblock->log_bands) bands.insert(band.value);
-  }
-  return bands;
-}
-
-// Where the band begins in the file or block device.
-std::uint64_t place_of(const device::Device& device, BandId band) {
-  if (const auto* const image = dynamic_cast<const edi::Image*>(&device)) {
-    return image->layout().band_starts[band.value];
-  }
-  if (const auto* const plain = dynamic_cast<const plain::PlainDevice*>(&device)) {
-    return plain->band_at(band);
-  }
-  throw std::runtime_error(device.name() + ": an image of a zoned device cannot be made");
-}
-
-struct ByteRange {
-  std::uint64_t begin = 0, end = 0;
-};
-
-// What is left out, in the order of the device.
-std::vector<ByteRange> data_ranges(device::Device& device) {
-  const std::set<std::uint32_t> kept = metadata_bands(device);
-  const device::Geometry& geometry = device.geometry();
-  std::vector<ByteRange> ranges;
-  for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
-    if (kept.contains(i) || geometry.band_blocks[i] == 0) continue;
-    const std::uint64_t begin = place_of(device, BandId{i});
-    ranges.push_back({begin, begin + std::uint64_t{geometry.band_blocks[i]} *
-                                         geometry.block_bytes});
-  }
-  std::ranges::sort(ranges, {}, &ByteRange::begin);
-  return ranges;
-}
-
-std::uint64_t copy_bytes(const device::Backing& from, int fd, const std::string& target,
-                         ByteRange range) {
-  AlignedBuffer buffer(kPieceBytes);
-  for (std::uint64_t at = range.begin; at < range.end; at += kPieceBytes) {
-    const auto to =
-        buffer.span().first(std::min<std::uint64_t>(kPieceBytes, range.end - at));
-    const auto got = from.read_some(at, to);
-    if (!got) {
-      std::fprintf(stderr, "lazyfs-debug: bytes %llu to %llu cannot be read: left out\n",
-                   static_cast<unsigned long long>(at),
-                   static_cast<unsigned long long>(at + to.size()));
-      continue;
-    }
-    put(fd, target, at, to.first(*got));
-  }
-  return range.end - range.begin;
-}
-
 }  // namespace
 
 std::uint64_t copy_out(fs::Volume& volume, const fs::Attributes& from,
@@ -221,26 +135,6 @@ std::uint64_t copy_out(fs::Volume& volume, const fs::Attributes& from,
   CopyOut copy(volume);
   copy.copy(from, target);
   return copy.damaged();
-}
-
-std::uint64_t copy_metadata(device::Device& device, const std::string& path,
-                            const std::string& target) {
-  const auto ranges = data_ranges(device);
-  const auto backing = device::Backing::open(path, true, device::Backing::Claim::kNone);
-  if (!backing) throw std::runtime_error(path + ": " + std::string(describe(backing.error())));
-  const auto size = backing->size_bytes();
-  if (!size) throw std::runtime_error(path + ": " + std::string(describe(size.error())));
-  const int fd = open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) refuse_errno(target);
-  if (ftruncate(fd, static_cast<off_t>(*size)) != 0) refuse_errno(target);
-  std::uint64_t at = 0, copied = 0;
-  for (const ByteRange& left_out : ranges) {
-    copied += copy_bytes(*backing, fd, target, {at, left_out.begin});
-    at = left_out.end;
-  }
-  copied += copy_bytes(*backing, fd, target, {at, *size});
-  if (fsync(fd) != 0 || close(fd) != 0) refuse_errno(target);
-  return copied;
 }
 
 }  // namespace lazyfs

@@ -49,8 +49,31 @@ Result<Uuid> new_uuid() {
   return uuid;
 }
 
+Result<> check_pointers(const Layout& layout, std::span<const std::uint32_t> pointers) {
+  const auto& sizes = layout.geometry.band_blocks;
+  if (layout.header.version == 0 || pointers.size() != sizes.size()) {
+    return fail(Errc::kBadGeometry);
+  }
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (pointers[i] > sizes[i]) return fail(Errc::kBadGeometry);
+  }
+  return ok();
+}
+
+Result<> write_pointers(const Layout& layout, const Backing& backing,
+                        std::span<const std::uint32_t> pointers) {
+  const auto table = make_pointer_table(layout);
+  TRY(table->load(backing));
+  for (std::uint32_t block = 0; block < table->block_count(); ++block) {
+    const auto [first, end] = table->bands_of(block);
+    TRY(table->write(backing, block, pointers.subspan(first, end - first)));
+  }
+  return ok();
+}
+
 // Writes the headers last: an unfinished image has no valid header.
-Result<> write_image(const Layout& layout, const Backing& backing) {
+Result<> write_image(const Layout& layout, const Backing& backing,
+                     std::span<const std::uint32_t> pointers) {
   auto head = AlignedBuffer::zeroed(std::size_t{kHeaderCopies} * kHeaderAreaBytes);
   // Removes the copies of an earlier image, also the second one, which a later accident to a header
   // of format 0 would bring back.
@@ -60,6 +83,7 @@ Result<> write_image(const Layout& layout, const Backing& backing) {
     return write_empty_table(layout, backing);  // its first block holds the header
   }
   TRY(write_empty_table(layout, backing));
+  if (!pointers.empty()) TRY(write_pointers(layout, backing, pointers));
   TRY(backing.sync());
   encode_header1(layout.header, head.span().first<kHeaderAreaBytes>());
   encode_header1(layout.header, head.span().last<kHeaderAreaBytes>());
@@ -75,16 +99,16 @@ Result<bool> holds_image(const Backing& backing) {
   return false;
 }
 
-Result<> fill_backing(const Layout& layout, Backing& backing, bool overwrite) {
+Result<> fill_backing(const Layout& layout, Backing& backing, const CreateOptions& options) {
   if (backing.is_block_device()) {
     ASSIGN_OR_RETURN(const std::uint64_t size, backing.size_bytes());
     if (size < layout.image_bytes) return fail(Errc::kDeviceNoSpace);
     ASSIGN_OR_RETURN(const bool is_image, holds_image(backing));
-    if (is_image && !overwrite) return fail(Errc::kEdiExists);
+    if (is_image && !options.overwrite) return fail(Errc::kEdiExists);
   } else {
     TRY(backing.become_hole(layout.image_bytes));
   }
-  TRY(write_image(layout, backing));
+  TRY(write_image(layout, backing, options.write_pointers));
   return backing.sync();
 }
 
@@ -125,14 +149,15 @@ Result<std::uint64_t> backing_bytes(const std::string& path) {
 Result<> create(const std::string& path, const CreateOptions& options) {
   ASSIGN_OR_RETURN(Layout layout, lay_out(header_of(options)));
   ASSIGN_OR_RETURN(layout.header.uuid, new_uuid());
+  if (!options.write_pointers.empty()) TRY(check_pointers(layout, options.write_pointers));
   struct stat st;
   if (::stat(path.c_str(), &st) == 0) {
     if (!S_ISBLK(st.st_mode) && !options.overwrite) return fail(Errc::kEdiExists);
     ASSIGN_OR_RETURN(Backing backing, Backing::open(path, false, Backing::Claim::kExclusive));
-    return fill_backing(layout, backing, options.overwrite);
+    return fill_backing(layout, backing, options);
   }
   ASSIGN_OR_RETURN(Backing backing, Backing::make(path));
-  const Result<> result = fill_backing(layout, backing, options.overwrite);
+  const Result<> result = fill_backing(layout, backing, options);
   if (!result) ::unlink(path.c_str());
   return result;
 }

@@ -15,6 +15,9 @@ struct CreateOptions {
   std::vector<std::uint32_t> conventional;  // bands, in any order
   std::vector<BandRange> linked;            // first and last band of each link, in any order
   bool overwrite = false;                   // replace an existing image or file
+  // Of every band, in format 1; empty: all bands are empty. The blocks before a write pointer hold
+  // zeros.
+  std::vector<std::uint32_t> write_pointers;
 };
 
 // Returns the size of an image with these options. Errors: kBadGeometry, kEdiBadVersion.
@@ -28,7 +31,7 @@ Result<CreateOptions> fill(std::uint64_t bytes, std::uint32_t band_blocks,
 // Returns the size of a file or block device. Errors: kDeviceMissing, kDeviceAccess, kDeviceRead.
 Result<std::uint64_t> backing_bytes(const std::string& path);
 
-// Makes an image with empty bands, durably. Removes a new file again if an error occurs.
+// Makes an image, durably. Removes a new file again if an error occurs.
 // Errors: kBadGeometry, kEdiBadVersion, kDeviceBusy, kDeviceNoSpace, kDeviceMissing, kDeviceAccess,
 // kDeviceWrite, kDeviceFlush; kEdiExists without `overwrite` (on a block device only if it holds an
 // EDI).

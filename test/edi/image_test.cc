@@ -144,6 +144,25 @@ TEST_F(ImageTest, ShowsZonesConventionalAndLinkedBands) {
   EXPECT_EQ(image->reset(BandId{1}).error(), Errc::kUnsupported);
 }
 
+TEST_F(ImageTest, CanBeMadeWithWritePointers) {
+  CreateOptions options{.zones = {{3, 8}}, .conventional = {2}, .write_pointers = {8, 3, 0}};
+  make(options);
+  const auto image = open_or_die();
+  EXPECT_EQ(*image->write_pointer(BandId{0}), 8u);
+  EXPECT_EQ(*image->write_pointer(BandId{1}), 3u);
+  auto read = blocks_of(3, 'x');
+  ASSERT_TRUE(image->read({BandId{1}, 0}, read.span()));
+  EXPECT_EQ(std::memcmp(read.data(), blocks_of(3, '\0').data(), read.size()), 0);
+  ASSERT_TRUE(image->append({BandId{1}, 3}, blocks_of(1, 'a').span()));
+
+  const std::string other = path("other.edi");
+  options.write_pointers = {9, 0, 0};
+  EXPECT_EQ(create(other, options).error(), Errc::kBadGeometry) << "past the band's end";
+  options.write_pointers = {0, 0};
+  EXPECT_EQ(create(other, options).error(), Errc::kBadGeometry) << "not one for each band";
+  EXPECT_FALSE(std::filesystem::exists(other));
+}
+
 TEST_F(ImageTest, HasOneExclusiveUserAtATime) {
   make(uniform(4, 8));
   auto image = open_or_die();

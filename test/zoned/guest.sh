@@ -105,6 +105,8 @@ assert all(b["condition"] and 0 < b["capacity"] <= b["blocks"] for b in bands), 
   edistats --html /tmp/picture.html "$ZBD" >/dev/null && [[ -s /tmp/picture.html ]] ||
     fail "edistats --html"
   lazyfs-debug superblock "$ZBD" >/dev/null || fail "lazyfs-debug"
+  lazyfs-debug image "$ZBD" /tmp/metadata || fail "lazyfs-debug image"
+  fsck.lazyfs -n /tmp/metadata >/tmp/fsck.log || fail "the image: $(cat /tmp/fsck.log)"
   # A zone with data is reset by somebody else: fsck says so, repairs, and is content then.
   blkzone reset -c 1 -o "$(data_zone | cut -d " " -f 2)" "$ZBD"
   local status=0
