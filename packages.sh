@@ -24,7 +24,7 @@ packages_of() {
                util-linux procps file linux-source-6.1 clang-19 ;;
     suites) new_cargo || echo cargo-web ;;
     suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc podman \
-                      busybox-static ;;
+                      busybox-static prometheus ;;
     browser) echo chromium chromium-driver python3-selenium ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark \

@@ -276,6 +276,10 @@ int main(int argc, char** argv) {
     std::fputs("edistats: too many arguments: DEVICE [PARTITION] OUTPUT\n", stderr);
     return kUsage;
   }
+  if (!arguments.zoom.empty() && arguments.html.empty()) {
+    std::fputs("edistats: --zoom is for the page that --html writes\n", stderr);
+    return kUsage;
+  }
   if (!prints_one_thing(arguments)) {
     std::fputs("edistats: only one of --html, --svg and OUTPUT can be -\n", stderr);
     return kUsage;

@@ -79,6 +79,7 @@ diff <(grep -v Time "$WORK/thesis") <(edistats "$DEVICE" | grep -v Time) ||
   fail "edistats with the thesis' arguments"
 [[ ! -e $WORK/unshingled ]] || fail "edistats wrote to the thesis' unshingled partition"
 expect 2 edistats "$DEVICE" a b c
+expect 2 edistats --zoom 1 "$DEVICE"
 expect 2 edistats --html - --svg - "$DEVICE"
 [[ ! -e - ]] || fail "edistats made a file named -"
 cd /
