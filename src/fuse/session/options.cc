@@ -173,6 +173,14 @@ Reason read_transport(Parser& p, std::string_view text) {
   return read_choice(text, choices, p.options.session.transport.choice);
 }
 
+Reason read_spin(Parser& p, std::string_view text) {
+  return read_microseconds(text, 10000, p.options.session.transport.spin);
+}
+
+Reason read_request_timeout(Parser& p, std::string_view text) {
+  return read_unsigned(text, 0, UINT16_MAX, p.options.session.request_timeout_s);
+}
+
 Reason read_barrier(Parser&, std::string_view text) {
   if (text == "1") return {};
   return std::string(text) + " is not possible: all commits are flushed";
@@ -242,14 +250,12 @@ const std::map<std::string_view, Setting>& settings() {
        [](Parser& p, Text t) { return read_path(t, p.options.panic_trigger); }},
       {"barrier", read_barrier},
       {"restart", read_restart},
-      {"spin",
-       [](Parser& p, Text t) {
-         return read_microseconds(t, 10000, p.options.session.transport.spin);
-       }},
+      {"spin", read_spin},
       {"threads",
        [](Parser& p, Text t) {
          return read_unsigned(t, 2, 1024, p.options.session.transport.threads_max);
        }},
+      {"request_timeout", read_request_timeout},
       {"readahead",
        [](Parser& p, Text t) {
          return read_unsigned(t, 4, 1 << 20, p.options.session.read_ahead_kib);

@@ -21,6 +21,7 @@ struct SessionOptions {
   bool allow_other = false;         // set for root's mounts unless `noallow_other` is given
   bool debug = false;               // every request is logged
   unsigned read_ahead_kib = 2048;   // the kernel's limit for reading ahead on this mount
+  unsigned request_timeout_s = 0;   // the kernel then ends the mount; 0: never
   RequestSettings requests;
   TransportOptions transport{.cpu_latency = CpuLatencyChoice::kAuto};
 };

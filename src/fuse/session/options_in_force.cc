@@ -17,6 +17,7 @@ const char* fixed_difference(const Options& a, const Options& b) {
   if (x.allow_other != y.allow_other) return y.allow_other ? "allow_other" : "noallow_other";
   if (x.debug != y.debug) return "debug";
   if (x.read_ahead_kib != y.read_ahead_kib) return "readahead";
+  if (x.request_timeout_s != y.request_timeout_s) return "request_timeout";
   if (x.transport.choice != y.transport.choice) return "transport";
   if (x.transport.spin != y.transport.spin) return "spin";
   if (x.transport.threads_max != y.transport.threads_max) return "threads";

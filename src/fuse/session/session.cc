@@ -42,6 +42,26 @@ std::string mount_error() {
   return g_mount_error.empty() ? "the kernel refused the mount" : g_mount_error;
 }
 
+bool offers(const fuse_init_in& asked, std::uint32_t flag2) {
+  return (asked.flags & FUSE_INIT_EXT) != 0 && (asked.flags2 & flag2) != 0;
+}
+
+// Of Linux 6.15 and later (protocol 7.43), which this system's copy of linux/fuse.h lacks: a number
+// of seconds in 2 bytes of the answer to INIT.
+constexpr std::uint32_t kRequestTimeoutFlag2 = 1u << 10;
+constexpr std::size_t kRequestTimeoutOffset = 40;
+static_assert(offsetof(fuse_init_out, unused) < kRequestTimeoutOffset);
+
+void limit_requests(const fuse_init_in& asked, unsigned seconds, fuse_init_out& given) {
+  if (!offers(asked, kRequestTimeoutFlag2)) {
+    return log::warn("fuse: no request_timeout, which needs Linux 6.15");
+  }
+  const auto limit = static_cast<std::uint16_t>(seconds);
+  std::memcpy(reinterpret_cast<std::byte*>(&given) + kRequestTimeoutOffset, &limit, sizeof limit);
+  given.flags |= FUSE_INIT_EXT;
+  given.flags2 |= kRequestTimeoutFlag2;
+}
+
 ssize_t write_answer(int, iovec* pieces, int count, void* context) {
   return static_cast<RequestContext*>(context)->send(
       std::span(pieces, static_cast<std::size_t>(count)));
@@ -184,8 +204,11 @@ void Session::amend_init(const Request& request, std::span<const iovec> answer) 
   if (!asked || answer.size() < 2 || answer[1].iov_len < offsetof(fuse_init_out, unused)) return;
   auto* given = static_cast<fuse_init_out*>(answer[1].iov_base);
   given->flags |= asked->flags & FUSE_HANDLE_KILLPRIV_V2;
+  if (options_.request_timeout_s != 0 && answer[1].iov_len == sizeof(fuse_init_out)) {
+    limit_requests(*asked, options_.request_timeout_s, *given);
+  }
   if (!rings_) return;
-  rings_agreed_ = (asked->flags & FUSE_INIT_EXT) != 0 && (asked->flags2 & kOverUringFlag2) != 0;
+  rings_agreed_ = offers(*asked, kOverUringFlag2);
   if (!rings_agreed_) return log::warn("fuse: the kernel does not offer requests by io_uring");
   given->flags |= FUSE_INIT_EXT;
   given->flags2 |= kOverUringFlag2;
