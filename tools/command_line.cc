@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,48 @@
 
 namespace lazyfs {
 namespace {
+
+constexpr std::size_t kTerminalColumns = 80;
+
+// Breaks lines at spaces; words that are longer stay whole.
+std::string wrapped(const std::string& text, std::size_t columns) {
+  std::string lines, word;
+  std::size_t used = 0;
+  std::istringstream words(text);
+  while (words >> word) {
+    const bool fits = used + 1 + word.size() <= columns;
+    if (used > 0) lines += fits ? " " : "\n";
+    lines += word;
+    used = used > 0 && fits ? used + 1 + word.size() : word.size();
+  }
+  return lines;
+}
+
+// Help for a terminal of 80 columns.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return beside_name(Formatter::make_option_desc(option));
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped(Formatter::make_description(app), kTerminalColumns) + "\n";
+  }
+  std::string make_footer(const CLI::App* app) const override {
+    const std::string text = wrapped(app->get_footer(), kTerminalColumns);
+    return text.empty() ? "" : text + "\n";
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::ostringstream out;
+    CLI::detail::format_help(out, command->get_name(), beside_name(command->get_description()),
+                             get_column_width());
+    return out.str();
+  }
+
+ private:
+  std::string beside_name(const std::string& text) const {
+    return wrapped(text, kTerminalColumns - get_column_width());
+  }
+};
 
 class Option final : public CommandOption {
  public:
@@ -81,6 +124,7 @@ CommandLine::CommandLine(std::string program, const std::string& purpose, const 
   parts_->owned = std::make_unique<CLI::App>(purpose, program);
   parts_->app = parts_->owned.get();
   parts_->usage_status = usage_status;
+  parts_->app->formatter(std::make_shared<HelpFormatter>());  // sub-commands have the same
   if (version) parts_->app->set_version_flag("-V,--version", program + " " + version);
   log::to_standard_error();  // standard output belongs to the program's results
 }

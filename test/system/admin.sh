@@ -84,6 +84,18 @@ expect 2 edistats --html - --svg - "$DEVICE"
 [[ ! -e - ]] || fail "edistats made a file named -"
 cd /
 
+say "help for a terminal of 80 columns"
+for program in edicreate edidump edistats fsck.lazyfs lazyfs lazyfs-debug lazyfs-id lazyfsctl \
+  mkfs.lazyfs profiler smrdisk smrsim; do
+  expect 0 "$program" --help
+  awk 'length > 80' "$WORK/out" >"$WORK/long"
+  [[ ! -s $WORK/long ]] || fail "$program --help: $(cat "$WORK/long")"
+done
+for command in gc scrub grow stats wait; do
+  expect 0 lazyfsctl "$command" --help
+  ! grep -q '^.\{81\}' "$WORK/out" || fail "lazyfsctl $command --help: $(cat "$WORK/out")"
+done
+
 say "wait"
 mount_fs
 expect 1 lazyfsctl wait --timeout 0.3 "$MNT"
