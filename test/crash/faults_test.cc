@@ -17,6 +17,7 @@
 #include "crash/workloads.h"
 #include "device/faulty.h"
 #include "device/forwarding.h"
+#include "test/support/rounds.h"
 #include "test/support/seed.h"
 
 namespace lazyfs::crash {
@@ -167,7 +168,7 @@ class FaultRun {
 
 // Returns how many calls of one kind fail: `few`, or with LAZYFS_FAULTS=all each of them.
 std::uint64_t faults_each(std::uint64_t few) {
-  return std::getenv("LAZYFS_FAULTS") ? ~std::uint64_t{0} : few;
+  return std::getenv("LAZYFS_FAULTS") ? ~std::uint64_t{0} : rounds_of_build(few, few / 2);
 }
 
 class FaultsTest : public testing::Test {

@@ -17,6 +17,7 @@
 #include "test/fsck/readable.h"
 #include "fsck/repair.h"
 #include "test/fsck/sample_volume.h"
+#include "support/rounds.h"
 #include "support/seed.h"
 
 namespace lazyfs::fsck {
@@ -24,7 +25,7 @@ namespace {
 
 std::uint64_t images_wanted() {
   const char* given = std::getenv("LAZYFS_HOSTILE");
-  return given ? std::strtoull(given, nullptr, 0) : 2000;
+  return given ? std::strtoull(given, nullptr, 0) : rounds_of_build(2000, 250);
 }
 
 std::uint64_t seed() { return std::getenv("LAZYFS_SEED") ? test_seed() : 1; }

@@ -9,6 +9,7 @@
 #include "test/fsck/node_images.h"
 #include "test/fsck/repaired.h"
 #include "test/fsck/corruptions.h"
+#include "test/support/rounds.h"
 #include "meta/tree/node_page.h"
 #include "meta/log/superblock.h"
 
@@ -457,7 +458,7 @@ TEST_F(DamagedTreeTest, InterruptedRepairOfTheTreeDoesNotForgetWhatWasLost) {
   ASSERT_GT(whole->salvaged_blocks, 0u);
   const auto expected = Readable::of(*device);
   bool interrupted = true;
-  for (std::uint64_t n = 1; interrupted; ++n) {
+  for (std::uint64_t n = 1; interrupted; n += rounds_of_build(1, 7)) {
     SCOPED_TRACE(n);
     device = copy_of(*damaged);
     {

@@ -13,6 +13,7 @@
 #include "fs/volume/volume.h"
 #include "test/fsck/expect_clean.h"
 #include "test/fsck/sample_volume.h"
+#include "test/support/rounds.h"
 #include "test/support/seed.h"
 
 namespace lazyfs::mkfs {
@@ -285,7 +286,7 @@ TEST_P(MkfsPowerCutTest, LeavesNoVolumeOrAWholeOne) {
     has_whole_volume(*device::after_power_cut(recording, ops, keep_all));
     const bool is_made = has_whole_volume(*device::after_power_cut(recording, ops, lose_all));
     EXPECT_TRUE(is_made || ops < recording.ops.size()) << "mkfs has returned";
-    for (std::uint64_t round = 0; round < 20; ++round) {
+    for (std::uint64_t round = 0; round < rounds_of_build(20, 3); ++round) {
       device::RandomChoice random(test_seed() + round);
       has_whole_volume(*device::after_power_cut(recording, ops, random));
     }

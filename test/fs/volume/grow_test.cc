@@ -7,6 +7,7 @@
 #include "device/recording.h"
 #include "test/fs/volume_fixture.h"
 #include "test/support/result_printer.h"
+#include "test/support/rounds.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -175,7 +176,7 @@ TEST_F(GrowPowerCutTest, LeavesTheVolumeGrownOrNot) {
   record();
   const std::size_t all = recorded_->op_count();
   ASSERT_GT(grown_, before_);
-  for (std::size_t ops = before_; ops <= all; ++ops) {
+  for (std::size_t ops = before_; ops <= all; ops += rounds_of_build(1, 7)) {
     for (std::uint64_t outcome = 0; outcome < 4; ++outcome) {
       SCOPED_TRACE(testing::Message() << ops << " of " << all << ", outcome " << outcome);
       device::KeepAll keep;

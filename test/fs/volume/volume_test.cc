@@ -1,6 +1,7 @@
 #include <random>
 
 #include "test/fs/volume_fixture.h"
+#include "test/support/rounds.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -322,7 +323,7 @@ TEST_F(VolumeTest, RandomOverwritesOfAFullDiskNeverFail) {
   for (std::uint64_t i = 0; i < blocks; ++i) write(file, i * kBlockBytes, block);
   ASSERT_TRUE(volume_->sync());
   std::minstd_rand random(7);
-  for (std::uint64_t i = 0; i < 3 * blocks; ++i) {
+  for (std::uint64_t i = 0; i < rounds_of_build(3 * blocks, blocks / 2); ++i) {
     const auto done = volume_->write(file, random() % blocks * kBlockBytes, bytes_of(block));
     ASSERT_TRUE(done) << "overwrite " << i << ": " << describe(done.error());
     if (i % 200 == 0) {
