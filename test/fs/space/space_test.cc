@@ -143,7 +143,7 @@ TEST_P(SpaceTest, FullDiskTakesOverwrites) {
   ASSERT_EQ(error.error(), Errc::kNoSpace);
   std::mt19937_64 random(5);
   std::vector<std::uint64_t> versions(blocks);
-  for (std::uint64_t i = 1; i <= blocks; ++i) {
+  for (std::uint64_t i = 1; i <= rounds_of_build(blocks, blocks / 4); ++i) {
     const std::uint64_t at = random() % blocks;
     const auto written = write(file, at, 1, i);
     ASSERT_TRUE(written) << "overwrite " << i << ": " << describe(written.error());
@@ -214,7 +214,8 @@ TEST_P(SpaceTest, BlocksOfAFullDiskAreRewrittenAtRandom) {
   }
   std::mt19937_64 random(3);
   std::vector<std::uint64_t> versions(kFiles * blocks);
-  for (std::uint64_t i = 1; i <= 2 * versions.size(); ++i) {
+  const std::uint64_t writes = rounds_of_build(2 * versions.size(), versions.size() / 2);
+  for (std::uint64_t i = 1; i <= writes; ++i) {
     const std::uint64_t at = random() % versions.size();
     const auto written = write(files[at / blocks], at % blocks, 1, i);
     ASSERT_TRUE(written) << "overwrite " << i << ": " << describe(written.error());
