@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <vector>
 

@@ -276,7 +276,7 @@ Operation random_copy(std::mt19937_64& random, const std::vector<std::string>& f
               random() % blocks * kB + to_skip, length);
 }
 
-// Most flags protect nothing, so that the workload goes on.
+// Flags that refuse changes are rare: they would stop the rest of the workload.
 Operation random_attribute(std::mt19937_64& random, const std::string& file,
                            const std::string& folder) {
   switch (random() % 4) {

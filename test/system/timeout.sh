@@ -15,7 +15,7 @@ status=0
 timeout 60 stat "$MNT/none" >"$WORK/out" 2>&1 || status=$?
 kill -CONT "$DAEMON"
 ((status == 1)) || fail "stat ends with status $status: $(cat "$WORK/out")"
-until_true "the daemon goes on" eval '! kill -0 "$DAEMON" 2>/dev/null'
+until_true "the daemon still runs" eval '! kill -0 "$DAEMON" 2>/dev/null'
 wait "$DAEMON" || true
 DAEMON=''
 umount -l "$MNT" 2>/dev/null || true

@@ -46,7 +46,7 @@ Result<BandHistory> history_of(meta::Store& store, BandId band) {
   TRY(visit_log(store, band, Kind::kDeleteRecord, [&](const meta::Item& item) -> Result<> {
     ASSIGN_OR_RETURN(const DeleteRecord record, decode_delete_record(item.value));
     BandAppend* const append = append_at(history.appends, record.rba);
-    if (!append || append->dead + record.blocks > append->blocks) return fail(Errc::kItemBad);
+    if (!append || record.blocks > append->blocks - append->dead) return fail(Errc::kItemBad);
     append->dead += record.blocks;
     deleted.push_back({record.rba, record.blocks});
     return ok();

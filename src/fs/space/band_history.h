@@ -13,8 +13,8 @@ namespace lazyfs::fs {
 
 // Blocks that were appended at once.
 struct BandAppend {
-  // The file that they were written for; of blocks that files share, the inode that holds them; 0:
-  // no file, because a crash or a failed append left them behind.
+  // The file that they were written for; of blocks that files share, the inode that holds them.
+  // 0: a crash or a failed append left the blocks without a file.
   InodeNo inode;
   std::uint64_t file_block = 0;
   std::uint32_t rba = 0;
