@@ -84,6 +84,21 @@ function(lazyfs_test_on_devices name)
   endforeach()
 endfunction()
 
+# lazyfs_test_in_full(name...): `make check-long` runs these tests again with all of their rounds
+# (test/support/rounds.h).
+function(lazyfs_test_in_full)
+  foreach(name ${ARGN})
+    get_test_property(${name} ENVIRONMENT environment)
+    if(NOT environment)
+      set(environment)
+    endif()
+    string(REGEX REPLACE "_(plain|zoned)$" "" program ${name})
+    add_test(NAME long_${name} COMMAND ${program})
+    set_tests_properties(long_${name} PROPERTIES
+      TIMEOUT 1800 LABELS long ENVIRONMENT "${environment};LAZYFS_ROUNDS=full")
+  endforeach()
+endfunction()
+
 # lazyfs_collect(name folder): a target that builds everything in a folder that `all` leaves out.
 function(lazyfs_collect name folder)
   if(NOT TARGET ${name})

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <string_view>
 
 namespace lazyfs {
 
@@ -18,10 +19,10 @@ inline constexpr std::size_t rounds_of_build(std::size_t full, std::size_t fewer
 #endif
 }
 
-// The same, and `fewer` also where another run of the same test has `full` rounds: the tests of
-// other devices.
+// `fewer`, or `full` with LAZYFS_ROUNDS=full, which `make check-long` sets.
 inline std::size_t rounds(std::size_t full, std::size_t fewer) {
-  return std::getenv("LAZYFS_TEST_DEVICE") == nullptr ? rounds_of_build(full, fewer) : fewer;
+  const char* given = std::getenv("LAZYFS_ROUNDS");
+  return given && std::string_view(given) == "full" ? full : fewer;
 }
 
 }  // namespace lazyfs

@@ -32,7 +32,6 @@ LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 LIBC.seekdir.argtypes = [ctypes.c_void_p, ctypes.c_long]
 F_OFD_SETLK = 37
 DAY = 86400 * 10**9
-LINKS = 65000
 ATIME = "relatime"
 SPAWN = multiprocessing.get_context("fork")
 
@@ -140,23 +139,6 @@ class Times(MountTest):
         os.utime("f")
         self.assertGreaterEqual(os.stat("f").st_mtime_ns, before - 10**8)
         self.assertGreaterEqual(os.stat("f").st_ctime_ns, before - 10**8)
-
-
-class Links(MountTest):
-    def test_a_file_has_65000_names(self):
-        put("f", b"many")
-        os.mkdir("d")
-        for number in range(LINKS - 1):
-            os.link("f", f"d/{number}")
-        self.assertEqual(os.stat("f").st_nlink, LINKS)
-        drop_caches()
-        self.assertEqual(os.stat(f"d/{LINKS - 2}").st_nlink, LINKS)
-        self.assertEqual(get("d/777"), b"many")
-        os.unlink("f")
-        for number in range(LINKS - 2):
-            os.unlink(f"d/{number}")
-        self.assertEqual(os.stat(f"d/{LINKS - 2}").st_nlink, 1)
-        self.assertEqual(get(f"d/{LINKS - 2}"), b"many")
 
 
 class Attributes(MountTest):

@@ -18,6 +18,7 @@ for options in writeback nowriteback; do
   fsck_fs
 done
 mount_fs
+python3 "$HERE/links.py" "$MNT" 2>&1 || fail "see above"
 lazyfsctl stats --json "$MNT" | python3 -c '
 import json, sys
 known = open(sys.argv[1], encoding="utf-8").read()
