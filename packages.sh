@@ -28,7 +28,7 @@ packages_of() {
     browser) echo chromium chromium-driver python3-selenium ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark \
-                btrfs-progs xfsprogs make gcc flex bison bc ;;
+                btrfs-progs xfsprogs f2fs-tools dmsetup make gcc flex bison bc ;;
     fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;
     tidy) echo clang-tidy-19 ;;
     zoned) echo qemu-system-x86 seabios busybox-static cpio kmod zbd-utils util-linux \
