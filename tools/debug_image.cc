@@ -11,6 +11,7 @@
 
 #include "base/buffer.h"
 #include "device/backing.h"
+#include "disk/open.h"
 #include "edi/create.h"
 #include "edi/image.h"
 #include "meta/store/store.h"
@@ -32,11 +33,11 @@ std::set<std::uint32_t> metadata_bands(device::Device& device) {
 }
 
 // Where the band begins in the file or block device. REQUIRES: the device is no zoned one.
-std::uint64_t place_of(const device::Device& device, BandId band) {
-  if (const auto* const image = dynamic_cast<const edi::Image*>(&device)) {
+std::uint64_t place_of(device::Device& device, BandId band) {
+  if (const auto* const image = disk::image_of(device)) {
     return image->layout().band_starts[band.value];
   }
-  return dynamic_cast<const plain::PlainDevice&>(device).band_at(band);
+  return dynamic_cast<plain::PlainDevice&>(device).band_at(band);
 }
 
 struct ByteRange {
@@ -96,7 +97,7 @@ edi::CreateOptions options_for(device::Device& device) {
   return options;
 }
 
-std::uint64_t copy_band(device::Device& device, const edi::Image& image, BandId band, int fd,
+std::uint64_t copy_band(device::Device& device, edi::Image& image, BandId band, int fd,
                         const std::string& target) {
   const auto end = device.write_pointer(band);
   if (!end) {
@@ -142,7 +143,7 @@ std::uint64_t copy_zones(device::Device& device, const std::string& target) {
 
 std::uint64_t copy_metadata(device::Device& device, const std::string& path,
                             const std::string& target) {
-  const bool has_own_place = dynamic_cast<edi::Image*>(&device) ||
+  const bool has_own_place = disk::image_of(device) ||
                              dynamic_cast<plain::PlainDevice*>(&device);
   if (!has_own_place) return copy_zones(device, target);
   const auto ranges = data_ranges(device);

@@ -135,7 +135,7 @@ Json describe_zoned(zoned::ZonedDevice& device) {
 Json describe_device(device::Device& device) {
   if (auto* const zoned = dynamic_cast<zoned::ZonedDevice*>(&device)) return describe_zoned(*zoned);
   if (auto* const plain = dynamic_cast<plain::PlainDevice*>(&device)) return describe_plain(*plain);
-  return describe_image(dynamic_cast<edi::Image&>(device));
+  return describe_image(*disk::image_of(device));
 }
 
 unsigned long long whole(const Json& value) { return value.number(); }

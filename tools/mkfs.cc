@@ -10,6 +10,7 @@
 
 #include "base/size.h"
 #include "device/backing.h"
+#include "device/whole_blocks.h"
 #include "disk/open.h"
 #include "edi/create.h"
 #include "edi/image.h"
@@ -203,7 +204,7 @@ void refuse_contents(const Arguments& arguments, device::Device& device) {
 }
 
 // An existing EDI keeps its geometry.
-void plan_for_image(const Arguments& arguments, edi::Image& image, const Plan& plan) {
+void plan_for_image(const Arguments& arguments, device::Device& image, const Plan& plan) {
   refuse_contents(arguments, image);
   if (!arguments.band_size.empty() && !arguments.force) {
     throw Trouble("--band-size " + arguments.band_size,
@@ -291,10 +292,12 @@ Plan plan_for(const Arguments& arguments) {
     plan_for_block_device(arguments, plan);
     return plan;
   }
-  const auto image = edi::open_image(arguments.device, {.read_only = true});
+  auto image = edi::open_image(arguments.device, {.read_only = true});
   const bool new_geometry = arguments.force && !arguments.band_size.empty();
   if (image && !new_geometry) {
-    plan_for_image(arguments, **image, plan);
+    const auto whole = device::in_whole_blocks(*std::move(image));
+    if (!whole) throw Trouble(arguments.device, whole.error());
+    plan_for_image(arguments, **whole, plan);
     return plan;
   }
   if (image) {

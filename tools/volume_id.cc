@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "device/backing.h"
+#include "device/whole_blocks.h"
 #include "edi/image.h"
 #include "plain/identity.h"
 #include "tools/uuid.h"
@@ -15,11 +16,11 @@ namespace lazyfs {
 namespace {
 
 Result<VolumeId> identify_image(const std::string& path) {
-  ASSIGN_OR_RETURN(const auto image, edi::open_image(path, {.read_only = true,
-                                                            .exclusive = false}));
-  ASSIGN_OR_RETURN(const meta::Superblock superblock, meta::read_superblock(*image));
-  return VolumeId{superblock.volume_uuid(), superblock.label,
-                  "edi" + std::to_string(image->layout().header.version)};
+  ASSIGN_OR_RETURN(auto image, edi::open_image(path, {.read_only = true, .exclusive = false}));
+  const std::string version = "edi" + std::to_string(image->layout().header.version);
+  ASSIGN_OR_RETURN(const auto whole, device::in_whole_blocks(std::move(image)));
+  ASSIGN_OR_RETURN(const meta::Superblock superblock, meta::read_superblock(*whole));
+  return VolumeId{superblock.volume_uuid(), superblock.label, version};
 }
 
 Result<VolumeId> identify_zoned(const std::string& path, const device::Backing& backing) {

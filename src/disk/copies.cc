@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "disk/open.h"
 #include "edi/copies.h"
 #include "plain/plain_device.h"
 
@@ -33,7 +34,7 @@ Result<std::vector<std::string>> damaged_identities(const PlainDevice& device) {
 
 Result<DamagedCopies> damaged_copies(device::Device& device) {
   DamagedCopies copies;
-  if (const auto* const image = dynamic_cast<const edi::Image*>(&device)) {
+  if (const auto* const image = image_of(device)) {
     copies.never_written = edi::damaged_headers(*image);
     ASSIGN_OR_RETURN(copies.often_written, edi::damaged_slots(*image));
     std::ranges::move(edi::older_headers(*image), std::back_inserter(copies.often_written));
@@ -44,7 +45,7 @@ Result<DamagedCopies> damaged_copies(device::Device& device) {
 }
 
 Result<std::vector<std::string>> mend_copies(device::Device& device) {
-  if (auto* const image = dynamic_cast<edi::Image*>(&device)) return edi::mend_copies(*image);
+  if (auto* const image = image_of(device)) return edi::mend_copies(*image);
   std::vector<std::string> repairs;
   const auto* const found = dynamic_cast<const PlainDevice*>(&device);
   if (!found) return repairs;

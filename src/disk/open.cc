@@ -1,6 +1,7 @@
 #include "disk/open.h"
 
 #include "device/backing.h"
+#include "device/whole_blocks.h"
 #include "edi/image.h"
 #include "plain/plain_device.h"
 #include "zoned/zoned_device.h"
@@ -17,7 +18,8 @@ Result<std::unique_ptr<Device>> open_plain(const std::string& path, OpenOptions 
 }
 
 Result<std::unique_ptr<Device>> open_image(const std::string& path, OpenOptions options) {
-  return edi::open(path, options);  // warns of damage
+  ASSIGN_OR_RETURN(auto image, edi::open(path, options));  // warns of damage
+  return device::in_whole_blocks(std::move(image));
 }
 
 Result<std::unique_ptr<Device>> open_zoned(const std::string& path, OpenOptions options) {
@@ -48,6 +50,11 @@ Result<std::unique_ptr<Device>> open(const std::string& path, OpenOptions option
   // An EDI is looked at after the identification blocks: mkfs may have left blocks of an old one.
   const auto image = edi::open_image(path, {.read_only = true, .exclusive = false});
   return fail(image ? Errc::kEdiOnBlockDevice : opened.error());
+}
+
+edi::Image* image_of(device::Device& device) {
+  auto* const whole = dynamic_cast<device::WholeBlocks*>(&device);
+  return dynamic_cast<edi::Image*>(whole ? &whole->inner() : &device);
 }
 
 }  // namespace lazyfs::disk

@@ -9,13 +9,22 @@
 #include "device/backing.h"
 #include "device/device.h"
 
+namespace lazyfs::edi {
+class Image;
+}
+
 namespace lazyfs::disk {
 
 using device::OpenOptions;
 
-// Opens what `path` holds. A file may also hold the layout of a plain block device: a copy of one.
-// Errors: those of edi::open(), plain::open() and zoned::open(); kEdiOnBlockDevice; kUnsupported
-// with an undo file on a zoned device, whose zones cannot be written back.
+// Opens what `path` holds. A disk of smaller blocks than kBlockBytes is used in whole ones
+// (device/whole_blocks.h). A file may also hold the layout of a plain block device: a copy of one.
+// Errors: those of edi::open(), WholeBlocks::make(), plain::open() and zoned::open();
+// kEdiOnBlockDevice; kUnsupported with an undo file on a zoned device, whose zones cannot be
+// written back.
 Result<std::unique_ptr<device::Device>> open(const std::string& path, OpenOptions options = {});
+
+// The emulated disk that `device` is, or uses in whole blocks; null if it is of another kind.
+edi::Image* image_of(device::Device& device);
 
 }  // namespace lazyfs::disk

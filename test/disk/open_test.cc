@@ -51,6 +51,16 @@ TEST_F(DiskOpenTest, ABlockDeviceHoldsPlainBands) {
   EXPECT_TRUE((*claimed)->capabilities().read_only);
 }
 
+TEST_F(DiskOpenTest, SmallBlocksOfAnImageAreUsedInWholeOnes) {
+  const edi::CreateOptions options{
+      .block_bytes = 512, .zones = {{8, 2053}}, .overwrite = true};
+  ASSERT_EQ(edi::create(file_.path(), options), ok());
+  const auto opened = open(file_.path());
+  ASSERT_TRUE(opened);
+  EXPECT_EQ((*opened)->geometry().block_bytes, kBlockBytes);
+  EXPECT_EQ((*opened)->geometry().band_blocks, std::vector<std::uint32_t>(8, 256));
+}
+
 TEST_F(DiskOpenTest, SaysWhatIsWrongWithThePath) {
   EXPECT_EQ(kind_of("/nowhere/at/all"), "kDeviceMissing");
   EXPECT_EQ(kind_of("/dev/null"), "kNotADisk");

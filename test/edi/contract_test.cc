@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "device/whole_blocks.h"
 #include "edi/create.h"
 #include "edi/image.h"
 #include "test/support/loop_device.h"
@@ -16,25 +17,29 @@ namespace {
 class ImageBench : public Bench {
  public:
   // Makes a new image at `path`. Fails the test when it returns null.
-  static std::unique_ptr<Bench> make(std::string path, edi::CreateOptions options) {
-    auto bench = std::make_unique<ImageBench>(std::move(path));
+  static std::unique_ptr<Bench> make(std::string path, edi::CreateOptions options,
+                                     bool in_whole_blocks = false) {
+    auto bench = std::make_unique<ImageBench>(std::move(path), in_whole_blocks);
     options.overwrite = true;
     if (edi::create(bench->path_, options) && bench->reopen(false)) return bench;
     ADD_FAILURE() << "cannot make an image at " << bench->path_;
     return nullptr;
   }
-  explicit ImageBench(std::string path) : path_(std::move(path)) {}
+  ImageBench(std::string path, bool in_whole_blocks)
+      : path_(std::move(path)), in_whole_blocks_(in_whole_blocks) {}
 
   Device& device() override { return *device_; }
   bool reopen(bool read_only) override {
     device_.reset();
     auto opened = edi::open(path_, {.read_only = read_only});
+    if (opened && in_whole_blocks_) opened = WholeBlocks::make(*std::move(opened));
     if (opened) device_ = *std::move(opened);
     return device_ != nullptr;
   }
 
  private:
   const std::string path_;
+  const bool in_whole_blocks_;  // 512-byte blocks in those of kBlockBytes
   std::unique_ptr<Device> device_;
 };
 
@@ -62,11 +67,12 @@ struct File {
 };
 
 std::function<std::unique_ptr<Bench>()> in_file(const std::string& folder,
-                                                edi::CreateOptions options) {
+                                                edi::CreateOptions options,
+                                                bool in_whole_blocks = false) {
   return [=]() -> std::unique_ptr<Bench> {
     if (!std::filesystem::exists(folder)) return nullptr;
     File file(folder + "/lazyfs-contract-" + std::to_string(::getpid()) + ".edi");
-    auto bench = ImageBench::make(file.path, options);
+    auto bench = ImageBench::make(file.path, options, in_whole_blocks);
     if (!bench) return nullptr;
     return std::make_unique<GroundedBench<File>>(std::move(file), std::move(bench));
   };
@@ -92,6 +98,11 @@ const edi::CreateOptions kZoned{
     .linked = {{5, 6}, {7, 10}}};
 const edi::CreateOptions kSmallBlocks{
     .format = 1, .block_bytes = 512, .zones = {{5, 16}, {1, kManyBlocks}}, .conventional = {2}};
+// A part of a whole block is left at the end of each band.
+const edi::CreateOptions kSectors{.format = 1,
+                                  .block_bytes = 512,
+                                  .zones = {{5, 16 * 8 + 5}, {1, kManyBlocks * 8}},
+                                  .conventional = {2}};
 const edi::CreateOptions kLargeBlocks{
     .format = 1, .block_bytes = 16384, .zones = {{5, 16}, {1, kManyBlocks}}};
 
@@ -101,6 +112,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Subject{"format_1", in_file(".", kZoned)},
                     Subject{"format_1_without_direct_io", in_file("/dev/shm", kZoned)},
                     Subject{"format_1_of_512_byte_blocks", in_file(".", kSmallBlocks)},
+                    Subject{"format_1_of_512_byte_blocks_used_in_whole_ones",
+                            in_file(".", kSectors, true)},
                     Subject{"format_1_of_16_KiB_blocks", in_file(".", kLargeBlocks)},
                     Subject{"format_0_on_a_loop_device", on_loop_device(kThesis, false)},
                     Subject{"format_1_on_a_loop_device", on_loop_device(kZoned, true)}),

@@ -52,5 +52,7 @@ new_fs 10M
 round "a tiny disk" nowriteback fill
 new_edi_fs -s4096 --zone 40x64 --zone 20x100 --zone 30x400 --conventional 7-9,70 --linked 45-48
 round "bands of many kinds" nowriteback,commit=1 fill
+new_edi_fs -s512 -b2405 -c40
+round "blocks of 512 bytes" nowriteback fill
 new_edi_fs --format 0 -s4096 -b300 -c40
 round "EDI format 0" nowriteback fill

@@ -1,0 +1,136 @@
+// Devices of small blocks used in whole ones, beyond the contract, which test/edi runs on one.
+#include "device/whole_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "device/forwarding.h"
+#include "device/power_cut.h"
+#include "test/support/result_printer.h"
+#include "test/support/seed.h"
+
+namespace lazyfs::device {
+namespace {
+
+constexpr std::uint32_t kSector = 512, kSectors = kBlockBytes / kSector;
+
+Geometry sectors(std::vector<std::uint32_t> band_sectors) {
+  const std::vector<BandKind> kinds(band_sectors.size(), BandKind::kShingled);
+  return {.block_bytes = kSector, .band_blocks = std::move(band_sectors), .band_kinds = kinds};
+}
+
+AlignedBuffer filled(std::size_t bytes, unsigned with) {
+  AlignedBuffer buffer(bytes);
+  std::fill_n(buffer.data(), bytes, static_cast<std::byte>(with));
+  return buffer;
+}
+
+Result<> append(Device& device, BandAddress at, std::size_t bytes, unsigned with) {
+  const AlignedBuffer buffer = filled(bytes, with);
+  return device.append(at, Piece(buffer.span()));
+}
+
+// `inner` stays the caller's.
+std::unique_ptr<Device> wrapped(Device& inner) {
+  auto made = WholeBlocks::make(std::make_unique<ForwardingDevice>(inner));
+  return made ? *std::move(made) : nullptr;
+}
+
+TEST(WholeBlocksTest, ABlockThatWasBegunIsFilledWithZeros) {
+  MemoryDevice memory(sectors({4 * kSectors, 4 * kSectors + 5, 4 * kSectors}));
+  ASSERT_EQ(append(memory, {BandId{0}, 0}, (kSectors + 3) * kSector, 7), ok());
+  ASSERT_EQ(append(memory, {BandId{1}, 0}, (4 * kSectors + 2) * kSector, 7), ok());
+  const auto device = wrapped(memory);
+  EXPECT_EQ(device->write_pointer(BandId{0}), 2u);
+  EXPECT_EQ(memory.write_pointer(BandId{0}), 2 * kSectors);
+  AlignedBuffer found(kBlockBytes), expected = filled(kBlockBytes, 0);
+  std::fill_n(expected.data(), 3 * kSector, std::byte{7});
+  ASSERT_EQ(device->read({BandId{0}, 1}, found.span()), ok());
+  EXPECT_TRUE(std::ranges::equal(found.span(), expected.span()));
+  EXPECT_EQ(device->report(BandId{1})->condition, BandCondition::kFull);
+  EXPECT_EQ(memory.write_pointer(BandId{1}), 4 * kSectors + 2) << "there is no further block";
+  EXPECT_EQ(memory.write_pointer(BandId{2}), 0u);
+}
+
+TEST(WholeBlocksTest, AReadOnlyDeviceIsLeftAsItIs) {
+  Capabilities capabilities{.set_write_pointer = true, .read_only = true};
+  MemoryDevice memory(sectors({4 * kSectors}), capabilities);
+  memory.place_write_pointer(BandId{0}, kSectors + 3);
+  const auto device = wrapped(memory);
+  EXPECT_EQ(device->write_pointer(BandId{0}), 1u);
+  EXPECT_EQ(memory.write_pointer(BandId{0}), kSectors + 3);
+  AlignedBuffer two(2 * kBlockBytes);
+  EXPECT_EQ(device->read({BandId{0}, 0}, two.span()), fail(Errc::kPastWritePointer));
+}
+
+TEST(WholeBlocksTest, ABandThatIsSmallerThanABlockIsRefused) {
+  MemoryDevice memory(sectors({4 * kSectors, kSectors - 1}));
+  const auto made = WholeBlocks::make(std::make_unique<ForwardingDevice>(memory));
+  EXPECT_EQ(made ? Errc::kUnsupported : made.error(), Errc::kMkfsBlockSize);
+}
+
+// Appends, flushes and resets in two bands. After each power cut the flushed blocks are there, and
+// the bands take further appends.
+TEST(WholeBlocksTest, FlushedBlocksOutlivePowerCuts) {
+  SCOPED_TRACE(seed_trace());
+  std::mt19937_64 random(test_seed());
+  constexpr std::uint32_t kBlocks = 12;
+  for (int round = 0; round < 40; ++round) {
+    MemoryDevice memory(sectors({kBlocks * kSectors + 3, kBlocks * kSectors}));
+    RecordingDevice recorded(memory);
+    const auto device = wrapped(recorded);
+    ASSERT_TRUE(device);
+    std::vector<unsigned> written[2], flushed[2];
+    for (int step = 0; step < 30; ++step) {
+      const auto band = static_cast<std::uint32_t>(random() % 2);
+      auto& blocks = written[band];
+      const std::size_t count = 1 + random() % 3;
+      if (blocks.size() + count > kBlocks) {
+        ASSERT_EQ(device->reset(BandId{band}), ok());
+        ASSERT_EQ(device->flush(), ok());
+        blocks.clear();
+        std::ranges::copy(written, flushed);
+      }
+      const auto with = static_cast<unsigned>(1 + random() % 250);
+      const auto at = static_cast<std::uint32_t>(blocks.size());
+      ASSERT_EQ(append(*device, {BandId{band}, at}, count * kBlockBytes, with), ok());
+      blocks.insert(blocks.end(), count, with);
+      if (random() % 3 == 0) {
+        ASSERT_EQ(device->flush(), ok());
+        std::ranges::copy(written, flushed);
+      }
+    }
+    const Recording recording = recorded.recording();
+    RandomChoice choice(random());
+    const auto left = after_power_cut(recording, recording.ops.size(), choice);
+    const auto again = wrapped(*left);
+    ASSERT_TRUE(again);
+    for (std::uint32_t band = 0; band < 2; ++band) {
+      const std::uint32_t end = again->write_pointer(BandId{band}).value_or(0);
+      ASSERT_GE(end, flushed[band].size());
+      ASSERT_LE(end, written[band].size());
+      EXPECT_EQ(left->write_pointer(BandId{band}).value_or(1) % kSectors, 0u);
+      for (std::uint32_t rba = 0; rba < flushed[band].size(); ++rba) {
+        AlignedBuffer found(kBlockBytes);
+        ASSERT_EQ(again->read({BandId{band}, rba}, found.span()), ok());
+        const AlignedBuffer expected = filled(kBlockBytes, flushed[band][rba]);
+        EXPECT_TRUE(std::ranges::equal(found.span(), expected.span())) << band << ' ' << rba;
+      }
+      if (end == kBlocks) continue;
+      EXPECT_EQ(append(*again, {BandId{band}, end}, kBlockBytes, 1), ok());
+    }
+  }
+}
+
+TEST(WholeBlocksTest, GrowsByWholeBlocks) {
+  MemoryDevice memory(sectors({4 * kSectors + 1, 4 * kSectors + 1}));
+  memory.offer_bands(3);
+  const auto device = wrapped(memory);
+  ASSERT_EQ(device->grow(0), ok());
+  EXPECT_EQ(device->geometry().band_blocks, std::vector<std::uint32_t>(5, 4));
+}
+
+}  // namespace
+}  // namespace lazyfs::device
