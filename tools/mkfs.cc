@@ -295,7 +295,7 @@ Plan plan_for(const Arguments& arguments) {
   auto image = edi::open_image(arguments.device, {.read_only = true});
   const bool new_geometry = arguments.force && !arguments.band_size.empty();
   if (image && !new_geometry) {
-    const auto whole = device::in_whole_blocks(*std::move(image));
+    const auto whole = device::WholeBlocks::make(*std::move(image));
     if (!whole) throw Trouble(arguments.device, whole.error());
     plan_for_image(arguments, **whole, plan);
     return plan;

@@ -18,7 +18,7 @@ namespace {
 Result<VolumeId> identify_image(const std::string& path) {
   ASSIGN_OR_RETURN(auto image, edi::open_image(path, {.read_only = true, .exclusive = false}));
   const std::string version = "edi" + std::to_string(image->layout().header.version);
-  ASSIGN_OR_RETURN(const auto whole, device::in_whole_blocks(std::move(image)));
+  ASSIGN_OR_RETURN(const auto whole, device::WholeBlocks::make(std::move(image)));
   ASSIGN_OR_RETURN(const meta::Superblock superblock, meta::read_superblock(*whole));
   return VolumeId{superblock.volume_uuid(), superblock.label, version};
 }

@@ -14,6 +14,7 @@ namespace lazyfs {
 #define LAZYFS_ERRORS(X)                                                                         \
   /* device: the banded device's contract */                                                     \
   X(kNotAtWritePointer, EIO, "write does not start at the band's write pointer")                 \
+  X(kBandTooSmall, EINVAL, "a band is smaller than a block of 4096 bytes")                       \
   X(kPastBandEnd, EIO, "access reaches past the end of the band")                                \
   X(kPastWritePointer, EIO, "read reaches or passes the band's write pointer")                   \
   X(kBadBand, EIO, "the device has no band with that number")                                    \

@@ -6,26 +6,24 @@
 #include "base/log.h"
 
 namespace lazyfs::device {
+namespace {
 
 Result<Geometry> whole_geometry(const Geometry& inner) {
-  if (inner.block_bytes >= kBlockBytes) return inner;
   const std::uint32_t inner_blocks = kBlockBytes / inner.block_bytes;
   Geometry geometry = inner;
   geometry.block_bytes = kBlockBytes;
   for (std::uint32_t& blocks : geometry.band_blocks) {
     // A later part of a link has none.
-    if (blocks > 0 && blocks < inner_blocks) return fail(Errc::kMkfsBlockSize);
+    if (blocks > 0 && blocks < inner_blocks) return fail(Errc::kBandTooSmall);
     blocks /= inner_blocks;
   }
   return geometry;
 }
 
-Result<std::unique_ptr<Device>> in_whole_blocks(std::unique_ptr<Device> device) {
-  if (device->geometry().block_bytes >= kBlockBytes) return device;
-  return WholeBlocks::make(std::move(device));
-}
+}  // namespace
 
 Result<std::unique_ptr<Device>> WholeBlocks::make(std::unique_ptr<Device> inner) {
+  if (inner->geometry().block_bytes >= kBlockBytes) return inner;
   ASSIGN_OR_RETURN(Geometry geometry, whole_geometry(inner->geometry()));
   auto device = std::make_unique<WholeBlocks>(std::move(inner), std::move(geometry));
   if (!device->capabilities().read_only) TRY(device->fill_blocks());

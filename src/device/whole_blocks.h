@@ -10,27 +10,20 @@
 
 namespace lazyfs::device {
 
-// The geometry in blocks of kBlockBytes, or of the device's own where these are not smaller.
-// Error: kMkfsBlockSize if a band is smaller than a block.
-Result<Geometry> whole_geometry(const Geometry& inner);
-
-// The device, in whole blocks if its own are smaller. Errors: those of WholeBlocks::make().
-Result<std::unique_ptr<Device>> in_whole_blocks(std::unique_ptr<Device> device);
-
-// A band has as many whole blocks as its own blocks make; what is left of it is never used.
+// The inner blocks past the last whole block of a band are never used.
 //
 // Invariants, for every band:
-//   H1  the write pointer of the inner device lies at the start of a block, but after a failed
-//       append, until the band is reset, or in a read-only device. The part of a block before it
-//       does not count
+//   H1  the inner write pointer is at the start of a whole block, unless the device is read-only or
+//       an append to the band has failed since its last reset. A block that is begun then counts as
+//       not written
 //
 // Thread-safe if the inner device is, as device.h specifies.
 class WholeBlocks final : public Device {
  public:
-  // Where an earlier session has ended within a block (a power cut during an append), writes zeros
-  // up to the end of the block, unless the device is read-only.
-  // REQUIRES: kBlockBytes is a multiple of the inner device's block size.
-  // Errors: kMkfsBlockSize if a band is smaller than a block; those of append().
+  // Returns `inner` itself if its blocks are not smaller than kBlockBytes. A power cut during an
+  // append may have left a band that ends within a block: make() appends zeros up to the end of
+  // that block, unless the device is read-only.
+  // Errors: kBandTooSmall if a band is smaller than kBlockBytes; those of append().
   static Result<std::unique_ptr<Device>> make(std::unique_ptr<Device> inner);
   Device& inner() const { return *inner_; }
 
@@ -53,7 +46,7 @@ class WholeBlocks final : public Device {
 
  private:
   Result<> fill_blocks();
-  // The inner device's address; UINT32_MAX stands for all that no band has.
+  // The inner device's address. UINT32_MAX stands for every RBA that is too large for it.
   BandAddress inside(BandAddress at) const;
 
   const std::unique_ptr<Device> inner_;

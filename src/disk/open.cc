@@ -19,7 +19,7 @@ Result<std::unique_ptr<Device>> open_plain(const std::string& path, OpenOptions 
 
 Result<std::unique_ptr<Device>> open_image(const std::string& path, OpenOptions options) {
   ASSIGN_OR_RETURN(auto image, edi::open(path, options));  // warns of damage
-  return device::in_whole_blocks(std::move(image));
+  return device::WholeBlocks::make(std::move(image));
 }
 
 Result<std::unique_ptr<Device>> open_zoned(const std::string& path, OpenOptions options) {
