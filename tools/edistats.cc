@@ -4,15 +4,13 @@
 #include <ctime>
 #include <fstream>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
-#include "fs/space/band_history.h"
 #include "fs/space/band_report.h"
-#include "fs/space/block_owners.h"
+#include "tools/band_details.h"
 #include "tools/command_line.h"
 #include "tools/edistats_page.h"
 #include "tools/edistats_picture.h"
@@ -93,25 +91,12 @@ std::vector<BandId> zoomed_bands(const Arguments& arguments, const fs::BandRepor
   return bands;
 }
 
-Result<tools::BandDetails> read_details(meta::Store& store, const std::vector<BandId>& bands) {
-  tools::BandDetails details;
-  std::set<InodeNo> inodes;
-  for (const BandId band : bands) {
-    ASSIGN_OR_RETURN(const fs::BandHistory history, fs::history_of(store, band));
-    for (const fs::BandAppend& append : history.appends) inodes.insert(append.inode);
-    details.histories[band] = history;
-  }
-  if (bands.empty()) return details;
-  ASSIGN_OR_RETURN(details.paths, fs::paths_of(store, inodes));
-  return details;
-}
-
 Found read_bands(const Arguments& arguments) {
   const std::string& path = arguments.device;
   Found found;
   read_volume(path, [&](meta::Store& store, device::Device& device) -> Result<> {
     ASSIGN_OR_RETURN(found.report, fs::report_bands(store, device, set_aside_while_mounted(path)));
-    ASSIGN_OR_RETURN(found.details, read_details(store, zoomed_bands(arguments, found.report)));
+    found.details = tools::band_details_of(store, zoomed_bands(arguments, found.report));
     return ok();
   });
   return found;
@@ -229,8 +214,21 @@ void write_file(const std::string& path, const std::string& text) {
   if (!file) throw Trouble(path + ": cannot be written");
 }
 
-void report_on(const Arguments& arguments) {
+void warn_of_damage(const tools::BandDetails& details) {
+  for (const auto& [band, error] : details.unreadable) {
+    std::fprintf(stderr, "edistats: the log of band %u cannot be read: %s\n", band.value,
+                 describe(error).data());
+  }
+  if (details.paths_error) {
+    std::fprintf(stderr, "edistats: the names of files cannot be read: %s\n",
+                 describe(*details.paths_error).data());
+  }
+}
+
+// False: the page lacks what cannot be read.
+bool report_on(const Arguments& arguments) {
   const auto [report, details] = read_bands(arguments);
+  warn_of_damage(details);
   const tools::PictureTitle title{arguments.device, time_text()};
   if (!arguments.svg.empty()) write_file(arguments.svg, tools::svg_of(title, report));
   if (!arguments.html.empty()) {
@@ -242,8 +240,8 @@ void report_on(const Arguments& arguments) {
                                             : text_of(arguments.device, report, true);
   const bool is_picture_printed = arguments.svg == "-" || arguments.html == "-";
   const std::string output = arguments.output();
-  if (output.empty() && is_picture_printed) return;
-  write_file(output.empty() ? "-" : output, answer);
+  if (!output.empty() || !is_picture_printed) write_file(output.empty() ? "-" : output, answer);
+  return details.is_complete();
 }
 
 // Two of them would be mixed.
@@ -285,11 +283,12 @@ int main(int argc, char** argv) {
     return kUsage;
   }
 
+  bool is_complete = false;
   try {
-    report_on(arguments);
+    is_complete = report_on(arguments);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "edistats: %s\n", e.what());
     return 1;
   }
-  return end_output("edistats", 0);
+  return end_output("edistats", is_complete ? 0 : 1);
 }

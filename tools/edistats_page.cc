@@ -134,7 +134,10 @@ function showBand(line) {
   add(zoom, 'p', `${sizeText(line.live)} live, ${sizeText(line.dead)} dead of ` +
     `${sizeText(line.blocks)}; write pointer at block ${line.pointer} of ${line.blocks}`);
   const history = data.histories[line.band];
-  if (history) {
+  const damage = data.unreadable[line.band];
+  if (damage) {
+    add(zoom, 'p', `Its log cannot be read: ${damage}. fsck.lazyfs -n says what is damaged.`);
+  } else if (history) {
     drawStrip(line, history);
     listFiles(history);
     listAppends(history);
@@ -219,7 +222,7 @@ Json json_of(const fs::BandHistory& history, Names& names) {
 }
 
 std::string json_of(const fs::BandReport& report, const BandDetails& details) {
-  Json bands = Json::array(), histories = Json::object();
+  Json bands = Json::array(), histories = Json::object(), unreadable = Json::object();
   for (const fs::BandLine& line : report.bands) {
     bands.push_back(std::vector<Json>{line.band.value, name_of(line), line.blocks,
                                       line.write_pointer, line.live, line.dead});
@@ -228,9 +231,13 @@ std::string json_of(const fs::BandReport& report, const BandDetails& details) {
   for (const auto& [band, history] : details.histories) {
     histories[std::to_string(band.value)] = json_of(history, names);
   }
+  for (const auto& [band, error] : details.unreadable) {
+    unreadable[std::to_string(band.value)] = std::string(describe(error));
+  }
   return Json::object({{"block_size", kBlockBytes},
                        {"bands", bands},
                        {"histories", histories},
+                       {"unreadable", unreadable},
                        {"names", names.list()}})
       .dump();
 }

@@ -107,7 +107,16 @@ TEST(PageTest, HasTheHistoriesThatAreKnown) {
   details.paths[InodeNo{7}] = "/</script>\"";
   const auto page = html_of({"d", "t"}, "", report_of({{.blocks = 9}, {.blocks = 9}}), details);
   EXPECT_EQ(count(page, R"("1":{"appends":[[0,4,1,0,2],[4,1,1,1,0]],"dead":[[3,2]]})"), 1u);
+  EXPECT_EQ(count(page, R"("unreadable":{})"), 1u);
   EXPECT_EQ(count(page, R"("names":[[7,"/\u003c/script>\""],[8,null]])"), 1u);
+}
+
+TEST(PageTest, SaysWhichBandsCannotBeRead) {
+  BandDetails details;
+  details.unreadable[BandId{1}] = Errc::kItemBad;
+  const auto page = html_of({"d", "t"}, "", report_of({{.blocks = 9}, {.blocks = 9}}), details);
+  EXPECT_EQ(count(page, R"("unreadable":{"1":")" + std::string(describe(Errc::kItemBad)) + "\"}"),
+            1u);
 }
 
 }  // namespace
