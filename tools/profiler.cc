@@ -80,7 +80,7 @@ class DumpThread {
 
 struct Options {
   std::string mount_point, backing, output = "profile.txt";
-  bool foreground = false, as_json = false, is_classic = false;
+  bool foreground = false, as_json = false, is_classic = false, only_passes = false;
 };
 
 struct EndSession {
@@ -134,16 +134,34 @@ int serve(fuse_session* session) {
   return ::fuse_session_loop_mt(session, config.get());
 }
 
-int mount_and_count(const Options& options) {
+// Like serve(), and writes what was counted. Returns the program's exit status.
+int serve_and_record(fuse_session* session, profiler::Filesystem& filesystem,
+                     profiler::Descriptor output, const Options& options) {
+  using Recorder = profiler::Recorder;
+  Recorder recorder(std::move(output),
+                    options.as_json ? Recorder::Format::kJson : Recorder::Format::kText,
+                    options.is_classic, filesystem.counts(), system_clock(),
+                    profiler::process_cpu_time);
+  DumpThread dumps(recorder);
+  const int status = serve(session);
+  if (!dumps.finish()) return failed(options.output + ": cannot be written");
+  return status < 0 ? 1 : 0;
+}
+
+int mount_and_serve(const Options& options) {
   profiler::Descriptor backing(
       ::open(options.backing.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!backing.is_open()) return failed_call(options.backing);
   profiler::Descriptor output(
-      ::open(options.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
-  if (!output.is_open()) return failed_call(options.output);
+      options.only_passes ? -1
+                          : ::open(options.output.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  if (!options.only_passes && !output.is_open()) return failed_call(options.output);
   raise_descriptor_limit();
 
-  profiler::Filesystem filesystem(std::move(backing), {.is_classic = options.is_classic});
+  profiler::Filesystem filesystem(
+      std::move(backing),
+      {.is_classic = options.is_classic, .is_counting = !options.only_passes});
   const fuse_lowlevel_ops handlers = profiler::handlers(options.is_classic);
   const Session session = make_session(options, handlers, filesystem);
   if (!session) return failed("FUSE cannot be used");
@@ -153,18 +171,13 @@ int mount_and_count(const Options& options) {
   }
   ::fuse_daemonize(options.foreground ? 1 : 0);
 
-  using Recorder = profiler::Recorder;
-  Recorder recorder(std::move(output),
-                    options.as_json ? Recorder::Format::kJson : Recorder::Format::kText,
-                    options.is_classic, filesystem.counts(), system_clock(),
-                    profiler::process_cpu_time);
-  DumpThread dumps(recorder);
-  const int status = serve(session.get());
-  const bool is_written = dumps.finish();
+  const int status =
+      options.only_passes
+          ? serve(session.get()) < 0
+          : serve_and_record(session.get(), filesystem, std::move(output), options);
   ::fuse_session_unmount(session.get());
   ::fuse_remove_signal_handlers(session.get());
-  if (!is_written) return failed(options.output + ": cannot be written");
-  return status < 0 ? 1 : 0;
+  return status;
 }
 
 int mount_command(int argc, char** argv) {
@@ -178,13 +191,15 @@ int mount_command(int argc, char** argv) {
   app.flag("--json", options.as_json, "write each section as a JSON object on a line");
   app.flag("--classic", options.is_classic,
            "mount as in 2012: time-outs of 1 s, writes of 128 KiB, mknod and open for new files");
+  app.flag("--no-counts", options.only_passes,
+           "only pass the calls on: count nothing, and write no file");
   app.option("MOUNTPOINT", options.mount_point, "folder").required();
   app.option("BACKING", options.backing, "folder that the calls are passed to").required();
   app.set_footer("SIGUSR1 writes the counters and sets them to 0; so does the unmount.");
   if (const auto status = app.parse(argc, argv)) return *status;
   const sigset_t signals = dump_signal();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts
-  return mount_and_count(options);
+  return mount_and_serve(options);
 }
 
 // ---- plot ---------------------------------------------------------------------------------------

@@ -177,6 +177,23 @@ class Lazyfs(System):
         self.serve(self.plan.bin / "lazyfs", "-f", *self.options, self.loop, self.mnt)
 
 
+class Passthrough(Ext4):
+    """ext4 beneath a FUSE daemon that passes each call on."""
+    name = "passthrough"
+
+    def mount(self):
+        lower = self.plan.work / "lower"
+        lower.mkdir(exist_ok=True)
+        run("mount", "-t", "ext4", *self.options, self.loop, lower)
+        self.serve(self.plan.bin / "profiler", "-f", "--no-counts", self.mnt, lower)
+
+    def unmount(self):
+        super().unmount()
+        lower = self.plan.work / "lower"
+        if os.path.ismount(lower):
+            run("umount", lower)
+
+
 class Limit(System):
     name = "limit"
     keeps_contents = False  # only sizes: what a real filesystem does with data is no cost of FUSE
@@ -189,4 +206,5 @@ class Limit(System):
         self.serve(self.plan.bin / "fuse_limit", "-f", *self.options, self.loop, self.mnt)
 
 
-SYSTEMS = {system.name: system for system in (Lazyfs, Ext4, Xfs, Btrfs, Limit)}
+SYSTEMS = {system.name: system for system in (Lazyfs, Ext4, Xfs, Btrfs, Passthrough,
+                                              Limit)}

@@ -21,11 +21,13 @@ std::uint64_t Totals::all_calls() const {
 }
 
 void Counts::count(std::initializer_list<Call> calls) {
+  if (!is_on_) return;
   requests_.fetch_add(1, std::memory_order_relaxed);
   for (const Call call : calls) count_more(call);
 }
 
 void Counts::count_more(Call call) {
+  if (!is_on_) return;
   calls_[static_cast<std::size_t>(call)].fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -36,12 +36,19 @@ struct Totals {
 // Thread-safe, without a lock.
 class Counts {
  public:
+  // With is_on false nothing is counted.
+  explicit Counts(bool is_on = true) : is_on_(is_on) {}
+
   // Counts one request of the kernel, and the calls that the high-level library would make for it.
   void count(std::initializer_list<Call> calls);
   // Counts one more call for a request that is counted already.
   void count_more(Call call);
-  void count_read(std::uint64_t bytes) { add(reads_, bytes); }
-  void count_write(std::uint64_t bytes) { add(writes_, bytes); }
+  void count_read(std::uint64_t bytes) {
+    if (is_on_) add(reads_, bytes);
+  }
+  void count_write(std::uint64_t bytes) {
+    if (is_on_) add(writes_, bytes);
+  }
 
   // Returns what was counted since the last take(). A request that another thread counts meanwhile
   // may be divided between this span and the next one; nothing is lost or counted twice.
@@ -55,6 +62,7 @@ class Counts {
   static void add(AtomicSizes& to, std::uint64_t bytes);
   static Sizes take(AtomicSizes& from);
 
+  const bool is_on_;
   std::array<std::atomic<std::uint64_t>, kCallCount> calls_{};
   AtomicSizes reads_, writes_;
   std::atomic<std::uint64_t> requests_{0};

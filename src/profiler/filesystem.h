@@ -17,18 +17,20 @@
 
 namespace lazyfs::profiler {
 
-// How the kernel is asked to work.
+// How the kernel is asked to work, and whether its requests are counted.
 struct Settings {
   // As in 2012: attributes and names are valid for a second, writes have at most 128 KiB, contents
   // are read again after each open, files are made by mknod and open.
   bool is_classic = false;
+  bool is_counting = true;
 };
 
 // Passes what it is asked to a directory. Thread-safe.
 class Filesystem {
  public:
   // `root`: the backing directory, O_PATH.
-  Filesystem(Descriptor root, Settings settings) : root_(std::move(root)), settings_(settings) {}
+  Filesystem(Descriptor root, Settings settings)
+      : root_(std::move(root)), settings_(settings), counts_(settings.is_counting) {}
 
   // REQUIRES: the request belongs to a session whose user data is a Filesystem.
   static Filesystem& of(fuse_req_t request) {

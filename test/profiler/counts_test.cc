@@ -56,6 +56,16 @@ TEST(CountsTest, TakingStartsAgainAtZero) {
   EXPECT_EQ(second.reads.calls[size_class(100)] + second.writes.calls[size_class(3)], 0u);
 }
 
+TEST(CountsTest, CountNothingWhenTheyAreOff) {
+  Counts counts(false);
+  counts.count({Call::kRead});
+  counts.count_more(Call::kOpen);
+  counts.count_read(100);
+  counts.count_write(3);
+  const Totals totals = counts.take();
+  EXPECT_EQ(totals.all_calls() + totals.requests + totals.reads.bytes + totals.writes.bytes, 0u);
+}
+
 TEST(CountsTest, NothingIsLostBetweenThreads) {
   constexpr unsigned kThreads = 4, kCalls = 10'000;
   Counts counts;

@@ -118,6 +118,18 @@ assert section["writes"]["bytes"] == 4 << 20 and section["calls"]["write"] < 32,
 assert section["total_calls"] >= section["requests"] > 0, section
 END
 
+say "counting off"
+rm "$PROFILE"
+begin --no-counts
+echo through >"$MNT/passed"
+kill -USR1 "$PROFILER"
+[[ $(cat "$MNT/passed" "$BACKING/passed") == through$'\n'through ]] || fail "it is not passed on"
+end
+[[ ! -e $PROFILE ]] || fail "a profile without counts"
+begin --json
+rm "$MNT/passed"
+end
+
 say "plots"
 profiler plot "$PROFILE" -o "$WORK/plot.svg"
 grep -q 'Workload profile: profile. Total number of calls: ' "$WORK/plot.svg" || fail "the title"
