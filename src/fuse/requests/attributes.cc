@@ -3,6 +3,7 @@
 #include <sys/xattr.h>
 
 #include "fs/namespace/acl.h"
+#include "fuse/requests/caller.h"
 #include "fuse/requests/handlers.h"
 #include "fuse/requests/set_id.h"
 #include "fuse/transport/transport.h"
@@ -124,13 +125,12 @@ void getxattr(fuse_req_t req, fuse_ino_t ino, const char* raw_name, std::size_t 
 // Names of attributes that only root may read are listed to root only; the kernel does not filter
 // them.
 void listxattr(fuse_req_t req, fuse_ino_t ino, std::size_t size) {
-  const bool sees_all = fuse_req_ctx(req)->uid == 0;
   const auto joined =
       call(req, Operation::listxattr, [&](fs::Volume& volume) -> Result<std::string> {
         ASSIGN_OR_RETURN(const auto names, volume.list_xattrs(inode_of(ino)));
         std::string text;
         for (const std::string& name : names) {
-          if (sees_all || !name.starts_with("trusted.")) text.append(name).push_back('\0');
+          if (!name.starts_with("trusted.") || is_from_root(req)) text.append(name).push_back('\0');
         }
         return text;
       });

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fs/volume/volume_info.h"
+#include "fuse/requests/caller.h"
 #include "fuse/requests/control.h"
 #include "fuse/requests/handlers.h"
 #include "fuse/requests/inode_flags.h"
@@ -13,11 +14,10 @@
 namespace lazyfs::fuse::handlers {
 namespace {
 
-bool is_root(fuse_req_t req) { return fuse_req_ctx(req)->uid == 0; }
-
 // May ask for work on the mounted files; what concerns the device or the mount is root's.
 bool is_owner(fuse_req_t req) {
-  return is_root(req) || fuse_req_ctx(req)->uid == context_of(req).owner;
+  const uid_t user = user_of(req);
+  return user == 0 || user == context_of(req).owner;
 }
 
 void send_stats(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
@@ -53,7 +53,7 @@ std::uint32_t shut_down_flag(fuse_req_t req, void* argument) {
 }
 
 void shut_down(fuse_req_t req, void* argument) {
-  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  if (!is_from_root(req)) return reply_error(req, Errc::kNotPermitted);
   const std::uint32_t flag = shut_down_flag(req, argument);
   const auto done = call(req, Operation::ioctl, [&](fs::Volume& volume) -> Result<> {
     if (flag > kShutDownNothing) return fail(Errc::kInvalid);
@@ -125,7 +125,7 @@ void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_
 
 void change_mount(fuse_req_t req, std::size_t out_size, Result<> (fs::Volume::*change)()) {
   ChangeAnswer answer;
-  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  if (!is_from_root(req)) return reply_error(req, Errc::kNotPermitted);
   if (out_size < sizeof answer) return reply_error(req, Errc::kInvalid);
   const auto done =
       call(req, Operation::ioctl, [&](fs::Volume& volume) { return (volume.*change)(); });
@@ -137,7 +137,7 @@ void change_mount(fuse_req_t req, std::size_t out_size, Result<> (fs::Volume::*c
 }
 
 void grow(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
-  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  if (!is_from_root(req)) return reply_error(req, Errc::kNotPermitted);
   GrowRequest request;
   if (in_size < sizeof request || out_size < sizeof request) {
     return reply_error(req, Errc::kInvalid);
@@ -160,7 +160,7 @@ void grow(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_s
 }
 
 void change_options(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
-  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  if (!is_from_root(req)) return reply_error(req, Errc::kNotPermitted);
   OptionsChange change;
   if (in_size < sizeof change || out_size < sizeof change) return reply_error(req, Errc::kInvalid);
   std::memcpy(&change, in, sizeof change);
@@ -181,7 +181,7 @@ void change_options(fuse_req_t req, const void* in, std::size_t in_size, std::si
 }
 
 void trim(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_size) {
-  if (!is_root(req)) return reply_error(req, Errc::kNotPermitted);
+  if (!is_from_root(req)) return reply_error(req, Errc::kNotPermitted);
   TrimPiece piece;
   if (in_size < sizeof piece || out_size < sizeof piece) return reply_error(req, Errc::kInvalid);
   std::memcpy(&piece, in, sizeof piece);

@@ -2,20 +2,12 @@
 
 #include <sys/stat.h>
 
-#include "fuse/requests/groups.h"
+#include "fuse/requests/caller.h"
 
 namespace lazyfs::fuse {
-namespace {
-
-bool is_in_group(fuse_req_t req, gid_t group) {
-  const fuse_ctx* const caller = fuse_req_ctx(req);
-  return caller->gid == group || has_group(caller->pid, group);
-}
-
-}  // namespace
 
 Result<> drop_foreign_set_group_id(fuse_req_t req, fs::Volume& volume, InodeNo inode) {
-  if (fuse_req_ctx(req)->uid == 0) return ok();
+  if (is_from_root(req)) return ok();
   ASSIGN_OR_RETURN(const fs::Attributes now, volume.get_attributes(inode));
   if ((now.mode & S_ISGID) == 0 || is_in_group(req, now.owner.gid)) return ok();
   fs::AttributeChange change;

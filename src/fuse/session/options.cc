@@ -121,6 +121,8 @@ const std::map<std::string_view, Flag>& flags() {
       {"noallow_other", [](Parser& p) { p.entire_world = false; }},
       {"writeback", [](Parser& p) { p.options.session.requests.writeback_cache = true; }},
       {"nowriteback", [](Parser& p) { p.options.session.requests.writeback_cache = false; }},
+      {"idmap", [](Parser& p) { p.options.session.idmap = true; }},
+      {"noidmap", [](Parser& p) { p.options.session.idmap = false; }},
       {"opens", [](Parser& p) { p.options.session.requests.announce_opens = true; }},
       {"debug",
        [](Parser& p) {

@@ -19,6 +19,7 @@ namespace lazyfs::fuse {
 struct SessionOptions {
   std::vector<std::string> kernel;  // for mount(2), as libfuse spells them: "ro", "nodev", ...
   bool allow_other = false;         // set for root's mounts unless `noallow_other` is given
+  bool idmap = false;               // idmapped mounts of it are possible
   bool debug = false;               // every request is logged
   unsigned read_ahead_kib = 2048;   // the kernel's limit for reading ahead on this mount
   unsigned request_timeout_s = 0;   // the kernel then ends the mount; 0: never

@@ -15,6 +15,7 @@ const char* fixed_difference(const Options& a, const Options& b) {
   }
   if (x.requests.announce_opens != y.requests.announce_opens) return "opens";
   if (x.allow_other != y.allow_other) return y.allow_other ? "allow_other" : "noallow_other";
+  if (x.idmap != y.idmap) return y.idmap ? "idmap" : "noidmap";
   if (x.debug != y.debug) return "debug";
   if (x.read_ahead_kib != y.read_ahead_kib) return "readahead";
   if (x.request_timeout_s != y.request_timeout_s) return "request_timeout";

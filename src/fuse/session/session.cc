@@ -46,11 +46,20 @@ bool offers(const fuse_init_in& asked, std::uint32_t flag2) {
   return (asked.flags & FUSE_INIT_EXT) != 0 && (asked.flags2 & flag2) != 0;
 }
 
-// Of Linux 6.15 and later (protocol 7.43), which this system's copy of linux/fuse.h lacks: a number
-// of seconds in 2 bytes of the answer to INIT.
+// What this system's copy of linux/fuse.h lacks.
+// Of Linux 6.12 and later: idmapped mounts are possible, and only requests that make an inode say
+// who asks (requests/caller.h).
+constexpr std::uint32_t kAllowIdmapFlag2 = 1u << 8;
+// Of Linux 6.15 and later (protocol 7.43): a number of seconds in 2 bytes of the answer to INIT.
 constexpr std::uint32_t kRequestTimeoutFlag2 = 1u << 10;
 constexpr std::size_t kRequestTimeoutOffset = 40;
 static_assert(offsetof(fuse_init_out, unused) < kRequestTimeoutOffset);
+
+void allow_idmapped_mounts(const fuse_init_in& asked, fuse_init_out& given) {
+  if (!offers(asked, kAllowIdmapFlag2)) return log::warn("fuse: no idmap, which needs Linux 6.12");
+  given.flags |= FUSE_INIT_EXT;
+  given.flags2 |= kAllowIdmapFlag2;
+}
 
 void limit_requests(const fuse_init_in& asked, unsigned seconds, fuse_init_out& given) {
   if (!offers(asked, kRequestTimeoutFlag2)) {
@@ -207,6 +216,7 @@ void Session::amend_init(const Request& request, std::span<const iovec> answer) 
   if (options_.request_timeout_s != 0 && answer[1].iov_len == sizeof(fuse_init_out)) {
     limit_requests(*asked, options_.request_timeout_s, *given);
   }
+  if (options_.idmap) allow_idmapped_mounts(*asked, *given);
   if (!rings_) return;
   rings_agreed_ = offers(*asked, kOverUringFlag2);
   if (!rings_agreed_) return log::warn("fuse: the kernel does not offer requests by io_uring");

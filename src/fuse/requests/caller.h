@@ -1,0 +1,37 @@
+// Who a request is from.
+//
+// On a mount that may be idmapped (option idmap) the kernel names the user and the group only in
+// requests that make an inode. For the others /proc says who the thread is that waits for the
+// answer: the machine's own user and group, whatever an idmapped mount shows them as.
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+#include "fuse/requests/handlers.h"
+
+namespace lazyfs::fuse {
+
+inline constexpr uid_t kUnknownUser = static_cast<uid_t>(-1);
+inline constexpr gid_t kUnknownGroup = static_cast<gid_t>(-1);
+
+// The user and the groups that count for a thread's access to files.
+struct ThreadIds {
+  uid_t user = kUnknownUser;
+  gid_t group = kUnknownGroup;
+  std::vector<gid_t> more_groups;  // the supplementary ones
+
+  bool has_group(gid_t one) const;
+};
+
+// As /proc says; unknown when the thread has ended. fuse_req_getgroups() of libfuse 3.14 is not
+// used: it searches what it has read of /proc as a C string, without the zero byte at the end.
+ThreadIds ids_of_thread(pid_t thread);
+
+// The user that the request is from; kUnknownUser when that user's thread has ended.
+uid_t user_of(fuse_req_t req);
+inline bool is_from_root(fuse_req_t req) { return user_of(req) == 0; }
+bool is_in_group(fuse_req_t req, gid_t group);
+
+}  // namespace lazyfs::fuse
