@@ -231,7 +231,7 @@ cuts() {
     mount_fs
   else
     mount_fs
-    python3 "$writer" verify "$MNT/$((BOOT - 1))" "$journal-$((BOOT - 1))" ||
+    python3 -S "$writer" verify "$MNT/$((BOOT - 1))" "$journal-$((BOOT - 1))" ||
       fail "cut $((BOOT - 1)) has lost something"
     rm -rf "${MNT:?}/$((BOOT - 1))" "$journal-$((BOOT - 1))"
     lazyfsctl sync "$MNT"
@@ -247,7 +247,7 @@ cuts() {
     echo "$CUTS cuts"
     return
   fi
-  python3 "$writer" write "$MNT/$BOOT" "$journal-$BOOT" "$((BOOT * 7919))" >/dev/null 2>&1 &
+  python3 -S "$writer" write "$MNT/$BOOT" "$journal-$BOOT" "$((BOOT * 7919))" >/dev/null 2>&1 &
   for ((i = 0; i < 600; i++)); do
     [[ -e $journal-$BOOT ]] && (($(wc -l <"$journal-$BOOT") > 10)) && break
     sleep 0.1
