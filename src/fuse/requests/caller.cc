@@ -47,6 +47,7 @@ uid_t user_of(fuse_req_t req) {
 
 bool is_in_group(fuse_req_t req, gid_t group) {
   const fuse_ctx* const caller = fuse_req_ctx(req);
+  if (caller->gid == kUnknownGroup) return false;
   return caller->gid == group || ids_of_thread(caller->pid).has_group(group);
 }
 

@@ -2,7 +2,8 @@
 //
 // On a mount that may be idmapped (option idmap) the kernel names the user and the group only in
 // requests that make an inode. For the others /proc says who the thread is that waits for the
-// answer: the machine's own user and group, whatever an idmapped mount shows them as.
+// answer: the machine's own user, whatever an idmapped mount shows it as. The thread cannot end
+// before the answer, so its number belongs to no other.
 #pragma once
 
 #include <sys/types.h>
@@ -29,9 +30,10 @@ struct ThreadIds {
 // used: it searches what it has read of /proc as a C string, without the zero byte at the end.
 ThreadIds ids_of_thread(pid_t thread);
 
-// The user that the request is from; kUnknownUser when that user's thread has ended.
+// The user that the request is from. Not for requests that a kernel thread sends for a user.
 uid_t user_of(fuse_req_t req);
 inline bool is_from_root(fuse_req_t req) { return user_of(req) == 0; }
+// False where the kernel does not name the caller.
 bool is_in_group(fuse_req_t req, gid_t group);
 
 }  // namespace lazyfs::fuse

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "fuse/requests/caller.h"
 #include "fuse/requests/handlers.h"
 #include "fuse/requests/hole_seek.h"
 #include "fuse/requests/inode_flags.h"
@@ -197,7 +196,7 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
   const auto from = static_cast<std::uint64_t>(offset);
   const auto bytes = static_cast<std::uint64_t>(length);
   const fs::RangeFlags flags{.keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0,
-                             .clear_set_id = !is_from_root(req)};
+                             .clear_set_id = fuse_req_ctx(req)->uid != 0};
   const int kind = mode & ~FALLOC_FL_KEEP_SIZE;
   bool mode_changes = false;
   const auto done = call(req, Operation::fallocate, [&](fs::Volume& volume) -> Result<> {
@@ -216,7 +215,7 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
 // afterwards.
 void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info*,
                      fuse_ino_t to, off_t to_offset, fuse_file_info*, std::size_t length, int) {
-  const bool clear_set_id = !is_from_root(req);
+  const bool clear_set_id = fuse_req_ctx(req)->uid != 0;
   bool mode_changes = false;
   const auto copy = [&](fs::Volume& volume) -> Result<std::uint64_t> {
     ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(to), clear_set_id));

@@ -7,7 +7,7 @@
 namespace lazyfs::fuse {
 
 Result<> drop_foreign_set_group_id(fuse_req_t req, fs::Volume& volume, InodeNo inode) {
-  if (is_from_root(req)) return ok();
+  if (fuse_req_ctx(req)->uid == 0) return ok();
   ASSIGN_OR_RETURN(const fs::Attributes now, volume.get_attributes(inode));
   if ((now.mode & S_ISGID) == 0 || is_in_group(req, now.owner.gid)) return ok();
   fs::AttributeChange change;

@@ -4,6 +4,9 @@
 // that the caller lacks CAP_FSETID, and says nothing with FALLOCATE and COPY_FILE_RANGE. The volume
 // drops S_ISUID, and S_ISGID of files that the group may execute. The functions here add Linux'
 // rule for other files (since 6.2): S_ISGID is dropped unless the caller is in the file's group.
+//
+// Where the kernel does not name the caller (caller.h), the caller is nobody with a right to keep
+// bits: a kernel thread that acts for a user, as those of the NFS server, looks like root in /proc.
 #pragma once
 
 #include "fuse/requests/handlers.h"
