@@ -13,6 +13,8 @@ import stat
 import struct
 import sys
 
+from users import as_user
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, AT_EMPTY_PATH = 1, 4, 0x1000
@@ -55,24 +57,6 @@ def mount_mapped(folder, mapped):
     call(MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, attributes, len(attributes))
     call(MOVE_MOUNT, tree, b"", AT_FDCWD, mapped.encode(), MOVE_MOUNT_F_EMPTY_PATH)
     os.close(tree)
-
-
-def as_user(user, action):
-    """The errno that action() raises as `user`, or 0."""
-    child = os.fork()
-    if child == 0:
-        status = 255
-        try:
-            os.setgroups([])
-            os.setresgid(user, user, user)
-            os.setresuid(user, user, user)
-            action()
-            status = 0
-        except OSError as error:
-            status = error.errno
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def expect(what, found, wanted):
