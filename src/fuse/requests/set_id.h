@@ -5,8 +5,8 @@
 // drops S_ISUID, and S_ISGID of files that the group may execute. The functions here add Linux'
 // rule for other files (since 6.2): S_ISGID is dropped unless the caller is in the file's group.
 //
-// Where the kernel does not name the caller (caller.h), the caller is nobody with a right to keep
-// bits: a kernel thread that acts for a user, as those of the NFS server, looks like root in /proc.
+// Where the kernel does not name the caller (caller.h), the bits are dropped. /proc cannot help: a
+// kernel thread of the NFS server looks like root there while it acts for a user.
 #pragma once
 
 #include "fuse/requests/handlers.h"
