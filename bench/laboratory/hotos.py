@@ -65,7 +65,7 @@ def v1(plan):
     return Result("shapes of figures 3 and 4", ours, None, verdict_of(checks),
                   f"arrays of {DISK}, requests of 8 sectors, {WINDOW} at a time, first come first "
                   "served; the key says the load and the stripe unit in sectors", rate, draw,
-                  (10, 4))
+                  (10, 4), (1, 2))
 
 
 # ---- Traces -------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def v2(plan):
                   f"one {DISK}, a window of {WINDOW} requests, first come first served where no "
                   "queue is named; volume of 8.5 GiB; the build copies sources through a stand-in "
                   "of the compiler",
-                  {"seconds": times, "figure 2": figure2}, draw, (10, 4))
+                  {"seconds": times, "figure 2": figure2}, draw, (10, 4), (1, 2))
 
 
 def v3(plan):
@@ -263,4 +263,5 @@ def v3(plan):
                   f"arrays of {DISK}, a window of {WINDOW} requests; ext3 is the smart layout, its "
                   "random permutation the stupid one, lazyfs the third. The layouts of today write "
                   "more at a time than those of 2005 (data of V2)",
-                  {"arrays": times, "volume": plane, "iops": iops}, draw, (11, 4.5))
+                  {"arrays": times, "volume": plane, "iops": iops}, draw, (11, 4.5),
+                  (1, 2))

@@ -189,7 +189,7 @@ def l3(plan):
                   "files of 4 KiB, eight processes, recorded up to the sync at the end; ext4 with "
                   "a journal of 10 GiB; cold caches; traces of block_rq_issue replayed on fresh "
                   "disks, one request at a time where one program reads, else 32 at a time; "
-                  "volumes of 500 GB and 2 TB", on, draw, (12, 5))
+                  "volumes of 500 GB and 2 TB", on, draw, (12, 5), (1, 2))
 
 # ---- L4 -----------------------------------------------------------------------------------------
 
@@ -231,7 +231,8 @@ def l4(plan):
                   f"Postmark with a {divisor}th of the files, directories and transactions"
                   f"{f', persistent caches and maps of a {divisor}th' if suffix else ''}; "
                   "traces replayed with 32 requests at a time: writeback does not wait for the "
-                  "simulated disk as it would for a real one", data, draw, (16, 3.5))
+                  "simulated disk as it would for a real one", data, draw, (16, 3.5),
+                  (1, 6))
 
 
 # ---- L5 to L8 -----------------------------------------------------------------------------------

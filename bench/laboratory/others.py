@@ -1,4 +1,4 @@
-"""F1 (ext4's journal and fdtree) and S1 to S6 (the ShingledFS thesis)."""
+"""F1 (ext4's journal and fdtree), S2 and S4 to S6 (the ShingledFS thesis)."""
 import csv
 import functools
 import json
@@ -100,20 +100,10 @@ def f1(plan):
                   f"{CMR}, 500 GB, traces with 32 requests at a time (a replay has no deviation); "
                   "the figures say how much longer 16 MiB take than 1 GiB; a log of lazyfs may grow"
                   + plan.pick("; smaller trees, without the two loads of large files", ""),
-                  times, draw, (10, 4))
+                  times, draw, (10, 4), (1, 2))
 
 
 # ---- The thesis ---------------------------------------------------------------------------------
-
-def needs_profiler(_):
-    raise lab.Failed("comes with a run of `bench/cluster`, whose kind `profiler` counts the calls "
-                     "of each phase; none was made on an idle machine")
-
-
-def needs_cluster(_):
-    raise lab.Failed("comes with a run of `bench/cluster` on an idle machine, which takes hours; "
-                     "none was made")
-
 
 def s2(plan):
     parts = plan.pick(["kernel", "mm", "lib", "include", "fs", "net"], [""])

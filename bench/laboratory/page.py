@@ -19,8 +19,7 @@ def draw(values, result, path):
     matplotlib.rcParams["svg.hashsalt"] = "lazyfs"  # the same input gives the same file
     matplotlib.rcParams["axes.prop_cycle"] = matplotlib.cycler(color=COLOURS)
     from matplotlib import pyplot
-    columns = {True: 1}.get(result.size[0] < 9, 2 if result.size[0] < 14 else 6)
-    figure, axes = pyplot.subplots(1, columns, figsize=result.size)
+    figure, axes = pyplot.subplots(*result.grid, figsize=result.size)
     result.draw(axes)
     for axis in figure.axes:
         axis.grid(alpha=0.3)

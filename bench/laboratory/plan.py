@@ -60,6 +60,7 @@ class Result:
     data: object = None
     draw: object = None  # draws the plot on matplotlib's axes
     size: tuple = (8, 4.5)
+    grid: tuple = (1, 1)  # of plots: rows, columns
 
 
 def verdict_of(checks):
