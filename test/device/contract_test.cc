@@ -3,6 +3,7 @@
 
 #include "device/faulty.h"
 #include "device/memory.h"
+#include "device/read_ahead.h"
 #include "device/recording.h"
 
 namespace lazyfs::device {
@@ -45,6 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
                             maker<MemoryBench>(Capabilities{.max_open_bands = 4})},
                     Subject{"memory_without_pointers",
                             maker<MemoryBench>(Capabilities{.keeps_write_pointers = false})},
+                    Subject{"read_ahead", maker<WrappedBench<ReadAheadDevice>>()},
                     Subject{"recording", maker<WrappedBench<RecordingDevice>>()},
                     Subject{"faulty_without_faults", maker<WrappedBench<FaultyDevice>>()}),
     subject_name);

@@ -61,9 +61,9 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
       at_mount_(read_counters(*store_).value_or(CounterRecord{})),
       device_(*disk_),
       options_(options),
-      bands_(device_.geometry(), store_->superblock().super_bands, store_->log_bands()),
+      bands_(device_.ahead.geometry(), store_->superblock().super_bands, store_->log_bands()),
       random_state_(seed_of(store_->superblock().uuid) | 1),
-      appender_(device_, bands_, options.placement,
+      appender_(device_.ahead, bands_, options.placement,
                 [this] { return next_random(random_state_); }),
       inodes_(*store_, [this](Unnamed inode) { orphans_.add(std::move(inode)); }),
       shared_(*store_, inodes_),
@@ -74,11 +74,11 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
                    seed_of(store_->superblock().uuid)),
       xattrs_(*store_, inodes_, clock_),
       access_times_(dirty_, clock_, access_times_of(options)),
-      reader_(device_, *store_, bands_, shared_, counters_),
+      reader_(device_.ahead, *store_, bands_, shared_, counters_),
       truncation_(*store_, maps_, reader_, bands_, pages_, dirty_, clock_),
       recovery_(*store_, inodes_, truncation_),
       live_data_(*store_, inodes_, bands_),
-      collector_(live_data_, device_, bands_, appender_, clock_, options.clean),
+      collector_(live_data_, device_.ahead, bands_, appender_, clock_, options.clean),
       pacer_(bands_, pacer_options_of(options), clock_),
       throttle_(pacer_, pages_, *store_, clock_, stalls_, options.dirty_bytes, options.background,
                 {.write_back_soon = [this] { flusher_.wake(); },
@@ -97,7 +97,7 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
       ranges_(*store_, maps_, writer_, truncation_, bands_, dirty_, clock_),
       copier_(*store_, maps_, reader_, writer_, truncation_, write_back_, bands_, counters_, clock_,
               [this] { return meta::when_room(*store_, [&] { return inode_numbers_.take(); }); }),
-      scrubber_(device_, *store_, bands_, inodes_, shared_, counters_),
+      scrubber_(device_.switched, *store_, bands_, inodes_, shared_, counters_),
       stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, orphans_, collector_, counters_,
              at_mount_, stalls_, *disk_),
       flusher_(*store_, write_back_, throttle_, clock_, options.commit_interval,
@@ -145,7 +145,7 @@ Result<> MountedVolume::start(const Lookups& held) {
                            [this](BandId band) { bands_.give_back_from_log(band); }});
   const std::uint64_t log_blocks = store_->stats().log_blocks_after_checkpoint;
   ASSIGN_OR_RETURN(const RecoveredBands recovered,
-                   recover_bands(device_, *store_, bands_, read_only_));
+                   recover_bands(device_.ahead, *store_, bands_, read_only_));
   TRY(inodes_.get(kRootInode));
   if (read_only_) return ok();
   appender_.seal_surplus();
@@ -176,7 +176,7 @@ void MountedVolume::stop_threads() {
 
 Result<> MountedVolume::unmount() {
   stop_threads();
-  if (device_.is_off()) return ok();
+  if (device_.switched.is_off()) return ok();
   if (read_only_) return store_->close();
   const Result<> written = write_back_.write_dirty(kEver, true);
   orphans_.run(kBatchesAtUnmount);
@@ -196,14 +196,14 @@ Lookups MountedVolume::end_lookups() {
 }
 
 void MountedVolume::shut_down() {
-  device_.switch_off();
+  device_.switched.switch_off();
   MutexLock lock(ending_mu_);
   stop_threads();
   store_->abandon();
 }
 
 Result<> MountedVolume::check_usable(bool for_change) const {
-  if (device_.is_off()) return fail(Errc::kShutDown);
+  if (device_.switched.is_off()) return fail(Errc::kShutDown);
   if (for_change && read_only_) return fail(Errc::kReadOnly);
   if (for_change && store_->failed()) return fail(Errc::kReadOnly);
   return ok();
@@ -566,8 +566,8 @@ Result<std::uint64_t> MountedVolume::trim(const TrimRange& range) {
   orphans_.run();
   ignore_error(collector_.reset_empty_bands(), "logged; the bands that are free are discarded");
   TRY(store_->commit());
-  TRY(device_.flush());
-  return trim_free_bands(device_, bands_, range);
+  TRY(device_.ahead.flush());
+  return trim_free_bands(device_.ahead, bands_, range);
 }
 
 Result<> MountedVolume::collect_garbage() {
@@ -579,12 +579,12 @@ Result<> MountedVolume::collect_garbage() {
 // copy of the device's header, which knows fewer, does not open the volume.
 Result<> MountedVolume::grow(std::uint64_t bytes) {
   TRY(check_usable(true));
-  const Result<> grown = device_.grow(bytes);
+  const Result<> grown = device_.ahead.grow(bytes);
   // An earlier attempt may have enlarged the device and failed then.
-  const bool has_new = device_.geometry().band_count() > bands_.band_count();
+  const bool has_new = device_.ahead.geometry().band_count() > bands_.band_count();
   if (!grown && (grown.error() != Errc::kGrowNoRoom || !has_new)) return grown;
   TRY(store_->extend());
-  bands_.add_new(device_.geometry());
+  bands_.add_new(device_.ahead.geometry());
   return ok();
 }
 
@@ -613,14 +613,14 @@ std::string MountedVolume::stats_json() {
 }
 
 std::string MountedVolume::state() const {
-  return device_.is_off()     ? "shut down"
-         : store_->failed()   ? "read-only after an error"
-         : read_only_ ? "read-only"
-                              : "writable";
+  return device_.switched.is_off() ? "shut down"
+         : store_->failed()        ? "read-only after an error"
+         : read_only_              ? "read-only"
+                                   : "writable";
 }
 
 VolumeInfo MountedVolume::info() {
-  VolumeInfo info = describe_volume(store_->superblock(), device_.geometry());
+  VolumeInfo info = describe_volume(store_->superblock(), device_.ahead.geometry());
   info.state = state();
   MutexLock lock(options_mu_);
   info.options = describe_options(options_);

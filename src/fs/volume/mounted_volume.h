@@ -23,12 +23,12 @@
 #include "fs/namespace/xattr.h"
 #include "fs/space/live_data.h"
 #include "fs/volume/access_times.h"
+#include "fs/volume/data_device.h"
 #include "fs/volume/flusher.h"
 #include "fs/volume/housekeeper.h"
 #include "fs/volume/open_file.h"
 #include "fs/volume/scrub.h"
 #include "fs/volume/space_maker.h"
-#include "fs/volume/switched_device.h"
 #include "fs/volume/throttle.h"
 #include "fs/volume/volume.h"
 #include "fs/volume/volume_stats.h"
@@ -137,7 +137,7 @@ class MountedVolume final : public Volume {
   TimeHistogram stalls_;
 
   // The parts, each after those that it uses. The store has disk_: abandon() stops it.
-  SwitchedDevice device_;  // disk_; off: shut down
+  DataDevice device_;  // disk_
   Mutex ending_mu_;
   Mutex options_mu_;  // leaf
   MountOptions options_ GUARDED_BY(options_mu_);

@@ -5,10 +5,10 @@
 // nothing. Policy only: no I/O. Not thread-safe.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "base/types.h"
+#include "device/read_streams.h"
 
 namespace lazyfs::meta {
 
@@ -32,19 +32,10 @@ class Readahead {
   Window window(BandAddress at, bool has_room);
 
  private:
-  // A reader that goes along the log: what was last read for it ends before `end`.
-  struct Stream {
-    BandId band;
-    std::uint32_t end = 0;
-    std::uint32_t blocks = 0;  // 0: unused
-    std::uint64_t last_used = 0;
-  };
-  static constexpr std::uint32_t kNearBlocks = 16;   // misses that far apart still belong together
   static constexpr std::uint32_t kNowBlocks = 8;     // that a reader waits for at most
   static constexpr std::uint32_t kFirstBlocks = 32;  // for a lone miss, while there is memory
 
-  std::array<Stream, 8> streams_;
-  std::uint64_t uses_ = 0;
+  device::ReadStreams streams_;
 };
 
 }  // namespace lazyfs::meta

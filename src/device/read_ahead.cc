@@ -1,0 +1,82 @@
+#include "device/read_ahead.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace lazyfs::device {
+
+// Answers from a window, and makes it the last used one.
+bool ReadAheadDevice::answer(BandAddress from, std::span<std::byte> to) {
+  std::shared_ptr<const AlignedBuffer> bytes;
+  std::size_t offset = 0;
+  {
+    MutexLock lock(mu_);
+    const auto window = std::ranges::find_if(windows_, [&](const Window& w) {
+      return w.at.band == from.band && w.at.rba <= from.rba &&
+             std::size_t{from.rba - w.at.rba} * kBlockBytes + to.size() <=
+                 std::size_t{w.blocks} * kBlockBytes;
+    });
+    if (window == windows_.end()) return false;
+    bytes = window->bytes;
+    offset = std::size_t{from.rba - window->at.rba} * kBlockBytes;
+    windows_.splice(windows_.begin(), windows_, window);
+  }
+  std::memcpy(to.data(), bytes->data() + offset, to.size());
+  return true;
+}
+
+ReadAheadDevice::Miss ReadAheadDevice::miss(BandAddress from) {
+  MutexLock lock(mu_);
+  return {streams_.window(from, {1, 2, kMaxWindowBlocks}), forgets_};
+}
+
+// A window that was read while a band was reset may hold what the band had before.
+void ReadAheadDevice::keep(Window window, std::uint64_t forgets) {
+  MutexLock lock(mu_);
+  if (forgets != forgets_) return;
+  if (windows_.size() == kWindows) windows_.pop_back();
+  windows_.push_front(std::move(window));
+}
+
+void ReadAheadDevice::forget(BandId band) {
+  MutexLock lock(mu_);
+  ++forgets_;
+  std::erase_if(windows_, [band](const Window& w) { return w.at.band == band; });
+}
+
+Result<> ReadAheadDevice::read(BandAddress from, std::span<std::byte> to) {
+  const Geometry& disk = geometry();
+  const std::size_t wanted = to.size() / kBlockBytes;
+  const bool is_small = to.size() % kBlockBytes == 0 && wanted > 0 && wanted <= kMaxReadBlocks;
+  if (!is_small || disk.block_bytes != kBlockBytes || !disk.has(from.band) ||
+      disk.band_kinds[from.band.value] != BandKind::kShingled) {
+    return ForwardingDevice::read(from, to);
+  }
+  if (answer(from, to)) return ok();
+  const Miss found = miss(from);
+  if (found.blocks <= wanted) return ForwardingDevice::read(from, to);
+  const auto end = write_pointer(from.band);
+  const std::uint64_t most = end && *end > from.rba ? *end - from.rba : 0;
+  const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(found.blocks, most));
+  if (blocks <= wanted) return ForwardingDevice::read(from, to);
+  auto bytes = std::make_shared<AlignedBuffer>(std::size_t{blocks} * kBlockBytes);
+  if (!ForwardingDevice::read(from, bytes->span())) return ForwardingDevice::read(from, to);
+  std::memcpy(to.data(), bytes->data(), to.size());
+  keep({from, blocks, std::move(bytes)}, found.forgets);
+  return ok();
+}
+
+Result<> ReadAheadDevice::set_write_pointer(BandId band, std::uint32_t rba) {
+  const auto done = ForwardingDevice::set_write_pointer(band, rba);
+  forget(band);
+  return done;
+}
+
+Result<> ReadAheadDevice::reset(BandId band) {
+  const auto done = ForwardingDevice::reset(band);
+  forget(band);
+  return done;
+}
+
+}  // namespace lazyfs::device

@@ -1,0 +1,17 @@
+// The device by which a volume reads and writes data. The metadata's store has the disk itself.
+#pragma once
+
+#include "device/read_ahead.h"
+#include "fs/volume/switched_device.h"
+
+namespace lazyfs::fs {
+
+// Thread-safe. The disk must outlive this.
+struct DataDevice {
+  explicit DataDevice(device::Device& disk) : switched(disk) {}
+
+  SwitchedDevice switched;                  // the disk; off: shut down
+  device::ReadAheadDevice ahead{switched};  // all but the scrubber, which reads the disk itself
+};
+
+}  // namespace lazyfs::fs
