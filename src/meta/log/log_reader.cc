@@ -55,7 +55,7 @@ Result<> LogReader::find_bands() {
 // The band's place in the log by its header, or, should that be damaged, by its first part. 0:
 // none, as of a cold band, whose place the cold index gives.
 std::uint64_t LogReader::slot_of(BandId band) {
-  if (const auto block = blocks_.block({band, 0}); block) {
+  if (const auto block = blocks_.block({band, 0}, 2); block) {  // beside a seek, one costs as much
     const auto header = decode_band_header(*block);
     if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
       return header->is_cold ? 0 : header->stamp.slot;
