@@ -53,11 +53,16 @@ class WriteBack {
   // inode that others write to meanwhile it writes as many blocks as were dirty, and leaves the
   // rest to the next pass; with `all` it writes every block that was dirty before.
   Result<> write_dirty(std::chrono::nanoseconds before, bool all = false);
+  // So many inodes are dirty that they are to be written back although they are young: each takes
+  // memory.
+  bool has_many_dirty() const { return dirty_.size() > kManyDirtyInodes; }
   // Moves inline blocks to bands: those that have not been written for a while, and the oldest if
   // there are many; or `all`. Errors as above.
   Result<> move_inline(bool all = false);
 
  private:
+  static constexpr std::size_t kManyDirtyInodes = 16'384;
+
   Result<> reach(WriteBackGoal& goal, const InodeRef& inode);
   void finish(GroupMember& member, Errc error);
   Result<> flush_group(WriteBackGroup& group);

@@ -27,12 +27,12 @@ Flusher::Flusher(meta::Store& store, WriteBack& write_back, Throttle& throttle, 
 
 void Flusher::run_once() {
   report_if_read_only();
-  write_old(false);
+  write_old(write_back_.has_many_dirty());
 }
 
 void Flusher::step() {
   report_if_read_only();
-  write_old(throttle_.is_much_dirty());
+  write_old(throttle_.is_much_dirty() || write_back_.has_many_dirty());
   if (clock_.monotonic() - last_commit_ < commit_interval_.load()) return;
   write_old(false);  // F1: the pass above may have begun with data that was too young then
   const auto committed = store_.commit();
