@@ -224,7 +224,7 @@ int main(int argc, char** argv) {
       .one_of({"first", "best", "age", "random"})
       .with_default();
   app.option("--clean", plan.clean)
-      .one_of({"whole", "tail", "auto"})
+      .one_of({"whole", "tail", "auto", "greedy"})
       .with_default();
   app.option("--trigger", plan.trigger)
       .one_of({"idle+space", "idle", "space", "off"})

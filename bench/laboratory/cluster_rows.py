@@ -33,7 +33,7 @@ class Profiled(volumes.Ext4):
     name, mode = "profiled", ()
 
     def mount(self):
-        self.backing, self.output = self.plan.work / "backing", self.plan.work / "profile.json"
+        self.backing, self.output = self.plan.work / "lower", self.plan.work / "profile.json"
         self.backing.mkdir(exist_ok=True)
         self.output.unlink(missing_ok=True)
         lab.run("mount", "-o", self.options, self.device, self.backing)

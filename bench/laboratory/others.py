@@ -188,8 +188,7 @@ def s5(plan):
 
 def s6(plan):
     out = plan.work / "cleaning"
-    choice = plan.pick(["--loads", "hot,postmark", "--placements", "first,age"], [])
-    lab.run(sys.executable, plan.bench / "cleaning_sweep", "--bin", plan.bin, *choice, out)
+    lab.run(sys.executable, plan.bench / "cleaning_sweep", "--bin", plan.bin, out)
     with open(f"{out}.csv", encoding="ascii", newline="") as file:
         rows = list(csv.DictReader(file))
     # A block that is moved is read and written in sequence.
