@@ -2,8 +2,8 @@
 # The Debian packages that lazyfs needs, in one place; installs those that are missing.
 #   ./packages.sh GROUP...    installs (as root) what is missing of the groups
 #   ./packages.sh --list GROUP...    only prints their names
-# Groups: build, deb, test, suites, suites-long, browser, hadoop, bench, fuzz, tidy, zoned. Silent,
-# and no network, when nothing is missing.
+# Groups: build, deb, test, suites, suites-long, browser, hadoop, engines, bench, fuzz, tidy, zoned.
+# Silent, and no network, when nothing is missing.
 set -euo pipefail
 
 # What the suites need is newer than Debian's plain cargo.
@@ -27,6 +27,7 @@ packages_of() {
                       busybox-static prometheus ;;
     browser) echo chromium chromium-driver python3-selenium ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
+    engines) echo default-jdk-headless maven iproute2 python3-venv python3-matplotlib e2fsprogs ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark \
                 btrfs-progs xfsprogs f2fs-tools dmsetup make gcc flex bison bc ;;
     fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;
@@ -34,7 +35,7 @@ packages_of() {
     zoned) echo qemu-system-x86 seabios busybox-static cpio kmod zbd-utils util-linux \
                 linux-source-6.1 ;;
     *) echo "packages.sh: $1: no such group (build, deb, test, suites, suites-long, browser," \
-            "hadoop, bench, fuzz, tidy, zoned)" >&2
+            "hadoop, engines, bench, fuzz, tidy, zoned)" >&2
        exit 2 ;;
   esac
 }

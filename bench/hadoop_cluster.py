@@ -29,12 +29,12 @@ class Failed(Exception):
 
 
 def fetch_jars(pom, cache):
-    """The folder of Hadoop's jars. Its name has the checksum of the list of jars."""
+    """The folder of the jars that `pom` names. Its name has the checksum of the list."""
     jars = cache / hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     if jars.is_dir():
         return jars
     cache.mkdir(parents=True, exist_ok=True)
-    print(f"fetching Hadoop's jars into {jars}", flush=True)
+    print(f"fetching jars into {jars}", flush=True)
     with tempfile.TemporaryDirectory(prefix="fetch.", dir=cache) as folder:
         lib = pathlib.Path(folder, "lib")
         with open(cache / "mvn.log", "w", encoding="utf-8") as log:

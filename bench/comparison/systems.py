@@ -79,6 +79,16 @@ class System:
         if self.remounts:
             self.mount()
 
+    def crash(self):
+        """Kills the daemon, if there is one, and mounts again with empty caches."""
+        if self.daemon:
+            self.daemon.kill()
+            self.daemon.wait()
+            self.daemon = None
+        run("umount", self.mnt)
+        drop_caches()
+        self.mount()
+
     def end(self):
         with contextlib.suppress(Failed):
             self.unmount()
