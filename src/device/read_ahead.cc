@@ -35,14 +35,22 @@ ReadAheadDevice::Miss ReadAheadDevice::miss(BandAddress from) {
 void ReadAheadDevice::keep(Window window, std::uint64_t forgets) {
   MutexLock lock(mu_);
   if (forgets != forgets_) return;
-  if (windows_.size() == kWindows) windows_.pop_back();
+  kept_blocks_ += window.blocks;
   windows_.push_front(std::move(window));
+  while (windows_.size() > kMaxWindows || kept_blocks_ > kMaxKeptBlocks) {
+    kept_blocks_ -= windows_.back().blocks;
+    windows_.pop_back();
+  }
 }
 
 void ReadAheadDevice::forget(BandId band) {
   MutexLock lock(mu_);
   ++forgets_;
-  std::erase_if(windows_, [band](const Window& w) { return w.at.band == band; });
+  std::erase_if(windows_, [&](const Window& w) {
+    const bool is_old = w.at.band == band;
+    if (is_old) kept_blocks_ -= w.blocks;
+    return is_old;
+  });
 }
 
 Result<> ReadAheadDevice::read(BandAddress from, std::span<std::byte> to) {

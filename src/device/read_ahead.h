@@ -15,7 +15,7 @@
 
 namespace lazyfs::device {
 
-// Keeps the last kWindows windows that it has read: 8 MiB at most.
+// Keeps the windows that were used last, kMaxKeptBlocks in all: 16 MiB.
 // Invariants:
 //   A1  a window holds blocks of a shingled band below the write pointer, as they have been since
 //       they were read: no reset and no moved write pointer came in between
@@ -25,8 +25,9 @@ namespace lazyfs::device {
 class ReadAheadDevice final : public ForwardingDevice {
  public:
   static constexpr std::uint32_t kMaxReadBlocks = 32;     // longer reads pass
-  static constexpr std::uint32_t kMaxWindowBlocks = 128;  // 512 KiB
-  static constexpr std::size_t kWindows = 16;
+  static constexpr std::uint32_t kMaxWindowBlocks = 512;  // 2 MiB
+  static constexpr std::size_t kMaxKeptBlocks = 4096;
+  static constexpr std::size_t kMaxWindows = 32;
 
   using Device::append;
   using ForwardingDevice::ForwardingDevice;
@@ -54,6 +55,7 @@ class ReadAheadDevice final : public ForwardingDevice {
 
   Mutex mu_;  // leaf
   std::list<Window> windows_ GUARDED_BY(mu_);  // last used first
+  std::size_t kept_blocks_ GUARDED_BY(mu_) = 0;  // of all windows
   ReadStreams streams_ GUARDED_BY(mu_);
   std::uint64_t forgets_ GUARDED_BY(mu_) = 0;
 };
