@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace lazyfs::device {
@@ -46,11 +47,11 @@ void ReadAheadDevice::keep(Window window, std::uint64_t forgets) {
 void ReadAheadDevice::forget(BandId band) {
   MutexLock lock(mu_);
   ++forgets_;
-  std::erase_if(windows_, [&](const Window& w) {
-    const bool is_old = w.at.band == band;
-    if (is_old) kept_blocks_ -= w.blocks;
-    return is_old;
-  });
+  for (auto window = windows_.begin(); window != windows_.end();) {
+    const bool is_old = window->at.band == band;
+    if (is_old) kept_blocks_ -= window->blocks;
+    window = is_old ? windows_.erase(window) : std::next(window);
+  }
 }
 
 Result<> ReadAheadDevice::read(BandAddress from, std::span<std::byte> to) {
