@@ -2,7 +2,9 @@
 import html
 import json
 import shutil
+import textwrap
 
+CAPTION_COLUMNS_AN_INCH = 20
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000"]
 INTRODUCTION = (
     "Each row repeats an experiment of a paper: the published figure, ours, their ratio, and a "
@@ -19,13 +21,13 @@ def draw(values, result, path):
     matplotlib.rcParams["svg.hashsalt"] = "lazyfs"  # the same input gives the same file
     matplotlib.rcParams["axes.prop_cycle"] = matplotlib.cycler(color=COLOURS)
     from matplotlib import pyplot
-    figure, axes = pyplot.subplots(*result.grid, figsize=result.size)
+    figure, axes = pyplot.subplots(*result.grid, figsize=result.size, layout="constrained")
     result.draw(axes)
     for axis in figure.axes:
         axis.grid(alpha=0.3)
     figure.suptitle(f"{values['experiment']}: {values['title']}")
-    figure.tight_layout()
-    figure.text(0.01, -0.02, values["settings"], fontsize=7, va="top", wrap=True)
+    caption = textwrap.fill(values["settings"], round(CAPTION_COLUMNS_AN_INCH * result.size[0]))
+    figure.text(0.01, -0.01, caption, fontsize=7, va="top")
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     pyplot.close(figure)
 
