@@ -100,7 +100,7 @@ bench-engines: all ## Spark and Kafka on lazyfs, whose daemon is killed in betwe
 	@bench/kafka
 	@bench/spark
 
-experiments: all ## every experiment of the papers, overnight; QUICK=1: in half an hour
+experiments: all ## every experiment of the papers, overnight; QUICK=1: in a quarter of an hour
 	@./packages.sh bench
 	@cmake --build build -j $(JOBS) --target benchmarks
 	@bench/experiments $(if $(QUICK),--quick)

@@ -9,8 +9,8 @@ COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F
 INTRODUCTION = (
     "Each row repeats an experiment of a paper: the published figure, ours, their ratio, and a "
     "verdict against what was set as the least. `make experiments` (or `bench/experiments`) makes "
-    "all of them again, with `--quick` in half an hour. A time on a named disk is that disk's "
-    "simulated time ([simulation.md](simulation.md)); a trace's requests do not wait for the "
+    "all of them again, with `--quick` in a quarter of an hour. A time on a named disk is that "
+    "disk's simulated time ([simulation.md](simulation.md)); a trace's requests do not wait for the "
     "simulated disk as a kernel's writeback would, unless the row says so.")
 
 
