@@ -10,8 +10,8 @@ INTRODUCTION = (
     "Each row repeats an experiment of a paper: the published figure, ours, their ratio, and a "
     "verdict against what was set as the least. `make experiments` (or `bench/experiments`) makes "
     "all of them again, with `--quick` in a quarter of an hour. A time on a named disk is that "
-    "disk's simulated time ([simulation.md](simulation.md)); a trace's requests do not wait for the "
-    "simulated disk as a kernel's writeback would, unless the row says so.")
+    "disk's simulated time ([simulation.md](simulation.md)); a trace's requests do not wait for "
+    "the simulated disk as a kernel's writeback would, unless the row says so.")
 
 
 def draw(values, result, path):
