@@ -19,6 +19,12 @@ from xml.sax.saxutils import escape
 HADOOP = "org.apache.hadoop"
 TERA = f"{HADOOP}.examples.terasort"
 NAME_NODE, HISTORY_PORT, MANAGER_PORT, DATA_PORT = "127.0.0.1:20001", 20010, 20020, 20100
+LOG4J = """log4j.rootLogger=INFO,stderr
+log4j.appender.stderr=org.apache.log4j.ConsoleAppender
+log4j.appender.stderr.target=System.err
+log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
+log4j.appender.stderr.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
+"""
 # Java 17 closed packages that Hadoop reflects into.
 OPENED = ("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util",
           "java.util.concurrent", "sun.nio.ch")
@@ -73,12 +79,7 @@ class Cluster:
         names = [f"127.0.0.{2 + i} node{1 + i}" for i in range(len(self.folders))]
         (self.conf / "hosts").write_text("\n".join(
             ["127.0.0.1 localhost", f"127.0.0.1 {os.uname().nodename}", *names, ""]))
-        (self.conf / "log4j.properties").write_text(
-            "log4j.rootLogger=INFO,stderr\n"
-            "log4j.appender.stderr=org.apache.log4j.ConsoleAppender\n"
-            "log4j.appender.stderr.target=System.err\n"
-            "log4j.appender.stderr.layout=org.apache.log4j.PatternLayout\n"
-            "log4j.appender.stderr.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n\n")
+        (self.conf / "log4j.properties").write_text(LOG4J)
         for name, settings in (("core", self.core()), ("hdfs", self.hdfs()),
                                ("mapred", self.mapred()), ("yarn", self.yarn())):
             lines = [f"<property><name>{key}</name><value>{escape(str(value))}</value></property>"
