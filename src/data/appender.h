@@ -110,6 +110,7 @@ class Appender {
 };
 
 // Reads blocks and checks each against its checksum. `to` is aligned and holds crcs.size() blocks.
+// Blocks that are wrong are read from the medium once more: they may have changed on their way.
 // Errors: kDataChecksumBad, and those of Device::read().
 Result<> read_verified(device::Device& device, BandAddress from,
                        std::span<const std::uint32_t> crcs, std::span<std::byte> to);

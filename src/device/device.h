@@ -142,6 +142,10 @@ class Device {
   // nothing by itself; has no effect on a conventional or an empty band.
   virtual void seal(BandId /*band*/) {}
 
+  // States that a block of the band was read and is not what the host has written: the next reads
+  // of the band are answered by the medium, not from memory.
+  virtual void forget_copies(BandId /*band*/) {}
+
   // Advises the medium that nothing of an empty band is needed (D3): a block device discards the
   // blocks (TRIM), a file gets a hole. An append to the band ends it early, and waits for that.
   // Returns how many bytes the medium took: 0 of a band that is not empty.

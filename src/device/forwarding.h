@@ -30,6 +30,7 @@ class ForwardingDevice : public Device {
   }
   Result<> reset(BandId band) override { return inner_.reset(band); }
   void seal(BandId band) override { inner_.seal(band); }
+  void forget_copies(BandId band) override { inner_.forget_copies(band); }
   Result<std::uint64_t> discard(BandId band) override { return inner_.discard(band); }
   Result<BandReport> report(BandId band) override { return inner_.report(band); }
   Result<> grow(std::uint64_t bytes) override { return inner_.grow(bytes); }

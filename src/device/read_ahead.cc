@@ -88,4 +88,9 @@ Result<> ReadAheadDevice::reset(BandId band) {
   return done;
 }
 
+void ReadAheadDevice::forget_copies(BandId band) {
+  forget(band);
+  ForwardingDevice::forget_copies(band);
+}
+
 }  // namespace lazyfs::device

@@ -35,6 +35,7 @@ class ReadAheadDevice final : public ForwardingDevice {
   Result<> read(BandAddress from, std::span<std::byte> to) override;
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override;
   Result<> reset(BandId band) override;
+  void forget_copies(BandId band) override;
 
  private:
   struct Window {

@@ -69,6 +69,21 @@ TEST_F(ReadAheadTest, ReadsThatJumpAreAnsweredOneByOne) {
   EXPECT_EQ(blocks, 11u) << "nothing was read with them";
 }
 
+TEST_F(ReadAheadTest, ForgetsTheCopiesOfOneBand) {
+  append(kFirstBand, kBlocks, 7);
+  append(kSecondBand, kBlocks, 8);
+  read_along(kFirstBand, 0, 16, 7);
+  read_along(kSecondBand, 0, 16, 8);
+  std::uint64_t before = reads();
+  expect_reads({kFirstBand, 14}, 2, 7);
+  ASSERT_EQ(reads(), before) << "there is a copy to be forgotten";
+  device_.forget_copies(kFirstBand);
+  expect_reads({kSecondBand, 14}, 2, 8);
+  EXPECT_EQ(reads(), before);
+  expect_reads({kFirstBand, 14}, 2, 7);
+  EXPECT_EQ(reads(), before + 1);
+}
+
 TEST_F(ReadAheadTest, ABlockThatIsReadAgainAndAgainIsReadFromTheDevice) {
   append(kFirstBand, kBlocks, 7);
   for (int i = 0; i < 10; ++i) expect_reads({kFirstBand, 100}, 1, 7);
