@@ -14,7 +14,7 @@ CUTS ?= 200
 # Operations of each of 4 processes in each of 8 rounds: a million in all.
 RANDOM_OPERATIONS ?= 31250
 
-.PHONY: all help demo demo-clean demo-hadoop check check-long check-random check-crash check-zoned check-soak check-fuzz check-asan check-tsan check-tidy bench bench-engines bench-zoned experiments install uninstall deb clean
+.PHONY: all help demo demo-clean demo-hadoop check check-long check-random check-crash check-zoned check-soak check-fuzz check-asan check-tsan check-tidy bench bench-engines bench-faults bench-zoned experiments install uninstall deb clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -95,10 +95,15 @@ bench-zoned: all ## compare lazyfs with f2fs, btrfs and dm-zoned on a zoned disk
 	@./packages.sh bench zoned
 	@bench/zoned
 
-bench-engines: all ## Spark and Kafka on lazyfs, whose daemon is killed in between
+bench-engines: all ## Kafka, MinIO and Spark on lazyfs, whose daemon is killed in between
 	@./packages.sh engines
 	@bench/kafka
+	@bench/minio
 	@bench/spark
+
+bench-faults: all ## a TeraSort on five workers, three of whose filesystems fail in its middle
+	@./packages.sh hadoop bench
+	@bench/cluster_faults
 
 experiments: all ## every experiment of the papers, overnight; QUICK=1: in a quarter of an hour
 	@./packages.sh bench

@@ -27,7 +27,8 @@ packages_of() {
                       busybox-static prometheus ;;
     browser) echo chromium chromium-driver python3-selenium ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
-    engines) echo default-jdk-headless maven iproute2 python3-venv python3-matplotlib e2fsprogs ;;
+    engines) echo default-jdk-headless maven iproute2 python3-venv python3-matplotlib \
+                  python3-boto3 e2fsprogs ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark \
                 btrfs-progs xfsprogs f2fs-tools dmsetup make gcc flex bison bc ;;
     fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;

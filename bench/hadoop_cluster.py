@@ -19,6 +19,7 @@ from xml.sax.saxutils import escape
 HADOOP = "org.apache.hadoop"
 TERA = f"{HADOOP}.examples.terasort"
 NAME_NODE, HISTORY_PORT, MANAGER_PORT, DATA_PORT = "127.0.0.1:20001", 20010, 20020, 20100
+SORT = ("terasort", f"{TERA}.TeraSort", "/tera/input", "/tera/sorted")
 LOG4J = """log4j.rootLogger=INFO,stderr
 log4j.appender.stderr=org.apache.log4j.ConsoleAppender
 log4j.appender.stderr.target=System.err
@@ -53,12 +54,23 @@ def fetch_jars(pom, cache):
     return jars
 
 
-class Cluster:
-    """Runs from start() to stop(). `folders`: one a worker, on the filesystem under test."""
+def end(process, seconds):
+    """Kills the process if it does not end in time."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
-    def __init__(self, folders, work, jars, reducers=5, has_yarn=True):
+
+class Cluster:
+    """Runs from start() to stop(). `folders`: one a worker, on the filesystem under test.
+    `settings`: {"hdfs": {...}, "mapred": {...}, "yarn": {...}} that differ from those below."""
+
+    def __init__(self, folders, work, jars, reducers=5, has_yarn=True, settings=None):
         self.folders, self.work, self.jars, self.reducers = folders, work, jars, reducers
-        self.has_yarn = has_yarn
+        self.has_yarn, self.settings = has_yarn, settings or {}
         self.conf, self.logs = work / "conf", work / "logs"
         self.daemons = []  # (name, process)
         self.jvm = [
@@ -83,7 +95,7 @@ class Cluster:
         for name, settings in (("core", self.core()), ("hdfs", self.hdfs()),
                                ("mapred", self.mapred()), ("yarn", self.yarn())):
             lines = [f"<property><name>{key}</name><value>{escape(str(value))}</value></property>"
-                     for key, value in settings.items()]
+                     for key, value in (settings | self.settings.get(name, {})).items()]
             (self.conf / f"{name}-site.xml").write_text(
                 "\n".join(["<configuration>", *lines, "</configuration>", ""]))
 
@@ -175,7 +187,7 @@ class Cluster:
         return {**os.environ, "JAVA_HOME": str(home)}
 
     def daemon(self, name, *arguments, heap="512m"):
-        with open(self.logs / f"{name}.log", "w", encoding="utf-8") as log:
+        with open(self.logs / f"{name}.log", "a", encoding="utf-8") as log:
             process = subprocess.Popen(
                 self.java(heap, arguments), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 cwd=self.work / "cwd", env=self.environment())
@@ -200,42 +212,69 @@ class Cluster:
             self.daemon("resourcemanager",
                         f"{HADOOP}.yarn.server.resourcemanager.ResourceManager")
             self.daemon("historyserver", f"{HADOOP}.mapreduce.v2.hs.JobHistoryServer", heap="256m")
-        for i, folder in enumerate(self.folders):
-            address = f"127.0.0.{2 + i}"
-            own = [f"-Dworker.folder={folder}", f"-Dworker.name=node{1 + i}",
-                   f"-Dworker.address={address}", f"-Dworker.port={DATA_PORT + i}"]
-            self.daemon(f"datanode{1 + i}", *own, f"{HADOOP}.hdfs.server.datanode.DataNode",
-                        heap="256m")
+        for i in range(workers):
+            self.start_data_node(i)
             if self.has_yarn:
-                self.daemon(f"nodemanager{1 + i}", *own,
-                            f"{HADOOP}.yarn.server.nodemanager.NodeManager", heap="256m")
+                self.start_node_manager(i)
         self.await_log("namenode", "Processing first storage report", workers)
         if self.has_yarn:
             self.await_log("resourcemanager", "registered with capability", workers)
             self.await_log("historyserver", "IPC Server listener on", 2)
 
+    def start_data_node(self, i):
+        self.daemon(f"datanode{1 + i}", *self.properties_of(i),
+                    f"{HADOOP}.hdfs.server.datanode.DataNode", heap="256m")
+
+    def start_node_manager(self, i):
+        self.daemon(f"nodemanager{1 + i}", *self.properties_of(i),
+                    f"{HADOOP}.yarn.server.nodemanager.NodeManager", heap="256m")
+
+    def properties_of(self, i):
+        return [f"-Dworker.folder={self.folders[i]}", f"-Dworker.name=node{1 + i}",
+                f"-Dworker.address=127.0.0.{2 + i}", f"-Dworker.port={DATA_PORT + i}"]
+
+    def restart_ended(self):
+        """Starts the workers' daemons that have ended, as an operator's systemd does. Returns their
+        names."""
+        begin = {f"{name}{1 + i}": (start, i) for i in range(len(self.folders))
+                 for name, start in (("datanode", self.start_data_node),
+                                     ("nodemanager", self.start_node_manager))}
+        ended = [name for name, process in dict(self.daemons).items()
+                 if name in begin and process.poll() is not None]
+        for name in ended:
+            start, i = begin[name]
+            start(i)
+        return ended
+
+    def stop_worker(self, i):
+        """Ends both daemons of a worker; its containers end with them."""
+        ours = dict(self.daemons)
+        for name in (f"nodemanager{1 + i}", f"datanode{1 + i}"):
+            end(ours[name], 10)
+
     def stop(self):
         for _, process in reversed(self.daemons):
             process.terminate()
         for _, process in self.daemons:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process, 30)
         self.daemons.clear()
 
     def job(self, name, *arguments):
         """Runs a class to its end. Returns its wall time in seconds."""
         begin = time.monotonic()
+        self.check_end(name, self.begin_job(name, *arguments))
+        return time.monotonic() - begin
+
+    def begin_job(self, name, *arguments, stdin=subprocess.DEVNULL):
+        """Its output goes to NAME.out, its errors and log to NAME.log."""
         with open(self.logs / f"{name}.out", "w", encoding="utf-8") as out, \
                 open(self.logs / f"{name}.log", "w", encoding="utf-8") as log:
-            done = subprocess.run(self.java("512m", arguments), stdin=subprocess.DEVNULL,
-                                  stdout=out, stderr=log, cwd=self.work / "cwd",
-                                  env=self.environment(), check=False)
-        if done.returncode != 0:
+            return subprocess.Popen(self.java("512m", arguments), stdin=stdin, stdout=out,
+                                    stderr=log, cwd=self.work / "cwd", env=self.environment())
+
+    def check_end(self, name, process):
+        if process.wait() != 0:
             raise Failed(f"{name} failed, see {self.logs}/{name}.log")
-        return time.monotonic() - begin
 
     # ---- TeraSort ----------------------------------------------------------------------------
 
@@ -243,7 +282,10 @@ class Cluster:
         return self.job("teragen", f"{TERA}.TeraGen", size_bytes // 100, "/tera/input")
 
     def sort(self):
-        return self.job("terasort", f"{TERA}.TeraSort", "/tera/input", "/tera/sorted")
+        return self.job(*SORT)
+
+    def begin_sort(self):
+        return self.begin_job(*SORT)
 
     def validate(self):
         """TeraValidate succeeds even if it finds errors. Without errors its report has one record:

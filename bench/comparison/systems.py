@@ -81,21 +81,34 @@ class System:
 
     def crash(self):
         """Kills the daemon, if there is one, and mounts again with empty caches."""
-        if self.daemon:
-            self.daemon.kill()
-            self.daemon.wait()
-            self.daemon = None
+        self.kill_daemon()
         run("umount", self.mnt)
         drop_caches()
         self.mount()
 
-    def end(self):
-        with contextlib.suppress(Failed):
-            self.unmount()
+    def kill_daemon(self):
         if self.daemon:
             self.daemon.kill()
             self.daemon.wait()
             self.daemon = None
+
+    def mount_again(self, wait):
+        """After kill_daemon(). The device is free when programs have closed their files there, all
+        of whose calls fail now; wait() is called as long as it is not."""
+        run("umount", "--lazy", self.mnt)
+        while True:
+            try:
+                return self.mount()
+            except Failed as why:
+                if "in use" not in str(why):
+                    raise
+                self.daemon = None
+                wait()
+
+    def end(self):
+        with contextlib.suppress(Failed):
+            self.unmount()
+        self.kill_daemon()
         if self.loop:
             run("losetup", "-d", self.loop)
             self.loop = None

@@ -109,6 +109,9 @@ class Appender {
   CondVar lease_ended_;
 };
 
+// So many bands may fail under one piece of work, each after the other, before it gives up.
+inline constexpr int kMaxFailedBands = 8;
+
 // Reads blocks and checks each against its checksum. `to` is aligned and holds crcs.size() blocks.
 // Blocks that are wrong are read from the medium once more: they may have changed on their way.
 // Errors: kDataChecksumBad, and those of Device::read().

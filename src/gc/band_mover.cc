@@ -112,8 +112,9 @@ void BandMover::read(const LiveRun& whole, std::vector<Copy>& copies) {
 
 // Appends the copies to the collector's bands and remaps their owners. Copies stay whole: the
 // collector may leave a band's last blocks to others. Only a copy that is larger than all the room
-// of the band is cut in two.
+// of the band is cut in two. When a band fails, another one is tried.
 Result<> BandMover::append(std::vector<Copy>& copies) {
+  int failures = 0;
   for (std::size_t at = 0; at < copies.size();) {
     const data::Stream stream = bands_.stream_for_moved(copies[at].from.at.band);
     ASSIGN_OR_RETURN(data::Lease lease, appender_.lease(stream, unit_blocks_));
@@ -132,7 +133,15 @@ Result<> BandMover::append(std::vector<Copy>& copies) {
       end = at + 1;
       copies.insert(copies.begin() + static_cast<std::ptrdiff_t>(end), std::move(rest));
     }
-    TRY(append_to(lease, std::span(copies).subspan(at, end - at)));
+    const auto placeable = std::span(copies).subspan(at, end - at);
+    if (const auto placed = place(lease, placeable); !placed) {
+      if (++failures == data::kMaxFailedBands) return placed;
+      continue;
+    }
+    if (const auto remapped = remap(placeable, lease); !remapped) {
+      port_.record_lost(lease);
+      return remapped;
+    }
     at = end;
   }
   return ok();
@@ -155,13 +164,6 @@ Result<> BandMover::place(data::Lease& lease, std::span<Copy> copies) {
     rba += copy.from.blocks();
   }
   return ok();
-}
-
-Result<> BandMover::append_to(data::Lease& lease, std::span<Copy> copies) {
-  TRY(place(lease, copies));
-  const auto remapped = remap(copies, lease);
-  if (!remapped) port_.record_lost(lease);
-  return remapped;
 }
 
 Result<> BandMover::remap(std::span<Copy> copies, data::Lease& lease) {

@@ -52,7 +52,6 @@ class BandMover {
 
   void read(const LiveRun& run, std::vector<Copy>& copies);
   Result<> append(std::vector<Copy>& copies);
-  Result<> append_to(data::Lease& lease, std::span<Copy> copies);
   Result<> place(data::Lease& lease, std::span<Copy> copies);
   Result<> remap(std::span<Copy> copies, data::Lease& lease);
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "device/faulty.h"
 #include "device/memory.h"
 #include "fake_files.h"
 
@@ -31,10 +32,11 @@ class CollectorTest : public testing::Test {
   std::uint64_t moved() const { return collector_.counters().blocks_moved; }
 
   const std::unique_ptr<device::MemoryDevice> device_;
+  device::FaultyDevice faulty_{*device_};
   data::BandTable bands_{device_->geometry(), {}, {}};
-  data::Appender appender_{*device_, bands_, data::Placement::kFirstFit, [] { return 0u; }};
+  data::Appender appender_{faulty_, bands_, data::Placement::kFirstFit, [] { return 0u; }};
   FakeFiles files_{bands_, appender_};
-  Collector collector_{files_, *device_, bands_, appender_, system_clock(), CleanMode::kWhole};
+  Collector collector_{files_, faulty_, bands_, appender_, system_clock(), CleanMode::kWhole};
 };
 
 TEST_F(CollectorTest, CleaningMovesLiveBlocksAndResetsTheBand) {
@@ -44,6 +46,24 @@ TEST_F(CollectorTest, CleaningMovesLiveBlocksAndResetsTheBand) {
   EXPECT_EQ(moved(), kFileBlocks / 2);
   EXPECT_EQ(bands_.space().dead, 0u);
   EXPECT_GE(collector_.counters().bands_reset, 8u);
+}
+
+TEST_F(CollectorTest, DataOfAFailedBandIsMovedAlthoughOtherBandsFailToo) {
+  files_.write(kFile, 0, kFileBlocks);
+  bands_.set_bad(BandId{0}, false);
+  for (std::uint32_t i = 0; i + 1 < data::kMaxFailedBands; ++i) faulty_.break_band(BandId{8 + i});
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(bands_.view(BandId{0}).counters.live, 0u);
+  EXPECT_EQ(files_.mapped(), kFileBlocks);
+}
+
+TEST_F(CollectorTest, MovingGivesUpWhenEveryBandFails) {
+  files_.write(kFile, 0, kFileBlocks);
+  bands_.set_bad(BandId{0}, false);
+  for (std::uint32_t i = 8; i < kBands; ++i) faulty_.break_band(BandId{i});
+  EXPECT_EQ(collector_.evacuate_failed_bands(), fail(Errc::kDeviceWrite));
+  EXPECT_EQ(bands_.view(BandId{0}).counters.live, kBandBlocks);
+  EXPECT_EQ(files_.mapped(), kFileBlocks);
 }
 
 TEST_F(CollectorTest, BandIsResetOnlyAfterACommit) {

@@ -8,8 +8,6 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr int kMaxFailures = 8;  // of bands, in one append
-
 // The next `count` pages of the part, as the append has placed them from its block `first` on.
 std::vector<AppendedSegment> segments_of(const FrozenPart& part, std::size_t count,
                                          const data::Placed& placed, std::size_t first) {
@@ -109,7 +107,7 @@ Result<> GroupAppender::append(WriteBackGroup& group, data::Stream stream) {
     }
     if (done.error() == Errc::kNoSpace && try_again(attempts)) continue;
     // The lease sets a band aside that fails.
-    if (!band_failed || store_.failed() || ++attempts.failures >= kMaxFailures) return done;
+    if (!band_failed || store_.failed() || ++attempts.failures >= data::kMaxFailedBands) return done;
   }
 }
 
