@@ -107,7 +107,8 @@ Result<> GroupAppender::append(WriteBackGroup& group, data::Stream stream) {
     }
     if (done.error() == Errc::kNoSpace && try_again(attempts)) continue;
     // The lease sets a band aside that fails.
-    if (!band_failed || store_.failed() || ++attempts.failures >= data::kMaxFailedBands) return done;
+    const bool may_try = band_failed && ++attempts.failures < data::kMaxFailedBands;
+    if (!may_try || store_.failed()) return done;
   }
 }
 
