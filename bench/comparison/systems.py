@@ -96,11 +96,12 @@ class System:
         """After kill_daemon(). The device is free when programs have closed their files there, all
         of whose calls fail now; wait() is called as long as it is not."""
         run("umount", "--lazy", self.mnt)
+        end = time.monotonic() + 120
         while True:
             try:
                 return self.mount()
             except Failed as why:
-                if "in use" not in str(why):
+                if "in use" not in str(why) or time.monotonic() > end:
                     raise
                 self.daemon = None
                 wait()
