@@ -109,13 +109,7 @@ class Appender {
   CondVar lease_ended_;
 };
 
-// So many bands may fail under one piece of work, each after the other, before it gives up.
+// A piece of work gives up when so many bands have failed under it.
 inline constexpr int kMaxFailedBands = 8;
-
-// Reads blocks and checks each against its checksum. `to` is aligned and holds crcs.size() blocks.
-// Blocks that are wrong are read from the medium once more: they may have changed on their way.
-// Errors: kDataChecksumBad, and those of Device::read().
-Result<> read_verified(device::Device& device, BandAddress from,
-                       std::span<const std::uint32_t> crcs, std::span<std::byte> to);
 
 }  // namespace lazyfs::data

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/buffer.h"
-#include "data/appender.h"
+#include "data/verified_read.h"
 #include "fsck/passes.h"
 
 namespace lazyfs::fsck {

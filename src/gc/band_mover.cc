@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/log.h"
+#include "data/verified_read.h"
 
 namespace lazyfs::gc {
 namespace {
@@ -135,7 +136,7 @@ Result<> BandMover::append(std::vector<Copy>& copies) {
     }
     const auto placeable = std::span(copies).subspan(at, end - at);
     if (const auto placed = place(lease, placeable); !placed) {
-      if (++failures == data::kMaxFailedBands) return placed;
+      if (++failures == data::kMaxFailedBands || port_.has_failed()) return placed;
       continue;
     }
     if (const auto remapped = remap(placeable, lease); !remapped) {

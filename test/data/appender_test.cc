@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "data/verified_read.h"
 #include "device/faulty.h"
-#include "device/forwarding.h"
 #include "device/memory.h"
-#include "device/read_ahead.h"
 #include "test/support/result_printer.h"
 
 namespace lazyfs::data {
@@ -96,52 +95,6 @@ TEST_F(AppenderTest, ReadsBackWhatItChecksummed) {
   memory->flip({placed->at.band, 1}, 77);
   EXPECT_EQ(read_verified(device, placed->at, placed->crcs, read.span()),
             fail(Errc::kDataChecksumBad));
-}
-
-// Changes the last byte of each of the next `damages` reads.
-class UnsteadyDevice final : public device::ForwardingDevice {
- public:
-  using ForwardingDevice::ForwardingDevice;
-  Result<> read(BandAddress from, std::span<std::byte> to) override {
-    TRY(ForwardingDevice::read(from, to));
-    if (damages == 0) return ok();
-    --damages;
-    to.back() ^= std::byte{1};
-    return ok();
-  }
-
-  int damages = 0;
-};
-
-TEST_F(AppenderTest, ReadsABlockOnceMoreThatIsWrong) {
-  const auto placed = append_once(Stream::kSmall, 2);
-  ASSERT_TRUE(placed);
-  UnsteadyDevice unsteady(device);
-  AlignedBuffer read(2 * kBlockBytes);
-  unsteady.damages = 1;
-  EXPECT_EQ(read_verified(unsteady, placed->at, placed->crcs, read.span()), ok());
-  EXPECT_EQ(std::memcmp(read.data() + kBlockBytes, page.data(), kBlockBytes), 0);
-  unsteady.damages = 2;
-  EXPECT_EQ(read_verified(unsteady, placed->at, placed->crcs, read.span()),
-            fail(Errc::kDataChecksumBad));
-}
-
-TEST_F(AppenderTest, AsksTheMediumForABlockThatWasDamagedWhenItWasReadAhead) {
-  const auto placed = append_once(Stream::kSmall, 3);
-  ASSERT_TRUE(placed);
-  UnsteadyDevice unsteady(device);
-  device::ReadAheadDevice ahead(unsteady);
-  AlignedBuffer read(kBlockBytes);
-  const auto read_block = [&](std::uint32_t i) {
-    return read_verified(ahead, {placed->at.band, i}, std::span(placed->crcs).subspan(i, 1),
-                         read.span());
-  };
-  ASSERT_EQ(read_block(0), ok());
-  unsteady.damages = 1;
-  ASSERT_EQ(read_block(1), ok());
-  ASSERT_EQ(unsteady.damages, 0) << "block 2 was read with block 1, and damaged";
-  EXPECT_EQ(read_block(2), ok());
-  EXPECT_EQ(std::memcmp(read.data(), page.data(), kBlockBytes), 0);
 }
 
 TEST_F(AppenderTest, SetsABandAsideWhoseAppendFailed) {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "data/appender.h"
+#include "data/verified_read.h"
 #include "fs/file/inline_block.h"
 
 namespace lazyfs::fs {

@@ -8,7 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/log.h"
-#include "data/appender.h"
+#include "data/verified_read.h"
 #include "fs/file/extent_map.h"
 
 namespace lazyfs::fs {
