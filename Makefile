@@ -98,8 +98,8 @@ bench-zoned: all ## compare lazyfs with f2fs, btrfs and dm-zoned on a zoned disk
 bench-engines: all ## Kafka, MinIO and Spark on lazyfs, whose daemon is killed in between
 	@./packages.sh engines
 	@bench/kafka
-	@bench/minio
 	@bench/spark
+	@bench/minio
 
 bench-faults: all ## a TeraSort on five workers, three of whose filesystems fail in its middle
 	@./packages.sh hadoop bench

@@ -6,15 +6,16 @@ files are elsewhere, as in the ShingledFS thesis (section 7.1). Without YARN eac
 (Hadoop's LocalJobRunner), which keeps its temporary files in the first worker's folder. All of it
 must run in a network namespace of its own, where every port is free.
 """
-import hashlib
+import argparse
 import os
 import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from xml.sax.saxutils import escape
+
+from comparison.systems import Failed
 
 HADOOP = "org.apache.hadoop"
 TERA = f"{HADOOP}.examples.terasort"
@@ -31,27 +32,14 @@ OPENED = ("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "
           "java.util.concurrent", "sun.nio.ch")
 
 
-class Failed(Exception):
-    """The cluster or a job did not do what was asked. The message says where the log is."""
-
-
-def fetch_jars(pom, cache):
-    """The folder of the jars that `pom` names. Its name has the checksum of the list."""
-    jars = cache / hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    if jars.is_dir():
-        return jars
-    cache.mkdir(parents=True, exist_ok=True)
-    print(f"fetching jars into {jars}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="fetch.", dir=cache) as folder:
-        lib = pathlib.Path(folder, "lib")
-        with open(cache / "mvn.log", "w", encoding="utf-8") as log:
-            done = subprocess.run(["mvn", "-B", "-f", pom, "dependency:copy-dependencies",
-                                   "-DincludeScope=runtime", f"-DoutputDirectory={lib}"],
-                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
-        if done.returncode != 0:
-            raise Failed(f"maven failed, see {cache}/mvn.log")
-        lib.rename(jars)
-    return jars
+def size_of(text):
+    """Bytes, of a command line's 1G."""
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    try:
+        return int(float(number) * {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30,
+                                    "T": 1 << 40}[unit])
+    except (KeyError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"not a size: {text}") from error
 
 
 def end(process, seconds):

@@ -1,5 +1,7 @@
 """What measurements need to know about the machine: who else uses it, and how sure a median is."""
 import contextlib
+import datetime
+import json
 import os
 import pathlib
 import random
@@ -20,6 +22,14 @@ def describe():
                   pathlib.Path("/proc/cpuinfo").read_text().splitlines()
                   if line.startswith("model name")), "")
     return f"{os.cpu_count()} CPUs {model}, Linux {os.uname().release}"
+
+
+def save(path, command, **found):
+    """Writes what was found, and where and when, as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"command": command, "machine": describe(),
+                                "date": datetime.date.today().isoformat(), **found},
+                               indent=1) + "\n")
 
 
 def check(program, commands, max_load, patience=0):
