@@ -8,6 +8,7 @@ import random
 import resource
 import shutil
 import statistics
+import subprocess
 import sys
 import time
 
@@ -90,6 +91,12 @@ class Disturbance:
         took = time.monotonic() - self.begin
         return tuple(round((now - before) / took, 3)
                      for now, before in zip(self.read(), self.before))
+
+
+def spinning_processes():
+    """Starts a process for each CPU that only computes. The caller ends them."""
+    return [subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            for _ in range(os.cpu_count())]
 
 
 def bootstrap(ratios, draws=10_000):

@@ -59,7 +59,7 @@ class System:
         self.begun = []
         self.mnt.mkdir(exist_ok=True)
         self.image.unlink(missing_ok=True)
-        run("fallocate", "-l", self.image_bytes(), self.image)
+        self.make_image()
         self.loop = pathlib.Path(
             run("losetup", "--find", "--show", "--direct-io=on", self.image))
         run("blockdev", "--setrw", self.loop)  # the previous user may have left it read-only
@@ -107,7 +107,7 @@ class System:
                 wait()
 
     def end(self):
-        with contextlib.suppress(Failed):
+        with contextlib.suppress(Failed, subprocess.TimeoutExpired):
             self.unmount()
         self.kill_daemon()
         if self.loop:
@@ -141,8 +141,8 @@ class System:
 
     # --- of each filesystem -----------------------------------------------------------------------
 
-    def image_bytes(self):
-        return self.plan.image_bytes
+    def make_image(self):
+        run("fallocate", "-l", self.plan.image_bytes, self.image)
 
     def make(self):
         pass
@@ -209,7 +209,11 @@ class Passthrough(Ext4):
         lower = self.plan.work / "lower"
         lower.mkdir(exist_ok=True)
         run("mount", "-t", "ext4", *self.options, self.loop, lower)
-        self.serve(self.plan.bin / "profiler", "-f", "--no-counts", self.mnt, lower)
+        self.serve(self.plan.bin / "profiler", "-f", *self.counting(), self.mnt, lower)
+
+    def counting(self):
+        """The daemon's options of what to count."""
+        return ["--no-counts"]
 
     def unmount(self):
         super().unmount()
@@ -223,8 +227,8 @@ class Limit(System):
     keeps_contents = False  # only sizes: what a real filesystem does with data is no cost of FUSE
     remounts = False  # it would forget everything
 
-    def image_bytes(self):
-        return 1 << 20
+    def make_image(self):
+        run("fallocate", "-l", 1 << 20, self.image)
 
     def mount(self):
         self.serve(self.plan.bin / "fuse_limit", "-f", *self.options, self.loop, self.mnt)
