@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/log.h"
-#include "base/test_hook.h"
 
 namespace lazyfs::data {
 namespace {
