@@ -2,7 +2,8 @@
 # The Debian packages that lazyfs needs, in one place; installs those that are missing.
 #   ./packages.sh GROUP...    installs (as root) what is missing of the groups
 #   ./packages.sh --list GROUP...    only prints their names
-# Groups: build, deb, test, suites, suites-long, browser, hadoop, engines, bench, fuzz, tidy, zoned.
+# Groups: build, deb, test, suites, suites-long, browser, hadoop, engines, bench, profile, fuzz,
+# tidy, zoned.
 # Silent, and no network, when nothing is missing.
 set -euo pipefail
 
@@ -31,12 +32,13 @@ packages_of() {
                   python3-boto3 e2fsprogs ;;
     bench) echo python3 python3-matplotlib e2fsprogs xz-utils linux-source-6.1 fio git postmark \
                 btrfs-progs xfsprogs f2fs-tools dmsetup make gcc flex bison bc ;;
+    profile) echo linux-perf; new_cargo || echo cargo-web ;;
     fuzz) echo clang-19 libclang-rt-19-dev llvm-19 ;;
     tidy) echo clang-tidy-19 ;;
     zoned) echo qemu-system-x86 seabios busybox-static cpio kmod zbd-utils util-linux \
                 linux-source-6.1 ;;
     *) echo "packages.sh: $1: no such group (build, deb, test, suites, suites-long, browser," \
-            "hadoop, engines, bench, fuzz, tidy, zoned)" >&2
+            "hadoop, engines, bench, profile, fuzz, tidy, zoned)" >&2
        exit 2 ;;
   esac
 }

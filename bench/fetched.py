@@ -66,3 +66,14 @@ def minio(version):
         run(cache / "go.log", "go", "install", f"github.com/minio/minio@{version}",
             env={**os.environ, "GOBIN": str(program.parent)})
     return program
+
+
+def inferno(version):
+    """The folder of the programs that draw flame graphs, built by Cargo."""
+    cache = cache_of("inferno")
+    folder = cache / version
+    if not (folder / "bin/inferno-flamegraph").exists():
+        print(f"building inferno {version} into {folder}", flush=True)
+        run(cache / "cargo.log", "cargo", "install", "--locked", "--root", folder, "--version",
+            version, "inferno")
+    return folder / "bin"

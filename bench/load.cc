@@ -144,6 +144,17 @@ void change_modes(const Plan& plan) {
   });
 }
 
+// Measures the cost of a lookup that the kernel cannot answer: no name is asked for twice.
+void look_up(const Plan& plan) {
+  in_parallel(plan, [&](unsigned t, std::uint64_t count) {
+    const std::string top = plan.path + "/t" + std::to_string(t);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::string path = top + "/no" + std::to_string(i);
+      must(access(path.c_str(), F_OK) != 0 && errno == ENOENT, path);
+    }
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -169,6 +180,7 @@ int main(int argc, char** argv) {
   load("write", "writes --bytes to the file PATH, then fsync", write_file);
   load("read", "reads the file PATH", read_file);
   load("chmods", "changes modes --count times: one request each", change_modes);
+  load("lookups", "looks for --count missing names in the directories of files", look_up);
   if (const auto status = app.parse(argc, argv)) return *status;
   const auto begin = std::chrono::steady_clock::now();
   try {
