@@ -240,7 +240,8 @@ expect 0 lazyfsctl gc "$MNT"
 grep -q "no band is at least 20% dead" "$WORK/out" || fail "a second gc: $(cat "$WORK/out")"
 script -qec "lazyfsctl gc --dead 5 $MNT" /dev/null >"$WORK/terminal" </dev/null ||
   fail "gc on a terminal"
-grep -q $'\rgc  *[0-9]*%, [0-9.]* MiB of [0-9.]* MiB, .* left' "$WORK/terminal" ||
+# A fast disk may show the first state only.
+grep -q $'\rgc  *[0-9]*%, [0-9.]* [KM]*i*B of [0-9.]* MiB' "$WORK/terminal" ||
   fail "gc shows no progress: $(cat "$WORK/terminal")"
 grep -Eq '[1-9][0-9]* bands cleaned, [0-9.]+ MiB moved, [0-9]+ bands freed' "$WORK/terminal" ||
   fail "gc does not say what it has done: $(cat "$WORK/terminal")"
