@@ -14,7 +14,7 @@ CUTS ?= 200
 # Operations of each of 4 processes in each of 8 rounds: a million in all.
 RANDOM_OPERATIONS ?= 31250
 
-.PHONY: all help demo demo-clean demo-hadoop check check-long check-random check-crash check-zoned check-soak check-fuzz check-asan check-tsan check-tidy bench profile bench-engines bench-faults bench-zoned experiments install uninstall deb clean
+.PHONY: all help demo demo-clean demo-hadoop check check-long check-random check-crash check-zoned check-soak check-fuzz check-asan check-tsan check-tidy bench bench-flame-graphs bench-engines bench-faults bench-zoned experiments install uninstall deb clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -91,7 +91,7 @@ bench: all      ## compare lazyfs with ext4 and with the cost of FUSE alone, for
 	@cmake --build build -j $(JOBS) --target benchmarks
 	@bench/compare --output build/bench
 
-profile: all    ## flame graphs of what the CPUs do while files are unpacked, made and read; bench/flame_graphs --help
+bench-flame-graphs: all ## flame graphs of what the CPUs do while files are unpacked, made and read; bench/flame_graphs --help
 	@./packages.sh bench profile
 	@cmake --build build -j $(JOBS) --target benchmarks
 	@bench/flame_graphs

@@ -292,6 +292,11 @@ def git_repository(plan):
     return repository
 
 
+def image_bytes(scale):
+    """Of the device of each filesystem: every group has room on it."""
+    return int(4 * GIB + 10 * GIB * scale) // MIB * MIB
+
+
 def prepare(plan):
     """Makes what the plan's groups need, so that no measured time contains it."""
     if {"tree", "git"} & set(plan.groups):

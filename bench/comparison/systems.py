@@ -3,6 +3,7 @@
 Each has a loop device with direct I/O over a preallocated file of the same length. The FUSE limit
 is a filesystem in memory that uses lazyfs' own transport (fuse_limit.cc).
 """
+import argparse
 import contextlib
 import dataclasses
 import os
@@ -237,3 +238,17 @@ class Limit(System):
 
 SYSTEMS = {system.name: system for system in (Lazyfs, Ext4, Xfs, Btrfs, Passthrough,
                                               Limit)}
+
+
+def systems_of(text):
+    """(name, mount options) of each system in an argument: 'lazyfs lazyfs:nowriteback ext4'."""
+    found = [tuple(word.partition(":")[::2]) for word in text.split()]
+    for name, _ in found:
+        if name not in SYSTEMS:
+            raise argparse.ArgumentTypeError(f"{name}: none of {' '.join(SYSTEMS)}")
+    return found
+
+
+def text_of(systems):
+    """The argument of which systems_of() makes these systems."""
+    return " ".join(f"{name}:{options}" if options else name for name, options in systems)
