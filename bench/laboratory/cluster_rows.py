@@ -235,8 +235,8 @@ def s3(_):
             ratio[f"{name}, lazyfs / pass-through"] = overhead(size, "lazyfs", "profiler")
             checks.append((f"{name}: and no longer than the pass-through",
                            ratio[f"{name}, lazyfs / pass-through"] <= 1))
-    used = [worker for one in results["rounds"] if one["kind"] == "lazyfs"
-            for worker in one["workers"]]
+    used = [worker for one in results["rounds"]
+            if one["kind"] == "lazyfs" and one["size_bytes"] in sizes for worker in one["workers"]]
     ours["(live + dead) / live of a node"] = \
         f"median {statistics.median(worker['overhead'] for worker in used):.2f}, " \
         f"most {max(worker['overhead'] for worker in used):.2f}"
