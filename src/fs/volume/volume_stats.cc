@@ -31,6 +31,7 @@ Json metadata_json(const meta::Store& store) {
       {"nodes_cached", stats.nodes_cached},
       {"nodes_dirty", stats.nodes_dirty},
       {"node_reads", stats.node_reads},
+      {"plans_repeated", stats.plans_repeated},
       {"tree_height", stats.tree_height},
       {"commit_ns_max", stats.commit_ns_max},
       {"failed", store.failed()},

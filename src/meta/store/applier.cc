@@ -46,20 +46,34 @@ Result<> Applier::make_room(std::uint64_t rounds) {
   }
 }
 
+Found<TreePlan> Applier::plan(std::vector<Change>& changes) const {
+  ReaderLock lock(tree_.mu);
+  return tree_.tree.plan(changes);
+}
+
 Result<Applier::Attempt> Applier::try_once(const Batch& batch, std::vector<Change>& changes,
                                            Reserve reserve) {
-  WriterLock lock(tree_.mu);
-  const Changes& running = tree_.cache.running();
-  Attempt attempt{.seq = running.seq, .need = {.estimate = {}, .reserve = reserve}};
-  const auto estimate = tree_.tree.plan(changes);
-  if (!estimate) {
-    attempt.miss = estimate.error();
+  auto plan = this->plan(changes);
+  Attempt attempt;
+  if (!plan) {
+    attempt.miss = plan.error();
     return attempt;
   }
-  attempt.need.estimate = *estimate;
+  WriterLock lock(tree_.mu);
+  const Changes& running = tree_.cache.running();
+  attempt.seq = running.seq;
+  if (!tree_.tree.is_current(*plan)) {
+    plans_repeated_.fetch_add(1, std::memory_order_relaxed);
+    plan = tree_.tree.plan(changes);
+    if (!plan) {
+      attempt.miss = plan.error();
+      return attempt;
+    }
+  }
+  attempt.need = {.estimate = plan->estimate, .reserve = reserve};
   attempt.obstacle = obstacle_to(attempt.need);
   if (attempt.obstacle != Obstacle::kNone) return attempt;
-  if (!tree_.tree.apply(changes)) {
+  if (!tree_.tree.apply(changes, *plan)) {
     failure_.set(Errc::kNodeBad, "a change of a tree that contradicts itself",
                  Seq{running.seq.value - 1});
     return fail(Errc::kNodeBad);

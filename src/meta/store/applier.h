@@ -1,7 +1,14 @@
-// Makes changes: plans them, admits them to the running transaction, applies them.
+// Makes changes: plans them, admits them to the running transaction, applies them. A change is
+// planned under the shared lock of the tree, so that readers and other plans go on. If the plan is
+// out of date when the exclusive lock is taken, it is made again there: then no other thread can
+// make it void.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "meta/log/log.h"
@@ -40,6 +47,8 @@ class Applier {
   // As Store::make_room(). Gives up with kLogFull after `rounds` obstacles, once no band can be
   // added.
   Result<> make_room(std::uint64_t rounds) EXCLUDES(tree_.mu);
+  // Changes whose plan was out of date, and was made again.
+  std::uint64_t plans_repeated() const { return plans_repeated_; }
 
  private:
   // What a change takes of the log.
@@ -59,6 +68,7 @@ class Applier {
     Obstacle obstacle = Obstacle::kNone;
     Seq running;
   };
+  Found<TreePlan> plan(std::vector<Change>& changes) const EXCLUDES(tree_.mu);
   Result<Attempt> try_once(const Batch& batch, std::vector<Change>& changes, Reserve reserve)
       EXCLUDES(tree_.mu);
   std::uint64_t nodes_allowed(Reserve reserve) const REQUIRES_SHARED(tree_.mu);
@@ -71,6 +81,7 @@ class Applier {
   StoreFailure& failure_;
   const MakeRoom make_room_;
   const std::function<void()> commit_is_due_;  // called under the tree's lock
+  std::atomic<std::uint64_t> plans_repeated_{0};
   // Of the change that try_apply() refused last on this thread, of whichever store.
   static thread_local Need t_refused;
 };

@@ -69,6 +69,7 @@ struct StoreStats {
   std::uint64_t nodes_cached = 0;
   std::uint64_t nodes_dirty = 0;
   std::uint64_t node_reads = 0;  // node images read from the device
+  std::uint64_t plans_repeated = 0;  // of changes, because the tree had changed meanwhile
   std::uint64_t tree_height = 0;
   std::uint64_t commits_waiting = 0;  // calls of commit() that wait for one in progress, now
   std::uint64_t commit_ns_max = 0;

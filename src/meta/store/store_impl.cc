@@ -403,6 +403,7 @@ StoreStats StoreImpl::stats() const {
   stats.log_blocks_after_checkpoint = log.after_checkpoint;
   stats.recovered_parts = log.recovered_parts;
   stats.node_reads = loader_.reads();
+  stats.plans_repeated = applier_.plans_repeated();
   stats.commits_waiting = cycles.commits_waiting;
   stats.commit_ns_max = cycles.commit_ns_max;
   ReaderLock lock(tree_.mu);

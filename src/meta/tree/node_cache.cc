@@ -72,6 +72,7 @@ void NodeCache::add_to_table(Node& node) {
 
 void NodeCache::take_from_table(Node& node) {
   inner_ -= node.is_inner;
+  ++removals_;
   CHECK(table_.erase(node.number) == 1);
 }
 
@@ -82,6 +83,7 @@ void NodeCache::add_to_running(Node& node) {
 }
 
 NodePage NodeCache::make_dirty(Node& node) {
+  ++node.version;
   if (node.dirty_seq == running_.seq) return NodePage(node.image);
   if (is_being_written(node)) {  // C2
     std::byte* copy = pool_.take();

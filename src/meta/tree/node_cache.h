@@ -38,7 +38,7 @@ struct Node : boost::intrusive::list_base_hook<  // NodeCache's list of clean no
   Seq dirty_seq;                  // newest transaction that changed it and is not durable; 0: clean
   Seq born_seq;                   // transaction that made it; 0: read from the log
   std::size_t dirty_index = 0;    // into the running transaction's list
-  std::uint32_t plan_mark = 0;    // last plan that counted it
+  std::uint64_t version = 0;      // +1 before each change of what the node holds
   std::uint16_t next_insert = 0;  // where the next insertion is if items are inserted in order
   bool is_inner = false;          // not a leaf when it came into memory
   bool dead = false;              // freed; exists only until it is neither pinned nor written
@@ -142,6 +142,7 @@ class NodeCache {
   // A lower limit is reached as nodes come and go.
   void set_limit(std::size_t nodes) { limit_nodes_ = nodes; }
   std::size_t cached() const { return table_.size(); }
+  std::uint64_t removals() const { return removals_; }  // +1 whenever a node leaves the table
   std::uint64_t nodes() const { return nodes_; }  // that exist in the tree
   // New nodes get numbers from `least` on.
   void raise_next_node(NodeNo least) { next_node_ = std::max(next_node_, least); }
@@ -170,6 +171,7 @@ class NodeCache {
   NodeNo next_node_;
   std::uint64_t nodes_ = 0;
   std::size_t inner_ = 0;  // of table_
+  std::uint64_t removals_ = 0;
 };
 
 }  // namespace lazyfs::meta

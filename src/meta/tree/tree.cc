@@ -133,11 +133,11 @@ Tree::Part Tree::part_of(Key key) const {
   return part;
 }
 
-bool Tree::apply(std::span<const Change> changes) {
+bool Tree::apply(std::span<const Change> changes, TreePlan& plan) {
   std::size_t i = 0;
-  for (Group& group : groups_) {
+  for (TreePlan::Group& group : plan.groups) {
     for (; i < group.end; ++i) {
-      if (shape_ == planned_shape_) {
+      if (shape_ == plan.shape) {
         make(group.path, changes[i]);
       } else {
         auto path = descend(changes[i].key);
@@ -359,9 +359,9 @@ void Tree::shrink() {
 // and how many nodes it dirties, makes and frees at most ----
 
 // Checks the changes, all within this leaf; works out their additions.
-Found<Tree::LeafGroup> Tree::plan_leaf(const Node& leaf, std::span<Change> changes) const {
+Found<TreePlan::LeafGroup> Tree::plan_leaf(const Node& leaf, std::span<Change> changes) const {
   const ConstNodePage page = leaf.page();
-  LeafGroup group;
+  TreePlan::LeafGroup group;
   for (Change& change : changes) {
     const unsigned i = page.lower_bound(change.key);
     const bool there = page.has(i, change.key);
@@ -386,68 +386,112 @@ Found<Tree::LeafGroup> Tree::plan_leaf(const Node& leaf, std::span<Change> chang
   return group;
 }
 
-void Tree::count(Node& node, Estimate& e) {
-  if (node.plan_mark == plan_mark_) return;
-  node.plan_mark = plan_mark_;
-  if (node.dirty_seq != cache_.running().seq) ++e.dirty;
-}
+namespace {
 
-void Tree::count_group(const Path& path, Key first, const LeafGroup& group,
-                       std::uint64_t made_at_most, Estimate& e) {
-  Node& leaf = path.at(path.leaf);
-  count(leaf, e);
-  for (unsigned depth = 0; depth < path.leaf; ++depth) {
-    if (first < path.at(depth).page().key(0)) count(path.at(depth), e);  // T3
+// Adds up what a plan's groups need.
+class EstimateMaker {
+ public:
+  explicit EstimateMaker(std::uint64_t made_at_most) : made_at_most_(made_at_most) {}
+
+  void add(const TreePlan::Group& group) {
+    const TreePath& path = group.path;
+    Node& leaf = path.at(path.leaf);
+    changed_.push_back(&leaf);
+    for (unsigned depth = 0; depth < path.leaf; ++depth) {
+      Node& inner = path.at(depth);
+      if (group.first < inner.page().key(0)) changed_.push_back(&inner);  // T3
+    }
+    const ConstNodePage page = leaf.page();
+    if (group.leaf.growth_bytes > page.free_bytes()) add_splits(group);
+    const std::size_t used = page.used_bytes();
+    const std::size_t left = used - std::min(used, group.leaf.erased_bytes);
+    if (group.leaf.erased_bytes > 0 && left <= kNodeRoomBytes / 4) add_merges(path);
   }
-  const ConstNodePage page = leaf.page();
-  if (group.growth_bytes > page.free_bytes()) {
-    std::uint64_t made = splits_at_most(group.growth_bytes, group.puts);
-    e.made += made;
-    for (unsigned depth = path.leaf;; made = 1 + made_at_most / 60) {
+
+  // `running`: the transaction that the change is to join.
+  Estimate result(Seq running) {
+    std::ranges::sort(changed_);
+    const auto repeated = std::ranges::unique(changed_);
+    changed_.erase(repeated.begin(), repeated.end());
+    Estimate e = sum_;
+    e.dirty += e.made;
+    for (const Node* node : changed_) e.dirty += node->dirty_seq != running;
+    return e;
+  }
+
+ private:
+  void add_splits(const TreePlan::Group& group) {
+    std::uint64_t made = splits_at_most(group.leaf.growth_bytes, group.leaf.puts);
+    sum_.made += made;
+    for (unsigned depth = group.path.leaf;; made = 1 + made_at_most_ / 60) {
       if (depth == 0) {
-        e.made += 1;  // the root keeps its number: what it holds moves to a new node
-        break;
+        sum_.made += 1;  // the root keeps its number: what it holds moves to a new node
+        return;
       }
-      Node& parent = path.at(--depth);
-      count(parent, e);
-      if (made_at_most * kInnerItemRoom <= parent.page().free_bytes()) break;
-      e.made += made;
+      Node& parent = group.path.at(--depth);
+      changed_.push_back(&parent);
+      if (made_at_most_ * kInnerItemRoom <= parent.page().free_bytes()) return;
+      sum_.made += made;
     }
   }
-  const bool may_shrink =
-      group.erased_bytes > 0 &&
-      page.used_bytes() - std::min(page.used_bytes(), group.erased_bytes) <= kNodeRoomBytes / 4;
-  if (!may_shrink) return;
-  e.freed += 1 + path.leaf;
-  e.dirty += path.leaf;  // a sibling on each level
-  for (unsigned depth = 0; depth < path.leaf; ++depth) count(path.at(depth), e);
+
+  void add_merges(const TreePath& path) {
+    sum_.freed += 1 + path.leaf;
+    sum_.dirty += path.leaf;  // a sibling on each level
+    for (unsigned depth = 0; depth < path.leaf; ++depth) changed_.push_back(&path.at(depth));
+  }
+
+  const std::uint64_t made_at_most_;  // new leaves
+  Estimate sum_;                      // without changed_
+  std::vector<Node*> changed_;        // nodes that exist, perhaps named several times
+};
+
+}  // namespace
+
+Estimate Tree::estimate(const TreePlan& plan, std::uint64_t made_at_most) const {
+  EstimateMaker maker(made_at_most);
+  for (const TreePlan::Group& group : plan.groups) maker.add(group);
+  return maker.result(plan.running);
 }
 
-Found<Estimate> Tree::plan(std::span<Change> changes) {
+Found<TreePlan> Tree::plan(std::span<Change> changes) const {
   if (root().page().level() >= kMaxLevel) return std::unexpected(Miss{});  // no honest tree
-  ++plan_mark_;
-  groups_.clear();
-  planned_shape_ = shape_;
+  TreePlan plan;
+  plan.shape = shape_;
+  plan.removals = cache_.removals();
+  plan.running = cache_.running().seq;
   std::uint64_t made_at_most = 0;
   for (std::size_t begin = 0; begin < changes.size();) {
     const auto path = descend(changes[begin].key);
     if (!path) return std::unexpected(path.error());
+    const Node& node = path->at(path->leaf);
     const auto bound = upper_bound_of(*path);
     std::size_t end = begin + 1;
     while (end < changes.size() && (!bound || changes[end].key < *bound)) ++end;
-    const auto leaf = plan_leaf(path->at(path->leaf), changes.subspan(begin, end - begin));
+    const auto leaf = plan_leaf(node, changes.subspan(begin, end - begin));
     if (!leaf) return std::unexpected(leaf.error());
-    if (leaf->growth_bytes > path->at(path->leaf).page().free_bytes()) {
+    if (leaf->growth_bytes > node.page().free_bytes()) {
       made_at_most += splits_at_most(leaf->growth_bytes, leaf->puts);
     }
-    groups_.push_back({*path, changes[begin].key, *leaf, end});
+    plan.groups.push_back({*path, node.version, changes[begin].key, *leaf, end});
     begin = end;
   }
-  Estimate e;
-  for (const Group& group : groups_)
-    count_group(group.path, group.first, group.leaf, made_at_most, e);
-  e.dirty += e.made;
-  return e;
+  plan.estimate = estimate(plan, made_at_most);
+  return plan;
+}
+
+// The nodes of the paths exist still if none was removed from memory. The paths lead to the leaves
+// of the changes, and their inner nodes have the room that they had, if no node was split, merged
+// or freed. (Another first key of an inner node is as long as the one before.) The estimate counts
+// what the running transaction had not changed.
+bool Tree::is_current(const TreePlan& plan) const {
+  if (plan.shape != shape_ || plan.removals != cache_.removals() ||
+      plan.running != cache_.running().seq) {
+    return false;
+  }
+  return std::ranges::all_of(plan.groups, [](const TreePlan::Group& group) {
+    return group.path.at(group.path.leaf).version == group.leaf_version;
+  });
 }
 
 }  // namespace lazyfs::meta

@@ -1,5 +1,6 @@
 // The B+tree over the nodes in memory: looking up, planning a change, making it. It does no I/O:
 // where a node is not in memory the answer is a Miss, and the caller loads the node and asks again.
+// A plan needs the tree's lock shared only; the change itself needs it exclusively, for less time.
 #pragma once
 
 #include <array>
@@ -47,6 +48,37 @@ struct Estimate {
   std::uint64_t freed = 0;  // nodes that may go
 };
 
+// A way from the root to a leaf.
+struct TreePath {
+  struct Step {
+    Node* node = nullptr;
+    unsigned index = 0;  // the child taken
+  };
+  std::array<Step, kMaxLevel + 2> steps;
+  unsigned leaf = 0;  // its index in steps
+  Node& at(unsigned depth) const { return *steps[depth].node; }
+};
+
+// Where changes go in the tree and what they need, as Tree::plan() has found it.
+struct TreePlan {
+  // What neighbouring changes do to one leaf.
+  struct LeafGroup {
+    std::size_t growth_bytes = 0, puts = 0, erased_bytes = 0;
+  };
+  struct Group {
+    TreePath path;
+    std::uint64_t leaf_version = 0;
+    Key first;
+    LeafGroup leaf;
+    std::size_t end = 0;  // index of the first change after them
+  };
+  Estimate estimate;
+  std::vector<Group> groups;
+  // What the tree and the cache were then: see Tree::is_current().
+  std::uint64_t shape = 0, removals = 0;
+  Seq running;
+};
+
 // Invariants of the tree:
 //   T1  the root is always node 1, and in memory
 //   T2  a child's level is one less than its parent's
@@ -54,8 +86,7 @@ struct Estimate {
 //       above the lower bound of the node's range, when the items there were erased; inserting a
 //       key below it lowers it
 //   T4  no node but the root is empty
-// Thread-safety: the store's tree lock; shared for const functions, exclusive for plan() and
-// apply().
+// Thread-safety: the store's tree lock; shared for const functions, exclusive for apply().
 class Tree {
  public:
   explicit Tree(NodeCache& cache) : cache_(cache) {}
@@ -76,34 +107,19 @@ class Tree {
   Part part_of(Key key) const;
 
   // Makes sure that apply(changes) can be done, and works out what additions come to.
-  Found<Estimate> plan(std::span<Change> changes);
-  // REQUIRES: plan() of the same changes has just succeeded under the same lock. False only
-  // when the tree contradicts itself (a hostile image that names one node twice): then it has made
-  // some of the changes, and what is in memory must not be written.
-  bool apply(std::span<const Change> changes);
+  Found<TreePlan> plan(std::span<Change> changes) const;
+  // Whether the plan still holds: nothing that it rests on has changed since plan(). False also
+  // where a node was evicted, or a commit has begun, that the plan may not have to do with.
+  bool is_current(const TreePlan& plan) const;
+  // REQUIRES: `plan` is current, and is of the same changes. Uses the plan up. False only when the
+  // tree contradicts itself (a hostile image that names one node twice): then it has made some of
+  // the changes, and what is in memory must not be written.
+  bool apply(std::span<const Change> changes, TreePlan& plan);
 
   std::uint8_t height() const { return static_cast<std::uint8_t>(root().page().level() + 1); }
 
  private:
-  struct Step {
-    Node* node = nullptr;
-    unsigned index = 0;  // the child taken
-  };
-  struct Path {
-    std::array<Step, kMaxLevel + 2> steps;
-    unsigned leaf = 0;  // its index in steps
-    Node& at(unsigned depth) const { return *steps[depth].node; }
-  };
-  struct LeafGroup {
-    std::size_t growth_bytes = 0, puts = 0, erased_bytes = 0;
-  };
-  // Neighbouring changes of one leaf, as the last plan() found them.
-  struct Group {
-    Path path;
-    Key first;
-    LeafGroup leaf;
-    std::size_t end = 0;  // index of the first change after them
-  };
+  using Path = TreePath;
 
   Node& root() const;
   // To the leaf whose range holds `key`; with `below`, to the one that holds the last key before
@@ -111,10 +127,8 @@ class Tree {
   Found<Path> descend(Key key, bool below = false) const;
   std::optional<Key> upper_bound_of(const Path& path) const;
   Key lower_bound_of(const Path& path) const;
-  Found<LeafGroup> plan_leaf(const Node& leaf, std::span<Change> changes) const;
-  void count_group(const Path& path, Key first, const LeafGroup& group, std::uint64_t made_at_most,
-                   Estimate& e);
-  void count(Node& node, Estimate& e);
+  Found<TreePlan::LeafGroup> plan_leaf(const Node& leaf, std::span<Change> changes) const;
+  Estimate estimate(const TreePlan& plan, std::uint64_t made_at_most) const;
 
   void make(Path& path, const Change& change);
   void put(Path& path, Key key, std::span<const std::byte> value);
@@ -128,10 +142,7 @@ class Tree {
   void shrink();
 
   NodeCache& cache_;
-  std::uint32_t plan_mark_ = 0;
-  std::vector<Group> groups_;
-  // +1 whenever a path that was found before may lead elsewhere.
-  std::uint64_t shape_ = 0, planned_shape_ = 0;
+  std::uint64_t shape_ = 0;  // +1 whenever a path that was found before may lead elsewhere
 };
 
 }  // namespace lazyfs::meta
