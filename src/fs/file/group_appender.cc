@@ -49,35 +49,60 @@ struct GroupAppender::Attempts {
   bool anywhere = false;  // from now on in any band: cleaning has found nothing
 };
 
-// Appends pages, the first ones of the group's parts that are not recorded, to one band, and
-// records them. `band_failed`: whether the error is the band's, so that another may do.
-Result<> GroupAppender::append_once(WriteBackGroup& group, data::Stream stream,
-                                    std::span<const device::Piece> pages, bool anywhere,
-                                    bool& band_failed) {
-  band_failed = false;
-  ASSIGN_OR_RETURN(data::Lease lease, appender_.lease(stream, pages.size(), anywhere));
-  if (lease.room() == 0) return ok();  // its end closes the band
-  const auto appended = lease.append(pages);
-  band_failed = !appended;
-  if (!appended) return fail(appended.error());
-  const data::Placed& placed = *appended;
-  counters_.user_blocks += placed.blocks();
-  std::size_t done = 0;
+// Records the next blocks of the group's parts, as the append has placed them.
+GroupAppender::Recorded GroupAppender::record(WriteBackGroup& group, data::Stream stream,
+                                              const data::Placed& placed) {
+  Recorded recorded{.blocks = 0, .done = ok()};
   for (GroupMember& member : group) {
     FrozenPart& part = member.part(stream);
-    const std::size_t count = std::min(part.pages.size() - part.recorded, placed.blocks() - done);
-    if (count == 0) continue;
     const std::size_t before = part.recorded;
-    const auto in_map = recorder_.record(member, part, segments_of(part, count, placed, done));
-    lease.recorded(static_cast<std::uint32_t>(part.recorded - before));
-    if (!in_map) {
-      lose_unrecorded(store_, bands_, lease);
-      return in_map;
-    }
-    done += count;
+    const std::size_t count =
+        std::min<std::size_t>(part.pages.size() - before, placed.blocks() - recorded.blocks);
+    if (count == 0) continue;
+    recorded.done =
+        recorder_.record(member, part, segments_of(part, count, placed, recorded.blocks));
+    recorded.blocks += static_cast<std::uint32_t>(part.recorded - before);
+    if (!recorded.done) break;
   }
-  CHECK(done == placed.blocks());
-  return ok();
+  return recorded;
+}
+
+// Appends the first of the pages, in a thread of its own where this may be.
+std::future<Result<data::Placed>> GroupAppender::begin_append(data::Lease& lease,
+                                                              Pages pages) const {
+  pages = pages.first(std::min(pages.size(), kAppendBlocks));
+  // Where no thread can be made, or none may be, the append is done in get().
+  const auto policy = ahead_ ? std::launch::async | std::launch::deferred : std::launch::deferred;
+  return std::async(policy, [&lease, pages] { return lease.append(pages); });
+}
+
+// Appends pages, the first ones of the group's parts that are not recorded, to one band, and
+// records them. `band_failed`: whether the error is the band's, so that another may do.
+Result<> GroupAppender::append_once(WriteBackGroup& group, data::Stream stream, Pages pages,
+                                    bool anywhere, bool& band_failed) {
+  band_failed = false;
+  ASSIGN_OR_RETURN(data::Lease lease, appender_.lease(stream, pages.size(), anywhere));
+  pages = pages.first(std::min<std::size_t>(pages.size(), lease.room()));
+  if (pages.empty()) return ok();  // the end of the lease closes the band
+  Result<data::Placed> appended = lease.append(pages.first(std::min(pages.size(), kAppendBlocks)));
+  while (appended) {
+    counters_.user_blocks += appended->blocks();
+    pages = pages.subspan(appended->blocks());
+    std::future<Result<data::Placed>> next;
+    if (!pages.empty()) next = begin_append(lease, pages);
+    const Recorded recorded = record(group, stream, *appended);
+    CHECK(!recorded.done || recorded.blocks == appended->blocks());
+    if (recorded.done && next.valid()) appended = next.get();
+    next = {};  // after an error: once the append that has begun is done
+    lease.recorded(recorded.blocks);
+    if (!recorded.done) {
+      lose_unrecorded(store_, bands_, lease);
+      return recorded.done;
+    }
+    if (pages.empty()) return ok();
+  }
+  band_failed = true;
+  return fail(appended.error());
 }
 
 // After no band was found: true when the next attempt may find one.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <span>
 #include <vector>
 
@@ -17,21 +18,26 @@
 
 namespace lazyfs::fs {
 
+// Appends at most kAppendBlocks at a time. With `ahead` a thread appends the next ones while the
+// caller's thread records these: the disk need not wait for the metadata. Both belong to one lease,
+// and blocks are recorded in the order of their RBAs.
+//
 // Thread-safe.
 class GroupAppender {
  public:
-  // `make_room` and `keep_up`: as of WriteBack.
+  // `make_room`, `keep_up` and `ahead`: as of WriteBack.
   GroupAppender(meta::Store& store, ExtentRecorder& recorder, data::BandTable& bands,
                 data::Appender& appender, Counters& counters,
                 const std::function<bool()>& make_room,
-                const std::function<void(std::uint64_t)>& keep_up)
+                const std::function<void(std::uint64_t)>& keep_up, bool ahead)
       : store_(store),
         recorder_(recorder),
         bands_(bands),
         appender_(appender),
         counters_(counters),
         make_room_(make_room),
-        keep_up_(keep_up) {}
+        keep_up_(keep_up),
+        ahead_(ahead) {}
 
   // Appends the group's pages of the stream, and records them. Errors: kNoSpace, those of the
   // device, and those of ExtentRecorder::record().
@@ -41,8 +47,17 @@ class GroupAppender {
   // Where the next append may go. Each attempt that finds no band tries the next possibility.
   struct Attempts;
 
+  // Blocks of an append that are in the map, and why not all of them.
+  struct Recorded {
+    std::uint32_t blocks = 0;
+    Result<> done;
+  };
+  using Pages = std::span<const device::Piece>;
+
+  Recorded record(WriteBackGroup& group, data::Stream stream, const data::Placed& placed);
+  std::future<Result<data::Placed>> begin_append(data::Lease& lease, Pages pages) const;
   Result<> append_once(WriteBackGroup& group, data::Stream stream,
-                       std::span<const device::Piece> pages, bool anywhere, bool& band_failed);
+                       Pages pages, bool anywhere, bool& band_failed);
   bool try_again(Attempts& attempts);
 
   meta::Store& store_;
@@ -52,6 +67,7 @@ class GroupAppender {
   Counters& counters_;
   const std::function<bool()>& make_room_;
   const std::function<void(std::uint64_t)>& keep_up_;
+  const bool ahead_;
 };
 
 }  // namespace lazyfs::fs

@@ -26,7 +26,7 @@ constexpr std::uint64_t kInlineShare = 256;  // and at most this part of the vol
 WriteBack::WriteBack(meta::Store& store, InodeTable& inodes, FileMaps& maps,
                      Truncation& truncation, data::BandTable& bands, data::Appender& appender,
                      data::PagePool& pages, DirtyList& dirty, Counters& counters, Clock& clock,
-                     Hooks hooks)
+                     Hooks hooks, bool ahead)
     : inodes_(inodes),
       bands_(bands),
       dirty_(dirty),
@@ -35,7 +35,8 @@ WriteBack::WriteBack(meta::Store& store, InodeTable& inodes, FileMaps& maps,
       hooks_(std::move(hooks)),
       collector_(store, truncation, bands, pages, inline_queue_, clock, counters),
       recorder_(store, maps, hooks_.make_room),
-      appender_(store, recorder_, bands, appender, counters, hooks_.make_room, hooks_.keep_up) {}
+      appender_(store, recorder_, bands, appender, counters, hooks_.make_room, hooks_.keep_up,
+                ahead) {}
 
 void WriteBack::finish(GroupMember& member, Errc error) {
   Inode& inode = *member.inode;

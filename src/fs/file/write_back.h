@@ -36,7 +36,8 @@ class WriteBack {
  public:
   // The functions are called without locks of inodes. `make_room`, when no band is free to append
   // to: false when nothing helped. `keep_up`, before so many blocks are appended. `progress`, when
-  // pages were released.
+  // pages were released. `ahead`: threads of WriteBack may append while its callers record; without
+  // them each run does the same in the same order.
   struct Hooks {
     std::function<bool()> make_room;
     std::function<void(std::uint64_t)> keep_up;
@@ -44,7 +45,7 @@ class WriteBack {
   };
   WriteBack(meta::Store& store, InodeTable& inodes, FileMaps& maps, Truncation& truncation,
             data::BandTable& bands, data::Appender& appender, data::PagePool& pages,
-            DirtyList& dirty, Counters& counters, Clock& clock, Hooks hooks);
+            DirtyList& dirty, Counters& counters, Clock& clock, Hooks hooks, bool ahead);
 
   // Writes everything of one inode that is dirty now. Ends also while others write to the inode.
   Result<> write_inode(const InodeRef& inode, InlineRule rule);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/placement.h"
+#include "data/band.h"
 #include "device/device.h"
 #include "fs/inode/inode.h"
 #include "fs/inode/write_back_token.h"
@@ -54,8 +54,10 @@ struct GroupMember {
 
 using WriteBackGroup = std::vector<GroupMember>;
 
-// Blocks of an append.
-inline constexpr std::size_t kGroupBlocks = 2048;  // 8 MiB
+// Blocks of a group, and of one append: while a part of a group is recorded, the next one goes to
+// the device.
+inline constexpr std::size_t kGroupBlocks = 4096;  // 16 MiB
+inline constexpr std::size_t kAppendBlocks = 1024;
 
 // Makings of room in a row that may fail to help. Where bands are nearly all live, cleaning fills a
 // band for each one it empties. The inodes being written back may be what a thread waits for that
