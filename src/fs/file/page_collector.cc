@@ -116,9 +116,9 @@ std::size_t PageCollector::blocks_to_take(const Inode& inode, std::size_t max_bl
   return goal.all ? inode.buffer->dirty_blocks() : 0;
 }
 
-Result<std::size_t> PageCollector::collect(const InodeRef& inode, std::size_t max_blocks,
-                                           WriteBackGroup& group, WriteBackGoal& goal) {
-  WriteBackToken token(inode);
+Result<std::size_t> PageCollector::collect(const InodeRef& inode, WriteBackToken token,
+                                           std::size_t max_blocks, WriteBackGroup& group,
+                                           WriteBackGoal& goal) {
   TRY(truncation_.finish(inode, token));
   const auto collect_with = [&](bool may_be_inline) {
     return meta::when_room(store_, [&] {

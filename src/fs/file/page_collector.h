@@ -1,4 +1,4 @@
-// The first step of write-back: takes an inode's token and freezes its dirty pages.
+// The first step of write-back: freezes an inode's dirty pages.
 #pragma once
 
 #include <cstdint>
@@ -51,11 +51,11 @@ class PageCollector {
         counters_(counters) {}
 
   // Freezes the inode's dirty pages, at most `max_blocks` unless the goal needs more, and adds it
-  // to the group. Returns how many; 0: nothing is left to do, and a small file or the inode's item,
-  // where these were dirty, are in the tree. Errors: those of Truncation::finish(), of reading the
-  // map, and of Store::apply().
-  Result<std::size_t> collect(const InodeRef& inode, std::size_t max_blocks, WriteBackGroup& group,
-                              WriteBackGoal& goal);
+  // to the group, with `token`, which is the inode's. Returns how many; 0: nothing is left to do,
+  // and a small file or the inode's item, where these were dirty, are in the tree. Errors: those of
+  // Truncation::finish(), of reading the map, and of Store::apply().
+  Result<std::size_t> collect(const InodeRef& inode, WriteBackToken token, std::size_t max_blocks,
+                              WriteBackGroup& group, WriteBackGoal& goal);
 
  private:
   Result<std::size_t> collect_locked(const InodeRef& inode, std::size_t max_blocks,

@@ -87,7 +87,7 @@ Result<> WriteBack::reach(WriteBackGoal& goal, const InodeRef& inode) {
   for (;;) {
     WriteBackGroup group;
     ASSIGN_OR_RETURN(const std::size_t blocks,
-                     collector_.collect(inode, kGroupBlocks, group, goal));
+                     collector_.collect(inode, WriteBackToken(inode), kGroupBlocks, group, goal));
     if (blocks == 0) return ok();
     TRY(flush_group(group));
   }
@@ -104,42 +104,56 @@ std::optional<InodeRef> WriteBack::next_dirty(std::chrono::nanoseconds before,
   return inode;
 }
 
-Result<> WriteBack::write_each(const std::function<std::optional<InodeRef>()>& next,
-                               const WriteBackGoal& goal_of_each) {
-  Result<> first_error = ok();
-  const auto note = [&](const Result<>& result) {
-    if (!result && first_error) first_error = result;
-  };
-  WriteBackGroup group;
-  std::size_t room = kGroupBlocks;
-  while (auto inode = next()) {
-    WriteBackGoal goal = goal_of_each;
-    for (;;) {
-      const auto blocks = collector_.collect(*inode, room, group, goal);
-      if (!blocks) {
-        note(fail(blocks.error()));
-        WriterLock lock((*inode)->mu);
-        dirty_.add(*inode, clock_.monotonic());
-        break;
-      }
-      room -= std::min(room, *blocks);
-      if (room > 0) break;
-      const auto flushed = flush_group(group);
-      note(flushed);
-      room = kGroupBlocks;
-      if (!flushed) break;
-    }
-  }
-  note(flush_group(group));
-  return first_error;
+void WriteBack::add_again(const InodeRef& inode) {
+  WriterLock lock(inode->mu);
+  dirty_.add(inode, clock_.monotonic());
 }
 
-Result<> WriteBack::write_dirty(std::chrono::nanoseconds before, bool all) {
+// Adds the inode's pages to the group, and writes the group when that is full. False: another
+// thread holds the inode's token, and the goal is not reached.
+bool WriteBack::write_one(Pass& pass, Started& work) {
+  for (;;) {
+    auto token = WriteBackToken::try_take(work.inode);
+    if (!token) return false;
+    const auto blocks =
+        collector_.collect(work.inode, std::move(*token), pass.room, pass.group, work.goal);
+    if (!blocks) {
+      pass.note(fail(blocks.error()));
+      add_again(work.inode);
+      return true;
+    }
+    pass.room -= std::min(pass.room, *blocks);
+    if (pass.room > 0) return true;
+    const auto flushed = flush_group(pass.group);
+    pass.note(flushed);
+    pass.room = kGroupBlocks;
+    if (!flushed) return true;
+  }
+}
+
+Result<> WriteBack::write_each(const std::function<std::optional<InodeRef>()>& next,
+                               const WriteBackGoal& goal, bool waits_for_busy) {
+  Pass pass;
+  while (auto inode = next()) {
+    Started work{std::move(*inode), goal};
+    if (!write_one(pass, work)) pass.busy.push_back(std::move(work));
+  }
+  pass.note(flush_group(pass.group));  // releases the tokens, before others are waited for
+  for (Started& work : pass.busy) {
+    const auto reached = waits_for_busy ? reach(work.goal, work.inode) : ok();
+    pass.note(reached);
+    if (!waits_for_busy || !reached) add_again(work.inode);
+  }
+  return pass.first_error;
+}
+
+Result<> WriteBack::write_dirty(std::chrono::nanoseconds before, Which which) {
   MutexLock one_pass(pass_mu_);
   // An inode that is written to meanwhile, or fails, is added to the list again and waits for the
-  // next pass. Else this pass would never end, and would wait for a token that its own group holds.
+  // next pass. Else this pass would never end.
   const DirtyList::Sequence end = dirty_.end();
-  return write_each([&] { return next_dirty(before, end); }, {.all = all});
+  return write_each([&] { return next_dirty(before, end); }, {.all = which == Which::kAll},
+                    which != Which::kNotBusy);
 }
 
 Result<> WriteBack::move_inline(bool all) {
@@ -158,7 +172,7 @@ Result<> WriteBack::move_inline(bool all) {
     }
     return std::nullopt;
   };
-  return write_each(next, {.inline_rule = InlineRule::kMoveOut});
+  return write_each(next, {.inline_rule = InlineRule::kMoveOut}, false);
 }
 
 }  // namespace lazyfs::fs

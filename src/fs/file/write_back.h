@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -52,8 +53,11 @@ class WriteBack {
   // Writes inodes back that have been dirty since `before`; small ones share appends. Continues
   // after an error, which the inodes keep for their open files, and returns the first one. Of an
   // inode that others write to meanwhile it writes as many blocks as were dirty, and leaves the
-  // rest to the next pass; with `all` it writes every block that was dirty before.
-  Result<> write_dirty(std::chrono::nanoseconds before, bool all = false);
+  // rest to the next pass; with kAll it writes every block that was dirty before. An inode whose
+  // token another thread holds, perhaps for a long truncation, comes last; with kNotBusy it is left
+  // to the next pass.
+  enum class Which : std::uint8_t { kAll, kMost, kNotBusy };
+  Result<> write_dirty(std::chrono::nanoseconds before, Which which = Which::kMost);
   // So many inodes are dirty that they are to be written back although they are young: each takes
   // memory.
   bool has_many_dirty() const { return dirty_.size() > kManyDirtyInodes; }
@@ -64,12 +68,30 @@ class WriteBack {
  private:
   static constexpr std::size_t kManyDirtyInodes = 16'384;
 
+  // An inode that a pass works on.
+  struct Started {
+    InodeRef inode;
+    WriteBackGoal goal;
+  };
+  struct Pass {
+    WriteBackGroup group;
+    std::size_t room = kGroupBlocks;  // of the group
+    std::vector<Started> busy;        // their tokens were taken
+    Result<> first_error = ok();
+
+    void note(const Result<>& result) {
+      if (!result && first_error) first_error = result;
+    }
+  };
+
   Result<> reach(WriteBackGoal& goal, const InodeRef& inode);
   void finish(GroupMember& member, Errc error);
   Result<> flush_group(WriteBackGroup& group);
   std::optional<InodeRef> next_dirty(std::chrono::nanoseconds before, DirtyList::Sequence end);
+  void add_again(const InodeRef& inode);
+  bool write_one(Pass& pass, Started& work) REQUIRES(pass_mu_);
   Result<> write_each(const std::function<std::optional<InodeRef>()>& next,
-                      const WriteBackGoal& goal) REQUIRES(pass_mu_);
+                      const WriteBackGoal& goal, bool waits_for_busy) REQUIRES(pass_mu_);
 
   InodeTable& inodes_;
   data::BandTable& bands_;
@@ -81,8 +103,9 @@ class WriteBack {
   PageCollector collector_;
   ExtentRecorder recorder_;
   GroupAppender appender_;
-  // One pass over the dirty list at a time: a pass holds the tokens of a whole group, and two
-  // passes could wait for each other's. Held over I/O; taken before tokens and inodes' locks.
+  // One pass over the dirty list at a time: what a pass has taken from the list is written, or on
+  // the list again, when the next pass begins. Held over I/O; taken before tokens and inodes'
+  // locks.
   Mutex pass_mu_;
 };
 

@@ -10,6 +10,17 @@ WriteBackToken::WriteBackToken(InodeRef inode) : inode_(std::move(inode)) {
   inode_->writing_back = true;
 }
 
+std::optional<WriteBackToken> WriteBackToken::try_take(InodeRef inode) {
+  {
+    MutexLock lock(inode->write_back_mu);
+    if (inode->writing_back) return std::nullopt;
+    inode->writing_back = true;
+  }
+  WriteBackToken token;
+  token.inode_ = std::move(inode);
+  return token;
+}
+
 WriteBackToken::~WriteBackToken() {
   if (!inode_) return;
   MutexLock lock(inode_->write_back_mu);

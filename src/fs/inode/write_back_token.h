@@ -1,21 +1,27 @@
 // The right to change which blocks an inode has on the device.
 #pragma once
 
+#include <optional>
+
 #include "fs/inode/inode.h"
 
 namespace lazyfs::fs {
 
 // At most one thread holds an inode's token (I4): write-back, truncation, punching, sharing and
 // deletion take it, so that none of them frees a block that another one is writing. Held over the
-// holder's appends. Taken before any inode's lock; a thread waits for a second token only in
-// write-back's pass, which holds WriteBack::pass_mu_.
+// holder's appends. Taken before any inode's lock. A thread that holds a token waits for no other
+// one.
 class WriteBackToken {
  public:
   explicit WriteBackToken(InodeRef inode);  // waits
+  // Nothing: another thread holds it.
+  static std::optional<WriteBackToken> try_take(InodeRef inode);
   WriteBackToken(WriteBackToken&&) = default;
   ~WriteBackToken();
 
  private:
+  WriteBackToken() = default;
+
   InodeRef inode_;
 };
 

@@ -42,7 +42,8 @@ void Flusher::step() {
 
 void Flusher::write_old(bool everything) {
   const auto before = everything ? kEver : clock_.monotonic() - commit_interval_.load();
-  throttle_.pass_ended(write_back_.write_dirty(before));  // each inode keeps its error
+  // Each inode keeps its error.
+  throttle_.pass_ended(write_back_.write_dirty(before, WriteBack::Which::kNotBusy));
   ignore_error(write_back_.move_inline(), "each inode keeps its error");
 }
 

@@ -15,7 +15,8 @@ namespace lazyfs::fs {
 
 // Invariants:
 //   F1  data that was dirty when a commit of this thread began, and older than the interval, was
-//       written back before it, or its inode keeps the error
+//       written back before it, or its inode keeps the error, or another thread held the inode's
+//       token
 //   F2  on_read_only is called at most once, after the store has failed
 // Thread-safe.
 class Flusher {

@@ -179,7 +179,7 @@ Result<> MountedVolume::unmount() {
   stop_threads();
   if (device_.switched.is_off()) return ok();
   if (read_only_) return store_->close();
-  const Result<> written = write_back_.write_dirty(kEver, true);
+  const Result<> written = write_back_.write_dirty(kEver, WriteBack::Which::kAll);
   orphans_.run(kBatchesAtUnmount);
   const Result<> committed = store_->commit();
   ignore_error(collector_.reset_empty_bands(), "the next mount resets what is empty");
@@ -523,7 +523,7 @@ Result<> MountedVolume::fsync_directory(InodeNo) {
 Result<> MountedVolume::sync() {
   TRY(check_usable(false));
   if (read_only_) return ok();
-  const Result<> written = write_back_.write_dirty(kEver, true);
+  const Result<> written = write_back_.write_dirty(kEver, WriteBack::Which::kAll);
   TRY(store_->commit());
   return written;
 }

@@ -12,7 +12,9 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "base/json.h"
 #include "device/discarding.h"
 #include "device/forwarding.h"
 #include "fs/volume/mounted_volume.h"
@@ -162,6 +164,30 @@ TEST_F(WaitingTest, WritingBack) {
   write(other_, 0, std::string(100 * kBlockBytes, 'n'));
   expect_free_locks([&] { return volume_->sync(); });
   EXPECT_EQ(read(other_, 99 * kBlockBytes), std::string(kBlockBytes, 'n'));
+}
+
+// The truncation holds the file's token until its last change.
+TEST_F(WaitingTest, AFileThatIsTruncatedKeepsNoOtherFromBeingWrittenBack) {
+  MountOptions options = options_;
+  options.commit_interval = std::chrono::milliseconds(0);
+  ASSERT_TRUE(volume_->change_options(options));
+  const auto blocks_written = [this] {
+    return (*Json::parse(volume_->stats_json()))["data"]["user_blocks_written"].number();
+  };
+  write(other_, 0, "dirty");
+  write(file_, 0, std::string(8 * kBlockBytes, 'n'));
+  const std::uint64_t before = blocks_written();
+  bool waits = false;
+  store_->while_waiting = [&] {
+    if (std::exchange(waits, true)) return;
+    in_time([this] { volume_->tick(); });
+    EXPECT_EQ(blocks_written(), before + 8);
+  };
+  ASSERT_TRUE(volume_->set_attributes(other_, {.size = 100}));
+  EXPECT_TRUE(waits);
+  store_->while_waiting = nullptr;
+  ASSERT_TRUE(volume_->sync());
+  EXPECT_EQ(read(other_), "dirty" + std::string(95, 'o'));
 }
 
 // ---- A device that hangs ------------------------------------------------------------------------
