@@ -131,8 +131,8 @@ bool WriteBack::write_one(Pass& pass, Started& work) {
   }
 }
 
-Result<> WriteBack::write_each(const std::function<std::optional<InodeRef>()>& next,
-                               const WriteBackGoal& goal, bool waits_for_busy) {
+// `leave` takes the inodes whose tokens other threads hold; without it, these are waited for.
+Result<> WriteBack::write_each(const Next& next, const WriteBackGoal& goal, const Leave& leave) {
   Pass pass;
   while (auto inode = next()) {
     Started work{std::move(*inode), goal};
@@ -140,9 +140,13 @@ Result<> WriteBack::write_each(const std::function<std::optional<InodeRef>()>& n
   }
   pass.note(flush_group(pass.group));  // releases the tokens, before others are waited for
   for (Started& work : pass.busy) {
-    const auto reached = waits_for_busy ? reach(work.goal, work.inode) : ok();
+    if (leave) {
+      leave(work.inode);
+      continue;
+    }
+    const auto reached = reach(work.goal, work.inode);
     pass.note(reached);
-    if (!waits_for_busy || !reached) add_again(work.inode);
+    if (!reached) add_again(work.inode);
   }
   return pass.first_error;
 }
@@ -152,8 +156,9 @@ Result<> WriteBack::write_dirty(std::chrono::nanoseconds before, Which which) {
   // An inode that is written to meanwhile, or fails, is added to the list again and waits for the
   // next pass. Else this pass would never end.
   const DirtyList::Sequence end = dirty_.end();
+  const Leave leave = [this](const InodeRef& inode) { add_again(inode); };
   return write_each([&] { return next_dirty(before, end); }, {.all = which == Which::kAll},
-                    which != Which::kNotBusy);
+                    which == Which::kNotBusy ? leave : Leave{});
 }
 
 Result<> WriteBack::move_inline(bool all) {
@@ -172,7 +177,10 @@ Result<> WriteBack::move_inline(bool all) {
     }
     return std::nullopt;
   };
-  return write_each(next, {.inline_rule = InlineRule::kMoveOut}, false);
+  const Leave leave = [this](const InodeRef& inode) {
+    inline_queue_.add(inode->no, clock_.monotonic());
+  };
+  return write_each(next, {.inline_rule = InlineRule::kMoveOut}, all ? Leave{} : leave);
 }
 
 }  // namespace lazyfs::fs

@@ -90,8 +90,10 @@ class WriteBack {
   std::optional<InodeRef> next_dirty(std::chrono::nanoseconds before, DirtyList::Sequence end);
   void add_again(const InodeRef& inode);
   bool write_one(Pass& pass, Started& work) REQUIRES(pass_mu_);
-  Result<> write_each(const std::function<std::optional<InodeRef>()>& next,
-                      const WriteBackGoal& goal, bool waits_for_busy) REQUIRES(pass_mu_);
+  using Next = std::function<std::optional<InodeRef>()>;
+  using Leave = std::function<void(const InodeRef&)>;
+  Result<> write_each(const Next& next, const WriteBackGoal& goal, const Leave& leave)
+      REQUIRES(pass_mu_);
 
   InodeTable& inodes_;
   data::BandTable& bands_;
