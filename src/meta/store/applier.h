@@ -1,7 +1,7 @@
 // Makes changes: plans them, admits them to the running transaction, applies them. A change is
-// planned under the shared lock of the tree, so that readers and other plans go on. If the plan is
-// out of date when the exclusive lock is taken, it is made again there: then no other thread can
-// make it void.
+// planned under the shared lock of the tree, so that readers and other plans continue. If the plan
+// is out of date when the exclusive lock is taken, it is made again there: then no other thread can
+// change the tree.
 #pragma once
 
 #include <atomic>
