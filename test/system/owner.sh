@@ -10,6 +10,7 @@ command -v fusermount3 >/dev/null && command -v setpriv >/dev/null || skip "no f
 mknod -m 666 "$WORK/fuse" c 10 229
 mount --bind "$WORK/fuse" /dev/fuse
 as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups env PATH="$PATH" "$@"; }
+as_user test -x "$(command -v lazyfs)" || skip "other users cannot reach $(command -v lazyfs)"
 DEVICE_KIND=image
 new_fs 128M
 chown 65534:65534 "$DEVICE" "$MNT"
