@@ -104,9 +104,9 @@ std::optional<InodeRef> WriteBack::next_dirty(std::chrono::nanoseconds before,
   return inode;
 }
 
-void WriteBack::add_again(const InodeRef& inode) {
+void WriteBack::add_again(const InodeRef& inode, std::chrono::nanoseconds since) {
   WriterLock lock(inode->mu);
-  dirty_.add(inode, clock_.monotonic());
+  dirty_.add(inode, since);
 }
 
 // Adds the inode's pages to the group, and writes the group when that is full. False: another
@@ -119,7 +119,7 @@ bool WriteBack::write_one(Pass& pass, Started& work) {
         collector_.collect(work.inode, std::move(*token), pass.room, pass.group, work.goal);
     if (!blocks) {
       pass.note(fail(blocks.error()));
-      add_again(work.inode);
+      add_again(work.inode, clock_.monotonic());
       return true;
     }
     pass.room -= std::min(pass.room, *blocks);
@@ -146,7 +146,7 @@ Result<> WriteBack::write_each(const Next& next, const WriteBackGoal& goal, cons
     }
     const auto reached = reach(work.goal, work.inode);
     pass.note(reached);
-    if (!reached) add_again(work.inode);
+    if (!reached) add_again(work.inode, clock_.monotonic());
   }
   return pass.first_error;
 }
@@ -156,7 +156,8 @@ Result<> WriteBack::write_dirty(std::chrono::nanoseconds before, Which which) {
   // An inode that is written to meanwhile, or fails, is added to the list again and waits for the
   // next pass. Else this pass would never end.
   const DirtyList::Sequence end = dirty_.end();
-  const Leave leave = [this](const InodeRef& inode) { add_again(inode); };
+  const auto since = std::min(before, clock_.monotonic());
+  const Leave leave = [this, since](const InodeRef& inode) { add_again(inode, since); };
   return write_each([&] { return next_dirty(before, end); }, {.all = which == Which::kAll},
                     which == Which::kNotBusy ? leave : Leave{});
 }

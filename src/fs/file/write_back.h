@@ -55,7 +55,7 @@ class WriteBack {
   // inode that others write to meanwhile it writes as many blocks as were dirty, and leaves the
   // rest to the next pass; with kAll it writes every block that was dirty before. An inode whose
   // token another thread holds, perhaps for a long truncation, comes last; with kNotBusy it is left
-  // to the next pass.
+  // to the next pass, and stays as old as it is.
   enum class Which : std::uint8_t { kAll, kMost, kNotBusy };
   Result<> write_dirty(std::chrono::nanoseconds before, Which which = Which::kMost);
   // So many inodes are dirty that they are to be written back although they are young: each takes
@@ -88,7 +88,7 @@ class WriteBack {
   void finish(GroupMember& member, Errc error);
   Result<> flush_group(WriteBackGroup& group);
   std::optional<InodeRef> next_dirty(std::chrono::nanoseconds before, DirtyList::Sequence end);
-  void add_again(const InodeRef& inode);
+  void add_again(const InodeRef& inode, std::chrono::nanoseconds since);
   bool write_one(Pass& pass, Started& work) REQUIRES(pass_mu_);
   using Next = std::function<std::optional<InodeRef>()>;
   using Leave = std::function<void(const InodeRef&)>;
