@@ -108,8 +108,8 @@ class Tree {
 
   // Makes sure that apply(changes) can be done, and works out what additions come to.
   Found<TreePlan> plan(std::span<Change> changes) const;
-  // Whether the plan still holds: nothing that it rests on has changed since plan(). False also
-  // where a node was evicted, or a commit has begun, that the plan may not have to do with.
+  // Whether nothing that the plan depends on has changed since plan(). Any eviction and any new
+  // transaction make it false, also those that do not concern the plan.
   bool is_current(const TreePlan& plan) const;
   // REQUIRES: `plan` is current, and is of the same changes. Uses the plan up. False only when the
   // tree contradicts itself (a hostile image that names one node twice): then it has made some of

@@ -36,7 +36,7 @@ class ApplierTest : public ::testing::Test {
   void fill() {
     for (std::uint64_t key = 0; key < kKeys; ++key) put(2 * key);
   }
-  // Plans to put a key of the middle, of 100 bytes.
+  // Plans to put a value of 50 bytes at a key in the middle.
   TreePlan plan() {
     batch_.put({1, 1, kKeys}, as_value(std::string(50, 'b')));
     auto made = coalesce(batch_);
@@ -69,7 +69,7 @@ TEST_F(ApplierTest, APlanHoldsUntilItsLeafChanges) {
   fill();
   const TreePlan made = plan();
   EXPECT_TRUE(is_current(made));
-  put(0, 99);  // in the first leaf, of the same size
+  put(0, 99);  // in the first leaf, no larger than before
   EXPECT_TRUE(is_current(made));
   put(kKeys + 2, 99);  // in the leaf of the plan
   EXPECT_FALSE(is_current(made));
