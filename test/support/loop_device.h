@@ -88,13 +88,13 @@ class LoopDevice {
     const int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     if (control < 0) return nullptr;
     std::unique_ptr<LoopDevice> device;
-    // Another process may take the free device before this one does.
+    // Another process may take or remove the free device before this one opens or sets it up.
     for (int attempt = 0; !device && attempt < 20; ++attempt) {
       const int number = ioctl(control, LOOP_CTL_GET_FREE);
       if (number < 0) break;
       const std::string path = "/dev/loop" + std::to_string(number);
       const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-      if (fd < 0) break;
+      if (fd < 0) continue;
       loop_config config{};
       config.fd = static_cast<std::uint32_t>(backing);
       config.block_size = sector_bytes;
@@ -104,7 +104,6 @@ class LoopDevice {
         device->protect(false);  // Linux keeps the write protection of the device's previous user
       } else {
         close(fd);
-        if (errno != EBUSY) break;
       }
     }
     close(control);
