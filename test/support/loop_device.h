@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 
 namespace lazyfs {
 
@@ -88,8 +90,10 @@ class LoopDevice {
     const int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     if (control < 0) return nullptr;
     std::unique_ptr<LoopDevice> device;
-    // Another process may take or remove the free device before this one opens or sets it up.
-    for (int attempt = 0; !device && attempt < 20; ++attempt) {
+    // Another process may take or remove the free device before this one opens or sets it up. While
+    // it sets it up, the device still counts as free.
+    for (int attempt = 0; !device && attempt < 100; ++attempt) {
+      if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
       const int number = ioctl(control, LOOP_CTL_GET_FREE);
       if (number < 0) break;
       const std::string path = "/dev/loop" + std::to_string(number);
