@@ -160,7 +160,8 @@ def fio(measurement, *options):
 
 
 def reads(plan, system):
-    """Cold reads: many streams at once, blocks at random, and through a mapping."""
+    """Cold reads: many streams at once, blocks at random, through a mapping, and in order of a file
+    that was written at random."""
     per_stream = size_of(plan, 2 * GIB) // STREAMS
     for number in range(STREAMS):
         run(plan.bin / "bench_load", "write", system.mnt / f"stream.{number}", "--bytes",
@@ -181,6 +182,12 @@ def reads(plan, system):
     system.remount()
     with system.measured("mmap") as m:
         fio(m, "--rw=read", "--ioengine=mmap", "--bs=128k", f"--filename={one}", f"--size={size}")
+    scattered = system.mnt / "scattered"
+    run("fio", "--name=write", "--rw=randwrite", "--bs=4k", "--fsync=64", "--randseed=1",
+        f"--filename={scattered}", f"--size={size_of(plan, GIB // 2)}")
+    system.remount()
+    with system.measured("scattered") as m:
+        bench_load(plan, m, "read", scattered)
 
 
 # ---- data that must be durable -------------------------------------------------------------------
@@ -234,6 +241,7 @@ TITLES = {
     "write": "sequential write, fsync", "read": "sequential read, cold",
     "streams": f"{STREAMS} streams of reads, cold", "random1": "random 4 KiB reads, 1 thread",
     "random16": "random 4 KiB reads, 16 threads", "mmap": "read through mmap, cold",
+    "scattered": "read what was written at random, cold",
     "synced1": "4 KiB files, fsync, 1 thread", "synced16": "4 KiB files, fsync, 16 threads",
     "over1": "4 KiB over, fsync, 1 thread", "over16": "4 KiB over, fsync, 16 threads",
     "sql-wal": "SQLite inserts, WAL", "sql-delete": "SQLite inserts, rollback"}

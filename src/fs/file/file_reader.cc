@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
 #include "data/verified_read.h"
@@ -95,21 +96,46 @@ Result<> FileReader::read_run(const MappedExtent& run, std::uint64_t offset,
   return ok();
 }
 
+Result<> FileReader::read_piece(const Piece& piece, std::uint64_t offset,
+                                std::span<std::byte> to) {
+  const auto done = read_run(piece.extent, offset, to);
+  if (done) return ok();
+  if (done.error() == Errc::kDataChecksumBad) ++counters_.checksum_errors;
+  if (done.error() == Errc::kDeviceRead) {
+    ++counters_.read_errors;
+    bands_.note_unreadable(piece.extent.extent.at.band);
+  }
+  return done;
+}
+
+// Neighbours are read one after the other by one thread, so that the device may read ahead.
+Result<> FileReader::read_pieces(std::span<const Piece> pieces, std::uint64_t offset,
+                                 std::span<std::byte> to) {
+  std::vector<const Piece*> order;
+  for (const Piece& piece : pieces) order.push_back(&piece);
+  std::ranges::sort(order, {}, [](const Piece* piece) {
+    const BandAddress at = piece->extent.extent.at;
+    return std::pair(at.band.value, at.rba);
+  });
+  const std::size_t parts = std::min(order.size(), kReadsAtOnce);
+  std::vector<Result<>> done(parts, ok());
+  threads_.run(parts, [&](std::size_t part) {
+    const std::size_t end = order.size() * (part + 1) / parts;
+    for (std::size_t i = order.size() * part / parts; i < end && done[part]; ++i) {
+      done[part] = read_piece(*order[i], offset, to);
+    }
+  });
+  for (const Result<>& part : done) TRY(part);
+  return ok();
+}
+
 Result<> FileReader::read_planned(const Plan& plan, std::uint64_t offset, std::span<std::byte> to) {
   if (const auto& part = plan.inline_part) {
     copy_overlap(part->block * kBlockBytes, part->bytes, offset, to);
   }
-  for (const Piece& piece : plan.extents) {
-    const auto done = read_run(piece.extent, offset, to);
-    if (done) continue;
-    if (done.error() == Errc::kDataChecksumBad) ++counters_.checksum_errors;
-    if (done.error() == Errc::kDeviceRead) {
-      ++counters_.read_errors;
-      bands_.note_unreadable(piece.extent.extent.at.band);
-    }
-    return fail(done.error());
-  }
-  return ok();
+  if (plan.extents.empty()) return ok();
+  if (plan.extents.size() == 1) return read_piece(plan.extents.front(), offset, to);
+  return read_pieces(plan.extents, offset, to);
 }
 
 Result<std::size_t> FileReader::read(Inode& inode, std::uint64_t offset, std::span<std::byte> to) {

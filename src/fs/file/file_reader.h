@@ -1,11 +1,13 @@
 // Reads the contents of files: from the write buffer, from inline items, from bands.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/fork_join.h"
 #include "base/result.h"
 #include "data/band_table.h"
 #include "device/device.h"
@@ -20,9 +22,18 @@ namespace lazyfs::fs {
 // Thread-safe. Bands are read without any lock; pins keep them from being reset meanwhile.
 class FileReader {
  public:
+  // Of the reads from bands that one call needs, as many are under way at once.
+  static constexpr std::size_t kReadsAtOnce = 8;
+
+  // `at_once`: whether threads of the reader may read beside the caller's.
   FileReader(device::Device& device, meta::Store& store, data::BandTable& bands,
-             SharedExtents& shared, Counters& counters)
-      : device_(device), store_(store), bands_(bands), shared_(shared), counters_(counters) {}
+             SharedExtents& shared, Counters& counters, bool at_once)
+      : device_(device),
+        store_(store),
+        bands_(bands),
+        shared_(shared),
+        counters_(counters),
+        threads_(at_once ? kReadsAtOnce - 1 : 0) {}
 
   // Reads up to to.size() bytes at `offset`; fewer at the end of the file. Fastest when `to` is
   // aligned to kBlockBytes. An error, kDataChecksumBad or one of the layers below, concerns this
@@ -46,6 +57,9 @@ class FileReader {
   Result<> plan_range(Inode& inode, std::uint64_t first, std::uint64_t count, Plan& plan)
       REQUIRES_SHARED(inode.mu);
   Result<> read_planned(const Plan& plan, std::uint64_t offset, std::span<std::byte> to);
+  Result<> read_pieces(std::span<const Piece> pieces, std::uint64_t offset,
+                       std::span<std::byte> to);
+  Result<> read_piece(const Piece& piece, std::uint64_t offset, std::span<std::byte> to);
   Result<> read_run(const MappedExtent& run, std::uint64_t offset, std::span<std::byte> to);
 
   device::Device& device_;
@@ -53,6 +67,7 @@ class FileReader {
   data::BandTable& bands_;
   SharedExtents& shared_;
   Counters& counters_;
+  ForkJoin threads_;
 };
 
 // The size of a regular file. kInvalid: it is none; kStale: it was deleted. Takes the inode's lock.
