@@ -107,6 +107,18 @@ def draw(results, systems, base, path):
     figure.savefig(path, metadata={"Date": None})
 
 
+def read_undisturbed(folder):
+    """The rows of write() that nothing disturbed. Without a file: none."""
+    path = folder / "results.csv"
+    if not path.exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = [{name: value if name in ("group", "load", "system") else json.loads(
+                     value.lower() or "null") for name, value in row.items()}
+                for row in csv.DictReader(file)]
+    return [row for row in rows if not row["disturbed"]]
+
+
 def write(rows, results, systems, base, folder):
     with open(folder / "results.csv", "w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, fieldnames=list(rows[0]))
