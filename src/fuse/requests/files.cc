@@ -36,7 +36,10 @@ bool write_clears_set_id() {
   return body && (body->write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
 }
 
+// Of the request that this thread is handling.
 std::span<std::byte> read_buffer(std::size_t size) {
+  const Request* request = current_request();
+  if (request && request->reply_space.size() >= size) return request->reply_space.first(size);
   thread_local AlignedBuffer buffer;
   if (buffer.size() < size) buffer = AlignedBuffer(size);
   return buffer.span().first(size);

@@ -179,6 +179,7 @@ void KernelRing::lay_out(RingSlot& slot, const Memory& memory) {
   std::memcpy(at, &header, sizeof header);
   std::memcpy(at + sizeof header, memory.header().operation, operation);
   slot.request = Request{std::span(at, sizeof header + operation + payload)};
+  if (payload == 0) slot.request.reply_space = std::span(memory.payload(), payload_bytes_);
   slot.unique.store(header.unique, std::memory_order_release);
 }
 

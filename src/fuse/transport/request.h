@@ -15,6 +15,9 @@ namespace lazyfs::fuse {
 // page boundary.
 struct Request {
   std::span<std::byte> bytes;  // at least a fuse_in_header
+  // Where the reply's data can lie without being copied once more, until the request is answered.
+  // Begins at a page boundary. Empty: nowhere.
+  std::span<std::byte> reply_space = {};
 
   const fuse_in_header& header() const {
     return *reinterpret_cast<const fuse_in_header*>(bytes.data());

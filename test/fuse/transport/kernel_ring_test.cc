@@ -6,14 +6,17 @@
 #include <poll.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <string>
 #include <thread>
 
 #include "../enable_uring.h"
+#include "base/types.h"
 
 namespace lazyfs::fuse {
 namespace {
@@ -122,6 +125,34 @@ TEST_F(KernelRingTest, ARequestComesAndItsReplyGoes) {
   ring->flush();
   program_.join();
   EXPECT_EQ(error_, EBADMSG);
+}
+
+// A program lists the root's extended attributes.
+TEST_F(KernelRingTest, DataThatLiesInTheReplySpaceArrives) {
+  make_rings(2, kPayloadBytes);
+  for (auto& ring : rings_) ASSERT_TRUE(ring->begin());
+  std::string found(kPayloadBytes, '?');
+  program_ = std::thread([&] {
+    const ssize_t length = listxattr(mnt_.c_str(), found.data(), found.size());
+    found.resize(length < 0 ? 0 : static_cast<std::size_t>(length));
+  });
+  RequestRing* ring = nullptr;
+  RingSlot* const slot = wait_for_request(ring);
+  ASSERT_EQ(slot->request.header().opcode, static_cast<std::uint32_t>(FUSE_LISTXATTR));
+  const std::span<std::byte> space = slot->request.reply_space;
+  ASSERT_EQ(space.size(), kPayloadBytes);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(space.data()) % kBlockBytes, 0u);
+  const std::string names("user.one\0user.two\0", 18);
+  std::memcpy(space.data(), names.data(), names.size());
+  fuse_out_header header{.len = static_cast<std::uint32_t>(sizeof header + names.size()),
+                         .error = 0,
+                         .unique = slot->unique};
+  const iovec pieces[] = {{&header, sizeof header}, {space.data(), names.size()}};
+  ring->fill(*slot, pieces);
+  ring->put(*slot);
+  ring->flush();
+  program_.join();
+  EXPECT_EQ(found, names);
 }
 
 TEST_F(KernelRingTest, ASleepingOwnerIsWoken) {
