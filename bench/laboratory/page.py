@@ -119,10 +119,11 @@ def write(output, catalogue):
 
 def publish(output, catalogue, docs):
     """Copies the page, the plots and the results, without the data of each point, to the
-    documents."""
+    documents. A row that was not made here keeps its result there."""
     folder = docs / "results/experiments"
     folder.mkdir(parents=True, exist_ok=True)
-    rows = load(output, catalogue)
+    rows = [load(output if (output / f"{row[0]}.json").exists() else folder, [row])[0]
+            for row in catalogue]
     (docs / "experiments.md").write_text(markdown(rows, "results/experiments/"))
     for row in rows:
         name = row["experiment"]
