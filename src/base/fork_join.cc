@@ -1,5 +1,8 @@
 #include "base/fork_join.h"
 
+// The mutex of the pool's queue orders what threads see; ThreadSanitizer does not know fences.
+#define BOOST_ASIO_DISABLE_FENCED_BLOCK
+
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/post.hpp>
