@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +15,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/types.h"
 #include "fuse/transport/cpu_list.h"
 
 namespace lazyfs::fuse {
@@ -25,7 +23,6 @@ namespace {
 constexpr int kFuseFile = 0, kWakeFile = 1;  // numbers of the registered files
 // Tags of submissions besides the slots' indexes.
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0}, kDeclineTag = kWakeTag - 1;
-constexpr std::size_t kHeadBytes = kBlockBytes;  // of a slot's memory, before the payload
 
 // Slots of a mount: for each CPU as many as requests may be in hand, so that those that wait for
 // the disk leave some to others.
@@ -40,34 +37,29 @@ std::string reason(const std::string& what, int error) {
 
 // --- set-up --------------------------------------------------------------------------------------
 
-KernelRing::KernelRing(const Plan& plan)
-    : payload_bytes_(plan.payload_bytes), cpus_(plan.cpus), slots_(plan.queues.size()) {}
-
-std::expected<std::unique_ptr<KernelRing>, std::string> KernelRing::make(const Plan& plan) {
-  std::unique_ptr<KernelRing> ring(new KernelRing(plan));
-  if (auto done = ring->set_up(plan); !done) return std::unexpected(done.error());
+std::expected<std::unique_ptr<KernelRing>, std::string> KernelRing::make(Plan plan) {
+  std::unique_ptr<KernelRing> ring(new KernelRing(std::move(plan)));
+  if (auto done = ring->set_up(); !done) return std::unexpected(done.error());
   return ring;
 }
 
-std::expected<void, std::string> KernelRing::set_up(const Plan& plan) {
+std::expected<void, std::string> KernelRing::set_up() {
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd_ < 0) return std::unexpected(reason("no eventfd", errno));
   io_uring_params params{};
   params.flags = IORING_SETUP_SQE128 | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE |
                  IORING_SETUP_R_DISABLED;
-  const auto entries = static_cast<unsigned>(std::bit_ceil(plan.queues.size() + 2));
-  params.cq_entries = 2 * entries;
+  const auto entries = static_cast<unsigned>(std::bit_ceil(plan_.slots + 2));
+  params.cq_entries = 2 * static_cast<unsigned>(std::bit_ceil(plan_.pool->slots().size() + 2));
   if (const int error = io_uring_queue_init_params(entries, &ring_, &params); error < 0) {
     return std::unexpected(reason("no io_uring", -error));
   }
   is_set_up_ = true;
-  const std::array files{plan.fuse_fd, wake_fd_};
+  const std::array files{plan_.fuse_fd, wake_fd_};
   if (const int error = io_uring_register_files(&ring_, files.data(), files.size()); error < 0) {
     return std::unexpected(reason("io_uring takes no files", -error));
   }
-  if (auto done = restrict_and_enable(); !done) return done;
-  if (!map_slots(plan)) return std::unexpected(reason("no memory for requests", errno));
-  return {};
+  return restrict_and_enable();
 }
 
 // K3
@@ -87,40 +79,23 @@ std::expected<void, std::string> KernelRing::restrict_and_enable() {
   return {};
 }
 
-bool KernelRing::map_slots(const Plan& plan) {
-  memory_.reserve(plan.queues.size());
-  for (const std::uint16_t queue : plan.queues) {
-    void* const at = mmap(nullptr, kHeadBytes + payload_bytes_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) return false;
-    auto* const begin = static_cast<std::byte*>(at);
-    const iovec header{begin, sizeof(UringHeader)}, payload{begin + kHeadBytes, payload_bytes_};
-    memory_.push_back({.begin = begin, .parts = {header, payload}, .queue = queue});
-  }
-  return true;
-}
-
 KernelRing::~KernelRing() {
   ended_ = true;
   while (is_set_up_ && lent_ > 0 && take()) {  // completions that came after the owner's end
   }
   if (is_set_up_) io_uring_queue_exit(&ring_);
   if (wake_fd_ >= 0) close(wake_fd_);
-  if (lent_ > 0) {
-    log::debug("fuse: the kernel has not given back {} slots", lent_);
-    return;  // K1
-  }
-  for (const Memory& memory : memory_) munmap(memory.begin, kHeadBytes + payload_bytes_);
 }
 
 bool KernelRing::begin() {
   poll_wake_ups();
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    io_uring_sqe* const sqe = prepare(kUringRegister, memory_[i].queue, 0, i);
+  for (std::size_t i = plan_.first_slot; i < plan_.first_slot + plan_.slots; ++i) {
+    io_uring_sqe* const sqe = prepare(kUringRegister, plan_.pool->queue_of(i), 0, i);
     if (!sqe) return false;
-    sqe->addr = reinterpret_cast<std::uint64_t>(memory_[i].parts);
-    sqe->len = static_cast<std::uint32_t>(std::size(memory_[i].parts));
-    ++lent_;
+    const std::span<const iovec> parts = plan_.pool->parts_of(i);
+    sqe->addr = reinterpret_cast<std::uint64_t>(parts.data());
+    sqe->len = static_cast<std::uint32_t>(parts.size());
+    lend(i);
   }
   enter(0);
   if (ended_) return false;
@@ -153,14 +128,11 @@ RingSlot* KernelRing::take() {
       std::uint64_t wakes = 0;
       if (read(wake_fd_, &wakes, sizeof wakes) < 0 && errno != EAGAIN) ended_ = true;
       if ((flags & IORING_CQE_F_MORE) == 0) poll_wake_ups();
-    } else if (tag < slots_.size()) {
+    } else if (tag < plan_.pool->slots().size()) {
       --lent_;
-      if (result < 0) {
-        lose(tag, -result);
-        continue;
-      }
-      lay_out(slots_[tag], memory_[tag]);
-      return &slots_[tag];
+      plan_.pool->set_lent(tag, false);
+      if (result >= 0) return &plan_.pool->lay_out(tag);
+      lose(tag, -result);
     }
   }
   return nullptr;
@@ -168,62 +140,30 @@ RingSlot* KernelRing::take() {
 
 bool KernelRing::has_come() { return io_uring_cq_ready(&ring_) > 0; }
 
-// In one piece, as libfuse expects it: the payload stays where the kernel has put it.
-void KernelRing::lay_out(RingSlot& slot, const Memory& memory) {
-  fuse_in_header header{};
-  std::memcpy(&header, memory.header().in_out, sizeof header);
-  const std::size_t payload = memory.header().info.payload_bytes;
-  const std::size_t operation =
-      std::min<std::size_t>(header.len - sizeof header - payload, sizeof(UringHeader::operation));
-  std::byte* const at = memory.payload() - operation - sizeof header;
-  std::memcpy(at, &header, sizeof header);
-  std::memcpy(at + sizeof header, memory.header().operation, operation);
-  slot.request = Request{std::span(at, sizeof header + operation + payload)};
-  if (payload == 0) slot.request.reply_space = std::span(memory.payload(), payload_bytes_);
-  slot.unique.store(header.unique, std::memory_order_release);
+void KernelRing::lend(std::size_t index) {
+  ++lent_;
+  plan_.pool->set_lent(index, true);
 }
 
 void KernelRing::lose(std::size_t index, int error) {
   const bool has_ended = error == ENOTCONN || error == ECONNABORTED || error == ECANCELED;
   if (!has_ended && !ended_) {
-    log::error("fuse: slot {} of queue {} is lost: {}", index, memory_[index].queue,
-               std::strerror(error));
+    log::error("fuse: slot {} of queue {} is lost: {}", index,
+               plan_.pool->queue_of(index), std::strerror(error));
   }
   // The kernel does not know a request any more that it has aborted.
   if (error != ENOENT) ended_ = true;
 }
 
-void KernelRing::fill(RingSlot& slot, std::span<const iovec> reply) {
-  const Memory& memory = memory_[index_of(slot)];
-  std::byte* to = memory.payload();
-  std::size_t room = payload_bytes_;
-  fuse_out_header header{};
-  std::memcpy(&header, reply[0].iov_base, sizeof header);
-  for (const iovec& piece : reply.subspan(1)) {
-    if (piece.iov_len > room) {
-      header.error = -EIO;
-      to = memory.payload();
-      break;
-    }
-    if (piece.iov_base != to) std::memmove(to, piece.iov_base, piece.iov_len);
-    to += piece.iov_len;
-    room -= piece.iov_len;
-  }
-  std::memcpy(memory.header().in_out, &header, sizeof header);
-  memory.header().info.payload_bytes = static_cast<std::uint32_t>(to - memory.payload());
-}
-
 void KernelRing::put(RingSlot& slot) {
-  const std::size_t index = index_of(slot);
-  const Memory& memory = memory_[index];
-  if (prepare(kUringCommitAndFetch, memory.queue, memory.header().info.commit_id, index)) ++lent_;
+  const std::size_t index = plan_.pool->index_of(slot);
+  if (prepare(kUringCommitAndFetch, plan_.pool->queue_of(index), plan_.pool->commit_id_of(index),
+              index)) {
+    lend(index);
+  }
 }
 
 // --- the queues of io_uring ----------------------------------------------------------------------
-
-std::size_t KernelRing::index_of(const RingSlot& slot) const {
-  return static_cast<std::size_t>(&slot - slots_.data());
-}
 
 io_uring_sqe* KernelRing::next_sqe() {
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
@@ -292,18 +232,27 @@ std::expected<std::vector<std::unique_ptr<RequestRing>>, std::string> make_kerne
   const std::size_t depth =
       std::clamp(kSlots / online.size(), kSlotsOfCpuMin, kSlotsOfCpuMax);
   std::vector<KernelRing::Plan> plans(std::clamp<std::size_t>(count_max, 1, online.size()));
+  std::vector<std::vector<std::uint16_t>> queues(plans.size());  // of the slots of each
   for (std::size_t queue = 0, next = 0; queue < possible.size(); ++queue) {
     const bool is_online = std::ranges::binary_search(online, possible[queue]);
-    KernelRing::Plan& plan = plans[is_online ? next++ % plans.size() : 0];
-    plan.queues.insert(plan.queues.end(), is_online ? depth : 1,
-                       static_cast<std::uint16_t>(queue));
-    if (is_online) plan.cpus.push_back(possible[queue]);
+    const std::size_t ring = is_online ? next++ % plans.size() : 0;
+    queues[ring].insert(queues[ring].end(), is_online ? depth : 1,
+                        static_cast<std::uint16_t>(queue));
+    if (is_online) plans[ring].cpus.push_back(possible[queue]);
   }
+  std::vector<std::uint16_t> all;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    plans[i].first_slot = all.size();
+    plans[i].slots = queues[i].size();
+    all.insert(all.end(), queues[i].begin(), queues[i].end());
+  }
+  const auto pool = SlotPool::make(all, payload_bytes);
+  if (!pool) return std::unexpected(reason("no memory for requests", errno));
   std::vector<std::unique_ptr<RequestRing>> rings;
   for (KernelRing::Plan& plan : plans) {
     plan.fuse_fd = fuse_fd;
-    plan.payload_bytes = payload_bytes;
-    auto ring = KernelRing::make(plan);
+    plan.pool = pool;
+    auto ring = KernelRing::make(std::move(plan));
     if (!ring) return std::unexpected(ring.error());
     rings.push_back(*std::move(ring));
   }

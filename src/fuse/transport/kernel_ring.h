@@ -2,9 +2,8 @@
 // design.
 //
 // Invariants:
-//   K1  a slot's memory is the kernel's from REGISTER or COMMIT_AND_FETCH until its completion, and
-//       is not freed before: what the kernel does not give back is left to the end of the process
-//   K2  only the owner touches ring_'s two queues
+//   K1  only the owner touches ring_'s two queues
+//   K2  a slot that the ring has lent comes back to it, from whichever queue of the kernel
 //   K3  the ring carries out nothing but commands of FUSE and polls, on two files only
 #pragma once
 
@@ -13,10 +12,11 @@
 #include <expected>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fuse/transport/request_ring.h"
-#include "fuse/transport/uring_abi.h"
+#include "fuse/transport/slot_pool.h"
 
 namespace lazyfs::fuse {
 
@@ -24,12 +24,12 @@ class KernelRing final : public RequestRing {
  public:
   struct Plan {
     int fuse_fd = -1;
-    std::vector<std::uint16_t> queues;  // of each slot
-    std::vector<unsigned> cpus;         // that are online, of these queues
-    std::size_t payload_bytes = 0;      // at least the kernel's largest request or reply
+    std::shared_ptr<SlotPool> pool;          // the mount's
+    std::size_t first_slot = 0, slots = 0;   // the ring's own, in the pool
+    std::vector<unsigned> cpus;              // that are online, of these slots' queues
   };
   // Error: why not, as a sentence. Nothing is asked of /dev/fuse before begin().
-  static std::expected<std::unique_ptr<KernelRing>, std::string> make(const Plan& plan);
+  static std::expected<std::unique_ptr<KernelRing>, std::string> make(Plan plan);
   ~KernelRing() override;  // REQUIRES: no thread uses the ring; the connection has ended
   KernelRing(const KernelRing&) = delete;
   KernelRing& operator=(const KernelRing&) = delete;
@@ -42,44 +42,32 @@ class KernelRing final : public RequestRing {
   void flush() override;
   void wait() override;
   bool has_ended() const override { return ended_; }
-  void fill(RingSlot& slot, std::span<const iovec> reply) override;
+  void fill(RingSlot& slot, std::span<const iovec> reply) override {
+    plan_.pool->fill(slot, reply);
+  }
   void wake() override;
-  std::span<RingSlot> slots() override { return slots_; }
-  std::span<const unsigned> cpus() const override { return cpus_; }
+  std::span<RingSlot> slots() override {
+    return plan_.pool->slots().subspan(plan_.first_slot, plan_.slots);
+  }
+  std::span<const unsigned> cpus() const override { return plan_.cpus; }
 
  private:
-  // A slot's memory: a page that begins with the header and ends with room for the head of a
-  // request, then the payload. So a request can be laid out in one piece without moving its data.
-  struct Memory {
-    std::byte* begin = nullptr;
-    iovec parts[2]{};  // header and payload, for REGISTER
-    std::uint16_t queue = 0;
-
-    UringHeader& header() const { return *reinterpret_cast<UringHeader*>(begin); }
-    std::byte* payload() const { return static_cast<std::byte*>(parts[1].iov_base); }
-  };
-
-  explicit KernelRing(const Plan& plan);
-  std::expected<void, std::string> set_up(const Plan& plan);
+  explicit KernelRing(Plan plan) : plan_(std::move(plan)) {}
+  std::expected<void, std::string> set_up();
   std::expected<void, std::string> restrict_and_enable();
-  bool map_slots(const Plan& plan);
-  std::size_t index_of(const RingSlot& slot) const;
   io_uring_sqe* next_sqe();  // cleared; null: the ring has failed
   io_uring_sqe* prepare(std::uint32_t command, std::uint16_t queue, std::uint64_t commit_id,
                         std::uint64_t tag);
   void poll_wake_ups();
   void enter(unsigned wait_for);
-  void lay_out(RingSlot& slot, const Memory& memory);
+  void lend(std::size_t index);
   void lose(std::size_t index, int error);
 
+  const Plan plan_;
   io_uring ring_{};
   bool is_set_up_ = false;
   int wake_fd_ = -1;
-  const std::size_t payload_bytes_;
-  const std::vector<unsigned> cpus_;
-  std::vector<RingSlot> slots_;
-  std::vector<Memory> memory_;  // of each slot
-  std::size_t lent_ = 0;        // slots that the kernel has
+  std::size_t lent_ = 0;  // slots that the kernel has from this ring
   bool ended_ = false;
 };
 

@@ -18,7 +18,7 @@ struct RingSlot {
   RingSlot* next = nullptr;              // in a list of answered slots
 };
 
-// One thread at a time is the owner of a ring. A slot is with the ring, or taken.
+// One thread at a time is the owner of a ring. A slot is with a ring, or taken.
 class RequestRing {
  public:
   virtual ~RequestRing() = default;
@@ -33,8 +33,9 @@ class RequestRing {
   virtual RingSlot* take() = 0;
   // Whether take() may find a request. For the owner.
   virtual bool has_come() = 0;
-  // Gives a taken slot back, with the reply that fill() has put there. The kernel sees that at the
-  // owner's next flush() or wait(). For the owner.
+  // Gives a taken slot back, with the reply that fill() has put there. The slot may be another
+  // ring's of the same mount: then its next request, and no other, comes here. The kernel sees that
+  // at the owner's next flush() or wait(). For the owner.
   virtual void put(RingSlot& slot) = 0;
   virtual void flush() = 0;
   // Flushes, and returns when a request may have come, or after wake(). For the owner.
@@ -42,12 +43,12 @@ class RequestRing {
   // No request will come: the kernel has ended the connection, or the ring has failed.
   virtual bool has_ended() const = 0;
 
-  // Puts a reply, which begins with a fuse_out_header, into a taken slot; once for each request. On
-  // any thread.
+  // Puts a reply, which begins with a fuse_out_header, into a taken slot of slots(); once for each
+  // request. On any thread.
   virtual void fill(RingSlot& slot, std::span<const iovec> reply) = 0;
   // Ends a wait(), or the next one. On any thread.
   virtual void wake() = 0;
-  // All of them; constant. On any thread.
+  // Those that begin() lends; constant. On any thread.
   virtual std::span<RingSlot> slots() = 0;
   // The CPUs of the programs whose requests come here; constant. Empty: any. On any thread.
   virtual std::span<const unsigned> cpus() const = 0;

@@ -17,6 +17,9 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr auto kSlow = std::chrono::milliseconds(1);
 constexpr auto kSlowFor = std::chrono::milliseconds(20);
 
+// A longer reply takes the kernel longer to copy than to wake a thread.
+constexpr std::size_t kLongReply = 64 << 10;
+
 thread_local RingSlot* t_slot = nullptr;  // of the request that this thread is handling
 
 std::int64_t nanoseconds(SteadyClock::time_point time) {
@@ -67,6 +70,10 @@ RingTransport::RingTransport(std::vector<std::unique_ptr<RequestRing>> rings,
   for (auto& ring : rings) {
     lanes_.push_back(std::make_unique<Lane>());
     lanes_.back()->ring = std::move(ring);
+    for (const unsigned cpu : lanes_.back()->ring->cpus()) {
+      if (cpu >= lane_of_cpu_.size()) lane_of_cpu_.resize(cpu + 1);
+      lane_of_cpu_[cpu] = lanes_.back().get();
+    }
   }
 }
 
@@ -334,13 +341,24 @@ RingSlot* RingTransport::slot_of(std::uint64_t unique, Lane*& lane) {
   return nullptr;
 }
 
-void RingTransport::answer(Lane& lane, RingSlot& slot, std::span<const iovec> pieces) {
+void RingTransport::answer(Lane& home, RingSlot& slot, std::span<const iovec> pieces) {
+  std::size_t bytes = 0;
+  for (const iovec& piece : pieces) bytes += piece.iov_len;
   slot.unique.store(0, std::memory_order_relaxed);
-  lane.ring->fill(slot, pieces);
+  home.ring->fill(slot, pieces);
+  Lane& lane = bytes < kLongReply ? home : lane_here(home);
   slot.next = lane.answered.load(std::memory_order_relaxed);
   while (!lane.answered.compare_exchange_weak(slot.next, &slot)) {
   }
   if (lane.sleeps.exchange(false)) lane.ring->wake();
+}
+
+// The lane whose owner runs on this thread's CPU; `other` if there is none.
+RingTransport::Lane& RingTransport::lane_here(Lane& other) const {
+  const int cpu = sched_getcpu();
+  if (cpu < 0 || static_cast<std::size_t>(cpu) >= lane_of_cpu_.size()) return other;
+  Lane* const lane = lane_of_cpu_[static_cast<std::size_t>(cpu)];
+  return lane ? *lane : other;
 }
 
 // --- the watchdog --------------------------------------------------------------------------------

@@ -8,7 +8,9 @@
 // thread, so that a thread that sleeps for the disk would keep requests from others:
 //   - a request that likely waits goes to another thread, a worker; so does, for a while, one of a
 //     kind that has turned out to take long
-//   - only the owner gives slots back: a worker passes its answered slot to the owner
+//   - only an owner gives slots back: a worker passes its answered slot to the owner of the slot's
+//     ring. A long reply takes the kernel some time to copy, in the owner's thread; so a worker
+//     passes it to the owner on its own CPU, which the worker is about to leave
 //   - the watchdog takes the ring away from an owner that has been busy with one request for a tick
 //     (1 ms), and another thread becomes its owner
 //
@@ -71,7 +73,7 @@ class RingTransport {
   struct alignas(64) Lane {
     std::unique_ptr<RequestRing> ring;
     bool has_begun = false;                  // the owner's
-    std::atomic<RingSlot*> answered{nullptr};  // to be given back; a stack
+    std::atomic<RingSlot*> answered{nullptr};  // to be given back here; a stack
     std::atomic<bool> sleeps{false};         // its owner waits for the ring
     std::atomic<std::uint64_t> turn{0};      // R2
     std::atomic<std::uint32_t> opcode{0};    // of the request that the owner handles
@@ -108,7 +110,8 @@ class RingTransport {
   bool take_away(Lane& lane, std::uint64_t turn);
   void end();
   RingSlot* slot_of(std::uint64_t unique, Lane*& lane);
-  void answer(Lane& lane, RingSlot& slot, std::span<const iovec> pieces);
+  void answer(Lane& home, RingSlot& slot, std::span<const iovec> pieces);
+  Lane& lane_here(Lane& other) const;
 
   static constexpr std::size_t kKinds = 64;
 
@@ -118,6 +121,7 @@ class RingTransport {
   const std::function<void()> on_end_;
   const unsigned running_max_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // constant
+  std::vector<Lane*> lane_of_cpu_;            // constant; null: none
   std::array<Kind, kKinds> kinds_{};
 
   std::atomic<bool> stopping_{false};

@@ -155,6 +155,43 @@ TEST_F(KernelRingTest, DataThatLiesInTheReplySpaceArrives) {
   EXPECT_EQ(found, names);
 }
 
+// A slot that another ring gives back comes there with its next request.
+TEST_F(KernelRingTest, AnotherRingMayLendASlot) {
+  make_rings(2, kPayloadBytes);
+  for (auto& ring : rings_) ASSERT_TRUE(ring->begin());
+  RequestRing* ring = nullptr;
+  RingSlot* slot = nullptr;
+  const auto answer = [&](RequestRing& by, int error) {
+    fuse_out_header header{.len = sizeof header, .error = -error, .unique = slot->unique};
+    const iovec piece{&header, sizeof header};
+    for (auto& each : rings_) {
+      const std::span<RingSlot> own = each->slots();
+      if (slot >= own.data() && slot < own.data() + own.size()) each->fill(*slot, {&piece, 1});
+    }
+    by.put(*slot);
+    by.flush();
+    program_.join();
+    EXPECT_EQ(error_, error);
+  };
+  begin_stat();
+  slot = wait_for_request(ring);
+  RequestRing& home = *ring;
+  RequestRing& other = *rings_[ring == rings_[0].get() ? 1 : 0];
+  answer(other, EBADMSG);
+  const RingSlot* const lent = slot;
+  for (int tries = 0; tries < 1000; ++tries) {  // until a stat runs on the same CPU
+    begin_stat();
+    slot = wait_for_request(ring);
+    const bool is_lent = slot == lent;
+    if (is_lent) {
+      EXPECT_EQ(ring, &other);
+      return answer(home, EBADMSG);
+    }
+    answer(*ring, EBADMSG);
+  }
+  FAIL() << "the kernel has not used the slot again";
+}
+
 TEST_F(KernelRingTest, ASleepingOwnerIsWoken) {
   make_rings(1, kPayloadBytes);
   ASSERT_TRUE(rings_[0]->begin());

@@ -25,14 +25,17 @@ class RingTransportTest : public testing::Test {
     }
   }
 
-  // Two rings; those of `broken` cannot begin.
-  bool start(RequestHandler handler, std::array<bool, 2> broken = {}) {
+  // Two rings; those of `broken` cannot begin. Each has the requests of some CPUs' programs.
+  bool start(RequestHandler handler, std::array<bool, 2> broken = {},
+             std::array<std::vector<unsigned>, 2> cpus = {}) {
     std::vector<std::unique_ptr<RequestRing>> rings;
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
-      auto ring = std::make_unique<SocketRing>(pairs_[i][1], !broken[i]);
+      auto ring = std::make_unique<SocketRing>(pairs_[i][1], !broken[i], cpus[i]);
       rings_[i] = ring.get();
       rings.push_back(std::move(ring));
     }
+    rings_[0]->share_with(*rings_[1]);
+    rings_[1]->share_with(*rings_[0]);
     const auto kind = [](const Request& request) {
       return request.header().opcode == FUSE_FSYNC ? Wait::kLikely : Wait::kNever;
     };
@@ -46,10 +49,11 @@ class RingTransportTest : public testing::Test {
     ASSERT_EQ(::send(pairs_[ring][0], &header, sizeof header, 0),
               static_cast<ssize_t>(sizeof header));
   }
-  bool reply(std::uint64_t unique) {
+  bool reply(std::uint64_t unique, std::size_t payload_bytes = 0) {
     fuse_out_header header{.len = sizeof header, .error = 0, .unique = unique};
-    const iovec piece{&header, sizeof header};
-    return transport_->reply({&piece, 1});
+    std::vector<std::byte> payload(payload_bytes);
+    const iovec pieces[] = {{&header, sizeof header}, {payload.data(), payload.size()}};
+    return transport_->reply(pieces);
   }
   // Handled, and perhaps not answered.
   void note(const Request&) {
@@ -125,6 +129,43 @@ TEST_F(RingTransportTest, ARequestMayBeAnsweredAfterTheEnd) {
   transport_->join();
   EXPECT_TRUE(reply(1));
   transport_->send_late_replies();
+}
+
+// The kernel copies a long reply on the CPU of the worker that has made it; the slot goes home with
+// its next short one.
+TEST_F(RingTransportTest, ALongReplyIsGivenBackWhereItWasMade) {
+  cpu_set_t mine;
+  ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+  std::vector<unsigned> cpus;
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &mine)) cpus.push_back(cpu);
+  }
+  if (cpus.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  std::atomic<std::size_t> payload_bytes{0};
+  const auto handle = [&](const Request& request) {
+    cpu_set_t second;
+    CPU_ZERO(&second);
+    CPU_SET(cpus[1], &second);
+    EXPECT_EQ(sched_setaffinity(0, sizeof second, &second), 0);
+    EXPECT_TRUE(reply(request.header().unique, payload_bytes));
+    EXPECT_EQ(sched_setaffinity(0, sizeof mine, &mine), 0);
+    note(request);
+  };
+  ASSERT_TRUE(start(handle, {}, {std::vector{cpus[0]}, std::vector{cpus[1]}}));
+  unsigned sent = 0;
+  const auto ask = [&](std::size_t ring, std::size_t bytes) {
+    payload_bytes = bytes;
+    for (unsigned i = 0; i < 10; ++i) {
+      send(ring, FUSE_FSYNC, ++sent);
+      wait_for(sent);
+    }
+  };
+  ask(0, 1 << 20);
+  while (rings_[0]->puts() + rings_[1]->puts() < 10) std::this_thread::yield();
+  EXPECT_EQ(rings_[1]->puts(), 10u);
+  ask(1, 0);  // in the slots that were put there last
+  while (rings_[0]->puts() + rings_[1]->puts() < 20) std::this_thread::yield();
+  EXPECT_EQ(rings_[0]->puts(), 10u);
 }
 
 // While a request keeps its ring's owner busy, the others of its kind go to workers at once.

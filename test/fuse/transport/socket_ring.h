@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -17,34 +19,41 @@ namespace lazyfs::fuse {
 
 class SocketRing final : public RequestRing {
  public:
-  explicit SocketRing(int fd, bool can_begin = true)
-      : fd_(fd), can_begin_(can_begin), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  explicit SocketRing(int fd, bool can_begin = true, std::vector<unsigned> cpus = {})
+      : fd_(fd),
+        can_begin_(can_begin),
+        cpus_(std::move(cpus)),
+        wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   ~SocketRing() override { close(wake_fd_); }
 
   bool begin() override {
-    for (std::size_t i = 0; i < kSlots && can_begin_; ++i) free_.push_back(i);
+    for (std::size_t i = 0; i < kSlots && can_begin_; ++i) free_.push_back(&slots_[i]);
     return can_begin_;
   }
   void decline() override { has_declined_ = true; }
   RingSlot* take() override {
     if (free_.empty()) return nullptr;
-    const std::size_t i = free_.back();
-    std::byte* const to = buffers_[i].data() + kRequestAt;
-    const ssize_t got = recv(fd_, to, buffers_[i].size() - kRequestAt, MSG_DONTWAIT);
+    RingSlot& slot = *free_.back();
+    AlignedBuffer& buffer = buffer_of(slot);
+    std::byte* const to = buffer.data() + kRequestAt;
+    const ssize_t got = recv(fd_, to, buffer.size() - kRequestAt, MSG_DONTWAIT);
     if (got <= 0) {
       has_ended_ = got == 0;
       return nullptr;
     }
     free_.pop_back();
-    slots_[i].request = Request{std::span(to, static_cast<std::size_t>(got))};
-    slots_[i].unique = slots_[i].request.header().unique;
-    return &slots_[i];
+    slot.request = Request{std::span(to, static_cast<std::size_t>(got))};
+    slot.unique = slot.request.header().unique;
+    return &slot;
   }
   bool has_come() override {
     pollfd wait{.fd = fd_, .events = POLLIN};
     return !free_.empty() && poll(&wait, 1, 0) == 1;
   }
-  void put(RingSlot& slot) override { free_.push_back(index_of(slot)); }
+  void put(RingSlot& slot) override {
+    free_.push_back(&slot);
+    ++puts_;
+  }
   void flush() override {}
   void wait() override {
     pollfd wait[] = {{.fd = wake_fd_, .events = POLLIN},
@@ -55,23 +64,32 @@ class SocketRing final : public RequestRing {
   }
   bool has_ended() const override { return has_ended_; }
   void fill(RingSlot& slot, std::span<const iovec>) override {
-    std::memset(buffers_[index_of(slot)].data() + kRequestAt, 0xee, sizeof(fuse_in_header));
+    CHECK(has(slot));
+    std::memset(buffer_of(slot).data() + kRequestAt, 0xee, sizeof(fuse_in_header));
   }
   void wake() override {
     const std::uint64_t one = 1;
     CHECK(write(wake_fd_, &one, sizeof one) == sizeof one);
   }
   std::span<RingSlot> slots() override { return slots_; }
-  std::span<const unsigned> cpus() const override { return {}; }
+  std::span<const unsigned> cpus() const override { return cpus_; }
   bool has_declined() const { return has_declined_; }
+  // The ring whose slots may be put here, too.
+  void share_with(SocketRing& other) { partner_ = &other; }
+  std::size_t puts() const { return puts_; }
 
  private:
   static constexpr std::size_t kSlots = 64;
   static constexpr std::size_t kRequestAt =  // data of a WRITE begins on a page boundary
       kBlockBytes - sizeof(fuse_in_header) - sizeof(fuse_write_in);
 
-  std::size_t index_of(const RingSlot& slot) const {
-    return static_cast<std::size_t>(&slot - slots_.data());
+  bool has(const RingSlot& slot) const {
+    return &slot >= slots_.data() && &slot < slots_.data() + slots_.size();
+  }
+  AlignedBuffer& buffer_of(const RingSlot& slot) {
+    if (partner_ && partner_->has(slot)) return partner_->buffer_of(slot);
+    CHECK(has(slot));
+    return buffers_[static_cast<std::size_t>(&slot - slots_.data())];
   }
   static std::vector<AlignedBuffer> make_buffers() {
     std::vector<AlignedBuffer> buffers;
@@ -81,11 +99,14 @@ class SocketRing final : public RequestRing {
 
   const int fd_;
   const bool can_begin_;
+  const std::vector<unsigned> cpus_;
   const int wake_fd_;
+  SocketRing* partner_ = nullptr;
+  std::atomic<std::size_t> puts_{0};
   bool has_declined_ = false, has_ended_ = false;
   std::vector<RingSlot> slots_ = std::vector<RingSlot>(kSlots);
   std::vector<AlignedBuffer> buffers_ = make_buffers();
-  std::vector<std::size_t> free_;  // slots that the ring has
+  std::vector<RingSlot*> free_;  // slots that the ring has
 };
 
 }  // namespace lazyfs::fuse
