@@ -47,7 +47,7 @@ std::expected<void, std::string> check_mount_point(const std::string& path) {
   struct stat st {};
   struct statvfs space {};  // the directory of a mount whose daemon is dead may still be cached
   if (stat(path.c_str(), &st) != 0 || statvfs(path.c_str(), &space) != 0) {
-    if (errno == ENOTCONN || errno == ECONNABORTED) {
+    if (errno == ENOTCONN || errno == ECONNABORTED || errno == ECANCELED) {
       return std::unexpected(path + ": the daemon of the mount there is dead; run umount -l " +
                            path);
     }
