@@ -280,7 +280,7 @@ def wrong_state(model, names, root, found):
 def verify_folder(root, journal_path):
     """Returns the problems of the folder; empty if there are none."""
     seed, done, pending, errno = read_journal(journal_path)
-    if errno not in (None, 107, 103, 5, 9):  # ENOTCONN, ECONNABORTED, EIO, EBADF of a dead mount
+    if errno not in (None, 107, 103, 125, 5, 9):  # ENOTCONN, ECONNABORTED, ECANCELED, ...
         return [f"the writer's operation {pending} failed: {os.strerror(errno)}"], None
     model = Folder(seed)
     for kind, number, *arguments in done:

@@ -15,15 +15,15 @@ mkdir "$CONNECTIONS"
 mount -t fusectl none "$CONNECTIONS" || skip "no fusectl"
 LOAD=()
 
-# mount_ring [TRANSPORT]: mounts with the kernel's switch on. A mount keeps what it was offered, so
-# the switch is put back at once.
+# mount_ring: mounts with the kernel's switch on. A mount keeps what it was offered, so the switch
+# is put back at once.
 mount_ring() {
   local before device
   exec 7>/run/lazyfs-test-uring.lock
   flock 7
   before=$(cat "$PARAMETER")
   echo Y >"$PARAMETER"
-  mount_fs "transport=${1:-io_uring},threads=8" 7>&-
+  mount_fs "transport=io_uring,threads=8" 7>&-
   echo "$before" >"$PARAMETER"
   exec 7>&-
   [[ $(kind) == io_uring ]] || fail "requests come by $(kind): $(tail -n 3 "$LOG")"
@@ -149,17 +149,8 @@ if [[ $(cat "$PARAMETER") == N ]]; then
   [[ $(kind) == read ]] || fail "requests come by $(kind)"
   grep -q "no transport by io_uring: $PARAMETER is N" "$LOG" || fail "the log does not say why"
   unmount_fs
-  mount_fs transport=auto 7>&-
-  [[ $(kind) == read ]] || fail "by default requests come by $(kind)"
-  grep -q "requests come by /dev/fuse: $PARAMETER is N" "$LOG" || fail "the log does not say why"
-  unmount_fs
 fi
 exec 7>&-
-
-say "a transport that is offered, and was not asked for"
-mount_ring auto
-grep -q "requests come by io_uring" "$LOG" || fail "the log does not say how requests come"
-unmount_fs
 
 for way in umount lazy_umount termination kill abort device_error; do
   say "$rounds rounds of $way"

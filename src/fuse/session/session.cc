@@ -193,23 +193,16 @@ std::expected<void, std::string> Session::attach() {
 
 // All that may fail is done before the answer to INIT, after which the kernel waits for the rings.
 void Session::prepare_rings() {
-  if (options_.transport.choice == TransportChoice::kRead) return;
-  if (const auto offers = kernel_offers_rings(); !offers) return no_rings(offers.error());
+  if (options_.transport.choice != TransportChoice::kIoUring) return;
+  if (const auto offers = kernel_offers_rings(); !offers) {
+    return log::warn("fuse: no transport by io_uring: {}", offers.error());
+  }
   const unsigned count_max = std::max(1u, options_.transport.threads_max / 2);
   auto rings = make_kernel_rings(fd_, count_max, options_.transport.payload_bytes_max);
-  if (!rings) return no_rings(rings.error());
+  if (!rings) return log::warn("fuse: no transport by io_uring: {}", rings.error());
   rings_ = std::make_unique<RingTransport>(
       *std::move(rings), options_.transport, [this](const Request& request) { handle(request); },
       ring_wait_of, [this] { transport_->stop(); });
-}
-
-// Says why requests come by /dev/fuse; that is worth a warning where io_uring was asked for.
-void Session::no_rings(const std::string& reason) {
-  if (options_.transport.choice == TransportChoice::kIoUring) {
-    log::warn("fuse: no transport by io_uring: {}", reason);
-  } else {
-    log::info("fuse: requests come by /dev/fuse: {}", reason);
-  }
 }
 
 // Adds to the answer to INIT what libfuse 3.14 does not know but the kernel offers:
@@ -226,7 +219,7 @@ void Session::amend_init(const Request& request, std::span<const iovec> answer) 
   if (options_.idmap) allow_idmapped_mounts(*asked, *given);
   if (!rings_) return;
   rings_agreed_ = offers(*asked, kOverUringFlag2);
-  if (!rings_agreed_) return no_rings("the kernel does not offer it");
+  if (!rings_agreed_) return log::warn("fuse: the kernel does not offer requests by io_uring");
   given->flags |= FUSE_INIT_EXT;
   given->flags2 |= kOverUringFlag2;
 }

@@ -53,7 +53,6 @@ class Session {
 
   std::expected<void, std::string> attach();
   void prepare_rings();
-  void no_rings(const std::string& reason);
   void begin_rings();
   void amend_init(const Request& request, std::span<const iovec> answer);
   ssize_t send(std::span<const iovec> pieces);

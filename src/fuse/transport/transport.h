@@ -48,9 +48,9 @@ namespace lazyfs::fuse {
 
 // How requests come from the kernel, and replies get there.
 enum class TransportChoice : std::uint8_t {
-  kAuto,     // by FUSE over io_uring if the kernel offers it, else by read and write
+  kAuto,     // kRead (docs/transport.md says why)
   kRead,     // by read and write on /dev/fuse
-  kIoUring,  // as kAuto, with a warning if the kernel does not offer it
+  kIoUring,  // by FUSE over io_uring, if the kernel offers it
 };
 
 struct TransportOptions {
