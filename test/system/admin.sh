@@ -119,7 +119,7 @@ expect 0 lazyfsctl health "$MNT"
 grep -q "healthy, writable" "$WORK/out" || fail "health: $(cat "$WORK/out")"
 expect 0 lazyfsctl health --json "$MNT"
 grep -q '"healthy": true' "$WORK/out" || fail "health --json: $(cat "$WORK/out")"
-kill -STOP "$DAEMON"
+stop_daemon
 expect 4 lazyfsctl health --timeout 1 "$MNT"
 kill -CONT "$DAEMON"
 grep -q "has not answered within 1 s" "$WORK/out" || fail "health: $(cat "$WORK/out")"

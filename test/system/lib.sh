@@ -236,6 +236,14 @@ until_true() {
   fail "$what"
 }
 
+# stop_daemon: the daemon answers nothing until a `kill -CONT`. On a busy machine its threads run on
+# for a moment after the signal.
+stop_daemon() {
+  kill -STOP "$DAEMON"
+  until_true "the daemon does not stop" is_stopped
+}
+is_stopped() { [[ -z $(grep -L '^State:.*T (stopped)' /proc/"$DAEMON"/task/*/status) ]]; }
+
 # totals NAME: prints a total of edistats --json.
 totals() {
   edistats --json "$DEVICE" >"$WORK/edistats.json" || fail "edistats"

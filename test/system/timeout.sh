@@ -10,7 +10,7 @@ say "a daemon that hangs"
 mount_fs request_timeout=2
 echo contents >"$MNT/file"
 lazyfsctl sync "$MNT"
-kill -STOP "$DAEMON"
+stop_daemon
 status=0
 timeout 60 stat "$MNT/none" >"$WORK/out" 2>&1 || status=$?
 kill -CONT "$DAEMON"
