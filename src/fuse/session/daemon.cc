@@ -4,7 +4,6 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,13 +43,12 @@ namespace {
 constexpr int kSpareThisProcess = -900;  // of -1000 to 1000: see proc_pid_oom_score_adj(5)
 
 std::expected<void, std::string> check_mount_point(const std::string& path) {
+  // First, because the directory of a mount whose daemon is dead may still be cached.
+  if (is_dead(path)) {
+    return std::unexpected(path + ": the daemon of the mount there is dead; run umount -l " + path);
+  }
   struct stat st {};
-  struct statvfs space {};  // the directory of a mount whose daemon is dead may still be cached
-  if (stat(path.c_str(), &st) != 0 || statvfs(path.c_str(), &space) != 0) {
-    if (errno == ENOTCONN || errno == ECONNABORTED || errno == ECANCELED) {
-      return std::unexpected(path + ": the daemon of the mount there is dead; run umount -l " +
-                           path);
-    }
+  if (stat(path.c_str(), &st) != 0) {
     return std::unexpected(path + ": the mount point cannot be used: " + std::strerror(errno));
   }
   if (!S_ISDIR(st.st_mode)) return std::unexpected(path + ": the mount point is not a directory");

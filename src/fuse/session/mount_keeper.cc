@@ -5,7 +5,6 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,14 +70,6 @@ int crash_machine(const KeeperPlan& plan) {
   close(fd);
   errno = error;
   return written == 1 ? 0 : -1;
-}
-
-// Whether the mount there is one whose daemon has died. ECANCELED: the daemon's io_uring has ended,
-// its connection not yet.
-bool is_dead(const std::string& mount_point) {
-  struct statfs space {};
-  return statfs(mount_point.c_str(), &space) != 0 &&
-         (errno == ENOTCONN || errno == ECONNABORTED || errno == ECANCELED);
 }
 
 bool run(const std::vector<std::string>& command) {

@@ -1,7 +1,9 @@
 #include "fuse/session/mount_table.h"
 
 #include <libmount/libmount.h>
+#include <sys/vfs.h>
 
+#include <cerrno>
 #include <memory>
 
 #include "base/log.h"
@@ -43,6 +45,13 @@ std::optional<MountEntry> mount_of(dev_t device) {
   const Table table = read_table();
   if (!table) return {};
   return entry_of(mnt_table_find_devno(table.get(), device, MNT_ITER_FORWARD));
+}
+
+// ECANCELED: the daemon's io_uring has ended, its connection not yet.
+bool is_dead(const std::string& point) {
+  struct statfs space {};
+  return statfs(point.c_str(), &space) != 0 &&
+         (errno == ENOTCONN || errno == ECONNABORTED || errno == ECANCELED);
 }
 
 }  // namespace lazyfs::fuse

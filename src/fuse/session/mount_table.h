@@ -1,4 +1,4 @@
-// Queries of /proc/self/mountinfo.
+// What is mounted where, by /proc/self/mountinfo, and whether its daemon lives.
 #pragma once
 
 #include <sys/types.h>
@@ -20,5 +20,7 @@ struct MountEntry {
 std::optional<MountEntry> mount_at(const std::string& point);
 // A mount of this device.
 std::optional<MountEntry> mount_of(dev_t device);
+// Whether the mount at `point` is one of FUSE whose daemon has died.
+bool is_dead(const std::string& point);
 
 }  // namespace lazyfs::fuse
