@@ -81,7 +81,7 @@ std::expected<void, std::string> KernelRing::restrict_and_enable() {
 
 KernelRing::~KernelRing() {
   ended_ = true;
-  while (is_set_up_ && lent_ > 0 && take()) {  // completions that came after the owner's end
+  while (is_set_up_ && take()) {  // completions that came after the owner's end
   }
   if (is_set_up_) io_uring_queue_exit(&ring_);
   if (wake_fd_ >= 0) close(wake_fd_);
@@ -95,7 +95,7 @@ bool KernelRing::begin() {
     const std::span<const iovec> parts = plan_.pool->parts_of(i);
     sqe->addr = reinterpret_cast<std::uint64_t>(parts.data());
     sqe->len = static_cast<std::uint32_t>(parts.size());
-    lend(i);
+    plan_.pool->set_lent(i, true);
   }
   enter(0);
   if (ended_) return false;
@@ -129,7 +129,6 @@ RingSlot* KernelRing::take() {
       if (read(wake_fd_, &wakes, sizeof wakes) < 0 && errno != EAGAIN) ended_ = true;
       if ((flags & IORING_CQE_F_MORE) == 0) poll_wake_ups();
     } else if (tag < plan_.pool->slots().size()) {
-      --lent_;
       plan_.pool->set_lent(tag, false);
       if (result >= 0) return &plan_.pool->lay_out(tag);
       lose(tag, -result);
@@ -139,11 +138,6 @@ RingSlot* KernelRing::take() {
 }
 
 bool KernelRing::has_come() { return io_uring_cq_ready(&ring_) > 0; }
-
-void KernelRing::lend(std::size_t index) {
-  ++lent_;
-  plan_.pool->set_lent(index, true);
-}
 
 void KernelRing::lose(std::size_t index, int error) {
   const bool has_ended = error == ENOTCONN || error == ECONNABORTED || error == ECANCELED;
@@ -159,7 +153,7 @@ void KernelRing::put(RingSlot& slot) {
   const std::size_t index = plan_.pool->index_of(slot);
   if (prepare(kUringCommitAndFetch, plan_.pool->queue_of(index), plan_.pool->commit_id_of(index),
               index)) {
-    lend(index);
+    plan_.pool->set_lent(index, true);
   }
 }
 

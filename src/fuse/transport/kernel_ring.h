@@ -60,14 +60,12 @@ class KernelRing final : public RequestRing {
                         std::uint64_t tag);
   void poll_wake_ups();
   void enter(unsigned wait_for);
-  void lend(std::size_t index);
   void lose(std::size_t index, int error);
 
   const Plan plan_;
   io_uring ring_{};
   bool is_set_up_ = false;
   int wake_fd_ = -1;
-  std::size_t lent_ = 0;  // slots that the kernel has from this ring
   bool ended_ = false;
 };
 

@@ -17,7 +17,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr auto kSlow = std::chrono::milliseconds(1);
 constexpr auto kSlowFor = std::chrono::milliseconds(20);
 
-// A longer reply takes the kernel longer to copy than to wake a thread.
+// The kernel copies a longer reply for longer than it takes to wake a thread.
 constexpr std::size_t kLongReply = 64 << 10;
 
 thread_local RingSlot* t_slot = nullptr;  // of the request that this thread is handling
