@@ -220,8 +220,6 @@ for ((i = 50; i < 60; i++)); do
   dd if=/dev/urandom of="$MNT/$i" bs=4K seek=20 count=400 conv=notrunc status=none
 done
 lazyfsctl sync "$MNT"
-figure() { python3 -c 'import functools, json, sys
-print(functools.reduce(lambda o, k: o[k], sys.argv[1].split("."), json.load(sys.stdin)))' "$1"; }
 collector_blocks() { lazyfsctl stats --json "$MNT" | figure data.collector_blocks_written; }
 expect 0 lazyfsctl gc --estimate "$MNT"
 grep -Eq 'bands are at least 20% dead: up to [0-9.]+ MiB to move, to gain [0-9.]+ MiB$' \

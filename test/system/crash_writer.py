@@ -17,6 +17,7 @@ The allowed states. Let D be the moment at which the last completed fsync or fsy
 An operation that never returned may have happened or not.
 """
 import copy
+import errno as errors
 import json
 import os
 import random
@@ -28,6 +29,7 @@ BLOCK = 4096
 FILES_MAX = 60
 FILE_BYTES_MAX = 1 << 20
 REPORTED_MAX = 20
+OF_A_DEAD_MOUNT = {errors.ENOTCONN, errors.ECONNABORTED, errors.ECANCELED, errors.EIO, errors.EBADF}
 
 
 def contents(seed, number, length):
@@ -280,7 +282,7 @@ def wrong_state(model, names, root, found):
 def verify_folder(root, journal_path):
     """Returns the problems of the folder; empty if there are none."""
     seed, done, pending, errno = read_journal(journal_path)
-    if errno not in (None, 107, 103, 125, 5, 9):  # ENOTCONN, ECONNABORTED, ECANCELED, ...
+    if errno is not None and errno not in OF_A_DEAD_MOUNT:
         return [f"the writer's operation {pending} failed: {os.strerror(errno)}"], None
     model = Folder(seed)
     for kind, number, *arguments in done:

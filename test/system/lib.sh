@@ -71,6 +71,7 @@ end_test() {
   trap - EXIT
   trap '' HUP INT TERM
   set +e
+  restore_uring
   ((status == 0 || status == 77)) || show_log
   cd /
   if [[ -n $DAEMON ]]; then
@@ -243,6 +244,36 @@ stop_daemon() {
   until_true "the daemon does not stop" is_stopped
 }
 is_stopped() { [[ -z $(grep -L '^State:.*T (stopped)' /proc/"$DAEMON"/task/*/status) ]]; }
+
+# with_uring COMMAND...: runs it while the kernel offers FUSE over io_uring. A mount keeps what it
+# was offered, so the switch is put back at once. Tests that run at the same time wait for each
+# other.
+URING=/sys/module/fuse/parameters/enable_uring URING_BEFORE=''
+with_uring() {
+  lock_uring
+  URING_BEFORE=$(<"$URING")
+  echo Y >"$URING"
+  "$@" 7>&-
+  restore_uring
+}
+lock_uring() {
+  exec 7>/run/lazyfs-test-uring.lock
+  flock 7
+}
+restore_uring() {
+  [[ -z $URING_BEFORE ]] || echo "$URING_BEFORE" >"$URING"
+  URING_BEFORE=''
+  exec 7>&-
+}
+
+# figure KEY.KEY...: prints a value of the JSON on standard input.
+figure() {
+  python3 -c 'import functools, json, sys
+print(functools.reduce(lambda o, k: o[k], sys.argv[1].split("."), json.load(sys.stdin)))' "$1"
+}
+
+# transport_kind: how requests come to the mount.
+transport_kind() { lazyfsctl stats --json "$MNT" | figure transport.kind; }
 
 # totals NAME: prints a total of edistats --json.
 totals() {

@@ -63,19 +63,13 @@ done
 unmount_background
 
 say "always, by io_uring"
-PARAMETER=/sys/module/fuse/parameters/enable_uring
 for round in 1 2 3; do
-  [[ -e $PARAMETER ]] || break
-  exec 7>/run/lazyfs-test-uring.lock
-  flock 7
-  switch=$(<"$PARAMETER")
-  echo Y >"$PARAMETER"
-  mount_in_background restart=always,transport=io_uring 7>&-
-  echo "$switch" >"$PARAMETER"
-  exec 7>&-
+  [[ -e $URING ]] || break
+  with_uring mount_in_background restart=always,transport=io_uring
+  [[ $(transport_kind) == io_uring ]] || fail "round $round: requests come by $(transport_kind)"
   before=$DAEMON
   kill -KILL "$DAEMON"
-  until_true "not mounted again: $(tail -n 3 "$LOG")" is_new_daemon "$before"
+  until_true "not mounted again in round $round: $(tail -n 3 "$LOG")" is_new_daemon "$before"
   unmount_background
 done
 

@@ -5,9 +5,8 @@
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 rounds=${1:-3}
-PARAMETER=/sys/module/fuse/parameters/enable_uring
 start_test
-[[ -e $PARAMETER ]] || skip "this kernel has no FUSE over io_uring"
+[[ -e $URING ]] || skip "this kernel has no FUSE over io_uring"
 new_seed
 RANDOM=$SEED
 CONNECTIONS=$WORK/connections CONNECTION=''
@@ -15,26 +14,14 @@ mkdir "$CONNECTIONS"
 mount -t fusectl none "$CONNECTIONS" || skip "no fusectl"
 LOAD=()
 
-# mount_ring: mounts with the kernel's switch on. A mount keeps what it was offered, so the switch
-# is put back at once.
 mount_ring() {
-  local before device
-  exec 7>/run/lazyfs-test-uring.lock
-  flock 7
-  before=$(cat "$PARAMETER")
-  echo Y >"$PARAMETER"
-  mount_fs "transport=io_uring,threads=8" 7>&-
-  echo "$before" >"$PARAMETER"
-  exec 7>&-
-  [[ $(kind) == io_uring ]] || fail "requests come by $(kind): $(tail -n 3 "$LOG")"
+  local device
+  with_uring mount_fs "transport=io_uring,threads=8"
+  [[ $(transport_kind) == io_uring ]] ||
+    fail "requests come by $(transport_kind): $(tail -n 3 "$LOG")"
   device=$(mountpoint -d "$MNT")
   CONNECTION=$CONNECTIONS/$(((${device%:*} << 20) + ${device#*:}))
   [[ -e $CONNECTION ]] || fail "$CONNECTION does not exist"
-}
-
-kind() {
-  lazyfsctl stats --json "$MNT" |
-    python3 -c 'import json, sys; print(json.load(sys.stdin)["transport"]["kind"])'
 }
 
 # Use the mount until a call fails, or the file `stop` exists.
@@ -142,15 +129,14 @@ end_daemon_and_mount() {
 
 say "a transport that is not offered"
 new_fs 512M --band-size 1M
-exec 7>/run/lazyfs-test-uring.lock
-flock 7
-if [[ $(cat "$PARAMETER") == N ]]; then
+lock_uring
+if [[ $(cat "$URING") == N ]]; then
   mount_fs transport=io_uring 7>&-
-  [[ $(kind) == read ]] || fail "requests come by $(kind)"
-  grep -q "no transport by io_uring: $PARAMETER is N" "$LOG" || fail "the log does not say why"
+  [[ $(transport_kind) == read ]] || fail "requests come by $(transport_kind)"
+  grep -q "no transport by io_uring: $URING is N" "$LOG" || fail "the log does not say why"
   unmount_fs
 fi
-exec 7>&-
+restore_uring
 
 for way in umount lazy_umount termination kill abort device_error; do
   say "$rounds rounds of $way"
