@@ -17,6 +17,7 @@
 #include "fs/volume/volume.h"
 #include "fuse/requests/control.h"
 #include "fuse/requests/late_errors.h"
+#include "fuse/requests/listing_advice.h"
 #include "fuse/requests/operation_counts.h"
 #include "fuse/requests/side_thread.h"
 #include "fuse/requests/stats_texts.h"
@@ -56,6 +57,7 @@ struct RequestContext {
   StatsTexts stats_texts{};
   SideThread side_thread{};
   LateErrors late_errors{};
+  ListingAdvice listing_advice{};
 };
 
 // The volume's statistics with the operations by kind and the transport's counters added.

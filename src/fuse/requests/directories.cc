@@ -19,14 +19,14 @@ class EntryBuffer {
   EntryBuffer(fuse_req_t req, std::size_t size, bool plus)
       : req_(req), bytes_(std::make_unique_for_overwrite<char[]>(size)), size_(size), plus_(plus) {}
 
-  // False when the entry does not fit.
+  // False when the entry does not fit. `with_attributes`: if the kernel asks for them.
   bool put(fs::Volume& volume, const std::string& name, InodeNo inode, mode_t type,
-           std::uint64_t offset, bool take_lookup) {
+           std::uint64_t offset, bool with_attributes) {
     if (needed(name) > size_ - used_) return false;
     fuse_entry_param entry{};
     entry.attr.st_ino = inode.value;
     entry.attr.st_mode = type;
-    if (plus_ && take_lookup) {
+    if (plus_ && with_attributes) {
       const auto attributes = volume.lookup_inode(inode);
       if (attributes) {
         entry = to_entry(*attributes);
@@ -36,12 +36,14 @@ class EntryBuffer {
       }               // else the name is listed, and looking it up gives the error
     }
     add(name, entry, offset);
+    ++entries_;
     return true;
   }
 
   // About as many entries as may fit, with short names.
   std::size_t room() const { return (size_ - used_) / needed("a-short-name") + 1; }
   bool empty() const { return used_ == 0; }
+  std::uint64_t entries() const { return entries_; }
 
   void reply() {
     RequestContext& context = context_of(req_);
@@ -70,6 +72,7 @@ class EntryBuffer {
   const std::unique_ptr<char[]> bytes_;
   const std::size_t size_;
   std::size_t used_ = 0;
+  std::uint64_t entries_ = 0;
   const bool plus_;
   std::vector<InodeNo> looked_up_;
 };
@@ -92,7 +95,10 @@ bool notes_access() {
   return !body || (body->flags & O_NOATIME) == 0;
 }
 
-Result<> fill(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory, std::uint64_t offset) {
+using Attributes = ListingAdvice::Attributes;
+
+Result<> fill(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory, std::uint64_t offset,
+              Attributes attributes) {
   ASSIGN_OR_RETURN(const bool has_room, put_dots(volume, buffer, directory, offset));
   if (!has_room) return ok();
   std::uint64_t cookie = cookie_of_offset(std::max(offset, kAfterDotDot));
@@ -103,7 +109,7 @@ Result<> fill(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory, std::u
                      volume.read_directory(directory, cookie, asked, note_access));
     for (const fs::DirectoryEntry& entry : entries) {
       if (!buffer.put(volume, entry.name, entry.inode, entry.mode, offset_of_cookie(entry.cookie),
-                      true)) {
+                      ListingAdvice::gives(attributes, entry.cookie))) {
         return ok();
       }
       cookie = entry.cookie;
@@ -112,14 +118,29 @@ Result<> fill(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory, std::u
   }
 }
 
+// After a listing of names: else the kernel would list the directory from its own memory, and not
+// ask for the attributes that the next program may want.
+void drop_listing(RequestContext& context, fuse_ino_t directory) {
+  context.side_thread.run([&context, directory] {
+    fuse_lowlevel_notify_inval_inode(context.session, directory, 0, 0);
+  });
+}
+
 void read_entries(fuse_req_t req, Operation operation, fuse_ino_t ino, std::size_t size,
                   off_t offset, bool plus) {
+  RequestContext& context = context_of(req);
+  const InodeNo directory = inode_of(ino);
+  const Attributes attributes =
+      plus ? context.listing_advice.begin_reply(directory, offset == 0) : Attributes::kNone;
   EntryBuffer buffer(req, size, plus);
   const auto done = call(req, operation, [&](fs::Volume& volume) {
-    return fill(volume, buffer, inode_of(ino), static_cast<std::uint64_t>(offset));
+    return fill(volume, buffer, directory, static_cast<std::uint64_t>(offset), attributes);
   });
   if (!done && buffer.empty()) return buffer.give_up(done.error());
+  if (plus) context.listing_advice.add(directory, buffer.entries());
+  const bool ends_names = plus && attributes == Attributes::kNone && buffer.empty();
   buffer.reply();  // the entries read before an error; the next request meets the error again
+  if (ends_names) drop_listing(context, ino);
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ void lookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
     fuse_reply_entry(req, &nothing);
     return;
   }
+  if (found) context_of(req).listing_advice.note_lookup(inode_of(parent));
   reply_entry(req, found);
 }
 
