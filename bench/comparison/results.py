@@ -15,13 +15,34 @@ MORE_COLOURS = ["#56B4E9", "#D55E00", "#000000", "#F0E442"]
 INTERVAL_ROUNDS = 5  # fewer rounds give no interval of the ratio
 
 
+def limit_of(system):
+    """The FUSE limit over the same transport as this lazyfs."""
+    return "limit" + system.removeprefix("lazyfs") if system.startswith("lazyfs") else None
+
+
+def round_ratios(rows, load, system, base):
+    """Of each round that has both: the system's time as a multiple of the base system's."""
+    times = {(row["round"], row["system"]): row["seconds"] for row in rows if row["load"] == load}
+    return [seconds / times[number, base] for (number, name), seconds in times.items()
+            if name == system and times.get((number, base), 0) > 0]
+
+
+def ratio_figures(found, prefix=""):
+    """The median of the ratios, and its interval if there are enough of them."""
+    if not found:
+        return {}
+    middle, low, high = machine.bootstrap(found)
+    figures = {f"{prefix}ratio": round(middle, 3)}
+    if len(found) >= INTERVAL_ROUNDS:
+        figures[f"{prefix}interval"] = [round(low, 3), round(high, 3)]
+    return figures
+
+
 def summarize(rows, systems, base):
-    """load -> {system: medians, and the median ratio to the base system's time}. `rows`:
-    dictionaries with round, system, load and figures."""
+    """load -> {system: medians, and the median ratios to the times of the base system and of the
+    FUSE limit}. `rows`: dictionaries with round, system, load and figures."""
     summary = {}
     for load in dict.fromkeys(row["load"] for row in rows):
-        of_base = {row["round"]: row["seconds"] for row in rows
-                   if (row["load"], row["system"]) == (load, base)}
         summary[load] = {}
         for system in systems:
             found = [row for row in rows if (row["load"], row["system"]) == (load, system)]
@@ -31,29 +52,24 @@ def summarize(rows, systems, base):
             for figure in ("seconds", "daemon_cpu", "flushes", "written"):
                 values = [row[figure] for row in found if row[figure] is not None]
                 entry[figure] = statistics.median(values) if values else None
-            ratios = [row["seconds"] / of_base[row["round"]] for row in found
-                      if row["round"] in of_base and of_base[row["round"]] > 0]
-            if system != base and ratios:
-                middle, low, high = machine.bootstrap(ratios)
-                entry["ratio"] = round(middle, 3)
-                if len(ratios) >= INTERVAL_ROUNDS:
-                    entry["interval"] = [round(low, 3), round(high, 3)]
+            if system != base:
+                entry |= ratio_figures(round_ratios(rows, load, system, base))
+            entry |= ratio_figures(round_ratios(rows, load, system, limit_of(system)), "limit_")
             summary[load][system] = entry
     return summary
 
 
-def ratio_text(entry):
-    if "ratio" not in entry:
+def ratio_text(entry, prefix=""):
+    ratio, interval = entry.get(f"{prefix}ratio"), entry.get(f"{prefix}interval")
+    if ratio is None:
         return ""
-    if "interval" not in entry:
-        return f"{entry['ratio']:.2f}"
-    return f"{entry['ratio']:.2f} ({entry['interval'][0]:.2f}-{entry['interval'][1]:.2f})"
+    return f"{ratio:.2f}" + (f" ({interval[0]:.2f}-{interval[1]:.2f})" if interval else "")
 
 
 def print_summary(summary, systems, base):
     print(f"\nMedians; in brackets where 95 % of medians lie; * disturbed rounds\n\n"
-          f"{'':32}{'seconds':>10}{'to ' + base:>20}{'daemon CPU s':>14}{'flushes':>9}"
-          f"{'MiB written':>13}")
+          f"{'':32}{'seconds':>10}{'to ' + base:>20}{'to its limit':>20}{'daemon CPU s':>14}"
+          f"{'flushes':>9}{'MiB written':>13}")
     for load, entries in summary.items():
         print(TITLES[load])
         for system in systems:
@@ -62,8 +78,9 @@ def print_summary(summary, systems, base):
             entry = entries[system]
             cpu = "" if entry["daemon_cpu"] is None else f"{entry['daemon_cpu']:.2f}"
             mark = "*" if entry["disturbed"] else ""
-            print(f"  {system[:28]:30}{entry['seconds']:10.3f}{ratio_text(entry):>20}{cpu:>14}"
-                  f"{entry['flushes']:9.0f}{entry['written'] / MIB:13.1f}{mark}")
+            print(f"  {system[:28]:30}{entry['seconds']:10.3f}{ratio_text(entry):>20}"
+                  f"{ratio_text(entry, 'limit_'):>20}{cpu:>14}{entry['flushes']:9.0f}"
+                  f"{entry['written'] / MIB:13.1f}{mark}")
 
 
 def draw(results, systems, base, path):
