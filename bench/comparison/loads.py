@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import tarfile
 
-from .systems import Failed, run
+from .systems import Failed, run, touch_free_memory
 
 SOURCE = pathlib.Path("/usr/src/linux-source-6.1.tar.xz")
 GIB, MIB = 1 << 30, 1 << 20
@@ -140,11 +140,18 @@ def postmark(plan, system):
 
 # ---- large files ---------------------------------------------------------------------------------
 
+def remount(system):
+    """Empties the caches before a load that fills much memory."""
+    system.remount()
+    touch_free_memory()
+
+
 def stream(plan, system):
     path = system.mnt / "stream"
+    touch_free_memory()
     with system.measured("write") as m:
         bench_load(plan, m, "write", path, "--bytes", size_of(plan, 4 * GIB))
-    system.remount()
+    remount(system)
     with system.measured("read") as m:
         bench_load(plan, m, "read", path)
 
@@ -169,23 +176,23 @@ def reads(plan, system):
     one = system.mnt / "one"
     size = size_of(plan, 2 * GIB)
     run(plan.bin / "bench_load", "write", one, "--bytes", size)
-    system.remount()
+    remount(system)
     with system.measured("streams") as m:
         fio(m, "--rw=read", "--bs=128k", f"--numjobs={STREAMS}", f"--directory={system.mnt}",
             "--filename_format=stream.$jobnum", f"--size={per_stream}")
     blocks = count_of(plan, 30_000)
     for threads in 1, 16:
-        system.remount()
+        remount(system)
         with system.measured(f"random{threads}") as m:
             fio(m, "--rw=randread", "--bs=4k", f"--numjobs={threads}", f"--filename={one}",
                 f"--size={size}", f"--io_size={blocks * 4096 // threads}")
-    system.remount()
+    remount(system)
     with system.measured("mmap") as m:
         fio(m, "--rw=read", "--ioengine=mmap", "--bs=128k", f"--filename={one}", f"--size={size}")
     scattered = system.mnt / "scattered"
     run("fio", "--name=write", "--rw=randwrite", "--bs=4k", "--fsync=64", "--randseed=1",
         f"--filename={scattered}", f"--size={size_of(plan, GIB // 2)}")
-    system.remount()
+    remount(system)
     with system.measured("scattered") as m:
         bench_load(plan, m, "read", scattered)
 
