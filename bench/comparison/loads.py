@@ -141,7 +141,7 @@ def postmark(plan, system):
 # ---- large files ---------------------------------------------------------------------------------
 
 def remount(system):
-    """Empties the caches before a load that fills much memory."""
+    """Empties the caches, and touches free memory, before a load that reads large files."""
     system.remount()
     touch_free_memory()
 

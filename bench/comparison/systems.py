@@ -34,8 +34,8 @@ def drop_caches():
 
 def touch_free_memory():
     """Uses half of the free memory for a moment. A hypervisor may have taken free memory back, and
-    returns it page by page to the load that needs it first, which then takes up to four times as
-    long."""
+    returns it page by page to the load that needs it first, which then takes several times as long.
+    """
     free_kib = int(re.search(r"^MemFree:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text(),
                              re.MULTILINE)[1])
     with mmap.mmap(-1, free_kib // 2 * 1024, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
