@@ -264,7 +264,7 @@ int control_mount(const MountPlan& plan) {
   if (plan.shutdown->was_given()) shut_down(point());
   if (plan.scrub->was_given()) return scrub(plan);
   if (plan.health->was_given()) {
-    const std::chrono::seconds timeout(static_cast<long>(plan.timeout_seconds));
+    const std::chrono::milliseconds timeout(static_cast<long>(plan.timeout_seconds * 1000));
     return lazyfs::health_command(plan.path, plan.json, timeout, kNeedsCare) ? 0 : kNeedsCare;
   }
   return 0;

@@ -138,6 +138,17 @@ expect 1 lazyfsctl health "$MNT"
 DAEMON=''
 umount -l "$MNT"
 
+say "health, by io_uring"  # the kernel cannot end a program that waits for a stopped daemon
+if [[ -e $URING ]]; then
+  with_uring mount_fs transport=io_uring
+  expect 0 lazyfsctl health "$MNT"
+  stop_daemon
+  expect 4 timeout 60 lazyfsctl health --timeout 1 "$MNT"
+  kill -CONT "$DAEMON"
+  grep -q "has not answered within 1 s" "$WORK/out" || fail "health: $(cat "$WORK/out")"
+  unmount_fs
+fi
+
 say "stats, top, metrics"
 mount_fs
 echo contents >"$MNT/file"

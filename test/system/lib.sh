@@ -7,6 +7,7 @@
 #   LAZYFS_DEVICE   loop (default): a loop device over a sparse file; image: the file itself
 #   LAZYFS_WORK     parent of the test's folder (default /var/tmp); on a real disk, not a tmpfs
 #   LAZYFS_OPTIONS  mount options added to every mount
+#   LAZYFS_TRANSPORT  read (default), io_uring: of each mount of mount_fs that names no transport
 #   LAZYFS_SEED     seed of random tests
 #   LAZYFS_KEEP     if set, the test's folder is not removed
 # Exit status: 0 passed, 1 failed, 77 cannot run here (no root, no FUSE).
@@ -19,6 +20,7 @@ HERE=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 TOP=$(dirname "$(dirname "$HERE")")
 BIN=${LAZYFS_BIN:-$TOP/build/bin}
 DEVICE_KIND=${LAZYFS_DEVICE:-loop}
+TRANSPORT=${LAZYFS_TRANSPORT:-read}
 TEST=$(basename "$0" .sh)
 PATH=$BIN:$PATH
 export LC_ALL=C
@@ -26,6 +28,7 @@ export LC_ALL=C
 WORK='' IMAGE='' DEVICE='' MNT='' DAEMON='' LOG=''
 LOOPS=()
 DAEMON_ENVIRONMENT=()  # NAME=VALUE...
+URING=/sys/module/fuse/parameters/enable_uring URING_BEFORE=''
 IS_KILLED=''  # by kill_fs, and not mounted since
 
 say()  { printf '%s %s: %s\n' "$(date +%T)" "$TEST" "$*"; }
@@ -37,6 +40,7 @@ start_test() {
   [[ -e /dev/fuse ]] || modprobe fuse 2>/dev/null || true
   [[ -e /dev/fuse ]] || skip "no /dev/fuse"
   [[ -x $BIN/lazyfs ]] || fail "$BIN/lazyfs is not built"
+  [[ $TRANSPORT == read || -e $URING ]] || skip "this kernel has no FUSE over io_uring"
   WORK=$(mktemp -d "${LAZYFS_WORK:-/var/tmp}/lazyfs-$TEST.XXXXXX")
   MNT=$WORK/mnt
   LOG=$WORK/lazyfs.log
@@ -152,7 +156,16 @@ new_edi_fs() {
 # knows its pid and has its log. Returns when the mount answers: it is listed before its daemon and
 # the kernel have agreed on anything.
 mount_fs() {
-  local options=${1:-}${1:+${LAZYFS_OPTIONS:+,}}${LAZYFS_OPTIONS:-} tries
+  local options=${1:-}${1:+${LAZYFS_OPTIONS:+,}}${LAZYFS_OPTIONS:-}
+  if [[ $TRANSPORT == read || ,$options == *,transport=* ]]; then
+    start_daemon "$options"
+  else
+    with_uring start_daemon "$options${options:+,}transport=$TRANSPORT"
+    [[ $(transport_kind) == "$TRANSPORT" ]] || fail "requests come by $(transport_kind)"
+  fi
+}
+start_daemon() {
+  local options=$1 tries
   if [[ $IS_KILLED ]]; then
     lazyfsctl wait --timeout 60 "$DEVICE" || fail "the device is held after kill -9"
     IS_KILLED=''
@@ -248,7 +261,6 @@ is_stopped() { [[ -z $(grep -L '^State:.*T (stopped)' /proc/"$DAEMON"/task/*/sta
 # with_uring COMMAND...: runs it while the kernel offers FUSE over io_uring. A mount keeps what it
 # was offered, so the switch is put back at once. Tests that run at the same time wait for each
 # other.
-URING=/sys/module/fuse/parameters/enable_uring URING_BEFORE=''
 with_uring() {
   lock_uring
   URING_BEFORE=$(<"$URING")
