@@ -14,7 +14,7 @@ CUTS ?= 200
 # Operations of each of 4 processes in each of 8 rounds: a million in all.
 RANDOM_OPERATIONS ?= 31250
 
-.PHONY: all help demo demo-clean demo-hadoop check check-long check-random check-crash check-zoned check-soak check-fuzz check-asan check-tsan check-tidy bench bench-flame-graphs bench-engines bench-faults bench-zoned experiments install uninstall deb clean
+.PHONY: all help demo demo-clean demo-hadoop check check-long check-random check-crash check-io-uring check-zoned check-soak check-fuzz check-asan check-tsan check-tidy bench bench-flame-graphs bench-engines bench-faults bench-zoned experiments install uninstall deb clean
 .DEFAULT_GOAL := all
 
 all:            ## the release build
@@ -56,6 +56,11 @@ check-crash:    ## CRASH_STATES states after power cuts, and all pairs of operat
 	printf '%s\n' '*TwoOperations*' '-*TwoOperations*' | \
 	  LAZYFS_CRASH_STATES=$(CRASH_STATES) LAZYFS_CRASH_PAIRS=all \
 	  xargs -P 2 -I '{}' build/test/crash_test '--gtest_filter={}'
+
+check-io-uring: all ## the system tests of `make check` with all requests by io_uring
+	@./packages.sh build test suites
+	@cmake --build build -j $(JOBS) --target tests
+	LAZYFS_TRANSPORT=io_uring $(CTEST) --preset check -L system -j $(JOBS) </dev/null
 
 check-zoned: all ## zoned disks in a QEMU guest; CUTS power cuts
 	@./packages.sh build test zoned

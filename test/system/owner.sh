@@ -34,4 +34,4 @@ for command in gc scrub; do
 done
 unmount_fs
 fsck_fs
-umount /dev/fuse
+umount -l /dev/fuse  # the kernel keeps the files of a ring for a moment
