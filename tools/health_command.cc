@@ -47,7 +47,7 @@ void continue_in_child(const std::string& path, std::chrono::milliseconds timeou
   if (child < 0) fail_with("fork", std::strerror(errno));
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(status);  // it ended before
+    if (::getppid() != parent) ::_exit(status);  // the parent ended before prctl()
     return;
   }
   if (!ends_within(child, timeout)) {

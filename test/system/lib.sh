@@ -152,9 +152,7 @@ new_edi_fs() {
   mkfs.lazyfs -q "$DEVICE" >"$WORK/mkfs.log" 2>&1 || fail "mkfs: $(cat "$WORK/mkfs.log")"
 }
 
-# mount_fs [OPTION,...]: starts the daemon in the foreground of a child process, so that the test
-# knows its pid and has its log. Returns when the mount answers: it is listed before its daemon and
-# the kernel have agreed on anything.
+# mount_fs [OPTION,...]: mounts, with the options and the transport of the environment.
 mount_fs() {
   local options=${1:-}${1:+${LAZYFS_OPTIONS:+,}}${LAZYFS_OPTIONS:-}
   if [[ $TRANSPORT == read || ,$options == *,transport=* ]]; then
@@ -164,6 +162,10 @@ mount_fs() {
     [[ $(transport_kind) == "$TRANSPORT" ]] || fail "requests come by $(transport_kind)"
   fi
 }
+
+# start_daemon OPTIONS: starts the daemon in the foreground of a child process, so that the test
+# knows its pid and has its log. Returns when the mount answers: it is listed before its daemon and
+# the kernel have agreed on anything.
 start_daemon() {
   local options=$1 tries
   if [[ $IS_KILLED ]]; then
