@@ -24,6 +24,20 @@ mount_ring() {
   [[ -e $CONNECTION ]] || fail "$CONNECTION does not exist"
 }
 
+# The statistics count what comes by the rings.
+count_requests() {
+  mount_ring
+  for ((i = 0; i < 100; i++)); do mkdir "$MNT/d$i"; done
+  local requests mkdirs
+  read -r requests mkdirs < <(lazyfsctl stats --json "$MNT" | python3 -c '
+import json, sys
+stats = json.load(sys.stdin)
+print(stats["transport"]["requests"], stats["operations"]["mkdir"])')
+  [[ $mkdirs -eq 100 && $requests -gt 200 ]] ||
+    fail "transport.requests is $requests after 100 mkdirs, each with a lookup"
+  unmount_fs
+}
+
 # Use the mount until a call fails, or the file `stop` exists.
 small_load() {
   local i=0
@@ -137,6 +151,9 @@ if [[ $(cat "$URING") == N ]]; then
   unmount_fs
 fi
 restore_uring
+
+say "the statistics"
+count_requests
 
 for way in umount lazy_umount termination kill abort device_error; do
   say "$rounds rounds of $way"

@@ -308,7 +308,8 @@ void Session::set_ready() {
 }
 
 Json Session::transport_json() const {
-  const TransportCounts counts = transport_->counts();
+  TransportCounts counts = transport_->counts();
+  if (rings_) counts += rings_->counts();  // /dev/fuse is read all the same
   return Json::object({{"kind", rings_carry_ ? "io_uring" : "read"},
                        {"requests", counts.requests},
                        {"threads", counts.threads},

@@ -27,6 +27,19 @@ constexpr std::size_t kParkedWithData = 64;  // as many buffers
 
 }  // namespace
 
+TransportCounts& TransportCounts::operator+=(const TransportCounts& other) {
+  requests += other.requests;
+  spins += other.spins;
+  spins_won += other.spins_won;
+  sleeps += other.sleeps;
+  handovers += other.handovers;
+  parked += other.parked;
+  stuck += other.stuck;
+  threads += other.threads;
+  latency_limits += other.latency_limits;
+  return *this;
+}
+
 Transport::Transport(int fd, TransportOptions options, Handler handler, WaitOf wait_of)
     : fd_(fd),
       options_(options),

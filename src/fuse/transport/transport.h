@@ -71,6 +71,8 @@ struct TransportCounts {
   std::uint64_t stuck = 0;      // requests that the watchdog found to take long
   std::uint64_t threads = 0;
   std::uint64_t latency_limits = 0;  // times that the wake-up latency of CPUs was limited
+
+  TransportCounts& operator+=(const TransportCounts& other);
 };
 
 class Transport {
