@@ -31,7 +31,12 @@ void MountPoint::request(unsigned long code, void* argument) {
 }
 
 void MountPoint::sync() {
-  if (syncfs(fd_) != 0) fail_with(path_, std::strerror(errno));
+  // When a program was killed while the kernel sent the new times of an inode for it, the kernel
+  // reports this by the next syncfs(2), which has done its work all the same.
+  int done = 0;
+  do done = syncfs(fd_);
+  while (done != 0 && errno == EINTR);
+  if (done != 0) fail_with(path_, std::strerror(errno));
   request(fuse::kSyncRequest, nullptr);
 }
 

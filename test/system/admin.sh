@@ -149,6 +149,47 @@ if [[ -e $URING ]]; then
   unmount_fs
 fi
 
+say "sync, after a program was killed that waited for the kernel to send times"
+new_fs 512M
+mount_fs transport=read  # by io_uring no program can be killed that waits for a stopped daemon
+# remove_files DIRECTORY: makes and removes files for ever.
+remove_files() {
+  mkdir "$1"
+  exec python3 -c 'import os, sys
+while True:
+    os.close(os.open(sys.argv[1] + "/f", os.O_CREAT | os.O_WRONLY))
+    os.unlink(sys.argv[1] + "/f")' "$1"
+}
+start_removers() {
+  local i
+  REMOVERS=()
+  for i in {1..8}; do remove_files "$MNT/r$1-$i" & REMOVERS+=($!); done
+  for i in {1..8}; do until_true "no file is made" test -e "$MNT/r$1-$i"; done
+  sleep 0.5
+}
+one_sends_times() {
+  local pid
+  for pid in "${REMOVERS[@]}"; do
+    if grep -q fuse_flush_time "/proc/$pid/stack"; then return 0; fi
+  done
+  return 1
+}
+was_killed=no
+for ((round = 0; round < 30; round++)); do
+  start_removers $round
+  stop_daemon
+  sleep 0.1
+  if one_sends_times; then was_killed=yes; fi
+  kill -KILL "${REMOVERS[@]}"
+  sleep 0.1
+  kill -CONT "$DAEMON"
+  wait "${REMOVERS[@]}" 2>/dev/null || true
+  expect 0 lazyfsctl sync "$MNT"
+  [[ $was_killed == no ]] || break
+done
+[[ $was_killed == yes ]] || say "no program was killed at that point"
+unmount_fs
+
 say "stats, top, metrics"
 mount_fs
 echo contents >"$MNT/file"
