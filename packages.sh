@@ -25,7 +25,7 @@ packages_of() {
                util-linux procps file linux-source-6.1 clang-19 ;;
     suites) new_cargo || echo cargo-web ;;
     suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc podman \
-                      busybox-static prometheus ;;
+                      busybox-static prometheus stress-ng ;;
     browser) echo chromium chromium-driver python3-selenium ;;
     hadoop) echo default-jdk-headless maven iproute2 ;;
     engines) echo default-jdk-headless maven iproute2 python3-venv python3-matplotlib \
