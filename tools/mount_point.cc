@@ -31,12 +31,13 @@ void MountPoint::request(unsigned long code, void* argument) {
 }
 
 void MountPoint::sync() {
-  // When a program was killed while the kernel sent the new times of an inode for it, the kernel
-  // reports this by the next syncfs(2), which has done its work all the same.
-  int done = 0;
-  do done = syncfs(fd_);
-  while (done != 0 && errno == EINTR);
-  if (done != 0) fail_with(path_, std::strerror(errno));
+  // A program that is killed while the kernel sends times of an inode for it leaves EINTR to the
+  // next syncfs(2), which has done its work all the same.
+  int result = 0;
+  do {
+    result = syncfs(fd_);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) fail_with(path_, std::strerror(errno));
   request(fuse::kSyncRequest, nullptr);
 }
 
