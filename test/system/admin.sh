@@ -152,10 +152,11 @@ fi
 say "sync, after a program was killed that waited for the kernel to send times"
 new_fs 512M
 mount_fs transport=read  # by io_uring no program can be killed that waits for a stopped daemon
-# remove_files DIRECTORY: makes and removes files for ever.
+# remove_files DIRECTORY: makes a file `begun`, and makes and removes another for ever.
 remove_files() {
   mkdir "$1"
   exec python3 -c 'import os, sys
+os.mknod(sys.argv[1] + "/begun")
 while True:
     os.close(os.open(sys.argv[1] + "/f", os.O_CREAT | os.O_WRONLY))
     os.unlink(sys.argv[1] + "/f")' "$1"
@@ -164,8 +165,8 @@ start_removers() {
   local i
   REMOVERS=()
   for i in {1..8}; do remove_files "$MNT/r$1-$i" & REMOVERS+=($!); done
-  for i in {1..8}; do until_true "no file is made" test -e "$MNT/r$1-$i"; done
-  sleep 0.5
+  for i in {1..8}; do until_true "no file is made" test -e "$MNT/r$1-$i/begun"; done
+  sleep 0.1
 }
 one_sends_times() {
   local pid
