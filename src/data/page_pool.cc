@@ -1,10 +1,7 @@
 #include "data/page_pool.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -14,16 +11,13 @@ namespace lazyfs::data {
 
 PagePool::Slab PagePool::make_slab() {
   Slab slab;
-  slab.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kSlabBytes, kSlabBytes)));
-  if (!slab.memory) throw std::bad_alloc();
-  // Kernels before 5.14 refuse; they provide each page at its first touch.
-  static_cast<void>(::madvise(slab.memory.get(), kSlabBytes, MADV_POPULATE_WRITE));
+  slab.memory.populate();
   slab.free.fill(~std::uint64_t{0});
   return slab;
 }
 
 void PagePool::add_locked(Slab slab) {
-  const auto address = reinterpret_cast<std::uintptr_t>(slab.memory.get());
+  const auto address = reinterpret_cast<std::uintptr_t>(slab.memory.data());
   with_free_.push_back(&slabs_.emplace(address, std::move(slab)).first->second);
 }
 
@@ -34,12 +28,12 @@ std::byte* PagePool::take_locked() {
   *word &= *word - 1;
   if (--slab.free_pages == 0) with_free_.pop_back();
   const auto index = static_cast<std::size_t>(word - slab.free.begin()) * kWordBits + bit;
-  return slab.memory.get() + index * kBlockBytes;
+  return slab.memory.data() + index * kBlockBytes;
 }
 
 void PagePool::give_back_locked(std::byte* page) {
   const auto address = reinterpret_cast<std::uintptr_t>(page);
-  const auto found = slabs_.find(address & ~(std::uintptr_t{kSlabBytes} - 1));
+  const auto found = slabs_.find(address & ~(std::uintptr_t{kLargePageBytes} - 1));
   CHECK(found != slabs_.end());
   Slab& slab = found->second;
   const std::size_t index = (address - found->first) / kBlockBytes;
@@ -81,7 +75,7 @@ void PagePool::give_back(std::span<std::byte* const> pages) {
 
 std::size_t PagePool::held_bytes() const {
   MutexLock lock(mu_);
-  return slabs_.size() * kSlabBytes;
+  return slabs_.size() * kLargePageBytes;
 }
 
 void PagePool::check_invariants() const {

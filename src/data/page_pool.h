@@ -5,22 +5,20 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "base/large_pages.h"
 #include "base/mutex.h"
 #include "base/types.h"
 
 namespace lazyfs::data {
 
-// Pages come from slabs of 1 MiB, whose memory the kernel provides in one piece: one page fault for
-// each page takes twice as long. (The machine's large pages are faster still, but now and then the
-// kernel takes milliseconds to make one.) The lowest free pages of a slab are taken first, so pages
-// taken together mostly lie side by side, and an append of them needs few pieces. Slabs are kept
-// until the pool ends; its owner bounds the pages in use (used()), and so the memory.
+// Pages come from slabs, each one of the machine's large pages. The lowest free pages of a slab are
+// taken first, so pages taken together mostly lie side by side, and an append of them is few pieces
+// of memory to the device. Slabs are kept until the pool ends; its owner bounds the pages in use
+// (used()), and so the memory.
 //
 // Invariants (check_invariants()):
 //   P1  bit i of a slab's `free` is set exactly when its page i is not taken
@@ -46,15 +44,11 @@ class PagePool {
   void check_invariants() const EXCLUDES(mu_);  // no other call may run
 
  private:
-  static constexpr std::size_t kSlabPages = 256;
-  static constexpr std::size_t kSlabBytes = kSlabPages * kBlockBytes;
+  static constexpr std::size_t kSlabPages = kLargePageBytes / kBlockBytes;
   static constexpr std::size_t kWordBits = 64;
 
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
   struct Slab {
-    std::unique_ptr<std::byte, Free> memory;  // kSlabBytes, aligned to as much
+    LargePages memory{kLargePageBytes};
     std::array<std::uint64_t, kSlabPages / kWordBits> free;
     std::size_t free_pages = kSlabPages;
   };

@@ -9,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/large_pages.h"
 #include "base/types.h"
+#include "test/support/mapping.h"
 #include "test/support/seed.h"
 
 namespace lazyfs::data {
@@ -55,6 +57,14 @@ TEST(PagePoolTest, PagesTakenTogetherLieSideBySide) {
   give_back(pool, pages);
 }
 
+TEST(PagePoolTest, PagesLieInLargePages) {
+  if (!kernel_has_large_pages()) GTEST_SKIP() << "the kernel has no large pages";
+  PagePool pool;
+  std::byte* page = pool.take();
+  EXPECT_TRUE(mapping_at(page).is_for_large_pages);
+  pool.give_back(page);
+}
+
 TEST(PagePoolTest, PagesTakenTogetherLieSideBySideAlsoAfterSomeWereUsedBefore) {
   PagePool pool;
   give_back(pool, take(pool, 256));
@@ -68,7 +78,7 @@ TEST(PagePoolTest, PagesTakenTogetherLieSideBySideAlsoAfterSomeWereUsedBefore) {
 TEST(PagePoolTest, UsesWhatWasGivenBackBeforeItTakesMoreMemory) {
   PagePool pool;
   for (int round = 0; round < 10; ++round) give_back(pool, take(pool, 600));
-  EXPECT_EQ(pool.held_bytes(), std::size_t{3} << 20);  // three slabs
+  EXPECT_EQ(pool.held_bytes(), 2 * kLargePageBytes);
   pool.check_invariants();
 }
 

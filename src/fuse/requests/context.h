@@ -13,12 +13,14 @@
 #include <string>
 #include <string_view>
 
+#include "base/buffer_pool.h"
 #include "base/json.h"
 #include "fs/volume/volume.h"
 #include "fuse/requests/control.h"
 #include "fuse/requests/late_errors.h"
 #include "fuse/requests/listing_advice.h"
 #include "fuse/requests/operation_counts.h"
+#include "fuse/requests/operations.h"
 #include "fuse/requests/side_thread.h"
 #include "fuse/requests/stats_texts.h"
 
@@ -58,6 +60,7 @@ struct RequestContext {
   SideThread side_thread{};
   LateErrors late_errors{};
   ListingAdvice listing_advice{};
+  BufferPool read_buffers{kMaxWriteBytes};  // each for one READ
 };
 
 // The volume's statistics with the operations by kind and the transport's counters added.

@@ -8,7 +8,10 @@
 #include <linux/falloc.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
+#include <algorithm>
+#include <optional>
+
+#include "base/buffer_pool.h"
 #include "fuse/requests/handlers.h"
 #include "fuse/requests/hole_seek.h"
 #include "fuse/requests/inode_flags.h"
@@ -36,14 +39,21 @@ bool write_clears_set_id() {
   return body && (body->write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
 }
 
-// Of the request that this thread is handling.
-std::span<std::byte> read_buffer(std::size_t size) {
-  const Request* request = current_request();
-  if (request && request->reply_space.size() >= size) return request->reply_space.first(size);
-  thread_local AlignedBuffer buffer;
-  if (buffer.size() < size) buffer = AlignedBuffer(size);
-  return buffer.span().first(size);
-}
+// Memory for what the request that this thread is handling reads. The kernel asks for at most as
+// much as a buffer holds.
+struct ReadSpace {
+  ReadSpace(BufferPool& pool, std::size_t size) {
+    const Request* request = current_request();
+    if (request && request->reply_space.size() >= size) {
+      bytes = request->reply_space.first(size);
+    } else {
+      loan = pool.lend();
+      bytes = loan.bytes().first(std::min(size, loan.bytes().size()));
+    }
+  }
+  BufferPool::Loan loan;
+  std::span<std::byte> bytes;
+};
 
 // `kind`: a mode of fallocate(2) without FALLOC_FL_KEEP_SIZE.
 Result<> change_range(fs::Volume& volume, InodeNo inode, int kind, std::uint64_t offset,
@@ -133,15 +143,16 @@ void open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {
 }
 
 void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info* info) {
-  std::span<std::byte> to;
+  RequestContext& context = context_of(req);
+  std::optional<ReadSpace> to;
   const auto got = call(req, Operation::read, [&](fs::Volume& volume) {
-    to = read_buffer(size);
+    to.emplace(context.read_buffers, size);
     const bool note_access = (info->flags & O_NOATIME) == 0;
-    return volume.read(inode_of(ino), static_cast<std::uint64_t>(offset), to, note_access);
+    return volume.read(inode_of(ino), static_cast<std::uint64_t>(offset), to->bytes, note_access);
   });
   if (!got) return reply_error(req, got.error());
-  context_of(req).counts.add_read(*got);
-  fuse_reply_buf(req, reinterpret_cast<const char*>(to.data()), *got);
+  context.counts.add_read(*got);
+  fuse_reply_buf(req, reinterpret_cast<const char*>(to->bytes.data()), *got);
 }
 
 void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, off_t offset,

@@ -1,8 +1,8 @@
 // The slots of a mount's rings, and their memory.
 //
 // Invariants:
-//   P1  the memory of a slot that is lent is the kernel's, and is not freed: what the kernel has
-//       not given back when the last ring ends is left to the end of the process
+//   P1  the memory of a slot that is lent is the kernel's, and is not freed: if the kernel has not
+//       given every slot back when the last ring ends, all memory is left to the end of the process
 // A slot is used by one thread at a time: the owner of the ring that has lent it, or whoever it was
 // passed to.
 #pragma once
@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/large_pages.h"
 #include "fuse/transport/request_ring.h"
 #include "fuse/transport/uring_abi.h"
 
@@ -22,7 +23,8 @@ namespace lazyfs::fuse {
 class SlotPool {
  public:
   // A slot for each of `queues`, the kernel's queues that their requests come from.
-  // `payload_bytes`: at least the kernel's largest request or reply. Null: no memory (errno).
+  // `payload_bytes`: at least the kernel's largest request or reply, a multiple of kBlockBytes.
+  // Null: no memory.
   static std::shared_ptr<SlotPool> make(const std::vector<std::uint16_t>& queues,
                                         std::size_t payload_bytes);
   ~SlotPool();
@@ -33,15 +35,15 @@ class SlotPool {
   std::size_t index_of(const RingSlot& slot) const {
     return static_cast<std::size_t>(&slot - slots_.data());
   }
-  std::uint16_t queue_of(std::size_t index) const { return memory_[index].queue; }
+  std::uint16_t queue_of(std::size_t index) const { return places_[index].queue; }
   // The header and the payload, for kUringRegister.
-  std::span<const iovec> parts_of(std::size_t index) const { return memory_[index].parts; }
+  std::span<const iovec> parts_of(std::size_t index) const { return places_[index].parts; }
   // Of the request in the slot, for kUringCommitAndFetch.
   std::uint64_t commit_id_of(std::size_t index) const {
-    return memory_[index].header().info.commit_id;
+    return places_[index].header().info.commit_id;
   }
 
-  void set_lent(std::size_t index, bool is_lent) { memory_[index].is_lent = is_lent; }
+  void set_lent(std::size_t index, bool is_lent) { places_[index].is_lent = is_lent; }
   // Lays out the request that the kernel has put into the slot, in one piece.
   RingSlot& lay_out(std::size_t index);
   // Puts a reply, which begins with a fuse_out_header, into the slot.
@@ -50,23 +52,21 @@ class SlotPool {
  private:
   // A page that begins with the header and ends with room for the head of a request, then the
   // payload. So a request can be laid out without moving its data.
-  struct Memory {
-    std::byte* begin = nullptr;
+  struct Place {
     iovec parts[2]{};
     std::uint16_t queue = 0;
     bool is_lent = false;
 
-    UringHeader& header() const { return *reinterpret_cast<UringHeader*>(begin); }
+    UringHeader& header() const { return *static_cast<UringHeader*>(parts[0].iov_base); }
     std::byte* payload() const { return static_cast<std::byte*>(parts[1].iov_base); }
   };
 
-  SlotPool(std::size_t count, std::size_t payload_bytes)
-      : payload_bytes_(payload_bytes), slots_(count) {}
-  bool map(const std::vector<std::uint16_t>& queues);
+  SlotPool(const std::vector<std::uint16_t>& queues, std::size_t payload_bytes);
 
   const std::size_t payload_bytes_;
+  LargePages memory_;  // of all slots: READs fill payloads from the disk
   std::vector<RingSlot> slots_;
-  std::vector<Memory> memory_;  // of each slot
+  std::vector<Place> places_;  // of each slot
 };
 
 }  // namespace lazyfs::fuse

@@ -1,0 +1,48 @@
+// Memory in the machine's large pages, for what a device reads or writes much of at a time.
+//
+// A request to a device lists the pieces of memory that its data comes from or goes to. In pages of
+// 4 KiB, which lie anywhere, 1 MiB has 256 pieces; in a large page it has one. Many devices take
+// fewer pieces at a time, and virtual disks handle them one by one (docs/performance.md).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace lazyfs {
+
+// As on AMD64, and on ARM64 with pages of 4 KiB.
+inline constexpr std::size_t kLargePageBytes = std::size_t{2} << 20;
+
+// Owns memory aligned to kLargePageBytes, zeroed. The kernel provides it at the first touch, or by
+// populate(), in large pages as far as it has some and may (transparent_hugepage), else in small
+// ones. Movable, not copyable. Not thread-safe.
+class LargePages {
+ public:
+  LargePages() = default;
+  // `bytes`: a multiple of kLargePageBytes, not 0. std::bad_alloc: no address space.
+  explicit LargePages(std::size_t bytes);
+
+  // All of it at once, which is faster than at the first touches.
+  void populate();
+
+  // Leaves the memory to the end of the process.
+  void abandon() { static_cast<void>(bytes_.release()); }
+
+  std::byte* data() { return bytes_.get(); }
+  const std::byte* data() const { return bytes_.get(); }
+  std::size_t size() const { return bytes_.get_deleter().bytes; }
+  std::span<std::byte> span() { return {data(), size()}; }
+  explicit operator bool() const { return bytes_ != nullptr; }
+
+ private:
+  struct Unmap {
+    Unmap() : bytes(0) {}
+    explicit Unmap(std::size_t mapped) : bytes(mapped) {}
+    void operator()(std::byte* at) const;
+    std::size_t bytes;
+  };
+  std::unique_ptr<std::byte, Unmap> bytes_;
+};
+
+}  // namespace lazyfs
