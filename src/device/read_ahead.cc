@@ -7,9 +7,19 @@
 
 namespace lazyfs::device {
 
+ReadAheadDevice::Memory::Memory(BufferPool& pages, std::size_t window_bytes) {
+  if (window_bytes < kLargePageBytes / 2) {
+    small = AlignedBuffer(window_bytes);
+    bytes = small.span();
+  } else {
+    large = pages.lend();
+    bytes = large.bytes().first(window_bytes);
+  }
+}
+
 // Answers from a window, and makes it the last used one.
 bool ReadAheadDevice::answer(BandAddress from, std::span<std::byte> to) {
-  std::shared_ptr<const AlignedBuffer> bytes;
+  std::shared_ptr<const Memory> memory;
   std::size_t offset = 0;
   {
     MutexLock lock(mu_);
@@ -19,11 +29,11 @@ bool ReadAheadDevice::answer(BandAddress from, std::span<std::byte> to) {
                  std::size_t{w.blocks} * kBlockBytes;
     });
     if (window == windows_.end()) return false;
-    bytes = window->bytes;
+    memory = window->memory;
     offset = std::size_t{from.rba - window->at.rba} * kBlockBytes;
     windows_.splice(windows_.begin(), windows_, window);
   }
-  std::memcpy(to.data(), bytes->data() + offset, to.size());
+  std::memcpy(to.data(), memory->bytes.data() + offset, to.size());
   return true;
 }
 
@@ -36,10 +46,10 @@ ReadAheadDevice::Miss ReadAheadDevice::miss(BandAddress from) {
 void ReadAheadDevice::keep(Window window, std::uint64_t forgets) {
   MutexLock lock(mu_);
   if (forgets != forgets_) return;
-  kept_blocks_ += window.blocks;
+  kept_bytes_ += window.memory->held_bytes();
   windows_.push_front(std::move(window));
-  while (windows_.size() > kMaxWindows || kept_blocks_ > kMaxKeptBlocks) {
-    kept_blocks_ -= windows_.back().blocks;
+  while (windows_.size() > kMaxWindows || kept_bytes_ > kMaxKeptBytes) {
+    kept_bytes_ -= windows_.back().memory->held_bytes();
     windows_.pop_back();
   }
 }
@@ -49,7 +59,7 @@ void ReadAheadDevice::forget(BandId band) {
   ++forgets_;
   for (auto window = windows_.begin(); window != windows_.end();) {
     const bool is_old = window->at.band == band;
-    if (is_old) kept_blocks_ -= window->blocks;
+    if (is_old) kept_bytes_ -= window->memory->held_bytes();
     window = is_old ? windows_.erase(window) : std::next(window);
   }
 }
@@ -69,10 +79,10 @@ Result<> ReadAheadDevice::read(BandAddress from, std::span<std::byte> to) {
   const std::uint64_t most = end && *end > from.rba ? *end - from.rba : 0;
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(found.blocks, most));
   if (blocks <= wanted) return ForwardingDevice::read(from, to);
-  auto bytes = std::make_shared<AlignedBuffer>(std::size_t{blocks} * kBlockBytes);
-  if (!ForwardingDevice::read(from, bytes->span())) return ForwardingDevice::read(from, to);
-  std::memcpy(to.data(), bytes->data(), to.size());
-  keep({from, blocks, std::move(bytes)}, found.forgets);
+  auto memory = std::make_shared<Memory>(pages_, std::size_t{blocks} * kBlockBytes);
+  if (!ForwardingDevice::read(from, memory->bytes)) return ForwardingDevice::read(from, to);
+  std::memcpy(to.data(), memory->bytes.data(), to.size());
+  keep({from, blocks, std::move(memory)}, found.forgets);
   return ok();
 }
 
@@ -91,6 +101,13 @@ Result<> ReadAheadDevice::reset(BandId band) {
 void ReadAheadDevice::forget_copies(BandId band) {
   forget(band);
   ForwardingDevice::forget_copies(band);
+}
+
+std::size_t ReadAheadDevice::held_bytes() {
+  MutexLock lock(mu_);
+  std::size_t bytes = pages_.held_bytes();
+  for (const Window& window : windows_) bytes += window.memory->small.size();
+  return bytes;
 }
 
 }  // namespace lazyfs::device

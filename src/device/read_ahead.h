@@ -9,13 +9,14 @@
 #include <span>
 
 #include "base/buffer.h"
+#include "base/buffer_pool.h"
 #include "base/mutex.h"
 #include "device/forwarding.h"
 #include "device/read_streams.h"
 
 namespace lazyfs::device {
 
-// Keeps the windows that were used last, kMaxKeptBlocks in all: 16 MiB.
+// Keeps the windows that were used last, whose memory is kMaxKeptBytes in all.
 // Invariants:
 //   A1  a window holds blocks of a shingled band below the write pointer, as they have been since
 //       they were read: no reset and no moved write pointer came in between
@@ -26,7 +27,7 @@ class ReadAheadDevice final : public ForwardingDevice {
  public:
   static constexpr std::uint32_t kMaxReadBlocks = 32;     // longer reads pass
   static constexpr std::uint32_t kMaxWindowBlocks = 512;  // 2 MiB
-  static constexpr std::size_t kMaxKeptBlocks = 4096;
+  static constexpr std::size_t kMaxKeptBytes = std::size_t{16} << 20;
   static constexpr std::size_t kMaxWindows = 32;
 
   using Device::append;
@@ -36,12 +37,23 @@ class ReadAheadDevice final : public ForwardingDevice {
   Result<> set_write_pointer(BandId band, std::uint32_t rba) override;
   Result<> reset(BandId band) override;
   void forget_copies(BandId band) override;
+  // Memory for windows: of those kept, and large pages for others.
+  std::size_t held_bytes() EXCLUDES(mu_);
 
  private:
+  // Of a window: a large page, or less if the window does not fill half of one.
+  struct Memory {
+    Memory(BufferPool& pages, std::size_t window_bytes);
+    std::size_t held_bytes() const { return small ? small.size() : large.bytes().size(); }
+
+    AlignedBuffer small;
+    BufferPool::Loan large;
+    std::span<std::byte> bytes;
+  };
   struct Window {
     BandAddress at;
     std::uint32_t blocks = 0;
-    std::shared_ptr<const AlignedBuffer> bytes;
+    std::shared_ptr<const Memory> memory;
   };
   // What to do for a read that no window answers.
   struct Miss {
@@ -54,9 +66,10 @@ class ReadAheadDevice final : public ForwardingDevice {
   void keep(Window window, std::uint64_t forgets) EXCLUDES(mu_);
   void forget(BandId band) EXCLUDES(mu_);
 
-  Mutex mu_;  // leaf
-  std::list<Window> windows_ GUARDED_BY(mu_);  // last used first
-  std::size_t kept_blocks_ GUARDED_BY(mu_) = 0;  // of all windows
+  BufferPool pages_{kLargePageBytes};
+  Mutex mu_;                                    // leaf
+  std::list<Window> windows_ GUARDED_BY(mu_);   // last used first
+  std::size_t kept_bytes_ GUARDED_BY(mu_) = 0;  // held for all windows
   ReadStreams streams_ GUARDED_BY(mu_);
   std::uint64_t forgets_ GUARDED_BY(mu_) = 0;
 };

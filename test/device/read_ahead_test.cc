@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/large_pages.h"
 #include "device/faulty.h"
 #include "device/memory.h"
 #include "test/support/result_printer.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr BandId kFirstBand{1}, kSecondBand{2};
 constexpr std::uint32_t kBlocks = 1024;
+constexpr std::uint32_t kBands = 16;
 
 AlignedBuffer blocks_with(std::uint32_t blocks, unsigned value) {
   AlignedBuffer bytes(std::size_t{blocks} * kBlockBytes);
@@ -45,8 +47,8 @@ class ReadAheadTest : public testing::Test {
   std::uint64_t reads() const { return faulty_.calls(Call::kRead); }
 
   std::unique_ptr<MemoryDevice> memory_ = std::make_unique<MemoryDevice>(
-      Geometry{.band_blocks = {kBlocks, kBlocks, kBlocks},
-               .band_kinds = {BandKind::kShingled, BandKind::kShingled, BandKind::kShingled}},
+      Geometry{.band_blocks = std::vector(kBands, kBlocks),
+               .band_kinds = std::vector(kBands, BandKind::kShingled)},
       Capabilities{.set_write_pointer = true});
   FaultyDevice faulty_{*memory_};
   ReadAheadDevice device_{faulty_};
@@ -56,6 +58,16 @@ TEST_F(ReadAheadTest, SmallReadsAlongABandBecomeFew) {
   append(kFirstBand, kBlocks, 7);
   read_along(kFirstBand, 0, kBlocks, 7);
   EXPECT_LE(reads(), 20u) << "512 reads of two blocks";
+}
+
+TEST_F(ReadAheadTest, WindowsTakeNoMoreMemoryThanStated) {
+  constexpr std::size_t kBeingRead = kLargePageBytes;
+  for (std::uint32_t band = 0; band < kBands; ++band) {
+    append(BandId{band}, kBlocks, band);
+    read_along(BandId{band}, 0, kBlocks, band);
+  }
+  EXPECT_GT(device_.held_bytes(), ReadAheadDevice::kMaxKeptBytes / 2);
+  EXPECT_LE(device_.held_bytes(), ReadAheadDevice::kMaxKeptBytes + kBeingRead);
 }
 
 TEST_F(ReadAheadTest, ReadsThatJumpAreAnsweredOneByOne) {
