@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/buffer.h"
+#include "base/large_pages.h"
 #include "base/log.h"
 #include "data/verified_read.h"
 
@@ -18,18 +18,17 @@ LiveRun part_of(const LiveRun& run, std::uint32_t skip, std::uint32_t blocks) {
           {first, first + blocks}};
 }
 
-AlignedBuffer copy_of(std::span<const std::byte> bytes) {
-  AlignedBuffer copy(bytes.size());
-  std::ranges::copy(bytes, copy.data());
-  return copy;
-}
-
 }  // namespace
 
 struct BandMover::Copy {
   LiveRun from;
-  AlignedBuffer bytes;
+  std::span<const std::byte> bytes;
   BandAddress to;
+};
+
+struct BandMover::Unit {
+  LargePages memory;  // of the copies' contents
+  std::vector<Copy> copies;
 };
 
 BandMover::BandMover(Port& port, device::Device& device, data::BandTable& bands,
@@ -51,9 +50,8 @@ bool BandMover::seal(BandId band) {
 Result<std::optional<std::uint32_t>> BandMover::move_unit(BandId band, std::uint32_t from_rba) {
   const data::BandPin pin = bands_.pin(band);
   ASSIGN_OR_RETURN(const Port::Visit visit, port_.visit_live(band, from_rba, unit_blocks_));
-  std::vector<Copy> copies;
-  for (const LiveRun& run : visit.runs) read(run, copies);
-  TRY(append(copies));
+  Unit unit = read(visit.runs);
+  TRY(append(unit.copies));
   return visit.is_end ? std::nullopt : std::optional(visit.next_rba);
 }
 
@@ -65,10 +63,9 @@ Result<bool> BandMover::move_whole(BandId band, std::uint64_t live_blocks) {
   Result<> done = ok();
   for (std::uint32_t rba = 0; done;) {  // each visit begins at a higher RBA
     ASSIGN_OR_RETURN(const Port::Visit visit, port_.visit_live(band, rba, unit_blocks_));
-    std::vector<Copy> copies;
-    for (const LiveRun& run : visit.runs) read(run, copies);
-    if (!copies.empty()) done = place(lease, copies);
-    for (Copy& copy : copies) moved.push_back({std::move(copy.from), {}, copy.to});
+    Unit unit = read(visit.runs);
+    if (!unit.copies.empty()) done = place(lease, unit.copies);
+    for (Copy& copy : unit.copies) moved.push_back({std::move(copy.from), {}, copy.to});
     if (visit.is_end) break;
     rba = visit.next_rba;
   }
@@ -86,13 +83,30 @@ Result<> BandMover::move_all(BandId band, std::uint32_t from_rba) {
   }
 }
 
+BandMover::Unit BandMover::read(std::span<const LiveRun> runs) {
+  std::size_t bytes = 0;
+  for (const LiveRun& run : runs) bytes += std::size_t{run.blocks()} * kBlockBytes;
+  if (bytes == 0) return {};
+  const std::size_t large_pages = (bytes + kLargePageBytes - 1) / kLargePageBytes;
+  Unit unit{LargePages(large_pages * kLargePageBytes), {}};
+  std::span<std::byte> room = unit.memory.span();
+  for (const LiveRun& run : runs) {
+    const std::size_t run_bytes = std::size_t{run.blocks()} * kBlockBytes;
+    read_run(run, room.first(run_bytes), unit.copies);
+    room = room.subspan(run_bytes);
+  }
+  return unit;
+}
+
 // Reads what can be read of the run, if need be block by block. Blocks that cannot be read stay
 // where they are, and so does their band.
-void BandMover::read(const LiveRun& whole, std::vector<Copy>& copies) {
+void BandMover::read_run(const LiveRun& whole, std::span<std::byte> to,
+                         std::vector<Copy>& copies) {
   const auto read_one = [&](const LiveRun& run) -> Result<> {
-    AlignedBuffer bytes(std::size_t{run.blocks()} * kBlockBytes);
-    TRY(data::read_verified(device_, run.at, run.crcs, bytes.span()));
-    copies.push_back({run, std::move(bytes), {}});
+    const std::size_t skip = (run.file_block - whole.file_block) * kBlockBytes;
+    const auto bytes = to.subspan(skip, std::size_t{run.blocks()} * kBlockBytes);
+    TRY(data::read_verified(device_, run.at, run.crcs, bytes));
+    copies.push_back({run, bytes, {}});
     return ok();
   };
   if (read_one(whole)) return;
@@ -126,11 +140,10 @@ Result<> BandMover::append(std::vector<Copy>& copies) {
     if (end == at) {
       const std::uint32_t room = lease.room();
       const Copy whole = std::move(copies[at]);
-      const std::span<const std::byte> bytes = whole.bytes.span();
       const std::size_t cut = std::size_t{room} * kBlockBytes;
-      Copy rest{part_of(whole.from, room, whole.from.blocks() - room), copy_of(bytes.subspan(cut)),
+      Copy rest{part_of(whole.from, room, whole.from.blocks() - room), whole.bytes.subspan(cut),
                 {}};
-      copies[at] = {part_of(whole.from, 0, room), copy_of(bytes.first(cut)), {}};
+      copies[at] = {part_of(whole.from, 0, room), whole.bytes.first(cut), {}};
       end = at + 1;
       copies.insert(copies.begin() + static_cast<std::ptrdiff_t>(end), std::move(rest));
     }
@@ -152,9 +165,8 @@ Result<> BandMover::append(std::vector<Copy>& copies) {
 Result<> BandMover::place(data::Lease& lease, std::span<Copy> copies) {
   std::vector<device::Piece> pages;
   for (const Copy& copy : copies) {
-    const std::span<const std::byte> bytes = copy.bytes.span();
-    for (std::size_t i = 0; i < bytes.size(); i += kBlockBytes) {
-      pages.push_back(bytes.subspan(i, kBlockBytes));
+    for (std::size_t i = 0; i < copy.bytes.size(); i += kBlockBytes) {
+      pages.push_back(copy.bytes.subspan(i, kBlockBytes));
     }
   }
   ASSIGN_OR_RETURN(const data::Placed placed, lease.append(pages));

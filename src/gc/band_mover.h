@@ -49,8 +49,10 @@ class BandMover {
 
  private:
   struct Copy;  // a live run, its contents, and its new place
+  struct Unit;  // copies, and the memory of their contents
 
-  void read(const LiveRun& run, std::vector<Copy>& copies);
+  Unit read(std::span<const LiveRun> runs);
+  void read_run(const LiveRun& whole, std::span<std::byte> to, std::vector<Copy>& copies);
   Result<> append(std::vector<Copy>& copies);
   Result<> place(data::Lease& lease, std::span<Copy> copies);
   Result<> remap(std::span<Copy> copies, data::Lease& lease);
