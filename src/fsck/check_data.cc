@@ -2,7 +2,7 @@
 // are read once.
 #include <algorithm>
 
-#include "base/buffer.h"
+#include "base/large_pages.h"
 #include "base/crc32c.h"
 #include "fsck/passes.h"
 #include "fsck/path.h"
@@ -12,8 +12,7 @@ namespace {
 
 class DataPass {
  public:
-  explicit DataPass(Context& context)
-      : c_(context), buffer_(std::size_t{kMaxExtentBlocks} * kBlockBytes) {}
+  explicit DataPass(Context& context) : c_(context) {}
 
   void finish() { name_shared(); }
   void item(const meta::Item& item) {
@@ -125,7 +124,8 @@ class DataPass {
   InodeNo last_inode_;  // the inode of the last report
   std::string path_;    // its path
   std::uint64_t paths_ = 0;
-  AlignedBuffer buffer_;
+  LargePages buffer_{kLargePageBytes};
+  static_assert(kLargePageBytes >= std::size_t{kMaxExtentBlocks} * kBlockBytes);
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/large_pages.h"
 #include "base/log.h"
 #include "data/verified_read.h"
 #include "fs/file/extent_map.h"
@@ -23,9 +23,7 @@ constexpr std::uint64_t kBlocksAStep = 8192;  // 32 MiB: other requests may wait
 class Scrubber::Step {
  public:
   Step(Scrubber& scrubber, std::size_t max_damaged)
-      : in_(scrubber),
-        max_damaged_(max_damaged),
-        buffer_(std::size_t{kMaxExtentBlocks} * kBlockBytes) {}
+      : in_(scrubber), max_damaged_(max_damaged) {}
 
   Result<ScrubStep> run(ScrubPlace from) {
     meta::Key next = key_of(InodeNo{from.inode}, Kind::kExtent, from.file_block);
@@ -170,7 +168,8 @@ class Scrubber::Step {
 
   Scrubber& in_;
   const std::size_t max_damaged_;
-  AlignedBuffer buffer_;
+  LargePages buffer_{kLargePageBytes};
+  static_assert(kLargePageBytes >= std::size_t{kMaxExtentBlocks} * kBlockBytes);
   ScrubStep step_;
   InodeNo looked_up_;
   bool looked_up_is_shared_ = false;
