@@ -43,17 +43,21 @@ Result<std::uint64_t> DiscardingDevice::discard(BandId band) {
   return bytes;
 }
 
-void DiscardingDevice::discard_ready() {
-  while (true) {
-    BandId band;
-    {
-      MutexLock lock(mu_);
-      if (ready_.empty()) return;
-      band = *ready_.begin();
-      ready_.erase(ready_.begin());
-    }
-    if (const auto done = discard(band); !done) note_failure(done.error());
+bool DiscardingDevice::discard_one() {
+  BandId band;
+  {
+    MutexLock lock(mu_);
+    if (ready_.empty()) return false;
+    band = *ready_.begin();
+    ready_.erase(ready_.begin());
   }
+  if (const auto done = discard(band); !done) note_failure(done.error());
+  MutexLock lock(mu_);
+  return !ready_.empty();
+}
+
+void DiscardingDevice::discard_ready() {
+  while (discard_one()) continue;  // each turn discards a band
 }
 
 void DiscardingDevice::note_failure(Errc error) {

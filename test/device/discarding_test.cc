@@ -55,6 +55,19 @@ TEST_F(DiscardingTest, DiscardsAResetBandOnceTheResetIsDurable) {
   EXPECT_EQ(device_.bytes_discarded(), 2u * 8 * kBlockBytes);
 }
 
+TEST_F(DiscardingTest, DiscardsOneBandAtATimeAndSaysWhetherMoreWait) {
+  reset(kBand);
+  reset(kOther);
+  EXPECT_FALSE(device_.discard_one());
+  ASSERT_EQ(device_.flush(), ok());
+  EXPECT_TRUE(device_.discard_one());
+  EXPECT_EQ(discarded(), (std::vector{kBand}));
+  EXPECT_FALSE(device_.discard_one());
+  EXPECT_EQ(discarded(), (std::vector{kBand, kOther}));
+  EXPECT_FALSE(device_.discard_one());
+  EXPECT_EQ(discarded().size(), 2u);
+}
+
 TEST_F(DiscardingTest, WaitsForTheFlushOfTheLastReset) {
   reset(kBand);
   ASSERT_EQ(device_.flush(), ok());

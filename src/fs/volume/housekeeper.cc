@@ -26,6 +26,7 @@ void Housekeeper::run_due() {
   while (delete_some()) continue;  // each turn deletes inodes
   bool more = step(true);
   while (more && collector_.is_cleaning()) more = step(false);
+  if (pacer_.is_quiet()) disk_.discard_ready();
 }
 
 // Whether more is to be deleted.
@@ -45,12 +46,15 @@ bool Housekeeper::step(bool woken) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }
   const bool is_urgent = priority == gc::CleanPriority::kHigh;
-  if (!is_urgent) disk_.discard_ready();  // writers wait for room, and will fill the bands at once
-  if (!is_urgent && !pacer_.is_idle_cleaning_due()) return more_to_delete;
+  // When it is urgent, writers wait for room, and will fill the bands at once. Busy users wait
+  // behind a discard, so they are spared all but one a period.
+  const bool more_to_discard = !is_urgent && disk_.discard_one() && pacer_.is_quiet();
+  const bool more = more_to_delete || more_to_discard;
+  if (!is_urgent && !pacer_.is_idle_cleaning_due()) return more;
   // One unit: then priority and idleness are looked at again.
   const auto cleaned = collector_.clean_unit({.with_open = is_urgent});
   if (!cleaned) log::error("cleaning failed: {}", describe(cleaned.error()));
-  return more_to_delete || (cleaned && *cleaned);
+  return more || (cleaned && *cleaned);
 }
 
 }  // namespace lazyfs::fs

@@ -1,4 +1,5 @@
 // Which bands a mounted volume discards, and when.
+#include <chrono>
 #include <set>
 #include <vector>
 
@@ -15,6 +16,17 @@ using device::Call;
 constexpr std::uint64_t kDiscardBandBytes = std::uint64_t{256} * kBlockBytes;
 constexpr std::uint64_t kDiscardVolumeBytes = 64 * kDiscardBandBytes;
 
+// Stands still, unless it is set.
+class StandingClock final : public Clock {
+ public:
+  Timestamp now() override { return {}; }
+  std::chrono::nanoseconds monotonic() override { return at_; }
+  void pass(std::chrono::nanoseconds time) { at_ += time; }
+
+ private:
+  std::chrono::nanoseconds at_{std::chrono::hours(1)};
+};
+
 class DiscardTest : public VolumeTest {
  protected:
   DiscardTest() {
@@ -22,6 +34,11 @@ class DiscardTest : public VolumeTest {
       if (call.call == Call::kDiscard) discarded_.insert(call.at.band);
       return std::nullopt;
     });
+  }
+  void mount() override {
+    auto volume = Volume::mount(faulty_, options_, clock_);
+    ASSERT_TRUE(volume) << describe(volume.error());
+    volume_ = std::move(*volume);
   }
   // The contents of the file fill more than one band.
   InodeNo write_bands(std::string_view name) {
@@ -34,10 +51,15 @@ class DiscardTest : public VolumeTest {
     ASSERT_EQ(volume_->unlink(kRootInode, name), ok());
     volume_->forget(file, 1);
   }
-  // Resets what is empty, makes the resets durable, and lets the background discard.
-  void work() {
+  // Resets what is empty and makes the resets durable.
+  void reset_empty_bands() {
     volume_->tick();
     ASSERT_EQ(volume_->sync(), ok());
+  }
+  // And lets the background discard, when users are quiet.
+  void work() {
+    reset_empty_bands();
+    clock_.pass(std::chrono::seconds(1));
     volume_->tick();
   }
   std::uint64_t trimmed(const TrimRange& range = {}) {
@@ -48,6 +70,7 @@ class DiscardTest : public VolumeTest {
   }
   std::uint64_t free_bands() { return stat_of(*volume_, "space", "free_bands"); }
 
+  StandingClock clock_;
   std::set<BandId> discarded_;
 };
 
@@ -58,6 +81,20 @@ TEST_F(DiscardTest, DiscardsBandsWhoseFilesWereDeleted) {
   work();
   EXPECT_GE(discarded_.size(), 2u);
   EXPECT_GE(stat_of(*volume_, "data", "bytes_discarded"), 2 * kDiscardBandBytes);
+}
+
+TEST_F(DiscardTest, BusyUsersWaitForOneDiscardAPeriod) {
+  const InodeNo a = write_bands("a"), b = write_bands("b");
+  remove("a", a);
+  remove("b", b);
+  for (std::size_t periods = 1; periods <= 3; ++periods) {
+    reset_empty_bands();
+    EXPECT_LE(discarded_.size(), periods);
+  }
+  EXPECT_GE(discarded_.size(), 2u);
+  clock_.pass(std::chrono::seconds(1));
+  volume_->tick();
+  EXPECT_GE(discarded_.size(), 5u);
 }
 
 TEST_F(DiscardTest, DiscardsWhatTheUnmountResets) {
