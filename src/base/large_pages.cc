@@ -8,7 +8,6 @@
 #include "base/check.h"
 
 namespace lazyfs {
-
 namespace {
 
 // The kernel refuses when the process has too many mappings; then address space is lost, no more.
@@ -21,7 +20,8 @@ void unmap(std::byte* at, std::size_t bytes) {
 void LargePages::Unmap::operator()(std::byte* at) const { unmap(at, bytes); }
 
 LargePages::LargePages(std::size_t bytes) {
-  CHECK(bytes > 0 && bytes % kLargePageBytes == 0);
+  CHECK(bytes > 0);
+  CHECK(bytes % kLargePageBytes == 0);
   const std::size_t mapped = bytes + kLargePageBytes;  // an aligned part of it is kept
   void* const map = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

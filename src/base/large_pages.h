@@ -31,7 +31,7 @@ class LargePages {
 
   std::byte* data() { return bytes_.get(); }
   const std::byte* data() const { return bytes_.get(); }
-  std::size_t size() const { return bytes_.get_deleter().bytes; }
+  std::size_t size() const { return bytes_ ? bytes_.get_deleter().bytes : 0; }
   std::span<std::byte> span() { return {data(), size()}; }
   explicit operator bool() const { return bytes_ != nullptr; }
 

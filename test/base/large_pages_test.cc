@@ -26,6 +26,7 @@ TEST(LargePagesTest, BelongToOneOwner) {
   LargePages second = std::move(first);
   EXPECT_EQ(second.data(), at);
   EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): it is empty
+  EXPECT_EQ(first.size(), 0u);
   second = LargePages();
   EXPECT_FALSE(second);
   EXPECT_EQ(mapping_at(at).large_bytes, 0u);
