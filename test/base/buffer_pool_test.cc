@@ -35,7 +35,9 @@ TEST(BufferPoolTest, LendsFirstWhatWasGivenBackLast) {
   const std::byte* at = nullptr;
   for (int i = 0; i < 10; ++i) {
     const BufferPool::Loan loan = pool.lend();
-    if (i > 0) EXPECT_EQ(loan.bytes().data(), at);
+    if (i > 0) {
+      EXPECT_EQ(loan.bytes().data(), at);
+    }
     at = loan.bytes().data();
   }
   EXPECT_EQ(pool.held_bytes(), kLargePageBytes);
