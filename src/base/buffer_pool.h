@@ -45,7 +45,6 @@ class BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  std::size_t buffer_bytes() const { return buffer_bytes_; }
   // std::bad_alloc: no memory.
   Loan lend() EXCLUDES(mu_);
   // Memory held for buffers, on loan or not.

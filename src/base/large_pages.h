@@ -1,8 +1,8 @@
 // Memory in the machine's large pages, for what a device reads or writes much of at a time.
 //
 // A request to a device lists the pieces of memory that its data comes from or goes to. In pages of
-// 4 KiB, which lie anywhere, 1 MiB has 256 pieces; in a large page it has one. Many devices take
-// fewer pieces at a time, and virtual disks handle them one by one (docs/performance.md).
+// 4 KiB, which lie anywhere, 1 MiB has 256 pieces; in a large page it has one. A loop device takes
+// 128 pieces at a time, and a virtual disk may handle them one by one (docs/performance.md).
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,10 @@ class LargePages {
   LargePages() = default;
   // `bytes`: a multiple of kLargePageBytes, not 0. std::bad_alloc: no address space.
   explicit LargePages(std::size_t bytes);
+  // As few as hold `bytes`, which is not 0.
+  static LargePages holding(std::size_t bytes) {
+    return LargePages((bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes);
+  }
 
   // All of it at once, which is faster than at the first touches.
   void populate();

@@ -87,8 +87,7 @@ BandMover::Unit BandMover::read(std::span<const LiveRun> runs) {
   std::size_t bytes = 0;
   for (const LiveRun& run : runs) bytes += std::size_t{run.blocks()} * kBlockBytes;
   if (bytes == 0) return {};
-  const std::size_t large_pages = (bytes + kLargePageBytes - 1) / kLargePageBytes;
-  Unit unit{LargePages(large_pages * kLargePageBytes), {}};
+  Unit unit{LargePages::holding(bytes), {}};
   std::span<std::byte> room = unit.memory.span();
   for (const LiveRun& run : runs) {
     const std::size_t run_bytes = std::size_t{run.blocks()} * kBlockBytes;

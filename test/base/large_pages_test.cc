@@ -20,6 +20,12 @@ TEST(LargePagesTest, AreAlignedAndZeroed) {
   std::memset(pages.data(), 1, pages.size());
 }
 
+TEST(LargePagesTest, AreAsFewAsHoldTheBytes) {
+  EXPECT_EQ(LargePages::holding(1).size(), kLargePageBytes);
+  EXPECT_EQ(LargePages::holding(kLargePageBytes).size(), kLargePageBytes);
+  EXPECT_EQ(LargePages::holding(kLargePageBytes + 1).size(), 2 * kLargePageBytes);
+}
+
 TEST(LargePagesTest, BelongToOneOwner) {
   LargePages first(kLargePageBytes);
   std::byte* const at = first.data();

@@ -26,9 +26,7 @@ SlotPool::SlotPool(const std::vector<std::uint16_t>& queues, std::size_t payload
     : payload_bytes_(payload_bytes), slots_(queues.size()) {
   CHECK(payload_bytes % kBlockBytes == 0);
   const std::size_t slot_bytes = kHeadBytes + payload_bytes;
-  const std::size_t large_pages =
-      (queues.size() * slot_bytes + kLargePageBytes - 1) / kLargePageBytes;
-  memory_ = LargePages(large_pages * kLargePageBytes);
+  memory_ = LargePages::holding(queues.size() * slot_bytes);
   std::byte* begin = memory_.data();
   for (const std::uint16_t queue : queues) {
     const iovec header{begin, sizeof(UringHeader)}, payload{begin + kHeadBytes, payload_bytes};
