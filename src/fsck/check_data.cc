@@ -2,8 +2,8 @@
 // are read once.
 #include <algorithm>
 
-#include "base/large_pages.h"
 #include "base/crc32c.h"
+#include "base/large_pages.h"
 #include "fsck/passes.h"
 #include "fsck/path.h"
 

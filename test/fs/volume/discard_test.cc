@@ -83,13 +83,13 @@ TEST_F(DiscardTest, DiscardsBandsWhoseFilesWereDeleted) {
   EXPECT_GE(stat_of(*volume_, "data", "bytes_discarded"), 2 * kDiscardBandBytes);
 }
 
-TEST_F(DiscardTest, BusyUsersWaitForOneDiscardAPeriod) {
+TEST_F(DiscardTest, WhileUsersAreBusyAStepDiscardsOneBand) {
   const InodeNo a = write_bands("a"), b = write_bands("b");
   remove("a", a);
   remove("b", b);
-  for (std::size_t periods = 1; periods <= 3; ++periods) {
+  for (std::size_t steps = 1; steps <= 3; ++steps) {
     reset_empty_bands();
-    EXPECT_LE(discarded_.size(), periods);
+    EXPECT_LE(discarded_.size(), steps);
   }
   EXPECT_GE(discarded_.size(), 2u);
   clock_.pass(std::chrono::seconds(1));
