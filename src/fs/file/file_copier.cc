@@ -191,16 +191,21 @@ Result<std::optional<std::uint64_t>> FileCopier::share_once(const Share& share, 
   MapChange& source = batch.change(from.no);
   MapChange& target = &from == &to ? source : batch.change(to.no);
   TRY(change_maps(share, number, entries, blocks, source, target, batch.shared()));
-  InodeRecord record = to.record;
+  InodeRecord source_record = from.record, record = to.record;
+  if (!entries.empty()) {
+    source_record.flags |= kHasShared;
+    record.flags |= kHasShared;
+  }
   record.size = std::max(record.size, end);
   record.modification = record.change = change_time(clock_, {&to});
   if (share.clear_set_id) drop_set_id(record);
-  if (&from != &to) batch.put_inode(from, from.record, from.tree_size, source);
+  if (&from != &to) batch.put_inode(from, source_record, from.tree_size, source);
   batch.put_inode(to, record, record.size, target);
   const bool covers_inline = to.inline_state.is_in(share.target, blocks);
   if (covers_inline) erase_inline(batch.items(), to);
   TRY(batch.apply());
 
+  from.record.flags = source_record.flags;
   record.blocks = to.record.blocks;
   to.record = record;
   to.record_dirty = false;

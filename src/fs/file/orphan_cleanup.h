@@ -52,7 +52,7 @@ class OrphanCleanup {
 
   struct Waiting {
     std::uint64_t inodes = 0;
-    std::uint64_t blocks = 0;  // that their deletion frees, unless other files share them
+    std::uint64_t blocks = 0;  // that their deletion frees at least
   };
   Waiting waiting() const EXCLUDES(mu_);
   // Empties the queue. REQUIRES: the volume ends; add() is not called any more.

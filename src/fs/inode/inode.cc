@@ -86,8 +86,19 @@ Result<> InodeTable::load(Inode& inode) {
   return ok();
 }
 
-std::uint64_t blocks_held(const Inode& inode) {
-  return inode.record.blocks + (inode.buffer ? inode.buffer->dirty_blocks() : 0);
+namespace {
+
+std::uint64_t dirty_blocks(const Inode& inode) REQUIRES_SHARED(inode.mu) {
+  return inode.buffer ? inode.buffer->dirty_blocks() : 0;
+}
+
+}  // namespace
+
+std::uint64_t blocks_held(const Inode& inode) { return inode.record.blocks + dirty_blocks(inode); }
+
+std::uint64_t blocks_freed(const Inode& inode) {
+  const bool has_shared = (inode.record.flags & kHasShared) != 0;
+  return has_shared ? dirty_blocks(inode) : blocks_held(inode);
 }
 
 Result<InodeRef> InodeTable::get(InodeNo number) {
@@ -145,7 +156,7 @@ void InodeTable::give_back_lookups(InodeNo number, std::uint64_t count) {
   {
     ReaderLock lock(inode->mu);
     useless = inode->on_dirty_list && inode->record.links == 0 && !inode->deleted;
-    blocks = blocks_held(*inode);
+    blocks = blocks_freed(*inode);
   }
   if (useless && unnamed_) unnamed_({number, std::move(inode), blocks});
 }
@@ -172,7 +183,7 @@ void InodeTable::last_reference_dropped(InodeNo number) {
     inode.assert_held();
     const bool is_orphan =
         inode.loaded.load() && !inode.deleted && inode.record.links == 0 && unnamed_;
-    unnamed.blocks = blocks_held(inode);
+    unnamed.blocks = blocks_freed(inode);
     if (is_orphan && inode.buffer && !inode.buffer->clean()) {
       inode.references.store(1, std::memory_order_relaxed);
       unnamed.held = InodeRef(this, &inode);

@@ -129,7 +129,7 @@ class InodeRef {
 struct Unnamed {
   InodeNo number;
   InodeRef held;  // null: the table has dropped the inode, which had no dirty pages
-  std::uint64_t blocks = 0;  // that it has on the device, and dirty ones
+  std::uint64_t blocks = 0;  // that its deletion frees at least
 };
 
 // Invariant: an inode is in at most one of `inodes` and `remembered` of its shard. In `remembered`
@@ -220,6 +220,10 @@ void note_shown(const Inode& inode) REQUIRES_SHARED(inode.mu);
 
 // Blocks that the inode has on the device, and dirty ones.
 std::uint64_t blocks_held(const Inode& inode) REQUIRES_SHARED(inode.mu);
+
+// Blocks that the inode's deletion frees at least: blocks_held(), but only the dirty ones if it has
+// shared blocks.
+std::uint64_t blocks_freed(const Inode& inode) REQUIRES_SHARED(inode.mu);
 
 // `record` as the inode's item in the tree must hold it now (I5).
 InodeRecord for_tree(const Inode& inode, InodeRecord record) REQUIRES_SHARED(inode.mu);

@@ -20,6 +20,11 @@ inline constexpr std::size_t kInodeBytes = 144;
 // deleted for lack of names; it is deleted with its last block.
 inline constexpr std::uint32_t kSharedMode = 0;
 
+// In InodeRecord::flags: blocks of the file have been shared with another file, or with another
+// place in it. Then only its deletion tells how many blocks that frees. Never cleared; lazyfs 0.2.0
+// and older do not set it.
+inline constexpr std::uint32_t kHasShared = std::uint32_t{1} << 31;
+
 struct InodeRecord {
   std::uint32_t mode = 0;
   std::uint32_t links = 0;
@@ -34,7 +39,7 @@ struct InodeRecord {
   std::uint32_t generation = 1;
   std::uint32_t xattrs = 0;  // number of extended attributes
   std::uint64_t name_seed = 0;  // directories: of name hashes; 0: seed_of() the volume's UUID
-  std::uint32_t flags = 0;  // kImmutable...; other bits are kept
+  std::uint32_t flags = 0;  // kImmutable..., kHasShared; other bits are kept
   std::uint32_t project = 0;
   std::array<std::byte, 8> room{};
   friend bool operator==(const InodeRecord&, const InodeRecord&) = default;

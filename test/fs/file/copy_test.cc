@@ -104,6 +104,30 @@ TEST_F(CopyTest, BlocksDieWithTheirLastReference) {
   EXPECT_EQ(live_blocks(), before);
 }
 
+TEST_F(CopyTest, SharedBlocksOfARemovedFileDoNotCountAsFree) {
+  const std::string text = text_of(50 * kB, 1);
+  const InodeNo a = file_of("a", text);
+  const InodeNo b = copy_of(a, "b", text.size()), c = copy_of(b, "c", text.size());
+  ASSERT_TRUE(volume_->sync());
+  const std::uint64_t free = volume_->space()->free_blocks;
+  const auto remove = [this](std::string_view name, InodeNo inode) {
+    ASSERT_TRUE(volume_->unlink(kRootInode, name));
+    volume_->forget(inode, 1);
+    ASSERT_EQ(stats_of(*volume_)["inodes_to_delete"].number(), 1u);
+  };
+  for (const auto& [name, inode] : {std::pair("a", a), std::pair("c", c)}) {
+    remove(name, inode);
+    EXPECT_EQ(volume_->space()->free_blocks, free) << name;
+    volume_->tick();
+    EXPECT_EQ(volume_->space()->free_blocks, free) << name;
+  }
+  remount();
+  remove("b", lookup("b"));
+  EXPECT_EQ(volume_->space()->free_blocks, free);
+  volume_->tick();
+  EXPECT_GE(volume_->space()->free_blocks, free + 50);
+}
+
 TEST_F(CopyTest, DirtyBlocksAreCopiedToo) {
   const std::string text = text_of(9 * kB, 1);
   const InodeNo a = create("a");
