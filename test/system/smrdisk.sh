@@ -17,6 +17,14 @@ show_disk() {  # MODEL OPTIONS...
   fail "the disk does not appear"
 }
 
+# Waits until no other mount namespace has it mounted either: each test that makes one copies all
+# mounts, and the kernel keeps the device until then.
+unmount_ext4() {
+  umount "$MNT"
+  DEVICE=$LOOP
+  until_true "the kernel keeps $DEVICE" device_is_free
+}
+
 hide_disk() {
   [[ -z $LOOP ]] || losetup -d "$LOOP"
   LOOP=''
@@ -41,7 +49,7 @@ mkfs.ext4 -q "$LOOP"
 mount "$LOOP" "$MNT"
 cp -r "$TOP/src" "$MNT/src"
 sync "$MNT/src/CMakeLists.txt"
-umount "$MNT"
+unmount_ext4
 e2fsck -fn "$LOOP" >"$WORK/e2fsck" || fail "$(cat "$WORK/e2fsck")"
 hide_disk
 
@@ -65,7 +73,7 @@ show_disk WD5000YS --realtime
 LOOP=$(losetup --direct-io=on --find --show "$WORK/shown/disk")
 mount -o ro "$LOOP" "$MNT"
 diff -r "$TOP/src" "$MNT/src" || fail "the contents differ"
-umount "$MNT"
+unmount_ext4
 hide_disk
 
 say "zeros take no space"
