@@ -21,8 +21,8 @@ inline constexpr std::size_t kInodeBytes = 144;
 inline constexpr std::uint32_t kSharedMode = 0;
 
 // In InodeRecord::flags: blocks of the file have been shared with another file, or with another
-// place in it. Then only its deletion tells how many blocks that frees. Never cleared; lazyfs 0.2.0
-// and older do not set it.
+// place in it. Then only its deletion tells how many blocks that frees. Never cleared; an older
+// lazyfs does not set it.
 inline constexpr std::uint32_t kHasShared = std::uint32_t{1} << 31;
 
 struct InodeRecord {
