@@ -46,8 +46,9 @@ bool Housekeeper::step(bool woken) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }
   const bool is_urgent = priority == gc::CleanPriority::kHigh;
-  // When it is urgent, writers wait for room, and will fill the bands at once. While users are
-  // busy, a step discards one band: requests may wait behind a discard.
+  // When it is urgent, writers wait for room, and will fill the bands at once. A step discards one
+  // band, because the disk may let requests wait until it has discarded. While users are busy, the
+  // next step comes a period later.
   const bool more_to_discard = !is_urgent && disk_.discard_one() && pacer_.is_quiet();
   const bool more = more_to_delete || more_to_discard;
   if (!is_urgent && !pacer_.is_idle_cleaning_due()) return more;
