@@ -4,6 +4,7 @@
 #include "device/faulty.h"
 #include "device/memory.h"
 #include "device/read_ahead.h"
+#include "device/read_turns.h"
 #include "device/recording.h"
 
 namespace lazyfs::device {
@@ -47,6 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Subject{"memory_without_pointers",
                             maker<MemoryBench>(Capabilities{.keeps_write_pointers = false})},
                     Subject{"read_ahead", maker<WrappedBench<ReadAheadDevice>>()},
+                    Subject{"read_turns", maker<WrappedBench<ReadTurnsDevice>>()},
                     Subject{"recording", maker<WrappedBench<RecordingDevice>>()},
                     Subject{"faulty_without_faults", maker<WrappedBench<FaultyDevice>>()}),
     subject_name);

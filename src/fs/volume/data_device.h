@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/read_ahead.h"
+#include "device/read_turns.h"
 #include "fs/volume/switched_device.h"
 
 namespace lazyfs::fs {
@@ -10,8 +11,9 @@ namespace lazyfs::fs {
 struct DataDevice {
   explicit DataDevice(device::Device& disk) : switched(disk) {}
 
-  SwitchedDevice switched;                  // the disk; off: shut down
-  device::ReadAheadDevice ahead{switched};  // all but the scrubber, which reads the disk itself
+  SwitchedDevice switched;  // the disk; off: shut down
+  device::ReadTurnsDevice turns{switched};
+  device::ReadAheadDevice ahead{turns};  // all but the scrubber, which reads the disk itself
 };
 
 }  // namespace lazyfs::fs
