@@ -107,15 +107,11 @@ TransportCounts Transport::counts() const {
 
 void Transport::work(Worker& worker) {
   while (!stopping_.load(std::memory_order_relaxed)) {
-    if (!worker.active.load(std::memory_order_relaxed)) {  // retired meanwhile
-      rest(worker, false);
-      continue;
-    }
     Received received = receive(worker);
     if (received.got == Got::kNothing) {
       if (!saw_empty_.load(std::memory_order_relaxed)) saw_empty_ = true;
-      if (leader_.exchange(true)) {
-        rest(worker, true);
+      if (!worker.active.load(std::memory_order_relaxed) || leader_.exchange(true)) {
+        rest(worker);
         continue;
       }
       received = lead(worker);
@@ -252,6 +248,7 @@ void Transport::run(Worker& worker, const Request& request) {
 // --- active workers ------------------------------------------------------------------------------
 
 void Transport::hand_over(Worker& worker) {
+  if (!worker.active.load(std::memory_order_relaxed)) return;
   handovers_.fetch_add(1, std::memory_order_relaxed);
   MutexLock lock(mu_);
   retire_locked(worker);
@@ -282,11 +279,11 @@ void Transport::spawn_locked() {
   it.thread = std::thread([this, &it] { work(it); });
 }
 
-// Called by a worker that has nothing to do or is no longer active; returns when it is active.
-void Transport::rest(Worker& worker, bool queue_is_empty) {
+// Called by a worker that found the queue empty; returns when it is active.
+void Transport::rest(Worker& worker) {
   MutexLock lock(mu_);
   if (worker.active) {
-    if (!queue_is_empty || active_ <= 1) return;  // T1: one worker stays
+    if (active_ <= 1) return;  // T1: one worker stays
     worker.active = false;
     --active_;
     wanted_ = std::max(1u, active_);

@@ -8,15 +8,16 @@
 //   - a request that likely waits for the disk is known by `wait_of`; its thread hands over first
 //   - a watchdog hands over for a thread that has been busy with one request for a tick (1 ms), and
 //     adds a thread (up to the number of CPUs) when the queue was never empty for a whole tick
-//   - a thread that finds the queue empty while another one leads goes to rest
+//   - a thread that finds the queue empty while another one leads goes to rest; one that has
+//     handed over looks first, because to rest and to wake another for the next request costs more
+//     than to handle it
 //
 // Invariants:
-//   T1  active_ = workers reading from /dev/fuse or handling a request that neither wait_of nor the
-//       watchdog takes for a long one. active_ == 0 only while each of threads_max workers handles
-//       such a long one
+//   T1  active_ = workers whose `active` is set: it is taken from one that handles a request which
+//       wait_of or the watchdog takes for a long one. active_ == 0 only while each of threads_max
+//       workers handles a request
 //   T2  at most one worker leads, and only an active one
-//   T3  a worker that is not active never reads from /dev/fuse, except to finish the one read
-//       during which the watchdog retired it
+//   T3  a worker that is not active takes a request only if there is one, and never waits for one
 //   T4  grants_ <= resting_; a resting worker becomes active only by a grant, counted in active_
 //   T5  may_wait_ = workers that handle a request that may wait. An eighth of threads_max is kept
 //       for requests that never wait, and as much for those that seldom do. Requests beyond that
@@ -66,7 +67,7 @@ struct TransportCounts {
   std::uint64_t spins = 0;      // times that the leader waited without sleeping
   std::uint64_t spins_won = 0;  // times that a request came meanwhile
   std::uint64_t sleeps = 0;     // times that the leader slept
-  std::uint64_t handovers = 0;  // requests that likely wait
+  std::uint64_t handovers = 0;  // times that a request that likely waits called another thread
   std::uint64_t parked = 0;     // requests that may wait, and began after another one had ended
   std::uint64_t stuck = 0;      // requests that the watchdog found to take long
   std::uint64_t threads = 0;
@@ -124,7 +125,7 @@ class Transport {
   bool park(Worker& worker, const Request& request, Wait wait);
   std::optional<Parked> next_parked();
   void hand_over(Worker& worker);
-  void rest(Worker& worker, bool queue_is_empty);
+  void rest(Worker& worker);
   void end();
 
   void activate_one_locked() REQUIRES(mu_);

@@ -344,5 +344,30 @@ TEST_P(TransportTest, StopLetsTheRunningRequestFinish) {
   wait_for(1);
 }
 
+class ReadTransportTest : public TransportTest {};
+INSTANTIATE_TEST_SUITE_P(Ways, ReadTransportTest, testing::Values(Way::kRead), name_of_way);
+
+// T3. The only thread that has ended its request is not active: it handed over, and the others,
+// which the watchdog gave the turn to, are all held.
+TEST_P(ReadTransportTest, AThreadThatHandedOverTakesTheNextRequestsItself) {
+  start([&](const Request& request) {
+    const std::uint64_t unique = request.header().unique;
+    if (unique == 1) wait_for(100);
+    if (unique >= 2 && unique <= 4) {
+      note(unique + 100);
+      wait_for(200);
+    }
+    note(unique);
+  });
+  send(kLong, 1);
+  for (std::uint64_t i = 2; i <= 4; ++i) send(kShort, i);
+  for (std::uint64_t i = 102; i <= 104; ++i) wait_for(i);
+  for (std::uint64_t i = 10; i < 20; ++i) send(kLong, i);
+  note(100);
+  for (std::uint64_t i = 10; i < 20; ++i) wait_for(i);
+  EXPECT_EQ(transport_->counts().handovers, 1u);
+  note(200);
+}
+
 }  // namespace
 }  // namespace lazyfs::fuse
