@@ -71,25 +71,26 @@ class CondVar {
 //
 // Invariants:
 //   M1  state_ is the number of readers, plus kWriter while a writer holds the lock or waits for
-//       the readers to release it
+//       the readers to release it, plus kSleepers
 //   M2  no reader takes the lock while kWriter is set
+//   M3  kSleepers is set before a thread sleeps. Who makes a change that threads may wait for takes
+//       it away and wakes all, so that a thread which has yet to run is woken once
 class LAZYFS_TSA(capability("shared_mutex")) SharedMutex {
  public:
   void lock() LAZYFS_TSA(acquire_capability()) {
-    take(kWriter, kWriter);
-    wait_while([](std::uint32_t state) { return state != kWriter; });
+    take(kWriter);
+    wait_while([](std::uint32_t state) { return (state & ~kSleepers) != kWriter; });
   }
-  void unlock() LAZYFS_TSA(release_capability()) {
-    state_.fetch_and(~kWriter, std::memory_order_release);
-    state_.notify_all();
-  }
-  void lock_shared() LAZYFS_TSA(acquire_shared_capability()) { take(kWriter, 1); }
+  void unlock() LAZYFS_TSA(release_capability()) { wake(state_.fetch_and(~(kWriter | kSleepers))); }
+  void lock_shared() LAZYFS_TSA(acquire_shared_capability()) { take(1); }
   void unlock_shared() LAZYFS_TSA(release_shared_capability()) {
-    if (state_.fetch_sub(1, std::memory_order_release) == kWriter + 1) state_.notify_all();
+    const std::uint32_t before = state_.fetch_sub(1);
+    if ((before & ~kSleepers) == kWriter + 1) wake(state_.fetch_and(~kSleepers));
   }
 
  private:
   static constexpr std::uint32_t kWriter = 1u << 31;
+  static constexpr std::uint32_t kSleepers = 1u << 30;
   static constexpr int kSpins = 200;  // some 5 us
 
   static void relax() {
@@ -97,24 +98,33 @@ class LAZYFS_TSA(capability("shared_mutex")) SharedMutex {
     __builtin_ia32_pause();
 #endif
   }
+  void wake(std::uint32_t state_before) {
+    if ((state_before & kSleepers) != 0) state_.notify_all();
+  }
+  // Sleeps, unless the state is no longer `state`.
+  void sleep(std::uint32_t state) {
+    const bool is_set = (state & kSleepers) != 0 ||
+                        state_.compare_exchange_strong(state, state | kSleepers);
+    if (is_set) state_.wait(state | kSleepers);
+  }
   // Waits until busy(state) is false, and returns that state.
   template <class Busy>
   std::uint32_t wait_while(Busy busy) {
     for (int spins = 0;;) {
-      const std::uint32_t state = state_.load(std::memory_order_acquire);
+      const std::uint32_t state = state_.load();
       if (!busy(state)) return state;
       if (++spins < kSpins) {
         relax();
       } else {
-        state_.wait(state, std::memory_order_acquire);
+        sleep(state);
       }
     }
   }
-  // Waits until none of the bits `blocked` is set, then adds `what`.
-  void take(std::uint32_t blocked, std::uint32_t what) {
+  // Waits until there is no writer, then adds `what`.
+  void take(std::uint32_t what) {
     for (;;) {
-      std::uint32_t state = wait_while([blocked](std::uint32_t s) { return (s & blocked) != 0; });
-      if (state_.compare_exchange_weak(state, state + what, std::memory_order_acquire)) return;
+      std::uint32_t state = wait_while([](std::uint32_t s) { return (s & kWriter) != 0; });
+      if (state_.compare_exchange_weak(state, state + what)) return;
     }
   }
 

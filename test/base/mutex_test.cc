@@ -1,6 +1,7 @@
 #include "base/mutex.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -30,6 +31,30 @@ TEST(SharedMutexTest, WritersAreAloneAndReadersSeeWholeChanges) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(a, 60000u);
+}
+
+// M3. Each holder, reader or writer, keeps the lock until the others sleep.
+TEST(SharedMutexTest, SleepersAreWoken) {
+  SharedMutex mu;
+  std::atomic<int> held{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, reads = t % 2 == 0] {
+      for (int i = 0; i < 50; ++i) {
+        if (reads) {
+          ReaderLock lock(mu);
+          usleep(100);
+          ++held;
+        } else {
+          WriterLock lock(mu);
+          usleep(100);
+          ++held;
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(held, 300);
 }
 
 TEST(SharedMutexTest, ReadersHoldTheLockTogether) {
