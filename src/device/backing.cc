@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/before_wait.h"
 #include "device/undo_file.h"
 
 namespace lazyfs::device {
@@ -181,6 +182,7 @@ void Backing::prefer_direct() {
 }
 
 Result<std::size_t> Backing::read_some(std::uint64_t at, std::span<std::byte> to) const {
+  about_to_wait();
   std::size_t done = 0;
   while (done < to.size()) {
     const ssize_t n =
@@ -208,6 +210,7 @@ Backing::Written Backing::write(std::uint64_t at, std::span<const Piece> pieces)
 }
 
 Backing::Written Backing::write_pieces(std::uint64_t at, std::span<const Piece> pieces) const {
+  about_to_wait();
   const std::size_t total = bytes_of(pieces);
   std::size_t done = 0, in_front = 0;  // in_front: bytes already written of the first piece
   while (done < total) {
@@ -254,6 +257,7 @@ Result<std::uint64_t> Backing::discard(std::uint64_t at, std::uint64_t length_by
 }
 
 Result<> Backing::sync() const {
+  about_to_wait();
   if (::fdatasync(fd_) != 0) return fail(Errc::kDeviceFlush);
   return ok();
 }

@@ -25,7 +25,8 @@ struct OpenOptions {
   UndoFile* undo = nullptr;
 };
 
-// Owns the file descriptor and the lock on an image file. Thread-safe once it is open.
+// Owns the file descriptor and the lock on an image file. Thread-safe once it is open. Reads,
+// writes and sync() call about_to_wait() first (base/before_wait.h).
 class Backing {
  public:
   enum class Claim {

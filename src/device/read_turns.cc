@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <iterator>
 
+#include "base/before_wait.h"
+
 namespace lazyfs::device {
 namespace {
 
@@ -43,6 +45,7 @@ void ReadTurnsDevice::end(Reads::iterator read) {
 
 Result<> ReadTurnsDevice::read(BandAddress from, std::span<std::byte> to) {
   if (to.size() < kLongBytes) return ForwardingDevice::read(from, to);
+  about_to_wait();
   const auto read = begin(from, to.size());
   const auto done = ForwardingDevice::read(from, to);
   end(read);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/before_wait.h"
 #include "base/buffer.h"
 #include "device/memory.h"
 #include "test/support/result_printer.h"
@@ -140,6 +141,16 @@ TEST_F(ReadTurnsTest, AReadThatFailsGivesItsTurnBack) {
   held_.release(at);
   ASSERT_NE(turns_.read(at, bytes.span()), ok()) << "beyond the end of the band";
   ask({kReadBand, kLongBandBlocks - kMiB / 4}, kMiB / 4, false);
+}
+
+TEST_F(ReadTurnsTest, ALongReadSaysThatItWaits) {
+  int waits = 0;
+  const std::function<void()> count = [&waits] { ++waits; };
+  const BeforeWait before_wait(count);
+  AlignedBuffer bytes(ReadTurnsDevice::kLongBytes);
+  held_.release({kReadBand, 0});
+  ASSERT_EQ(turns_.read({kReadBand, 0}, bytes.span()), ok());
+  EXPECT_EQ(waits, 1);
 }
 
 TEST(ReadTurnsRandomTest, AllReadsEndAndReadWhatIsThere) {

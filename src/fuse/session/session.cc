@@ -85,7 +85,7 @@ bool is_synchronous(const Request& write) {
 
 Wait wait_of(const Request& request) {
   switch (request.header().opcode) {
-    case FUSE_READ:
+    case FUSE_READ: return Wait::kOften;
     case FUSE_FSYNC:
     case FUSE_FSYNCDIR:
     case FUSE_SYNCFS:

@@ -46,6 +46,7 @@ class CurrentRequest {
 enum class Wait : std::uint8_t {
   kNever,    // but to read metadata
   kSeldom,   // when memory, the log or the disk is full
+  kOften,    // unless memory has what is read
   kLikely,
 };
 

@@ -257,7 +257,7 @@ bool RingTransport::serve(Lane& lane, RingSlot& slot) {
 
 RingTransport::Where RingTransport::where(const Request& request) const {
   const Wait wait = wait_of_(request);
-  if (wait == Wait::kLikely) return Where::kWorker;
+  if (wait == Wait::kLikely || wait == Wait::kOften) return Where::kWorker;
   const bool has_workers = given_away_.load(std::memory_order_relaxed) < running_max_;
   if (!has_workers) return wait == Wait::kSeldom ? Where::kWorker : Where::kHere;
   const Kind& kind = kinds_[request.header().opcode % kKinds];

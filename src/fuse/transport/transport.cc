@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/before_wait.h"
 #include "base/check.h"
 #include "base/log.h"
 
@@ -190,18 +191,17 @@ void Transport::handle(Worker& worker, const Request& request) {
   const Wait wait = wait_of_(request);
   if (wait == Wait::kNever) return run(worker, request);
   if (park(worker, request, wait)) return;
-  bool has_handed_over = wait == Wait::kLikely;
-  if (has_handed_over) hand_over(worker);
+  if (wait == Wait::kLikely) hand_over(worker);
   run(worker, request);
   while (const auto parked = next_parked()) {
-    if (!std::exchange(has_handed_over, true)) hand_over(worker);
+    hand_over(worker);
     run(worker, parked->request);
   }
 }
 
 // T5. False: the worker shall handle it.
 bool Transport::park(Worker& worker, const Request& request, Wait wait) {
-  const unsigned kept = std::max(1u, options_.threads_max / (wait == Wait::kLikely ? 4 : 8));
+  const unsigned kept = std::max(1u, options_.threads_max / (wait == Wait::kSeldom ? 8 : 4));
   const std::size_t length = request.bytes.size();
   MutexLock lock(mu_);
   const bool must_wait = may_wait_ + kept >= options_.threads_max;
@@ -240,6 +240,7 @@ void Transport::run(Worker& worker, const Request& request) {
   worker.ticket.fetch_add(1, std::memory_order_release);
   {
     const CurrentRequest current(request);
+    const BeforeWait before_wait(worker.before_wait);
     handler_(request);
   }
   worker.ticket.fetch_add(1, std::memory_order_release);
@@ -275,6 +276,7 @@ void Transport::spawn_locked() {
   auto worker = std::make_unique<Worker>();
   worker->buffer = AlignedBuffer(kBlockBytes + options_.payload_bytes_max + kOtherBytes);
   Worker& it = *worker;
+  it.before_wait = [this, &it] { hand_over(it); };
   workers_.push_back(std::move(worker));
   it.thread = std::thread([this, &it] { work(it); });
 }

@@ -5,7 +5,8 @@
 // spins: it asks again and again for the next request for a short while before it sleeps
 // (SpinPolicy), and the thread that got a request handles it itself. Other threads join only when
 // one is not enough:
-//   - a request that likely waits for the disk is known by `wait_of`; its thread hands over first
+//   - a request that likely waits for the disk is known by `wait_of`; its thread hands over first.
+//     The thread of any other hands over when it is about to wait for the disk (before_wait.h)
 //   - a watchdog hands over for a thread that has been busy with one request for a tick (1 ms), and
 //     adds a thread (up to the number of CPUs) when the queue was never empty for a whole tick
 //   - a thread that finds the queue empty while another one leads goes to rest; one that has
@@ -30,6 +31,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -99,6 +101,7 @@ class Transport {
   struct alignas(64) Worker {
     std::thread thread;
     AlignedBuffer buffer;
+    std::function<void()> before_wait;     // hands over
     std::atomic<std::uint64_t> ticket{0};  // odd while a request is handled
     std::atomic<bool> active{true};        // changed under mu_ only
     std::uint64_t ticket_seen = 0;         // by the watchdog

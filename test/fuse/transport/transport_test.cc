@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/before_wait.h"
 #include "fuse/transport/ring_transport.h"
 #include "socket_ring.h"
 
@@ -23,11 +24,13 @@ namespace {
 constexpr std::uint32_t kShort = FUSE_LOOKUP;
 constexpr std::uint32_t kLong = FUSE_FSYNC;
 constexpr std::uint32_t kPerhapsLong = FUSE_MKDIR;
+constexpr std::uint32_t kRead = FUSE_READ;
 
 Wait wait_of(const Request& request) {
   switch (request.header().opcode) {
     case kLong: return Wait::kLikely;
     case kPerhapsLong: return Wait::kSeldom;
+    case kRead: return Wait::kOften;
     default: return Wait::kNever;
   }
 }
@@ -204,6 +207,21 @@ TEST_P(TransportTest, AnAnnouncedLongRequestDelaysNoOther) {
   EXPECT_EQ(transport_->counts().handovers, 3u);
 }
 
+TEST_P(TransportTest, AReadThatSaysThatItWaitsDelaysNoOther) {
+  start([&](const Request& request) {
+    if (request.header().opcode == kRead) {
+      about_to_wait();
+      wait_for(100);
+    }
+    note(request.header().unique);
+  });
+  for (std::uint64_t i = 1; i <= 3; ++i) send(kRead, i);
+  send(kShort, 100);
+  wait_for_count(4);
+  const TransportCounts counts = transport_->counts();
+  EXPECT_EQ(counts.handovers + counts.stuck, 3u);  // stuck: the watchdog was faster
+}
+
 TEST_P(TransportTest, AShortRequestThatTakesLongDelaysNoOther) {
   start([&](const Request& request) {
     if (request.header().unique <= 3) wait_for(100);
@@ -346,6 +364,13 @@ TEST_P(TransportTest, StopLetsTheRunningRequestFinish) {
 
 class ReadTransportTest : public TransportTest {};
 INSTANTIATE_TEST_SUITE_P(Ways, ReadTransportTest, testing::Values(Way::kRead), name_of_way);
+
+TEST_P(ReadTransportTest, AReadThatDoesNotWaitCallsNoOtherThread) {
+  start([&](const Request& request) { note(request.header().unique); });
+  for (std::uint64_t i = 1; i <= 100; ++i) send(kRead, i);
+  wait_for_count(100);
+  EXPECT_EQ(transport_->counts().handovers, 0u);
+}
 
 // T3. The only thread that has ended its request is not active: it handed over, and the others,
 // which the watchdog gave the turn to, are all held.

@@ -1,0 +1,18 @@
+#include "base/before_wait.h"
+
+namespace lazyfs {
+namespace {
+
+thread_local const std::function<void()>* t_action = nullptr;
+
+}  // namespace
+
+void about_to_wait() {
+  if (t_action) (*t_action)();
+}
+
+BeforeWait::BeforeWait(const std::function<void()>& action) { t_action = &action; }
+
+BeforeWait::~BeforeWait() { t_action = nullptr; }
+
+}  // namespace lazyfs

@@ -1,0 +1,23 @@
+// What a thread does before it waits for a disk. One that takes requests lets another thread take
+// the next ones; other threads do nothing.
+#pragma once
+
+#include <functional>
+
+namespace lazyfs {
+
+// REQUIRES: called before each wait that may last as long as a request to a disk. The caller may
+// hold locks, but not the leaf lock that the thread's action takes.
+void about_to_wait();
+
+// While it exists, about_to_wait() calls `action` on the thread that made it. There is at most one
+// for each thread, and `action` must outlive it.
+class BeforeWait {
+ public:
+  explicit BeforeWait(const std::function<void()>& action);
+  ~BeforeWait();
+  BeforeWait(const BeforeWait&) = delete;
+  BeforeWait& operator=(const BeforeWait&) = delete;
+};
+
+}  // namespace lazyfs
