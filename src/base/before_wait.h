@@ -1,5 +1,5 @@
-// What a thread does before it waits for a disk. One that takes requests lets another thread take
-// the next ones; other threads do nothing.
+// What a thread does before it waits for a disk, and whether it may wait. One that takes requests
+// lets another thread take the next ones, or may not wait; other threads do nothing.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,18 @@ class BeforeWait {
   ~BeforeWait();
   BeforeWait(const BeforeWait&) = delete;
   BeforeWait& operator=(const BeforeWait&) = delete;
+};
+
+// False on a thread that must not wait for a disk: a read of data that would fails with kWouldWait.
+bool may_wait();
+
+// While it exists, the thread that made it must not wait for a disk to read data.
+class MustNotWait {
+ public:
+  MustNotWait();
+  ~MustNotWait();
+  MustNotWait(const MustNotWait&) = delete;
+  MustNotWait& operator=(const MustNotWait&) = delete;
 };
 
 }  // namespace lazyfs

@@ -110,6 +110,7 @@ namespace lazyfs {
   X(kReadOnly, EROFS, "the filesystem is read-only")                                             \
   X(kNotSupported, EOPNOTSUPP, "operation is not supported")                                     \
   X(kShutDown, EIO, "the filesystem was shut down")                                              \
+  X(kWouldWait, EAGAIN, "the data has to be read from the disk")                                 \
   /* fs: making a filesystem */                                                                  \
   X(kMkfsBlockSize, EINVAL, "the device's block size is not 4096 bytes")                       \
   X(kMkfsLabelTooLong, EINVAL, "the label is longer than 63 bytes")                            \

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/before_wait.h"
+
 namespace lazyfs::device {
 
 ReadAheadDevice::Memory::Memory(BufferPool& pages, std::size_t window_bytes) {
@@ -68,11 +70,11 @@ Result<> ReadAheadDevice::read(BandAddress from, std::span<std::byte> to) {
   const Geometry& disk = geometry();
   const std::size_t wanted = to.size() / kBlockBytes;
   const bool is_small = to.size() % kBlockBytes == 0 && wanted > 0 && wanted <= kMaxReadBlocks;
-  if (!is_small || disk.block_bytes != kBlockBytes || !disk.has(from.band) ||
-      disk.band_kinds[from.band.value] != BandKind::kShingled) {
-    return ForwardingDevice::read(from, to);
-  }
-  if (answer(from, to)) return ok();
+  const bool has_windows = is_small && disk.block_bytes == kBlockBytes && disk.has(from.band) &&
+                           disk.band_kinds[from.band.value] == BandKind::kShingled;
+  if (has_windows && answer(from, to)) return ok();
+  if (!may_wait()) return fail(Errc::kWouldWait);
+  if (!has_windows) return ForwardingDevice::read(from, to);
   const Miss found = miss(from);
   if (found.blocks <= wanted) return ForwardingDevice::read(from, to);
   const auto end = write_pointer(from.band);

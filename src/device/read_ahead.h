@@ -22,6 +22,7 @@ namespace lazyfs::device {
 //       they were read: no reset and no moved write pointer came in between
 //   A2  a read succeeds if the inner device would read the same blocks: an unreadable neighbour
 //       does no harm
+// Where a thread must not wait (base/before_wait.h), what no window has fails with kWouldWait.
 // Thread-safe if the inner device is. The lock is not held during calls of the inner device.
 class ReadAheadDevice final : public ForwardingDevice {
  public:

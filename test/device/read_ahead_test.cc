@@ -5,8 +5,10 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <thread>
 #include <vector>
 
+#include "base/before_wait.h"
 #include "base/buffer.h"
 #include "base/large_pages.h"
 #include "device/faulty.h"
@@ -58,6 +60,20 @@ TEST_F(ReadAheadTest, SmallReadsAlongABandBecomeFew) {
   append(kFirstBand, kBlocks, 7);
   read_along(kFirstBand, 0, kBlocks, 7);
   EXPECT_LE(reads(), 20u) << "512 reads of two blocks";
+}
+
+TEST_F(ReadAheadTest, AThreadThatMustNotWaitGetsWhatWindowsHave) {
+  append(kFirstBand, kBlocks, 7);
+  const MustNotWait must_not_wait;
+  AlignedBuffer found(kBlockBytes);
+  EXPECT_EQ(device_.read({kFirstBand, 0}, found.span()), fail(Errc::kWouldWait));
+  EXPECT_EQ(reads(), 0u);
+  std::jthread([this] { read_along(kFirstBand, 0, 10, 7); }).join();
+  const std::uint64_t before = reads();
+  expect_reads({kFirstBand, 10}, 1, 7);
+  AlignedBuffer longer(std::size_t{ReadAheadDevice::kMaxReadBlocks + 1} * kBlockBytes);
+  EXPECT_EQ(device_.read({kFirstBand, 0}, longer.span()), fail(Errc::kWouldWait));
+  EXPECT_EQ(reads(), before);
 }
 
 TEST_F(ReadAheadTest, WindowsTakeNoMoreMemoryThanStated) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/before_wait.h"
 #include "base/log.h"
 #include "data/verified_read.h"
 #include "fs/file/inline_block.h"
@@ -111,6 +112,7 @@ Result<> FileReader::read_piece(const Piece& piece, std::uint64_t offset,
 // Neighbours are read one after the other by one thread, so that the device may read ahead.
 Result<> FileReader::read_pieces(std::span<const Piece> pieces, std::uint64_t offset,
                                  std::span<std::byte> to) {
+  if (!may_wait()) return fail(Errc::kWouldWait);
   std::vector<const Piece*> order;
   for (const Piece& piece : pieces) order.push_back(&piece);
   std::ranges::sort(order, {}, [](const Piece* piece) {

@@ -37,7 +37,8 @@ class FileReader {
 
   // Reads up to to.size() bytes at `offset`; fewer at the end of the file. Fastest when `to` is
   // aligned to kBlockBytes. An error, kDataChecksumBad or one of the layers below, concerns this
-  // range alone.
+  // range alone. kWouldWait: the thread must not wait (base/before_wait.h), and the disk has to be
+  // read.
   Result<std::size_t> read(Inode& inode, std::uint64_t offset, std::span<std::byte> to);
 
   struct Block {

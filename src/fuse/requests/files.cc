@@ -150,6 +150,10 @@ void read(fuse_req_t req, fuse_ino_t ino, std::size_t size, off_t offset, fuse_f
     const bool note_access = (info->flags & O_NOATIME) == 0;
     return volume.read(inode_of(ino), static_cast<std::uint64_t>(offset), to->bytes, note_access);
   });
+  if (!got && got.error() == Errc::kWouldWait) {
+    defer_current_request();
+    return fuse_reply_none(req);
+  }
   if (!got) return reply_error(req, got.error());
   context.counts.add_read(*got);
   fuse_reply_buf(req, reinterpret_cast<const char*>(to->bytes.data()), *got);

@@ -58,13 +58,15 @@ auto run_guarded(RequestContext& context, Operation operation, F&& body) noexcep
   }
 }
 
-// As run_guarded(), and counts the operation and its time.
+// As run_guarded(), and counts the operation and its time, unless it has to be begun again.
 template <class F>
 auto call(RequestContext& context, Operation operation, F&& body) noexcept
     -> decltype(body(context.volume)) {
   const auto begun = std::chrono::steady_clock::now();
   auto outcome = run_guarded(context, operation, std::forward<F>(body));
-  context.counts.add(operation, std::chrono::steady_clock::now() - begun);
+  if (outcome || outcome.error() != Errc::kWouldWait) {
+    context.counts.add(operation, std::chrono::steady_clock::now() - begun);
+  }
   return outcome;
 }
 

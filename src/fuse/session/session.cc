@@ -22,6 +22,7 @@ namespace lazyfs::fuse {
 namespace {
 
 constexpr std::uint32_t kLargeWriteBytes = 128 << 10;
+constexpr std::uint32_t kSmallReadBytes = 128 << 10;
 
 // libfuse reports why a mount failed only by a line of its log.
 Mutex g_mount_error_mu;
@@ -114,9 +115,13 @@ Wait wait_of(const Request& request) {
 }
 
 // By rings, a WRITE is handled where it is found, however large, unless WRITEs take long: passing
-// data on to another thread costs more than to take it.
+// data on to another thread costs more than to take it. The reply to a long READ is copied by the
+// CPU of the thread that has read it, while the program's CPU copies an earlier one.
 Wait ring_wait_of(const Request& request) {
   const Wait wait = wait_of(request);
+  if (const auto* read = request.body<fuse_read_in>(); request.header().opcode == FUSE_READ) {
+    return read && read->size <= kSmallReadBytes ? wait : Wait::kLikely;
+  }
   if (request.header().opcode != FUSE_WRITE || is_synchronous(request)) return wait;
   return Wait::kSeldom;
 }

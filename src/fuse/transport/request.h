@@ -33,6 +33,11 @@ struct Request {
 // The request that this thread is handling, or null.
 const Request* current_request();
 
+// The handler returns without a reply, because this thread must not wait (base/before_wait.h); the
+// transport has another thread handle the request once more.
+void defer_current_request();
+bool current_request_is_deferred();
+
 // Makes `request` the one that this thread is handling. For transports.
 class CurrentRequest {
  public:

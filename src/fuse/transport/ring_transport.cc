@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/before_wait.h"
 #include "base/check.h"
 
 namespace lazyfs::fuse {
@@ -247,19 +248,19 @@ bool RingTransport::begin(Lane& lane) {
 // False: the lane has another owner meanwhile.
 bool RingTransport::serve(Lane& lane, RingSlot& slot) {
   requests_.fetch_add(1, std::memory_order_relaxed);
-  if (where(slot.request) == Where::kWorker) {
+  const Wait wait = wait_of_(slot.request);
+  if (where(slot.request, wait) == Where::kWorker) {
     give_away({&lane, &slot});
     return true;
   }
   lane.ring->flush();  // earlier replies do not wait for this request
-  return handle_as_owner(lane, slot);
+  return handle_as_owner(lane, slot, wait);
 }
 
-RingTransport::Where RingTransport::where(const Request& request) const {
-  const Wait wait = wait_of_(request);
-  if (wait == Wait::kLikely || wait == Wait::kOften) return Where::kWorker;
+RingTransport::Where RingTransport::where(const Request& request, Wait wait) const {
+  if (wait == Wait::kLikely) return Where::kWorker;
   const bool has_workers = given_away_.load(std::memory_order_relaxed) < running_max_;
-  if (!has_workers) return wait == Wait::kSeldom ? Where::kWorker : Where::kHere;
+  if (!has_workers) return wait == Wait::kNever ? Where::kHere : Where::kWorker;
   const Kind& kind = kinds_[request.header().opcode % kKinds];
   if (kind.given_away.load(std::memory_order_relaxed) > 0) return Where::kWorker;
   const std::int64_t slow_until = kind.slow_until_ns.load(std::memory_order_relaxed);
@@ -268,28 +269,38 @@ RingTransport::Where RingTransport::where(const Request& request) const {
 }
 
 // R2
-bool RingTransport::handle_as_owner(Lane& lane, RingSlot& slot) {
+bool RingTransport::handle_as_owner(Lane& lane, RingSlot& slot, Wait wait) {
   Kind& kind = kind_of(slot.request);
   lane.opcode.store(slot.request.header().opcode, std::memory_order_relaxed);
   std::uint64_t turn = lane.turn.load(std::memory_order_relaxed) + 1;
   lane.turn.store(turn, std::memory_order_release);
-  handle(kind, slot);
+  const bool is_done = wait == Wait::kOften ? try_handle(kind, slot) : handle(kind, slot);
+  if (!is_done) give_away({&lane, &slot});
   if (lane.turn.compare_exchange_strong(turn, turn + 1)) return true;
   done_running(kind);  // take_away() has counted it
   return false;
 }
 
-void RingTransport::handle(Kind& kind, RingSlot& slot) {
+bool RingTransport::try_handle(Kind& kind, RingSlot& slot) {
+  const MustNotWait must_not_wait;
+  return handle(kind, slot);
+}
+
+// False: another thread shall handle it.
+bool RingTransport::handle(Kind& kind, RingSlot& slot) {
   const Request request = slot.request;  // the slot may be used again after the reply
   const auto begin = SteadyClock::now();
+  bool is_handled = true;
   t_slot = &slot;
   {
     const CurrentRequest current(request);
     handler_(request);
+    is_handled = !current_request_is_deferred();
   }
   t_slot = nullptr;
   const auto now = SteadyClock::now();
   if (now - begin > kSlow) kind.slow_until_ns = nanoseconds(now + kSlowFor);
+  return is_handled;
 }
 
 void RingTransport::give_back_answered(Lane& lane) {

@@ -7,7 +7,8 @@
 // The kernel brings a request to the slots that a thread has given back by work of that very
 // thread, so that a thread that sleeps for the disk would keep requests from others:
 //   - a request that likely waits goes to another thread, a worker; so does, for a while, one of a
-//     kind that has turned out to take long
+//     kind that has turned out to take long, and one that often waits if the owner, which may not
+//     wait for it, finds that it would
 //   - only an owner gives slots back: a worker passes its answered slot to the owner of the slot's
 //     ring. A long reply takes the kernel some time to copy, in the owner's thread; so a worker
 //     passes it to the owner on its own CPU, which the worker is about to leave
@@ -97,10 +98,11 @@ class RingTransport {
   void own(Lane& lane);
   bool begin(Lane& lane);
   bool serve(Lane& lane, RingSlot& slot);
-  bool handle_as_owner(Lane& lane, RingSlot& slot);
-  void handle(Kind& kind, RingSlot& slot);
+  bool handle_as_owner(Lane& lane, RingSlot& slot, Wait wait);
+  bool try_handle(Kind& kind, RingSlot& slot);
+  bool handle(Kind& kind, RingSlot& slot);
   enum class Where : std::uint8_t { kHere, kWorker };
-  Where where(const Request& request) const;
+  Where where(const Request& request, Wait wait) const;
   void give_away(const Task& task);
   void give_back_answered(Lane& lane);
   void wait(Lane& lane);

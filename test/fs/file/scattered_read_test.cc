@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "base/before_wait.h"
 #include "base/json.h"
 #include "device/forwarding.h"
 #include "fs/file/file_reader.h"
@@ -90,6 +91,30 @@ TEST_F(ScatteredReadTest, SeveralReadsAreUnderWayAtOnce) {
     return ok();
   };
   EXPECT_EQ(try_read(file, 0, kFileBlocks * kBlockBytes), file_text());
+  watched_->before_read = nullptr;
+}
+
+TEST_F(ScatteredReadTest, AThreadThatMustNotWaitReadsNothingFromTheDisk) {
+  options_.background = true;
+  remount();
+  const InodeNo file = make_file();
+  remount();
+  std::atomic<int> reads = 0;
+  watched_->before_read = [&](BandAddress, std::size_t) {
+    ++reads;
+    return ok();
+  };
+  {
+    const MustNotWait must_not_wait;
+    for (const std::size_t blocks : {std::uint64_t{1}, kFileBlocks}) {
+      const auto text = try_read(file, 0, blocks * kBlockBytes);
+      ASSERT_FALSE(text);
+      EXPECT_EQ(text.error(), Errc::kWouldWait);
+    }
+  }
+  EXPECT_EQ(read_errors(), 0);
+  EXPECT_EQ(try_read(file, 0, kFileBlocks * kBlockBytes), file_text());
+  EXPECT_GT(reads, 0);
   watched_->before_read = nullptr;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/before_wait.h"
 #include "socket_ring.h"
 
 namespace lazyfs::fuse {
@@ -37,7 +38,11 @@ class RingTransportTest : public testing::Test {
     rings_[0]->share_with(*rings_[1]);
     rings_[1]->share_with(*rings_[0]);
     const auto kind = [](const Request& request) {
-      return request.header().opcode == FUSE_FSYNC ? Wait::kLikely : Wait::kNever;
+      switch (request.header().opcode) {
+        case FUSE_FSYNC: return Wait::kLikely;
+        case FUSE_READ: return Wait::kOften;
+        default: return Wait::kNever;
+      }
     };
     transport_ = std::make_unique<RingTransport>(
         std::move(rings), TransportOptions{.threads_max = 8}, std::move(handler), kind,
@@ -175,6 +180,38 @@ TEST_F(RingTransportTest, AKindThatTakesLongIsLeftToWorkers) {
   EXPECT_EQ(transport_->counts().handovers, 4u);
   may_end = true;
   wait_for(6);
+}
+
+// Its owner tries a read, and may not wait.
+TEST_F(RingTransportTest, AReadThatWouldWaitIsHandledAgainByAWorker) {
+  std::atomic<unsigned> tries{0};
+  ASSERT_TRUE(start([&](const Request& request) {
+    const bool is_read = request.header().opcode == FUSE_READ;
+    if (is_read) ++tries;
+    EXPECT_TRUE(is_read || may_wait());
+    if (!may_wait()) return defer_current_request();
+    EXPECT_TRUE(reply(request.header().unique));
+    note(request);
+  }));
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    send(i % 2, FUSE_READ, i);
+    wait_for(static_cast<unsigned>(i));
+  }
+  send(0, FUSE_LOOKUP, 11);
+  wait_for(11);
+  EXPECT_GT(tries, 10u);
+  EXPECT_EQ(transport_->counts().handovers, 10u);
+}
+
+TEST_F(RingTransportTest, AReadThatNeedsNotWaitStaysWithTheOwner) {
+  ASSERT_TRUE(start([&](const Request& request) {
+    EXPECT_FALSE(may_wait());
+    EXPECT_TRUE(reply(request.header().unique));
+    note(request);
+  }));
+  for (std::uint64_t i = 1; i <= 10; ++i) send(i % 2, FUSE_READ, i);
+  wait_for(10);
+  EXPECT_EQ(transport_->counts().handovers, 0u);
 }
 
 }  // namespace
