@@ -24,13 +24,13 @@ namespace {
 constexpr std::uint32_t kShort = FUSE_LOOKUP;
 constexpr std::uint32_t kLong = FUSE_FSYNC;
 constexpr std::uint32_t kPerhapsLong = FUSE_MKDIR;
-constexpr std::uint32_t kRead = FUSE_READ;
+constexpr std::uint32_t kOftenLong = FUSE_READ;
 
 Wait wait_of(const Request& request) {
   switch (request.header().opcode) {
     case kLong: return Wait::kLikely;
     case kPerhapsLong: return Wait::kSeldom;
-    case kRead: return Wait::kOften;
+    case kOftenLong: return Wait::kOften;
     default: return Wait::kNever;
   }
 }
@@ -210,14 +210,14 @@ TEST_P(TransportTest, AnAnnouncedLongRequestDelaysNoOther) {
 
 TEST_P(TransportTest, AReadThatSaysThatItWaitsDelaysNoOther) {
   start([&](const Request& request) {
-    if (request.header().opcode == kRead) {
+    if (request.header().opcode == kOftenLong) {
       if (!may_wait()) return defer_current_request();
       about_to_wait();
       wait_for(100);
     }
     note(request.header().unique);
   });
-  for (std::uint64_t i = 1; i <= 3; ++i) send(kRead, i);
+  for (std::uint64_t i = 1; i <= 3; ++i) send(kOftenLong, i);
   send(kShort, 100);
   wait_for_count(4);
   const TransportCounts counts = transport_->counts();
@@ -369,7 +369,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, ReadTransportTest, testing::Values(Way::kRead), n
 
 TEST_P(ReadTransportTest, AReadThatDoesNotWaitCallsNoOtherThread) {
   start([&](const Request& request) { note(request.header().unique); });
-  for (std::uint64_t i = 1; i <= 100; ++i) send(kRead, i);
+  for (std::uint64_t i = 1; i <= 100; ++i) send(kOftenLong, i);
   wait_for_count(100);
   EXPECT_EQ(transport_->counts().handovers, 0u);
 }
