@@ -166,6 +166,14 @@ expect_options ro commit=11
 remount rw || fail "remount,rw: $(cat "$WORK/remount")"
 expect_options rw commit=11 placement=best
 
+say "one remount after the other: a late look at the mount table takes none of them back"
+for ((i = 0; i < 100; i++)); do
+  remount ro || fail "remount,ro: $(cat "$WORK/remount")"
+  expect_options ro
+  remount rw || fail "remount,rw: $(cat "$WORK/remount")"
+  expect_options rw
+done
+
 say "options, as mount(8) finds the installed helpers"
 DESTDIR=$WORK/root cmake --install "$BIN/.." --component helpers >/dev/null ||
   fail "the helpers cannot be installed"

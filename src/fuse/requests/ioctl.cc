@@ -123,10 +123,12 @@ void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_
   fuse_reply_ioctl(req, 0, &piece, sizeof piece);
 }
 
+// An earlier change of the mount is followed first: later it would take this one back.
 void change_mount(fuse_req_t req, std::size_t out_size, Result<> (fs::Volume::*change)()) {
   ChangeAnswer answer;
   if (!is_from_root(req)) return reply_error(req, Errc::kNotPermitted);
   if (out_size < sizeof answer) return reply_error(req, Errc::kInvalid);
+  context_of(req).settings.catch_up();
   const auto done =
       call(req, Operation::ioctl, [&](fs::Volume& volume) { return (volume.*change)(); });
   if (!done) {
