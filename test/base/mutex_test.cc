@@ -33,22 +33,24 @@ TEST(SharedMutexTest, WritersAreAloneAndReadersSeeWholeChanges) {
   EXPECT_EQ(a, 60000u);
 }
 
-// M3. Each holder, reader or writer, keeps the lock until the others sleep.
+// M3. Each holder keeps the lock for longer than the others spin, so that they sleep.
 TEST(SharedMutexTest, SleepersAreWoken) {
   SharedMutex mu;
   std::atomic<int> held{0};
+  const auto hold = [&held] {
+    usleep(100);
+    ++held;
+  };
   std::vector<std::thread> threads;
   for (int t = 0; t < 6; ++t) {
     threads.emplace_back([&, reads = t % 2 == 0] {
       for (int i = 0; i < 50; ++i) {
         if (reads) {
           ReaderLock lock(mu);
-          usleep(100);
-          ++held;
+          hold();
         } else {
           WriterLock lock(mu);
-          usleep(100);
-          ++held;
+          hold();
         }
       }
     });

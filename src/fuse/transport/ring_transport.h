@@ -7,8 +7,9 @@
 // The kernel brings a request to the slots that a thread has given back by work of that very
 // thread, so that a thread that sleeps for the disk would keep requests from others:
 //   - a request that likely waits goes to another thread, a worker; so does, for a while, one of a
-//     kind that has turned out to take long, and one that often waits if the owner, which may not
-//     wait for it, finds that it would
+//     kind that has turned out to take long
+//   - the owner tries a request that often waits, and may not wait for the disk meanwhile; if it
+//     would have to, a worker begins the request again
 //   - only an owner gives slots back: a worker passes its answered slot to the owner of the slot's
 //     ring. A long reply takes the kernel some time to copy, in the owner's thread; so a worker
 //     passes it to the owner on its own CPU, which the worker is about to leave
