@@ -27,7 +27,11 @@ std::byte* ImagePool::take() {
 
 NodeCache::NodeCache(std::size_t limit_nodes, std::uint32_t fs_tag, Seq running, NodeNo next_node,
                      std::uint64_t nodes)
-    : limit_nodes_(limit_nodes), fs_tag_(fs_tag), next_node_(next_node), nodes_(nodes) {
+    : limit_nodes_(limit_nodes),
+      fs_tag_(fs_tag),
+      table_(limit_nodes),
+      next_node_(next_node),
+      nodes_(nodes) {
   running_.seq = running;
 }
 
@@ -37,7 +41,12 @@ NodeCache::~NodeCache() {
     if (node->dead) delete node;
   }
   for (Node* node : retired_) delete node;
-  for (const auto& [number, node] : table_) delete node;
+  table_.clear([](Node* node) { delete node; });
+}
+
+void NodeCache::set_limit(std::size_t nodes) {
+  limit_nodes_ = nodes;
+  table_.expect(nodes);
 }
 
 Node& NodeCache::insert_clean(NodeNo number, std::byte* image) {
@@ -67,13 +76,13 @@ Node& NodeCache::create(std::uint8_t level) {
 void NodeCache::add_to_table(Node& node) {
   node.is_inner = !node.page().is_leaf();
   inner_ += node.is_inner;
-  CHECK(table_.emplace(node.number, &node).second);
+  CHECK(table_.insert(node));
 }
 
 void NodeCache::take_from_table(Node& node) {
   inner_ -= node.is_inner;
   ++removals_;
-  CHECK(table_.erase(node.number) == 1);
+  table_.erase(node);
 }
 
 void NodeCache::add_to_running(Node& node) {

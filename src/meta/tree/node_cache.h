@@ -3,17 +3,15 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
-#include <memory>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/types.h"
-#include "meta/tree/node_page.h"
+#include "meta/tree/node.h"
+#include "meta/tree/node_table.h"
 
 namespace lazyfs::meta {
 
@@ -27,45 +25,6 @@ class ImagePool {
   static constexpr std::size_t kChunkImages = 64;
   std::vector<AlignedBuffer> chunks_;
   std::vector<std::byte*> spare_;
-};
-
-// A node in memory. NodeCache owns it, and its images, which come from the pool.
-struct Node : boost::intrusive::list_base_hook<  // NodeCache's list of clean nodes
-                  boost::intrusive::link_mode<boost::intrusive::safe_link>> {
-  NodeNo number;
-  std::byte* image = nullptr;     // as it is now
-  std::byte* sealed_image = nullptr;  // as the sealed transaction writes it, when changed since
-  Seq dirty_seq;                  // newest transaction that changed it and is not durable; 0: clean
-  Seq born_seq;                   // transaction that made it; 0: read from the log
-  std::size_t dirty_index = 0;    // into the running transaction's list
-  std::uint64_t version = 0;      // +1 before each change of what the node holds
-  std::uint16_t next_insert = 0;  // where the next insertion is if items are inserted in order
-  bool is_inner = false;          // not a leaf when it came into memory
-  bool dead = false;              // freed; exists only until it is neither pinned nor written
-  std::atomic<bool> referenced{true};
-  std::atomic<std::uint32_t> pins{0};
-
-  ConstNodePage page() const { return ConstNodePage(image); }
-};
-
-// Keeps a node in memory as long as the pin exists. Movable.
-class NodePin {
- public:
-  NodePin() = default;
-  // The pin is taken already: this gives it back.
-  explicit NodePin(Node& node) : node_(&node) {}
-  NodePin(NodePin&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
-  NodePin& operator=(NodePin&& other) noexcept {
-    std::swap(node_, other.node_);
-    return *this;
-  }
-  ~NodePin() {
-    if (node_ != nullptr) node_->pins.fetch_sub(1, std::memory_order_release);
-  }
-  Node& operator*() const { return *node_; }
-
- private:
-  Node* node_ = nullptr;
 };
 
 // What a transaction has changed: nodes, and the numbers of those that it has freed.
@@ -95,10 +54,7 @@ class NodeCache {
   NodeCache(const NodeCache&) = delete;
   NodeCache& operator=(const NodeCache&) = delete;
 
-  Node* find(NodeNo number) const {
-    const auto found = table_.find(number);
-    return found == table_.end() ? nullptr : found->second;
-  }
+  Node* find(NodeNo number) const { return table_.find(number); }
   static void touch(Node& node) {
     if (!node.referenced.load(std::memory_order_relaxed)) {
       node.referenced.store(true, std::memory_order_relaxed);
@@ -140,7 +96,7 @@ class NodeCache {
 
   std::size_t limit() const { return limit_nodes_; }
   // A lower limit is reached as nodes come and go.
-  void set_limit(std::size_t nodes) { limit_nodes_ = nodes; }
+  void set_limit(std::size_t nodes);
   std::size_t cached() const { return table_.size(); }
   std::uint64_t removals() const { return removals_; }  // +1 whenever a node leaves the table
   std::uint64_t nodes() const { return nodes_; }  // that exist in the tree
@@ -164,7 +120,7 @@ class NodeCache {
   std::size_t limit_nodes_;
   const std::uint32_t fs_tag_;
   ImagePool pool_;
-  std::unordered_map<NodeNo, Node*> table_;
+  NodeTable table_;
   boost::intrusive::list<Node> clean_;  // in the order of the clock
   std::vector<Node*> retired_;        // dead, perhaps pinned
   Changes running_, sealed_;

@@ -1,0 +1,65 @@
+// Finds nodes in memory by their numbers.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <boost/intrusive/unordered_set.hpp>
+#include <cstddef>
+#include <vector>
+
+#include "base/types.h"
+#include "meta/tree/node.h"
+
+namespace lazyfs::meta {
+
+// A hash table whose chains run through the nodes. Each level of a search asks it, mostly for what
+// the CPU's cache lacks: so a number is its own hash (numbers count up), and the table is as long
+// as the nodes that are expected, and grows only when expect() says so: no change of the tree
+// waits for that. More nodes than expected make the chains longer. Does not own the nodes. Not
+// thread-safe; find() may be called by several threads.
+class NodeTable {
+ public:
+  explicit NodeTable(std::size_t nodes)
+      : buckets_(length_for(nodes)), set_({buckets_.data(), buckets_.size()}) {}
+  NodeTable(const NodeTable&) = delete;
+  NodeTable& operator=(const NodeTable&) = delete;
+
+  // Null: there is none.
+  Node* find(NodeNo number) const {
+    const auto found = set_.find(number);
+    return found == set_.end() ? nullptr : &const_cast<Node&>(*found);
+  }
+  // False, and nothing is done: a node of this number is there.
+  [[nodiscard]] bool insert(Node& node) { return set_.insert(node).second; }
+  // REQUIRES: the node is in the table.
+  void erase(Node& node) { set_.erase(set_.iterator_to(node)); }
+  std::size_t size() const { return set_.size(); }
+  void expect(std::size_t nodes) {
+    std::vector<Set::bucket_type> buckets(length_for(nodes));
+    set_.rehash({buckets.data(), buckets.size()});
+    buckets_ = std::move(buckets);
+  }
+  // Takes all nodes out, and calls visit(Node*) for each; it may delete the node.
+  void clear(auto visit) { set_.clear_and_dispose(visit); }
+
+ private:
+  struct NumberOf {
+    using type = NodeNo;
+    type operator()(const Node& node) const { return node.number; }
+  };
+  struct Hash {
+    std::size_t operator()(NodeNo number) const { return number.value; }
+  };
+  using Set = boost::intrusive::unordered_set<
+      Node, boost::intrusive::key_of_value<NumberOf>, boost::intrusive::hash<Hash>,
+      boost::intrusive::power_2_buckets<true>>;
+
+  static std::size_t length_for(std::size_t nodes) {
+    return std::bit_ceil(std::max<std::size_t>(nodes, 64));
+  }
+
+  std::vector<Set::bucket_type> buckets_;
+  Set set_;
+};
+
+}  // namespace lazyfs::meta
