@@ -15,9 +15,9 @@ constexpr std::size_t kEvictSteps = 1024;  // at a time, so that no thread waits
 
 std::byte* ImagePool::take() {
   if (spare_.empty()) {
-    AlignedBuffer& chunk = chunks_.emplace_back(kChunkImages * kBlockBytes);
-    for (std::size_t i = 0; i < kChunkImages; ++i) {
-      spare_.push_back(chunk.data() + i * kBlockBytes);
+    LargePages& chunk = chunks_.emplace_back(kLargePageBytes);
+    for (std::size_t end = chunk.size(); end > 0; end -= kBlockBytes) {
+      spare_.push_back(chunk.data() + end - kBlockBytes);
     }
   }
   std::byte* image = spare_.back();
