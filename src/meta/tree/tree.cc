@@ -17,6 +17,9 @@ unsigned child_for(const ConstNodePage& page, Key key, bool below) {
 // value may be a quarter); so this much growth costs at most one more split.
 constexpr std::size_t kGrowthPerSplit = kNodeRoomBytes / 3;
 
+// Most batches change no more leaves, so that their plan asks for memory once.
+constexpr std::size_t kGroupsExpected = 8;
+
 std::uint64_t splits_at_most(std::size_t growth_bytes, std::size_t puts) {
   return std::min<std::uint64_t>(puts, 2 + growth_bytes / kGrowthPerSplit);
 }
@@ -33,15 +36,14 @@ Found<Tree::Path> Tree::descend(Key key, bool below) const {
   Path path;
   Node* node = &root();
   NodeCache::touch(*node);
-  for (unsigned depth = 0;; ++depth) {
+  for (;;) {
     const ConstNodePage page = node->page();
     if (page.is_leaf()) {
-      path.steps[depth] = {node, 0};
-      path.leaf = depth;
+      path.steps.push_back({node, 0});
       return path;
     }
     const unsigned i = child_for(page, key, below);
-    path.steps[depth] = {node, i};
+    path.steps.push_back({node, i});
     const NodeNo child = page.child(i);
     node = cache_.find(child);
     if (node == nullptr) return std::unexpected(Miss{child});
@@ -51,7 +53,7 @@ Found<Tree::Path> Tree::descend(Key key, bool below) const {
 }
 
 std::optional<Key> Tree::upper_bound_of(const Path& path) const {
-  for (unsigned depth = path.leaf; depth-- > 0;) {
+  for (unsigned depth = path.leaf(); depth-- > 0;) {
     const ConstNodePage page = path.at(depth).page();
     const unsigned next = path.steps[depth].index + 1;
     if (next < page.count()) return page.key(next);
@@ -60,7 +62,7 @@ std::optional<Key> Tree::upper_bound_of(const Path& path) const {
 }
 
 Key Tree::lower_bound_of(const Path& path) const {
-  for (unsigned depth = path.leaf; depth-- > 0;) {
+  for (unsigned depth = path.leaf(); depth-- > 0;) {
     const unsigned i = path.steps[depth].index;
     if (i > 0) return path.at(depth).page().key(i);  // T3: the first key is not the bound
   }
@@ -76,7 +78,7 @@ Value value_of(std::span<const std::byte> bytes) { return Value(bytes.begin(), b
 Found<std::optional<Value>> Tree::get(Key key) const {
   const auto path = descend(key);
   if (!path) return std::unexpected(path.error());
-  const ConstNodePage page = path->at(path->leaf).page();
+  const ConstNodePage page = path->at(path->leaf()).page();
   const unsigned i = page.lower_bound(key);
   if (!page.has(i, key)) return std::nullopt;
   return value_of(page.value(i));
@@ -86,7 +88,7 @@ Found<std::optional<Item>> Tree::last_in(Key first, Key last) const {
   if (last < first) return std::nullopt;
   auto path = descend(last);
   if (!path) return std::unexpected(path.error());
-  const ConstNodePage start = path->at(path->leaf).page();
+  const ConstNodePage start = path->at(path->leaf()).page();
   unsigned end = start.lower_bound(last);
   if (start.has(end, last)) ++end;
   while (end == 0) {  // nothing in this leaf: continue in the one before it
@@ -95,9 +97,9 @@ Found<std::optional<Item>> Tree::last_in(Key first, Key last) const {
     path = descend(bound, true);
     if (!path) return std::unexpected(path.error());
     if (lower_bound_of(*path) >= bound) return std::unexpected(Miss{});  // T3 is broken
-    end = path->at(path->leaf).page().lower_bound(bound);
+    end = path->at(path->leaf()).page().lower_bound(bound);
   }
-  const ConstNodePage page = path->at(path->leaf).page();
+  const ConstNodePage page = path->at(path->leaf()).page();
   const Key key = page.key(end - 1);
   if (key < first) return std::nullopt;
   return Item{key, value_of(page.value(end - 1))};
@@ -107,7 +109,7 @@ Found<std::optional<Key>> Tree::scan_leaf(Key first, Key last, std::size_t max_i
                                           std::vector<Item>& items) const {
   const auto path = descend(first);
   if (!path) return std::unexpected(path.error());
-  const ConstNodePage page = path->at(path->leaf).page();
+  const ConstNodePage page = path->at(path->leaf()).page();
   for (unsigned i = page.lower_bound(first); i < page.count(); ++i) {
     const Key key = page.key(i);
     if (key > last || items.size() >= max_items) return std::nullopt;
@@ -159,14 +161,14 @@ void Tree::make(Path& path, const Change& change) {
 }
 
 void Tree::put(Path& path, Key key, std::span<const std::byte> value) {
-  for (unsigned depth = 0; depth < path.leaf; ++depth) {
+  for (unsigned depth = 0; depth < path.leaf(); ++depth) {
     Node& node = path.at(depth);
     if (key < node.page().key(0)) cache_.make_dirty(node).set_first_key(key);  // T3
   }
-  Node& leaf = path.at(path.leaf);
+  Node& leaf = path.at(path.leaf());
   const ConstNodePage page = leaf.page();
   const unsigned i = page.lower_bound(key);
-  if (!page.has(i, key)) return insert(path, path.leaf, i, key, value);
+  if (!page.has(i, key)) return insert(path, path.leaf(), i, key, value);
   const auto old = page.value(i);
   if (std::ranges::equal(old, value)) return;
   NodePage to = cache_.make_dirty(leaf);
@@ -174,7 +176,7 @@ void Tree::put(Path& path, Key key, std::span<const std::byte> value) {
     to.replace(i, value);
   } else {
     to.erase(i);
-    insert(path, path.leaf, i, key, value);
+    insert(path, path.leaf(), i, key, value);
   }
 }
 
@@ -267,25 +269,22 @@ void Tree::grow(Path& path) {
   std::array<std::byte, 8> number;
   store_le(std::span<std::byte, 8>(number), child.number.value);
   page.insert(0, Key{}, number);
-  std::ranges::copy_backward(path.steps.begin(), path.steps.begin() + path.leaf + 1,
-                             path.steps.begin() + path.leaf + 2);
-  ++path.leaf;
-  path.steps[0] = {&old_root, 0};
+  path.steps.insert(path.steps.begin(), {&old_root, 0});
   path.steps[1].node = &child;
 }
 
 void Tree::erase(Path& path, Key key) {
-  Node& leaf = path.at(path.leaf);
+  Node& leaf = path.at(path.leaf());
   const unsigned i = leaf.page().lower_bound(key);
   if (!leaf.page().has(i, key)) return;
   NodePage page = cache_.make_dirty(leaf);
   page.erase(i);
   leaf.next_insert = 0;
-  if (path.leaf == 0) return;
+  if (path.leaf() == 0) return;
   if (page.count() == 0) {
-    remove_child(path, path.leaf);  // T4
+    remove_child(path, path.leaf());  // T4
   } else {
-    merge_if_small(path, path.leaf);
+    merge_if_small(path, path.leaf());
   }
   shrink();
 }
@@ -395,9 +394,9 @@ class EstimateMaker {
 
   void add(const TreePlan::Group& group) {
     const TreePath& path = group.path;
-    Node& leaf = path.at(path.leaf);
+    Node& leaf = path.at(path.leaf());
     changed_.push_back(&leaf);
-    for (unsigned depth = 0; depth < path.leaf; ++depth) {
+    for (unsigned depth = 0; depth < path.leaf(); ++depth) {
       Node& inner = path.at(depth);
       if (group.first < inner.page().key(0)) changed_.push_back(&inner);  // T3
     }
@@ -423,7 +422,7 @@ class EstimateMaker {
   void add_splits(const TreePlan::Group& group) {
     std::uint64_t made = splits_at_most(group.leaf.growth_bytes, group.leaf.puts);
     sum_.made += made;
-    for (unsigned depth = group.path.leaf;; made = 1 + made_at_most_ / 60) {
+    for (unsigned depth = group.path.leaf();; made = 1 + made_at_most_ / 60) {
       if (depth == 0) {
         sum_.made += 1;  // the root keeps its number: what it holds moves to a new node
         return;
@@ -436,9 +435,9 @@ class EstimateMaker {
   }
 
   void add_merges(const TreePath& path) {
-    sum_.freed += 1 + path.leaf;
-    sum_.dirty += path.leaf;  // a sibling on each level
-    for (unsigned depth = 0; depth < path.leaf; ++depth) changed_.push_back(&path.at(depth));
+    sum_.freed += 1 + path.leaf();
+    sum_.dirty += path.leaf();  // a sibling on each level
+    for (unsigned depth = 0; depth < path.leaf(); ++depth) changed_.push_back(&path.at(depth));
   }
 
   const std::uint64_t made_at_most_;  // new leaves
@@ -460,11 +459,12 @@ Found<TreePlan> Tree::plan(std::span<Change> changes) const {
   plan.shape = shape_;
   plan.removals = cache_.removals();
   plan.running = cache_.running().seq;
+  plan.groups.reserve(std::min(changes.size(), kGroupsExpected));
   std::uint64_t made_at_most = 0;
   for (std::size_t begin = 0; begin < changes.size();) {
     const auto path = descend(changes[begin].key);
     if (!path) return std::unexpected(path.error());
-    const Node& node = path->at(path->leaf);
+    const Node& node = path->at(path->leaf());
     const auto bound = upper_bound_of(*path);
     std::size_t end = begin + 1;
     while (end < changes.size() && (!bound || changes[end].key < *bound)) ++end;
@@ -490,7 +490,7 @@ bool Tree::is_current(const TreePlan& plan) const {
     return false;
   }
   return std::ranges::all_of(plan.groups, [](const TreePlan::Group& group) {
-    return group.path.at(group.path.leaf).version == group.leaf_version;
+    return group.path.at(group.path.leaf()).version == group.leaf_version;
   });
 }
 

@@ -3,7 +3,7 @@
 // A plan needs the tree's lock shared only; the change itself needs it exclusively, for less time.
 #pragma once
 
-#include <array>
+#include <boost/container/static_vector.hpp>
 #include <expected>
 #include <optional>
 #include <span>
@@ -54,8 +54,8 @@ struct TreePath {
     Node* node = nullptr;
     unsigned index = 0;  // the child taken
   };
-  std::array<Step, kMaxLevel + 2> steps;
-  unsigned leaf = 0;  // its index in steps
+  boost::container::static_vector<Step, kMaxLevel + 2> steps;  // not empty
+  unsigned leaf() const { return static_cast<unsigned>(steps.size() - 1); }  // its index in steps
   Node& at(unsigned depth) const { return *steps[depth].node; }
 };
 

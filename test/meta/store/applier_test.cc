@@ -119,7 +119,7 @@ TEST_F(ApplierTest, AChangeIsPlannedWhileOthersRead) {
       auto changes = coalesce(batch);
       return *tree.tree.plan(*changes);
     }();
-    leaf = &made.groups[0].path.at(made.groups[0].path.leaf);
+    leaf = &made.groups[0].path.at(made.groups[0].path.leaf());
     leaf->referenced = false;
     writer = std::thread([this] { put(0, 50); });
     // For ever, if a plan needed the lock exclusively.
