@@ -1,4 +1,5 @@
-// Memory in the machine's large pages, for what a device reads or writes much of at a time.
+// Memory in the machine's large pages, for what a device reads or writes much of at a time, and for
+// much memory that is searched at random.
 //
 // A request to a device lists the pieces of memory that its data comes from or goes to. In pages of
 // 4 KiB, which lie anywhere, 1 MiB has 256 pieces; in a large page it has one. A loop device takes
