@@ -12,9 +12,11 @@
 
 namespace lazyfs::meta {
 
+using NodeTableHook = boost::intrusive::unordered_set_base_hook<
+    boost::intrusive::link_mode<boost::intrusive::safe_link>>;
+
 // A node in memory. NodeCache owns it, and its images, which come from the pool.
-struct Node : boost::intrusive::unordered_set_base_hook<  // NodeTable's
-                  boost::intrusive::link_mode<boost::intrusive::safe_link>>,
+struct Node : NodeTableHook,
               boost::intrusive::list_base_hook<  // NodeCache's list of clean nodes
                   boost::intrusive::link_mode<boost::intrusive::safe_link>> {
   // What a search needs comes first: it then lies in one line of the CPU's cache, or two.

@@ -7,15 +7,16 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/check.h"
 #include "base/types.h"
 #include "meta/tree/node.h"
 
 namespace lazyfs::meta {
 
 // A hash table whose chains run through the nodes. Each level of a search asks it, mostly for what
-// the CPU's cache lacks: so a number is its own hash (numbers count up), and the table is as long
-// as the nodes that are expected, and grows only when expect() says so: no change of the tree
-// waits for that. More nodes than expected make the chains longer. Does not own the nodes. Not
+// the CPU's cache lacks: so a number is its own hash (numbers count up). The table is as long as
+// the nodes that are expected, up to 32 MiB, and its length changes only when expect() says so: no
+// change of the tree waits for that. More nodes make the chains longer. Does not own the nodes. Not
 // thread-safe; find() may be called by several threads.
 class NodeTable {
  public:
@@ -31,8 +32,11 @@ class NodeTable {
   }
   // False, and nothing is done: a node of this number is there.
   [[nodiscard]] bool insert(Node& node) { return set_.insert(node).second; }
-  // REQUIRES: the node is in the table.
-  void erase(Node& node) { set_.erase(set_.iterator_to(node)); }
+  // REQUIRES: the node is in the table (checked).
+  void erase(Node& node) {
+    CHECK(static_cast<const NodeTableHook&>(node).is_linked());
+    set_.erase(set_.iterator_to(node));
+  }
   std::size_t size() const { return set_.size(); }
   void expect(std::size_t nodes) {
     std::vector<Set::bucket_type> buckets(length_for(nodes));
@@ -54,8 +58,11 @@ class NodeTable {
       Node, boost::intrusive::key_of_value<NumberOf>, boost::intrusive::hash<Hash>,
       boost::intrusive::power_2_buckets<true>>;
 
+  // A cache may be allowed far more memory than it will ever use.
+  static constexpr std::size_t kLengthMin = 64, kLengthMax = std::size_t{4} << 20;
+
   static std::size_t length_for(std::size_t nodes) {
-    return std::bit_ceil(std::max<std::size_t>(nodes, 64));
+    return std::bit_ceil(std::clamp(nodes, kLengthMin, kLengthMax));
   }
 
   std::vector<Set::bucket_type> buckets_;

@@ -51,6 +51,21 @@ TEST_F(NodeTableTest, RefusesASecondNodeOfANumber) {
   EXPECT_EQ(table.size(), 1u);
 }
 
+// A damaged tree may name a node twice.
+TEST_F(NodeTableTest, EndsTheProgramWhenANodeIsTakenOutTwice) {
+  Node& node = make(7);
+  ASSERT_TRUE(table.insert(node));
+  table.erase(node);
+  EXPECT_EQ(table.find(NodeNo{7}), nullptr);
+  EXPECT_DEATH(table.erase(node), "invariant violated");
+}
+
+TEST_F(NodeTableTest, TakesLittleMemoryHoweverManyNodesAreExpected) {
+  ASSERT_TRUE(table.insert(make(7)));
+  table.expect(SIZE_MAX);
+  EXPECT_NE(table.find(NodeNo{7}), nullptr);
+}
+
 TEST_F(NodeTableTest, KeepsItsNodesWhenMoreOrFewerAreExpected) {
   SCOPED_TRACE(seed_trace());
   std::mt19937_64 random(test_seed());
