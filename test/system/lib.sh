@@ -172,6 +172,9 @@ start_daemon() {
     lazyfsctl wait --timeout 60 "$DEVICE" || fail "the device is held after kill -9"
     IS_KILLED=''
   fi
+  # After an unmount the kernel keeps the device until no other mount namespace has the mount: each
+  # test that makes such a namespace copies all mounts.
+  until_true "the kernel keeps $DEVICE" device_is_free
   env "${DAEMON_ENVIRONMENT[@]}" lazyfs -f ${options:+-o "$options"} "$DEVICE" "$MNT" \
     </dev/null >>"$LOG" 2>&1 &
   DAEMON=$!
@@ -221,7 +224,7 @@ drop_unflushed() {
   python3 "$HERE/unflushed.py" drop "$DEVICE" "$WORK/unflushed" "$@" || fail "unflushed.py"
 }
 
-# After the daemon was killed and the mount detached, the kernel keeps the device for a moment.
+# No process and no mount has the device for itself.
 device_is_free() {
   [[ ! -b $DEVICE ]] ||
     python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL)' "$DEVICE" 2>/dev/null
