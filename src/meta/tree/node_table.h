@@ -5,6 +5,7 @@
 #include <bit>
 #include <boost/intrusive/unordered_set.hpp>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -13,11 +14,11 @@
 
 namespace lazyfs::meta {
 
-// A hash table whose chains run through the nodes. Each level of a search asks it, mostly for what
-// the CPU's cache lacks: so a number is its own hash (numbers count up). The table is as long as
-// the nodes that are expected, up to 32 MiB, and its length changes only when expect() says so: no
-// change of the tree waits for that. More nodes make the chains longer. Does not own the nodes. Not
-// thread-safe; find() may be called by several threads.
+// A hash table whose chains run through the nodes. Each level of a search looks a number up, and
+// mostly the CPU's cache lacks what that reads: a bucket and a node. Numbers count up, so a number
+// is its own hash. The table has a bucket for each expected node (at most 4 Mi, 32 MiB), and only
+// expect() changes that: no change of the tree waits for it. More nodes make the chains longer.
+// Does not own the nodes. Not thread-safe; find() may be called by several threads.
 class NodeTable {
  public:
   explicit NodeTable(std::size_t nodes)
@@ -25,12 +26,12 @@ class NodeTable {
   NodeTable(const NodeTable&) = delete;
   NodeTable& operator=(const NodeTable&) = delete;
 
-  // Null: there is none.
+  // Null if the table has no node of this number.
   Node* find(NodeNo number) const {
     const auto found = set_.find(number);
     return found == set_.end() ? nullptr : &const_cast<Node&>(*found);
   }
-  // False, and nothing is done: a node of this number is there.
+  // Returns false, and does nothing, if the table has a node of this number.
   [[nodiscard]] bool insert(Node& node) { return set_.insert(node).second; }
   // REQUIRES: the node is in the table (checked).
   void erase(Node& node) {
@@ -38,6 +39,7 @@ class NodeTable {
     set_.erase(set_.iterator_to(node));
   }
   std::size_t size() const { return set_.size(); }
+  // Fits the table to so many nodes. Takes a step for each node that it has.
   void expect(std::size_t nodes) {
     std::vector<Set::bucket_type> buckets(length_for(nodes));
     set_.rehash({buckets.data(), buckets.size()});
