@@ -29,7 +29,6 @@ WORK='' IMAGE='' DEVICE='' MNT='' DAEMON='' LOG=''
 LOOPS=()
 DAEMON_ENVIRONMENT=()  # NAME=VALUE...
 URING=/sys/module/fuse/parameters/enable_uring URING_BEFORE=''
-IS_KILLED=''  # by kill_fs, and not mounted since
 
 say()  { printf '%s %s: %s\n' "$(date +%T)" "$TEST" "$*"; }
 fail() { printf '%s: FAILED: %s\n' "$TEST" "$*" >&2; exit 1; }
@@ -168,13 +167,7 @@ mount_fs() {
 # the kernel have agreed on anything.
 start_daemon() {
   local options=$1 tries
-  if [[ $IS_KILLED ]]; then
-    lazyfsctl wait --timeout 60 "$DEVICE" || fail "the device is held after kill -9"
-    IS_KILLED=''
-  fi
-  # After an unmount the kernel keeps the device until no other mount namespace has the mount: each
-  # test that makes such a namespace copies all mounts.
-  until_true "the kernel keeps $DEVICE" device_is_free
+  wait_for_device
   env "${DAEMON_ENVIRONMENT[@]}" lazyfs -f ${options:+-o "$options"} "$DEVICE" "$MNT" \
     </dev/null >>"$LOG" 2>&1 &
   DAEMON=$!
@@ -204,7 +197,6 @@ kill_fs() {
   wait "$DAEMON" 2>/dev/null || true
   DAEMON=''
   umount -l "$MNT" || fail "umount after kill -9"
-  IS_KILLED=yes
 }
 
 # note_unflushed [deaf]: from the next mount on, records the contents of the device before each
@@ -224,15 +216,16 @@ drop_unflushed() {
   python3 "$HERE/unflushed.py" drop "$DEVICE" "$WORK/unflushed" "$@" || fail "unflushed.py"
 }
 
-# No process and no mount has the device for itself.
-device_is_free() {
-  [[ ! -b $DEVICE ]] ||
-    python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL)' "$DEVICE" 2>/dev/null
+# Waits until no process and no mount has the device. The kernel keeps it for a moment after
+# kill -9, and after an unmount until no other mount namespace has the mount: each test that makes
+# such a namespace copies all mounts.
+wait_for_device() {
+  lazyfsctl wait --timeout 60 "$DEVICE" || fail "the kernel keeps $DEVICE"
 }
 
 # fsck_fs [OPTION]...: checks that the filesystem is clean.
 fsck_fs() {
-  until_true "the kernel keeps $DEVICE" device_is_free
+  wait_for_device
   local status=0
   fsck.lazyfs -n "$@" "$DEVICE" >"$WORK/fsck.log" 2>&1 || status=$?
   ((status == 0)) || fail "fsck.lazyfs -n: status $status: $(tail -n 20 "$WORK/fsck.log")"

@@ -85,12 +85,11 @@ if is_alive; then fail "mounted again twice"; fi
 umount -l "$MNT"
 
 say "no, and an unmount meanwhile"
-until_true "the kernel keeps $DEVICE" device_is_free
+wait_for_device
 mount_in_background restart=no
 kill -KILL "$DAEMON"
 until_true "a keeper remains" is_ended
 DAEMON=''
 if is_alive; then fail "mounted again without being asked to"; fi
 umount -l "$MNT"
-until_true "the kernel keeps $DEVICE" device_is_free
 fsck_fs

@@ -22,7 +22,7 @@ show_disk() {  # MODEL OPTIONS...
 unmount_ext4() {
   umount "$MNT"
   DEVICE=$LOOP
-  until_true "the kernel keeps $DEVICE" device_is_free
+  wait_for_device
 }
 
 hide_disk() {

@@ -118,7 +118,6 @@ end_by_kill() {
   kill -KILL "$DAEMON"
   end_load
   end_daemon_and_mount
-  IS_KILLED=yes
 }
 end_by_abort() {
   echo 1 >"$CONNECTION/abort"
