@@ -12,6 +12,8 @@ namespace {
 // Passes of write-back that fail, without a page leaving memory, before a writer gets the error.
 constexpr std::uint64_t kFailedPasses = 3;
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
+// A shorter pause would cost the CPUs more than a small write does.
+constexpr std::chrono::nanoseconds kShortestPause = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -32,12 +34,19 @@ Result<> Throttle::admit(std::size_t bytes) {
   if (!background_) return admit_alone();
   const auto delay = pacer_.delay(blocks_for(bytes));
   if (delay.count() > 0) {
-    const auto start = clock_.monotonic();
     requests_.clean_soon();
-    pause(delay);
-    stalls_.add(clock_.monotonic() - start);
+    pay(delay);
   }
   return wait_for_memory();
+}
+
+// T3
+void Throttle::pay(std::chrono::nanoseconds delay) {
+  const std::chrono::nanoseconds owed(owed_ns_.fetch_add(delay.count()) + delay.count());
+  if (owed < kShortestPause) return;
+  const auto start = clock_.monotonic();
+  pause(std::chrono::nanoseconds(owed_ns_.exchange(0)));
+  stalls_.add(clock_.monotonic() - start);
 }
 
 // For mounts without threads: the writer itself makes room in memory.

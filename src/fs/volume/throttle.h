@@ -21,6 +21,8 @@ namespace lazyfs::fs {
 // Invariants:
 //   T1  passes_ counts the write-back passes that have ended; last_pass_ is the latest one's result
 //   T2  after stop() no thread waits here: waiting calls return soon, later ones at once
+//   T3  owed_ns_ = delays of writes that nobody has waited for yet. The writer whose delay makes it
+//       long enough for a pause waits for all of them
 // Thread-safe. mu_ is a leaf lock; a thread that waits here holds no other lock.
 class Throttle {
  public:
@@ -52,6 +54,7 @@ class Throttle {
 
  private:
   Result<> admit_alone();
+  void pay(std::chrono::nanoseconds delay) EXCLUDES(mu_);
   Result<> wait_for_memory() EXCLUDES(mu_);
   Result<> wait_for_pages() EXCLUDES(mu_);
 
@@ -63,6 +66,7 @@ class Throttle {
   std::atomic<std::size_t> limit_pages_;
   const bool background_;
   const Requests requests_;
+  std::atomic<std::int64_t> owed_ns_{0};
 
   Mutex mu_;
   CondVar freed_;    // pages were given back, or stop()

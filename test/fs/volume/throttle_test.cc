@@ -87,6 +87,27 @@ TEST_F(ThrottleTest, WriterWaitsAtTheLimitUntilPagesAreFreed) {
   EXPECT_EQ(stalls_.count(), 1u);
 }
 
+// T3
+TEST_F(ThrottleTest, DelaysOfSmallWritesAreWaitedForTogether) {
+  for (std::uint32_t band = 0; band < bands_->band_count(); ++band) {  // no room is left
+    const data::BandView view = bands_->view(BandId{band});
+    if (view.state != data::BandState::kFree) continue;
+    const auto blocks = static_cast<std::uint32_t>(view.blocks);
+    bands_->restore(BandId{band}, {.appended = blocks, .live = blocks / 2});
+  }
+  pacer_.emplace(*bands_, gc::PacerOptions{}, system_clock());
+  const auto delay = pacer_->delay(1);
+  ASSERT_GT(delay.count(), 0);
+  constexpr std::chrono::nanoseconds kPause = std::chrono::milliseconds(1);
+  const auto writes_a_pause = (kPause + delay - std::chrono::nanoseconds(1)) / delay;
+  ASSERT_GT(writes_a_pause, 1);
+  Throttle& throttle = make(true);
+  for (int i = 0; i < 5 * writes_a_pause; ++i) EXPECT_TRUE(throttle.admit(kBlockBytes));
+  EXPECT_EQ(stalls_.count(), 5u);
+  EXPECT_TRUE(throttle.admit(writes_a_pause * kBlockBytes));
+  EXPECT_EQ(stalls_.count(), 6u);
+}
+
 TEST_F(ThrottleTest, WriterGetsTheErrorOfPassesThatFreeNoPage) {
   Throttle& throttle = make(true);
   take_pages(kLimitPages);
