@@ -67,7 +67,7 @@ RingTransport::RingTransport(std::vector<std::unique_ptr<RequestRing>> rings,
       wait_of_(std::move(wait_of)),
       on_end_(std::move(on_end)),
       running_max_(running_max(options.threads_max, rings.size())),
-      watchdog_(options.cpu_latency, [this] { return look(); }) {
+      watchdog_(options.cpu_latency, options.tick, [this] { return look(); }) {
   for (auto& ring : rings) {
     lanes_.push_back(std::make_unique<Lane>());
     lanes_.back()->ring = std::move(ring);

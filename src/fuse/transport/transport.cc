@@ -37,6 +37,7 @@ TransportCounts& TransportCounts::operator+=(const TransportCounts& other) {
   parked += other.parked;
   stuck += other.stuck;
   threads += other.threads;
+  resting += other.resting;
   latency_limits += other.latency_limits;
   return *this;
 }
@@ -47,7 +48,7 @@ Transport::Transport(int fd, TransportOptions options, Handler handler, WaitOf w
       handler_(std::move(handler)),
       wait_of_(std::move(wait_of)),
       cpus_(std::max(1u, std::thread::hardware_concurrency())),
-      watchdog_(options.cpu_latency, [this] { return look(); }) {
+      watchdog_(options.cpu_latency, options.tick, [this] { return look(); }) {
   ended_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   CHECK(ended_fd_ >= 0);
   CHECK(fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK) == 0);
@@ -101,6 +102,7 @@ TransportCounts Transport::counts() const {
   MutexLock lock(mu_);
   for (const auto& worker : workers_) counts.requests += (worker->ticket.load() + 1) / 2;
   counts.threads = workers_.size();
+  counts.resting = resting_;
   return counts;
 }
 
@@ -108,9 +110,18 @@ TransportCounts Transport::counts() const {
 
 void Transport::work(Worker& worker) {
   while (!stopping_.load(std::memory_order_relaxed)) {
+    if (!may_begin(worker)) {
+      rest(worker);
+      continue;
+    }
+    if (const ParkedRequests parked = begin_parked(); !parked.empty()) {
+      handle_waiting(worker, parked.front().request, parked.front().wait);
+      continue;
+    }
     Received received = receive(worker);
     if (received.got == Got::kNothing) {
       if (!saw_empty_.load(std::memory_order_relaxed)) saw_empty_ = true;
+      if (stop_assisting(worker) && can_begin_parked()) continue;  // T6
       if (!worker.active.load(std::memory_order_relaxed) || leader_.exchange(true)) {
         rest(worker);
         continue;
@@ -119,8 +130,9 @@ void Transport::work(Worker& worker) {
       leader_ = false;  // T2
     }
     if (received.got == Got::kRequest) handle(worker, received.request);
-    if (received.got == Got::kEnd) return end();
+    if (received.got == Got::kEnd) end();
   }
+  handle_all_parked(worker);
 }
 
 Transport::Received Transport::receive(Worker& worker) {
@@ -190,27 +202,35 @@ bool Transport::sleep() {
 void Transport::handle(Worker& worker, const Request& request) {
   const Wait wait = wait_of_(request);
   if (wait == Wait::kNever) return run(worker, request);
-  if (park(worker, request, wait)) return;
+  if (!park(worker, request, wait)) handle_waiting(worker, request, wait);
+}
+
+// REQUIRES: counted in may_wait_.
+void Transport::handle_waiting(Worker& worker, const Request& request, Wait wait) {
   if (wait == Wait::kLikely) hand_over(worker);
   run(worker, request);
-  while (const auto parked = next_parked()) {
-    hand_over(worker);
-    run(worker, parked->request);
-  }
+  MutexLock lock(mu_);
+  --may_wait_;
+}
+
+// --- parked requests -----------------------------------------------------------------------------
+
+bool Transport::has_room_locked(Wait wait) const {
+  const unsigned kept = std::max(1u, options_.threads_max / (wait == Wait::kSeldom ? 8 : 4));
+  return may_wait_ + kept < options_.threads_max;
 }
 
 // T5. False: the worker shall handle it.
 bool Transport::park(Worker& worker, const Request& request, Wait wait) {
-  const unsigned kept = std::max(1u, options_.threads_max / (wait == Wait::kSeldom ? 8 : 4));
   const std::size_t length = request.bytes.size();
   MutexLock lock(mu_);
-  const bool must_wait = may_wait_ + kept >= options_.threads_max;
   const bool has_data = length > kCopiedBytesMax;
-  if (!must_wait || (has_data && parked_with_data_ == kParkedWithData)) {
+  if (has_room_locked(wait) || (has_data && parked_with_data_ == kParkedWithData)) {
     ++may_wait_;
     return false;
   }
   Parked& parked = parked_.emplace_back();
+  parked.wait = wait;
   if (has_data) {
     ++parked_with_data_;
     parked.buffer = std::exchange(worker.buffer, AlignedBuffer(worker.buffer.size()));
@@ -219,21 +239,52 @@ bool Transport::park(Worker& worker, const Request& request, Wait wait) {
     parked.copy.assign(request.bytes.begin(), request.bytes.end());
     parked.request = Request{parked.copy};
   }
+  has_parked_ = true;
   parkings_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
-// Nothing: the worker that asks no longer counts in may_wait_.
-std::optional<Transport::Parked> Transport::next_parked() {
-  MutexLock lock(mu_);
-  if (parked_.empty()) {
-    --may_wait_;
-    return std::nullopt;
-  }
-  Parked parked = std::move(parked_.front());
-  parked_.pop_front();
-  if (parked.buffer) --parked_with_data_;
+Transport::ParkedRequests::iterator Transport::first_with_room_locked() {
+  auto parked = parked_.begin();
+  while (parked != parked_.end() && !has_room_locked(parked->wait)) ++parked;
   return parked;
+}
+
+bool Transport::can_begin_parked() {
+  if (!has_parked_) return false;
+  MutexLock lock(mu_);
+  return first_with_room_locked() != parked_.end();
+}
+
+// Counts it in may_wait_. A list of one.
+Transport::ParkedRequests Transport::take_parked_locked(ParkedRequests::iterator parked) {
+  ParkedRequests taken;
+  taken.splice(taken.end(), parked_, parked);
+  has_parked_ = !parked_.empty();
+  if (parked->buffer) --parked_with_data_;
+  ++may_wait_;
+  return taken;
+}
+
+// The oldest that has room, or nothing.
+Transport::ParkedRequests Transport::begin_parked() {
+  if (!has_parked_) return {};
+  MutexLock lock(mu_);
+  const auto first = first_with_room_locked();
+  return first == parked_.end() ? ParkedRequests{} : take_parked_locked(first);
+}
+
+// After stop(): whether they have room or not.
+void Transport::handle_all_parked(Worker& worker) {
+  for (;;) {
+    ParkedRequests parked;
+    {
+      MutexLock lock(mu_);
+      if (parked_.empty()) return;
+      parked = take_parked_locked(parked_.begin());
+    }
+    handle_waiting(worker, parked.front().request, parked.front().wait);
+  }
 }
 
 void Transport::run(Worker& worker, const Request& request) {
@@ -249,10 +300,18 @@ void Transport::run(Worker& worker, const Request& request) {
 // --- active workers ------------------------------------------------------------------------------
 
 void Transport::hand_over(Worker& worker) {
-  if (!worker.active.load(std::memory_order_relaxed)) return;
-  handovers_.fetch_add(1, std::memory_order_relaxed);
+  const bool assisted = stop_assisting(worker);
+  if (!assisted && !worker.active.load(std::memory_order_relaxed)) return;
+  if (assisted && !has_parked_) return;
   MutexLock lock(mu_);
+  if (assisted) return begin_left_over_locked();
+  handovers_.fetch_add(1, std::memory_order_relaxed);
   retire_locked(worker);
+}
+
+// T6
+void Transport::begin_left_over_locked() {
+  if (first_with_room_locked() != parked_.end()) activate_one_locked();
 }
 
 void Transport::retire_locked(Worker& worker) {
@@ -281,7 +340,27 @@ void Transport::spawn_locked() {
   it.thread = std::thread([this, &it] { work(it); });
 }
 
-// Called by a worker that found the queue empty; returns when it is active.
+// T3
+bool Transport::may_begin(Worker& worker) {
+  if (worker.active.load(std::memory_order_relaxed) || worker.assists) return true;
+  unsigned assistants = assistants_;
+  while (assistants < cpus_) {
+    if (!assistants_.compare_exchange_weak(assistants, assistants + 1)) continue;
+    worker.assists = true;
+    return true;
+  }
+  return false;
+}
+
+// False: it was no assistant.
+bool Transport::stop_assisting(Worker& worker) {
+  if (!worker.assists.load(std::memory_order_relaxed)) return false;
+  if (!worker.assists.exchange(false)) return false;
+  --assistants_;
+  return true;
+}
+
+// Called by a worker that may begin no request, or found none; returns when it is active.
 void Transport::rest(Worker& worker) {
   MutexLock lock(mu_);
   if (worker.active) {
@@ -314,9 +393,10 @@ Watchdog::Seen Transport::look() {
     if (ticket != worker.ticket_seen) {
       seen.moved = true;
       seen.requests += (ticket - worker.ticket_seen + 1) / 2;
-    } else if (busy && worker.active) {
+    } else if (busy && (worker.active || worker.assists)) {
       stuck_.fetch_add(1, std::memory_order_relaxed);
       retire_locked(worker);
+      if (stop_assisting(worker)) begin_left_over_locked();
       seen.moved = true;
     }
     worker.ticket_seen = ticket;

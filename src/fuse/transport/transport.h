@@ -18,22 +18,26 @@
 //       wait_of or the watchdog takes for a long one. active_ == 0 only while each of threads_max
 //       workers handles a request
 //   T2  at most one worker leads, and only an active one
-//   T3  a worker that is not active takes a request only if there is one, and never waits for one
+//   T3  a worker begins a request only if it is active, or one of as many assistants as there are
+//       CPUs: one that waited, is no longer active, and does not wait for a request. Were every
+//       worker to go on that has waited, then, while the CPUs are busy, each reply and each program
+//       would wait for a CPU behind all of them
 //   T4  grants_ <= resting_; a resting worker becomes active only by a grant, counted in active_
 //   T5  may_wait_ = workers that handle a request that may wait. An eighth of threads_max is kept
 //       for requests that never wait, and as much for those that seldom do. Requests beyond that
-//       are parked, but at most kParkedWithData that carry data; parked_ is empty when may_wait_
-//       is 0
+//       are parked, but at most kParkedWithData that carry data
+//   T6  no parked request that has room by T5 is left over: a worker that ends a request that may
+//       wait takes a parked one, unless all assistants work; an assistant that stops being one
+//       looks for one afterwards, or calls another thread
 // Thread-safe. mu_ is a leaf lock; no request is read or handled under it.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -62,6 +66,7 @@ struct TransportOptions {
   std::chrono::microseconds spin{50};
   std::size_t payload_bytes_max = 1 << 20;  // of a WRITE
   CpuLatencyChoice cpu_latency = CpuLatencyChoice::kOff;
+  std::chrono::milliseconds tick{1};  // of the watchdog
 };
 
 struct TransportCounts {
@@ -73,6 +78,7 @@ struct TransportCounts {
   std::uint64_t parked = 0;     // requests that may wait, and began after another one had ended
   std::uint64_t stuck = 0;      // requests that the watchdog found to take long
   std::uint64_t threads = 0;
+  std::uint64_t resting = 0;  // threads that wait until they are called
   std::uint64_t latency_limits = 0;  // times that the wake-up latency of CPUs was limited
 
   TransportCounts& operator+=(const TransportCounts& other);
@@ -102,6 +108,7 @@ class Transport {
     std::thread thread;
     AlignedBuffer buffer;
     std::function<void()> before_wait;     // hands over
+    std::atomic<bool> assists{false};      // counted in assistants_
     std::atomic<std::uint64_t> ticket{0};  // odd while a request is handled
     std::atomic<bool> active{true};        // changed under mu_ only
     std::uint64_t ticket_seen = 0;         // by the watchdog
@@ -118,16 +125,27 @@ class Transport {
   Received spin(Worker& worker);
   bool sleep();
   void handle(Worker& worker, const Request& request);
+  void handle_waiting(Worker& worker, const Request& request, Wait wait);
   void run(Worker& worker, const Request& request);
   // A request that waits, in a buffer of its own: a worker's, if it carries data.
   struct Parked {
+    Wait wait;
     std::vector<std::byte> copy;
     AlignedBuffer buffer;
     Request request;
   };
+  using ParkedRequests = std::list<Parked>;
   bool park(Worker& worker, const Request& request, Wait wait);
-  std::optional<Parked> next_parked();
+  bool has_room_locked(Wait wait) const REQUIRES(mu_);
+  ParkedRequests::iterator first_with_room_locked() REQUIRES(mu_);
+  bool can_begin_parked();
+  ParkedRequests take_parked_locked(ParkedRequests::iterator parked) REQUIRES(mu_);
+  ParkedRequests begin_parked();
+  void begin_left_over_locked() REQUIRES(mu_);
+  void handle_all_parked(Worker& worker);
   void hand_over(Worker& worker);
+  bool may_begin(Worker& worker);
+  bool stop_assisting(Worker& worker);
   void rest(Worker& worker);
   void end();
 
@@ -147,6 +165,7 @@ class Transport {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> leader_{false};
   std::atomic<bool> saw_empty_{false};  // a worker found the queue empty during this tick
+  std::atomic<unsigned> assistants_{0};  // T3
   std::atomic<std::uint64_t> spins_{0}, spins_won_{0}, sleeps_{0}, handovers_{0}, stuck_{0};
   std::atomic<std::uint64_t> parkings_{0};
 
@@ -160,8 +179,9 @@ class Transport {
   unsigned resting_ GUARDED_BY(mu_) = 0;
   unsigned grants_ GUARDED_BY(mu_) = 0;  // T4
   unsigned may_wait_ GUARDED_BY(mu_) = 0;
-  std::deque<Parked> parked_ GUARDED_BY(mu_);  // oldest first
+  ParkedRequests parked_ GUARDED_BY(mu_);  // oldest first
   std::size_t parked_with_data_ GUARDED_BY(mu_) = 0;
+  std::atomic<bool> has_parked_{false};  // parked_ is not empty; changed under mu_ only
   Watchdog watchdog_;
 };
 

@@ -1,13 +1,11 @@
 #include "fuse/transport/watchdog.h"
 
-#include <chrono>
 #include <memory>
 #include <utility>
 
 namespace lazyfs::fuse {
 namespace {
 
-constexpr auto kTick = std::chrono::milliseconds(1);
 constexpr int kIdleTicksBeforeSleep = 40;  // longer than CpuLatencyLimit lasts
 
 }  // namespace
@@ -36,7 +34,7 @@ void Watchdog::watch(CpuLatencyLimit& limit) {
       MutexLock lock(mu_);
       if (ends_) return;
       if (idle_ticks < kIdleTicksBeforeSleep) {
-        wake_.wait_for(mu_, kTick);
+        wake_.wait_for(mu_, tick_);
       } else {
         sleeps_ = true;
         wake_.wait(mu_);

@@ -1,11 +1,12 @@
-// The thread of a transport that looks every millisecond for requests that take long, and limits
-// the wake-up latency of CPUs while requests come in quick succession (CpuLatencyLimit). It sleeps
-// while no request comes.
+// The thread of a transport that looks every tick (a millisecond) for requests that take long, and
+// limits the wake-up latency of CPUs while requests come in quick succession (CpuLatencyLimit). It
+// sleeps while no request comes.
 //
 // Thread-safe; mu_ is a leaf lock.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <thread>
@@ -24,7 +25,8 @@ class Watchdog {
   };
   using Look = std::function<Seen()>;  // on the watchdog's thread; must not throw
 
-  Watchdog(CpuLatencyChoice latency, Look look) : latency_(latency), look_(std::move(look)) {}
+  Watchdog(CpuLatencyChoice latency, std::chrono::milliseconds tick, Look look)
+      : latency_(latency), tick_(tick), look_(std::move(look)) {}
   ~Watchdog() { stop(); }
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -47,6 +49,7 @@ class Watchdog {
   void wake_sleeping() EXCLUDES(mu_);
 
   const CpuLatencyChoice latency_;
+  const std::chrono::milliseconds tick_;
   const Look look_;
   std::atomic<std::uint64_t> latency_limits_{0};
   std::atomic<bool> sleeps_{false};

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -120,24 +122,37 @@ class TransportTest : public testing::TestWithParam<Way> {
     ASSERT_EQ(::send(ends_[0], bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
   void note(std::uint64_t unique) {
-    MutexLock lock(mu_);
-    seen_.insert(unique);
-    changed_.notify_all();
+    {
+      MutexLock lock(mu_);
+      seen_.insert(unique);
+    }
+    ++changes_;
+    changes_.notify_all();
   }
   void wait_for(std::uint64_t unique) {
-    MutexLock lock(mu_);
-    while (!seen_.contains(unique)) changed_.wait(mu_);
+    wait_until([&]() REQUIRES(mu_) { return seen_.contains(unique); });
   }
   void wait_for_count(std::size_t count) {
-    MutexLock lock(mu_);
-    while (seen_.size() < count) changed_.wait(mu_);
+    wait_until([&]() REQUIRES(mu_) { return seen_.size() >= count; });
+  }
+  // Without saying so: with a CondVar a handler would announce that it waits.
+  template <class Condition>
+  void wait_until(Condition condition) {
+    for (;;) {
+      const unsigned before = changes_;
+      {
+        MutexLock lock(mu_);
+        if (condition()) return;
+      }
+      changes_.wait(before);
+    }
   }
 
   std::array<int, 2> ends_{};
   std::unique_ptr<Subject> transport_;
   Mutex mu_;
-  CondVar changed_;
   std::set<std::uint64_t> seen_ GUARDED_BY(mu_);
+  std::atomic<unsigned> changes_{0};  // of seen_
 };
 
 std::string name_of_way(const testing::TestParamInfo<Way>& info) {
@@ -393,6 +408,92 @@ TEST_P(ReadTransportTest, AThreadThatHandedOverTakesTheNextRequestsItself) {
   for (std::uint64_t i = 10; i < 20; ++i) wait_for(i);
   EXPECT_EQ(transport_->counts().handovers, 1u);
   note(200);
+}
+
+constexpr std::chrono::hours kNoTick{1};  // the watchdog helps nobody
+
+// T3. Many threads that have waited end at once, while more requests are in the queue than threads.
+TEST_P(ReadTransportTest, OnlyAsManyThreadsGoOnAsThereAreCpus) {
+  const unsigned cpus = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned waiting = 2 * cpus + 4;
+  std::atomic<unsigned> running{0};
+  start(
+      [&](const Request& request) {
+        if (request.header().opcode == kLong) return wait_for(1000);
+        ++running;
+        wait_for(2000);
+      },
+      {.threads_max = 2 * waiting, .tick = kNoTick});
+  for (std::uint64_t i = 1; i <= waiting; ++i) send(kLong, i);
+  while (transport_->counts().handovers < waiting) std::this_thread::yield();
+  for (std::uint64_t i = 1; i <= 2 * waiting; ++i) send(kShort, 100 + i);
+  note(1000);
+  TransportCounts counts = transport_->counts();
+  while (counts.resting + running < counts.threads) {
+    std::this_thread::yield();
+    counts = transport_->counts();
+  }
+  EXPECT_EQ(running, cpus + 1);  // and the active one
+  note(2000);
+}
+
+// T6. A long request ends while all assistants work, so that its thread rests. Then one of them
+// waits.
+TEST_P(ReadTransportTest, AnAssistantThatWaitsLeavesParkedRequestsToAnotherThread) {
+  const unsigned cpus = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned kept = cpus + 4, longs = 3 * kept;
+  constexpr std::uint64_t kParked = 10'000, kBegun = 100'000, kRelease = 200'000, kWait = 300'000;
+  constexpr std::uint64_t kHoldsTheActiveThread = 20'000;
+  start(
+      [&](const Request& request) {
+        const std::uint64_t unique = request.header().unique;
+        note(kBegun + unique);
+        if (unique == kParked) {
+          wait_for(kWait);
+          about_to_wait();
+        }
+        wait_for(kRelease + unique);
+      },
+      {.threads_max = 4 * kept, .tick = kNoTick});
+  for (std::uint64_t i = 1; i <= longs; ++i) send(kLong, i);
+  for (std::uint64_t i = 1; i <= longs; ++i) wait_for(kBegun + i);
+  for (std::uint64_t i = 0; i <= cpus; ++i) send(kOftenLong, kParked + i);
+  send(kShort, kHoldsTheActiveThread);
+  wait_for(kBegun + kHoldsTheActiveThread);
+  EXPECT_EQ(transport_->counts().parked, cpus + 1);
+  for (std::uint64_t i = 1; i <= cpus; ++i) note(kRelease + i);
+  for (std::uint64_t i = 0; i < cpus; ++i) wait_for(kBegun + kParked + i);
+  note(kRelease + cpus + 1);
+  while (transport_->counts().resting == 0) std::this_thread::yield();
+  note(kWait);
+  wait_for(kBegun + kParked + cpus);
+  for (std::uint64_t i = 1; i <= longs; ++i) note(kRelease + i);
+  for (std::uint64_t i = 0; i <= cpus; ++i) note(kRelease + kParked + i);
+  note(kRelease + kHoldsTheActiveThread);
+}
+
+// T6. A request that is left over would be handled by nobody.
+TEST_P(ReadTransportTest, NoParkedRequestIsLeftOver) {
+  Mutex mu;
+  CondVar never;
+  start(
+      [&](const Request& request) {
+        const std::uint64_t unique = request.header().unique;
+        if (unique % 3 == 0) {
+          MutexLock lock(mu);
+          never.wait_for(mu, std::chrono::microseconds(unique % 64));
+        }
+        note(unique);
+      },
+      {.threads_max = 6, .tick = kNoTick});
+  constexpr std::uint64_t kRounds = 300, kAtOnce = 40;
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    for (std::uint64_t i = 0; i < kAtOnce; ++i) {
+      send(i % 4 == 3 ? kLong : kPerhapsLong, round * kAtOnce + i + 1);
+    }
+    wait_for_count((round + 1) * kAtOnce);
+  }
+  EXPECT_GT(transport_->counts().parked, 0u);
 }
 
 }  // namespace
