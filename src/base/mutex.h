@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "base/before_wait.h"
+
 #if defined(__clang__)
 #define LAZYFS_TSA(x) __attribute__((x))
 #else
@@ -41,10 +43,12 @@ class LAZYFS_TSA(scoped_lockable) MutexLock {
   Mutex& mu_;
 };
 
-// A condition variable for Mutex. wait() releases the mutex while it waits.
+// A condition variable for Mutex. wait() releases the mutex while it waits. Whoever waits says so
+// first (before_wait.h): it may be for another thread that waits for a disk.
 class CondVar {
  public:
   void wait(Mutex& mu) REQUIRES(mu) {
+    about_to_wait();
     std::unique_lock lock(mu.mu_, std::adopt_lock);
     cv_.wait(lock);
     lock.release();
@@ -52,6 +56,7 @@ class CondVar {
   // Returns false when `timeout` has passed.
   template <class Duration>
   bool wait_for(Mutex& mu, Duration timeout) REQUIRES(mu) {
+    about_to_wait();
     std::unique_lock lock(mu.mu_, std::adopt_lock);
     const bool woken = cv_.wait_for(lock, timeout) == std::cv_status::no_timeout;
     lock.release();

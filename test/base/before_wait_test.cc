@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace lazyfs {
 namespace {
@@ -20,6 +23,25 @@ TEST(BeforeWaitTest, ItsActionIsThatOfItsThreadWhileItExists) {
   }
   about_to_wait();
   EXPECT_EQ(waits, 2);
+}
+
+TEST(BeforeWaitTest, AThreadThatWaitsForAConditionSaysSo) {
+  int waits = 0;
+  const std::function<void()> count = [&waits] { ++waits; };
+  const BeforeWait before_wait(count);
+  Mutex mu;
+  CondVar changed;
+  bool is_set = false;
+  MutexLock lock(mu);
+  changed.wait_for(mu, std::chrono::nanoseconds(1));
+  EXPECT_EQ(waits, 1);
+  const std::jthread other([&] {
+    MutexLock other_lock(mu);
+    is_set = true;
+    changed.notify_all();
+  });
+  while (!is_set) changed.wait(mu);
+  EXPECT_GE(waits, 2);
 }
 
 }  // namespace
