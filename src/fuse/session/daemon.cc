@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "base/time_slice.h"
 #include "fuse/session/confine.h"
 #include "fuse/session/mount_table.h"
 #include "fuse/session/mount_watcher.h"
@@ -196,7 +197,8 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   block_signals();
   umask(0);
   protect();
-  drop_capabilities();  // before the first thread
+  shorten_time_slice();  // before the first thread
+  drop_capabilities();   // the same
   const auto keeper = std::make_shared<MountKeeper>(
       KeeperPlan{plan.mount_point, plan.options.error_program, panic_trigger(plan),
                  restart_command(plan)});
