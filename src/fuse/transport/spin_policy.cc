@@ -5,13 +5,15 @@
 namespace lazyfs::fuse {
 namespace {
 
-constexpr auto kPauseMin = std::chrono::milliseconds(10);
+constexpr auto kPauseMin = std::chrono::milliseconds(1);
 constexpr auto kPauseMax = std::chrono::milliseconds(1000);
+constexpr auto kSoon = std::chrono::milliseconds(10);
 
 }  // namespace
 
 void SpinPolicy::note_busy_cpu(Time now) {
-  pause_ = std::clamp(2 * pause_, kPauseMin, kPauseMax);
+  const bool soon = now - not_before_ < kSoon;
+  pause_ = soon ? std::clamp(2 * pause_, kPauseMin, kPauseMax) : kPauseMin;
   not_before_ = now + pause_;
 }
 

@@ -18,10 +18,10 @@ class SpinPolicy {
   bool should_spin(Time now) const { return score_ >= kWorthIt && now >= not_before_; }
   // A request has come: `soon` if spinning would have met it.
   void note_request(bool soon) { score_ = score_ - score_ / 8 + (soon ? 32 : 0); }
-  // Another thread wanted the CPU meanwhile: no spinning for 10 ms, doubling up to 1 s.
+  // Another thread wanted the CPU meanwhile: no spinning for 1 ms. A thread that computes wants it
+  // again as soon as the pause is over: then for twice as long, up to 1 s. One that only did
+  // something short, like the daemon's own threads in the background, does not.
   void note_busy_cpu(Time now);
-  // The whole time was spent spinning, and no other thread wanted the CPU.
-  void note_idle_cpu() { pause_ = {}; }
 
  private:
   static constexpr int kWorthIt = 96;

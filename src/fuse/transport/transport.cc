@@ -184,7 +184,6 @@ Transport::Received Transport::spin(Worker& worker) {
       return received;
     }
   }
-  spin_policy_.note_idle_cpu();
   return {};
 }
 

@@ -5,6 +5,7 @@
 namespace lazyfs::fuse {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 const SpinPolicy::Time kStart = SpinPolicy::Time{} + std::chrono::hours(1);
@@ -18,23 +19,28 @@ TEST(SpinPolicy, SpinsUntilRequestsComeLateSeveralTimes) {
   EXPECT_TRUE(policy.should_spin(kStart));
 }
 
-TEST(SpinPolicy, PausesTwiceAsLongEachTimeTheCpuIsBusy) {
+TEST(SpinPolicy, PausesTwiceAsLongWhileTheCpuIsWantedAsSoonAsAPauseIsOver) {
   SpinPolicy policy;
   SpinPolicy::Time now = kStart;
-  for (const int pause : {10, 20, 40, 80, 160, 320, 640, 1000, 1000}) {
+  for (const int pause : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000}) {
     policy.note_busy_cpu(now);
-    EXPECT_FALSE(policy.should_spin(now + milliseconds(pause - 1)));
+    EXPECT_FALSE(policy.should_spin(now + milliseconds(pause) - microseconds(1)));
     now += milliseconds(pause);
     EXPECT_TRUE(policy.should_spin(now));
   }
 }
 
-TEST(SpinPolicy, BeginsWithAShortPauseAfterTheCpuWasIdle) {
+// As when a thread in the background works for a moment, again and again, between requests that
+// each come soon.
+TEST(SpinPolicy, PausesShortlyIfTheCpuIsWantedNowAndThen) {
   SpinPolicy policy;
-  for (int i = 0; i < 5; ++i) policy.note_busy_cpu(kStart);
-  policy.note_idle_cpu();
-  policy.note_busy_cpu(kStart);
-  EXPECT_TRUE(policy.should_spin(kStart + milliseconds(10)));
+  SpinPolicy::Time now = kStart;
+  for (int i = 0; i < 20; ++i) {
+    policy.note_busy_cpu(now);
+    EXPECT_FALSE(policy.should_spin(now + microseconds(999)));
+    EXPECT_TRUE(policy.should_spin(now + milliseconds(1)));
+    now += milliseconds(12);
+  }
 }
 
 }  // namespace
