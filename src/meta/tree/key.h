@@ -20,9 +20,10 @@ struct Key {
 inline constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::uint64_t>::max();
 inline constexpr std::size_t kMaxValueBytes = 1024;
 
-// The bytes of one item. Boost 1.74's vectors do not convert to std::span by themselves.
-struct Value : boost::container::small_vector<std::byte, 128> {
-  using boost::container::small_vector<std::byte, 128>::small_vector;
+// The bytes of one item. Up to as many as an inode's item has need no memory of their own. Boost
+// 1.74's vectors do not convert to std::span by themselves.
+struct Value : boost::container::small_vector<std::byte, 144> {
+  using boost::container::small_vector<std::byte, 144>::small_vector;
   operator std::span<const std::byte>() const { return {data(), size()}; }
 };
 // (Boost 1.74's small_vector is no contiguous range in the standard's eyes.)
