@@ -13,6 +13,15 @@ InodeRef::~InodeRef() {
   if (inode_) table_->drop(inode_, 1);
 }
 
+InodeTable::InodeTable(meta::Store& store, std::function<void(Unnamed)> unnamed,
+                       std::size_t in_memory)
+    : store_(store), unnamed_(std::move(unnamed)), shard_limit_(in_memory / kShards) {
+  for (Shard& shard : shards_) {
+    MutexLock lock(shard.mu);
+    shard.inodes.reserve(shard_limit_);  // growing reads every inode, under the lock
+  }
+}
+
 InodeTable::~InodeTable() = default;
 
 InodeRef InodeTable::find_or_add(InodeNo inode) {
@@ -50,9 +59,10 @@ bool InodeTable::is_droppable(const Inode& inode) {
 // Looks at some of the shard's inodes in turn, and drops those not used since the last turn.
 void InodeTable::drop_unused(Shard& shard) {
   constexpr std::size_t kBucketsLookedAt = 8;
+  const std::size_t buckets = shard.inodes.bucket_count();
   std::vector<InodeNo> unused;
-  for (std::size_t i = 0; i < kBucketsLookedAt; ++i) {
-    const std::size_t bucket = shard.hand++ % shard.inodes.bucket_count();
+  for (std::size_t i = 0; i < std::min(kBucketsLookedAt, buckets); ++i) {
+    const std::size_t bucket = shard.hand++ % buckets;
     for (auto at = shard.inodes.begin(bucket); at != shard.inodes.end(bucket); ++at) {
       Inode& inode = *at->second;
       if (!inode.used.exchange(false) && is_droppable(inode)) unused.push_back(inode.no);
@@ -127,6 +137,54 @@ InodeRef InodeTable::insert(InodeNo number, const InodeRecord& record) {
   inode->inline_state.is_known = true;  // a new inode has no inline block
   inode->loaded.store(true, std::memory_order_release);
   return inode;
+}
+
+namespace {
+
+// Shared-extent inodes are not shown, nor are inodes that wait to be deleted.
+Result<> check_shown(const Inode& inode) REQUIRES_SHARED(inode.mu) {
+  const bool is_shown = inode.record.links > 0 && inode.record.mode != kSharedMode;
+  return is_shown ? ok() : fail(Errc::kStale);
+}
+
+}  // namespace
+
+// False, and nothing is done, if the inode is in memory.
+bool InodeTable::remember_lookup(InodeNo number) {
+  Shard& shard = shard_of(number);
+  MutexLock lock(shard.mu);
+  if (shard.inodes.contains(number)) return false;
+  ++shard.remembered[number];
+  return true;
+}
+
+Result<LookedUp> InodeTable::look_up_in_memory(InodeNo number) {
+  ASSIGN_OR_RETURN(InodeRef inode, get(number));
+  {
+    ReaderLock lock(inode->mu);
+    TRY(check_shown(*inode));
+  }
+  take_lookup(*inode);
+  return LookedUp(std::move(inode));
+}
+
+Result<std::unique_ptr<Inode>> InodeTable::copy_from_tree(InodeNo number) {
+  auto copy = std::make_unique<Inode>(number);
+  WriterLock lock(copy->mu);
+  TRY(load(*copy));
+  TRY(check_shown(*copy));
+  return copy;
+}
+
+// If another thread brings the inode into memory and changes it meanwhile, the copy is as the inode
+// was when the lookup was taken.
+Result<LookedUp> InodeTable::look_up(InodeNo number) {
+  if (number.value == 0 || number.value > kMaxInode) return fail(Errc::kStale);
+  if (!remember_lookup(number)) return look_up_in_memory(number);
+  auto copy = copy_from_tree(number);
+  if (copy) return LookedUp(std::move(*copy));
+  give_back_lookups(number, 1);
+  return fail(copy.error());
 }
 
 void InodeTable::give_back_lookups(InodeNo number, std::uint64_t count) {

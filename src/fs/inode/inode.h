@@ -132,6 +132,19 @@ struct Unnamed {
   std::uint64_t blocks = 0;  // that its deletion frees at least
 };
 
+// An inode that was looked up. Not thread-safe.
+class LookedUp {
+ public:
+  explicit LookedUp(InodeRef in_memory) : in_memory_(std::move(in_memory)) {}
+  explicit LookedUp(std::unique_ptr<Inode> copy) : copy_(std::move(copy)) {}
+  const Inode& operator*() const { return copy_ ? *copy_ : *in_memory_; }
+  const Inode* operator->() const { return &**this; }
+
+ private:
+  InodeRef in_memory_;           // null: the table does not have the inode in memory
+  std::unique_ptr<Inode> copy_;  // then: as the tree has it. Changing it has no effect
+};
+
 // Invariant: an inode is in at most one of `inodes` and `remembered` of its shard. In `remembered`
 // are those without an InodeRef whose state is in the tree, with the kernel's lookups of each.
 // Thread-safe. Each shard's lock is a leaf; the tree is read without it.
@@ -141,8 +154,7 @@ class InodeTable {
   static constexpr std::size_t kInMemory = 65536;
 
   InodeTable(meta::Store& store, std::function<void(Unnamed)> unnamed,
-             std::size_t in_memory = kInMemory)
-      : store_(store), unnamed_(std::move(unnamed)), shard_limit_(in_memory / kShards) {}
+             std::size_t in_memory = kInMemory);
   ~InodeTable();
 
   // The inode, from memory or from the tree. kStale when there is none; kItemBad and what reading
@@ -158,6 +170,10 @@ class InodeTable {
     inode.lookups.fetch_add(1, std::memory_order_release);
   }
   void give_back_lookups(InodeNo inode, std::uint64_t count);
+  // Takes a lookup on an inode of which the caller only wants to see the attributes, as in a
+  // listing: it does not come into memory if it is not there. kStale if there is no such inode, or
+  // if it has no name; kItemBad and what reading can give.
+  Result<LookedUp> look_up(InodeNo inode);
   // Takes lookups on an inode; reads nothing. REQUIRES: the inode is not in memory.
   void adopt_lookups(InodeNo inode, std::uint64_t count);
   // The lookups that are held. REQUIRES: no InodeRef exists, and no thread uses the table.
@@ -180,6 +196,9 @@ class InodeTable {
 
   Shard& shard_of(InodeNo inode) { return shards_[std::hash<InodeNo>{}(inode) % kShards]; }
   InodeRef find_or_add(InodeNo inode);
+  bool remember_lookup(InodeNo inode);
+  Result<LookedUp> look_up_in_memory(InodeNo inode);
+  Result<std::unique_ptr<Inode>> copy_from_tree(InodeNo inode);
   static bool is_droppable(const Inode& inode);
   void drop_unused(Shard& shard) REQUIRES(shard.mu);
   Result<> load(Inode& inode) REQUIRES(inode.mu);

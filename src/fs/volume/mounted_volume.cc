@@ -332,13 +332,9 @@ Result<InodeNo> MountedVolume::parent_of(InodeNo number) {
 
 Result<Attributes> MountedVolume::lookup_inode(InodeNo number) {
   TRY(check_usable(false));
-  ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
-  {
-    ReaderLock lock(inode->mu);
-    const bool waits_to_be_deleted = inode->record.links == 0;
-    if (waits_to_be_deleted || inode->record.mode == kSharedMode) return fail(Errc::kStale);
-  }
-  return attributes_with_lookup(inode);
+  ASSIGN_OR_RETURN(const LookedUp inode, inodes_.look_up(number));
+  ReaderLock lock(inode->mu);
+  return attributes_of(*inode, *store_);
 }
 
 // ---- Extended attributes ------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <map>
+#include <algorithm>
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "device/memory.h"
@@ -24,13 +26,11 @@ class InodeTableTest : public testing::Test {
     ASSERT_TRUE(store);
     store_ = std::move(*store);
     for (std::uint64_t i = 0; i < kInodes; ++i) {
-      meta::Batch batch;
       InodeRecord record;
       record.mode = S_IFREG | 0644;
       record.links = 1;
       record.size = i;
-      batch.put(key_of(InodeNo{kFirst + i}, Kind::kInode), encode(record));
-      ASSERT_TRUE(store_->apply(batch));
+      put(i, record);
     }
     table_ = std::make_unique<InodeTable>(
         *store_, [this](Unnamed inode) { unnamed_.push_back(inode.number); }, kInMemory);
@@ -48,6 +48,26 @@ class InodeTableTest : public testing::Test {
   void look_all_up() {
     for (std::uint64_t i = 0; i < kInodes; ++i) table_->take_lookup(*get(i));
   }
+  // As the kernel's READDIRPLUS.
+  void list_all() {
+    for (std::uint64_t i = 0; i < kInodes; ++i) EXPECT_EQ(size_of(i), i);
+  }
+  std::uint64_t size_of(std::uint64_t i) {
+    const auto inode = table_->look_up(InodeNo{kFirst + i});
+    EXPECT_TRUE(inode);
+    ReaderLock lock((*inode)->mu);
+    return (*inode)->record.size;
+  }
+  void expect_stale(std::uint64_t i) {
+    const auto found = table_->look_up(InodeNo{kFirst + i});
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error(), Errc::kStale);
+  }
+  void put(std::uint64_t i, const InodeRecord& record) {
+    meta::Batch batch;
+    batch.put(key_of(InodeNo{kFirst + i}, Kind::kInode), encode(record));
+    ASSERT_TRUE(store_->apply(batch));
+  }
   std::uint64_t lookups_of(std::uint64_t i) {
     for (const auto& [number, count] : table_->lookups()) {
       if (number == InodeNo{kFirst + i}) return count;
@@ -58,6 +78,7 @@ class InodeTableTest : public testing::Test {
   std::unique_ptr<device::MemoryDevice> device_ = device::MemoryDevice::uniform(64, 256);
   std::unique_ptr<meta::Store> store_;
   std::vector<InodeNo> unnamed_;
+  std::vector<InodeRef> held_;
   std::unique_ptr<InodeTable> table_;
 };
 
@@ -67,6 +88,14 @@ TEST_F(InodeTableTest, FewInodesAreInMemoryHoweverManyTheKernelKnows) {
   EXPECT_LT(table_->size(), 3 * kInMemory);
   EXPECT_EQ(table_->lookups().size(), kInodes);
   for (const auto& [number, count] : table_->lookups()) EXPECT_EQ(count, 2u) << number.value;
+}
+
+TEST_F(InodeTableTest, ATableOfVeryFewInodesDropsEachOnce) {
+  constexpr std::size_t kOnePerShard = 64;
+  table_ = std::make_unique<InodeTable>(*store_, nullptr, kOnePerShard);
+  look_all_up();
+  look_all_up();
+  EXPECT_EQ(table_->lookups().size(), kInodes);
 }
 
 TEST_F(InodeTableTest, LookupsAreGivenBackOfInodesThatAreNotInMemory) {
@@ -123,6 +152,70 @@ TEST_F(InodeTableTest, AnInodeWithoutANameStaysUntilTheKernelForgetsIt) {
   EXPECT_TRUE(unnamed_.empty());
   table_->give_back_lookups(InodeNo{kFirst + 7}, 5);
   EXPECT_EQ(unnamed_, std::vector{InodeNo{kFirst + 7}});
+}
+
+TEST_F(InodeTableTest, AListingBringsNoInodeIntoMemory) {
+  const InodeRef used = get(7);
+  {
+    WriterLock lock(used->mu);
+    used->record.size = 12345;
+    used->record_dirty = true;
+  }
+  table_->look_up(InodeNo{kFirst + 7}).value();
+  EXPECT_EQ(size_of(7), 12345u);
+  for (std::uint64_t i = 100; i < kInodes; ++i) EXPECT_EQ(size_of(i), i);
+  EXPECT_EQ(table_->size(), 1u);
+  EXPECT_EQ(lookups_of(7), 2u);
+  EXPECT_EQ(lookups_of(100), 1u);
+  // One that is used afterwards has its lookup.
+  EXPECT_EQ(get(100)->lookups, 1u);
+}
+
+TEST_F(InodeTableTest, LookupsOfAListingAreGivenBack) {
+  list_all();
+  list_all();
+  for (std::uint64_t i = 0; i < kInodes; ++i) table_->give_back_lookups(InodeNo{kFirst + i}, 2);
+  EXPECT_TRUE(table_->lookups().empty());
+}
+
+TEST_F(InodeTableTest, WhatIsNotShownGetsNoLookup) {
+  InodeRecord unnamed, shared;
+  unnamed.mode = S_IFREG;
+  shared.mode = kSharedMode;
+  shared.links = 1;
+  put(1, unnamed);
+  put(2, shared);
+  for (const std::uint64_t i : {std::uint64_t{1}, std::uint64_t{2}, kInodes}) expect_stale(i);
+  const InodeRef first = get(1), second = get(2);  // nor if they are in memory
+  expect_stale(1);
+  expect_stale(2);
+  EXPECT_TRUE(table_->lookups().empty());
+}
+
+// One thread lists, another one uses the inodes meanwhile and changes them.
+TEST_F(InodeTableTest, AListingSeesWhatOthersHaveChanged) {
+  std::atomic<std::uint64_t> written{0};  // inodes below it have a larger size
+  std::jthread writer([&] {
+    for (std::uint64_t i = 0; i < kInodes; ++i) {
+      const InodeRef inode = get(i);
+      WriterLock lock(inode->mu);
+      inode->record.size = kInodes + i;
+      inode->record_dirty = true;
+      held_.push_back(inode);  // as the dirty list
+      written.store(i + 1, std::memory_order_release);
+    }
+  });
+  for (std::uint64_t done = 0; done < kInodes;) {
+    done = written.load(std::memory_order_acquire);
+    for (std::uint64_t i = done > 20 ? done - 20 : 0; i < std::min(done + 20, kInodes); ++i) {
+      const std::uint64_t size = size_of(i);
+      EXPECT_TRUE(size == kInodes + i || (size == i && i >= done)) << i << " of " << done;
+      table_->give_back_lookups(InodeNo{kFirst + i}, 1);
+    }
+  }
+  writer.join();
+  EXPECT_TRUE(table_->lookups().empty());
+  held_.clear();
 }
 
 }  // namespace
