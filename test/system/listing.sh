@@ -27,12 +27,18 @@ os.mkdir(sys.argv[1])
 for i in range(int(sys.argv[2])):
     os.mknod(f"{sys.argv[1]}/f{i}")' "$MNT/d" "$FILES"
 
-mount_again
-read_names
-expect_few_lookups "names"
-before=$(lookups)
-stat -c %s "$MNT/d/f100" "$MNT/d/f$((FILES - 100))" >/dev/null
-(($(lookups) - before == 1)) || fail "not the early names alone came with attributes"
+# Other tests drop the kernel's caches, which may happen between the two programs: tried again then.
+for try in 1 2 3 4 5; do
+  mount_again
+  read_names
+  expect_few_lookups "names"
+  before=$(lookups)
+  stat -c %s "$MNT/d/f100" "$MNT/d/f$((FILES - 100))" >/dev/null
+  more=$(($(lookups) - before))
+  ((more == 1)) && break
+  say "try $try: $more lookups of an early and a late name"
+done
+((more == 1)) || fail "not the early names alone came with attributes"
 # The kernel does not keep this listing, so the next one brings attributes.
 (($(find "$MNT/d" -size 0 -type f | wc -l) == FILES)) || fail "find -size: other files"
 expect_few_lookups "sizes after names"
