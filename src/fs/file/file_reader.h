@@ -22,8 +22,9 @@ namespace lazyfs::fs {
 // Thread-safe. Bands are read without any lock; pins keep them from being reset meanwhile.
 class FileReader {
  public:
-  // Of the reads from bands that one call needs, as many are under way at once.
-  static constexpr std::size_t kReadsAtOnce = 8;
+  // Of the reads from bands that one call needs, as many are under way at once: the length of a
+  // SATA disk's queue.
+  static constexpr std::size_t kReadsAtOnce = 32;
 
   // `at_once`: whether threads of the reader may read beside the caller's.
   FileReader(device::Device& device, meta::Store& store, data::BandTable& bands,

@@ -19,7 +19,7 @@
 namespace lazyfs::fs {
 namespace {
 
-constexpr std::uint64_t kFileBlocks = 32;
+constexpr std::uint64_t kFileBlocks = 64;
 
 // Calls a function before reads.
 class WatchedDevice final : public device::ForwardingDevice {
