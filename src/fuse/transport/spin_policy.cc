@@ -7,13 +7,13 @@ namespace {
 
 constexpr auto kPauseMin = std::chrono::milliseconds(1);
 constexpr auto kPauseMax = std::chrono::milliseconds(1000);
-constexpr auto kSoon = std::chrono::milliseconds(10);
+constexpr auto kIdle = std::chrono::milliseconds(2);
 
 }  // namespace
 
 void SpinPolicy::note_busy_cpu(Time now) {
-  const bool soon = now - not_before_ < kSoon;
-  pause_ = soon ? std::clamp(2 * pause_, kPauseMin, kPauseMax) : kPauseMin;
+  pause_ = idle_ < kIdle ? std::clamp(2 * pause_, kPauseMin, kPauseMax) : kPauseMin;
+  idle_ = {};
   not_before_ = now + pause_;
 }
 

@@ -19,9 +19,11 @@ class SpinPolicy {
   // A request has come: `soon` if spinning would have met it.
   void note_request(bool soon) { score_ = score_ - score_ / 8 + (soon ? 32 : 0); }
   // Another thread wanted the CPU meanwhile: no spinning for 1 ms. A thread that computes wants it
-  // again as soon as the pause is over: then for twice as long, up to 1 s. One that only did
+  // again as soon as the leader spins again: then for twice as long, up to 1 s. One that only did
   // something short, like the daemon's own threads in the background, does not.
   void note_busy_cpu(Time now);
+  // The leader has spun for so long, and no other thread wanted the CPU.
+  void note_idle_cpu(std::chrono::nanoseconds spun) { idle_ += spun; }
 
  private:
   static constexpr int kWorthIt = 96;
@@ -29,6 +31,7 @@ class SpinPolicy {
   int score_ = 128;  // 0..256: how often requests came soon lately
   Time not_before_{};
   std::chrono::milliseconds pause_{0};
+  std::chrono::nanoseconds idle_{0};  // spun on an idle CPU since the last pause
 };
 
 }  // namespace lazyfs::fuse

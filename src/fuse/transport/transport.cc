@@ -183,6 +183,7 @@ Transport::Received Transport::spin(Worker& worker) {
       if (received.got == Got::kNothing) spin_policy_.note_busy_cpu(SteadyClock::now());
       return received;
     }
+    spin_policy_.note_idle_cpu(now - before);
   }
   return {};
 }
