@@ -176,8 +176,8 @@ Result<std::unique_ptr<Inode>> InodeTable::copy_from_tree(InodeNo number) {
   return copy;
 }
 
-// If another thread brings the inode into memory and changes it meanwhile, the copy is as the inode
-// was when the lookup was taken.
+// Another thread may bring the inode into memory and change it meanwhile. The copy is then as the
+// inode was at some moment since the lookup was taken.
 Result<LookedUp> InodeTable::look_up(InodeNo number) {
   if (number.value == 0 || number.value > kMaxInode) return fail(Errc::kStale);
   if (!remember_lookup(number)) return look_up_in_memory(number);

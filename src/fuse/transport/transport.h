@@ -19,9 +19,8 @@
 //       workers handles a request
 //   T2  at most one worker leads, and only an active one
 //   T3  a worker begins a request only if it is active, or one of as many assistants as there are
-//       CPUs: one that waited, is no longer active, and does not wait for a request. Were every
-//       worker to go on that has waited, then, while the CPUs are busy, each reply and each program
-//       would wait for a CPU behind all of them
+//       CPUs: one that waited, is no longer active, and does not wait for a request. Without this
+//       limit many workers would want a CPU at once, and each reply would wait for its turn
 //   T4  grants_ <= resting_; a resting worker becomes active only by a grant, counted in active_
 //   T5  may_wait_ = workers that handle a request that may wait. An eighth of threads_max is kept
 //       for requests that never wait, and as much for those that seldom do. Requests beyond that
