@@ -34,4 +34,27 @@ class SpinPolicy {
   std::chrono::nanoseconds idle_{0};  // spun on an idle CPU since the last pause
 };
 
+// Calls ask() and yield() in turn until ask() returns true, another thread wants the CPU, or the
+// time that now() returns has reached `deadline`. Returns whether ask() did, and tells the policy
+// what it has seen. ask() is called at least once if the deadline is not past.
+template <typename Now, typename Ask, typename Yield>
+bool spin(SpinPolicy& policy, SpinPolicy::Time deadline, Now now, Ask ask, Yield yield) {
+  for (SpinPolicy::Time before = now(); before < deadline;) {
+    if (ask()) {
+      policy.note_request(true);
+      return true;
+    }
+    yield();
+    const SpinPolicy::Time after = now();
+    if (after - before > SpinPolicy::kCpuWanted) {
+      if (ask()) return true;
+      policy.note_busy_cpu(now());
+      return false;
+    }
+    policy.note_idle_cpu(after - before);
+    before = after;
+  }
+  return false;
+}
+
 }  // namespace lazyfs::fuse

@@ -165,27 +165,20 @@ Transport::Received Transport::lead(Worker& worker) {
 }
 
 Transport::Received Transport::spin(Worker& worker) {
-  auto now = SteadyClock::now();
-  const auto deadline = now + options_.spin;
-  if (now >= deadline) return {};
+  if (options_.spin.count() == 0) return {};
   spins_.fetch_add(1, std::memory_order_relaxed);
-  while (now < deadline && !stopping_.load(std::memory_order_relaxed)) {
-    Received received = receive(worker);
-    if (received.got != Got::kNothing) {
-      spins_won_.fetch_add(1, std::memory_order_relaxed);
-      spin_policy_.note_request(true);
-      return received;
-    }
-    sched_yield();  // the thread that makes the next request may need this CPU
-    const auto before = std::exchange(now, SteadyClock::now());
-    if (now - before > SpinPolicy::kCpuWanted) {
-      received = receive(worker);
-      if (received.got == Got::kNothing) spin_policy_.note_busy_cpu(SteadyClock::now());
-      return received;
-    }
-    spin_policy_.note_idle_cpu(now - before);
+  Received received;
+  const auto ask = [&] {
+    if (stopping_.load(std::memory_order_relaxed)) return false;
+    received = receive(worker);
+    return received.got != Got::kNothing;
+  };
+  // The thread that makes the next request may need this CPU.
+  const auto yield = [] { sched_yield(); };
+  if (fuse::spin(spin_policy_, SteadyClock::now() + options_.spin, SteadyClock::now, ask, yield)) {
+    spins_won_.fetch_add(1, std::memory_order_relaxed);
   }
-  return {};
+  return received;
 }
 
 // Returns when a request may have come; false when stopping.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 namespace lazyfs::fuse {
 namespace {
 
@@ -49,6 +51,64 @@ TEST(SpinPolicy, PausesShortlyIfTheCpuWasIdleBefore) {
       policy.note_request(true);
     }
   }
+}
+
+// A leader whose time passes only while it yields.
+struct Leader {
+  bool spin(const std::function<bool()>& ask) {
+    return fuse::spin(
+        policy, now + microseconds(50), [this] { return now; }, ask, [this] { now += yields; });
+  }
+
+  SpinPolicy policy;
+  SpinPolicy::Time now = kStart;
+  std::chrono::nanoseconds yields = microseconds(1);
+};
+
+const auto kNoRequest = [] { return false; };
+
+TEST(Spin, EndsWhenARequestComesOrAtItsDeadline) {
+  Leader leader;
+  int asked = 0;
+  EXPECT_TRUE(leader.spin([&] { return ++asked == 10; }));
+  EXPECT_EQ(asked, 10);
+  EXPECT_EQ(leader.now, kStart + microseconds(9));
+  EXPECT_FALSE(leader.spin(kNoRequest));
+  EXPECT_EQ(leader.now, kStart + microseconds(9 + 50));
+  EXPECT_TRUE(leader.policy.should_spin(leader.now));
+}
+
+TEST(Spin, EndsWhenTheCpuIsWantedAndPausesUnlessARequestHasCome) {
+  Leader leader;
+  leader.yields = microseconds(21);
+  int asked = 0;
+  EXPECT_TRUE(leader.spin([&] { return ++asked == 2; }));
+  EXPECT_TRUE(leader.policy.should_spin(leader.now));
+  EXPECT_FALSE(leader.spin(kNoRequest));
+  EXPECT_EQ(leader.now, kStart + 2 * leader.yields);
+  EXPECT_FALSE(leader.policy.should_spin(leader.now));
+}
+
+// For how long the leader may not spin after its CPU was wanted.
+milliseconds pause_of(const Leader& leader) {
+  milliseconds pause{0};
+  while (!leader.policy.should_spin(leader.now + pause)) pause += milliseconds(1);
+  return pause;
+}
+
+TEST(Spin, TellsThePolicyWhetherTheCpuWasIdle) {
+  Leader leader;
+  for (const int pause : {1, 2, 4}) {
+    leader.yields = microseconds(100);
+    leader.spin(kNoRequest);
+    EXPECT_EQ(pause_of(leader), milliseconds(pause));
+    leader.now += milliseconds(pause);
+  }
+  leader.yields = microseconds(1);
+  for (int i = 0; i < 40; ++i) leader.spin(kNoRequest);  // 2 ms, undisturbed
+  leader.yields = microseconds(100);
+  leader.spin(kNoRequest);
+  EXPECT_EQ(pause_of(leader), milliseconds(1));
 }
 
 }  // namespace
