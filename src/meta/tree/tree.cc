@@ -1,6 +1,7 @@
 #include "meta/tree/tree.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -151,7 +152,40 @@ bool Tree::apply(std::span<const Change> changes, TreePlan& plan) {
       }
     }
   }
+  const bool may_merge = shape_ == plan.shape;  // the estimate has no merges of what was split
+  i = 0;
+  for (TreePlan::Group& group : plan.groups) {
+    const std::size_t first = std::exchange(i, group.end);
+    if (group.leaf.erased_bytes == 0) continue;
+    if (shape_ == plan.shape) {
+      tidy(group.path, may_merge);
+    } else {
+      tidy_each(changes.subspan(first, group.end - first), may_merge);
+    }
+  }
   return true;
+}
+
+// The leaves that the group's changes lie in: several after a split.
+void Tree::tidy_each(std::span<const Change> changes, bool may_merge) {
+  for (const Change& change : changes) {
+    if (change.kind != Batch::Change::kErase) continue;
+    auto path = descend(change.key);
+    if (path) tidy(*path, may_merge);  // else the leaf is gone, and one not in memory has its range
+    if (may_merge) return;
+  }
+}
+
+// Frees the leaf if it is empty, merges it if it is small.
+void Tree::tidy(Path& path, bool may_merge) {
+  const unsigned depth = path.leaf();
+  if (depth == 0) return;
+  if (path.at(depth).page().count() == 0) {
+    remove_child(path, depth);  // T4
+  } else if (may_merge) {
+    merge_if_small(path, depth);
+  }
+  shrink();
 }
 
 // `path` leads to the change's leaf.
@@ -283,13 +317,6 @@ void Tree::erase(Path& path, Key key) {
   NodePage page = cache_.make_dirty(leaf);
   page.erase(i);
   leaf.next_insert = 0;
-  if (path.leaf() == 0) return;
-  if (page.count() == 0) {
-    remove_child(path, path.leaf());  // T4
-  } else {
-    merge_if_small(path, path.leaf());
-  }
-  shrink();
 }
 
 // Frees the node at `depth`, which is empty or has given away its items, and its parent's item for
@@ -384,6 +411,7 @@ Found<TreePlan::LeafGroup> Tree::plan_leaf(const Node& leaf, std::span<Change> c
     const std::size_t room = item_room(change.operand().size());
     const std::size_t old_room = there ? page.room_of(i) : 0;
     group.growth_bytes += room > old_room ? room - old_room : 0;
+    group.shrunk_bytes += old_room > room ? old_room - room : 0;
   }
   return group;
 }
@@ -404,10 +432,12 @@ class EstimateMaker {
       if (group.first < inner.page().key(0)) changed_.push_back(&inner);  // T3
     }
     const ConstNodePage page = leaf.page();
-    if (group.leaf.growth_bytes > page.free_bytes()) add_splits(group);
+    const bool may_split = group.leaf.growth_bytes > page.free_bytes();
+    if (may_split) add_splits(group);
     const std::size_t used = page.used_bytes();
-    const std::size_t left = used - std::min(used, group.leaf.erased_bytes);
-    if (group.leaf.erased_bytes > 0 && left <= kNodeRoomBytes / 4) add_merges(path);
+    const std::size_t left =
+        used - std::min(used, group.leaf.erased_bytes + group.leaf.shrunk_bytes);
+    if (group.leaf.erased_bytes > 0 && (may_split || left <= kNodeRoomBytes / 4)) add_merges(path);
   }
 
   // `running`: the transaction that the change is to join.

@@ -63,7 +63,7 @@ struct TreePath {
 struct TreePlan {
   // What neighbouring changes do to one leaf.
   struct LeafGroup {
-    std::size_t growth_bytes = 0, puts = 0, erased_bytes = 0;
+    std::size_t growth_bytes = 0, puts = 0, erased_bytes = 0, shrunk_bytes = 0;
   };
   struct Group {
     TreePath path;
@@ -85,7 +85,8 @@ struct TreePlan {
 //   T3  all keys below child i of an inner node lie in [key(i), key(i + 1)). The first key may be
 //       above the lower bound of the node's range, when the items there were erased; inserting a
 //       key below it lowers it
-//   T4  no node but the root is empty
+//   T4  no node but the root is empty, except while apply() runs: it frees empty leaves once it has
+//       made all changes, because their ranges fall to neighbours, which need not be in memory
 // Thread-safety: the store's tree lock; shared for const functions, exclusive for apply().
 class Tree {
  public:
@@ -131,6 +132,8 @@ class Tree {
   Estimate estimate(const TreePlan& plan, std::uint64_t made_at_most) const;
 
   void make(Path& path, const Change& change);
+  void tidy_each(std::span<const Change> changes, bool may_merge);
+  void tidy(Path& path, bool may_merge);
   void put(Path& path, Key key, std::span<const std::byte> value);
   void erase(Path& path, Key key);
   void insert(Path& path, unsigned depth, unsigned i, Key key, std::span<const std::byte> value);

@@ -2,6 +2,7 @@
 #include "meta/store/applier.h"
 
 #include <array>
+#include <random>
 #include <thread>
 
 #include "base/endian.h"
@@ -105,6 +106,45 @@ TEST_F(ApplierTest, APlanHoldsNoLongerWhenACommitHasBegun) {
   WriterLock lock(tree.mu);
   tree.cache.seal();
   EXPECT_FALSE(tree.tree.is_current(made));
+}
+
+// Items of all sizes come and go next to each other, so that leaves are split, emptied and merged.
+TEST_F(ApplierTest, AChangeNeedsNoMoreThanItsEstimate) {
+  std::mt19937_64 random(test_seed());
+  {
+    WriterLock lock(tree.mu);
+    tree.cache.set_limit(10'000);
+  }
+  for (int round = 0; round < 20'000; ++round) {
+    Batch batch;
+    const bool grows = round / 500 % 2 == 0;
+    std::uint64_t at = random() % 1000;
+    for (unsigned n = 1 + random() % 20; n > 0; --n, at += 1 + random() % 8) {
+      const Key key{1, 1, at};
+      if (random() % 8 < (grows ? 2 : 6)) {
+        batch.erase(key);
+      } else {
+        batch.put(key, as_value(std::string(random() % 8 == 0 ? 1000 : random() % 200, 'c')));
+      }
+    }
+    auto changes = coalesce(batch);
+    ASSERT_TRUE(changes);
+    WriterLock lock(tree.mu);
+    const Changes& running = tree.cache.running();
+    const std::size_t dirty = running.dirty.size(), freed = running.freed.size();
+    const std::uint64_t nodes = tree.cache.nodes();
+    auto plan = tree.tree.plan(*changes);
+    ASSERT_TRUE(plan);
+    const Estimate most = plan->estimate;
+    ASSERT_TRUE(tree.tree.apply(*changes, *plan));
+    ASSERT_LE(running.dirty.size(), dirty + most.dirty) << round;
+    ASSERT_LE(running.freed.size(), freed + most.freed) << round;
+    ASSERT_LE(tree.cache.nodes(), nodes + most.made) << round;
+    if (round % 8 != 0) continue;
+    tree.cache.seal();
+    tree.cache.mark_durable(0, tree.cache.sealed().dirty.size());
+    tree.cache.end_sealed();
+  }
 }
 
 TEST_F(ApplierTest, AChangeIsPlannedWhileOthersRead) {

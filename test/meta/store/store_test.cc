@@ -98,6 +98,63 @@ TEST_F(StoreTest, KeepsRandomItemsThroughCommitsReopeningsAndATinyCache) {
   ASSERT_EQ(contents_of(*store, 7), model);
 }
 
+// The erased item is the only one of its leaf. When the leaf goes, its range falls to a neighbour,
+// which is not in memory.
+TEST_F(StoreTest, ABatchMayEmptyALeafAndPutAnItemThere) {
+  options.cache_bytes = 16 * kBlockBytes;
+  const std::string value(500, 'a');
+  for (std::uint64_t items = 40; items < 60; ++items) {  // with some, the last leaf has one
+    make();
+    for (std::uint64_t i = 0; i < items; ++i) ASSERT_TRUE(put({1, 1, 10 * i}, value));
+    reopen();
+    Batch batch;
+    batch.erase({1, 1, 10 * items - 10});
+    batch.put({1, 1, 10 * items}, as_value("b"));
+    batch.erase({1, 1, 10 * items + 1});
+    const auto applied = store->apply(batch);
+    ASSERT_TRUE(applied) << items << ": " << describe(applied.error());
+    EXPECT_EQ(get({1, 1, 10 * items - 10}), std::nullopt);
+    EXPECT_EQ(get({1, 1, 10 * items}), "b");
+    ASSERT_EQ(problems_of(*store), std::vector<std::string>{});
+    ASSERT_TRUE(store->close());
+    store.reset();
+  }
+}
+
+// Erased and put items next to each other, in leaves whose neighbours are not in memory.
+TEST_F(StoreTest, RandomBatchesFindWhatTheyNeedAfterReopening) {
+  options.cache_bytes = 16 * kBlockBytes;
+  make(8, 64);
+  std::mt19937_64 random(test_seed());
+  Model model;
+  for (int round = 0; round < 400; ++round) {
+    for (int batches = 0; batches < 20; ++batches) {
+      Batch batch;
+      const bool grows = random() % 8 < (model.size() < 400 ? 6 : 2);
+      const std::uint64_t near = random() % 600;
+      for (unsigned n = 1 + random() % 8; n > 0; --n) {
+        const Key key{1, 1, near + random() % 12};
+        if (random() % 8 < (grows ? 2 : 6)) {
+          batch.erase(key);
+          model.erase(key);
+        } else {
+          const std::string value(random() % 1000, static_cast<char>('a' + random() % 26));
+          batch.put(key, as_value(value));
+          model[key] = value;
+        }
+      }
+      const auto applied = store->apply(batch);
+      ASSERT_TRUE(applied) << round << ": " << describe(applied.error());
+    }
+    reopen();
+    if (round % 20 != 0) continue;
+    ASSERT_EQ(contents_of(*store), model);
+    ASSERT_EQ(problems_of(*store), std::vector<std::string>{});
+    reopen();  // with nothing in memory
+  }
+  ASSERT_EQ(contents_of(*store), model);
+}
+
 TEST_F(StoreTest, FindsTheLastItemOfARangeAndScansRangesAsAMapDoes) {
   make(8, 64);
   options.cache_bytes = 20 * kBlockBytes;
