@@ -13,9 +13,11 @@ constexpr std::chrono::nanoseconds kMaxGathering = std::chrono::milliseconds(10)
 
 }  // namespace
 
-Result<> CommitCycles::check_locked() const {
-  if (failure_.has_failed()) return fail(Errc::kLogFailed);
-  return abandoned_ ? fail(Errc::kShutDown) : ok();
+// Nobody else may tell those who wait for a transaction to be sealed that none will be.
+Result<> CommitCycles::check_locked() {
+  if (!failure_.has_failed() && !abandoned_) return ok();
+  moved_.notify_all();
+  return fail(failure_.has_failed() ? Errc::kLogFailed : Errc::kShutDown);
 }
 
 void CommitCycles::begin_locked(bool commits) {
@@ -47,10 +49,9 @@ Result<CommitCycles::Turn> CommitCycles::begin_commit() {
   if (commits_ended_ >= ticket) return Turn::kShared;
   busy_ = true;
   gather_locked();
-  if (abandoned_) {
+  if (auto may_begin = check_locked(); !may_begin) {
     busy_ = false;
-    moved_.notify_all();
-    return fail(Errc::kShutDown);
+    return fail(may_begin.error());
   }
   begin_locked(true);
   return Turn::kMine;

@@ -48,7 +48,7 @@ class CommitCycles {
   Figures figures() const EXCLUDES(mu_);
 
  private:
-  Result<> check_locked() const REQUIRES(mu_);
+  Result<> check_locked() REQUIRES(mu_);
   void begin_locked(bool commits) REQUIRES(mu_);
   void gather_locked() REQUIRES(mu_);
 

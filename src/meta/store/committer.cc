@@ -24,6 +24,7 @@ Result<> Committer::fail_permanently(Errc cause, const char* what) {
 
 Result<> Committer::commit(Additions additions) {
   auto plan = seal(additions);
+  if (!plan && failure_.has_failed()) return fail(Errc::kLogFailed);
   if (!plan) return fail_permanently(plan.error(), "planning a transaction that was admitted");
   std::vector<LogImage> images;
   if (*plan) {
@@ -48,9 +49,11 @@ Result<> Committer::commit(Additions additions) {
 }
 
 // Seals the running transaction and takes its place in the log. nullopt: there is nothing to write.
-// Additions that have no room, or are not needed any more, are left out.
+// Additions that have no room, or are not needed any more, are left out. Error: kLogFailed when the
+// store has failed, perhaps since this commit began: then half of a batch may be in the tree.
 Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
   WriterLock lock(tree_.mu);
+  if (failure_.has_failed()) return fail(Errc::kLogFailed);
   Changes& running = tree_.cache.running();
   leave_out_changed(additions);
   if (additions.is_rescue && !add_rescued(additions)) additions = Additions{};
