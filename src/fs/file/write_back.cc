@@ -1,7 +1,6 @@
 #include "fs/file/write_back.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/log.h"
@@ -21,6 +20,13 @@ constexpr std::chrono::nanoseconds kInlineAge = std::chrono::seconds(30);
 constexpr std::size_t kMaxInlineBlocks = 1024;
 constexpr std::uint64_t kInlineShare = 256;  // and at most this part of the volume's blocks
 
+// Whether the error is of metadata that was read, which other inodes need not need.
+bool is_damage(Errc error) {
+  return error == Errc::kNodeChecksumBad || error == Errc::kNodeBad ||
+         error == Errc::kNodeMissing || error == Errc::kItemBad || error == Errc::kDeviceRead ||
+         error == Errc::kBandTableBad;
+}
+
 }  // namespace
 
 WriteBack::WriteBack(meta::Store& store, InodeTable& inodes, FileMaps& maps,
@@ -38,6 +44,14 @@ WriteBack::WriteBack(meta::Store& store, InodeTable& inodes, FileMaps& maps,
       appender_(store, recorder_, bands, appender, counters, hooks_.make_room, hooks_.keep_up,
                 ahead) {}
 
+void WriteBack::note_error(Inode& inode, Errc error) {
+  inode.write_back_failed = true;
+  inode.last_write_error = error;
+  ++inode.write_errors;
+  ++counters_.write_back_errors;
+  log::error("inode {}: write-back failed: {}", inode.no.value, describe(error));
+}
+
 void WriteBack::finish(GroupMember& member, Errc error) {
   Inode& inode = *member.inode;
   WriterLock lock(member.inode->mu);
@@ -45,29 +59,47 @@ void WriteBack::finish(GroupMember& member, Errc error) {
   if (member.recorded() == member.blocks()) {
     inode.buffer->finish_writing();
     bands_.release(member.blocks());
+    inode.write_back_failed = false;
   } else {
     const std::uint64_t before = inode.buffer->dirty_blocks();
     inode.buffer->abort_writing();
     // A block that was overwritten meanwhile had two pages, each with its reservation.
     bands_.release(before - inode.buffer->dirty_blocks());
-    inode.last_write_error = error;
-    ++inode.write_errors;
-    ++counters_.write_back_errors;
-    log::error("inode {}: write-back failed: {}", inode.no.value, describe(error));
+    note_error(inode, error);
   }
   if (!inode.buffer->clean() || inode.record_dirty) {
     dirty_.add(member.inode, clock_.monotonic());
   }
 }
 
-Result<> WriteBack::flush_group(WriteBackGroup& group) {
-  if (group.empty()) return ok();
-  Result<> done = ok();
-  for (const data::Stream stream : kOrder) {
-    if (done) done = appender_.append(group, stream);
-  }
+Result<> WriteBack::append_streams(WriteBackGroup& group) {
+  for (const data::Stream stream : kOrder) TRY(appender_.append(group, stream));
+  return ok();
+}
+
+// Appends and records the group's pages, and finishes its members.
+Result<> WriteBack::append_all(WriteBackGroup& group) {
+  const auto done = append_streams(group);
+  if (!done && group.size() > 1 && is_damage(done.error())) return append_halves(group);
   for (GroupMember& member : group) finish(member, done ? Errc::kDeviceWrite : done.error());
   group.clear();  // releases the tokens
+  return done;
+}
+
+// The items of one member are damaged: the others get where they go.
+Result<> WriteBack::append_halves(WriteBackGroup& group) {
+  WriteBackGroup halves[2];
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    halves[i < group.size() / 2 ? 0 : 1].push_back(std::move(group[i]));
+  }
+  group.clear();
+  const auto first_done = append_all(halves[0]), second_done = append_all(halves[1]);
+  return first_done ? second_done : first_done;
+}
+
+Result<> WriteBack::flush_group(WriteBackGroup& group) {
+  if (group.empty()) return ok();
+  const auto done = append_all(group);
   hooks_.progress();
   return done;
 }
@@ -86,9 +118,13 @@ Result<> WriteBack::write_inode(const InodeRef& inode, InlineRule rule) {
 Result<> WriteBack::reach(WriteBackGoal& goal, const InodeRef& inode) {
   for (;;) {
     WriteBackGroup group;
-    ASSIGN_OR_RETURN(const std::size_t blocks,
-                     collector_.collect(inode, WriteBackToken(inode), kGroupBlocks, group, goal));
-    if (blocks == 0) return ok();
+    const auto blocks =
+        collector_.collect(inode, WriteBackToken(inode), kGroupBlocks, group, goal);
+    if (!blocks) {
+      note_error(*inode, blocks.error());
+      return fail(blocks.error());
+    }
+    if (*blocks == 0) return ok();
     TRY(flush_group(group));
   }
 }
@@ -118,17 +154,23 @@ bool WriteBack::write_one(Pass& pass, Started& work) {
     const auto blocks =
         collector_.collect(work.inode, std::move(*token), pass.room, pass.group, work.goal);
     if (!blocks) {
+      note_error(*work.inode, blocks.error());
       pass.note(fail(blocks.error()));
       add_again(work.inode, clock_.monotonic());
       return true;
     }
     pass.room -= std::min(pass.room, *blocks);
     if (pass.room > 0) return true;
-    const auto flushed = flush_group(pass.group);
-    pass.note(flushed);
-    pass.room = kGroupBlocks;
-    if (!flushed) return true;
+    if (!flush_pass(pass)) return true;
   }
+}
+
+// True: without an error.
+bool WriteBack::flush_pass(Pass& pass) {
+  const auto flushed = flush_group(pass.group);
+  pass.note(flushed);
+  pass.room = kGroupBlocks;
+  return flushed.has_value();
 }
 
 // `leave` takes the inodes whose tokens other threads hold; without it, these are waited for.
@@ -136,9 +178,15 @@ Result<> WriteBack::write_each(const Next& next, const WriteBackGoal& goal, cons
   Pass pass;
   while (auto inode = next()) {
     Started work{std::move(*inode), goal};
-    if (!write_one(pass, work)) pass.busy.push_back(std::move(work));
+    const bool alone = work.inode->write_back_failed;
+    if (alone) flush_pass(pass);
+    if (!write_one(pass, work)) {
+      pass.busy.push_back(std::move(work));
+    } else if (alone) {
+      flush_pass(pass);
+    }
   }
-  pass.note(flush_group(pass.group));  // releases the tokens, before others are waited for
+  flush_pass(pass);  // releases the tokens, before others are waited for
   for (Started& work : pass.busy) {
     if (leave) {
       leave(work.inode);

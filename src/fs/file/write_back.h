@@ -85,11 +85,16 @@ class WriteBack {
   };
 
   Result<> reach(WriteBackGoal& goal, const InodeRef& inode);
+  void note_error(Inode& inode, Errc error);
   void finish(GroupMember& member, Errc error);
+  Result<> append_streams(WriteBackGroup& group);
+  Result<> append_all(WriteBackGroup& group);
+  Result<> append_halves(WriteBackGroup& group);
   Result<> flush_group(WriteBackGroup& group);
   std::optional<InodeRef> next_dirty(std::chrono::nanoseconds before, DirtyList::Sequence end);
   void add_again(const InodeRef& inode, std::chrono::nanoseconds since);
   bool write_one(Pass& pass, Started& work) REQUIRES(pass_mu_);
+  bool flush_pass(Pass& pass) REQUIRES(pass_mu_);
   using Next = std::function<std::optional<InodeRef>()>;
   using Leave = std::function<void(const InodeRef&)>;
   Result<> write_each(const Next& next, const WriteBackGoal& goal, const Leave& leave)

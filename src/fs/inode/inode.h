@@ -90,6 +90,7 @@ struct Inode {
   // Errors of write-back are counted: each open file knows by the count what it has reported.
   std::atomic<std::uint64_t> write_errors{0};
   std::atomic<Errc> last_write_error{Errc::kDeviceWrite};
+  std::atomic<bool> write_back_failed{false};  // the last time: the next one concerns it alone
 
   Mutex write_back_mu;  // leaf
   CondVar write_back_done;

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "fs/volume/open_file.h"
 #include "test/support/seed.h"
 #include "test/fs/volume_fixture.h"
 #include "test/support/stats.h"
@@ -62,6 +63,13 @@ class ErrorsTest : public VolumeTest {
       const bool is_data = info.call == Call::kAppend && info.at.band.value > 1 &&
                            !std::ranges::count(store_bands, info.at.band);
       return is_data ? Perhaps(Fault{Errc::kDeviceWrite}) : std::nullopt;
+    });
+  }
+  // From now on no metadata node can be read that is not in memory.
+  void break_metadata_reads() {
+    faulty_.fail_when([log = log_bands()](const CallInfo& info) -> Perhaps {
+      const bool is_node = info.call == Call::kRead && std::ranges::count(log, info.at.band) > 0;
+      return is_node ? Perhaps(Fault{Errc::kDeviceRead}) : std::nullopt;
     });
   }
   std::vector<BandId> log_bands() const {
@@ -169,6 +177,60 @@ TEST_F(ErrorsTest, CloseReportsAnErrorThatFsyncHasNotReported) {
   EXPECT_EQ(volume_->fsync(file, one, false).error(), Errc::kDeviceWrite);
   EXPECT_TRUE(volume_->flush(one));
   volume_->release(one);
+}
+
+// Its map is in memory. What cannot be read is the delete log of the band that its old block is in.
+TEST_F(ErrorsTest, AFileThatCannotBeRecordedKeepsNoOtherFromBeingWritten) {
+  constexpr std::uint64_t kBlocks = 250;
+  const InodeNo bad = stored_file("bad", kBlocks);
+  for (std::uint64_t i = 0; i < kBlocks; i += 2) {  // each becomes a record of the log
+    write(bad, i * kBlockBytes, block(i));
+    ASSERT_TRUE(volume_->sync());
+  }
+  remount();
+  for (std::uint64_t i = 0; i < kBlocks; ++i) ASSERT_TRUE(read_block(bad, i));
+  std::vector<std::pair<InodeNo, OpenFile*>> healthy;
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    healthy.emplace_back(stored_file(name, 8), nullptr);
+    healthy.back().second = open(healthy.back().first);
+  }
+  OpenFile* const open_bad = open(bad);
+  break_metadata_reads();
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    write(bad, 151 * kBlockBytes, block(151));
+    for (const auto& [file, opened] : healthy) {
+      write(file, (6 + 2 * round) * kBlockBytes, block(0) + block(1));
+    }
+    EXPECT_EQ(volume_->sync().error(), Errc::kDeviceRead);
+    EXPECT_EQ(stat_of(*volume_, "data", "write_back_errors"), round);
+    for (const auto& [file, opened] : healthy) EXPECT_TRUE(opened->pending_error());
+    EXPECT_FALSE(open_bad->pending_error());
+    EXPECT_EQ(stat_of(*volume_, "data", "dirty_bytes"), std::uint64_t{kBlockBytes});
+  }
+  faulty_.mend();
+  EXPECT_TRUE(volume_->sync());
+  EXPECT_TRUE(read_block(bad, 151));
+  for (const auto& [file, opened] : healthy) volume_->release(opened);
+  volume_->release(open_bad);
+}
+
+// The map's leaf cannot be read when the pages are gathered, to see what they replace.
+TEST_F(ErrorsTest, AnErrorBeforeTheFirstAppendIsReportedLikeOthers) {
+  const InodeNo file = create("f");
+  for (std::uint64_t i = 300; i-- > 0;) {  // each block becomes an extent
+    write(file, i * kBlockBytes, block(i));
+    ASSERT_TRUE(volume_->sync());
+  }
+  remount();
+  OpenFile* const opened = open(file);
+  break_metadata_reads();
+  write(file, 299 * kBlockBytes, block(299));
+  EXPECT_EQ(volume_->sync().error(), Errc::kDeviceRead);
+  EXPECT_EQ(stat_of(*volume_, "data", "write_back_errors"), 1u);
+  EXPECT_EQ(volume_->flush(opened).error(), Errc::kDeviceRead);
+  faulty_.mend();
+  EXPECT_TRUE(volume_->sync());
+  volume_->release(opened);
 }
 
 // ---- Reading ------------------------------------------------------------------------------------
