@@ -250,11 +250,14 @@ Result<> OrphanCleanup::delete_next(std::span<Marked> inodes, std::size_t max_it
 
 // Deletes inodes with all their items, in at most `batches`, which it lowers. Those that are not
 // deleted then, and those for which the log has no room, are left to the next run. Each turn
-// deletes items, halves `max_items`, or gives an inode up.
+// deletes items, halves `max_items` or `max_inodes`, or gives an inode up, which then was alone in
+// its batch: another one's damage may have failed a larger one.
 void OrphanCleanup::delete_inodes(std::span<Marked> inodes, std::size_t& batches) {
-  std::size_t max_items = kItemsABatch, at = 0;
+  std::size_t max_items = kItemsABatch, max_inodes = inodes.size(), at = 0;
   while (at < inodes.size() && batches > 0) {
-    const auto done = meta::when_room(store_, [&] { return delete_next(inodes, max_items, at); });
+    const std::size_t count = std::min(max_inodes, inodes.size() - at);
+    const auto done = meta::when_room(
+        store_, [&] { return delete_next(inodes.first(at + count), max_items, at); });
     if (done) {
       --batches;
       count_batch();
@@ -268,9 +271,13 @@ void OrphanCleanup::delete_inodes(std::span<Marked> inodes, std::size_t& batches
     }
     if (done.error() == Errc::kLogFull) {
       leave(inodes[at].inode);
+    } else if (count > 1) {
+      max_inodes = count / 2;
+      continue;
     } else {
       log_failure(*inodes[at].inode, done.error());
       finish(inodes[at].inode->no);
+      max_inodes = inodes.size();
     }
     ++at;
   }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <latch>
@@ -29,15 +30,18 @@ class CrowdedStore final : public meta::ForwardingStore {
   std::size_t room = SIZE_MAX;           // most entries of a batch that deletes
   std::size_t ordinary_room = SIZE_MAX;  // of any other
   bool commits = true;
+  std::optional<InodeNo> damaged;  // no batch changes its item
   // Are called once: before a batch that deletes is tried, and before bands are given back.
   std::function<void()> before_delete, before_give_back;
 
   Result<Seq> apply(const meta::Batch& batch, meta::Reserve reserve) override {
+    if (meets_damage(batch)) return fail(Errc::kNodeChecksumBad);
     return has_room(batch, reserve) ? ForwardingStore::apply(batch, reserve)
                                     : fail(Errc::kLogFull);
   }
   Result<Seq> try_apply(const meta::Batch& batch, meta::Reserve reserve) override {
     if (reserve == meta::Reserve::kDelete && before_delete) std::exchange(before_delete, {})();
+    if (meets_damage(batch)) return fail(Errc::kNodeChecksumBad);
     return has_room(batch, reserve) ? ForwardingStore::try_apply(batch, reserve)
                                     : fail(Errc::kLogFull);
   }
@@ -52,6 +56,12 @@ class CrowdedStore final : public meta::ForwardingStore {
  private:
   bool has_room(const meta::Batch& batch, meta::Reserve reserve) const {
     return batch.size() <= (reserve == meta::Reserve::kDelete ? room : ordinary_room);
+  }
+
+  bool meets_damage(const meta::Batch& batch) const {
+    return damaged && std::ranges::any_of(batch.entries(), [&](const auto& entry) {
+             return entry.key == key_of(*damaged, Kind::kInode);
+           });
   }
 
   const std::unique_ptr<meta::Store> below_;
@@ -161,6 +171,24 @@ TEST_F(OrphanCleanupTest, RetriesADeletionForWhichTheLogHadNoRoom) {
   EXPECT_EQ(to_delete(), 0u);
   EXPECT_FALSE(has_item(first));
   EXPECT_FALSE(has_item(second));
+}
+
+TEST_F(OrphanCleanupTest, AnInodeThatCannotBeDeletedKeepsNoOther) {
+  std::vector<InodeNo> inodes;
+  for (int i = 0; i < 20; ++i) inodes.push_back(make("f" + std::to_string(i), 2));
+  const InodeNo bad = inodes[13];
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(volume_->unlink(kRootInode, "f" + std::to_string(i)));
+  }
+  store_->damaged = bad;
+  for (const InodeNo inode : inodes) volume_->forget(inode, 1);
+  volume_->tick();
+  EXPECT_EQ(to_delete(), 0u) << "not given up";
+  for (const InodeNo inode : inodes) EXPECT_EQ(has_item(inode), inode == bad) << inode.value;
+  ASSERT_TRUE(volume_->sync());
+  mount_again(SIZE_MAX);
+  volume_->tick();
+  EXPECT_FALSE(has_item(bad)) << "the next mount has not retried";
 }
 
 TEST_F(OrphanCleanupTest, DeletesInSmallStepsWhileThereIsLittleRoom) {
