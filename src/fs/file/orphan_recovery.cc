@@ -8,17 +8,15 @@ namespace {
 constexpr std::size_t kRecordsAStep = 64;
 constexpr std::size_t kPartsAStep = 16;  // of a truncation
 
-Result<std::vector<meta::Item>> records(meta::Store& store, std::uint64_t first,
-                                        std::size_t at_most) {
-  return store.scan(key_of(kVolumeOwner, Kind::kOrphan, first),
-                    key_of(kVolumeOwner, Kind::kOrphan, meta::kMaxOffset), at_most);
-}
+meta::Key record_key(std::uint64_t inode) { return key_of(kVolumeOwner, Kind::kOrphan, inode); }
 
 }  // namespace
 
 Result<> OrphanRecovery::begin() {
-  ASSIGN_OR_RETURN(const auto first, records(store_, 0, 1));
-  if (first.empty()) return ok();
+  ASSIGN_OR_RETURN(const auto last, store_.last_in(record_key(0), record_key(meta::kMaxOffset)));
+  if (!last) return ok();
+  MutexLock lock(step_mu_);
+  last_ = last->key.offset;
   done_ = false;
   inodes_.look_for_truncations(true);
   return ok();
@@ -33,9 +31,9 @@ void OrphanRecovery::end_locked() {
 void OrphanRecovery::step() {
   MutexLock lock(step_mu_);
   if (is_done()) return;
-  // Orphans of this session are among them. These are in use or queued already, so that looking at
-  // them changes nothing.
-  const auto found = records(store_, next_, kRecordsAStep);
+  // Orphans of this session are among them: older inodes, in use or queued already, so that looking
+  // at them changes nothing.
+  const auto found = store_.scan(record_key(next_), record_key(last_), kRecordsAStep);
   if (!found) {
     log::error("orphans from inode {} on cannot be read: {}", next_, describe(found.error()));
     // Inodes are still loaded with their pending truncations.
@@ -47,7 +45,7 @@ void OrphanRecovery::step() {
     next_ = item.key.offset + 1;
     ++found_;
   }
-  if (found->size() < kRecordsAStep) end_locked();
+  if (found->size() < kRecordsAStep || next_ > last_) end_locked();
 }
 
 // False: the truncation is not done yet.

@@ -16,8 +16,11 @@ namespace lazyfs::fs {
 // Works in small steps in the background, so that a mount need not wait, whatever was left. Until
 // it is done the inode table gives each inode that it loads its pending truncation (I7).
 //
-// Invariant: the orphan records of earlier sessions below next_ were finished, or their inodes are
-// with the cleanup, in use, or on the dirty list.
+// Invariants:
+//   the orphan records of earlier sessions below next_ were finished, or their inodes are with the
+//   cleanup, in use, or on the dirty list
+//   no record past last_ is looked at: it is of a file without a name that this session has made,
+//   and that may not be in the inode table yet
 // Thread-safe. step_mu_ is held while a step runs: before all tokens and locks of inodes.
 class OrphanRecovery {
  public:
@@ -43,6 +46,7 @@ class OrphanRecovery {
   std::atomic<bool> done_{true};
   Mutex step_mu_;
   std::uint64_t next_ GUARDED_BY(step_mu_) = 0;
+  std::uint64_t last_ GUARDED_BY(step_mu_) = 0;  // record of an earlier session
   std::uint64_t found_ GUARDED_BY(step_mu_) = 0;
 };
 

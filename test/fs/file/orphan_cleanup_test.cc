@@ -33,6 +33,7 @@ class CrowdedStore final : public meta::ForwardingStore {
   std::optional<InodeNo> damaged;  // no batch changes its item
   // Are called once: before a batch that deletes is tried, and before bands are given back.
   std::function<void()> before_delete, before_give_back;
+  std::function<void()> after_apply;  // once: after the next batch is applied
 
   Result<Seq> apply(const meta::Batch& batch, meta::Reserve reserve) override {
     if (meets_damage(batch)) return fail(Errc::kNodeChecksumBad);
@@ -42,8 +43,10 @@ class CrowdedStore final : public meta::ForwardingStore {
   Result<Seq> try_apply(const meta::Batch& batch, meta::Reserve reserve) override {
     if (reserve == meta::Reserve::kDelete && before_delete) std::exchange(before_delete, {})();
     if (meets_damage(batch)) return fail(Errc::kNodeChecksumBad);
-    return has_room(batch, reserve) ? ForwardingStore::try_apply(batch, reserve)
-                                    : fail(Errc::kLogFull);
+    if (!has_room(batch, reserve)) return fail(Errc::kLogFull);
+    const auto applied = ForwardingStore::try_apply(batch, reserve);
+    if (after_apply) std::exchange(after_apply, {})();
+    return applied;
   }
   Result<> give_back_bands() override {
     if (before_give_back) std::exchange(before_give_back, {})();
@@ -260,6 +263,28 @@ TEST_F(OrphanCleanupTest, TheNextMountDeletesWhatIsStillQueued) {
   EXPECT_TRUE(has_item(inode));
   ASSERT_TRUE(store_->commit());
   mount_again(SIZE_MAX);
+  volume_->tick();
+  EXPECT_FALSE(has_item(inode));
+}
+
+// Its record is in the tree, and the file is not in use yet.
+TEST_F(OrphanCleanupTest, AFileThatIsBeingMadeIsNotTakenForOneOfAnEarlierSession) {
+  const InodeNo old = make("old", 1);
+  ASSERT_TRUE(volume_->unlink(kRootInode, "old"));
+  ASSERT_TRUE(volume_->sync());
+  mount_again(SIZE_MAX);
+  make("other", 1);  // takes inode numbers
+  store_->after_apply = [this] { volume_->tick(); };
+  const auto made = volume_->create_unnamed(kRootInode, 0600, {});
+  ASSERT_TRUE(made);
+  EXPECT_FALSE(has_item(old));
+  const InodeNo inode = made->attributes.inode;
+  EXPECT_TRUE(has_item(inode));
+  write(inode, 0, 'a');
+  volume_->tick();
+  EXPECT_EQ(letters(inode), "a");
+  volume_->release(made->file);
+  volume_->forget(inode, 1);
   volume_->tick();
   EXPECT_FALSE(has_item(inode));
 }
