@@ -28,7 +28,7 @@ namespace lazyfs {
   X(kDeviceRead, EIO, "reading the device failed")                                               \
   X(kDeviceWrite, EIO, "writing the device failed")                                              \
   X(kDeviceFlush, EIO, "flushing the device failed")                                             \
-  X(kDeviceNoSpace, ENOSPC, "no space left for the image file")                                  \
+  X(kDeviceNoSpace, ENOSPC, "no space left where the device or image file is stored")            \
   X(kDeviceMissing, ENOENT, "no such file or device")                                            \
   X(kDeviceBusy, EBUSY, "the device is in use or mounted")                                       \
   X(kDeviceAccess, EACCES, "no permission to open the device")                                   \

@@ -26,5 +26,10 @@ TEST(BackingTest, ReadsWritesAndSyncSayThatTheyWait) {
   EXPECT_EQ(waits, 3);
 }
 
+// A loop device or a thin volume has such an end, too.
+TEST(BackingTest, SaysOfAnyKindThatItsStoreIsFull) {
+  EXPECT_TRUE(describe(Errc::kDeviceNoSpace).contains("device or image file"));
+}
+
 }  // namespace
 }  // namespace lazyfs::device
