@@ -29,6 +29,7 @@ bool may_pass(Errc error) {
     case Errc::kUnsupported:
     case Errc::kEdiBadVersion:
     case Errc::kIdentityMissing:
+    case Errc::kImageBehindLoop:
     case Errc::kEdiOnBlockDevice:
     case Errc::kNoFilesystem:
     case Errc::kSuperblockVersion:

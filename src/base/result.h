@@ -57,8 +57,10 @@ namespace lazyfs {
   X(kIdentityBad, EIO, "the identification block of the lazyfs volume is damaged")               \
   X(kIdentityFeatures, EINVAL, "the volume has features that only a newer lazyfs knows")         \
   X(kIdentityReadOnly, EROFS, "a newer lazyfs is needed to write to this volume; mount it ro")   \
-  X(kEdiOnBlockDevice, EINVAL, "an older lazyfs made this volume (an EDI on a block device); "   \
-    "copy the files off with that version, then make the volume again with mkfs.lazyfs -f")      \
+  X(kImageBehindLoop, EINVAL,                                                                    \
+    "a loop device over an image: use the image file itself, which losetup --list names")        \
+  X(kEdiOnBlockDevice, EINVAL, "an image (EDI) was copied onto this block device, or an older "  \
+    "lazyfs made it there: copy it to a file with cp --sparse=always, and use that file")        \
   /* meta: superblock, log, tree */                                                              \
   X(kNoFilesystem, EINVAL, "no superblock of a lazyfs found on this device")                      \
   X(kSuperblockBad, EIO, "no valid superblock found")                                            \

@@ -8,11 +8,14 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "base/before_wait.h"
@@ -150,6 +153,16 @@ Result<Backing> Backing::duplicate() const {
 bool Backing::is_zoned() const {
   std::uint32_t zone_sectors = 0;
   return is_block_device_ && ::ioctl(fd_, BLKGETZONESZ, &zone_sectors) == 0 && zone_sectors > 0;
+}
+
+bool Backing::is_loop_over_file() const {
+  struct stat st;
+  if (!is_block_device_ || ::fstat(fd_, &st) != 0) return false;
+  // A loop device's partition has no such file.
+  std::ifstream file("/sys/dev/block/" + std::to_string(major(st.st_rdev)) + ":" +
+                     std::to_string(minor(st.st_rdev)) + "/loop/offset");
+  std::uint64_t offset = 0;
+  return file >> offset && offset == 0;
 }
 
 Result<std::uint64_t> Backing::size_bytes() const {

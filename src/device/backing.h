@@ -54,6 +54,7 @@ class Backing {
 
   bool is_block_device() const { return is_block_device_; }
   bool is_zoned() const;  // a block device whose zones take writes at their write pointers only
+  bool is_loop_over_file() const;  // a loop device that begins where its file begins
   // For the requests that only one kind of device knows.
   int descriptor() const { return fd_; }
   Result<std::uint64_t> size_bytes() const;

@@ -27,6 +27,10 @@ Result<std::unique_ptr<Device>> open_zoned(const std::string& path, OpenOptions 
   return opened;
 }
 
+Errc refusal_of_image(const Backing& device) {
+  return device.is_loop_over_file() ? Errc::kImageBehindLoop : Errc::kEdiOnBlockDevice;
+}
+
 bool is_missing(Errc error) { return error == Errc::kIdentityMissing; }
 
 }  // namespace
@@ -49,7 +53,7 @@ Result<std::unique_ptr<Device>> open(const std::string& path, OpenOptions option
   if (opened || !is_missing(opened.error())) return opened;
   // An EDI is looked at after the identification blocks: mkfs may have left blocks of an old one.
   const auto image = edi::open_image(path, {.read_only = true, .exclusive = false});
-  return fail(image ? Errc::kEdiOnBlockDevice : opened.error());
+  return fail(image ? refusal_of_image(backing) : opened.error());
 }
 
 edi::Image* image_of(device::Device& device) {

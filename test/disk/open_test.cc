@@ -1,7 +1,11 @@
 // Which kind of device a path holds.
 #include "disk/open.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "edi/create.h"
 #include "test/plain/plain_file.h"
@@ -21,6 +25,16 @@ class DiskOpenTest : public testing::Test {
     const auto opened = open(path, options);
     if (!opened) return std::string(name_of(opened.error()));
     return (*opened)->capabilities().keeps_write_pointers ? "pointers" : "plain";
+  }
+  // The loop device then begins there in its file.
+  bool begin_at(std::uint64_t offset_bytes) {
+    const int fd = ::open(loop_->path().c_str(), O_RDWR | O_CLOEXEC);
+    loop_info64 info{};
+    bool is_done = ioctl(fd, LOOP_GET_STATUS64, &info) == 0;
+    info.lo_offset = offset_bytes;
+    is_done = is_done && ioctl(fd, LOOP_SET_STATUS64, &info) == 0;
+    close(fd);
+    return is_done;
   }
   static Result<> make_plain(const std::string& path) {
     return plain::create(path, *plain::plan_volume(16 * kMiB, kMiB));
@@ -44,11 +58,19 @@ TEST_F(DiskOpenTest, ABlockDeviceHoldsPlainBands) {
   if (!loop_) GTEST_SKIP() << "no loop device";
   EXPECT_EQ(kind_of(loop_->path()), "kIdentityMissing");
   ASSERT_EQ(edi::create(loop_->path(), kImage), ok());
-  EXPECT_EQ(kind_of(loop_->path()), "kEdiOnBlockDevice");
+  EXPECT_EQ(kind_of(loop_->path()), "kImageBehindLoop");
   ASSERT_EQ(make_plain(loop_->path()), ok());
   EXPECT_EQ(kind_of(loop_->path()), "plain");
   const auto claimed = open(loop_->path(), {.read_only = true, .exclusive = false});
   EXPECT_TRUE((*claimed)->capabilities().read_only);
+}
+
+// Such a device is like any other: its file begins with something else than the image.
+TEST_F(DiskOpenTest, ALoopDeviceInsideOfAFileIsNotTakenForItsFile) {
+  if (!loop_) GTEST_SKIP() << "no loop device";
+  ASSERT_TRUE(begin_at(kMiB));
+  ASSERT_EQ(edi::create(loop_->path(), kImage), ok());
+  EXPECT_EQ(kind_of(loop_->path()), "kEdiOnBlockDevice");
 }
 
 TEST_F(DiskOpenTest, SmallBlocksOfAnImageAreUsedInWholeOnes) {

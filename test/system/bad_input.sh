@@ -68,6 +68,30 @@ refuses 'short|cut|trunc|small|size|end' fsck.lazyfs -n "$WORK/cut"
 truncate -s 1000 "$WORK/cut"
 refuses 'short|cut|trunc|small|size|end|not|no ' lazyfs "$WORK/cut" "$MNT"
 
+say "an image behind a loop device"
+DEVICE_KIND=image new_fs 64M
+attach "$IMAGE"
+for command in "lazyfs $LOOP $MNT" "fsck.lazyfs -n $LOOP" "lazyfsctl info $LOOP" \
+    "edistats $LOOP"; do
+  # shellcheck disable=SC2086
+  refuses 'use the image file itself' $command
+done
+detach "$LOOP"
+mount_fs
+unmount_fs
+
+say "an image that was copied onto a device"
+truncate -s 80M "$WORK/copies"
+LOOP=$(losetup --find --show --offset 1M "$WORK/copies") && LOOPS+=("$LOOP")
+dd if="$IMAGE" of="$LOOP" bs=1M conv=fsync status=none
+refuses 'copy it to a file' lazyfs "$LOOP" "$MNT"
+rm "$IMAGE"
+cp --sparse=always "$LOOP" "$IMAGE"
+fsck_fs
+mount_fs
+unmount_fs
+detach "$LOOP"
+
 # ---- superblocks -----------------------------------------------------------------------------
 
 say "superblocks with flipped bits"

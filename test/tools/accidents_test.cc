@@ -139,13 +139,9 @@ TEST_P(AccidentsTest, TheWholeFirstMiBMayBeLostOnAPlainDevice) {
   EXPECT_TRUE(find_contents(path()));
 }
 
-// But for an intact image of an earlier version on a block device, whose files are to be copied off
-// first. A damaged volume of this version is never taken for one: mkfs wipes what an image begins
-// with.
 TEST(AccidentsTextTest, NoErrorAdvisesMkfs) {
   for (int i = 0; i <= static_cast<int>(Errc::kInternal); ++i) {
     const auto error = static_cast<Errc>(i);
-    if (error == Errc::kEdiOnBlockDevice) continue;
     EXPECT_FALSE(describe(error).contains("mkfs")) << name_of(error);
   }
 }
