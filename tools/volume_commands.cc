@@ -77,26 +77,43 @@ std::optional<Mount> mount_of(const std::string& device) {
   return std::nullopt;
 }
 
+// The mount that `path` lies on, by the names alone: libmount's mnt_table_find_mountpoint() calls
+// stat(2), to which a daemon that was shut down answers with EIO.
+libmnt_fs* mount_above(const Table& table, std::string path) {
+  while (!path.empty()) {
+    libmnt_fs* const found = mnt_table_find_target(table.get(), path.c_str(), MNT_ITER_BACKWARD);
+    if (found || path == "/") return found;
+    const auto slash = path.rfind('/');
+    path.resize(slash == 0 ? 1 : slash == path.npos ? 0 : slash);
+  }
+  return nullptr;
+}
+
 // The mount of lazyfs that `path` lies on.
 std::optional<Mount> mount_with(const std::string& path) {
   const Table table = read_table();
-  libmnt_fs* found =
-      mnt_table_find_mountpoint(table.get(), absolute(path).c_str(), MNT_ITER_BACKWARD);
+  libmnt_fs* const found = mount_above(table, absolute(path));
   if (!found || !is_lazyfs(mnt_fs_get_fstype(found))) return std::nullopt;
   const char *source = mnt_fs_get_source(found), *point = mnt_fs_get_target(found);
   if (!source || !point) return std::nullopt;
   return Mount{source, point};
 }
 
+// A device would take the request for one of its own. The kernel knows a file's type by itself: a
+// daemon that was shut down refuses to say it.
+bool may_ask(int fd) {
+  struct statx st {};
+  const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
+  return statx(fd, "", flags, STATX_TYPE, &st) == 0 &&
+         (S_ISREG(st.stx_mode) || S_ISDIR(st.stx_mode));
+}
+
 // What the daemon says; nothing if `path` is on no lazyfs.
 std::optional<Json> ask(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail_with(path, std::strerror(errno));
-  struct stat st {};
   fuse::InfoText answer;
-  // A device would take the request for one of its own.
-  const bool may_ask = fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
-  const bool is_answered = may_ask && ioctl(fd, fuse::kInfoRequest, &answer) == 0;
+  const bool is_answered = may_ask(fd) && ioctl(fd, fuse::kInfoRequest, &answer) == 0;
   close(fd);
   if (!is_answered) return std::nullopt;
   auto info = Json::parse(std::string_view(answer.text, strnlen(answer.text, sizeof answer.text)));

@@ -29,25 +29,28 @@ bool is_in_use(const std::string& path, bool is_block_device) {
   return error != 0;
 }
 
-struct stat status_of(const std::string& path) {
-  struct stat st {};
-  if (stat(path.c_str(), &st) != 0) fail_with(path, std::strerror(errno));
-  return st;
+// As the kernel knows it: a daemon that was shut down refuses to say it.
+mode_t type_of(const std::string& path) {
+  struct statx st {};
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &st) != 0) {
+    fail_with(path, std::strerror(errno));
+  }
+  return st.stx_mode;
 }
 
 }  // namespace
 
 bool wait_command(const std::string& path, std::optional<std::chrono::milliseconds> timeout) {
   std::string source = path;
-  struct stat st = status_of(path);
-  if (S_ISDIR(st.st_mode)) {
+  mode_t type = type_of(path);
+  if (S_ISDIR(type)) {
     const auto mount = source_of(path);
     if (!mount) fail_with(path, "no lazyfs is mounted there");
     source = *mount;
-    st = status_of(source);
+    type = type_of(source);
   }
   const auto start = std::chrono::steady_clock::now();
-  while (is_in_use(source, S_ISBLK(st.st_mode))) {
+  while (is_in_use(source, S_ISBLK(type))) {
     if (timeout && std::chrono::steady_clock::now() - start >= *timeout) return false;
     std::this_thread::sleep_for(kBetweenTries);
   }

@@ -127,6 +127,18 @@ lazyfsctl shutdown "$MNT"
 expect 4 lazyfsctl health "$MNT"
 grep -q "it is shut down" "$WORK/out" || fail "health after a shutdown: $(cat "$WORK/out")"
 expect 4 lazyfsctl health --json "$MNT"
+expect 2 ls "$MNT"  # from now on fstat() of the mount fails, too
+for command in stats "stats --all" info; do
+  # shellcheck disable=SC2086
+  expect 0 lazyfsctl $command "$MNT"
+  grep -qi 'state  *shut down' "$WORK/out" || fail "$command after a shutdown: $(cat "$WORK/out")"
+done
+expect 0 lazyfsctl metrics "$MNT"
+grep -q "^lazyfs_info.*device=\"$DEVICE\"" "$WORK/out" || fail "metrics: $(grep info "$WORK/out")"
+expect 0 lazyfsctl list
+grep -q "^$DEVICE on $MNT (shut down)" "$WORK/out" || fail "list: $(cat "$WORK/out")"
+expect 1 lazyfsctl wait --timeout 0 "$MNT"
+grep -q "still in use" "$WORK/err" || fail "wait after a shutdown: $(cat "$WORK/err")"
 umount "$MNT"
 wait "$DAEMON" || true
 DAEMON=''
