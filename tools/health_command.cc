@@ -1,66 +1,18 @@
 #include "tools/health_command.h"
 
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
+#include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "base/json.h"
+#include "tools/answer_in_time.h"
 #include "tools/mount_point.h"
 #include "tools/volume_commands.h"
+#include "tools/words.h"
 
 namespace lazyfs {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// Whether the process, a child, ends in time.
-bool ends_within(pid_t child, std::chrono::milliseconds timeout) {
-  // glibc 2.36 declares pidfd_open() without C linkage.
-  pollfd end = {.fd = static_cast<int>(::syscall(SYS_pidfd_open, child, 0)),
-                .events = POLLIN,
-                .revents = 0};
-  if (end.fd < 0) fail_with("pidfd_open", std::strerror(errno));
-  const auto deadline = Clock::now() + timeout;
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    const int ended = ::poll(&end, 1, std::max(0, static_cast<int>(left.count())));
-    if (ended >= 0 || errno != EINTR) return ended > 0;
-  }
-}
-
-// Returns in a child process, and the parent has its exit status. When the daemon has not answered
-// in time, the parent ends with `status`, and does not wait for the child: the kernel may be unable
-// to end a process that waits for a daemon (docs/transport.md).
-void continue_in_child(const std::string& path, std::chrono::milliseconds timeout, int status) {
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child < 0) fail_with("fork", std::strerror(errno));
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(status);  // the parent ended before prctl()
-    return;
-  }
-  if (!ends_within(child, timeout)) {
-    std::printf("%s: the daemon has not answered within %g s\n", path.c_str(),
-                std::chrono::duration<double>(timeout).count());
-    std::fflush(stdout);
-    ::kill(child, SIGKILL);
-    ::_exit(status);
-  }
-  int ended = 0;
-  ::waitpid(child, &ended, 0);
-  ::_exit(WIFEXITED(ended) ? WEXITSTATUS(ended) : status);
-}
 
 std::vector<std::string> findings_in(const Json& stats) {
   struct Count {
@@ -81,30 +33,51 @@ std::vector<std::string> findings_in(const Json& stats) {
   return findings;
 }
 
-}  // namespace
+struct Health {
+  std::string mount_point, state;
+  std::vector<std::string> findings;
+};
 
-bool health_command(const std::string& path, bool as_json, std::chrono::milliseconds timeout,
-                    int needs_care) {
-  continue_in_child(path, timeout, needs_care);
+// In a child process: the name of the mount point may be a question to the daemon, too.
+std::string ask_mount_of(const std::string& path) {
   const std::string mount_point = mount_point_of(path);
   const auto stats = Json::parse(MountPoint(mount_point).stats());
   if (!stats || !stats->is_object()) fail_with(mount_point, "the daemon's answer is damaged");
-  const std::vector<std::string> findings = findings_in(*stats);
+  return Json::object({{"mount_point", mount_point}, {"stats", *stats}}).dump();
+}
+
+Health unanswered(const std::string& path, std::chrono::milliseconds timeout) {
+  const double seconds = std::chrono::duration<double>(timeout).count();
+  return {path, "does not answer",
+          {text_of("the daemon has not answered within %g s", seconds)}};
+}
+
+// Returns whether there is no finding.
+bool print(const Health& health, bool as_json) {
+  const bool is_healthy = health.findings.empty();
+  const char* const name = health.mount_point.c_str();
   if (as_json) {
-    const Json all = Json::object({{"mount_point", mount_point},
-                                   {"healthy", findings.empty()},
-                                   {"state", (*stats)["state"].text()},
-                                   {"findings", findings}});
+    const Json all = Json::object({{"mount_point", health.mount_point},
+                                   {"healthy", is_healthy},
+                                   {"state", health.state},
+                                   {"findings", health.findings}});
     std::puts(all.dump(true).c_str());
-    return findings.empty();
+    return is_healthy;
   }
-  for (const std::string& finding : findings) {
-    std::printf("%s: %s\n", mount_point.c_str(), finding.c_str());
-  }
-  if (findings.empty()) {
-    std::printf("%s: healthy, %s\n", mount_point.c_str(), (*stats)["state"].text().c_str());
-  }
-  return findings.empty();
+  for (const std::string& finding : health.findings) std::printf("%s: %s\n", name, finding.c_str());
+  if (is_healthy) std::printf("%s: healthy, %s\n", name, health.state.c_str());
+  return is_healthy;
+}
+
+}  // namespace
+
+bool health_command(const std::string& path, bool as_json, std::chrono::milliseconds timeout) {
+  const auto answer = answer_in_time(timeout, [&] { return ask_mount_of(path); });
+  if (!answer) return print(unanswered(path, timeout), as_json);
+  const auto parts = Json::parse(*answer);
+  if (!parts) fail_with(path, "the daemon's answer is damaged");
+  const Json &mount_point = (*parts)["mount_point"], &stats = (*parts)["stats"];
+  return print({mount_point.text(), stats["state"].text(), findings_in(stats)}, as_json);
 }
 
 }  // namespace lazyfs

@@ -265,7 +265,7 @@ int control_mount(const MountPlan& plan) {
   if (plan.scrub->was_given()) return scrub(plan);
   if (plan.health->was_given()) {
     const std::chrono::milliseconds timeout(static_cast<long>(plan.timeout_seconds * 1000));
-    return lazyfs::health_command(plan.path, plan.json, timeout, kNeedsCare) ? 0 : kNeedsCare;
+    return lazyfs::health_command(plan.path, plan.json, timeout) ? 0 : kNeedsCare;
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,10 +26,14 @@
 #include "fs/volume/volume_info.h"
 #include "fuse/requests/control.h"
 #include "meta/store/store.h"
+#include "tools/answer_in_time.h"
 #include "tools/uuid.h"
 
 namespace lazyfs {
 namespace {
+
+constexpr std::chrono::seconds kListTimeout{5};  // of each mount
+constexpr char kNotReachable[] = "not reachable";
 
 struct Mount {
   std::string source, point;
@@ -119,6 +124,26 @@ std::optional<Json> ask(const std::string& path) {
   auto info = Json::parse(std::string_view(answer.text, strnlen(answer.text, sizeof answer.text)));
   if (!info || !info->is_object()) fail_with(path, "the daemon's answer is damaged");
   return info;
+}
+
+Json unknown_volume(const char* state) {
+  return Json::object({{"uuid", ""}, {"label", ""}, {"state", state}});
+}
+
+// The text of what the daemon says of a mount.
+std::string ask_mount(const Mount& mount) {
+  return ask(mount.point).value_or(unknown_volume(kNotReachable)).dump();
+}
+
+// UUID, label and state of a mount; more only if the daemon answers.
+Json volume_of(const Mount& mount) {
+  try {
+    const auto answer = answer_in_time(kListTimeout, [&] { return ask_mount(mount); });
+    if (!answer) return unknown_volume("does not answer");
+    return Json::parse(*answer).value_or(unknown_volume(kNotReachable));
+  } catch (const std::runtime_error&) {
+    return unknown_volume(kNotReachable);  // its daemon has died, or another user mounted it
+  }
 }
 
 std::unique_ptr<device::Device> open_device(const std::string& path, bool for_writing) {
@@ -254,17 +279,12 @@ void print_info(const std::string& path, bool as_json) {
 void print_mounts(bool as_json) {
   Json list = Json::array();
   for (const Mount& mount : mounts()) {
-    std::optional<Json> info;
-    try {
-      info = ask(mount.point);
-    } catch (const std::runtime_error&) {
-      info = std::nullopt;  // its daemon has died, or another user mounted it
-    }
+    const Json volume = volume_of(mount);
     list.push_back(Json::object({{"device", mount.source},
                                  {"mounted_on", mount.point},
-                                 {"uuid", info ? (*info)["uuid"].text() : ""},
-                                 {"label", info ? (*info)["label"].text() : ""},
-                                 {"state", info ? (*info)["state"].text() : "not reachable"}}));
+                                 {"uuid", volume["uuid"]},
+                                 {"label", volume["label"]},
+                                 {"state", volume["state"]}}));
   }
   if (as_json) {
     std::puts(Json::object({{"mounts", list}}).dump(true).c_str());

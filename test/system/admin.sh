@@ -121,8 +121,10 @@ expect 0 lazyfsctl health --json "$MNT"
 grep -q '"healthy": true' "$WORK/out" || fail "health --json: $(cat "$WORK/out")"
 stop_daemon
 expect 4 lazyfsctl health --timeout 1 "$MNT"
-kill -CONT "$DAEMON"
 grep -q "has not answered within 1 s" "$WORK/out" || fail "health: $(cat "$WORK/out")"
+expect 4 lazyfsctl health --json --timeout 1 "$MNT"
+[[ $(figure state <"$WORK/out") == "does not answer" ]] || fail "health: $(cat "$WORK/out")"
+kill -CONT "$DAEMON"
 lazyfsctl shutdown "$MNT"
 expect 4 lazyfsctl health "$MNT"
 grep -q "it is shut down" "$WORK/out" || fail "health after a shutdown: $(cat "$WORK/out")"
@@ -150,17 +152,42 @@ expect 1 lazyfsctl health "$MNT"
 DAEMON=''
 umount -l "$MNT"
 
-say "health, by io_uring"  # the kernel cannot end a program that waits for a stopped daemon
+say "list, while a daemon does not answer"
+mount_fs
+mkdir "$WORK/other"
+mkfs.lazyfs -q "$WORK/other.img" 64M
+lazyfs "$WORK/other.img" "$WORK/other"
+stop_daemon
+expect 0 timeout 60 lazyfsctl list
+grep -q "^$DEVICE on $MNT (does not answer) " "$WORK/out" || fail "list: $(cat "$WORK/out")"
+grep -q "^$WORK/other.img on $WORK/other (writable) " "$WORK/out" ||
+  fail "list, of another mount: $(cat "$WORK/out")"
+expect 0 timeout 60 lazyfsctl list --json
+state=$(python3 -c 'import json, sys
+print({m["mounted_on"]: m["state"] for m in json.load(sys.stdin)["mounts"]}[sys.argv[1]])' \
+  "$MNT" <"$WORK/out")
+[[ $state == "does not answer" ]] || fail "list --json: $(cat "$WORK/out")"
+kill -CONT "$DAEMON"
+umount "$WORK/other"
+lazyfsctl wait "$WORK/other.img"
+unmount_fs
+
+# The kernel cannot end a program that waits for a stopped daemon.
+say "health and list, by io_uring"
 if [[ -e $URING ]]; then
   with_uring mount_fs transport=io_uring
   expect 0 lazyfsctl health "$MNT"
   stop_daemon
-  expect 4 timeout 60 lazyfsctl health --timeout 1 "$MNT"
+  # Their child processes live until they get their answers, and do not keep the pipe open.
+  said=$(timeout 60 bash -c 'lazyfsctl health --timeout 1 "$1" | cat' - "$MNT") ||
+    fail "health's output does not end"
+  [[ $said == *"has not answered within 1 s"* ]] || fail "health: $said"
+  said=$(timeout 60 bash -c 'lazyfsctl list | cat') || fail "list's output does not end"
+  [[ $said == *"$DEVICE on $MNT (does not answer) "* ]] || fail "list: $said"
   kill -CONT "$DAEMON"
-  grep -q "has not answered within 1 s" "$WORK/out" || fail "health: $(cat "$WORK/out")"
-  # health's child process keeps the mount busy until it gets its answer.
-  has_no_child() { ! pgrep -f "lazyfsctl health --timeout 1 $MNT" >/dev/null; }
-  until_true "health's child process does not end" has_no_child
+  # The child processes keep the mount busy.
+  has_no_child() { ! pgrep -f "lazyfsctl (health --timeout 1 $MNT|list)" >/dev/null; }
+  until_true "a child process does not end" has_no_child
   unmount_fs
 fi
 
