@@ -219,8 +219,12 @@ void require_unmounted(const std::string& path) {
 
 std::string mount_point_of(const std::string& path) {
   if (const auto mount = mount_of(path)) return mount->point;
-  const auto mount = mount_with(path);
-  return mount ? mount->point : path;
+  if (const auto mount = mount_with(path)) return mount->point;
+  struct stat st {};
+  const bool is_image_or_device =
+      stat(path.c_str(), &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+  if (is_image_or_device) fail_with(path, "it is not mounted, and lies on no mounted lazyfs");
+  return path;
 }
 
 std::optional<std::string> source_of(const std::string& path) {

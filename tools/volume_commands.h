@@ -21,8 +21,8 @@ Json info_of(const std::string& path);
 // Every mount that this process sees.
 void print_mounts(bool as_json);
 
-// The mount point of the lazyfs that `path` is on, or that is mounted from it; `path` itself if
-// there is none.
+// The mount point of the lazyfs that is mounted from `path`, or that `path` is on; `path` itself if
+// it is a directory elsewhere. Throws if it is an image or a device that is not mounted.
 std::string mount_point_of(const std::string& path);
 
 // The device or image of the lazyfs that `path` is on.

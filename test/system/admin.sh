@@ -152,10 +152,20 @@ expect 1 lazyfsctl health "$MNT"
 DAEMON=''
 umount -l "$MNT"
 
+say "a device or an image that is not mounted"
+mkfs.lazyfs -q "$WORK/other.img" 64M
+for path in "$DEVICE" "$WORK/other.img"; do
+  for command in stats metrics top health gc scrub "scrub status" sync shutdown; do
+    # shellcheck disable=SC2086
+    expect 1 lazyfsctl $command "$path"
+    grep -q "^lazyfsctl: $path: it is not mounted" "$WORK/err" ||
+      fail "$command: $(cat "$WORK/err")"
+  done
+done
+
 say "list, while a daemon does not answer"
 mount_fs
 mkdir "$WORK/other"
-mkfs.lazyfs -q "$WORK/other.img" 64M
 lazyfs "$WORK/other.img" "$WORK/other"
 stop_daemon
 expect 0 timeout 60 lazyfsctl list
