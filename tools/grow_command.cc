@@ -40,6 +40,13 @@ void grow_mounted(const std::string& path, const std::string& mount_point, std::
   print_growth(path, request);
 }
 
+// An image that is stored on a mount is grown itself, not the volume that it is stored on. One that
+// is damaged or in use is not taken for an ordinary file.
+bool may_be_image(const std::string& path) {
+  const auto opened = disk::open(path, {.read_only = true, .exclusive = false});
+  return opened || opened.error() != Errc::kEdiBadMagic;
+}
+
 // Mounts the volume in this process, without threads: that recovers it after a crash, too.
 void grow_unmounted(const std::string& path, std::uint64_t bytes) {
   const auto device = disk::open(path);
@@ -61,13 +68,13 @@ void grow_unmounted(const std::string& path, std::uint64_t bytes) {
 
 }  // namespace
 
-// A file or device is not taken for a path on the mount that it lies on: that would grow the volume
-// that an image is stored on.
 void grow_command(const std::string& path, std::uint64_t bytes) {
   struct stat st {};
   if (stat(path.c_str(), &st) != 0) fail_with(path, std::strerror(errno));
   if (S_ISDIR(st.st_mode)) return grow_mounted(path, mount_point_of(path), bytes);
   if (const auto mount = mounted_from(path)) return grow_mounted(path, *mount, bytes);
+  const bool is_any_file = S_ISREG(st.st_mode) && source_of(path) && !may_be_image(path);
+  if (is_any_file) return grow_mounted(path, mount_point_of(path), bytes);
   grow_unmounted(path, bytes);
 }
 

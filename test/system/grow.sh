@@ -82,7 +82,18 @@ enlarge 140
 refused "read-only" lazyfsctl grow "$MNT" "${SIZE_ARGUMENT[@]}"
 remount_fs
 check_files
-grow_or_fail "$MNT"
+grow_or_fail "$MNT/before"  # any path on the mount
+check_files
+
+# An image that is stored on the mount is meant itself.
+before=$(bands "$MNT")
+mkfs.lazyfs -q "$MNT/image" 16M --band-size 256K
+refused "no room for a further band" lazyfsctl grow "$MNT/image"
+lazyfsctl grow "$MNT/image" 20M >"$WORK/grow.log" || fail "grow of an image on the mount"
+grep -q "^$MNT/image: grown from" "$WORK/grow.log" || fail "$(cat "$WORK/grow.log")"
+fsck.lazyfs -n "$MNT/image" >"$WORK/fsck.log" 2>&1 || fail "fsck: $(cat "$WORK/fsck.log")"
+(($(bands "$MNT") == before)) || fail "the volume has grown that the image is stored on"
+rm "$MNT/image"
 say "grown while mounted and not"
 
 # Power cuts. Each round cuts one write later, until growing ends before the cut.
