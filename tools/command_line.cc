@@ -72,6 +72,10 @@ class Option final : public CommandOption {
     option_->check(CLI::Range(static_cast<double>(least), 1e18));
     return *this;
   }
+  CommandOption& between(std::uint32_t least, std::uint32_t most) override {
+    option_->check(CLI::Range(least, most));
+    return *this;
+  }
   CommandOption& with_default() override {
     option_->capture_default_str();
     return *this;

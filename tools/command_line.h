@@ -23,6 +23,7 @@ class CommandOption {
   // Any other value is a usage error.
   virtual CommandOption& one_of(std::vector<std::string> values) = 0;
   virtual CommandOption& at_least(std::uint64_t least) = 0;
+  virtual CommandOption& between(std::uint32_t least, std::uint32_t most) = 0;
   // --help shows the variable's value of now.
   virtual CommandOption& with_default() = 0;
   // A list's values may also stand in one word, with commas between them.

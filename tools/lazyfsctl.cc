@@ -158,7 +158,7 @@ void add_mounted(CommandLine& app, MountPlan& plan) {
   plan.gc = &app.command("gc", "cleans the bands that are worth it");
   plan.gc->option("--dead", plan.dead_percent, "percent: bands of which less is dead are left")
       .with_default()
-      .at_least(1);
+      .between(1, 100);
   plan.gc->flag("--estimate", plan.only_estimate, "only say what would be done");
   plan.scrub = &app.command("scrub", "reads all file contents and verifies their checksums");
   plan.scrub

@@ -325,6 +325,10 @@ for ((i = 50; i < 60; i++)); do
   dd if=/dev/urandom of="$MNT/$i" bs=4K seek=20 count=400 conv=notrunc status=none
 done
 lazyfsctl sync "$MNT"
+for percent in 0 101; do
+  expect 2 lazyfsctl gc --dead $percent "$MNT"
+  grep -q 'not in range .*1.*100' "$WORK/err" || fail "gc --dead $percent: $(cat "$WORK/err")"
+done
 collector_blocks() { lazyfsctl stats --json "$MNT" | figure data.collector_blocks_written; }
 expect 0 lazyfsctl gc --estimate "$MNT"
 grep -Eq 'bands are at least 20% dead: up to [0-9.]+ MiB to move, to gain [0-9.]+ MiB$' \
