@@ -123,6 +123,15 @@ void add_maps(CommandLine& app, MapPlan& plan) {
   }
 }
 
+// Whether PLACE is right; prints what is wrong.
+bool has_right_place(const MapPlan& plan) {
+  const bool is_right = !plan.owner->was_given() || lazyfs::is_place(plan.place);
+  if (!is_right) {
+    std::fprintf(stderr, "lazyfsctl: owner: %s: not BAND or BAND:BLOCK\n", plan.place.c_str());
+  }
+  return is_right;
+}
+
 void print_maps(const MapPlan& plan) {
   if (plan.map->was_given()) lazyfs::map_command(plan.path, plan.json);
   if (plan.owner->was_given()) lazyfs::owner_command(plan.path, plan.place, plan.json);
@@ -282,7 +291,7 @@ int main(int argc, char** argv) {
   MapPlan maps;
   add_maps(app, maps);
   if (const auto status = app.parse(argc, argv)) return *status;
-  if (!has_right_scrub_words(plan)) return kWrongUsage;
+  if (!has_right_scrub_words(plan) || !has_right_place(maps)) return kWrongUsage;
   try {
     name_volumes(naming);
     print_maps(maps);

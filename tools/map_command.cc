@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -69,17 +71,25 @@ struct Place {
   std::uint64_t blocks = UINT32_MAX;  // to the end of the band
 };
 
-Place parse_place(const std::string& text) {
+std::optional<Place> parse_place(std::string_view text) {
   const auto colon = text.find(':');
-  const auto band = parse_number(std::string_view(text).substr(0, colon));
-  const auto block =
-      colon == text.npos ? 0 : parse_number(std::string_view(text).substr(colon + 1));
-  if (!band || !block || *band >= UINT32_MAX || *block >= UINT32_MAX) {
-    fail_with(text, "not BAND or BAND:BLOCK");
-  }
+  const auto band = parse_number(text.substr(0, colon));
+  const auto block = colon == text.npos ? 0 : parse_number(text.substr(colon + 1));
+  if (!band || !block || *band >= UINT32_MAX || *block >= UINT32_MAX) return std::nullopt;
   Place place{{BandId{static_cast<std::uint32_t>(*band)}, static_cast<std::uint32_t>(*block)}};
   if (colon != text.npos) place.blocks = 1;
   return place;
+}
+
+// What the device lacks of the place; empty if it has the place.
+std::string missing_part(const Place& place, const device::Geometry& geometry) {
+  const BandAddress at = place.first;
+  if (!geometry.has(at.band)) {
+    return text_of("no such band: there are %u", geometry.band_count());
+  }
+  const std::uint32_t blocks = geometry.blocks_of(at.band);
+  if (at.rba == 0 || at.rba < blocks) return "";
+  return text_of("no such block: band %u has %u", at.band.value, blocks);
 }
 
 std::set<InodeNo> inodes_of(const std::vector<FileRun>& runs) {
@@ -192,6 +202,8 @@ std::vector<FileRun> runs_of_file(const std::string& file, InodeNo inode) {
 
 }  // namespace
 
+bool is_place(std::string_view text) { return parse_place(text).has_value(); }
+
 void map_command(const std::string& file, bool json) {
   const InodeNo inode = inode_of_file(file);
   const std::vector<FileRun> runs = runs_of_file(file, inode);
@@ -215,18 +227,20 @@ void map_command(const std::string& file, bool json) {
 }
 
 void owner_command(const std::string& path, const std::string& text, bool json) {
-  const Place place = parse_place(text);
+  const auto parsed = parse_place(text);
+  if (!parsed) fail_with(text, "not BAND or BAND:BLOCK");
+  const Place place = *parsed;
   std::vector<FileRun> owners;
   Paths paths;
-  bool is_band = true;
+  std::string missing;
   read_volume(durable_device(path), [&](meta::Store& store, device::Device& device) -> Result<> {
-    is_band = place.first.band.value < device.geometry().band_count();
-    if (!is_band) return ok();
+    missing = missing_part(place, device.geometry());
+    if (!missing.empty()) return ok();
     ASSIGN_OR_RETURN(owners, fs::owners_of(store, place.first, place.blocks));
     ASSIGN_OR_RETURN(paths, fs::paths_of(store, inodes_of(owners)));
     return ok();
   });
-  if (!is_band) fail_with(text, "no such band");
+  if (!missing.empty()) fail_with(text, missing);
   if (owners.empty() && !json) {
     std::printf("%s: no file has blocks there\n", text.c_str());
     return;

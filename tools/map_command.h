@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace lazyfs {
 
@@ -10,8 +11,10 @@ namespace lazyfs {
 
 // The runs of a file on a mount.
 void map_command(const std::string& file, bool json);
+// Whether the text has the form of a place: "BAND" or "BAND:BLOCK".
+bool is_place(std::string_view text);
 // The files that have blocks of a band, or one block. `path`: a device, an image, or a path on a
-// mount; `place`: "BAND" or "BAND:BLOCK".
+// mount.
 void owner_command(const std::string& path, const std::string& place, bool json);
 // How many runs a file has or, of any other path, all files of the volume and the worst of them.
 void frag_command(const std::string& path, bool json);

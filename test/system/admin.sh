@@ -291,7 +291,13 @@ done
 expect 0 lazyfsctl owner --json "$MNT" "$band"
 grep -q '"path": "/two"' "$WORK/out" || fail "owner of band $band: $(cat "$WORK/out")"
 expect 1 lazyfsctl owner "$MNT" 4000000
-expect 1 lazyfsctl owner "$MNT" x
+grep -q "4000000: no such band" "$WORK/err" || fail "owner of no band: $(cat "$WORK/err")"
+expect 1 lazyfsctl owner "$MNT" "$band:99999999"
+grep -q ":99999999: no such block" "$WORK/err" || fail "owner of no block: $(cat "$WORK/err")"
+for place in x "$band:" "$band:x" 5000000000; do
+  expect 2 lazyfsctl owner "$MNT" "$place"
+  grep -q "$place: not BAND or BAND:BLOCK" "$WORK/err" || fail "owner: $(cat "$WORK/err")"
+done
 expect 1 lazyfsctl map "$MNT"
 expect 1 lazyfsctl map "$WORK/out"
 expect 0 lazyfsctl frag "$MNT/one"
