@@ -9,36 +9,11 @@
 #include "base/buffer.h"
 #include "base/crc32c.h"
 #include "fsck/inline_items.h"
+#include "fsck/lost_keys.h"
 #include "fsck/passes.h"
 
 namespace lazyfs::fsck {
 namespace {
-
-// Ranges of keys, sorted and merged.
-class LostKeys {
- public:
-  explicit LostKeys(std::vector<meta::KeyRange> ranges) {
-    std::ranges::sort(ranges, {}, &meta::KeyRange::first);
-    for (const meta::KeyRange& range : ranges) {
-      const bool joins =
-          !ranges_.empty() && (!ranges_.back().end || range.first <= *ranges_.back().end);
-      if (!joins) {
-        ranges_.push_back(range);
-      } else if (ranges_.back().end && (!range.end || *range.end > *ranges_.back().end)) {
-        ranges_.back().end = range.end;
-      }
-    }
-  }
-  // Whether any key from `first` to `last` is among them.
-  bool overlap(const meta::Key& first, const meta::Key& last) const {
-    const auto at = std::ranges::partition_point(
-        ranges_, [&](const meta::KeyRange& range) { return range.end && *range.end <= first; });
-    return at != ranges_.end() && at->first <= last;
-  }
-
- private:
-  std::vector<meta::KeyRange> ranges_;
-};
 
 // Whether the extent may be lost that maps block `i` of the append: it begins there, or at any
 // block of the append before it.
