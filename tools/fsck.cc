@@ -100,7 +100,10 @@ void print_json(const Arguments& arguments, const fsck::CheckReport& report,
   Json losses = Json::array();
   for (const fsck::Loss& loss : repair.losses) {
     losses.push_back(Json::object(
-        {{"path", loss.path}, {"inode", loss.inode.value}, {"blocks", loss.blocks}}));
+        {{"path", loss.path},
+         {"inode", loss.inode.value},
+         {"blocks", loss.blocks},
+         {"other", loss.other}}));
   }
   const Json json = Json::object({
       {"device", arguments.device},
@@ -175,8 +178,7 @@ constexpr std::size_t kLossesShown = 20;
 std::string loss_text(const fsck::Loss& loss) {
   const std::string path = loss.path.empty() ? "a file without a name" : loss.path;
   const std::string inode = path + " (inode " + std::to_string(loss.inode.value) + ")";
-  if (loss.blocks == 0) return inode;
-  return inode + ": " + size_text(loss.blocks * kBlockBytes) + ", which read as zeros";
+  return loss.is_whole() ? inode : inode + ": " + lost_parts(loss);
 }
 
 void print_losses(const Arguments& arguments, const fsck::RepairReport& repair) {

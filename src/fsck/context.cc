@@ -101,7 +101,7 @@ bool Context::found(Action action, std::string text) {
   return true;
 }
 
-void Context::lost_blocks(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks,
+void Context::lost_blocks(InodeNo inode, std::uint64_t file_block, std::uint64_t blocks,
                           std::string_view why) {
   repaired("Inode {}: {} blocks from block {} on {}: they are lost, and read as zeros", inode.value,
            blocks, file_block, why);
@@ -112,6 +112,16 @@ void Context::lost_blocks(InodeNo inode, std::uint64_t file_block, std::uint32_t
   } else {
     add_loss({.inode = inode, .blocks = blocks});
   }
+}
+
+void Context::lost_other(InodeNo inode, std::string_view what) {
+  repaired("Inode {}: it has lost {}", inode.value, what);
+  std::vector<Loss>& losses = repair.losses;
+  if (losses.empty() || losses.back().inode != inode || losses.back().is_whole()) {
+    return add_loss({.inode = inode, .other = std::string(what)});
+  }
+  std::string& other = losses.back().other;
+  other += (other.empty() ? "" : "; ") + std::string(what);
 }
 
 void Context::lost_name(InodeNo directory, const DentryRecord& entry) {
@@ -126,8 +136,8 @@ void Context::add_loss(Loss loss) {
 void Context::find_paths_of_losses() {
   for (Loss& loss : repair.losses) {
     if (!good()) return;
-    const bool is_file = loss.blocks > 0;
-    loss.path = path_of(*this, is_file ? loss.inode : loss.directory) + loss.path;
+    loss.path = path_of(*this, loss.is_whole() ? loss.directory : loss.inode) + loss.path;
+    if (loss.inode == kRootInode) loss.path = "/";
   }
 }
 

@@ -43,6 +43,7 @@ struct InodeFacts {
   std::uint8_t type = 0;  // mode >> 12
   // Its record was lost, or contradicted its items: what it says besides is not compared.
   bool is_mended = false;
+  bool is_rebuilt = false;  // a repair has made the record; the one before is lost
 };
 
 struct OrphanFacts {
@@ -120,8 +121,10 @@ class Context {
     listener_(fmt::format(text, std::forward<Args>(args)...) + ".");
   }
   // Blocks of a file that a repair has taken from it.
-  void lost_blocks(InodeNo inode, std::uint64_t file_block, std::uint32_t blocks,
+  void lost_blocks(InodeNo inode, std::uint64_t file_block, std::uint64_t blocks,
                    std::string_view why);
+  // What else of an inode is lost, in words.
+  void lost_other(InodeNo inode, std::string_view what);
   // A name whose inode is lost, and which a repair removes.
   void lost_name(InodeNo directory, const DentryRecord& entry);
   // Makes paths of the names of losses. REQUIRES: names_pass() has run.

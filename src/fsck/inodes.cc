@@ -147,7 +147,7 @@ class InodePass {
     if (c_.finding(Action::kRebuild, kNoRoot, kRootInode.value)) {
       c_.put_inode(kRootInode, new_root(c_));
     }
-    c_.inodes.push_back({kRootInode, kRootInode, 2, kDirectoryType, true});
+    c_.inodes.push_back({kRootInode, kRootInode, 2, kDirectoryType, true, true});
   }
 
   // ---- the other items ----
@@ -239,7 +239,8 @@ class InodePass {
   void end() {
     if (now_.no.value != 0 && end_record(extents_.end())) {
       const InodeRecord& r = now_.record;
-      c_.inodes.push_back({now_.no, r.parent, r.links, type(), now_.is_mended});
+      c_.inodes.push_back(
+          {now_.no, r.parent, r.links, type(), now_.is_mended, now_.is_rebuilt});
       if (now_.is_misfit) c_.misfits.push_back(now_.no);
     }
     now_ = {};
@@ -278,6 +279,9 @@ class InodePass {
                  now_.no.value, r.size, now_.target_bytes, now_.pieces);
     }
     if (now_.fitting_bytes > 0) {
+      if (!is_right && c_.repairs() && now_.fitting_bytes < r.size) {
+        c_.lost_other(now_.no, "perhaps the end of its target");
+      }
       now_.is_changed |= c_.repairs() && r.size != now_.fitting_bytes;
       r.size = now_.fitting_bytes;
       return true;

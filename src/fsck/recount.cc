@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fsck/directory_entries.h"
+#include "fsck/lost_parts.h"
 #include "fsck/passes.h"
 
 namespace lazyfs::fsck {
@@ -10,7 +11,7 @@ namespace {
 
 class Recount {
  public:
-  explicit Recount(Context& context) : c_(context) {}
+  explicit Recount(Context& context) : c_(context), lost_(context) {}
 
   void item(const meta::Item& item) {
     if (InodeNo{item.key.owner} != no_) begin(InodeNo{item.key.owner});
@@ -69,6 +70,7 @@ class Recount {
     }
     right.blocks = blocks_;
     right.xattrs = xattrs_;
+    lost_.report(no_, *record, right);
     if (right == *record) return;
     c_.repaired(
         "Inode {}: it counts {} links (was {}), {} entries ({}), {} blocks ({}), "
@@ -79,6 +81,7 @@ class Recount {
   }
 
   Context& c_;
+  LostParts lost_;
   InodeNo no_;
   std::uint64_t names_ = 0, subdirectories_ = 0, last_cookie_ = 0, blocks_ = 0;
   std::uint64_t end_ = 0;  // the block after the last one that is mapped

@@ -1,5 +1,6 @@
 #include "fsck/repair.h"
 
+#include "base/size.h"
 #include "fsck/passes.h"
 
 namespace lazyfs::fsck {
@@ -39,6 +40,12 @@ Result<std::vector<BandId>> find_free_bands(meta::Store& store, const device::Ge
 }
 
 }  // namespace
+
+std::string lost_parts(const Loss& loss) {
+  if (loss.blocks == 0) return loss.other;
+  const std::string zeros = size_text(loss.blocks * kBlockBytes) + ", which read as zeros";
+  return loss.other.empty() ? zeros : zeros + "; " + loss.other;
+}
 
 // Only the run that finds the tree damaged knows what is lost. The ranges are durable no later than
 // the tree without the damage, so that the next run finds them if this one is interrupted.

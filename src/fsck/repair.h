@@ -15,13 +15,19 @@
 
 namespace lazyfs::fsck {
 
-// What a repair could not give back: blocks of a file, or a name whose inode does not exist.
+// What a repair could not give back: parts of an inode, or a name whose inode does not exist.
 struct Loss {
   InodeNo inode;
-  std::uint64_t blocks = 0;  // of the file, which read as zeros now; 0: the whole inode is lost
-  InodeNo directory;         // of a lost inode: where its name was
-  std::string path;          // "" when no name leads to it
+  std::uint64_t blocks = 0;  // of the file, which read as zeros now
+  std::string other{};       // other parts of the inode, in words
+  InodeNo directory{};       // of a lost inode: where its name was
+  std::string path{};        // "" when no name leads to it
+
+  bool is_whole() const { return blocks == 0 && other.empty(); }  // the whole inode is lost
 };
+// "12 KiB, which read as zeros; owner, mode and times": the parts that are lost. "" of a whole
+// inode.
+std::string lost_parts(const Loss& loss);
 inline constexpr std::size_t kMaxLosses = 100'000;
 
 struct RepairReport {
@@ -51,7 +57,8 @@ Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>&
 // is durable on return, and check() then finds nothing but damaged file contents and failures of
 // the device. REQUIRES: nothing else uses it.
 //
-// Whatever can be read before can be read afterwards, with the same contents.
+// Whatever can be read before can be read afterwards, with the same contents. What cannot, and was
+// there, is among the losses; so is what may have been there, where metadata is lost.
 //
 // Memory: as check(), 8 bytes for each shared-extent inode, the reference counts of one
 // shared-extent inode, kMaxLosses losses with their paths, and 24 bytes for each extent of bands

@@ -126,8 +126,10 @@ class Salvage {
     c_.add_extent(extent);
     c_.repair.salvaged_blocks += end - begin;
     if (is_new) {
-      c_.inodes.push_back(
-          {append.inode, InodeNo{}, 1, static_cast<std::uint8_t>(record->mode >> 12)});
+      c_.inodes.push_back({.inode = append.inode,
+                           .links = 1,
+                           .type = type_of(*record),
+                           .is_rebuilt = true});
       c_.last_inode = std::max(c_.last_inode, append.inode.value);
     }
     c_.repaired("Inode {}: {} blocks from block {} on are recovered by the append log of band {}",

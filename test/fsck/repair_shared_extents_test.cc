@@ -266,6 +266,8 @@ class DamagedSharesTest : public testing::Test {
     FixedClock clock;
     const auto report = fsck::repair(**store, *device, clock, listener);
     ASSERT_TRUE(report) << describe(report.error());
+    losses.clear();
+    for (const Loss& loss : report->losses) losses.insert(loss.inode.value);
     EXPECT_TRUE(check(**store, *device, {.data = true},
                       [&](const std::string& text) { left.push_back(text); }));
     EXPECT_EQ(left, Strings{}) << testing::PrintToString(changes);
@@ -295,6 +297,14 @@ class DamagedSharesTest : public testing::Test {
     }
   }
 
+  void expect_losses_reported() {
+    const auto now = Readable::of(*device);
+    for (const auto& [inode, bytes] : all) {
+      const bool is_left = now.contains(inode) && now.at(inode) == bytes;
+      EXPECT_TRUE(is_left || losses.contains(inode)) << "inode " << inode;
+    }
+  }
+
   void see_what_is_lost(meta::Store& store) {
     lost_both = false;
     const auto ranges = store.scan(key_of(kVolumeOwner, Kind::kLostRange),
@@ -310,6 +320,7 @@ class DamagedSharesTest : public testing::Test {
 
   std::unique_ptr<device::MemoryDevice> device;
   bool lost_both = false;  // extents, and logs of bands: the one cannot be made of the other
+  std::set<std::uint64_t> losses;  // inodes with losses that the last repair has reported
   std::vector<InodeNo> files;
   Readable::Contents all;
   std::uint64_t written = 0;
@@ -329,6 +340,7 @@ TEST_F(DamagedSharesTest, LostLeafCostsNoBlockAndLeavesNothingForeign) {
     SetUp();
     device->flip(leaves()[leaf], 5000);
     repair();
+    expect_losses_reported();
     const auto now = Readable::of(*device);
     std::set<std::string> shown;
     if (!lost_both) ++judged;
