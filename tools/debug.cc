@@ -107,8 +107,8 @@ Json list_directory(fs::Volume& volume, const std::string& path) {
 
 int take_out(const Plan& plan, device::Device& device) {
   std::uint64_t damaged = 0;
-  use_volume(device, plan.repaired, [&](fs::Volume& volume) {
-    damaged = copy_out(volume, find_inode(volume, plan.what), plan.target);
+  use_volume(device, plan.repaired, [&](fs::Volume& volume, const fsck::RepairReport& repaired) {
+    damaged = copy_out(volume, repaired, find_inode(volume, plan.what), plan.target);
   });
   if (damaged > 0) {
     std::fprintf(stderr, "lazyfs-debug: %llu files are not whole\n",
@@ -127,13 +127,15 @@ int run(const Plan& plan) {
   if (plan.items->was_given()) print(plan, show_items(*device, plan.number, plan.most));
   if (plan.inode->was_given()) {
     std::uint64_t inode = 0;
-    use_volume(*device, plan.repaired,
-               [&](fs::Volume& volume) { inode = find_inode(volume, plan.what).inode.value; });
+    use_volume(*device, plan.repaired, [&](fs::Volume& volume, const fsck::RepairReport&) {
+      inode = find_inode(volume, plan.what).inode.value;
+    });
     print(plan, show_inode(*device, inode));
   }
   if (plan.ls->was_given()) {
-    use_volume(*device, plan.repaired,
-               [&](fs::Volume& volume) { print(plan, list_directory(volume, plan.what)); });
+    use_volume(*device, plan.repaired, [&](fs::Volume& volume, const fsck::RepairReport&) {
+      print(plan, list_directory(volume, plan.what));
+    });
   }
   if (plan.image->was_given()) {
     const std::uint64_t bytes = copy_metadata(*device, plan.device, plan.target);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -24,7 +25,11 @@ constexpr int kDepthMax = 1000;  // of directories; a damaged volume may have a 
 
 class CopyOut {
  public:
-  explicit CopyOut(fs::Volume& volume) : volume_(volume) {}
+  CopyOut(fs::Volume& volume, const fsck::RepairReport& repaired) : volume_(volume) {
+    for (const fsck::Loss& loss : repaired.losses) {
+      losses_.emplace(loss.is_whole() ? loss.directory : loss.inode, loss);
+    }
+  }
 
   void copy(const fs::Attributes& from, const std::string& target, int depth = 0) {
     if (depth > kDepthMax) return note(target, "directories without an end");
@@ -38,14 +43,33 @@ class CopyOut {
         }
     }
     set_attributes(from, target);
+    note_losses(from.inode, target);
+  }
+  // Losses of which nothing but the number is known.
+  void note_more_losses(std::uint64_t losses, const std::string& target) {
+    if (losses > 0) note(target, std::to_string(losses) + " more losses are not listed");
   }
   std::uint64_t damaged() const { return damaged_; }
 
  private:
   void note(const std::string& path, std::string_view why) {
-    ++damaged_;
+    if (path != last_noted_) ++damaged_;
+    last_noted_ = path;
     std::fprintf(stderr, "lazyfs-debug: %s: %.*s\n", path.c_str(), static_cast<int>(why.size()),
                  why.data());
+  }
+
+  // Of an inode, and of names in it that lead nowhere any more.
+  void note_losses(InodeNo inode, const std::string& target) {
+    const auto losses = losses_.equal_range(inode);
+    for (auto at = losses.first; at != losses.second; ++at) {
+      const fsck::Loss& loss = at->second;
+      if (loss.is_whole()) {
+        note(target + loss.path.substr(loss.path.rfind('/')), "lost");
+      } else {
+        note(target, "lost: " + lost_parts(loss));
+      }
+    }
   }
 
   void copy_directory(const fs::Attributes& from, const std::string& target, int depth) {
@@ -124,15 +148,18 @@ class CopyOut {
   }
 
   fs::Volume& volume_;
+  std::multimap<InodeNo, fsck::Loss> losses_;  // by the inode, or the directory of a lost one
   std::uint64_t damaged_ = 0;
+  std::string last_noted_;
 };
 
 }  // namespace
 
-std::uint64_t copy_out(fs::Volume& volume, const fs::Attributes& from,
-                       const std::string& target) {
-  CopyOut copy(volume);
+std::uint64_t copy_out(fs::Volume& volume, const fsck::RepairReport& repaired,
+                       const fs::Attributes& from, const std::string& target) {
+  CopyOut copy(volume, repaired);
   copy.copy(from, target);
+  copy.note_more_losses(repaired.losses_counted - repaired.losses.size(), target);
   return copy.damaged();
 }
 

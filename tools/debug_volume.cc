@@ -19,7 +19,7 @@ fs::MountOptions to_look() { return {.read_only = true, .background = false}; }
   throw std::runtime_error(what + ": " + std::string(describe(why)));
 }
 
-void repair_in_memory(device::Device& overlay) {
+fsck::RepairReport repair_in_memory(device::Device& overlay) {
   const auto listener = [](const std::string& text) {
     std::fprintf(stderr, "lazyfs-debug: repaired in memory: %s\n", text.c_str());
   };
@@ -28,10 +28,11 @@ void repair_in_memory(device::Device& overlay) {
   const auto repaired = fsck::repair(**store, overlay, system_clock(), listener);
   if (!repaired) refuse(overlay.name(), repaired.error());
   if (const auto closed = (*store)->close(); !closed) refuse(overlay.name(), closed.error());
+  return *repaired;
 }
 
-void use_mounted(fs::Volume& volume, const std::function<void(fs::Volume&)>& use) {
-  use(volume);
+void use_mounted(fs::Volume& volume, const fsck::RepairReport& repaired, const VolumeUse& use) {
+  use(volume, repaired);
   ignore_error(volume.unmount(), "nothing was changed");
 }
 
@@ -43,19 +44,18 @@ std::unique_ptr<device::Device> open_to_look(const std::string& path) {
   return std::move(*device);
 }
 
-void use_volume(device::Device& device, bool repaired,
-                const std::function<void(fs::Volume&)>& use) {
+void use_volume(device::Device& device, bool repaired, const VolumeUse& use) {
   if (!repaired) {
     const auto volume = fs::Volume::mount(device, to_look());
-    if (volume) return use_mounted(**volume, use);
+    if (volume) return use_mounted(**volume, {}, use);
     std::fprintf(stderr, "lazyfs-debug: %s: %s\n", device.name().c_str(),
                  std::string(describe(volume.error())).c_str());
   }
   OverlayDevice overlay(device);
-  repair_in_memory(overlay);
+  const fsck::RepairReport report = repair_in_memory(overlay);
   const auto volume = fs::Volume::mount(overlay, to_look());
   if (!volume) refuse(device.name(), volume.error());
-  use_mounted(**volume, use);
+  use_mounted(**volume, report, use);
 }
 
 fs::Attributes find_inode(fs::Volume& volume, const std::string& where) {

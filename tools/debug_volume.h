@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "fs/volume/volume.h"
+#include "fsck/repair.h"
 
 namespace lazyfs {
 
@@ -14,10 +15,13 @@ namespace lazyfs {
 
 std::unique_ptr<device::Device> open_to_look(const std::string& path);
 
+// Gets a volume, and the report of its repair: an empty one if it was not repaired.
+using VolumeUse = std::function<void(fs::Volume&, const fsck::RepairReport&)>;
+
 // Mounts what is on `device` for reading, and calls `use`. With `repaired`, and if it cannot be
 // mounted otherwise, it is repaired first, as fsck.lazyfs -y would do it, but in memory; each
 // repair is printed to standard error.
-void use_volume(device::Device& device, bool repaired, const std::function<void(fs::Volume&)>& use);
+void use_volume(device::Device& device, bool repaired, const VolumeUse& use);
 
 // The inode that `where` names: a number, or a path from the root. Takes a lookup on it.
 fs::Attributes find_inode(fs::Volume& volume, const std::string& where);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# lazyfs-debug: what it shows, files copied out of a volume that cannot be mounted, an image of the
-# metadata. It writes nothing to the device.
+# lazyfs-debug: what it shows, files copied out of a volume that is damaged or cannot be mounted, an
+# image of the metadata. It writes nothing to the device.
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 start_test
@@ -17,6 +17,7 @@ touch -d 2001-02-03 "$MNT/d/large"
 for ((i = 0; i < 500; i++)); do echo "$i" >"$MNT/file$i"; done
 cp -a --reflink=auto "$MNT/d" "$WORK/d"
 inode=$(stat -c %i "$MNT/d/large")
+small=$(stat -c %i "$MNT/file250")
 unmount_fs
 
 # debug STATUS WORDS...: its output is in $WORK/out and $WORK/err.
@@ -82,6 +83,35 @@ lazyfs-debug ls "$WORK/metadata" /d >/dev/null || fail "ls of an image of metada
 status=0
 lazyfs-debug copy "$WORK/metadata" /d/large "$WORK/large" 2>/dev/null || status=$?
 ((status == 4)) || fail "contents of data bands are in the image: status $status"
+
+say "a repair that loses files"
+# damage_leaf IMAGE INODE: damages the leaf that has the contents of a small file.
+damage_leaf() {
+  local band='' rba
+  for ((node = 2; node < 10000; node++)); do
+    lazyfs-debug node --json "$1" "$node" >"$WORK/out" 2>/dev/null || continue
+    tr -d ' \n' <"$WORK/out" | grep -q "\"owner\":$2,\"kind\":\"inlinedata\"" || continue
+    band=$(field band) rba=$(field rba)
+    break
+  done
+  [[ $band ]] || fail "no node has the contents of inode $2"
+  edidump --json "$1" >"$WORK/out"
+  echo damaged | dd of="$1" bs=1 conv=notrunc status=none \
+    seek=$(($(field bands "$band" offset) + rba * 4096 + 2000))
+}
+cp --sparse=always "$IMAGE" "$WORK/damaged"
+damage_leaf "$WORK/damaged" "$small"
+debug 4 copy --repaired "$WORK/damaged" / "$WORK/some"
+grep -q "^lazyfs-debug: $WORK/some/file250: lost" "$WORK/err" ||
+  fail "no word of file250: $(cat "$WORK/err")"
+for ((i = 0; i < 500; i++)); do
+  cmp -s "$WORK/all/file$i" "$WORK/some/file$i" || grep -q "/some/file$i: lost" "$WORK/err" ||
+    fail "no word of file$i, which is not whole: $(cat "$WORK/err")"
+done
+lost=$(grep -c "/some/file.*: lost" "$WORK/err")
+grep -q "^lazyfs-debug: $lost files are not whole" "$WORK/err" || fail "$(cat "$WORK/err")"
+debug 0 copy --repaired "$WORK/damaged" /d "$WORK/whole"
+same "$WORK/whole" || fail "the copy differs: $(cat "$WORK/diff")"
 
 say "a volume that cannot be mounted"
 debug 0 superblock --json "$DEVICE"
