@@ -163,8 +163,7 @@ void print_summary(const Arguments& arguments, const fsck::CheckReport& report,
     text += ", " + number(report.verified_blocks) + " blocks verified";
   if (report.orphans > 0) text += ", " + number(report.orphans) + " orphans for the next mount";
   if (report.unaccounted_blocks > 0) {
-    text +=
-        ", " + number(report.unaccounted_blocks) + " blocks lost in a crash, free after a mount";
+    text += ", " + number(report.unaccounted_blocks) + " blocks of no file, free after a mount";
   }
   if (repair.repairs > 0) text += ", " + number(repair.repairs) + " repairs";
   if (repair.found_inodes > 0) text += ", " + number(repair.found_inodes) + " in lost+found";
