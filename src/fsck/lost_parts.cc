@@ -1,5 +1,7 @@
 #include "fsck/lost_parts.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 namespace lazyfs::fsck {
@@ -24,7 +26,7 @@ void LostParts::report(InodeNo inode, const InodeRecord& was, const InodeRecord&
   if (c_.orphan_work(inode) == OrphanRecord::Work::kDelete) return;
   no_ = inode;
   other_.clear();
-  if (facts->is_rebuilt) {
+  if (facts->is_rebuilt || was_rebuilt(was)) {
     record(facts->type);
   } else if (may_be_lost(Kind::kInode, Kind::kExtent)) {
     if (facts->type == kRegularType) contents(was, is.blocks);
@@ -35,6 +37,14 @@ void LostParts::report(InodeNo inode, const InodeRecord& was, const InodeRecord&
     }
   }
   if (!other_.empty()) c_.lost_other(no_, other_);
+}
+
+// An interrupted repair has left one of its records where all records are lost.
+bool LostParts::was_rebuilt(const InodeRecord& was) const {
+  const bool is_new = was.access == was.birth && was.modification == was.birth;
+  const std::uint32_t mode = was.mode & 07777;
+  return is_new && may_be_lost(Kind::kInode, Kind::kInode) && was.owner == Owner{} &&
+         mode == (S_ISREG(was.mode) ? 0600 : S_ISDIR(was.mode) ? 0700 : 0777);
 }
 
 // The record that is lost has counted what is lost besides.

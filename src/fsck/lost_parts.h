@@ -27,6 +27,7 @@ class LostParts {
   };
 
   // ---- of the inode no_ ----
+  bool was_rebuilt(const InodeRecord& was) const;
   void record(std::uint8_t type);
   void contents(const InodeRecord& was, std::uint64_t mapped);
   Unmapped unmapped(std::uint64_t file_blocks);

@@ -128,6 +128,25 @@ TEST_F(LostPartsTest, RecordThatIsMadeOfItemsIsReported) {
       Strings{"/: owner, mode and times"});
 }
 
+TEST_F(LostPartsTest, RecordThatAnInterruptedRepairHasMadeIsReported) {
+  volume.change_inode(4, [](InodeRecord& r) { r.mode = S_IFREG | 0600; });
+  EXPECT_EQ(repair_without(key_of(InodeNo{4}, Kind::kInode), key_of(InodeNo{4}, Kind::kXattrName)),
+            Strings{"/dir/inner: size, owner, mode and times"});
+}
+
+// A range of lost keys begins with the last key before it that is not lost, where an inner node is
+// lost.
+TEST_F(LostPartsTest, RecordThatNoRepairHasMadeIsNoLoss) {
+  const meta::Key first = key_of(InodeNo{4}, Kind::kInode);
+  const meta::Key end = key_of(InodeNo{4}, Kind::kXattrName);
+  EXPECT_EQ(repair_without(first, end), Strings{});
+  volume.change_inode(4, [](InodeRecord& r) {
+    r.mode = S_IFREG | 0600;
+    r.modification = {1, 0};
+  });
+  EXPECT_EQ(repair_without(first, end), Strings{});
+}
+
 TEST_F(LostPartsTest, NamesAndAttributesAreCounted) {
   volume.erase_entry(3, "inner", 1);
   EXPECT_EQ(repair_without(key_of(InodeNo{3}, Kind::kDentryName), key_of(InodeNo{4}, Kind::kInode)),
