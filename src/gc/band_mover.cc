@@ -187,6 +187,12 @@ Result<> BandMover::remap(std::span<Copy> copies, data::Lease& lease) {
   return ok();
 }
 
+bool BandMover::leave_to_failed_bands(BandId band) {
+  if (!forget_unreadable(band)) return false;
+  bands_.note_unreadable(band);
+  return true;
+}
+
 void BandMover::set_aside_if_unreadable(BandId band) {
   if (!has_unreadable(band)) return;
   const std::uint64_t left = bands_.view(band).counters.live;

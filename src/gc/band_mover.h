@@ -44,6 +44,9 @@ class BandMover {
   bool has_unreadable(BandId band) const { return unreadable_.contains(band); }
   // False when there was nothing to forget.
   bool forget_unreadable(BandId band) { return unreadable_.erase(band) > 0; }
+  // For a band whose move has ended early: forgets what was unreadable in it, so that FailedBands
+  // moves all of it. False when there was nothing to forget.
+  bool leave_to_failed_bands(BandId band);
   // Such a band keeps its unreadable blocks and takes no appends any more.
   void set_aside_if_unreadable(BandId band);
 

@@ -102,9 +102,10 @@ Result<Collector::Progress> Collector::rescue_locked() {
   }
   if (!victim) return Progress::kNothing;
   job_.reset();
-  ASSIGN_OR_RETURN(const bool is_moved,
-                   mover_.move_whole(victim->band, victim->counters.live));
-  if (!is_moved) return Progress::kNothing;
+  const auto is_moved = mover_.move_whole(victim->band, victim->counters.live);
+  if (!is_moved || !*is_moved) mover_.leave_to_failed_bands(victim->band);
+  if (!is_moved) return fail(is_moved.error());
+  if (!*is_moved) return Progress::kNothing;
   mover_.set_aside_if_unreadable(victim->band);
   ++counters_.bands_cleaned;
   TRY(reset_locked());
@@ -125,7 +126,10 @@ Result<Collector::Progress> Collector::work_locked(VictimScope scope) {
   }
   const BandId cleaned = job_->band;
   job_.reset();
-  if (!next_rba) return fail(next_rba.error());
+  if (!next_rba) {
+    mover_.leave_to_failed_bands(cleaned);
+    return fail(next_rba.error());
+  }
   mover_.set_aside_if_unreadable(cleaned);
   ++counters_.bands_cleaned;
   TRY(reset_locked());

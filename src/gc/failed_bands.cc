@@ -1,32 +1,70 @@
 #include "gc/failed_bands.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 
 namespace lazyfs::gc {
+namespace {
 
-Result<> FailedBands::move_live_blocks() {
+bool is_written(data::BandState state) {
+  return state == data::BandState::kOpen || state == data::BandState::kFull;
+}
+
+}  // namespace
+
+// After an error the band is as if it had not been tried.
+Result<> FailedBands::move(BandId band) {
+  const auto moved = mover_.move_all(band);
+  if (moved) return ok();
+  mover_.forget_unreadable(band);
+  bands_.note_unreadable(band);
+  return moved;
+}
+
+// Bands that were not reached, and those that another thread appends to now, are noted again.
+Result<> FailedBands::move_unreadable_bands() {
+  Result<> done = ok();
   for (const BandId band : bands_.take_unreadable()) {
-    if (mover_.has_unreadable(band) || !mover_.seal(band)) continue;
+    if (mover_.has_unreadable(band)) continue;  // the collector is cleaning it
+    const bool is_sealed = done && mover_.seal(band);
+    if (!is_sealed) {
+      if (is_written(bands_.view(band).state)) bands_.note_unreadable(band);
+      continue;
+    }
     log::warn("band {}: cannot be read everywhere: its data is moved", band.value);
-    TRY(mover_.move_all(band));
-    mover_.set_aside_if_unreadable(band);
+    done = move(band);
+    if (done) mover_.set_aside_if_unreadable(band);
   }
+  return done;
+}
+
+Result<> FailedBands::move_bad_bands() {
   for (const data::BandView& band : bands_.bad_bands()) {
     if (band.counters.live == 0 || mover_.has_unreadable(band.band)) continue;
     log::warn("band {}: set aside: {} blocks are moved out of it", band.band.value,
               band.counters.live);
-    TRY(mover_.move_all(band.band));
+    TRY(move(band.band));
   }
   return ok();
 }
 
+Result<> FailedBands::move_live_blocks() {
+  TRY(move_unreadable_bands());
+  return move_bad_bands();
+}
+
 // Bands that are empty come first: moving needs room.
 Result<> FailedBands::evacuate() {
-  constexpr auto kPauseAfterFailure = std::chrono::seconds(1);
   if (port_.has_failed() || clock_.monotonic() < not_before_) return ok();
   TRY(resetter_.reset_failed_bands());
   const auto moved = move_live_blocks();
-  if (!moved) not_before_ = clock_.monotonic() + kPauseAfterFailure;
+  if (moved) {
+    pause_ = kFirstPause;
+  } else {
+    not_before_ = clock_.monotonic() + pause_;
+    pause_ = std::min(2 * pause_, kLongestPause);
+  }
   TRY(moved);
   TRY(resetter_.reset_failed_bands());
   return ok();

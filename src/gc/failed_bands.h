@@ -23,10 +23,17 @@ class FailedBands {
               Clock& clock)
       : port_(port), bands_(bands), mover_(mover), resetter_(resetter), clock_(clock) {}
 
-  // Does nothing for a second after an error.
+  // Does nothing for a while after an error: kFirstPause, and twice as long after each further one,
+  // at most kLongestPause. A band whose move failed is moved again after that.
   Result<> evacuate();
 
  private:
+  static constexpr std::chrono::nanoseconds kFirstPause = std::chrono::seconds(1),
+                                            kLongestPause = std::chrono::seconds(30);
+
+  Result<> move(BandId band);
+  Result<> move_unreadable_bands();
+  Result<> move_bad_bands();
   Result<> move_live_blocks();
 
   Port& port_;
@@ -35,6 +42,7 @@ class FailedBands {
   BandResetter& resetter_;
   Clock& clock_;
   std::chrono::nanoseconds not_before_{};
+  std::chrono::nanoseconds pause_ = kFirstPause;  // after the next error
 };
 
 }  // namespace lazyfs::gc

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <optional>
+#include <vector>
 
 #include "device/faulty.h"
 #include "device/memory.h"
@@ -11,6 +13,17 @@
 
 namespace lazyfs::gc {
 namespace {
+
+using device::Call;
+using device::CallInfo;
+using device::Fault;
+
+class SteppedClock final : public Clock {
+ public:
+  Timestamp now() override { return {1'700'000'000, 0}; }
+  std::chrono::nanoseconds monotonic() override { return time; }
+  std::chrono::nanoseconds time = std::chrono::hours(1);
+};
 
 class CollectorTest : public testing::Test {
  protected:
@@ -30,13 +43,28 @@ class CollectorTest : public testing::Test {
     for (std::uint64_t i = 0; i < kFileBlocks; i += each) files_.remove(kFile, i);
   }
   std::uint64_t moved() const { return collector_.counters().blocks_moved; }
+  // From now on the block cannot be read and, while `appends_fail_`, nothing can be appended.
+  void break_block(BandAddress bad) {
+    faulty_.fail_when([this, bad](const CallInfo& info) -> std::optional<Fault> {
+      const bool is_hit = info.call == Call::kRead && info.at.band == bad.band &&
+                          info.at.rba <= bad.rba && bad.rba < info.at.rba + info.blocks;
+      if (is_hit) return Fault{Errc::kDeviceRead};
+      const bool fails = info.call == Call::kAppend && appends_fail_;
+      return fails ? std::optional(Fault{Errc::kDeviceWrite}) : std::nullopt;
+    });
+  }
+  std::uint64_t live_in(std::uint32_t band) const {
+    return bands_.view(BandId{band}).counters.live;
+  }
 
   const std::unique_ptr<device::MemoryDevice> device_;
   device::FaultyDevice faulty_{*device_};
   data::BandTable bands_{device_->geometry(), {}, {}};
   data::Appender appender_{faulty_, bands_, data::Placement::kFirstFit, [] { return 0u; }};
   FakeFiles files_{bands_, appender_};
-  Collector collector_{files_, faulty_, bands_, appender_, system_clock(), CleanMode::kWhole};
+  SteppedClock clock_;
+  bool appends_fail_ = false;
+  Collector collector_{files_, faulty_, bands_, appender_, clock_, CleanMode::kWhole};
 };
 
 TEST_F(CollectorTest, CleaningMovesLiveBlocksAndResetsTheBand) {
@@ -64,6 +92,72 @@ TEST_F(CollectorTest, MovingGivesUpWhenEveryBandFails) {
   EXPECT_EQ(collector_.evacuate_failed_bands(), fail(Errc::kDeviceWrite));
   EXPECT_EQ(bands_.view(BandId{0}).counters.live, kBandBlocks);
   EXPECT_EQ(files_.mapped(), kFileBlocks);
+}
+
+TEST_F(CollectorTest, BandsWithUnreadableBlocksAreMovedOnceAppendsSucceedAgain) {
+  files_.write(kFile, 0, kFileBlocks);
+  bands_.note_unreadable(BandId{0});
+  bands_.note_unreadable(BandId{1});
+  break_block({BandId{0}, 0});
+  appends_fail_ = true;
+  EXPECT_EQ(collector_.evacuate_failed_bands(), fail(Errc::kDeviceWrite));
+  appends_fail_ = false;
+  clock_.time += std::chrono::seconds(1);
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(live_in(0), 1u);
+  EXPECT_EQ(bands_.view(BandId{0}).state, data::BandState::kBad);
+  EXPECT_EQ(live_in(1), 0u) << "it was not reached the first time";
+}
+
+TEST_F(CollectorTest, ABandThatIsAlreadySetAsideIsMovedOnceAppendsSucceedAgain) {
+  files_.write(kFile, 0, kFileBlocks);
+  bands_.set_bad(BandId{0}, false);
+  break_block({BandId{0}, 0});
+  appends_fail_ = true;
+  EXPECT_EQ(collector_.evacuate_failed_bands(), fail(Errc::kDeviceWrite));
+  appends_fail_ = false;
+  clock_.time += std::chrono::seconds(1);
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(live_in(0), 1u);
+}
+
+TEST_F(CollectorTest, ABandThatIsAppendedToIsMovedLater) {
+  files_.write(kFile, 0, kBandBlocks / 2);
+  bands_.note_unreadable(BandId{0});
+  {
+    const auto lease = appender_.lease(data::Stream::kSmall, 1, true);
+    ASSERT_TRUE(lease);
+    ASSERT_EQ(lease->band(), BandId{0});
+    EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  }
+  EXPECT_EQ(live_in(0), kBandBlocks / 2);
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(live_in(0), 0u);
+}
+
+TEST_F(CollectorTest, CleaningThatFailsLeavesABandWithUnreadableBlocksToBeMovedLater) {
+  make_holes(2);
+  break_block({BandId{0}, 1});
+  appends_fail_ = true;
+  EXPECT_EQ(collector_.clean_unit({}), fail(Errc::kDeviceWrite));
+  appends_fail_ = false;
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(live_in(0), 1u);
+  EXPECT_EQ(bands_.view(BandId{0}).state, data::BandState::kBad);
+}
+
+TEST_F(CollectorTest, PausesBetweenMovesThatFailGrow) {
+  files_.write(kFile, 0, kBandBlocks);
+  bands_.note_unreadable(BandId{0});
+  break_block({BandId{0}, 0});
+  appends_fail_ = true;
+  const std::vector<int> expected{0, 1, 3, 7, 15, 31, 61, 91};  // seconds
+  std::vector<int> tried;
+  for (int second = 0; second < 100; ++second) {
+    if (!collector_.evacuate_failed_bands()) tried.push_back(second);
+    clock_.time += std::chrono::seconds(1);
+  }
+  EXPECT_EQ(tried, expected);
 }
 
 TEST_F(CollectorTest, BandIsResetOnlyAfterACommit) {

@@ -276,6 +276,30 @@ TEST_F(ErrorsTest, ReadableBlocksLeaveABandWithUnreadableOnes) {
   EXPECT_EQ(stat_of(*volume_, "space", "dead_blocks"), 0u);
 }
 
+TEST_F(ErrorsTest, ReadableBlocksLeaveABandAlthoughTheFirstAttemptFailed) {
+  const InodeNo file = stored_file("f", 300);
+  const BandAddress bad = place_of(file, 130);
+  const auto of_log = log_bands();
+  bool appends_fail = true;
+  faulty_.fail_when([&](const CallInfo& info) -> Perhaps {
+    const bool is_hit = info.call == Call::kRead && info.at.band == bad.band &&
+                        info.at.rba <= bad.rba && bad.rba < info.at.rba + info.blocks;
+    if (is_hit) return Fault{Errc::kDeviceRead};
+    const bool fails = appends_fail && info.call == Call::kAppend && info.at.band.value > 1 &&
+                       !std::ranges::count(of_log, info.at.band);
+    return fails ? Perhaps(Fault{Errc::kDeviceWrite}) : std::nullopt;
+  });
+  EXPECT_FALSE(read_block(file, 130));
+  volume_->tick();
+  appends_fail = false;
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  volume_->tick();
+  EXPECT_EQ(bad_bands(), 1u);
+  faulty_.break_band(bad.band);
+  for (std::uint64_t i = 0; i < 300; ++i) EXPECT_EQ(read_block(file, i).has_value(), i != 130) << i;
+  faulty_.mend();
+}
+
 TEST_F(ErrorsTest, AReadErrorThatPassesCostsNoBand) {
   const InodeNo file = stored_file("f", 300);
   faulty_.fail_nth(Call::kRead, 1, {Errc::kDeviceRead});
