@@ -1,10 +1,12 @@
 #include "gc/band_mover.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/large_pages.h"
 #include "base/log.h"
 #include "data/verified_read.h"
+#include "gc/damage.h"
 
 namespace lazyfs::gc {
 namespace {
@@ -49,10 +51,10 @@ bool BandMover::seal(BandId band) {
 
 Result<std::optional<std::uint32_t>> BandMover::move_unit(BandId band, std::uint32_t from_rba) {
   const data::BandPin pin = bands_.pin(band);
-  ASSIGN_OR_RETURN(const Port::Visit visit, port_.visit_live(band, from_rba, unit_blocks_));
-  Unit unit = read(visit.runs);
-  TRY(append(unit.copies));
-  return visit.is_end ? std::nullopt : std::optional(visit.next_rba);
+  const Port::Visit found = visit(band, from_rba, unit_blocks_);
+  Unit unit = read(found.runs);
+  ASSIGN_OR_RETURN(const bool is_moved, append(unit.copies));
+  return found.is_end || !is_moved ? std::nullopt : std::optional(found.next_rba);
 }
 
 Result<bool> BandMover::move_whole(BandId band, std::uint64_t live_blocks) {
@@ -62,15 +64,18 @@ Result<bool> BandMover::move_whole(BandId band, std::uint64_t live_blocks) {
   std::vector<Copy> moved;  // without contents
   Result<> done = ok();
   for (std::uint32_t rba = 0; done;) {  // each visit begins at a higher RBA
-    ASSIGN_OR_RETURN(const Port::Visit visit, port_.visit_live(band, rba, unit_blocks_));
-    Unit unit = read(visit.runs);
+    const Port::Visit found = visit(band, rba, unit_blocks_);
+    Unit unit = read(found.runs);
     if (!unit.copies.empty()) done = place(lease, unit.copies);
     for (Copy& copy : unit.copies) moved.push_back({std::move(copy.from), {}, copy.to});
-    if (visit.is_end) break;
-    rba = visit.next_rba;
+    if (found.is_end) break;
+    rba = found.next_rba;
   }
-  if (done) done = remap(moved, lease);
-  if (!done) port_.record_lost(lease);
+  if (done) {
+    TRY(remap(moved, lease));
+  } else {
+    port_.record_lost(lease);
+  }
   TRY(done);
   return true;
 }
@@ -81,6 +86,22 @@ Result<> BandMover::move_all(BandId band, std::uint32_t from_rba) {
     if (!next_rba) return ok();
     from_rba = *next_rba;
   }
+}
+
+Port::Visit BandMover::visit(BandId band, std::uint32_t from_rba, std::size_t at_least) {
+  Port::Visit found = port_.visit_live(band, from_rba, at_least);
+  if (found.is_damaged) note_damage(band);
+  return found;
+}
+
+void BandMover::note_damage(BandId band) {
+  unreadable_.insert(band);
+  damaged_.insert(band);
+}
+
+bool BandMover::examine(BandId band) {
+  const data::BandPin pin = bands_.pin(band);
+  return visit(band, 0, std::numeric_limits<std::size_t>::max()).is_damaged;
 }
 
 BandMover::Unit BandMover::read(std::span<const LiveRun> runs) {
@@ -126,8 +147,8 @@ void BandMover::read_run(const LiveRun& whole, std::span<std::byte> to,
 
 // Appends the copies to the collector's bands and remaps their owners. Copies stay whole: the
 // collector may leave a band's last blocks to others. Only a copy that is larger than all the room
-// of the band is cut in two. When a band fails, another one is tried.
-Result<> BandMover::append(std::vector<Copy>& copies) {
+// of the band is cut in two. When a band fails, another one is tried. False as remap().
+Result<bool> BandMover::append(std::vector<Copy>& copies) {
   int failures = 0;
   for (std::size_t at = 0; at < copies.size();) {
     const data::Stream stream = bands_.stream_for_moved(copies[at].from.at.band);
@@ -148,16 +169,14 @@ Result<> BandMover::append(std::vector<Copy>& copies) {
     }
     const auto placeable = std::span(copies).subspan(at, end - at);
     if (const auto placed = place(lease, placeable); !placed) {
-      if (++failures == data::kMaxFailedBands || port_.has_failed()) return placed;
+      if (++failures == data::kMaxFailedBands || port_.has_failed()) return fail(placed.error());
       continue;
     }
-    if (const auto remapped = remap(placeable, lease); !remapped) {
-      port_.record_lost(lease);
-      return remapped;
-    }
+    ASSIGN_OR_RETURN(const bool is_moved, remap(placeable, lease));
+    if (!is_moved) return false;
     at = end;
   }
-  return ok();
+  return true;
 }
 
 // Appends the copies' contents.
@@ -178,13 +197,23 @@ Result<> BandMover::place(data::Lease& lease, std::span<Copy> copies) {
   return ok();
 }
 
-Result<> BandMover::remap(std::span<Copy> copies, data::Lease& lease) {
+// False when metadata that a move changes is damaged. The copies that remain are lost then, as they
+// are after an error.
+Result<bool> BandMover::remap(std::span<Copy> copies, data::Lease& lease) {
   for (const Copy& copy : copies) {
-    TRY(port_.remap_if_unchanged(copy.from, copy.to));
-    bands_.account_move(copy.from.at.band, copy.to.band, copy.from.blocks());
+    const BandId band = copy.from.at.band;
+    if (const auto done = port_.remap_if_unchanged(copy.from, copy.to); !done) {
+      port_.record_lost(lease);
+      if (!is_damage(done.error()) || port_.has_failed()) return fail(done.error());
+      note_damage(band);
+      log::error("inode {}: blocks from {} on cannot be moved out of band {}: {}",
+                 copy.from.owner.value, copy.from.file_block, band.value, describe(done.error()));
+      return false;
+    }
+    bands_.account_move(band, copy.to.band, copy.from.blocks());
     lease.recorded(copy.from.blocks());
   }
-  return ok();
+  return true;
 }
 
 bool BandMover::leave_to_failed_bands(BandId band) {
@@ -193,13 +222,14 @@ bool BandMover::leave_to_failed_bands(BandId band) {
   return true;
 }
 
-void BandMover::set_aside_if_unreadable(BandId band) {
-  if (!has_unreadable(band)) return;
+bool BandMover::set_aside_if_unreadable(BandId band) {
+  if (!has_unreadable(band)) return false;
   const std::uint64_t left = bands_.view(band).counters.live;
-  if (left == 0) return;
-  log::error("band {}: set aside: {} of its blocks cannot be read; all others were moved",
+  if (left == 0) return false;
+  log::error("band {}: set aside with {} live blocks: some, or their metadata, cannot be read",
              band.value, left);
   bands_.set_bad(band, false);
+  return true;
 }
 
 }  // namespace lazyfs::gc

@@ -27,7 +27,8 @@ class BandMover {
             Counters& counters);
 
   // Moves a unit of work: about unit_blocks() live blocks from `from_rba` on. Returns where the
-  // next unit begins, nullopt when none remains.
+  // next unit begins, nullopt when none remains. Blocks that cannot be moved because they or their
+  // metadata cannot be read are no error: see has_unreadable().
   Result<std::optional<std::uint32_t>> move_unit(BandId band, std::uint32_t from_rba);
   // All that is live in the band goes to one band that is begun for it, and nothing is remapped
   // before everything is copied: a crash on the way leaves that band without live blocks. Returns
@@ -40,25 +41,36 @@ class BandMover {
   // At most 8 MiB, and a 16th of a band.
   std::size_t unit_blocks() const { return unit_blocks_; }
 
-  // ---- bands with blocks that could not be read, and so not be moved ----
+  // ---- bands with blocks that could not be moved, as they or their metadata cannot be read ----
   bool has_unreadable(BandId band) const { return unreadable_.contains(band); }
   // False when there was nothing to forget.
-  bool forget_unreadable(BandId band) { return unreadable_.erase(band) > 0; }
+  bool forget_unreadable(BandId band) {
+    damaged_.erase(band);
+    return unreadable_.erase(band) > 0;
+  }
   // For a band whose move has ended early: forgets what was unreadable in it, so that FailedBands
   // moves all of it. False when there was nothing to forget.
   bool leave_to_failed_bands(BandId band);
-  // Such a band keeps its unreadable blocks and takes no appends any more.
-  void set_aside_if_unreadable(BandId band);
+  // Such a band keeps its unreadable blocks and takes no appends any more. False when the band has
+  // none.
+  bool set_aside_if_unreadable(BandId band);
+  // Of these, bands whose metadata could not be read.
+  const std::set<BandId>& damaged() const { return damaged_; }
+  // Reads the metadata of all live blocks. True when some cannot be read: then the band is one of
+  // damaged(), and moving the other blocks would not empty it.
+  bool examine(BandId band);
 
  private:
   struct Copy;  // a live run, its contents, and its new place
   struct Unit;  // copies, and the memory of their contents
 
+  Port::Visit visit(BandId band, std::uint32_t from_rba, std::size_t at_least);
+  void note_damage(BandId band);
   Unit read(std::span<const LiveRun> runs);
   void read_run(const LiveRun& whole, std::span<std::byte> to, std::vector<Copy>& copies);
-  Result<> append(std::vector<Copy>& copies);
+  Result<bool> append(std::vector<Copy>& copies);
   Result<> place(data::Lease& lease, std::span<Copy> copies);
-  Result<> remap(std::span<Copy> copies, data::Lease& lease);
+  Result<bool> remap(std::span<Copy> copies, data::Lease& lease);
 
   Port& port_;
   device::Device& device_;
@@ -67,6 +79,7 @@ class BandMover {
   Counters& counters_;
   const std::size_t unit_blocks_;
   std::set<BandId> unreadable_;
+  std::set<BandId> damaged_;  // a subset
 };
 
 }  // namespace lazyfs::gc

@@ -65,20 +65,30 @@ std::optional<BandUse> Collector::pick_locked(VictimScope scope) const {
   return pick_victim(full, open, tail_cleaner_.mode(), scope);
 }
 
+// Once damage was met, each band is examined before it is begun: to move the other blocks out of
+// damaged bands would use up the reserve and free nothing.
+bool Collector::set_aside_if_damaged_locked(BandId band) {
+  return !mover_.damaged().empty() && mover_.seal(band) && mover_.examine(band) &&
+         mover_.set_aside_if_unreadable(band);
+}
+
 // Chooses what to clean, unless a band is being cleaned. kMoved: job_ is set.
 Result<Collector::Progress> Collector::begin_locked(VictimScope scope) {
-  if (job_) return Progress::kMoved;
-  const auto victim = pick_locked(scope);
-  ASSIGN_OR_RETURN(const auto tail, tail_cleaner_.pick(victim, scope));
-  if (tail) {
-    ASSIGN_OR_RETURN(const bool is_cut, tail_cleaner_.clean(*tail));
-    if (is_cut) return Progress::kFreed;
+  while (!job_) {  // each turn but the last sets a band aside
+    const auto victim = pick_locked(scope);
+    const auto tail = tail_cleaner_.pick(victim, scope);
+    if (tail && set_aside_if_damaged_locked(tail->use.band)) continue;
+    if (tail) {
+      ASSIGN_OR_RETURN(const bool is_cut, tail_cleaner_.clean(*tail));
+      if (is_cut) return Progress::kFreed;
+    }
+    if (!victim || !mover_.seal(victim->band)) return Progress::kNothing;
+    if (set_aside_if_damaged_locked(victim->band)) continue;
+    const auto live = static_cast<double>(victim->live_blocks);
+    const auto dead = static_cast<double>(victim->written_blocks - victim->live_blocks);
+    job_ = Job{victim->band, 0, live / dead};
+    writers_share_ = 0;
   }
-  if (!victim || !mover_.seal(victim->band)) return Progress::kNothing;
-  const auto live = static_cast<double>(victim->live_blocks);
-  const auto dead = static_cast<double>(victim->written_blocks - victim->live_blocks);
-  job_ = Job{victim->band, 0, live / dead};
-  writers_share_ = 0;
   return Progress::kMoved;
 }
 
@@ -93,12 +103,22 @@ bool Collector::must_rescue() const {
 }
 
 // The band with the fewest live blocks: where crashes come in a row, what the last session began.
-Result<Collector::Progress> Collector::rescue_locked() {
+std::optional<data::BandView> Collector::pick_rescue_locked() const {
   std::optional<data::BandView> victim;
   for (const data::BandView& view : bands_.all()) {
     const bool may = view.state == data::BandState::kFull && !mover_.has_unreadable(view.band) &&
                      view.counters.live < view.counters.appended;
     if (may && (!victim || view.counters.live < victim->counters.live)) victim = view;
+  }
+  return victim;
+}
+
+Result<Collector::Progress> Collector::rescue_locked() {
+  auto victim = pick_rescue_locked();
+  while (victim && mover_.examine(victim->band)) {  // each turn takes a band out of the choice
+    if (job_ && job_->band == victim->band) job_.reset();
+    mover_.set_aside_if_unreadable(victim->band);
+    victim = pick_rescue_locked();
   }
   if (!victim) return Progress::kNothing;
   job_.reset();
@@ -106,7 +126,13 @@ Result<Collector::Progress> Collector::rescue_locked() {
   if (!is_moved || !*is_moved) mover_.leave_to_failed_bands(victim->band);
   if (!is_moved) return fail(is_moved.error());
   if (!*is_moved) return Progress::kNothing;
-  mover_.set_aside_if_unreadable(victim->band);
+  return end_locked(victim->band);
+}
+
+// After all was moved out of the band that could be. A band that is set aside frees nothing: the
+// caller has to clean another one.
+Result<Collector::Progress> Collector::end_locked(BandId band) {
+  if (mover_.set_aside_if_unreadable(band)) return Progress::kMoved;
   ++counters_.bands_cleaned;
   TRY(reset_locked());
   return Progress::kFreed;
@@ -119,21 +145,16 @@ Result<Collector::Progress> Collector::work_locked(VictimScope scope) {
   }
   ASSIGN_OR_RETURN(const Progress begun, begin_locked(scope));
   if (begun != Progress::kMoved) return begun;
-  const auto next_rba = mover_.move_unit(job_->band, job_->next_rba);
+  const BandId band = job_->band;
+  const auto next_rba = mover_.move_unit(band, job_->next_rba);
   if (next_rba && *next_rba) {
     job_->next_rba = **next_rba;
     return Progress::kMoved;
   }
-  const BandId cleaned = job_->band;
   job_.reset();
-  if (!next_rba) {
-    mover_.leave_to_failed_bands(cleaned);
-    return fail(next_rba.error());
-  }
-  mover_.set_aside_if_unreadable(cleaned);
-  ++counters_.bands_cleaned;
-  TRY(reset_locked());
-  return Progress::kFreed;
+  if (next_rba) return end_locked(band);
+  mover_.leave_to_failed_bands(band);
+  return fail(next_rba.error());
 }
 
 Result<Collector::Progress> Collector::work(VictimScope scope) {

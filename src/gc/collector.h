@@ -28,7 +28,7 @@ namespace lazyfs::gc {
 //
 // Invariants (work_mu_ held):
 //   C1  job_'s band is kFull: it was sealed when the job began, and the job ends before its reset
-//   C2  every block of job_'s band below job_->next_rba was dead or was moved
+//   C2  every block of job_'s band below job_->next_rba was dead, was moved, or cannot be read
 //   C3  without write pointers a crash takes the rest of every open band. So the collector begins
 //       the last free band only for a rescue, which moves all that is live in one band at once:
 //       after a crash at any moment one band is free, or holds nothing live
@@ -76,9 +76,12 @@ class Collector {
 
   Result<bool> reset_locked() REQUIRES(work_mu_);
   std::optional<BandUse> pick_locked(VictimScope scope) const REQUIRES(work_mu_);
+  bool set_aside_if_damaged_locked(BandId band) REQUIRES(work_mu_);
   Result<Progress> begin_locked(VictimScope scope) REQUIRES(work_mu_);
+  Result<Progress> end_locked(BandId band) REQUIRES(work_mu_);
   Result<Progress> work_locked(VictimScope scope) REQUIRES(work_mu_);
   bool must_rescue() const;
+  std::optional<data::BandView> pick_rescue_locked() const REQUIRES(work_mu_);
   Result<Progress> rescue_locked() REQUIRES(work_mu_);
   Result<Progress> work(VictimScope scope) EXCLUDES(work_mu_);
   Result<bool> clean_one(VictimScope scope) EXCLUDES(work_mu_);

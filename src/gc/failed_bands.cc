@@ -49,7 +49,24 @@ Result<> FailedBands::move_bad_bands() {
   return ok();
 }
 
+// Those that can be read now are moved as any other bad band.
+void FailedBands::look_again_at_damaged() {
+  const auto now = clock_.monotonic();
+  if (mover_.damaged().empty()) {
+    look_pause_ = kFirstLook;
+    look_at_ = now + look_pause_;
+  }
+  if (now < look_at_) return;
+  for (const data::BandView& band : bands_.bad_bands()) {
+    const bool may = mover_.damaged().contains(band.band) && !mover_.examine(band.band);
+    if (may) mover_.forget_unreadable(band.band);
+  }
+  look_pause_ = std::min(2 * look_pause_, kLongestLook);
+  look_at_ = now + look_pause_;
+}
+
 Result<> FailedBands::move_live_blocks() {
+  look_again_at_damaged();
   TRY(move_unreadable_bands());
   return move_bad_bands();
 }

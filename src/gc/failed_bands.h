@@ -13,8 +13,10 @@
 
 namespace lazyfs::gc {
 
-// Blocks that cannot be read stay, and their band is set aside. A band that failed while it was
-// written is reset and used again, until it has failed BandTable's number of times.
+// Blocks that cannot be read stay, and their band is set aside. Where metadata could not be read,
+// the band is examined again after kFirstLook, and each time after twice as long, at most
+// kLongestLook: the disk may have failed for a while. A band that failed while it was written is
+// reset and used again, until it has failed BandTable's number of times.
 //
 // Not thread-safe: the collector's work_mu_ guards it.
 class FailedBands {
@@ -29,8 +31,11 @@ class FailedBands {
 
  private:
   static constexpr std::chrono::nanoseconds kFirstPause = std::chrono::seconds(1),
-                                            kLongestPause = std::chrono::seconds(30);
+                                            kLongestPause = std::chrono::seconds(30),
+                                            kFirstLook = std::chrono::minutes(1),
+                                            kLongestLook = std::chrono::hours(1);
 
+  void look_again_at_damaged();
   Result<> move(BandId band);
   Result<> move_unreadable_bands();
   Result<> move_bad_bands();
@@ -43,6 +48,8 @@ class FailedBands {
   Clock& clock_;
   std::chrono::nanoseconds not_before_{};
   std::chrono::nanoseconds pause_ = kFirstPause;  // after the next error
+  std::chrono::nanoseconds look_at_{};  // when damaged bands are examined again
+  std::chrono::nanoseconds look_pause_ = kFirstLook;
 };
 
 }  // namespace lazyfs::gc

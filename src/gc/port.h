@@ -32,10 +32,12 @@ class Port {
     std::vector<LiveRun> runs;
     std::uint32_t next_rba = 0;  // where the next visit begins
     bool is_end = false;         // no append record follows
+    bool is_damaged = false;     // metadata could not be read: `runs` may lack live blocks
   };
   // Visits append record by append record, from `from_rba` on, until it has found `at_least` live
-  // blocks or has reached the band's end. REQUIRES: the band is pinned.
-  virtual Result<Visit> visit_live(BandId band, std::uint32_t from_rba, std::size_t at_least) = 0;
+  // blocks or has reached the band's end. Passes over what cannot be read. REQUIRES: the band is
+  // pinned.
+  virtual Visit visit_live(BandId band, std::uint32_t from_rba, std::size_t at_least) = 0;
   struct AppendUse {
     std::uint32_t rba = 0;  // of the append record
     std::uint64_t live_blocks = 0;

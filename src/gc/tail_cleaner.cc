@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "gc/damage.h"
 
 namespace lazyfs::gc {
 namespace {
@@ -50,11 +51,17 @@ bool TailCleaner::is_candidate(const data::BandView& band, bool only_open) const
   const bool has_live_and_dead =
       band.counters.live > 0 && band.counters.live < band.counters.appended;
   return fits && has_live_and_dead && !mover_.has_unreadable(band.band) &&
+         !damaged_.contains(band.band) &&
          device_.geometry().band_kinds[band.band.value] != device::BandKind::kConventional;
 }
 
-Result<std::optional<TailCleaner::Tail>> TailCleaner::pick(
-    const std::optional<BandUse>& whole, VictimScope scope) const {
+void TailCleaner::note_damaged(BandId band, Errc why) {
+  damaged_.insert(band);
+  log::error("band {}: its end is not cleaned: {}", band.value, describe(why));
+}
+
+std::optional<TailCleaner::Tail> TailCleaner::pick(const std::optional<BandUse>& whole,
+                                                   VictimScope scope) {
   const bool is_whole = mode_ == CleanMode::kWhole || mode_ == CleanMode::kGreedy;
   if (is_whole || !device_.capabilities().set_write_pointer) return std::nullopt;
   // A cut makes room, but no free band; the log and the collector need those of the reserve.
@@ -73,7 +80,9 @@ Result<std::optional<TailCleaner::Tail>> TailCleaner::pick(
   std::vector<Tail> tails;
   std::vector<TailUse> uses;
   for (std::size_t i = 0; i < std::min(bands.size(), kMaxBandsExamined); ++i) {
-    ASSIGN_OR_RETURN(const auto tail, find_tail(bands[i]));
+    const auto found = find_tail(bands[i]);
+    if (!found) note_damaged(bands[i].band, found.error());
+    const std::optional<Tail> tail = found ? *found : std::nullopt;
     const std::uint32_t least = std::max(bands[i].blocks / kMinGainShare, 1u);
     const auto better_than = mode_ == CleanMode::kTail ? std::nullopt : whole;
     if (!tail || !tail_pays(tail->use, better_than, least)) continue;
@@ -102,13 +111,18 @@ Result<bool> TailCleaner::clean(const Tail& tail) {
 Result<bool> TailCleaner::cut(const Tail& tail) {
   const BandId band = tail.use.band;
   const std::uint32_t blocks = tail.end - tail.start;
-  ASSIGN_OR_RETURN(const auto records, port_.log_tail(band, tail.start, kMaxCutRecords));
+  const auto found = port_.log_tail(band, tail.start, kMaxCutRecords);
+  if (!found) note_damaged(band, found.error());
+  const std::optional<Port::LogTail> records = found ? *found : std::nullopt;
   if (!records || records->dead_blocks != blocks) return false;  // some block could not be moved
   if (!bands_.begin_cut(band)) return false;
   const auto erased = port_.erase_log_tail(band, tail.start, blocks, *records);
   if (!erased) {
     bands_.finish_cut(band, {}, true);
-    return erased.error() == Errc::kBatchTooLarge ? Result<bool>(false) : fail(erased.error());
+    if (erased.error() == Errc::kBatchTooLarge) return false;
+    if (!is_damage(erased.error()) || port_.has_failed()) return fail(erased.error());
+    note_damaged(band, erased.error());
+    return false;
   }
   // Rule 2: what is cut off is written over only when that is durable.
   Result<> done = port_.make_durable();

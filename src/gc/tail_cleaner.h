@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 
 #include "base/result.h"
 #include "data/band_table.h"
@@ -43,7 +44,7 @@ class TailCleaner {
     std::uint32_t start = 0, end = 0;  // RBAs
   };
   // The tail in scope whose cleaning pays most, if that is more than cleaning all of `whole`.
-  Result<std::optional<Tail>> pick(const std::optional<BandUse>& whole, VictimScope scope) const;
+  std::optional<Tail> pick(const std::optional<BandUse>& whole, VictimScope scope);
   // False when another thread has appended to the band or reads from it; the band is sealed then.
   Result<bool> clean(const Tail& tail);
 
@@ -51,6 +52,7 @@ class TailCleaner {
   Result<std::optional<Tail>> find_tail(const data::BandView& band) const;
   bool is_candidate(const data::BandView& band, bool only_open) const;
   Result<bool> cut(const Tail& tail);
+  void note_damaged(BandId band, Errc why);
 
   Port& port_;
   device::Device& device_;
@@ -58,6 +60,7 @@ class TailCleaner {
   BandMover& mover_;
   CleanMode mode_ = CleanMode::kAuto;
   Counters& counters_;
+  std::set<BandId> damaged_;  // their logs cannot be read: they are cleaned as a whole only
 };
 
 }  // namespace lazyfs::gc

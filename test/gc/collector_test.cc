@@ -28,7 +28,7 @@ class SteppedClock final : public Clock {
 class CollectorTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kBands = 32, kBandBlocks = 64;
-  static constexpr InodeNo kFile{2};
+  static constexpr InodeNo kFile{2}, kDamaged{3};
   static constexpr std::uint64_t kFileBlocks = 8 * kBandBlocks;
 
   explicit CollectorTest(device::Capabilities capabilities = {.set_write_pointer = true})
@@ -214,6 +214,119 @@ TEST_F(CollectorTest, WritersHelpOnlyUnderSpacePressure) {
   EXPECT_GT(moved(), 0u);
 }
 
+// ---- damaged metadata ---------------------------------------------------------------------------
+
+// Of each of eight bands the first block and the last one are live. In the first four bands the
+// last one belongs to kDamaged.
+class DamagedFileTest : public CollectorTest {
+ protected:
+  DamagedFileTest() {
+    for (std::uint32_t band = 0; band < 2 * kHalf; ++band) {
+      const InodeNo last = band < kHalf ? kDamaged : kFile;
+      const std::uint64_t first_block = std::uint64_t{band} * kBandBlocks;
+      files_.write(kFile, first_block, 1);
+      files_.write(kFile, first_block + 1, kBandBlocks - 2);
+      files_.write(last, first_block + kBandBlocks - 1, 1);
+      for (std::uint64_t i = 1; i < kBandBlocks - 1; ++i) files_.remove(kFile, first_block + i);
+    }
+  }
+  // What holds after all was cleaned that can be.
+  void expect_only_damaged_bands_remain() {
+    for (std::uint32_t band = 0; band < kHalf; ++band) {
+      EXPECT_EQ(bands_.view(BandId{band}).state, data::BandState::kBad);
+      EXPECT_GT(live_in(band), 0u);
+    }
+    EXPECT_EQ(bands_.bad_bands().size(), kHalf);
+    EXPECT_EQ(files_.mapped(), 4 * kHalf);
+  }
+  static constexpr std::uint32_t kHalf = 4;
+};
+
+TEST_F(DamagedFileTest, CleaningOnDemandCleansAllOtherBands) {
+  files_.damaged.insert(kDamaged);
+  EXPECT_EQ(collector_.clean_all(), ok());
+  expect_only_damaged_bands_remain();
+  EXPECT_EQ(collector_.counters().bands_cleaned, kHalf);
+}
+
+TEST_F(DamagedFileTest, AWriterThatFindsNoRoomGetsThatOfAnotherBand) {
+  files_.damaged.insert(kDamaged);
+  for (std::uint32_t i = 0; i < kHalf; ++i) {
+    const std::uint64_t freed = collector_.counters().bands_reset;
+    EXPECT_TRUE(collector_.make_room());
+    EXPECT_EQ(collector_.counters().bands_reset, freed + 1);
+  }
+  EXPECT_FALSE(collector_.make_room());
+  expect_only_damaged_bands_remain();
+}
+
+TEST_F(DamagedFileTest, BlocksLeaveTheFirstDamagedBandOnly) {
+  files_.damaged.insert(kDamaged);
+  EXPECT_EQ(collector_.clean_all(), ok());
+  EXPECT_EQ(moved(), 1 + 2 * kHalf) << "to move others would use up the reserve and free no band";
+}
+
+TEST_F(DamagedFileTest, ABandWhoseBlocksCannotBeRemappedCostsAUnitOfLostBlocks) {
+  files_.remap_errors[kDamaged] = Errc::kNodeBad;
+  EXPECT_EQ(collector_.clean_all(), ok());
+  expect_only_damaged_bands_remain();
+  EXPECT_EQ(moved(), 4 * kHalf + 3 * kHalf) << "the band that took the lost ones is cleaned too";
+}
+
+TEST_F(DamagedFileTest, AFullLogSetsNoBandAside) {
+  files_.remap_errors[kDamaged] = Errc::kLogFull;
+  EXPECT_EQ(collector_.clean_all(), fail(Errc::kLogFull));
+  EXPECT_EQ(bands_.bad_bands().size(), 0u);
+  files_.remap_errors.clear();
+  EXPECT_EQ(collector_.clean_all(), ok());
+  EXPECT_EQ(files_.mapped(), 4 * kHalf);
+  for (std::uint32_t band = 0; band < 2 * kHalf; ++band) EXPECT_EQ(live_in(band), 0u);
+}
+
+TEST_F(DamagedFileTest, OtherDataOfAFailedBandIsMoved) {
+  files_.damaged.insert(kDamaged);
+  bands_.set_bad(BandId{0}, false);
+  bands_.note_unreadable(BandId{1});
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(live_in(0), 1u);
+  EXPECT_EQ(live_in(1), 1u);
+}
+
+TEST_F(DamagedFileTest, BandsAreUsedAgainWhenTheirMetadataCanBeReadAgain) {
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  files_.damaged.insert(kDamaged);
+  EXPECT_EQ(collector_.clean_all(), ok());
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  expect_only_damaged_bands_remain();
+  clock_.time += std::chrono::minutes(1);
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  expect_only_damaged_bands_remain();
+  files_.damaged.clear();
+  clock_.time += std::chrono::minutes(1);
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  expect_only_damaged_bands_remain();
+  clock_.time += std::chrono::minutes(1);
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(bands_.bad_bands().size(), 0u);
+  EXPECT_EQ(files_.mapped(), 4 * kHalf);
+}
+
+TEST_F(DamagedFileTest, ATailThatCannotBeExaminedLeavesItsBandToWholeCleaning) {
+  collector_.set_mode(CleanMode::kTail);
+  files_.damaged.insert(kDamaged);
+  EXPECT_EQ(collector_.clean_all(), ok());
+  expect_only_damaged_bands_remain();
+}
+
+TEST_F(DamagedFileTest, ATailThatCannotBeCutLeavesItsBandToWholeCleaning) {
+  collector_.set_mode(CleanMode::kTail);
+  files_.log_tail_error = Errc::kNodeBad;
+  EXPECT_EQ(collector_.clean_all(), ok());
+  for (std::uint32_t band = 0; band < 2 * kHalf; ++band) EXPECT_EQ(live_in(band), 0u);
+}
+
+// ---- devices without write pointers -------------------------------------------------------------
+
 // The device aborts when a block is written twice between two resets of its band.
 class CollectorWithoutPointersTest : public CollectorTest {
  protected:
@@ -242,6 +355,18 @@ TEST_F(CollectorWithoutPointersTest, TheLastFreeBandIsBegunOnlyForAllThatIsLiveI
   EXPECT_LT(moved_at_first_remap, kBandBlocks / 2 + kBandBlocks / 4);
   ASSERT_TRUE(collector_.clean_all());
   EXPECT_EQ(bands_.space().dead, 0u);
+}
+
+TEST_F(CollectorWithoutPointersTest, ARescuePassesOverDamagedBands) {
+  files_.write(kDamaged, 0, kBandBlocks);
+  for (std::uint64_t i = 1; i < kBandBlocks; ++i) files_.remove(kDamaged, i);
+  make_holes(2);
+  leave_one_free_band();
+  files_.damaged.insert(kDamaged);
+  ASSERT_TRUE(collector_.clean_unit({}));
+  EXPECT_EQ(moved(), kBandBlocks / 2);
+  EXPECT_EQ(live_in(0), 1u);
+  EXPECT_EQ(bands_.space().free_bands, 1u);
 }
 
 TEST_F(CollectorWithoutPointersTest, ARescueTakesTheBandWithTheFewestLiveBlocks) {

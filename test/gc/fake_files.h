@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -59,13 +60,18 @@ class FakeFiles final : public Port {
   // ---- what the collector asks ----
   std::function<void()> before_remap = [] {};  // other threads' work
   std::size_t commits = 0;
+  std::set<InodeNo> damaged;  // owners whose blocks cannot be found
+  std::map<InodeNo, Errc> remap_errors;
+  std::optional<Errc> log_tail_error;
 
-  Result<Visit> visit_live(BandId band, std::uint32_t from_rba, std::size_t at_least) override {
+  Visit visit_live(BandId band, std::uint32_t from_rba, std::size_t at_least) override {
     Visit visit{.runs = {}, .next_rba = from_rba};
     std::size_t blocks = 0;
     for (auto at = logs_[band].lower_bound(from_rba); at != logs_[band].end(); ++at) {
       if (blocks >= at_least) return visit;
+      if (damaged.contains(at->second.owner)) visit.is_damaged = true;
       for (LiveRun& run : live_of(band, at->first, at->second)) {
+        if (damaged.contains(run.owner)) continue;
         blocks += run.blocks();
         visit.runs.push_back(std::move(run));
       }
@@ -78,6 +84,7 @@ class FakeFiles final : public Port {
     auto at = logs_[band].lower_bound(rba);
     if (at == logs_[band].begin()) return std::nullopt;
     --at;
+    if (damaged.contains(at->second.owner)) return fail(Errc::kNodeChecksumBad);
     AppendUse use{.rba = at->first};
     for (const LiveRun& run : live_of(band, at->first, at->second)) use.live_blocks += run.blocks();
     return use;
@@ -85,6 +92,8 @@ class FakeFiles final : public Port {
   Result<> remap_if_unchanged(const LiveRun& run, BandAddress to) override {
     const auto work = before_remap;  // it may replace itself
     work();
+    const auto error = remap_errors.find(run.owner);
+    if (error != remap_errors.end()) return fail(error->second);
     std::uint32_t live = 0;
     for (std::uint32_t i = 0; i < run.blocks(); ++i) {
       const auto at = places_.find({run.owner, run.file_block + i});
@@ -97,7 +106,12 @@ class FakeFiles final : public Port {
     bands_.account_append(to.band, run.blocks(), live, 1);
     return ok();
   }
-  void record_lost(data::Lease&) override {}
+  void record_lost(data::Lease& lease) override {
+    const std::uint32_t blocks = lease.unrecorded();
+    if (blocks == 0) return;
+    bands_.account_append(lease.band(), blocks, 0, 1);
+    lease.recorded(blocks);
+  }
   Result<> make_durable() override {
     ++commits;
     return ok();
@@ -108,6 +122,7 @@ class FakeFiles final : public Port {
     return ok();
   }
   Result<std::optional<LogTail>> log_tail(BandId, std::uint32_t, std::size_t) override {
+    if (log_tail_error) return fail(*log_tail_error);
     return std::nullopt;
   }
   Result<> erase_log_tail(BandId, std::uint32_t, std::uint32_t, const LogTail&) override {

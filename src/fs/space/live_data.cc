@@ -1,5 +1,8 @@
 #include "fs/space/live_data.h"
 
+#include <utility>
+
+#include "base/log.h"
 #include "fs/item/schema.h"
 #include "fs/space/band_logs.h"
 
@@ -7,6 +10,14 @@ namespace lazyfs::fs {
 namespace {
 
 constexpr std::size_t kRecordsAScan = 64;
+
+// Reads once more after an error, which may have been one that passes.
+template <class Read>
+auto twice(Read read) {
+  auto found = read();
+  if (!found) found = read();
+  return found;
+}
 
 }  // namespace
 
@@ -19,6 +30,8 @@ Result<std::vector<MappedExtent>> LiveData::extents_of(const AppendRecord& recor
     return read_extents(store_, record.inode, record.file_block, record.blocks);
   };
   const auto owner = inodes_.get(record.inode);
+  // An owner that cannot be read cannot be given new places: its blocks are not to be copied.
+  if (!owner && owner.error() != Errc::kStale) return fail(owner.error());
   if (!owner) return read();
   const Inode& inode = **owner;
   ReaderLock lock(inode.mu);
@@ -38,22 +51,35 @@ Result<std::vector<gc::LiveRun>> LiveData::live_runs(BandId band, const meta::It
   return runs;
 }
 
-Result<gc::Port::Visit> LiveData::visit_live(BandId band, std::uint32_t from_rba,
-                                             std::size_t at_least) {
+gc::Port::Visit LiveData::visit_live(BandId band, std::uint32_t from_rba, std::size_t at_least) {
   const std::uint32_t last_rba = bands_.view(band).blocks - 1;
   Visit visit{.runs = {}, .next_rba = from_rba};
+  const auto note_damage = [&](Errc why) {
+    if (std::exchange(visit.is_damaged, true)) return;
+    log::error("band {}: live blocks from {} on cannot be found: {}", band.value, visit.next_rba,
+               describe(why));
+  };
   std::size_t blocks = 0;
   while (!visit.is_end && blocks < at_least) {
-    ASSIGN_OR_RETURN(const auto records,
-                     store_.scan(key_of(band, Kind::kAppendRecord, visit.next_rba),
-                                 key_of(band, Kind::kAppendRecord, last_rba), kRecordsAScan));
-    visit.is_end = records.size() < kRecordsAScan;
-    for (const meta::Item& item : records) {
+    const auto records = twice([&] {
+      return store_.scan(key_of(band, Kind::kAppendRecord, visit.next_rba),
+                         key_of(band, Kind::kAppendRecord, last_rba), kRecordsAScan);
+    });
+    if (!records) {
+      note_damage(records.error());
+      visit.is_end = true;
+      break;
+    }
+    visit.is_end = records->size() < kRecordsAScan;
+    for (const meta::Item& item : *records) {
       if (blocks >= at_least) {
         visit.is_end = false;
         break;
       }
-      ASSIGN_OR_RETURN(auto runs, live_runs(band, item));
+      auto found = twice([&] { return live_runs(band, item); });
+      if (!found) note_damage(found.error());
+      std::vector<gc::LiveRun> runs;
+      if (found) runs = std::move(*found);
       for (gc::LiveRun& run : runs) {
         blocks += run.blocks();
         visit.runs.push_back(std::move(run));

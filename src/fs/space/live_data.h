@@ -17,7 +17,7 @@ class LiveData final : public gc::Port {
   LiveData(meta::Store& store, InodeTable& inodes, data::BandTable& bands)
       : store_(store), inodes_(inodes), bands_(bands) {}
 
-  Result<Visit> visit_live(BandId band, std::uint32_t from_rba, std::size_t at_least) override;
+  Visit visit_live(BandId band, std::uint32_t from_rba, std::size_t at_least) override;
   Result<std::optional<AppendUse>> last_append_before(BandId band, std::uint32_t rba) override;
   Result<> remap_if_unchanged(const gc::LiveRun& run, BandAddress to) override;
   void record_lost(data::Lease& lease) override { lose_unrecorded(store_, bands_, lease); }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "fs/volume/open_file.h"
+#include "test/fsck/node_images.h"
 #include "test/support/seed.h"
 #include "test/fs/volume_fixture.h"
 #include "test/support/stats.h"
@@ -76,6 +77,17 @@ class ErrorsTest : public VolumeTest {
     return meta::Store::open(*device_, {.background = false, .read_only = true})
         .value()
         ->log_bands();
+  }
+  // The leaf of the tree whose newest image has the text.
+  BandAddress leaf_with(std::string_view text) {
+    BandAddress found;
+    std::string bytes(kBlockBytes, 0);
+    for (const fsck::NodeImage& image : fsck::newest_images(*device_)) {
+      device_->peek(image.at, std::as_writable_bytes(std::span(bytes)));
+      if (image.level == 0 && bytes.find(text) != std::string::npos) found = image.at;
+    }
+    EXPECT_NE(found, BandAddress{});
+    return found;
   }
   std::string state() const { return stats_of(*volume_)["state"].text(); }
   std::uint64_t bad_bands() const { return stat_of(*volume_, "data", "bad_bands"); }
@@ -372,6 +384,61 @@ TEST_F(ErrorsTest, RemainingBlocksLeaveABandThatLostItsEnd) {
   volume_->tick();
   remount();
   EXPECT_EQ(bad_bands(), 0u);
+}
+
+// Two files, a and b, with two blocks in each of six bands, whose other blocks are dead. The leaf
+// that has a's inode cannot be read; with `blocks_too`, that leaf also has its extents.
+class DamagedLeafTest : public ErrorsTest {
+ protected:
+  static constexpr std::uint64_t kBandsEach = 6, kBlocks = 2 * kBandsEach;
+
+  void break_leaf(bool blocks_too) {
+    fill_leaves("before");
+    const InodeNo a = create("a");
+    const std::string mark = "of a" + std::string(blocks_too ? 20 : 3000, '.');
+    ASSERT_TRUE(volume_->set_xattr(a, "user.mark", mark, {}));
+    fill_leaves("between");
+    const InodeNo b = create("b");
+    for (const InodeNo file : {a, b}) {
+      for (std::uint64_t i = 0; i < kBlocks; i += 2) add_two_blocks(file, i);
+    }
+    remount();
+    break_block(leaf_with("of a...."));
+  }
+  void expect_all_others_were_cleaned() {
+    EXPECT_EQ(bad_bands(), kBandsEach);
+    EXPECT_EQ(stat_of(*volume_, "space", "dead_blocks"), 0u);
+    EXPECT_EQ(stat_of(*volume_, "data", "collector_blocks_written"), kBlocks);
+    const InodeNo b = lookup("b");
+    for (std::uint64_t i = 0; i < kBlocks; ++i) EXPECT_TRUE(read_block(b, i));
+    faulty_.mend();
+    const InodeNo a = lookup("a");
+    for (std::uint64_t i = 0; i < kBlocks; ++i) EXPECT_TRUE(read_block(a, i));
+  }
+
+ private:
+  void fill_leaves(const std::string& name) {
+    for (int i = 0; i < 60; ++i) create(name + std::to_string(i));
+  }
+  void add_two_blocks(InodeNo file, std::uint64_t at) {
+    const InodeNo dead = stored_file("dead", 254);
+    write(file, at * kBlockBytes, block(at) + block(at + 1));
+    ASSERT_TRUE(volume_->sync());
+    ASSERT_TRUE(volume_->unlink(kRootInode, "dead"));
+    volume_->forget(dead, 1);
+  }
+};
+
+TEST_F(DamagedLeafTest, BandsOfAFileWhoseExtentsCannotBeReadDoNotStopCleaning) {
+  break_leaf(true);
+  EXPECT_TRUE(volume_->collect_garbage());
+  expect_all_others_were_cleaned();
+}
+
+TEST_F(DamagedLeafTest, BlocksOfAFileWhoseInodeCannotBeReadAreNotCopiedInVain) {
+  break_leaf(false);
+  EXPECT_TRUE(volume_->collect_garbage());
+  expect_all_others_were_cleaned();
 }
 
 // ---- The end ------------------------------------------------------------------------------------

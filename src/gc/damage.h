@@ -1,0 +1,16 @@
+// Which errors say that metadata of one band or file is damaged, so that other bands can still be
+// cleaned.
+#pragma once
+
+#include "base/result.h"
+
+namespace lazyfs::gc {
+
+// Of errors of reading or changing metadata. All others, such as a full log, concern every band.
+constexpr bool is_damage(Errc e) {
+  return e == Errc::kItemBad || e == Errc::kNodeBad || e == Errc::kNodeChecksumBad ||
+         e == Errc::kNodeMissing || e == Errc::kDeviceRead || e == Errc::kBandOffline ||
+         e == Errc::kBadBand;
+}
+
+}  // namespace lazyfs::gc
