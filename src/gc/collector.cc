@@ -81,6 +81,7 @@ Result<Collector::Progress> Collector::begin_locked(VictimScope scope) {
     if (tail) {
       ASSIGN_OR_RETURN(const bool is_cut, tail_cleaner_.clean(*tail));
       if (is_cut) return Progress::kFreed;
+      if (bands_.view(tail->use.band).state == data::BandState::kBad) continue;
     }
     if (!victim || !mover_.seal(victim->band)) return Progress::kNothing;
     if (set_aside_if_damaged_locked(victim->band)) continue;

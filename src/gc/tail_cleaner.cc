@@ -14,6 +14,7 @@ constexpr std::size_t kMaxRecordsExamined = 64;  // of a band, from its end
 constexpr std::uint64_t kMaxTailBlocks = 2048;   // moved: one unit of work, 8 MiB
 constexpr std::size_t kMaxCutRecords = 512;      // of each kind: one batch
 constexpr std::size_t kMaxOpenBands = 8;         // a cut makes a band open again
+constexpr int kMaxFailedCuts = 3;                // then bands are cleaned whole
 constexpr std::uint32_t kMinGainShare = 16;      // 1/16 of the band: less is not worth a commit
 
 bool is_open(const data::BandView& band) { return band.state == data::BandState::kOpen; }
@@ -64,6 +65,7 @@ std::optional<TailCleaner::Tail> TailCleaner::pick(const std::optional<BandUse>&
                                                    VictimScope scope) {
   const bool is_whole = mode_ == CleanMode::kWhole || mode_ == CleanMode::kGreedy;
   if (is_whole || !device_.capabilities().set_write_pointer) return std::nullopt;
+  if (failed_cuts_ >= kMaxFailedCuts) return std::nullopt;
   // A cut makes room, but no free band; the log and the collector need those of the reserve.
   if (!bands_.has_reserve()) return std::nullopt;
   std::vector<data::BandView> bands = bands_.all();
@@ -125,15 +127,16 @@ Result<bool> TailCleaner::cut(const Tail& tail) {
     return false;
   }
   // Rule 2: what is cut off is written over only when that is durable.
-  Result<> done = port_.make_durable();
-  if (done) done = device_.set_write_pointer(band, tail.start);
+  const Result<> durable = port_.make_durable();
+  const Result<> done = durable ? device_.set_write_pointer(band, tail.start) : durable;
   bands_.finish_cut(band, {blocks, records->append_records, records->delete_records},
                     done.has_value());
   if (!done) {
+    ++failed_cuts_;
     log::error("band {}: cannot be cut at {}: {}", band.value, tail.start, describe(done.error()));
-    return fail(done.error());
   }
-  return true;
+  TRY(durable);
+  return done.has_value();
 }
 
 }  // namespace lazyfs::gc

@@ -45,7 +45,8 @@ class TailCleaner {
   };
   // The tail in scope whose cleaning pays most, if that is more than cleaning all of `whole`.
   std::optional<Tail> pick(const std::optional<BandUse>& whole, VictimScope scope);
-  // False when another thread has appended to the band or reads from it; the band is sealed then.
+  // False when another thread has appended to the band or reads from it, and when it or its
+  // metadata fails; the band is sealed or set aside then.
   Result<bool> clean(const Tail& tail);
 
  private:
@@ -61,6 +62,7 @@ class TailCleaner {
   CleanMode mode_ = CleanMode::kAuto;
   Counters& counters_;
   std::set<BandId> damaged_;  // their logs cannot be read: they are cleaned as a whole only
+  int failed_cuts_ = 0;
 };
 
 }  // namespace lazyfs::gc

@@ -325,6 +325,30 @@ TEST_F(DamagedFileTest, ATailThatCannotBeCutLeavesItsBandToWholeCleaning) {
   for (std::uint32_t band = 0; band < 2 * kHalf; ++band) EXPECT_EQ(live_in(band), 0u);
 }
 
+// ---- failing calls ------------------------------------------------------------------------------
+
+TEST_F(DamagedFileTest, ABandThatTheDeviceDoesNotCutIsSetAsideAndAnotherOneIsCleaned) {
+  collector_.set_mode(CleanMode::kTail);
+  faulty_.fail_nth(Call::kSetWritePointer, 1, {Errc::kDeviceWrite});
+  EXPECT_TRUE(collector_.make_room());
+  EXPECT_EQ(faulty_.faults(), 1u);
+  EXPECT_EQ(bands_.bad_bands().size(), 1u);
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(bands_.bad_bands().size(), 0u);
+  EXPECT_EQ(files_.mapped(), 4 * kHalf);
+}
+
+TEST_F(DamagedFileTest, ADeviceThatCutsNoBandHasItsBandsCleanedWhole) {
+  collector_.set_mode(CleanMode::kTail);
+  faulty_.fail_when([](const CallInfo& info) -> std::optional<Fault> {
+    if (info.call != Call::kSetWritePointer) return std::nullopt;
+    return Fault{Errc::kDeviceWrite};
+  });
+  EXPECT_EQ(collector_.clean_all(), ok());
+  EXPECT_EQ(bands_.bad_bands().size(), 3u);
+  EXPECT_EQ(collector_.counters().bands_cleaned, 2 * kHalf - 3);
+}
+
 // ---- devices without write pointers -------------------------------------------------------------
 
 // The device aborts when a block is written twice between two resets of its band.

@@ -121,11 +121,19 @@ class FakeFiles final : public Port {
     logs_.erase(band);
     return ok();
   }
-  Result<std::optional<LogTail>> log_tail(BandId, std::uint32_t, std::size_t) override {
+  Result<std::optional<LogTail>> log_tail(BandId band, std::uint32_t from_rba,
+                                          std::size_t) override {
     if (log_tail_error) return fail(*log_tail_error);
-    return std::nullopt;
+    const std::uint64_t end = bands_.view(band).counters.appended;
+    const auto live = std::ranges::count_if(places_, [&](const auto& block) {
+      return block.second.band == band && block.second.rba >= from_rba;
+    });
+    return LogTail{.dead_blocks = end - from_rba - static_cast<std::uint64_t>(live)};
   }
-  Result<> erase_log_tail(BandId, std::uint32_t, std::uint32_t, const LogTail&) override {
+  Result<> erase_log_tail(BandId band, std::uint32_t from_rba, std::uint32_t,
+                          const LogTail&) override {
+    auto& log = logs_[band];
+    log.erase(log.lower_bound(from_rba), log.end());
     return ok();
   }
 
