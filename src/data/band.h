@@ -62,6 +62,7 @@ struct BandView {
   BandCounters counters;
   std::uint64_t last_append = 0;
   Stream stream = Stream::kSmall;
+  bool is_leased = false;  // a thread appends to it
   bool is_given_up = false;  // kBad until the next mount
 };
 

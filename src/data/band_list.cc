@@ -113,7 +113,8 @@ void BandList::unpin(BandId id) {
 
 BandView BandList::view(BandId id) const {
   const Band& band = bands_.at(id.value);
-  return {id, band.state, band.blocks, band.counters, band.last_append, band.stream};
+  return {id, band.state, band.blocks, band.counters, band.last_append, band.stream,
+          band.leased};
 }
 
 std::string BandList::check_invariants() const {

@@ -60,7 +60,7 @@ std::optional<BandUse> Collector::pick_locked(VictimScope scope) const {
     const BandUse use{view.band, view.counters.appended, view.counters.live,
                       newest - view.last_append};
     if (view.state == data::BandState::kFull) full.push_back(use);
-    if (view.state == data::BandState::kOpen) open.push_back(use);
+    if (view.state == data::BandState::kOpen && !view.is_leased) open.push_back(use);
   }
   return pick_victim(full, open, tail_cleaner_.mode(), scope);
 }

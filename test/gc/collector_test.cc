@@ -204,6 +204,20 @@ TEST_F(CollectorTest, CleaningOnDemandEndsHoweverFastOthersWrite) {
   EXPECT_LE(collector_.counters().bands_cleaned, 9u);
 }
 
+TEST_F(CollectorTest, ABandThatIsAppendedToDoesNotStopTheCleaningOfAnotherOne) {
+  files_.write(kFile, 0, kBandBlocks / 2);
+  for (std::uint64_t i = 1; i < kBandBlocks / 2; ++i) files_.remove(kFile, i);
+  const auto lease = appender_.lease(data::Stream::kSmall, 1, true);
+  ASSERT_TRUE(lease);
+  ASSERT_EQ(lease->band(), BandId{0});
+  const InodeNo other{4};
+  files_.write(other, 0, kBandBlocks / 2);
+  for (std::uint64_t i = 2; i < kBandBlocks / 2; ++i) files_.remove(other, i);
+  EXPECT_TRUE(collector_.make_room());
+  EXPECT_EQ(live_in(0), 1u);
+  EXPECT_EQ(live_in(1), 0u);
+}
+
 TEST_F(CollectorTest, WritersHelpOnlyUnderSpacePressure) {
   make_holes(2);
   collector_.help(kBandBlocks);
