@@ -10,8 +10,9 @@
 
 namespace lazyfs::data {
 
-// A strike is an append or a reset that failed. A band with kMaxStrikes is given up: it is not
-// written again before the next mount, which begins to count from 0.
+// A strike is an append or a reset that failed, but for reasons of other things than the band. A
+// band with kMaxStrikes is given up: it is not written again before the next mount, which begins to
+// count from 0.
 //
 // Not thread-safe.
 class BandFailures {

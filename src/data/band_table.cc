@@ -239,7 +239,7 @@ bool BandTable::begin_reset(BandId id) {
   return true;
 }
 
-void BandTable::finish_reset(BandId id, bool good) {
+void BandTable::finish_reset(BandId id, bool good, bool is_its_fault) {
   MutexLock lock(mu_);
   ages_.reset(id, bands_[id].stream == Stream::kRewritten && bands_[id].last_append > 0);
   bands_.change(id, [&](Band& band) {
@@ -247,7 +247,7 @@ void BandTable::finish_reset(BandId id, bool good) {
     band.counters = BandCounters{};
     band.state = good ? BandState::kFree : BandState::kBad;
   });
-  if (!good) failures_.strike(id);
+  if (!good && is_its_fault) failures_.strike(id);
 }
 
 // ---- failing ------------------------------------------------------------------------------------

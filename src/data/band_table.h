@@ -113,7 +113,8 @@ class BandTable {
   // False when the band is pinned or not empty. REQUIRES: a commit that began after empty_bands()
   // had named the band is durable.
   bool begin_reset(BandId band);
-  void finish_reset(BandId band, bool good);
+  // Not `good`: the band is set aside; `is_its_fault`: a strike.
+  void finish_reset(BandId band, bool good, bool is_its_fault = true);
 
   // ---- failing ----
   // The device could not read a block of the band. Has no effect on a band that is set aside.

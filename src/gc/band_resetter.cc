@@ -1,6 +1,7 @@
 #include "gc/band_resetter.h"
 
 #include "base/log.h"
+#include "gc/damage.h"
 
 namespace lazyfs::gc {
 
@@ -29,7 +30,10 @@ Result<std::size_t> BandResetter::reset_failed_bands() {
   TRY(port_.make_durable());  // rule 2
   std::size_t count = 0;
   for (const BandId band : empty) {
-    if (!bands_.begin_retry(band) || !reset(band)) continue;
+    if (!bands_.begin_retry(band)) continue;
+    const auto done = reset(band);
+    if (!done && done.error() == Errc::kLogFull) break;  // as the others would
+    if (!done) continue;
     log::info("band {}: reset after it failed, to be tried again", band.value);
     ++count;
   }
@@ -39,10 +43,12 @@ Result<std::size_t> BandResetter::reset_failed_bands() {
 Result<> BandResetter::reset(BandId band) {
   const bool is_conventional =
       device_.geometry().band_kinds[band.value] == device::BandKind::kConventional;
-  Result<> done = is_conventional ? ok() : device_.reset(band);
-  if (done) done = port_.erase_log(band);
+  const Result<> emptied = is_conventional ? ok() : device_.reset(band);
+  const Result<> done = emptied ? port_.erase_log(band) : emptied;
   if (!done) log::error("band {}: cannot be reset: {}", band.value, describe(done.error()));
-  bands_.finish_reset(band, done.has_value());
+  // A full log is not the band's fault: the band is reset once the log has room.
+  const bool is_its_fault = !emptied || (!done && is_damage(done.error()));
+  bands_.finish_reset(band, done.has_value(), is_its_fault);
   mover_.forget_unreadable(band);
   ++counters_.bands_reset;
   return done;

@@ -170,6 +170,18 @@ TEST_F(CollectorTest, BandIsResetOnlyAfterACommit) {
   EXPECT_EQ(files_.commits, 1u);  // nothing to do
 }
 
+TEST_F(CollectorTest, ABandIsNotGivenUpBecauseTheMetadataLogIsFull) {
+  files_.write(kFile, 0, kBandBlocks);
+  for (std::uint64_t i = 0; i < kBandBlocks; ++i) files_.remove(kFile, i);
+  files_.erase_log_error = Errc::kLogFull;
+  ASSERT_TRUE(collector_.reset_empty_bands());
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(bands_.bad_bands().size(), 1u);
+  files_.erase_log_error.reset();
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(bands_.bad_bands().size(), 0u);
+}
+
 TEST_F(CollectorTest, BlocksThatAreOverwrittenMeanwhileKeepTheirNewPlace) {
   make_holes(2);
   files_.before_remap = [this] {

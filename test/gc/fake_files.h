@@ -62,7 +62,7 @@ class FakeFiles final : public Port {
   std::size_t commits = 0;
   std::set<InodeNo> damaged;  // owners whose blocks cannot be found
   std::map<InodeNo, Errc> remap_errors;
-  std::optional<Errc> log_tail_error;
+  std::optional<Errc> log_tail_error, erase_log_error;
 
   Visit visit_live(BandId band, std::uint32_t from_rba, std::size_t at_least) override {
     Visit visit{.runs = {}, .next_rba = from_rba};
@@ -118,6 +118,7 @@ class FakeFiles final : public Port {
   }
   bool has_failed() override { return false; }
   Result<> erase_log(BandId band) override {
+    if (erase_log_error) return fail(*erase_log_error);
     logs_.erase(band);
     return ok();
   }
