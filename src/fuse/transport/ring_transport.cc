@@ -273,7 +273,8 @@ bool RingTransport::handle_as_owner(Lane& lane, RingSlot& slot, Wait wait) {
   Kind& kind = kind_of(slot.request);
   lane.opcode.store(slot.request.header().opcode, std::memory_order_relaxed);
   std::uint64_t turn = lane.turn.load(std::memory_order_relaxed) + 1;
-  lane.turn.store(turn, std::memory_order_release);
+  lane.turn.store(turn);
+  watchdog_.wake();
   const bool is_done = wait == Wait::kOften ? try_handle(kind, slot) : handle(kind, slot);
   if (!is_done) give_away({&lane, &slot});
   if (lane.turn.compare_exchange_strong(turn, turn + 1)) return true;
@@ -317,7 +318,6 @@ void RingTransport::wait(Lane& lane) {
   lane.sleeps.store(true);
   if (!lane.answered.load() && !stopping_.load()) lane.ring->wait();
   lane.sleeps.store(false);
-  watchdog_.wake();
 }
 
 // --- replies -------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ Watchdog::Seen RingTransport::look() {
   seen.requests = requests - std::exchange(requests_seen_, requests);
   seen.moved = seen.requests > 0;
   for (auto& lane : lanes_) {
-    const std::uint64_t turn = lane->turn.load(std::memory_order_acquire);
+    const std::uint64_t turn = lane->turn.load();
     if (turn % 2 == 1 && turn == lane->turn_seen && take_away(*lane, turn)) seen.moved = true;
     if (turn % 2 == 1) seen.moved = true;
     lane->turn_seen = turn;

@@ -188,7 +188,6 @@ bool Transport::sleep() {
   if (poll(wait, std::size(wait), -1) < 0 && errno != EINTR) {
     log::error("fuse: waiting for the kernel failed: errno {}", errno);
   }
-  watchdog_.wake();
   return !stopping_.load();
 }
 
@@ -281,7 +280,8 @@ void Transport::handle_all_parked(Worker& worker) {
 }
 
 void Transport::run(Worker& worker, const Request& request) {
-  worker.ticket.fetch_add(1, std::memory_order_release);
+  worker.ticket.fetch_add(1);
+  watchdog_.wake();
   {
     const CurrentRequest current(request);
     const BeforeWait before_wait(worker.before_wait);
@@ -381,7 +381,7 @@ Watchdog::Seen Transport::look() {
   MutexLock lock(mu_);
   for (std::size_t i = 0; i < workers_.size(); ++i) {  // activation may add workers
     Worker& worker = *workers_[i];
-    const std::uint64_t ticket = worker.ticket.load(std::memory_order_acquire);
+    const std::uint64_t ticket = worker.ticket.load();
     const bool busy = ticket % 2 == 1;
     if (ticket != worker.ticket_seen) {
       seen.moved = true;

@@ -28,30 +28,34 @@ void Watchdog::stop() {
 }
 
 void Watchdog::watch(CpuLatencyLimit& limit) {
-  int idle_ticks = 0;
-  for (;;) {
-    {
-      MutexLock lock(mu_);
-      if (ends_) return;
-      if (idle_ticks < kIdleTicksBeforeSleep) {
-        wake_.wait_for(mu_, tick_);
-      } else {
-        sleeps_ = true;
-        wake_.wait(mu_);
-        sleeps_ = false;
-        idle_ticks = 0;
-      }
-      if (ends_) return;
-    }
-    const Seen seen = look_();
-    idle_ticks = seen.moved ? 0 : idle_ticks + 1;
-    limit.observe(seen.requests);
-    latency_limits_ = limit.times_set();
+  for (int idle_ticks = 0; wait();) {
+    idle_ticks = look(limit) ? 0 : idle_ticks + 1;
+    if (idle_ticks < kIdleTicksBeforeSleep) continue;
+    idle_ticks = 0;
+    sleeps_ = true;
+    if (look(limit)) sleeps_ = false;
   }
+}
+
+// Returns after a tick, or when wake() has ended the sleep. False: the thread shall end.
+bool Watchdog::wait() {
+  MutexLock lock(mu_);
+  if (!sleeps_ && !ends_) wake_.wait_for(mu_, tick_);
+  while (sleeps_ && !ends_) wake_.wait(mu_);
+  return !ends_;
+}
+
+// True: a request moved.
+bool Watchdog::look(CpuLatencyLimit& limit) {
+  const Seen seen = look_();
+  limit.observe(seen.requests);
+  latency_limits_ = limit.times_set();
+  return seen.moved;
 }
 
 void Watchdog::wake_sleeping() {
   MutexLock lock(mu_);
+  sleeps_ = false;
   wake_.notify_one();
 }
 

@@ -2,7 +2,9 @@
 // limits the wake-up latency of CPUs while requests come in quick succession (CpuLatencyLimit). It
 // sleeps while no request comes.
 //
-// Thread-safe; mu_ is a leaf lock.
+// Invariant: a look follows after sleeps_ was set and before the thread sleeps. So either that look
+// finds a request which begins meanwhile, or the request's thread finds sleeps_ set in wake().
+// Thread-safe; mu_ is a leaf lock, and is not held over a look.
 #pragma once
 
 #include <atomic>
@@ -37,7 +39,8 @@ class Watchdog {
   void ask_to_end() EXCLUDES(mu_);
   // Returns when the thread has ended.
   void stop() EXCLUDES(mu_);
-  // A request has come after a pause.
+  // A request has begun. REQUIRES: a look finds it from now on; what tells so was stored with
+  // memory_order_seq_cst.
   void wake() {
     if (sleeps_.load()) wake_sleeping();
   }
@@ -46,13 +49,15 @@ class Watchdog {
 
  private:
   void watch(CpuLatencyLimit& limit) EXCLUDES(mu_);
+  bool wait() EXCLUDES(mu_);
+  bool look(CpuLatencyLimit& limit);
   void wake_sleeping() EXCLUDES(mu_);
 
   const CpuLatencyChoice latency_;
   const std::chrono::milliseconds tick_;
   const Look look_;
   std::atomic<std::uint64_t> latency_limits_{0};
-  std::atomic<bool> sleeps_{false};
+  std::atomic<bool> sleeps_{false};  // or is about to; wake_sleeping() clears it under mu_
   Mutex mu_;
   CondVar wake_;
   bool ends_ GUARDED_BY(mu_) = false;
