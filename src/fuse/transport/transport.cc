@@ -122,7 +122,7 @@ void Transport::work(Worker& worker) {
     if (received.got == Got::kNothing) {
       if (!saw_empty_.load(std::memory_order_relaxed)) saw_empty_ = true;
       if (stop_assisting(worker) && can_begin_parked()) continue;  // T6
-      if (!worker.active.load(std::memory_order_relaxed) || leader_.exchange(true)) {
+      if (!may_lead(worker)) {
         rest(worker);
         continue;
       }
@@ -133,6 +133,14 @@ void Transport::work(Worker& worker) {
     if (received.got == Got::kEnd) end();
   }
   handle_all_parked(worker);
+}
+
+// T2. look() reads a worker's ticket and retires the worker under mu_. So a worker that is active
+// here, after its request, stays so while it leads.
+bool Transport::may_lead(Worker& worker) {
+  if (!worker.active.load(std::memory_order_relaxed)) return false;
+  MutexLock lock(mu_);
+  return worker.active && !leader_.exchange(true);
 }
 
 Transport::Received Transport::receive(Worker& worker) {

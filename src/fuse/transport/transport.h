@@ -119,6 +119,7 @@ class Transport {
   };
 
   void work(Worker& worker);
+  bool may_lead(Worker& worker) EXCLUDES(mu_);
   Received receive(Worker& worker);
   Received lead(Worker& worker);
   Received spin(Worker& worker);

@@ -410,6 +410,25 @@ TEST_P(ReadTransportTest, AThreadThatHandedOverTakesTheNextRequestsItself) {
   note(200);
 }
 
+// T2. With a tick of 0 the watchdog retires workers all the time, also those whose request is just
+// about to end. Were such a worker to lead, an active one would read all the time and never rest.
+TEST_P(ReadTransportTest, AtRestAllThreadsButTheLeaderRest) {
+  start(
+      [&](const Request& request) {
+        for (auto i = request.header().unique % 64; i > 0; --i) std::this_thread::yield();
+        note(request.header().unique);
+      },
+      {.threads_max = 4, .tick = std::chrono::milliseconds(0)});
+  for (std::uint64_t i = 1; i <= 1000; ++i) {
+    send(kShort, i);
+    wait_for(i);
+    for (auto counts = transport_->counts(); counts.resting + 1 != counts.threads;) {
+      std::this_thread::yield();
+      counts = transport_->counts();
+    }
+  }
+}
+
 constexpr std::chrono::hours kNoTick{1};  // the watchdog helps nobody
 
 // T3. Many threads that have waited end at once, while more requests are in the queue than threads.
