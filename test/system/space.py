@@ -148,9 +148,23 @@ def verb_late(folder):
     except OSError:
         pass
     os.remove(os.path.join(folder, "endless"))
+    once = os.open(os.path.join(folder, "once"), os.O_WRONLY | os.O_CREAT)
+    write_blocks(once, 0, 2 * CHUNK // BLOCK, 3)
+    try:
+        os.fsync(once)
+        raise Wrong("fsync reports no ENOSPC")
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+    os.fsync(once)
     os.close(fd)
     check(path, [1] * written)
     os.remove(path)
+    until_available(folder, said // 2)
+    os.pwrite(once, b"x", 0)  # fsync has reported the error
+    os.fsync(once)
+    os.close(once)
+    os.remove(os.path.join(folder, "once"))
     until_available(folder, said)
 
 

@@ -199,7 +199,10 @@ void release(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
              }));
 }
 
+// The kernel answers fsync(2) with a late error by itself, and sends no request. So one that comes
+// says that fsync has reported all late errors.
 void fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* info) {
+  context_of(req).late_errors.drop(inode_of(ino));
   reply_done(req, call(req, Operation::fsync, [&](fs::Volume& volume) {
                return volume.fsync(inode_of(ino), file_of(info), data_only != 0);
              }));

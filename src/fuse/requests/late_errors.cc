@@ -9,6 +9,13 @@ void LateErrors::note(InodeNo inode, Errc error) {
   any_.store(true, std::memory_order_release);
 }
 
+void LateErrors::drop(InodeNo inode) {
+  if (!any_.load(std::memory_order_acquire)) return;
+  MutexLock lock(mu_);
+  errors_.erase(inode.value);
+  any_.store(!errors_.empty(), std::memory_order_release);
+}
+
 std::optional<Errc> LateErrors::take(InodeNo inode) {
   if (!any_.load(std::memory_order_acquire)) return std::nullopt;
   MutexLock lock(mu_);

@@ -1,6 +1,6 @@
-// Errors of data that the kernel sent after write(2) had succeeded. fsync and close report them. So
-// that a program that only writes ends too, the kernel is made to ask for the file's attributes
-// before the next write(2), and is answered with the error.
+// Errors of data that the kernel sent after write(2) had succeeded. The kernel reports them by
+// fsync and close. So that a program that only writes ends too, the kernel is made to ask for the
+// file's attributes before the next write(2), and is answered with the error.
 #pragma once
 
 #include <atomic>
@@ -22,6 +22,8 @@ class LateErrors {
   void note(InodeNo inode, Errc error) EXCLUDES(mu_);
   // The latest error of the file, once.
   std::optional<Errc> take(InodeNo inode) EXCLUDES(mu_);
+  // The file's error was reported otherwise, or nobody has the file open.
+  void drop(InodeNo inode) EXCLUDES(mu_);
 
  private:
   Mutex mu_;

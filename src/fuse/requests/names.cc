@@ -37,6 +37,7 @@ void lookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
 }
 
 void forget(fuse_req_t req, fuse_ino_t ino, std::uint64_t lookups) {
+  context_of(req).late_errors.drop(inode_of(ino));
   ignore_error(call(req, Operation::forget,
                     [&](fs::Volume& volume) {
                       volume.forget(inode_of(ino), lookups);
@@ -47,6 +48,8 @@ void forget(fuse_req_t req, fuse_ino_t ino, std::uint64_t lookups) {
 }
 
 void forget_multi(fuse_req_t req, std::size_t count, fuse_forget_data* forgets) {
+  LateErrors& late_errors = context_of(req).late_errors;
+  for (std::size_t i = 0; i < count; ++i) late_errors.drop(inode_of(forgets[i].ino));
   ignore_error(call(req, Operation::forget,
                     [&](fs::Volume& volume) {
                       for (std::size_t i = 0; i < count; ++i) {

@@ -17,6 +17,16 @@ TEST(LateErrorsTest, AnErrorIsTakenOnce) {
   EXPECT_EQ(errors.take(InodeNo{3}), Errc::kNoSpace);
 }
 
+TEST(LateErrorsTest, ADroppedErrorIsNotTaken) {
+  LateErrors errors;
+  errors.drop(InodeNo{2});
+  errors.note(InodeNo{2}, Errc::kNoSpace);
+  errors.note(InodeNo{3}, Errc::kNoSpace);
+  errors.drop(InodeNo{2});
+  EXPECT_EQ(errors.take(InodeNo{2}), std::nullopt);
+  EXPECT_EQ(errors.take(InodeNo{3}), Errc::kNoSpace);
+}
+
 TEST(LateErrorsTest, ThereIsABound) {
   LateErrors errors;
   for (std::uint64_t i = 0; i <= LateErrors::kFilesMax; ++i) {
