@@ -50,6 +50,12 @@ for round in 1 2; do
   [[ $(<"$MNT/file") == "$round" ]] || fail "round $round: the synced file is lost"
 done
 
+# a remount cannot change it
+if lazyfs -o remount,restart=once "$DEVICE" "$MNT" 2>"$WORK/refused"; then
+  fail "a remount accepts another restart="
+fi
+grep -q "option 'restart': cannot be changed" "$WORK/refused" || fail "$(<"$WORK/refused")"
+
 # options that a remount has changed
 lazyfs -o remount,commit=30,noatime "$DEVICE" "$MNT" || fail "remount"
 mount -i -o remount,ro "$MNT" || fail "remount,ro"
@@ -73,11 +79,13 @@ for round in 1 2 3; do
   unmount_background
 done
 
-say "once"
+say "once, with remounts by fstab's options"
 mount_in_background restart=once
+lazyfs -o remount,restart=once "$DEVICE" "$MNT" || fail "remount"
 before=$DAEMON
 kill -KILL "$DAEMON"
 until_true "not mounted again: $(tail -n 3 "$LOG")" is_new_daemon "$before"
+lazyfs -o remount,restart=once "$DEVICE" "$MNT" || fail "remount after a restart"
 kill -KILL "$DAEMON"
 until_true "a keeper remains" is_ended
 DAEMON=''

@@ -153,12 +153,14 @@ void remember_options(MountKeeper& keeper, std::string_view options) {
 
 // Mounts as this process was asked to; empty when it is not to be mounted again.
 std::vector<std::string> restart_command(const DaemonPlan& plan) {
-  if (plan.options.restart == Restart::kNo) return {};
+  const Restart restart = plan.options.restart;
+  if (restart == Restart::kNo) return {};
+  if (restart == Restart::kOnce && plan.options.was_restarted) return {};
   std::vector<std::string> command{absolute("/proc/self/exe")};
   for (const std::string& list : plan.option_lists) {
     command.insert(command.end(), {"-o", list});
   }
-  if (plan.options.restart == Restart::kOnce) command.insert(command.end(), {"-o", "restart=no"});
+  if (restart == Restart::kOnce) command.insert(command.end(), {"-o", "restart=spent"});
   command.insert(command.end(), {plan.source, plan.mount_point});
   return command;
 }

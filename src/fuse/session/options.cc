@@ -161,7 +161,12 @@ Reason read_path(std::string_view text, std::string& to) {
   return {};
 }
 
+// "spent" is the keeper's: a remount compares what the user has given.
 Reason read_restart(Parser& p, std::string_view text) {
+  if (text == "spent") {
+    p.options.was_restarted = true;
+    return {};
+  }
   static const std::map<std::string_view, Restart> choices = {
       {"no", Restart::kNo}, {"once", Restart::kOnce}, {"always", Restart::kAlways}};
   return read_choice(text, choices, p.options.restart);

@@ -53,6 +53,7 @@ struct Options {
   std::string panic_trigger = "/proc/sysrq-trigger";
   std::string log_level = "info";  // of spdlog
   Restart restart = Restart::kNo;
+  bool was_restarted = false;  // kOnce has happened
 };
 
 // The names of all options that change something, one on a line.

@@ -27,6 +27,7 @@ const char* fixed_difference(const Options& a, const Options& b) {
   if (a.error_program != b.error_program) return "on_error";
   if (a.after_error != b.after_error) return "errors";
   if (a.panic_trigger != b.panic_trigger) return "panic_trigger";
+  if (a.restart != b.restart) return "restart";
   return nullptr;
 }
 

@@ -188,6 +188,9 @@ TEST(Options, ADaemonThatDiesIsStartedAgainAsAsked) {
   EXPECT_EQ(parsed("restart=once").restart, Restart::kOnce);
   EXPECT_EQ(parsed("restart=always").restart, Restart::kAlways);
   EXPECT_EQ(parsed("restart=always,restart=no").restart, Restart::kNo);
+  EXPECT_EQ(parsed("restart=once,restart=spent").restart, Restart::kOnce);
+  EXPECT_TRUE(parsed("restart=spent,restart=once").was_restarted);
+  EXPECT_FALSE(parsed("restart=once").was_restarted);
   EXPECT_EQ(refusal("restart=soon"), "option 'restart': 'soon' is none of always, no, once");
 }
 
