@@ -172,19 +172,18 @@ void protect() {
   prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
 }
 
-// When an error has made the filesystem read-only.
-void react(const DaemonPlan& plan, MountKeeper& keeper, ReadOnlyRemounter& remounter) {
+// That an error has made the filesystem read-only. False: the mount shall stay as it is.
+bool report_read_only(const DaemonPlan& plan, MountKeeper& keeper) {
   if (const int error = keeper.report_read_only(); error != 0) {
     log::warn("{} cannot be started: {}", plan.options.error_program, std::strerror(error));
   }
-  if (plan.options.after_error == AfterError::kContinue) return;
   if (plan.options.after_error == AfterError::kPanic) {
     log::critical("errors=panic: the machine is crashed for {}", plan.mount_point);
     if (const int error = keeper.panic(); error != 0) {
       log::error("{}: {}", plan.options.panic_trigger, std::strerror(error));
     }
   }
-  remounter.ask();
+  return plan.options.after_error != AfterError::kContinue;
 }
 
 // The keeper can crash the machine only if that was asked for.
@@ -206,8 +205,9 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
                  restart_command(plan)});
   if (chdir("/") != 0) return complain(plan, std::string("/: ") + std::strerror(errno));
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
-  ReadOnlyRemounter read_only_remounter(keeper, plan.mount_point);
-  plan.options.volume.on_read_only = [&] { react(plan, *keeper, read_only_remounter); };
+  ReadOnlyRemounter read_only_remounter(keeper, plan.mount_point,
+                                        [&] { return report_read_only(plan, *keeper); });
+  plan.options.volume.on_read_only = [&] { read_only_remounter.ask(); };
   OptionsInForce options(plan.options);
   auto volume = open_volume(plan);
   if (!volume) return complain(plan, volume.error());

@@ -52,7 +52,9 @@ void ReadOnlyRemounter::run() {
   {
     MutexLock lock(mu_);
     while (!asked_ && !stopping_) changed_.wait(mu_);
+    if (!asked_) return;
   }
+  if (!report_()) return;
   for (bool first = true;; first = false) {
     {
       MutexLock lock(mu_);

@@ -1,6 +1,7 @@
 // Shows that an error has made a filesystem read-only.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,23 +11,33 @@
 
 namespace lazyfs::fuse {
 
-// Remounts a mount point read-only when asked to: the kernel then reports it in statfs and
-// /proc/mounts, and refuses every change by itself (EROFS). The kernel refuses the remount while a
-// file is open for writing; it is then tried again each second. An ordinary user's daemon may not
-// remount, and does not. Thread-safe.
+// Reports the error when asked to, and remounts a mount point read-only unless the report says
+// otherwise: the kernel then shows it in statfs and /proc/mounts, and refuses every change by
+// itself (EROFS). The kernel refuses the remount while a file is open for writing; it is then tried
+// again each second. An ordinary user's daemon may not remount, and does not. Thread-safe.
+//
+// Both are done on a thread of its own: each asks the keeper, which may be at an unmount(2) that
+// waits for the end of the very thread that has met the error.
 //
 // Invariant: only the mount that existed at start() is ever remounted, not one that has taken its
 // place since.
 class ReadOnlyRemounter {
  public:
-  ReadOnlyRemounter(std::shared_ptr<MountKeeper> keeper, std::string mount_point)
-      : keeper_(std::move(keeper)), mount_point_(std::move(mount_point)) {}
-  ~ReadOnlyRemounter();  // ends the thread
+  // Returns whether the mount shall be remounted.
+  using Report = std::function<bool()>;
+
+  ReadOnlyRemounter(std::shared_ptr<MountKeeper> keeper, std::string mount_point, Report report)
+      : keeper_(std::move(keeper)),
+        mount_point_(std::move(mount_point)),
+        report_(std::move(report)) {}
+  // Ends the thread, after the report if there was an error. REQUIRES: the keeper waits for nothing
+  // that comes later.
+  ~ReadOnlyRemounter();
   ReadOnlyRemounter(const ReadOnlyRemounter&) = delete;
   ReadOnlyRemounter& operator=(const ReadOnlyRemounter&) = delete;
 
   void start();  // REQUIRES: called once, when the filesystem is mounted
-  void ask() EXCLUDES(mu_);
+  void ask() EXCLUDES(mu_);  // does not wait
 
  private:
   enum class Outcome : bool { kDone, kLater };
@@ -35,6 +46,7 @@ class ReadOnlyRemounter {
 
   const std::shared_ptr<MountKeeper> keeper_;
   const std::string mount_point_;
+  const Report report_;
   int mount_id_ = 0;  // constant after start()
   std::thread thread_;
   Mutex mu_;  // leaf
