@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The daemon gets SIGTERM while much data waits to be written, and is killed before it has ended.
-# Nothing may hang afterwards: sync(2) returns, and the filesystem can be unmounted and mounted
-# again.
+# The daemon gets SIGTERM while much data waits to be written, and is killed before it has ended; it
+# gets SIGTERM while it waits for data that the kernel sends it. Nothing may hang
+# afterwards: sync(2) returns, and the filesystem can be unmounted and mounted again.
 #   ending.sh [ROUNDS]     (6)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -11,18 +11,25 @@ new_seed
 RANDOM=$SEED
 new_fs 512M --band-size 1M
 
+# The number of the mount's connection.
+note_connection() {
+  CONNECTION=$(awk -v mnt="$MNT" '$5 == mnt { split($3, n, ":"); print n[1] * 2 ^ 20 + n[2] }' \
+    /proc/self/mountinfo)
+}
+
 # Ends what the kernel waits for, so that a failure costs this test and not the machine.
-end_connections() {
+end_connection() {
   mkdir -p "$WORK/connections"
   mount -t fusectl none "$WORK/connections" || return 0
-  local number
-  number=$((($(stat -c '0x%t' "$DEVICE") << 20) + $(stat -c '0x%T' "$DEVICE")))
-  if [[ -e $WORK/connections/$number ]]; then echo 1 >"$WORK/connections/$number/abort"; fi
+  if [[ -e $WORK/connections/$CONNECTION ]]; then
+    echo 1 >"$WORK/connections/$CONNECTION/abort"
+  fi
   umount "$WORK/connections"
 }
 
 for ((round = 1; round <= rounds; round++)); do
   mount_fs
+  note_connection
   echo "$round" >"$MNT/durable"
   sync "$MNT/durable"
   dd if=/dev/urandom of="$MNT/waiting-$((round % 2))" bs=1M count=48 status=none
@@ -37,7 +44,7 @@ for ((round = 1; round <= rounds; round++)); do
     sleep 0.1
   done
   if [[ ! -e $WORK/synced ]]; then
-    end_connections
+    end_connection
     fail "sync does not return after a daemon was killed $moment ms into its end"
   fi
   wait "$DAEMON" 2>/dev/null || true
@@ -49,3 +56,39 @@ for ((round = 1; round <= rounds; round++)); do
   unmount_fs
   say "round $round: killed $moment ms into its end"
 done
+
+# A thread that waits in the kernel outlives the daemon's first one, which is then a zombie.
+has_ended() { ! grep -qs '^State:.[^Z]' "/proc/$DAEMON/task/"*/status; }
+
+# Mounts, begins programs that seek holes, and waits until they are at work.
+mount_and_seek_holes() {
+  mount_fs
+  note_connection
+  rm -f "$MNT"/file-*
+  python3 "$HERE/hole_seekers.py" "$MNT" 4 &
+  SEEKERS=$!
+  until_true "no file is written" test -s "$MNT/file-3"
+}
+
+# end_daemon SIGNAL: returns when all of the daemon has ended.
+end_daemon() {
+  local tries
+  kill "-$1" "$DAEMON"
+  for ((tries = 0; tries < 300; tries++)); do
+    if has_ended; then break; fi
+    sleep 0.1
+  done
+  if ! has_ended; then
+    end_connection
+    fail "the daemon does not end after SIG$1 while programs seek holes"
+  fi
+  wait "$DAEMON" 2>/dev/null || true
+  DAEMON=''
+  wait "$SEEKERS"
+}
+
+say "SIGTERM while programs seek holes"
+mount_and_seek_holes
+end_daemon TERM
+if grep -q "$MNT" /proc/self/mounts; then fail "it is still mounted"; fi
+fsck_fs

@@ -268,7 +268,7 @@ void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_i
     fuse_reply_lseek(req, offset);
     return;
   }
-  context.side_thread.run([req, &context, inode, from, whence] {
+  const bool runs = context.side_thread.run([req, &context, inode, from, whence] {
     const auto found = run_guarded(context, Operation::lseek, [&](fs::Volume&) {
       const SeekableFile file = seekable(context, inode);
       return whence == SEEK_DATA ? seek_data(file, from) : seek_hole(file, from);
@@ -276,6 +276,7 @@ void lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, fuse_file_i
     if (!found) return reply_error(req, found.error());
     fuse_reply_lseek(req, static_cast<off_t>(*found));
   });
+  if (!runs) fuse_reply_err(req, ENOTCONN);
 }
 
 }  // namespace lazyfs::fuse::handlers

@@ -69,13 +69,14 @@ Result<> change_flags(RequestContext& context, InodeNo inode, std::uint32_t flag
 void set_flags(fuse_req_t req, fuse_ino_t ino, std::optional<std::uint32_t> flags) {
   if (!flags) return reply_error(req, Errc::kNotSupported);
   RequestContext& context = context_of(req);
-  context.side_thread.run([req, &context, ino, flags] {
+  const bool runs = context.side_thread.run([req, &context, ino, flags] {
     const auto done = call(context, Operation::ioctl, [&](fs::Volume&) {
       return change_flags(context, inode_of(ino), *flags);
     });
     if (!done) return reply_error(req, done.error());
     fuse_reply_ioctl(req, 0, nullptr, 0);
   });
+  if (!runs) fuse_reply_err(req, ENOTCONN);
 }
 
 void set_flags(fuse_req_t req, fuse_ino_t ino, const void* in, std::size_t in_size) {

@@ -4,11 +4,13 @@
 
 namespace lazyfs::fuse {
 
-void SideThread::run(std::function<void()> job) {
+bool SideThread::run(std::function<void()> job) {
   MutexLock lock(mu_);
+  if (ends_) return false;
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   jobs_.push_back(std::move(job));
   changed_.notify_one();
+  return true;
 }
 
 void SideThread::finish() {

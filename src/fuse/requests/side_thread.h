@@ -19,9 +19,11 @@ class SideThread {
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
-  // The first call begins the thread. `job` must not throw. REQUIRES: finish() was not called.
-  void run(std::function<void()> job) EXCLUDES(mu_);
-  // Returns when all jobs have been done. Not from a job; not from two threads at once.
+  // The first call begins the thread. `job` must not throw. False: finish() was called, and the job
+  // is not run.
+  bool run(std::function<void()> job) EXCLUDES(mu_);
+  // Refuses further jobs, and returns when all jobs have been done. REQUIRES: what they wait for is
+  // still served. Not from a job; not from two threads at once.
   void finish() EXCLUDES(mu_);
 
  private:

@@ -251,6 +251,7 @@ bool Session::wait_until_ready() {
 }
 
 Session::~Session() {
+  context_.side_thread.finish();
   if (transport_) {
     transport_->stop();
     transport_->join();
@@ -259,7 +260,6 @@ Session::~Session() {
     rings_->stop();
     rings_->join();
   }
-  context_.side_thread.finish();
   if (session_) fuse_session_destroy(session_);  // ends the connection, and with it every request
   if (mounted_) detach(*keeper_, place_.mount_point);  // serve() did not see the end of the mount
 }
@@ -332,13 +332,13 @@ Json Session::transport_json() const {
 void Session::serve() {
   Unmounter unmounter(keeper_, place_.mount_point, transport_->ended_fd());
   unmounter.wait_for_end();
+  context_.side_thread.finish();  // its jobs wait for requests: while there are workers
   transport_->stop();
   transport_->join();
   if (rings_) {
     rings_->stop();
     rings_->join();
   }
-  context_.side_thread.finish();
   mounted_ = false;
 }
 

@@ -30,5 +30,17 @@ TEST(SideThreadTest, WithoutJobsItEnds) {
   side.finish();
 }
 
+// As a mount ends that is still in use.
+TEST(SideThreadTest, AJobThatComesAfterTheEndIsRefused) {
+  SideThread side;
+  bool first = false, late = false;
+  EXPECT_TRUE(side.run([&first] { first = true; }));
+  side.finish();
+  EXPECT_FALSE(side.run([&late] { late = true; }));
+  side.finish();
+  EXPECT_TRUE(first);
+  EXPECT_FALSE(late);
+}
+
 }  // namespace
 }  // namespace lazyfs::fuse
