@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The daemon gets SIGTERM while much data waits to be written, and is killed before it has ended; it
-# gets SIGTERM while it waits for data that the kernel sends it. Nothing may hang
+# gets SIGTERM, or is killed, while it waits for data that the kernel sends it. Nothing may hang
 # afterwards: sync(2) returns, and the filesystem can be unmounted and mounted again.
 #   ending.sh [ROUNDS]     (6)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
@@ -92,3 +92,14 @@ mount_and_seek_holes
 end_daemon TERM
 if grep -q "$MNT" /proc/self/mounts; then fail "it is still mounted"; fi
 fsck_fs
+for ((round = 1; round <= rounds; round++)); do
+  mount_and_seek_holes
+  sleep "0.$(printf %03d $((RANDOM % 500)))"
+  end_daemon KILL
+  if stat -f "$MNT" 2>"$WORK/error"; then fail "a mount without a daemon answers"; fi
+  grep -q "endpoint is not connected\|connection abort" "$WORK/error" || fail "$(<"$WORK/error")"
+  grep -q "$MNT" /proc/self/mounts || fail "the mount is gone with the daemon"
+  umount -l "$MNT"
+  fsck_fs
+  say "round $round: killed while programs seek holes"
+done

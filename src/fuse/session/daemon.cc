@@ -228,6 +228,7 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
     return complain(plan, plan.mount_point + ": " + session.error());
   }
   start_lock.release();
+  keeper->note_mount();
   log::info("{} is mounted on {}", plan.source, plan.mount_point);
   read_only_remounter.start();  // also of a read-only mount, which may become writable
   {

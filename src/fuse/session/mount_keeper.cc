@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <ranges>
+#include <span>
 #include <utility>
 
 #include "base/log.h"
@@ -95,6 +96,44 @@ void add_options(std::string_view list, std::vector<std::string>& options) {
   }
 }
 
+volatile std::sig_atomic_t g_daemon_died = 0;  // in the keeper
+
+// The end of the socket is not enough: a thread that waits in the kernel keeps the daemon's files
+// open.
+void watch_daemon() {
+  sigset_t death;
+  sigemptyset(&death);
+  sigaddset(&death, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &death, nullptr);
+  std::signal(SIGUSR1, [](int) { g_daemon_died = 1; });
+  prctl(PR_SET_PDEATHSIG, SIGUSR1);  // when the thread ends that has made the keeper
+}
+
+// Returns the length of the next message; 0 or less when the daemon has died.
+ssize_t receive(int fd, std::span<char> message) {
+  sigset_t mask;
+  sigprocmask(SIG_BLOCK, nullptr, &mask);
+  sigdelset(&mask, SIGUSR1);
+  pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
+  while (g_daemon_died == 0) {
+    if (ppoll(&wait, 1, nullptr, &mask) > 0) return recv(fd, message.data(), message.size(), 0);
+  }
+  return 0;
+}
+
+// The daemon has died. Ends its connection, and with it what its last thread may wait for. The
+// mount stays, because a descriptor of it is open meanwhile.
+void end_connection(const std::string& mount_point, int mount_id) {
+  const auto mount = mount_at(mount_point);
+  if (!mount || mount->id != mount_id) return;
+  const int hold = open(mount_point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (hold < 0) return;
+  if (umount2(mount_point.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE) != 0 && errno != EBUSY) {
+    log::debug("the connection is not ended: {}", std::strerror(errno));  // not root's
+  }
+  close(hold);
+}
+
 // The daemon has died. Who has unmounted since wants no mount.
 void mount_again(const KeeperPlan& plan, const std::vector<std::string>& changed_options) {
   if (plan.restart.empty() || !is_dead(plan.mount_point)) return;
@@ -160,14 +199,16 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan) {
   const char* const mount_point = plan.mount_point.c_str();
   prctl(PR_SET_NAME, "lazyfs-keeper");
   std::signal(SIGCHLD, SIG_IGN);
+  watch_daemon();
   if (fd > 0) close_range(0, static_cast<unsigned>(fd) - 1, 0);
   close_range(static_cast<unsigned>(fd) + 1, ~0U, 0);
   int answer = chdir("/");
   if (answer != 0 || send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(1);
   std::array<char, sizeof(Request) + kMaxListBytes> message{};
   std::vector<std::string> changed_options;
+  int mount_id = -1;
   bool is_farewell = false;
-  for (ssize_t got = 0; (got = recv(fd, message.data(), message.size(), 0)) > 0;) {
+  for (ssize_t got = 0; (got = receive(fd, message)) > 0;) {
     Request request{};
     if (static_cast<std::size_t>(got) < sizeof request) break;
     std::memcpy(&request, message.data(), sizeof request);
@@ -186,6 +227,10 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan) {
                     changed_options);
         done = 0;
         break;
+      case Request::kMounted:
+        if (const auto mount = mount_at(plan.mount_point)) mount_id = mount->id;
+        done = 0;
+        break;
       case Request::kPanic: done = crash_machine(plan); break;
       case Request::kFarewell:
         is_farewell = true;
@@ -195,7 +240,10 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan) {
     answer = done == 0 ? 0 : errno;
     if (send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) break;
   }
-  if (!is_farewell) mount_again(plan, changed_options);
+  if (!is_farewell) {
+    end_connection(plan.mount_point, mount_id);
+    mount_again(plan, changed_options);
+  }
   _exit(0);
 }
 

@@ -4,7 +4,9 @@
 // that is killed while one of its own threads waits so never ends: the thread keeps /dev/fuse open,
 // so the connection never ends, and every sync(2) of the machine waits. The keeper holds no
 // descriptor of the daemon: when the daemon dies, its connection ends, and with it whatever the
-// keeper waits for. The keeper also lets the daemon run without the right to mount, or to start
+// keeper waits for. A daemon that is killed while it notifies the kernel of invalid pages waits for
+// itself all the same: the keeper notices the death of the daemon's main thread, and ends the
+// connection. The keeper also lets the daemon run without the right to mount, or to start
 // programs. If it was asked to, it mounts again when the daemon dies without a farewell.
 #pragma once
 
@@ -32,13 +34,16 @@ struct KeeperPlan {
 class MountKeeper {
  public:
   // REQUIRES: the process has no other thread, and nothing open that the keeper must not share for
-  // a moment. Afterwards the daemon may give up the rights that mounting takes: the keeper keeps
-  // them. Signals that are blocked now do not end the keeper; it ends with the daemon.
+  // a moment. The calling thread lives as long as the daemon. Afterwards the daemon may give up the
+  // rights that mounting takes: the keeper keeps them. Signals that are blocked now do not end the
+  // keeper; it ends with the daemon.
   explicit MountKeeper(const KeeperPlan& plan);
   ~MountKeeper();  // says farewell
   MountKeeper(const MountKeeper&) = delete;
   MountKeeper& operator=(const MountKeeper&) = delete;
 
+  // The mount exists now. It is the only one whose connection the keeper ends when the daemon dies.
+  void note_mount() { ask({Request::kMounted, 0}); }
   // Each returns 0 or the errno of umount(2) or mount(2); ECHILD when no keeper could be started.
   int unmount() { return ask({Request::kUnmount, 0}); }
   // Also when the mount is in use.
@@ -66,6 +71,7 @@ class MountKeeper {
       kReport,
       kPanic,
       kRemember,
+      kMounted,
       kFarewell
     } what;
     unsigned long flags;
