@@ -30,6 +30,8 @@ IGNORED = [
     "padded", "exit-time-destructors", "global-constructors", "unsafe-buffer-usage",
     "ctad-maybe-unsupported", "missing-field-initializers", "missing-designated-field-initializers",
     "weak-vtables", "float-equal", "format-nonliteral", "comma",
+    # sa_handler of glibc is a macro
+    "disabled-macro-expansion",
     # a switch over all values needs no default, and one with a default need not name all
     "covered-switch-default", "switch-default", "switch-enum",
     # REQUIRES(!mu): EXCLUDES(mu) says the same where it matters

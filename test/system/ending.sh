@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The daemon gets SIGTERM while much data waits to be written, and is killed before it has ended; it
-# gets SIGTERM, or is killed, while it waits for data that the kernel sends it. Nothing may hang
-# afterwards: sync(2) returns, and the filesystem can be unmounted and mounted again.
+# gets SIGTERM, is killed, or crashes while it waits for data that the kernel sends it. Nothing may
+# hang afterwards: sync(2) returns, and the filesystem can be unmounted and mounted again.
 #   ending.sh [ROUNDS]     (6)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -92,14 +92,17 @@ mount_and_seek_holes
 end_daemon TERM
 if grep -q "$MNT" /proc/self/mounts; then fail "it is still mounted"; fi
 fsck_fs
+ulimit -c 0
+signals=(KILL ABRT)
 for ((round = 1; round <= rounds; round++)); do
   mount_and_seek_holes
   sleep "0.$(printf %03d $((RANDOM % 500)))"
-  end_daemon KILL
+  signal=${signals[round % 2]}
+  end_daemon "$signal"
   if stat -f "$MNT" 2>"$WORK/error"; then fail "a mount without a daemon answers"; fi
   grep -q "endpoint is not connected\|connection abort" "$WORK/error" || fail "$(<"$WORK/error")"
   grep -q "$MNT" /proc/self/mounts || fail "the mount is gone with the daemon"
   umount -l "$MNT"
   fsck_fs
-  say "round $round: killed while programs seek holes"
+  say "round $round: SIG$signal while programs seek holes"
 done

@@ -229,6 +229,7 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   }
   start_lock.release();
   keeper->note_mount();
+  keeper->watch_crashes();
   log::info("{} is mounted on {}", plan.source, plan.mount_point);
   read_only_remounter.start();  // also of a read-only mount, which may become writable
   {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -96,6 +97,7 @@ void add_options(std::string_view list, std::vector<std::string>& options) {
   }
 }
 
+std::atomic<int> g_crash_fd = -1;              // in the daemon, for a handler of signals
 volatile std::sig_atomic_t g_daemon_died = 0;  // in the keeper
 
 // The end of the socket is not enough: a thread that waits in the kernel keeps the daemon's files
@@ -177,9 +179,30 @@ MountKeeper::MountKeeper(const KeeperPlan& plan) {
 MountKeeper::~MountKeeper() {
   if (fd_ < 0) return;
   ask({Request::kFarewell, 0});
+  g_crash_fd = -1;
   close(fd_);
   while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
+}
+
+void MountKeeper::watch_crashes() {
+  g_crash_fd = fd_;
+  struct sigaction report {};
+  report.sa_sigaction = report_crash;
+  report.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESETHAND);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+    struct sigaction now {};
+    sigaction(signal, nullptr, &now);
+    if (now.sa_handler == SIG_DFL) sigaction(signal, &report, nullptr);  // else a sanitizer's
+  }
+}
+
+// Waits for no answer. A fault comes again when this returns, and then kills the process; a signal
+// that was sent does not.
+void MountKeeper::report_crash(int signal, siginfo_t* info, void*) {
+  const Request request{Request::kCrash, 0};
+  const bool is_sent = send(g_crash_fd, &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+  if (!is_sent || info->si_code <= 0) raise(signal);
 }
 
 int MountKeeper::ask(Request request, std::string_view text) {
@@ -229,6 +252,10 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan) {
         break;
       case Request::kMounted:
         if (const auto mount = mount_at(plan.mount_point)) mount_id = mount->id;
+        done = 0;
+        break;
+      case Request::kCrash:
+        end_connection(plan.mount_point, mount_id);
         done = 0;
         break;
       case Request::kPanic: done = crash_machine(plan); break;

@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -44,6 +45,10 @@ class MountKeeper {
 
   // The mount exists now. It is the only one whose connection the keeper ends when the daemon dies.
   void note_mount() { ask({Request::kMounted, 0}); }
+  // From now on a fault or abort() has the keeper end the connection at once. The kernel ends no
+  // thread before the core is dumped, and the dump waits for all of them. At most one keeper of a
+  // process is told.
+  void watch_crashes();
   // Each returns 0 or the errno of umount(2) or mount(2); ECHILD when no keeper could be started.
   int unmount() { return ask({Request::kUnmount, 0}); }
   // Also when the mount is in use.
@@ -72,11 +77,13 @@ class MountKeeper {
       kPanic,
       kRemember,
       kMounted,
+      kCrash,
       kFarewell
     } what;
     unsigned long flags;
   };
   int ask(Request request, std::string_view text = {}) EXCLUDES(mu_);
+  static void report_crash(int signal, siginfo_t* info, void* context);
   [[noreturn]] static void serve(int fd, const KeeperPlan& plan);
 
   Mutex mu_;  // held while the keeper works
