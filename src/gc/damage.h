@@ -1,5 +1,5 @@
 // Which errors say that metadata of one band or file is damaged, so that other bands can still be
-// cleaned.
+// cleaned, and other files written back.
 #pragma once
 
 #include "base/result.h"
@@ -10,7 +10,8 @@ namespace lazyfs::gc {
 constexpr bool is_damage(Errc e) {
   return e == Errc::kItemBad || e == Errc::kNodeBad || e == Errc::kNodeChecksumBad ||
          e == Errc::kNodeMissing || e == Errc::kDeviceRead || e == Errc::kBandOffline ||
-         e == Errc::kBadBand;
+         e == Errc::kBadBand || e == Errc::kPastWritePointer || e == Errc::kDeviceTruncated ||
+         e == Errc::kBandTableBad;
 }
 
 }  // namespace lazyfs::gc

@@ -22,6 +22,7 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
 
 class VolumeTest : public testing::Test {
  protected:
+  explicit VolumeTest(std::uint32_t bands = 64) : device_(test_device(bands, 256)) {}
   void SetUp() override {
     ASSERT_TRUE(mkfs::make_filesystem(*device_, {}));
     device_->forget_write_pointers();
@@ -80,7 +81,7 @@ class VolumeTest : public testing::Test {
     return found ? found->inode : InodeNo{};
   }
 
-  std::unique_ptr<device::MemoryDevice> device_ = test_device(64, 256);
+  std::unique_ptr<device::MemoryDevice> device_;
   device::FaultyDevice faulty_{*device_};
   MountOptions options_{.background = false};
   std::unique_ptr<Volume> volume_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "gc/damage.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -19,13 +20,6 @@ static_assert(std::size(kOrder) == data::kUserStreams);
 constexpr std::chrono::nanoseconds kInlineAge = std::chrono::seconds(30);
 constexpr std::size_t kMaxInlineBlocks = 1024;
 constexpr std::uint64_t kInlineShare = 256;  // and at most this part of the volume's blocks
-
-// Whether the error is of metadata that was read, which other inodes need not need.
-bool is_damage(Errc error) {
-  return error == Errc::kNodeChecksumBad || error == Errc::kNodeBad ||
-         error == Errc::kNodeMissing || error == Errc::kItemBad || error == Errc::kDeviceRead ||
-         error == Errc::kBandTableBad;
-}
 
 }  // namespace
 
@@ -80,7 +74,7 @@ Result<> WriteBack::append_streams(WriteBackGroup& group) {
 // Appends and records the group's pages, and finishes its members.
 Result<> WriteBack::append_all(WriteBackGroup& group) {
   const auto done = append_streams(group);
-  if (!done && group.size() > 1 && is_damage(done.error())) return append_halves(group);
+  if (!done && group.size() > 1 && gc::is_damage(done.error())) return append_halves(group);
   for (GroupMember& member : group) finish(member, done ? Errc::kDeviceWrite : done.error());
   group.clear();  // releases the tokens
   return done;
@@ -161,7 +155,8 @@ bool WriteBack::write_one(Pass& pass, Started& work) {
     }
     pass.room -= std::min(pass.room, *blocks);
     if (pass.room > 0) return true;
-    if (!flush_pass(pass)) return true;
+    // After an error of another inode the pass goes on with this one.
+    if (!flush_pass(pass) && work.inode->write_back_failed) return true;
   }
 }
 

@@ -22,6 +22,7 @@ using Perhaps = std::optional<Fault>;
 
 class ErrorsTest : public VolumeTest {
  protected:
+  explicit ErrorsTest(std::uint32_t bands = 64) : VolumeTest(bands) {}
   // A file of `blocks` blocks, each of a letter of its own, in the bands.
   InodeNo stored_file(std::string_view name, std::uint64_t blocks) {
     const InodeNo file = create(name);
@@ -224,6 +225,32 @@ TEST_F(ErrorsTest, AFileThatCannotBeRecordedKeepsNoOtherFromBeingWritten) {
   EXPECT_TRUE(read_block(bad, 151));
   for (const auto& [file, opened] : healthy) volume_->release(opened);
   volume_->release(open_bad);
+}
+
+class LargeErrorsTest : public ErrorsTest {
+ protected:
+  LargeErrorsTest() : ErrorsTest(400) {}
+};
+
+// It shares its first group with the damaged file, and fills it.
+TEST_F(LargeErrorsTest, ALargeFileBesideADamagedOneIsWrittenWhole) {
+  const InodeNo bad = stored_file("bad", 250);
+  for (std::uint64_t i = 0; i < 250; i += 2) {
+    write(bad, i * kBlockBytes, block(i));
+    ASSERT_TRUE(volume_->sync());
+  }
+  remount();
+  for (std::uint64_t i = 0; i < 250; ++i) ASSERT_TRUE(read_block(bad, i));
+  const InodeNo healthy = stored_file("healthy", 8);
+  break_metadata_reads();
+  write(bad, 151 * kBlockBytes, block(151));
+  for (std::uint64_t i = 0; i < 6000; ++i) write(healthy, i * kBlockBytes, block(i));
+  ASSERT_EQ(stat_of(*volume_, "data", "write_back_errors"), 0u);
+  EXPECT_EQ(volume_->sync().error(), Errc::kDeviceRead);
+  EXPECT_EQ(stat_of(*volume_, "data", "write_back_errors"), 1u);
+  EXPECT_EQ(stat_of(*volume_, "data", "dirty_bytes"), std::uint64_t{kBlockBytes});
+  faulty_.mend();
+  EXPECT_TRUE(volume_->sync());
 }
 
 // The map's leaf cannot be read when the pages are gathered, to see what they replace.
