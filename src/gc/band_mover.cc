@@ -53,8 +53,18 @@ Result<std::optional<std::uint32_t>> BandMover::move_unit(BandId band, std::uint
   const data::BandPin pin = bands_.pin(band);
   const Port::Visit found = visit(band, from_rba, unit_blocks_);
   Unit unit = read(found.runs);
-  ASSIGN_OR_RETURN(const bool is_moved, append(unit.copies));
-  return found.is_end || !is_moved ? std::nullopt : std::optional(found.next_rba);
+  ASSIGN_OR_RETURN(const Appended appended, append(unit.copies));
+  if (appended == Appended::kPart) return from_rba;
+  const bool is_last = found.is_end || appended == Appended::kDamaged;
+  return is_last ? std::nullopt : std::optional(found.next_rba);
+}
+
+bool BandMover::would_begin_last_band() const {
+  if (device_.capabilities().keeps_write_pointers || bands_.space().free_bands != 1) return false;
+  return std::ranges::none_of(bands_.all(), [](const data::BandView& view) {
+    return view.state == data::BandState::kOpen && data::is_collectors(view.stream) &&
+           view.counters.appended < view.blocks;
+  });
 }
 
 Result<bool> BandMover::move_whole(BandId band, std::uint64_t live_blocks) {
@@ -147,10 +157,12 @@ void BandMover::read_run(const LiveRun& whole, std::span<std::byte> to,
 
 // Appends the copies to the collector's bands and remaps their owners. Copies stay whole: the
 // collector may leave a band's last blocks to others. Only a copy that is larger than all the room
-// of the band is cut in two. When a band fails, another one is tried. False as remap().
-Result<bool> BandMover::append(std::vector<Copy>& copies) {
+// of the band is cut in two. When a band fails, another one is tried. kPart, once something was
+// moved: the rest would begin the last free band. kDamaged: as remap().
+Result<BandMover::Appended> BandMover::append(std::vector<Copy>& copies) {
   int failures = 0;
   for (std::size_t at = 0; at < copies.size();) {
+    if (at > 0 && would_begin_last_band()) return Appended::kPart;
     const data::Stream stream = bands_.stream_for_moved(copies[at].from.at.band);
     ASSIGN_OR_RETURN(data::Lease lease, appender_.lease(stream, unit_blocks_));
     std::size_t end = at, blocks = 0;
@@ -173,10 +185,10 @@ Result<bool> BandMover::append(std::vector<Copy>& copies) {
       continue;
     }
     ASSIGN_OR_RETURN(const bool is_moved, remap(placeable, lease));
-    if (!is_moved) return false;
+    if (!is_moved) return Appended::kDamaged;
     at = end;
   }
-  return true;
+  return Appended::kAll;
 }
 
 // Appends the copies' contents.

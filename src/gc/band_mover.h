@@ -27,8 +27,9 @@ class BandMover {
             Counters& counters);
 
   // Moves a unit of work: about unit_blocks() live blocks from `from_rba` on. Returns where the
-  // next unit begins, nullopt when none remains. Blocks that cannot be moved because they or their
-  // metadata cannot be read are no error: see has_unreadable().
+  // next unit begins, nullopt when none remains. Where the rest of a unit would begin the last free
+  // band it moves a part, at least one block, and returns `from_rba`. Blocks that cannot be moved
+  // because they or their metadata cannot be read are no error: see has_unreadable().
   Result<std::optional<std::uint32_t>> move_unit(BandId band, std::uint32_t from_rba);
   // All that is live in the band goes to one band that is begun for it, and nothing is remapped
   // before everything is copied: a crash on the way leaves that band without live blocks. Returns
@@ -38,6 +39,9 @@ class BandMover {
   Result<> move_all(BandId band, std::uint32_t from_rba = 0);
   // Lets no more be appended to the band: BandTable::seal(), and that of the device.
   bool seal(BandId band);
+  // Whether the next append of moved blocks would begin the last free band, on a device without
+  // write pointers (C3 in collector.h).
+  bool would_begin_last_band() const;
   // At most 8 MiB, and a 16th of a band.
   std::size_t unit_blocks() const { return unit_blocks_; }
 
@@ -68,7 +72,8 @@ class BandMover {
   void note_damage(BandId band);
   Unit read(std::span<const LiveRun> runs);
   void read_run(const LiveRun& whole, std::span<std::byte> to, std::vector<Copy>& copies);
-  Result<bool> append(std::vector<Copy>& copies);
+  enum class Appended : std::uint8_t { kAll, kPart, kDamaged };
+  Result<Appended> append(std::vector<Copy>& copies);
   Result<> place(data::Lease& lease, std::span<Copy> copies);
   Result<bool> remap(std::span<Copy> copies, data::Lease& lease);
 

@@ -21,7 +21,6 @@ constexpr VictimScope kWorthwhile{.with_open = true, .least_dead_percent = 13};
 Collector::Collector(Port& port, device::Device& device, data::BandTable& bands,
                      data::Appender& appender, Clock& clock, CleanMode mode)
     : bands_(bands),
-      keeps_write_pointers_(device.capabilities().keeps_write_pointers),
       clock_(clock),
       mover_(port, device, bands, appender, counters_),
       resetter_(port, device, bands, mover_, counters_),
@@ -93,16 +92,6 @@ Result<Collector::Progress> Collector::begin_locked(VictimScope scope) {
   return Progress::kMoved;
 }
 
-// The collector would begin the last free band (C3).
-bool Collector::must_rescue() const {
-  if (keeps_write_pointers_ || bands_.space().free_bands != 1) return false;
-  const auto views = bands_.all();
-  return std::ranges::none_of(views, [](const data::BandView& view) {
-    return view.state == data::BandState::kOpen && data::is_collectors(view.stream) &&
-           view.counters.appended < view.blocks;
-  });
-}
-
 // The band with the fewest live blocks: where crashes come in a row, what the last session began.
 std::optional<data::BandView> Collector::pick_rescue_locked() const {
   std::optional<data::BandView> victim;
@@ -122,6 +111,7 @@ Result<Collector::Progress> Collector::rescue_locked() {
     victim = pick_rescue_locked();
   }
   if (!victim) return Progress::kNothing;
+  if (job_) mover_.leave_to_failed_bands(job_->band);
   job_.reset();
   const auto is_moved = mover_.move_whole(victim->band, victim->counters.live);
   if (!is_moved || !*is_moved) mover_.leave_to_failed_bands(victim->band);
@@ -140,7 +130,7 @@ Result<Collector::Progress> Collector::end_locked(BandId band) {
 }
 
 Result<Collector::Progress> Collector::work_locked(VictimScope scope) {
-  if (must_rescue()) {
+  if (mover_.would_begin_last_band()) {  // C3
     const auto progress = rescue_locked();
     if (!progress || *progress != Progress::kNothing) return progress;
   }

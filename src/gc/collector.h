@@ -80,7 +80,6 @@ class Collector {
   Result<Progress> begin_locked(VictimScope scope) REQUIRES(work_mu_);
   Result<Progress> end_locked(BandId band) REQUIRES(work_mu_);
   Result<Progress> work_locked(VictimScope scope) REQUIRES(work_mu_);
-  bool must_rescue() const;
   std::optional<data::BandView> pick_rescue_locked() const REQUIRES(work_mu_);
   Result<Progress> rescue_locked() REQUIRES(work_mu_);
   Result<Progress> work(VictimScope scope) EXCLUDES(work_mu_);
@@ -89,7 +88,6 @@ class Collector {
   double space_pressure() const;
 
   data::BandTable& bands_;
-  const bool keeps_write_pointers_;  // of the device
   Clock& clock_;
   RateLimit behind_{std::chrono::minutes(1)};
   Counters counters_;

@@ -407,6 +407,42 @@ TEST_F(CollectorWithoutPointersTest, TheLastFreeBandIsBegunOnlyForAllThatIsLiveI
   EXPECT_EQ(bands_.space().dead, 0u);
 }
 
+// Units end where the collector's band ends, though the copies of one would not fit.
+TEST_F(CollectorWithoutPointersTest, AUnitThatDoesNotFitBeginsNotTheLastFreeBand) {
+  for (std::uint64_t i = 0; i < kFileBlocks; i += 4) files_.write(kFile, i, 4);
+  for (std::uint64_t i = 0; i < kFileBlocks; i += 3) files_.remove(kFile, i);
+  files_.remove(kFile, 1);
+  for (int i = 0; i < 9; ++i) ASSERT_TRUE(collector_.clean_unit({}));
+  leave_one_free_band();
+  for (auto more = collector_.clean_unit({}); more && *more; more = collector_.clean_unit({})) {
+    ASSERT_GE(bands_.space().free_bands, 1u);
+    while (bands_.take_for_log()) {
+    }
+  }
+  EXPECT_TRUE(files_.is_sound());
+}
+
+TEST_F(CollectorWithoutPointersTest, ABandWhoseCleaningARescueEndsIsCleanedLater) {
+  for (std::uint64_t i = 0; i < kFileBlocks; i += 4) files_.write(kFile, i, 4);
+  for (std::uint64_t i = 0; i < kFileBlocks; ++i) {
+    if (i % 16 < 4) files_.remove(kFile, i);
+  }
+  faulty_.fail_when([](const CallInfo& info) -> std::optional<Fault> {
+    const bool is_hit = info.call == Call::kRead && info.at.band == BandId{1} && info.at.rba < 8 &&
+                        info.at.rba + info.blocks > 4;
+    return is_hit ? std::optional(Fault{Errc::kDeviceRead}) : std::nullopt;
+  });
+  for (int i = 0; i < 14; ++i) ASSERT_TRUE(collector_.clean_unit({}));
+  leave_one_free_band();
+  for (auto more = collector_.clean_unit({}); more && *more; more = collector_.clean_unit({})) {
+  }
+  clock_.time += std::chrono::hours(2);
+  ASSERT_TRUE(collector_.evacuate_failed_bands());
+  ASSERT_TRUE(collector_.clean_all());
+  EXPECT_EQ(live_in(1), 4u);
+  EXPECT_EQ(bands_.view(BandId{1}).state, data::BandState::kBad);
+}
+
 TEST_F(CollectorWithoutPointersTest, ARescuePassesOverDamagedBands) {
   files_.write(kDamaged, 0, kBandBlocks);
   for (std::uint64_t i = 1; i < kBandBlocks; ++i) files_.remove(kDamaged, i);
