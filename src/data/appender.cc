@@ -32,11 +32,13 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   std::swap(blocks_, other.blocks_);
   std::swap(unrecorded_, other.unrecorded_);
   std::swap(failed_, other.failed_);
+  std::swap(is_its_fault_, other.is_its_fault_);
   return *this;
 }
 
 Lease::~Lease() {
-  if (appender_) appender_->end(band_, next_ == blocks_, failed_ || unrecorded_ > 0, failed_);
+  if (!appender_) return;
+  appender_->end(band_, next_ == blocks_, failed_ || unrecorded_ > 0, failed_ && is_its_fault_);
 }
 
 Result<> Lease::reset() {
@@ -60,6 +62,7 @@ Result<Placed> Lease::append(std::span<const device::Piece> pages) {
   const auto done = appender_->device_.append(placed.at, pages);
   if (!done) {
     failed_ = true;
+    is_its_fault_ = done.error() != Errc::kTooManyOpenBands;
     log::error("band {}: append of {} blocks at {} failed: {}; the band is set aside", band_.value,
                pages.size(), next_, describe(done.error()));
     return fail(done.error());

@@ -67,6 +67,7 @@ class Lease {
   std::uint32_t blocks_ = 0;  // of the band
   std::uint32_t unrecorded_ = 0;
   bool failed_ = false;
+  bool is_its_fault_ = true;  // a failure is a strike for the band
 };
 
 // Thread-safe.

@@ -214,16 +214,23 @@ void BandTable::unpin(BandId id) {
   bands_.unpin(id);
 }
 
-bool BandTable::is_read_locked(BandId id) const {
-  return bands_[id].pins > 0 && !rule_is_disabled(Rule::kAwaitReaders);
+bool BandTable::is_used_locked(BandId id) const {
+  const bool is_read = bands_[id].pins > 0 && !rule_is_disabled(Rule::kAwaitReaders);
+  return is_read || bands_[id].leased;
+}
+
+bool BandTable::has_empty_bands() const {
+  MutexLock lock(mu_);
+  return std::ranges::any_of(bands_.empty(), [this](std::uint32_t i) REQUIRES(mu_) {
+    return !is_used_locked(BandId{i});
+  });
 }
 
 std::vector<BandId> BandTable::empty_bands() {
   MutexLock lock(mu_);
   std::vector<BandId> empty;
   for (const std::uint32_t i : bands_.empty()) {
-    const BandId id{i};
-    if (!bands_[id].leased && !is_read_locked(id)) empty.push_back(id);
+    if (!is_used_locked(BandId{i})) empty.push_back(BandId{i});
   }
   for (const BandId id : empty) {
     bands_.change(id, [](Band& band) { band.state = BandState::kFull; });
@@ -234,7 +241,7 @@ std::vector<BandId> BandTable::empty_bands() {
 bool BandTable::begin_reset(BandId id) {
   MutexLock lock(mu_);
   const Band& band = bands_[id];
-  if (band.state != BandState::kFull || is_read_locked(id) || !is_empty(band)) return false;
+  if (band.state != BandState::kFull || is_used_locked(id) || !is_empty(band)) return false;
   bands_.change(id, [](Band& full) { full.state = BandState::kResetting; });
   return true;
 }
@@ -285,7 +292,7 @@ bool BandTable::begin_retry(BandId id) {
 bool BandTable::begin_cut(BandId id) {
   MutexLock lock(mu_);
   const Band& band = bands_[id];
-  if (band.state != BandState::kFull || is_read_locked(id) || band.counters.live == 0) return false;
+  if (band.state != BandState::kFull || is_used_locked(id) || band.counters.live == 0) return false;
   bands_.change(id, [](Band& full) { full.state = BandState::kCutting; });
   return true;
 }

@@ -109,7 +109,9 @@ class BandTable {
   BandPin pin(BandId band);
   // Data bands that were written and hold nothing live, not leased, not pinned. Open ones among
   // them are sealed, so that nothing happens in them after what the caller makes durable now (T1).
+  // The caller seals them on the device too.
   std::vector<BandId> empty_bands();
+  bool has_empty_bands() const;  // changes no band
   // False when the band is pinned or not empty. REQUIRES: a commit that began after empty_bands()
   // had named the band is durable.
   bool begin_reset(BandId band);
@@ -162,7 +164,7 @@ class BandTable {
   bool account_death_now(BandId band, std::uint32_t blocks, std::uint32_t records) EXCLUDES(mu_);
   void unpin(BandId band) EXCLUDES(mu_);
   BandView view_locked(BandId band) const REQUIRES(mu_);
-  bool is_read_locked(BandId band) const REQUIRES(mu_);
+  bool is_used_locked(BandId band) const REQUIRES(mu_);  // by a reader or an appender
 
   mutable Mutex mu_;
   BandList bands_ GUARDED_BY(mu_);

@@ -9,12 +9,11 @@ Result<std::vector<BandId>> BandResetter::reset_empty_bands() {
   const std::vector<BandId> empty = bands_.empty_bands();
   std::vector<BandId> done;
   if (empty.empty()) return done;
+  // Before the commit: writers may begin other bands meanwhile, in the place of these.
+  for (const BandId band : empty) device_.seal(band);
   TRY(port_.make_durable());
   for (const BandId band : empty) {
-    if (!bands_.begin_reset(band)) {
-      device_.seal(band);  // empty_bands() has sealed it, and a reader has it now
-      continue;
-    }
+    if (!bands_.begin_reset(band)) continue;  // a reader has pinned it now
     ignore_error(reset(band), "logged, and the band is set aside");
     done.push_back(band);
   }

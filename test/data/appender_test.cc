@@ -178,6 +178,17 @@ TEST_F(AppenderTest, OpensAsManyBandsAsTheMetadataLeaves) {
   EXPECT_EQ(few.lease(Stream::kLarge, 1)->band(), kFirst) << "it shares the band of small files";
 }
 
+TEST_F(AppenderTest, ABandThatTheDeviceMayNotBeginIsNotGivenUp) {
+  for (int i = 0; i < 5; ++i) {
+    device.fail_nth(device::Call::kAppend, 1, {Errc::kTooManyOpenBands});
+    ASSERT_FALSE(append_once(Stream::kSmall, 1));
+    ASSERT_EQ(table.view(kFirst).state, BandState::kBad);
+    ASSERT_TRUE(table.begin_retry(kFirst)) << i;
+    ASSERT_EQ(device.reset(kFirst), ok());
+    table.finish_reset(kFirst, true);
+  }
+}
+
 TEST_F(AppenderTest, SealsWhatAnEarlierSessionHadOpenPastTheLimit) {
   memory = device::MemoryDevice::uniform(kBands, kBandBlocks, {.max_open_bands = 6});
   device::FaultyDevice limited(*memory);

@@ -444,6 +444,18 @@ TEST_F(BandTableTest, NamesBandsThatHoldOnlyDeadBlocks) {
   EXPECT_EQ(empty_bands(), (Numbers{2, 4}));
 }
 
+TEST_F(BandTableTest, TheQuestionWhetherBandsAreEmptySealsNone) {
+  append(kFirst, 2);
+  EXPECT_FALSE(table.has_empty_bands());
+  table.account_death(kFirst, 2, 1);
+  EXPECT_TRUE(table.has_empty_bands());
+  ASSERT_TRUE(table.lease(kFirst, Stream::kSmall));
+  EXPECT_FALSE(table.has_empty_bands());
+  table.end_lease(kFirst, false, false);
+  const BandPin pin = table.pin(kFirst);
+  EXPECT_FALSE(table.has_empty_bands());
+}
+
 TEST_F(BandTableTest, LetsNothingIntoABandThatItNamed) {
   append(kFirst, 2);
   table.account_death(kFirst, 2, 1);

@@ -170,6 +170,27 @@ TEST_F(CollectorTest, BandIsResetOnlyAfterACommit) {
   EXPECT_EQ(files_.commits, 1u);  // nothing to do
 }
 
+// Four bands are open for the metadata, which leaves one for the file.
+class FewOpenBandsTest : public CollectorTest {
+ protected:
+  FewOpenBandsTest() : CollectorTest({.max_open_bands = 5}) {
+    const AlignedBuffer block = AlignedBuffer::zeroed(kBlockBytes);
+    for (std::uint32_t i = kBands - 4; i < kBands; ++i) {
+      EXPECT_EQ(device_->append({BandId{i}, 0}, block.span()), ok());
+    }
+  }
+};
+
+TEST_F(FewOpenBandsTest, AWriterMayBeginABandDuringTheCommitThatResetsAnOpenOne) {
+  files_.write(kFile, 0, 1);
+  files_.remove(kFile, 0);
+  files_.before_commit = [this] { files_.write(kFile, 0, 1); };
+  ASSERT_TRUE(collector_.reset_empty_bands());
+  EXPECT_EQ(device_->refused_begins(), 0u);
+  EXPECT_EQ(collector_.counters().bands_reset, 1u);
+  EXPECT_EQ(live_in(1), 1u);
+}
+
 TEST_F(CollectorTest, ABandIsNotGivenUpBecauseTheMetadataLogIsFull) {
   files_.write(kFile, 0, kBandBlocks);
   for (std::uint64_t i = 0; i < kBandBlocks; ++i) files_.remove(kFile, i);

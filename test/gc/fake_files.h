@@ -58,7 +58,7 @@ class FakeFiles final : public Port {
   }
 
   // ---- what the collector asks ----
-  std::function<void()> before_remap = [] {};  // other threads' work
+  std::function<void()> before_remap = [] {}, before_commit = [] {};  // other threads' work
   std::size_t commits = 0;
   std::set<InodeNo> damaged;  // owners whose blocks cannot be found
   std::map<InodeNo, Errc> remap_errors;
@@ -114,6 +114,7 @@ class FakeFiles final : public Port {
   }
   Result<> make_durable() override {
     ++commits;
+    before_commit();
     return ok();
   }
   bool has_failed() override { return false; }

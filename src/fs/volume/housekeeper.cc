@@ -42,7 +42,7 @@ bool Housekeeper::step(bool woken) {
   if (!evacuated) log::error("moving data out of failed bands: {}", describe(evacuated.error()));
   const bool now = woken || pacer_.is_quiet() || priority != gc::CleanPriority::kNone;
   const bool more_to_delete = now && delete_some();
-  if (now && !bands_.empty_bands().empty()) {
+  if (now && bands_.has_empty_bands()) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");
   }
   const bool is_urgent = priority == gc::CleanPriority::kHigh;
