@@ -2,6 +2,7 @@
 // their host has sealed: pure bookkeeping for the devices that keep the limit.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -43,9 +44,11 @@ class OpenBands {
   bool is_sealed(BandId band) const { return sealed_.contains(band); }
   std::size_t count() const { return open_.size(); }
   bool may_begin() const { return limit_ == 0 || open_.size() < limit_; }
-  // A band that can be finished so that another one may begin.
-  std::optional<BandId> sealed() const {
-    return sealed_.empty() ? std::nullopt : std::optional(*sealed_.begin());
+  // A band that can be finished so that another one may begin, but for those in `except`.
+  std::optional<BandId> sealed(const std::set<BandId>& except = {}) const {
+    const auto at = std::ranges::find_if(
+        sealed_, [&](BandId band) { return !except.contains(band); });
+    return at == sealed_.end() ? std::nullopt : std::optional(*at);
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "base/buffer.h"
 #include "base/log.h"
@@ -196,9 +197,10 @@ Result<> ZonedDevice::read(BandAddress from, std::span<std::byte> to) {
 }
 
 Result<> ZonedDevice::make_room_locked(BandId band) {
+  std::set<BandId> unfinished;  // the disk has failed to: tried again for the next band
   while (!open_bands_.is_open(band) && !open_bands_.may_begin()) {
-    if (const auto sealed = open_bands_.sealed()) {
-      finish_locked(*sealed);
+    if (const auto sealed = open_bands_.sealed(unfinished)) {
+      if (!finish_locked(*sealed)) unfinished.insert(*sealed);
     } else if (finishing_ > 0) {
       idle_.wait(mu_);
     } else {
@@ -208,8 +210,8 @@ Result<> ZonedDevice::make_room_locked(BandId band) {
   return ok();
 }
 
-// Releases mu_ while the disk works.
-void ZonedDevice::finish_locked(BandId band) {
+// Releases mu_ while the disk works. False when the disk fails: the band is still sealed.
+bool ZonedDevice::finish_locked(BandId band) {
   open_bands_.unseal(band);  // no other thread takes it up
   bands_[band.value].is_busy = true;
   ++finishing_;
@@ -221,10 +223,11 @@ void ZonedDevice::finish_locked(BandId band) {
                describe(learn_after(done.error(), band)));
   }
   mu_.lock();
-  if (done) place_pointer_locked(band, geometry_.blocks_of(band));
+  done ? place_pointer_locked(band, geometry_.blocks_of(band)) : open_bands_.seal(band);
   bands_[band.value].is_busy = false;
   --finishing_;
   idle_.notify_all();
+  return done.has_value();
 }
 
 Result<> ZonedDevice::begin_append(BandAddress to, std::span<const Piece> pieces) {

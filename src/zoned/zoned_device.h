@@ -80,7 +80,7 @@ class ZonedDevice final : public device::Device {
   Result<> begin_append(BandAddress to, std::span<const device::Piece> pieces) EXCLUDES(mu_);
   // Makes sure that the disk lets the band begin (Z4). May release mu_ meanwhile.
   Result<> make_room_locked(BandId band) REQUIRES(mu_);
-  void finish_locked(BandId band) REQUIRES(mu_);
+  bool finish_locked(BandId band) REQUIRES(mu_);
   void place_pointer_locked(BandId band, std::uint32_t rba) REQUIRES(mu_);
   void keep_open_locked(BandId band) REQUIRES(mu_);
   Result<> write(std::uint64_t at, std::span<const device::Piece> pieces);

@@ -103,7 +103,11 @@ Result<> EmulatedDisk::reset(const Zone& named) {
 }
 
 Result<> EmulatedDisk::finish(const Zone& named) {
-  return change(named, [this](Zone& zone) -> Result<> {
+  return change(named, [this](Zone& zone) REQUIRES(medium_->mu) -> Result<> {
+    if (medium_->failing_finishes > 0) {
+      --medium_->failing_finishes;
+      return fail(Errc::kDeviceWrite);
+    }
     zone.written_bytes = zone.capacity_bytes;
     zone.condition = ZoneCondition::kFull;
     ++medium_->finishes;

@@ -29,6 +29,7 @@ struct EmulatedMedium {
   std::vector<std::byte> bytes GUARDED_BY(mu);
   std::uint64_t writes GUARDED_BY(mu) = 0;  // so far
   std::uint64_t finishes GUARDED_BY(mu) = 0;
+  std::uint64_t failing_finishes GUARDED_BY(mu) = 0;  // so many from now fail
   // The n-th write from now fails after so many bytes. 0: none.
   std::uint64_t failing_write GUARDED_BY(mu) = 0, bytes_of_failing GUARDED_BY(mu) = 0;
 };

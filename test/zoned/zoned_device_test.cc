@@ -49,6 +49,10 @@ class ZonedDeviceTest : public testing::Test {
     medium->failing_write = 1;
     medium->bytes_of_failing = bytes;
   }
+  void fail_finishes(std::uint64_t count) {
+    MutexLock lock(medium->mu);
+    medium->failing_finishes = count;
+  }
   std::uint64_t writes() {
     MutexLock lock(medium->mu);
     return medium->writes;
@@ -153,6 +157,29 @@ TEST_F(ZonedDeviceTest, FinishesASealedZoneOnlyWhenAnotherOneIsBegun) {
   EXPECT_EQ(pointer(0), 64u);
   EXPECT_EQ(append(3, 0, 1), fail(Errc::kTooManyOpenBands));
   EXPECT_EQ(append(1, 1, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatCouldNotBeFinishedIsTriedAgain) {
+  use({.limits = {.max_active_zones = 2}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  ASSERT_EQ(append(1, 0, 1), ok());
+  device->seal(BandId{0});
+  fail_finishes(1);
+  EXPECT_EQ(append(2, 0, 1), fail(Errc::kTooManyOpenBands));
+  EXPECT_EQ(append(2, 0, 1), ok());
+  EXPECT_EQ(zone(0).condition, ZoneCondition::kFull);
+}
+
+TEST_F(ZonedDeviceTest, WhenAZoneCannotBeFinishedAnotherOneIs) {
+  use({.limits = {.max_active_zones = 2}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  ASSERT_EQ(append(1, 0, 1), ok());
+  device->seal(BandId{0});
+  device->seal(BandId{1});
+  fail_finishes(1);
+  EXPECT_EQ(append(2, 0, 1), ok());
+  EXPECT_EQ(finishes(), 1u);
+  EXPECT_EQ(zone(1).condition, ZoneCondition::kFull);
 }
 
 TEST_F(ZonedDeviceTest, AZoneWhoseWriteFailedMakesRoomForAnother) {

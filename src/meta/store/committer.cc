@@ -12,7 +12,8 @@ namespace {
 // Errors of a band, which another band need not have.
 bool is_bands_fault(Errc e) {
   return e == Errc::kDeviceWrite || e == Errc::kDeviceNoSpace || e == Errc::kBandFailed ||
-         e == Errc::kBandReadOnly || e == Errc::kBandOffline || e == Errc::kNotAtWritePointer;
+         e == Errc::kBandReadOnly || e == Errc::kBandOffline || e == Errc::kNotAtWritePointer ||
+         e == Errc::kTooManyOpenBands;
 }
 
 }  // namespace
