@@ -84,6 +84,7 @@ Result<> ZonedDevice::take_pointers() {
     {
       MutexLock lock(mu_);
       take_condition_locked(BandId{i}, zone);
+      take_pointer_locked(BandId{i}, zone);
       const bool is_unknown = is_conventional(BandId{i}) || bands_[i].is_read_only;
       if (is_unknown) bands_[i].write_pointer = blocks_of(zone);  // Z5
     }
@@ -122,8 +123,11 @@ void ZonedDevice::take_condition_locked(BandId id, const Zone& zone) {
   Band& band = bands_[id.value];
   band.is_offline |= zone.condition == ZoneCondition::kOffline;
   band.is_read_only |= zone.condition == ZoneCondition::kReadOnly || band.is_offline;
-  if (band.is_read_only) return open_bands_.end(id);
-  if (is_conventional(id)) return;
+  if (band.is_read_only) open_bands_.end(id);
+}
+
+void ZonedDevice::take_pointer_locked(BandId id, const Zone& zone) {
+  if (bands_[id.value].is_read_only || is_conventional(id)) return;
   const std::uint32_t blocks = geometry_.blocks_of(id);
   const bool is_full = zone.condition == ZoneCondition::kFull;
   const std::uint64_t written = is_full ? blocks : zone.written_bytes / kBlockBytes;
@@ -158,11 +162,13 @@ Errc ZonedDevice::learn_after(Errc error, BandId band) {
   const Zone& zone = zones->front();
   MutexLock lock(mu_);
   take_condition_locked(band, zone);
+  // A reader has not claimed the band: since the report an append may have moved the pointer (Z1).
+  const bool is_read = error == Errc::kDeviceRead;
+  if (!is_read) take_pointer_locked(band, zone);
   const Band& found = bands_[band.value];
   log::debug("{}: zone {} after an error: {}, written up to {}", disk_->name(), band.value,
              to_string(zone.condition), zone.written_bytes);
   if (found.is_offline) return Errc::kBandOffline;
-  const bool is_read = error == Errc::kDeviceRead;
   return found.is_read_only && !is_read ? Errc::kBandReadOnly : error;
 }
 

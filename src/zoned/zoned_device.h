@@ -87,6 +87,7 @@ class ZonedDevice final : public device::Device {
   // Asks the disk what has become of the zone. Returns the error that says it best.
   Errc learn_after(Errc error, BandId band) EXCLUDES(mu_);
   void take_condition_locked(BandId band, const Zone& zone) REQUIRES(mu_);
+  void take_pointer_locked(BandId band, const Zone& zone) REQUIRES(mu_);
 
   const std::unique_ptr<ZoneDisk> disk_;
   const std::vector<Zone> zones_;  // as they were when the device was opened

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace lazyfs::zoned {
 
@@ -21,6 +22,10 @@ EmulatedMedium::EmulatedMedium(Shape the_shape)
   }
 }
 
+void EmulatedDisk::run_once(std::function<void()>& hook) {
+  if (const auto work = std::exchange(hook, nullptr)) work();
+}
+
 Zone& EmulatedDisk::zone_at_locked(std::uint64_t at) {
   return medium_->zones.at(at / medium_->shape.zone_bytes);
 }
@@ -31,14 +36,23 @@ std::uint32_t EmulatedDisk::active_locked() const {
 }
 
 Result<std::vector<Zone>> EmulatedDisk::report(std::uint32_t first, std::uint32_t count) {
-  MutexLock lock(medium_->mu);
-  const auto begin = medium_->zones.begin() + std::min(first, zone_count());
-  return std::vector<Zone>(begin, begin + std::min(count, zone_count() - first));
+  std::vector<Zone> found;
+  {
+    MutexLock lock(medium_->mu);
+    const auto begin = medium_->zones.begin() + std::min(first, zone_count());
+    found.assign(begin, begin + std::min(count, zone_count() - first));
+  }
+  run_once(medium_->after_report);
+  return found;
 }
 
 Result<> EmulatedDisk::read(std::uint64_t at, std::span<std::byte> to) {
   MutexLock lock(medium_->mu);
-  if (zone_at_locked(at).condition == ZoneCondition::kOffline) return fail(Errc::kDeviceRead);
+  const bool fails = medium_->failing_reads > 0;
+  if (fails) --medium_->failing_reads;
+  if (fails || zone_at_locked(at).condition == ZoneCondition::kOffline) {
+    return fail(Errc::kDeviceRead);
+  }
   std::memcpy(to.data(), medium_->bytes.data() + at, to.size());
   return ok();
 }

@@ -29,9 +29,13 @@ struct EmulatedMedium {
   std::vector<std::byte> bytes GUARDED_BY(mu);
   std::uint64_t writes GUARDED_BY(mu) = 0;  // so far
   std::uint64_t finishes GUARDED_BY(mu) = 0;
-  std::uint64_t failing_finishes GUARDED_BY(mu) = 0;  // so many from now fail
+  std::uint64_t failing_reads GUARDED_BY(mu) = 0;  // so many from now fail
+  std::uint64_t failing_finishes GUARDED_BY(mu) = 0;
   // The n-th write from now fails after so many bytes. 0: none.
   std::uint64_t failing_write GUARDED_BY(mu) = 0, bytes_of_failing GUARDED_BY(mu) = 0;
+  // What other threads do after the next report, before the disk answers. Called once,
+  // without mu. Set and called by one thread.
+  std::function<void()> after_report;
 };
 
 // Thread-safe. Implicitly open zones are closed when further ones are opened, as disks do, so that
@@ -51,6 +55,7 @@ class EmulatedDisk final : public ZoneDisk {
   Result<> sync() override { return ok(); }
 
  private:
+  static void run_once(std::function<void()>& hook);
   Zone& zone_at_locked(std::uint64_t at) REQUIRES(medium_->mu);
   Result<> check_write_locked(const Zone& zone, std::uint64_t at, std::uint64_t length)
       REQUIRES(medium_->mu);

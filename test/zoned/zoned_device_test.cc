@@ -49,6 +49,10 @@ class ZonedDeviceTest : public testing::Test {
     medium->failing_write = 1;
     medium->bytes_of_failing = bytes;
   }
+  void fail_reads(std::uint64_t count) {
+    MutexLock lock(medium->mu);
+    medium->failing_reads = count;
+  }
   void fail_finishes(std::uint64_t count) {
     MutexLock lock(medium->mu);
     medium->failing_finishes = count;
@@ -144,6 +148,17 @@ TEST_F(ZonedDeviceTest, AZoneThatGoesOfflineIsKnownAtTheNextError) {
   EXPECT_EQ(device->write_pointer(BandId{1}), fail(Errc::kBandOffline));
   open();
   EXPECT_EQ(condition(0), BandCondition::kOffline);
+}
+
+TEST_F(ZonedDeviceTest, AReadErrorDoesNotMoveThePointerBackUnderAnAppend) {
+  use({});
+  ASSERT_EQ(append(0, 0, 4), ok());
+  fail_reads(1);
+  medium->after_report = [this] { ASSERT_EQ(append(0, 4, 4), ok()); };
+  EXPECT_EQ(read(0, 0), fail(Errc::kDeviceRead));
+  EXPECT_EQ(pointer(0), 8u);
+  EXPECT_EQ(read(0, 5), ok());
+  EXPECT_EQ(append(0, 8, 1), ok());
 }
 
 TEST_F(ZonedDeviceTest, FinishesASealedZoneOnlyWhenAnotherOneIsBegun) {
