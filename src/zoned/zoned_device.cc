@@ -207,7 +207,7 @@ Result<> ZonedDevice::make_room_locked(BandId band) {
   while (!open_bands_.is_open(band) && !open_bands_.may_begin()) {
     if (const auto sealed = open_bands_.sealed(unfinished)) {
       if (!finish_locked(*sealed)) unfinished.insert(*sealed);
-    } else if (finishing_ > 0) {
+    } else if (ending_ > 0) {
       idle_.wait(mu_);
     } else {
       return fail(Errc::kTooManyOpenBands);
@@ -220,7 +220,7 @@ Result<> ZonedDevice::make_room_locked(BandId band) {
 bool ZonedDevice::finish_locked(BandId band) {
   open_bands_.unseal(band);  // no other thread takes it up
   bands_[band.value].is_busy = true;
-  ++finishing_;
+  ++ending_;
   mu_.unlock();
   const auto done = disk_->finish(zones_[band.value]);
   flush_.touch();
@@ -231,7 +231,7 @@ bool ZonedDevice::finish_locked(BandId band) {
   mu_.lock();
   done ? place_pointer_locked(band, geometry_.blocks_of(band)) : open_bands_.seal(band);
   bands_[band.value].is_busy = false;
-  --finishing_;
+  --ending_;
   idle_.notify_all();
   return done.has_value();
 }
@@ -294,6 +294,7 @@ Result<> ZonedDevice::set_write_pointer(BandId band, std::uint32_t) {
 }
 
 Result<> ZonedDevice::reset(BandId id) {
+  bool is_sealed = false;
   {
     MutexLock lock(mu_);
     ASSIGN_OR_RETURN(Band* const band, changeable_locked(id));
@@ -302,6 +303,9 @@ Result<> ZonedDevice::reset(BandId id) {
     const bool is_empty = band->write_pointer == 0 && !open_bands_.is_open(id);
     if (is_empty && !band->is_failed) return ok();
     band->is_busy = true;
+    is_sealed = open_bands_.is_sealed(id);
+    open_bands_.unseal(id);  // no other thread finishes the zone (Z3), but waits for its room
+    ++ending_;
   }
   auto done = disk_->reset(zones_[id.value]);
   flush_.touch();
@@ -309,7 +313,9 @@ Result<> ZonedDevice::reset(BandId id) {
   MutexLock lock(mu_);
   Band& band = bands_[id.value];
   band.is_busy = false;
+  --ending_;
   idle_.notify_all();
+  if (!done && is_sealed) open_bands_.seal(id);
   if (!done) return done;
   band.is_failed = false;
   place_pointer_locked(id, 0);

@@ -98,7 +98,7 @@ class ZonedDevice final : public device::Device {
   CondVar idle_;  // a band is not busy any more
   std::vector<Band> bands_ GUARDED_BY(mu_);
   device::OpenBands open_bands_ GUARDED_BY(mu_);
-  std::uint32_t finishing_ GUARDED_BY(mu_) = 0;  // bands
+  std::uint32_t ending_ GUARDED_BY(mu_) = 0;  // bands that the disk resets or finishes
   device::SharedFlush flush_;
 };
 

@@ -109,11 +109,17 @@ Result<> EmulatedDisk::change(const Zone& named, const std::function<Result<>(Zo
 }
 
 Result<> EmulatedDisk::reset(const Zone& named) {
-  return change(named, [](Zone& zone) {
+  auto done = change(named, [this](Zone& zone) REQUIRES(medium_->mu) -> Result<> {
+    if (medium_->failing_resets > 0) {
+      --medium_->failing_resets;
+      return fail(Errc::kDeviceWrite);
+    }
     zone.written_bytes = 0;
     zone.condition = ZoneCondition::kEmpty;
     return ok();
   });
+  run_once(medium_->after_reset);
+  return done;
 }
 
 Result<> EmulatedDisk::finish(const Zone& named) {

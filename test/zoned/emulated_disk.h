@@ -30,12 +30,12 @@ struct EmulatedMedium {
   std::uint64_t writes GUARDED_BY(mu) = 0;  // so far
   std::uint64_t finishes GUARDED_BY(mu) = 0;
   std::uint64_t failing_reads GUARDED_BY(mu) = 0;  // so many from now fail
-  std::uint64_t failing_finishes GUARDED_BY(mu) = 0;
+  std::uint64_t failing_resets GUARDED_BY(mu) = 0, failing_finishes GUARDED_BY(mu) = 0;
   // The n-th write from now fails after so many bytes. 0: none.
   std::uint64_t failing_write GUARDED_BY(mu) = 0, bytes_of_failing GUARDED_BY(mu) = 0;
-  // What other threads do after the next report, before the disk answers. Called once,
+  // What other threads do after the next report or reset, before the disk answers. Called once,
   // without mu. Set and called by one thread.
-  std::function<void()> after_report;
+  std::function<void()> after_report, after_reset;
 };
 
 // Thread-safe. Implicitly open zones are closed when further ones are opened, as disks do, so that

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <future>
 
 #include "base/buffer.h"
 #include "test/support/result_printer.h"
@@ -52,6 +54,10 @@ class ZonedDeviceTest : public testing::Test {
   void fail_reads(std::uint64_t count) {
     MutexLock lock(medium->mu);
     medium->failing_reads = count;
+  }
+  void fail_resets(std::uint64_t count) {
+    MutexLock lock(medium->mu);
+    medium->failing_resets = count;
   }
   void fail_finishes(std::uint64_t count) {
     MutexLock lock(medium->mu);
@@ -195,6 +201,34 @@ TEST_F(ZonedDeviceTest, WhenAZoneCannotBeFinishedAnotherOneIs) {
   EXPECT_EQ(append(2, 0, 1), ok());
   EXPECT_EQ(finishes(), 1u);
   EXPECT_EQ(zone(1).condition, ZoneCondition::kFull);
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatIsBeingResetIsNotFinishedButMakesRoom) {
+  use({.limits = {.max_active_zones = 2}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  ASSERT_EQ(append(1, 0, 1), ok());
+  device->seal(BandId{0});
+  std::future<Result<>> beside;
+  medium->after_reset = [&] {
+    beside = std::async(std::launch::async, [this] { return append(2, 0, 1); });
+    beside.wait_for(std::chrono::milliseconds(50));
+  };
+  EXPECT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(beside.get(), ok());
+  EXPECT_EQ(finishes(), 0u);
+  EXPECT_EQ(pointer(0), 0u);
+  EXPECT_EQ(zone(0).condition, ZoneCondition::kEmpty);
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatCouldNotBeResetIsFinished) {
+  use({.limits = {.max_active_zones = 2}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  ASSERT_EQ(append(1, 0, 1), ok());
+  device->seal(BandId{0});
+  fail_resets(1);
+  EXPECT_EQ(device->reset(BandId{0}), fail(Errc::kDeviceWrite));
+  EXPECT_EQ(append(2, 0, 1), ok());
+  EXPECT_EQ(zone(0).condition, ZoneCondition::kFull);
 }
 
 TEST_F(ZonedDeviceTest, AZoneWhoseWriteFailedMakesRoomForAnother) {
