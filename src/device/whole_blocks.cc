@@ -49,7 +49,12 @@ Result<> WholeBlocks::fill_blocks() {
     log::debug("{}: band {} ends within a block, which is filled", name(), i);
     const std::size_t missing_bytes =
         std::size_t{inner_blocks_ - in_block} * inner_->geometry().block_bytes;
-    TRY(inner_->append({band, report.write_pointer}, Piece(zeros.span()).first(missing_bytes)));
+    const auto filled =
+        inner_->append({band, report.write_pointer}, Piece(zeros.span()).first(missing_bytes));
+    if (!filled) {  // the other bands can be used
+      log::error("{}: band {} ends within a block, which cannot be filled: {}", name(), i,
+                 describe(filled.error()));
+    }
   }
   return ok();
 }

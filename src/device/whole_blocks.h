@@ -22,8 +22,9 @@ class WholeBlocks final : public Device {
  public:
   // Returns `inner` itself if its blocks are not smaller than kBlockBytes. A power cut during an
   // append may have left a band that ends within a block: make() appends zeros up to the end of
-  // that block, unless the device is read-only.
-  // Errors: kBandTooSmall if a band is smaller than kBlockBytes; those of append().
+  // that block, unless the device is read-only. Where that fails, the band is as after any append
+  // that failed.
+  // Errors: kBandTooSmall if a band is smaller than kBlockBytes; those of report().
   static Result<std::unique_ptr<Device>> make(std::unique_ptr<Device> inner);
   Device& inner() const { return *inner_; }
 

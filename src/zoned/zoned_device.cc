@@ -74,11 +74,11 @@ Result<std::unique_ptr<ZonedDevice>> ZonedDevice::make(std::unique_ptr<ZoneDisk>
   TRY(check(zones, disk->limits()));
   std::unique_ptr<ZonedDevice> device(
       new ZonedDevice(std::move(disk), std::move(zones), read_only));
-  TRY(device->take_pointers());
+  device->take_pointers();
   return device;
 }
 
-Result<> ZonedDevice::take_pointers() {
+void ZonedDevice::take_pointers() {
   for (std::uint32_t i = 0; i < zones_.size(); ++i) {
     const Zone& zone = zones_[i];
     {
@@ -88,9 +88,18 @@ Result<> ZonedDevice::take_pointers() {
       const bool is_unknown = is_conventional(BandId{i}) || bands_[i].is_read_only;
       if (is_unknown) bands_[i].write_pointer = blocks_of(zone);  // Z5
     }
-    if (!read_only_ && is_active(zone.condition)) TRY(fill_block(BandId{i}, zone));
+    if (read_only_ || !is_active(zone.condition)) continue;
+    if (auto filled = fill_block(BandId{i}, zone); !filled) fail_band(BandId{i}, filled.error());
   }
-  return ok();
+}
+
+// The other bands can be used.
+void ZonedDevice::fail_band(BandId band, Errc error) {
+  log::error("{}: zone {} ends within a block, which cannot be filled: {}", disk_->name(),
+             band.value, describe(learn_after(error, band)));
+  MutexLock lock(mu_);
+  bands_[band.value].is_failed = true;  // Z2
+  open_bands_.seal(band);               // Z4
 }
 
 Result<> ZonedDevice::fill_block(BandId band, const Zone& zone) {

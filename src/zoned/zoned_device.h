@@ -32,8 +32,8 @@ class ZonedDevice final : public device::Device {
  public:
   // Where an earlier session has ended within a block (a disk with smaller sectors, after a power
   // cut), writes zeros up to the end of the block, unless `read_only`; then the part of a block
-  // does not count.
-  // Errors: kZonesBad, kDeviceRead, kDeviceWrite.
+  // does not count. A band whose block cannot be filled counts as one whose append failed.
+  // Errors: kZonesBad, kDeviceRead.
   static Result<std::unique_ptr<ZonedDevice>> make(std::unique_ptr<ZoneDisk> disk, bool read_only);
 
   // What the disk reports now, for people. Error: kDeviceRead.
@@ -65,8 +65,9 @@ class ZonedDevice final : public device::Device {
   };
 
   ZonedDevice(std::unique_ptr<ZoneDisk> disk, std::vector<Zone> zones, bool read_only);
-  Result<> take_pointers() EXCLUDES(mu_);
+  void take_pointers() EXCLUDES(mu_);
   Result<> fill_block(BandId band, const Zone& zone) EXCLUDES(mu_);
+  void fail_band(BandId band, Errc error) EXCLUDES(mu_);
 
   bool is_conventional(BandId band) const {
     return geometry_.band_kinds[band.value] == device::BandKind::kConventional;

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "device/faulty.h"
 #include "device/forwarding.h"
 #include "device/power_cut.h"
 #include "test/support/result_printer.h"
@@ -54,6 +55,22 @@ TEST(WholeBlocksTest, ABlockThatWasBegunIsFilledWithZeros) {
   EXPECT_EQ(device->report(BandId{1})->condition, BandCondition::kFull);
   EXPECT_EQ(memory.write_pointer(BandId{1}), 4 * kSectors + 2) << "there is no further block";
   EXPECT_EQ(memory.write_pointer(BandId{2}), 0u);
+}
+
+TEST(WholeBlocksTest, ABlockThatCannotBeFilledLeavesTheOtherBandsUsable) {
+  MemoryDevice memory(sectors({4 * kSectors, 4 * kSectors}));
+  for (const std::uint32_t band : {0u, 1u}) {
+    ASSERT_EQ(append(memory, {BandId{band}, 0}, (kSectors + 3) * kSector, 7), ok());
+  }
+  FaultyDevice faulty(memory);
+  faulty.fail_nth(Call::kAppend, 1, {Errc::kDeviceWrite});
+  const auto device = wrapped(faulty);
+  ASSERT_TRUE(device);
+  EXPECT_EQ(device->write_pointer(BandId{0}), 1u);
+  EXPECT_EQ(append(*device, {BandId{0}, 1}, kBlockBytes, 7), fail(Errc::kBandFailed));
+  EXPECT_EQ(append(*device, {BandId{1}, 2}, kBlockBytes, 7), ok());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(append(*device, {BandId{0}, 0}, kBlockBytes, 7), ok());
 }
 
 TEST(WholeBlocksTest, AReadOnlyDeviceIsLeftAsItIs) {

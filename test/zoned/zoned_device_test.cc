@@ -127,6 +127,21 @@ TEST_F(ZonedDeviceTest, FillsABlockThatAnEarlierSessionHasWrittenInPart) {
   EXPECT_EQ(append(0, 4, 1), ok());
 }
 
+TEST_F(ZonedDeviceTest, AZoneWhoseBlockCannotBeFilledLeavesTheOthersUsable) {
+  use({.limits = {.max_active_zones = 1}});
+  fail_write(3 * kBlockBytes + 512);
+  EXPECT_EQ(append(0, 0, 6), fail(Errc::kDeviceWrite));
+  fail_write(512);
+  open();
+  EXPECT_EQ(pointer(0), 3u);
+  EXPECT_EQ(append(0, 3, 1), fail(Errc::kBandFailed));
+  EXPECT_EQ(read(0, 2), ok());
+  EXPECT_EQ(append(1, 0, 1), ok()) << "the zone that failed is finished";
+  ASSERT_EQ(device->reset(BandId{1}), ok());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(append(0, 0, 1), ok());
+}
+
 TEST_F(ZonedDeviceTest, AZoneThatBecomesReadOnlyCanBeRead) {
   use({});
   ASSERT_EQ(append(0, 0, 2), ok());
