@@ -70,6 +70,20 @@ Result<> check_options(const device::Geometry& geometry, const Options& options)
   return ok();
 }
 
+// Without the blocks of bands that can be written no more. The filesystem is made without them; the
+// super bands are needed.
+Result<device::Geometry> usable_geometry(device::Device& device) {
+  device::Geometry geometry = device.geometry();
+  for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
+    if (is_super(geometry, BandId{i}) || geometry.band_blocks[i] == 0) continue;
+    ASSIGN_OR_RETURN(const device::BandReport report, device.report(BandId{i}));
+    const bool is_dead = report.condition == device::BandCondition::kReadOnly ||
+                         report.condition == device::BandCondition::kOffline;
+    if (is_dead) geometry.band_blocks[i] = 0;
+  }
+  return geometry;
+}
+
 std::vector<BandId> shingled_bands(const device::Geometry& geometry) {
   std::vector<BandId> bands;
   for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
@@ -80,8 +94,8 @@ std::vector<BandId> shingled_bands(const device::Geometry& geometry) {
 }
 
 // Without superblocks the old filesystem cannot be opened: they are erased first.
-Result<> wipe(device::Device& device, const ProgressListener& progress) {
-  const device::Geometry& geometry = device.geometry();
+Result<> wipe(device::Device& device, const device::Geometry& geometry,
+              const ProgressListener& progress) {
   TRY(meta::erase_superblocks(device, geometry.super_bands));
   const std::vector<BandId> bands = shingled_bands(geometry);
   for (std::size_t i = 0; i < bands.size(); ++i) {
@@ -91,8 +105,9 @@ Result<> wipe(device::Device& device, const ProgressListener& progress) {
   return device.flush();
 }
 
-void discard_bands(device::Device& device, Made& made, const ProgressListener& progress) {
-  const std::vector<BandId> bands = shingled_bands(device.geometry());
+void discard_bands(device::Device& device, const device::Geometry& geometry, Made& made,
+                   const ProgressListener& progress) {
+  const std::vector<BandId> bands = shingled_bands(geometry);
   for (std::size_t i = 0; i < bands.size(); ++i) {
     const auto bytes = device.discard(bands[i]);
     if (!bytes) {
@@ -162,16 +177,19 @@ Result<Layout> plan_layout(const device::Geometry& geometry, const Options& opti
 Result<Made> make_filesystem(device::Device& device, const Options& options, Clock& clock,
                              const ProgressListener& progress) {
   Made made;
-  ASSIGN_OR_RETURN(made.layout, plan_layout(device.geometry(), options, device.capabilities()));
+  ASSIGN_OR_RETURN(const device::Geometry geometry, usable_geometry(device));
+  ASSIGN_OR_RETURN(made.layout, plan_layout(geometry, options, device.capabilities()));
   const Timestamp now = clock.now();
   meta::Superblock superblock;
   superblock.uuid = options.uuid;
   superblock.label = options.label;
-  superblock.super_bands = device.geometry().super_bands;
+  superblock.super_bands = geometry.super_bands;
   superblock.log_bands = made.layout.log_bands;
   superblock.created_seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(now.seconds, 0));
-  TRY(wipe(device, progress));
-  if (options.discard && device.capabilities().discards) discard_bands(device, made, progress);
+  TRY(wipe(device, geometry, progress));
+  if (options.discard && device.capabilities().discards) {
+    discard_bands(device, geometry, made, progress);
+  }
   TRY(meta::Store::format(device, superblock, first_items(make_root(options, now))));
   return made;
 }

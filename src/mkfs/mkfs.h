@@ -64,7 +64,8 @@ using ProgressListener =
 
 // Resets and discards every shingled band, whatever the device holds, and makes an empty
 // filesystem, durable. A failure or a power cut leaves no filesystem or the whole one: the
-// superblocks are written last. Errors: those of plan_layout() and of the device.
+// superblocks are written last. Bands that are read-only or offline are left as they are, and the
+// layout is without them. Errors: those of plan_layout() and of the device.
 Result<Made> make_filesystem(device::Device& device, const Options& options,
                              Clock& clock = system_clock(),
                              const ProgressListener& progress = {});

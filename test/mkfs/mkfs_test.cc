@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
 
+#include "base/buffer.h"
 #include "device/faulty.h"
 #include "device/power_cut.h"
 #include "device/recording.h"
@@ -113,6 +115,35 @@ TEST(MkfsTest, ConventionalBandsMayBeTheFirst) {
   ASSERT_TRUE(volume);
   EXPECT_TRUE((*volume)->unmount());
   fsck::expect_clean(device);
+}
+
+TEST(MkfsTest, BandsThatCannotBeWrittenAreLeftOut) {
+  for (const auto condition : {device::BandCondition::kReadOnly, device::BandCondition::kOffline}) {
+    SCOPED_TRACE(to_string(condition));
+    auto device = device::MemoryDevice::uniform(40, 64, {.discards = true});
+    const auto whole = plan_layout(device->geometry(), {});
+    const BandId in_log = whole->log_bands.front(), in_data{39};
+    const AlignedBuffer block = AlignedBuffer::zeroed(kBlockBytes);
+    ASSERT_EQ(device->append({in_data, 0}, block.span()), ok());
+    device->retire(in_log, condition);
+    device->retire(in_data, condition);
+    const auto made = make_filesystem(*device, {});
+    ASSERT_TRUE(made) << describe(made.error());
+    EXPECT_EQ(std::ranges::count(made->layout.log_bands, in_log), 0);
+    EXPECT_EQ(made->layout.log_bands.size(), whole->log_bands.size());
+    EXPECT_EQ(made->layout.data_bands, whole->data_bands - 2);
+    EXPECT_FALSE(made->discard_error);
+    auto volume = Volume::mount(*device, {});
+    ASSERT_TRUE(volume);
+    EXPECT_TRUE((*volume)->unmount());
+    fsck::expect_clean(*device);
+  }
+}
+
+TEST(MkfsTest, ASuperBandThatCannotBeWrittenIsRefused) {
+  auto device = device::MemoryDevice::uniform(40, 64);
+  device->retire(BandId{1}, device::BandCondition::kReadOnly);
+  EXPECT_EQ(make_filesystem(*device, {}).error(), Errc::kBandReadOnly);
 }
 
 TEST(MkfsTest, ADeviceThatAllowsTooFewOpenBandsIsRefused) {
