@@ -60,9 +60,17 @@ Result<> UndoFile::add(std::uint32_t kind, Range range, std::uint32_t contents, 
   store_le_at(to, 16, range.offset);
   store_le_at(to, 24, contents);
   store_le_at(to, 4, record_crc(header, bytes));
+  is_synced_ = false;
   const std::array<Piece, 2> pieces{Piece(header), bytes};
   TRY(file_.write(file_bytes_, pieces).result);
   file_bytes_ += kHeaderBytes + bytes.size();
+  return ok();
+}
+
+// Where it has failed, the next call tries again, whether that call has added anything or not.
+Result<> UndoFile::sync() {
+  if (!is_synced_) TRY(file_.sync());
+  is_synced_ = true;
   return ok();
 }
 
@@ -89,14 +97,14 @@ Result<> UndoFile::keep_run(const Backing& device, std::uint64_t block, std::uin
 Result<> UndoFile::keep(const Backing& device, std::uint64_t at, std::uint64_t length_bytes) {
   MutexLock lock(mu_);
   if (file_bytes_ == 0) TRY(start(device));
-  const std::uint64_t before = file_bytes_, end = blocks_for(at + length_bytes);
+  const std::uint64_t end = blocks_for(at + length_bytes);
   for (std::uint64_t block = at / kBlockBytes; block < end;) {
     std::uint64_t run_end = block;
     while (run_end < end && run_end - block < kBlocksARange && !kept_.contains(run_end)) ++run_end;
     if (run_end > block) TRY(keep_run(device, block, run_end));
     block = std::max(run_end, block + 1);
   }
-  return file_bytes_ == before ? ok() : file_.sync();
+  return sync();
 }
 
 Result<> UndoFile::finish(const Backing& device) {
@@ -110,7 +118,7 @@ Result<> UndoFile::finish(const Backing& device) {
     TRY(add(kState, range, crc32c(to.first(range.length)), {}));
   }
   TRY(add(kEnd, {}, 0, {}));
-  return file_.sync();
+  return sync();
 }
 
 // ---- Undoing ------------------------------------------------------------------------------------

@@ -55,10 +55,12 @@ class UndoFile {
   Result<> start(const Backing& device) REQUIRES(mu_);
   Result<> keep_run(const Backing& device, std::uint64_t block, std::uint64_t end) REQUIRES(mu_);
   Result<> add(std::uint32_t kind, Range range, std::uint32_t contents, Piece bytes) REQUIRES(mu_);
+  Result<> sync() REQUIRES(mu_);
 
   Mutex mu_;
   const Backing file_;
   std::uint64_t file_bytes_ GUARDED_BY(mu_) = 0;
+  bool is_synced_ GUARDED_BY(mu_) = false;  // all that was added
   std::vector<Range> ranges_ GUARDED_BY(mu_);
   std::unordered_set<std::uint64_t> kept_ GUARDED_BY(mu_);  // blocks
 };

@@ -1,6 +1,8 @@
 #include "device/undo_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -75,6 +77,16 @@ TEST_F(UndoFileTest, TakesARepairBack) {
   EXPECT_EQ(*undone, 3 * 4096 + 4096 + kDeviceBytes % 4096);
   EXPECT_TRUE(undo(undo_path_, device_path_, false));  // as after an interrupted one
   EXPECT_EQ(contents(device_path_), before_);
+}
+
+TEST_F(UndoFileTest, NothingCountsAsKeptUntilItIsDurable) {
+  Backing file = *Backing::make(undo_path_);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);  // it cannot be synced
+  ASSERT_GE(::dup2(null, file.descriptor()), 0);
+  ::close(null);
+  UndoFile undo(std::move(file));
+  const Backing device = open_device(nullptr);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(undo.keep(device, 0, 4096).error(), Errc::kDeviceFlush);
 }
 
 TEST_F(UndoFileTest, ZerosTakeNoSpaceInIt) {
