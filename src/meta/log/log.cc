@@ -484,16 +484,17 @@ void Log::release_cold() {
 
 // ---- Cleaning and size ----------------------------------------------------------------------
 
-void Log::leave_out(std::uint64_t slot) {
+bool Log::leave_out(std::uint64_t slot) {
   MutexLock lock(mu_);
   const ChainBand* hot = chain_.find(slot);
   const auto cold = cold_.bands().find(slot);
-  if (hot == nullptr && cold == cold_.bands().end()) return;
+  if (hot == nullptr && cold == cold_.bands().end()) return false;
   const BandId band = hot != nullptr ? hot->band : cold->second.band;
   if (left_out_.size() == kMaxLeftOut) left_out_.clear();
-  if (!left_out_.try_emplace(slot, band).second) return;
+  if (!left_out_.try_emplace(slot, band).second) return false;
   log::error("log band {}: a metadata node in it cannot be read: cleaning leaves it out",
              band.value);
+  return true;
 }
 
 std::optional<CleanChoice> Log::choose_victim(bool may_adopt, bool has_cold) const {
@@ -511,7 +512,8 @@ std::optional<CleanChoice> Log::choose_victim(bool may_adopt, bool has_cold) con
   auto choice = meta::choose_victim(bands, may_adopt);
   const bool cannot_be_read =
       choice && choice->is_oldest_hot && left_out_.contains(choice->slot);
-  if (cannot_be_read && has_cold) choice->kind = CleanChoice::Kind::kAdopt;
+  if (cannot_be_read && !has_cold) return std::nullopt;  // it can be neither emptied nor adopted
+  if (cannot_be_read) choice->kind = CleanChoice::Kind::kAdopt;
   return choice;
 }
 
@@ -553,6 +555,8 @@ Log::Figures Log::figures() const {
                   .blocks_written = blocks_written_,
                   .after_checkpoint = after_checkpoint_,
                   .recovered_parts = recovered_parts_};
+  const auto& chain = chain_.bands();
+  figures.is_tail_left_out = chain.size() > 1 && left_out_.contains(chain.front().slot);
   std::size_t cold_parts = 0;
   for (const auto& [slot, band] : cold_.bands()) {
     figures.cold_live += map_.live_in(band.band);

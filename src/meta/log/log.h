@@ -165,8 +165,8 @@ class Log {
   std::optional<CleanChoice> choose_victim(bool may_adopt, bool has_cold) const EXCLUDES(mu_);
   // The live nodes of the band with this slot cannot be read. The cleaner leaves the band out in
   // this session, and its space does not count; as the oldest band of the chain it is adopted, so
-  // that the tail can pass it.
-  void leave_out(std::uint64_t slot) EXCLUDES(mu_);
+  // that the tail can pass it. False: the band is left out already, or not in the log any more.
+  bool leave_out(std::uint64_t slot) EXCLUDES(mu_);
   void add_band(BandId band) EXCLUDES(mu_);
   // Takes a free band, but not the rescue band, out of the log, or returns nullopt.
   std::optional<BandId> remove_free_band() EXCLUDES(mu_);
@@ -177,7 +177,8 @@ class Log {
     LogSpace space;
     std::uint64_t total_blocks = 0, bands = 0, parts = 0;
     std::uint64_t free_bands = 0;  // without the rescue band
-    bool has_rescue_band = false;  // it is free
+    bool has_rescue_band = false;   // it is free
+    bool is_tail_left_out = false;  // the oldest band of the chain is left out
     std::uint64_t cold_bands = 0, cold_live = 0;
     std::uint64_t blocks_written = 0;
     std::uint64_t after_checkpoint = 0;   // blocks of the transactions after the newest checkpoint

@@ -12,11 +12,23 @@ constexpr std::size_t kIndexedAtOnce = std::size_t{64} * 247;
 
 }  // namespace
 
-bool Cleaner::is_due() const {
+bool Cleaner::is_due() const { return is_wanted() && !is_blocked(); }
+
+bool Cleaner::is_wanted() const {
   if (sizer_.wanted(SpaceDemand::kOrdinary) == SizeChange::kCleanFirst) return true;
   const LogSpace space = log_.space();
   ReaderLock lock(tree_.mu);
   return tree_.limits.is_low(tree_.cache.nodes(), space);
+}
+
+bool Cleaner::is_blocked() const {
+  if (!log_.figures().is_tail_left_out) return false;
+  bool has_cold = false;
+  {
+    ReaderLock lock(tree_.mu);
+    has_cold = tree_.limits.has_cold;
+  }
+  return !log_.choose_victim(false, has_cold);
 }
 
 std::uint64_t Cleaner::cycles_at_most() const {
@@ -105,8 +117,7 @@ bool Cleaner::gather_damaged(NodeNo node, Additions& to) {
 
 Additions Cleaner::add_cold_index(Additions gathered) {
   if (gathered.is_stuck) {
-    log_.leave_out(gathered.victim->slot);
-    sizer_.note_less_space();
+    if (log_.leave_out(gathered.victim->slot)) sizer_.note_less_space();
     if (gathered.is_rescue) {
       Additions nothing;
       nothing.is_stuck = true;

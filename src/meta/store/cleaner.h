@@ -27,6 +27,9 @@ class Cleaner {
         sizer_(sizer) {}
 
   bool is_due() const;
+  // The oldest band cannot be read, and the log is too small for cold bands: cleaning gains nothing
+  // before the log has grown.
+  bool is_blocked() const;
   // This many cycles clean the whole log once; more of them make no more room.
   std::uint64_t cycles_at_most() const;
   // Reads the live nodes of the band that is to be emptied, and pins them.
@@ -42,6 +45,7 @@ class Cleaner {
   std::uint64_t bands_adopted() const { return bands_adopted_.load(std::memory_order_relaxed); }
 
  private:
+  bool is_wanted() const;
   bool must_rescue(const std::optional<CleanChoice>& victim) const;
   bool gather_nodes(std::size_t max, Additions& to);
   bool gather_damaged(NodeNo node, Additions& to);

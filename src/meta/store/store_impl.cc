@@ -191,7 +191,8 @@ Result<> StoreImpl::get_past(Applier::Obstacle obstacle, Seq running) {
   switch (obstacle) {
     case Applier::Obstacle::kNone: return ok();
     case Applier::Obstacle::kTooLarge: return fail(Errc::kBatchTooLarge);
-    case Applier::Obstacle::kMustClean: return run_cycle(Work::kClean);
+    case Applier::Obstacle::kMustClean:
+      return run_cycle(cleaner_.is_blocked() ? Work::kGrow : Work::kClean);
     case Applier::Obstacle::kMustGrow: return run_cycle(Work::kGrow);
     case Applier::Obstacle::kMustCommit: break;
   }

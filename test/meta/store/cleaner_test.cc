@@ -1,11 +1,15 @@
 // The log is small and written for ever: the tail follows, whatever is live is kept, and what does
 // not fit is refused with nothing lost.
-#include "test/meta/fixture.h"
+#include <set>
+
+#include "device/faulty.h"
 #include "device/forwarding.h"
 #include "meta/log/log_layout.h"
 #include "meta/tree/node_page.h"
-#include "test/meta/spare_bands.h"
+#include "test/meta/modelled_store.h"
 #include "test/meta/power_device.h"
+#include "test/meta/spare_bands.h"
+#include "test/support/result_printer.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -314,6 +318,85 @@ TEST_F(CleanerReadsTest, ANodeThatIsMovedMeanwhileIsNotMovedAgain) {
   EXPECT_EQ(store->stats().nodes_cleaned, moved);
   EXPECT_EQ(problems_of(*store), std::vector<std::string>());
   EXPECT_EQ(contents_of(*store), model);
+}
+
+// A log that is too small for cold bands, with a leaf that the device does not read.
+class UnreadableTailCleanerTest : public ModelledStoreTest {
+ protected:
+  static constexpr std::uint64_t kKeys = 30;
+
+  void SetUp() override {
+    ASSERT_TRUE(Store::format(*memory, small_superblock(4)));
+    open_on(*memory);
+    for (std::uint64_t key = 0; key < kKeys; ++key) put(key, 'a');
+    ASSERT_TRUE(store->close());
+    StoreOptions options = quiet_options();
+    options.cache_bytes = 16 * kBlockBytes;
+    open_on(device, options);
+    const std::set<BandAddress> bad = images_of_first_leaf();
+    ASSERT_FALSE(bad.empty());
+    device.fail_when([bad](const device::CallInfo& info) -> std::optional<device::Fault> {
+      if (info.call != device::Call::kRead) return std::nullopt;
+      const auto first = bad.lower_bound(info.at);
+      const bool meets = first != bad.end() && first->band == info.at.band &&
+                         first->rba < info.at.rba + info.blocks;
+      return meets ? std::optional(device::Fault{Errc::kDeviceRead}) : std::nullopt;
+    });
+  }
+  std::set<BandAddress> images_of_first_leaf() {
+    std::set<BandAddress> images;
+    AlignedBuffer block(kBlockBytes);
+    for (const BandId band : store->log_bands()) {
+      for (std::uint32_t rba = 1; rba < memory->geometry().blocks_of(band); ++rba) {
+        if (!memory->read({band, rba}, block.span())) continue;
+        const ConstNodePage page(block.data());
+        if (!std::ranges::equal(block.span().first(4), as_value("LZND"))) continue;
+        if (page.is_leaf() && page.count() > 0 && page.key(0).offset == 0) {
+          images.insert({band, rba});
+        }
+      }
+    }
+    return images;
+  }
+  // Changes the last leaf.
+  Result<> change(std::uint64_t round) {
+    const Key key{1, 1, kKeys - 1 - round % 3};
+    const std::string value(1000, static_cast<char>('b' + round % 20));
+    Batch batch;
+    batch.put(key, as_value(value));
+    if (auto applied = store->apply(batch); !applied) return fail(applied.error());
+    model[key] = value;
+    return store->commit();
+  }
+
+  std::unique_ptr<device::MemoryDevice> memory = memory_device(20, 64);
+  device::FaultyDevice device{*memory};
+};
+
+TEST_F(UnreadableTailCleanerTest, IsReadOnceAndThenLeftAlone) {
+  Result<> changed = ok();
+  for (std::uint64_t round = 0; round < 1000 && changed; ++round) changed = change(round);
+  EXPECT_EQ(changed, fail(Errc::kLogFull));
+  EXPECT_GT(device.faults(), 0u);
+  EXPECT_LT(device.faults(), 10u);
+  const std::uint64_t faults = device.faults(), flushes = device.calls(device::Call::kFlush);
+  EXPECT_EQ(change(0), fail(Errc::kLogFull));
+  EXPECT_EQ(device.faults(), faults);
+  EXPECT_LT(device.calls(device::Call::kFlush), flushes + 10);
+  device.mend();
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+TEST_F(UnreadableTailCleanerTest, NoLongerHoldsTheTailOfALogThatHasGrown) {
+  SpareBands spare(8, 6);
+  store->set_band_source(spare.source());
+  for (std::uint64_t round = 0; round < 2000; ++round) ASSERT_EQ(change(round), ok()) << round;
+  EXPECT_GT(device.faults(), 0u);
+  EXPECT_LT(device.faults(), 20u);
+  EXPECT_GT(store->stats().log_cold_bands, 0u);
+  device.mend();
+  EXPECT_EQ(contents_of(*store), model);
+  EXPECT_EQ(problems_of(*store), std::vector<std::string>());
 }
 
 }  // namespace
