@@ -589,7 +589,8 @@ std::vector<BandId> Log::bands() const {
 }
 
 bool Log::counts_locked(BandId band) const {
-  if (pool_.has_failed(band)) return false;
+  const bool is_retired = std::ranges::find(pool_.retired(), band) != pool_.retired().end();
+  if (is_retired || pool_.has_failed(band)) return false;
   const bool is_left_out =
       std::ranges::any_of(left_out_, [band](const auto& entry) { return entry.second == band; });
   return !is_left_out || map_.live_in(band) == 0;  // once all of it has died it can be reset

@@ -191,7 +191,7 @@ class Log {
     return space_locked();
   }
   std::vector<BandId> bands() const EXCLUDES(mu_);
-  // Of the bands whose space counts: neither failed nor left out.
+  // Of the bands whose space counts: neither failed, nor left out, nor retired.
   std::vector<std::uint32_t> band_sizes() const EXCLUDES(mu_);
 
  private:

@@ -24,6 +24,7 @@ Result<> Committer::fail_permanently(Errc cause, const char* what) {
 }
 
 Result<> Committer::commit(Additions additions) {
+  const std::size_t bands = log_.band_sizes().size();
   auto plan = seal(additions);
   if (!plan && failure_.has_failed()) return fail(Errc::kLogFailed);
   if (!plan) return fail_permanently(plan.error(), "planning a transaction that was admitted");
@@ -46,6 +47,7 @@ Result<> Committer::commit(Additions additions) {
   }
   finish_sealed();
   release_passed(additions.pieces() > 0);
+  if (log_.band_sizes().size() != bands) sizer_.note_less_space();
   return ok();
 }
 

@@ -31,7 +31,7 @@ class LogSizer {
   void set_source(Store::BandSource source) { source_ = std::move(source); }
   // Works out what the tree may hold from the bands that the log has now.
   void update_limits();
-  // A band has failed, or the cleaner leaves it out.
+  // A band has failed, cannot be reset, or is left out by the cleaner; or it counts again.
   void note_less_space();
 
   // On a device that keeps no write pointers the log has fewer bands than the smallest one, or none

@@ -96,6 +96,7 @@ Result<> StoreImpl::start(bool repair) {
     TRY(state_log_end());
     log_.reset_retired();
     log_.resume();
+    sizer_.update_limits();  // the bands that have been reset count, the others do not
   }
   auto root = loader_.load(Tree::kRoot);
   if (!root && !repair) return fail(root.error());

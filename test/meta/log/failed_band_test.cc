@@ -38,6 +38,26 @@ class FailedBandTest : public ModelledStoreTest {
       ASSERT_TRUE(committed) << describe(committed.error());
     }
   }
+  // Puts items until the log refuses one; returns how many there are.
+  std::uint64_t fill() {
+    for (std::uint64_t key = 0;; ++key) {
+      Batch batch;
+      const std::string value(1000, 'f');
+      batch.put({1, 1, key}, as_value(value));
+      const auto applied = store->apply(batch);
+      if (!applied) {
+        EXPECT_EQ(applied.error(), Errc::kLogFull);
+        return key;
+      }
+      model[{1, 1, key}] = value;
+    }
+  }
+  Result<Seq> erase(std::uint64_t key) {
+    Batch batch;
+    batch.erase({1, 1, key});
+    model.erase({1, 1, key});
+    return store->apply(batch, Reserve::kDelete);
+  }
   void expect_all_there() {
     EXPECT_EQ(contents_of(*store), model);
     EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
@@ -155,6 +175,34 @@ TEST_F(FailedBandTest, EveryBandMayFailOneAfterTheOther) {
   const Model found = contents_of(*store);
   EXPECT_TRUE(found == before || found == model);
   EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+}
+
+// Else ordinary work fills the room that deletions need.
+TEST_F(FailedBandTest, ABandThatIsNotResetIsNoRoom) {
+  for (const std::uint32_t broken : {1u, 2u}) {
+    SCOPED_TRACE(broken);
+    begin();
+    std::set<BandId> hit;
+    faulty->fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
+      const std::uint32_t band = info.at.band.value;
+      if (info.call != device::Call::kReset || band < 5 || band >= 5 + broken) return std::nullopt;
+      hit.insert(info.at.band);
+      return device::Fault{Errc::kDeviceWrite};
+    });
+    for (int i = 0; i < 5; ++i) work();
+    EXPECT_EQ(hit.size(), broken);
+    for (const bool is_opened_again : {false, true}) {
+      if (is_opened_again) open();
+      const std::uint64_t keys = fill();
+      for (std::uint64_t i = 0; i < 100; ++i) {
+        put(i * 7 % keys, static_cast<char>('a' + i % 26));
+        ASSERT_TRUE(store->commit());
+      }
+      for (std::uint64_t key = 0; key < keys; ++key) ASSERT_TRUE(erase(key)) << key;
+      ASSERT_TRUE(store->commit());
+    }
+    expect_all_there();
+  }
 }
 
 TEST_F(FailedBandTest, AFlushThatFailsIsTheEnd) {
