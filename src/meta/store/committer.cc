@@ -212,7 +212,7 @@ Result<> Committer::write_sealed(const LogPlan& plan, std::vector<LogImage> imag
     ReaderLock lock(tree_.mu);
     next_node = tree_.cache.sealed().next_node;
   }
-  TRY(write_somewhere(plan, images, annotations, next_node));
+  TRY(write_somewhere(plan, images, annotations, next_node, additions.is_rescue));
   TRY(device_.flush());
   if (additions.pieces() > 0) checkpoints_.fetch_add(1, std::memory_order_relaxed);
   return ok();
@@ -222,13 +222,16 @@ Result<> Committer::write_sealed(const LogPlan& plan, std::vector<LogImage> imag
 // else one that the volume gives.
 Result<> Committer::write_somewhere(const LogPlan& plan, std::span<const LogImage> images,
                                     std::span<const DescriptorEntry> annotations,
-                                    NodeNo next_node) {
+                                    NodeNo next_node, bool is_rescue) {
   constexpr int kMaxFailures = 4;
   Result<> written = log_.write(plan, images, annotations, next_node);
   for (int failures = 1; !written && is_bands_fault(written.error()) && failures < kMaxFailures;
        ++failures) {
-    auto other = log_.plan(plan.seq, images.size(), annotations.size());
-    if (!other && sizer_.grow()) other = log_.plan(plan.seq, images.size(), annotations.size());
+    const auto plan_again = [&] {
+      return log_.plan(plan.seq, images.size(), annotations.size(), is_rescue);
+    };
+    auto other = plan_again();
+    if (!other && sizer_.grow()) other = plan_again();
     if (!other) {
       log::error("metadata log: no band is left to write to");
       break;

@@ -57,7 +57,8 @@ class Committer {
   Result<> write_cold(std::vector<LogImage>& images, Additions& additions, LogPlan& plan);
   Result<> write_sealed(const LogPlan& plan, std::vector<LogImage> images, Additions& additions);
   Result<> write_somewhere(const LogPlan& plan, std::span<const LogImage> images,
-                           std::span<const DescriptorEntry> annotations, NodeNo next_node);
+                           std::span<const DescriptorEntry> annotations, NodeNo next_node,
+                           bool is_rescue);
   void release_passed(bool has_checkpoint);
   bool is_record_due(bool has_checkpoint) const;
   std::vector<NodeNo> sealed_frees();

@@ -3,6 +3,7 @@
 // block twice between two resets of its band.
 #include <array>
 
+#include "device/faulty.h"
 #include "device/forwarding.h"
 #include "meta/log/checkpoint_format.h"
 #include "meta/log/log_end.h"
@@ -53,6 +54,21 @@ class LogEndTest : public ModelledStoreTest {
   void fill() {
     for (std::uint64_t i = 100; i < 120; ++i) put(i, 'f');
     commit();
+  }
+  // The smallest log, with as many items as it takes.
+  void make_full() {
+    model.clear();
+    make(8, 16, kSmallestLog);
+    open_on(*device);
+    std::uint64_t keys = 0;
+    for (Result<Seq> put_one = Seq{}; put_one; ++keys) {
+      Batch batch;
+      batch.put({1, 1, keys}, as_value(std::string(1000, 'f')));
+      put_one = store->apply(batch);
+      if (put_one) model[{1, 1, keys}] = std::string(1000, 'f');
+      commit();
+    }
+    ASSERT_GT(model.size(), 10u);
   }
   Superblock superblock() { return *read_superblock(*device); }
   BandId band_of(std::uint64_t slot) {
@@ -194,17 +210,7 @@ TEST_F(LogEndTest, SurvivesCrashesInARowThatWriteNothing) {
 }
 
 TEST_F(LogEndTest, SurvivesCrashesInARowAfterOneSmallCommitEach) {
-  make(8, 16, kSmallestLog);
-  open_on(*device);
-  std::uint64_t keys = 0;
-  for (Result<Seq> put_one = Seq{}; put_one; ++keys) {  // until the smallest log is full
-    Batch batch;
-    batch.put({1, 1, keys}, as_value(std::string(1000, 'f')));
-    put_one = store->apply(batch);
-    if (put_one) model[{1, 1, keys}] = std::string(1000, 'f');
-    commit();
-  }
-  ASSERT_GT(model.size(), 10u);
+  make_full();
   for (std::uint64_t life = 0; life < 100; ++life) {
     SCOPED_TRACE(life);
     crash();
@@ -216,6 +222,39 @@ TEST_F(LogEndTest, SurvivesCrashesInARowAfterOneSmallCommitEach) {
   crash();
   open_on(*device);
   EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+}
+
+// Whatever is written first after some crashes: a rescue, too.
+TEST_F(LogEndTest, TheBandOfARescueMayFailWhenTheVolumeHasAnother) {
+  for (std::uint64_t crashes = 1; crashes < 12; ++crashes) {
+    SCOPED_TRACE(crashes);
+    store.reset();
+    make_full();
+    for (std::uint64_t life = 1; life < crashes; ++life) {
+      crash();
+      open_on(*device);
+      put(life % model.size(), 'c');
+      commit();
+    }
+    crash();
+    device::FaultyDevice faulty(*device);
+    open_on(faulty);
+    SpareBands spare(2 + kSmallestLog, 1);
+    store->set_band_source(spare.source());
+    bool has_failed = false;
+    faulty.fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
+      const bool is_in_log = info.call == device::Call::kAppend && info.at.band.value >= 2;
+      if (!is_in_log || std::exchange(has_failed, true)) return std::nullopt;
+      return device::Fault{Errc::kDeviceWrite};
+    });
+    put(0, 'd');
+    commit();
+    EXPECT_TRUE(has_failed);
+    crash();
+    open_on(*device);
+    EXPECT_EQ(contents_of(*store), model);
+    EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+  }
 }
 
 // The power is cut at each change of a session that finds only the rescue band free, again and
