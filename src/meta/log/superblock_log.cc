@@ -236,7 +236,7 @@ Result<> SuperblockLog::write_to(std::size_t index, const Superblock& record) {
   encode(record, block.span().first<kBlockBytes>());
   if (auto appended = device_.append({band, at}, block.span()); !appended) {
     const auto now = device_.write_pointer(band);
-    is_in_doubt_ |= !now || *now != at;
+    is_in_doubt_ |= !now || *now != at || !device_.capabilities().keeps_write_pointers;
     has_refused_[index] = true;
     return appended;
   }

@@ -168,6 +168,22 @@ TEST_P(SuperblockLogTest, ARecordThatNamesOtherSuperBandsIsNotBelieved) {
   EXPECT_EQ(read_superblock(*memory_), fail(Errc::kSuperblockBad));
 }
 
+// Without write pointers nothing says whether an append that failed has reached the disk.
+TEST_P(SuperblockLogTest, ARecordThatNoBandTookIsInDoubtUnlessThePointersSayThatItIsNotThere) {
+  format();
+  const auto newest = read_superblock(*memory_);
+  ASSERT_TRUE(newest);
+  device::FaultyDevice faulty(*memory_);
+  SuperblockLog log(faulty, *newest);
+  ASSERT_EQ(log.write(log.current()), ok());
+  faulty.fail_when([](const device::CallInfo& info) -> std::optional<device::Fault> {
+    if (info.call != device::Call::kAppend) return std::nullopt;
+    return device::Fault{Errc::kDeviceWrite};
+  });
+  EXPECT_EQ(log.write(log.current()), fail(Errc::kDeviceWrite));
+  EXPECT_EQ(log.is_in_doubt(), !GetParam());
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, SuperblockLogTest, testing::Values(true, false),
                          [](const auto& given) {
                            return given.param ? "WithWritePointers" : "WithoutWritePointers";
