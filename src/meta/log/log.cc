@@ -347,6 +347,7 @@ void Log::release() {
       const ChainBand oldest = chain_.bands().front();
       const bool is_adopted = cold_.contains(oldest.slot);
       if (!is_adopted) pool_.retire(std::span(&oldest.band, 1));
+      if (!is_adopted) left_out_.erase(oldest.slot);
       has_passed |= !is_adopted;
       chain_.drop_oldest();
     }
@@ -478,6 +479,9 @@ void Log::release_cold() {
     const std::vector<BandId> dead = cold_.dead_bands();
     cold_.forget(dead);
     pool_.retire(dead);
+    std::erase_if(left_out_, [&dead](const auto& entry) {
+      return std::ranges::find(dead, entry.second) != dead.end();
+    });
   }
   reset_retired();
 }

@@ -399,5 +399,25 @@ TEST_F(UnreadableTailCleanerTest, NoLongerHoldsTheTailOfALogThatHasGrown) {
   EXPECT_EQ(problems_of(*store), std::vector<std::string>());
 }
 
+TEST_F(UnreadableTailCleanerTest, CountsAgainOnceItsBandWasReset) {
+  SpareBands spare(8, 3);
+  store->set_band_source(spare.source());
+  for (std::uint64_t round = 0; round < 500; ++round) ASSERT_EQ(change(round), ok()) << round;
+  device.mend();
+  for (std::uint64_t key = 0; key < kKeys; ++key) put(key, 'z');
+  for (std::uint64_t round = 0; round < 500; ++round) ASSERT_EQ(change(round), ok()) << round;
+  Result<Seq> applied = Seq{};
+  Batch batch;
+  for (std::uint64_t key = kKeys; applied; ++key) {
+    batch = Batch();
+    batch.put({1, 1, key}, as_value(std::string(1000, 'f')));
+    applied = store->apply(batch);
+  }
+  EXPECT_EQ(applied, fail(Errc::kLogFull));
+  ASSERT_TRUE(store->close());
+  open_on(device);
+  EXPECT_EQ(store->apply(batch), fail(Errc::kLogFull)) << "the log was larger than it seemed";
+}
+
 }  // namespace
 }  // namespace lazyfs::meta
