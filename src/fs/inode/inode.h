@@ -230,9 +230,11 @@ class InodeLocks {
   std::array<Inode*, 4> inodes_{};
 };
 
-// The time to note for a change of `inodes` (null pointers are left out): later than the change
-// times that callers were given of them, so that programs that compare times (make, rsync, NFS) see
-// each change. No other code gives inodes their times of change.
+// The time to note for a change of `inodes` (null pointers are left out). Where the clock's
+// now_after() allows, it is later than the change times that callers were given of them, so that
+// programs that compare times (make, rsync, NFS) see each change. The coarse clock, which stands
+// beside the kernel's write-back cache, does not: two changes within its step have one time. No
+// other code gives inodes their times of change.
 // REQUIRES: the exclusive locks of the inodes.
 Timestamp change_time(Clock& clock, std::initializer_list<const Inode*> inodes);
 // Notes that a caller was given the inode's change time.
