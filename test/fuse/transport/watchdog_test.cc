@@ -22,17 +22,19 @@ class WatchdogTest : public testing::Test {
     watchdog_.wake();
   }
   // The moment between a look at the requests and what the watchdog does next.
-  virtual void after_look(int /*number*/) {}
+  virtual void after_look(int /*idle_looks*/) {}
 
   Watchdog::Seen look() {
     const int begun = begun_;
     const bool moved = std::exchange(begun_seen_, begun) != begun;
-    after_look(++looks_);
+    idle_looks_ = moved ? 0 : idle_looks_ + 1;
+    after_look(idle_looks_);
     if (moved) found_ = begun;
     return {.moved = moved, .requests = 0};
   }
 
-  std::atomic<int> begun_{0}, found_{0}, looks_{0};
+  std::atomic<int> begun_{0}, found_{0};
+  std::atomic<int> idle_looks_{0};  // since one that has found a request
   int begun_seen_ = 0;  // the watchdog's
   Watchdog watchdog_{CpuLatencyChoice::kOff, kTick, [this] { return look(); }};
 };
@@ -40,18 +42,17 @@ class WatchdogTest : public testing::Test {
 TEST_F(WatchdogTest, SleepsWhileNoRequestComesAndFindsTheNext) {
   watchdog_.start();
   for (int round = 1; round <= 3; ++round) {
-    while (looks_ < kLooksUntilItSleeps) std::this_thread::yield();
+    while (idle_looks_ < kLooksUntilItSleeps) std::this_thread::yield();
     begin_request();
     while (found_ < round) std::this_thread::yield();
-    looks_ = 0;
   }
   watchdog_.stop();
 }
 
 class WatchdogSleepTest : public WatchdogTest, public testing::WithParamInterface<int> {
  protected:
-  void after_look(int number) override {
-    if (number == GetParam()) begin_request();
+  void after_look(int idle_looks) override {
+    if (idle_looks == GetParam()) begin_request();
   }
 };
 INSTANTIATE_TEST_SUITE_P(Looks, WatchdogSleepTest,
