@@ -53,6 +53,14 @@ class CollectorTest : public testing::Test {
       return fails ? std::optional(Fault{Errc::kDeviceWrite}) : std::nullopt;
     });
   }
+  // Appends fail under the first attempt.
+  void evacuate_at_second_attempt() {
+    appends_fail_ = true;
+    EXPECT_EQ(collector_.evacuate_failed_bands(), fail(Errc::kDeviceWrite));
+    appends_fail_ = false;
+    clock_.time += std::chrono::seconds(1);
+    EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  }
   std::uint64_t live_in(std::uint32_t band) const {
     return bands_.view(BandId{band}).counters.live;
   }
@@ -99,11 +107,7 @@ TEST_F(CollectorTest, BandsWithUnreadableBlocksAreMovedOnceAppendsSucceedAgain) 
   bands_.note_unreadable(BandId{0});
   bands_.note_unreadable(BandId{1});
   break_block({BandId{0}, 0});
-  appends_fail_ = true;
-  EXPECT_EQ(collector_.evacuate_failed_bands(), fail(Errc::kDeviceWrite));
-  appends_fail_ = false;
-  clock_.time += std::chrono::seconds(1);
-  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  evacuate_at_second_attempt();
   EXPECT_EQ(live_in(0), 1u);
   EXPECT_EQ(bands_.view(BandId{0}).state, data::BandState::kBad);
   EXPECT_EQ(live_in(1), 0u) << "it was not reached the first time";
@@ -113,11 +117,7 @@ TEST_F(CollectorTest, ABandThatIsAlreadySetAsideIsMovedOnceAppendsSucceedAgain) 
   files_.write(kFile, 0, kFileBlocks);
   bands_.set_bad(BandId{0}, false);
   break_block({BandId{0}, 0});
-  appends_fail_ = true;
-  EXPECT_EQ(collector_.evacuate_failed_bands(), fail(Errc::kDeviceWrite));
-  appends_fail_ = false;
-  clock_.time += std::chrono::seconds(1);
-  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  evacuate_at_second_attempt();
   EXPECT_EQ(live_in(0), 1u);
 }
 
