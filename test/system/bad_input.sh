@@ -68,7 +68,7 @@ refuses 'short|cut|trunc|small|size|end' fsck.lazyfs -n "$WORK/cut"
 truncate -s 1000 "$WORK/cut"
 refuses 'short|cut|trunc|small|size|end|not|no ' lazyfs "$WORK/cut" "$MNT"
 
-say "an image behind a loop device"
+say "a loop device over an image file"
 DEVICE_KIND=image new_fs 64M
 attach "$IMAGE"
 for command in "lazyfs $LOOP $MNT" "fsck.lazyfs -n $LOOP" "lazyfsctl info $LOOP" \

@@ -155,7 +155,7 @@ bool WriteBack::write_one(Pass& pass, Started& work) {
     }
     pass.room -= std::min(pass.room, *blocks);
     if (pass.room > 0) return true;
-    // After an error of another inode the pass goes on with this one.
+    // Perhaps only another inode of the group has failed: then this one is written on.
     if (!flush_pass(pass) && work.inode->write_back_failed) return true;
   }
 }

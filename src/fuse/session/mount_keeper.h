@@ -45,9 +45,9 @@ class MountKeeper {
 
   // The mount exists now. It is the only one whose connection the keeper ends when the daemon dies.
   void note_mount() { ask({Request::kMounted, 0}); }
-  // From now on a fault or abort() has the keeper end the connection at once. The kernel ends no
-  // thread before the core is dumped, and the dump waits for all of them. At most one keeper of a
-  // process is told.
+  // From now on a fault or abort() makes the keeper end the connection at once: the kernel ends no
+  // thread before the core is dumped, and the dump waits for all of them. A process has one keeper
+  // for which this holds, the last one that was asked.
   void watch_crashes();
   // Each returns 0 or the errno of umount(2) or mount(2); ECHILD when no keeper could be started.
   int unmount() { return ask({Request::kUnmount, 0}); }

@@ -68,7 +68,7 @@ TEST(CommitCyclesTest, NobodyWaitsForATransactionOfAFailedStore) {
     while (!has_begun) std::this_thread::yield();
     failure.set(Errc::kNodeBad, "a test", Seq{0});
     EXPECT_EQ(cycles.begin_commit().error(), Errc::kLogFailed);
-    waiter.join();  // for ever, if nobody told it
+    waiter.join();  // hangs if the thread was not told
     EXPECT_EQ(sealed.error(), Errc::kLogFailed);
   }
 }
