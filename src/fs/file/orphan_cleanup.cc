@@ -256,8 +256,9 @@ void OrphanCleanup::delete_inodes(std::span<Marked> inodes, std::size_t& batches
   std::size_t max_items = kItemsABatch, max_inodes = inodes.size(), at = 0;
   while (at < inodes.size() && batches > 0) {
     const std::size_t count = std::min(max_inodes, inodes.size() - at);
-    const auto done = meta::when_room(
-        store_, [&] { return delete_next(inodes.first(at + count), max_items, at); });
+    const auto some = inodes.first(at + count);  // `at` may rise before a repetition
+    const auto done =
+        meta::when_room(store_, [&] { return delete_next(some, max_items, at); });
     if (done) {
       --batches;
       count_batch();

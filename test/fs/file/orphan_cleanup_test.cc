@@ -30,11 +30,18 @@ class CrowdedStore final : public meta::ForwardingStore {
   std::size_t room = SIZE_MAX;           // most entries of a batch that deletes
   std::size_t ordinary_room = SIZE_MAX;  // of any other
   bool commits = true;
-  std::optional<InodeNo> damaged;  // no batch changes its item
+  std::optional<InodeNo> damaged;     // no batch changes its item
+  std::optional<InodeNo> unreadable;  // none of its items can be read
+  int waits = 0;                      // so many batches that delete must wait
   // Are called once: before a batch that deletes is tried, and before bands are given back.
   std::function<void()> before_delete, before_give_back;
   std::function<void()> after_apply;  // once: after the next batch is applied
 
+  Result<std::vector<meta::Item>> scan(meta::Key first, meta::Key last,
+                                       std::size_t max_items) override {
+    const bool is_lost = unreadable && first.owner == unreadable->value;
+    return is_lost ? fail(Errc::kNodeChecksumBad) : ForwardingStore::scan(first, last, max_items);
+  }
   Result<Seq> apply(const meta::Batch& batch, meta::Reserve reserve) override {
     if (meets_damage(batch)) return fail(Errc::kNodeChecksumBad);
     return has_room(batch, reserve) ? ForwardingStore::apply(batch, reserve)
@@ -43,6 +50,7 @@ class CrowdedStore final : public meta::ForwardingStore {
   Result<Seq> try_apply(const meta::Batch& batch, meta::Reserve reserve) override {
     if (reserve == meta::Reserve::kDelete && before_delete) std::exchange(before_delete, {})();
     if (meets_damage(batch)) return fail(Errc::kNodeChecksumBad);
+    if (reserve == meta::Reserve::kDelete && waits-- > 0) return fail(Errc::kMustWait);
     if (!has_room(batch, reserve)) return fail(Errc::kLogFull);
     const auto applied = ForwardingStore::try_apply(batch, reserve);
     if (after_apply) std::exchange(after_apply, {})();
@@ -192,6 +200,20 @@ TEST_F(OrphanCleanupTest, AnInodeThatCannotBeDeletedKeepsNoOther) {
   mount_again(SIZE_MAX);
   volume_->tick();
   EXPECT_FALSE(has_item(bad)) << "the next mount has not retried";
+}
+
+// The first inode was given up before the batch with the second one had to wait.
+TEST_F(OrphanCleanupTest, ABatchMayWaitAfterAnInodeThatCannotBeRead) {
+  const InodeNo first = make("first", 2), second = make("second", 2);
+  for (const char* name : {"first", "second"}) ASSERT_TRUE(volume_->unlink(kRootInode, name));
+  store_->unreadable = first;
+  store_->waits = 1;
+  for (const InodeNo inode : {first, second}) volume_->forget(inode, 1);
+  volume_->tick();
+  EXPECT_LT(store_->waits, 1);
+  EXPECT_EQ(to_delete(), 0u);
+  EXPECT_FALSE(has_item(second));
+  store_->unreadable.reset();
 }
 
 TEST_F(OrphanCleanupTest, DeletesInSmallStepsWhileThereIsLittleRoom) {
