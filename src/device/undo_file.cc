@@ -67,9 +67,10 @@ Result<> UndoFile::add(std::uint32_t kind, Range range, std::uint32_t contents, 
   return ok();
 }
 
-// Where it has failed, the next call tries again, whether that call has added anything or not.
+// It is not repeated once it has failed: the kernel may have dropped what it could not write.
 Result<> UndoFile::sync() {
-  if (!is_synced_) TRY(file_.sync());
+  if (!is_synced_ && !has_failed_) has_failed_ = !file_.sync();
+  if (has_failed_) return fail(Errc::kDeviceFlush);
   is_synced_ = true;
   return ok();
 }

@@ -60,7 +60,8 @@ class UndoFile {
   Mutex mu_;
   const Backing file_;
   std::uint64_t file_bytes_ GUARDED_BY(mu_) = 0;
-  bool is_synced_ GUARDED_BY(mu_) = false;  // all that was added
+  bool is_synced_ GUARDED_BY(mu_) = false;   // all that was added
+  bool has_failed_ GUARDED_BY(mu_) = false;  // a sync: parts of the file may be lost
   std::vector<Range> ranges_ GUARDED_BY(mu_);
   std::unordered_set<std::uint64_t> kept_ GUARDED_BY(mu_);  // blocks
 };

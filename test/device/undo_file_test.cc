@@ -81,12 +81,16 @@ TEST_F(UndoFileTest, TakesARepairBack) {
 
 TEST_F(UndoFileTest, NothingCountsAsKeptUntilItIsDurable) {
   Backing file = *Backing::make(undo_path_);
-  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);  // it cannot be synced
-  ASSERT_GE(::dup2(null, file.descriptor()), 0);
-  ::close(null);
+  const int descriptor = file.descriptor();
+  const int real = ::dup(descriptor), null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ASSERT_GE(::dup2(null, descriptor), 0);  // it cannot be synced
   UndoFile undo(std::move(file));
   const Backing device = open_device(nullptr);
+  EXPECT_EQ(undo.keep(device, 0, 4096).error(), Errc::kDeviceFlush);
+  ASSERT_GE(::dup2(real, descriptor), 0);  // the next fdatasync(2) would succeed
+  for (const int fd : {real, null}) ::close(fd);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(undo.keep(device, 0, 4096).error(), Errc::kDeviceFlush);
+  EXPECT_EQ(undo.finish(device).error(), Errc::kDeviceFlush);
 }
 
 TEST_F(UndoFileTest, ZerosTakeNoSpaceInIt) {
