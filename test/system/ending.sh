@@ -93,11 +93,11 @@ end_daemon TERM
 if grep -q "$MNT" /proc/self/mounts; then fail "it is still mounted"; fi
 fsck_fs
 ulimit -c 0
-signals=(KILL ABRT)
+signals=(KILL ABRT SYS)
 for ((round = 1; round <= rounds; round++)); do
   mount_and_seek_holes
   sleep "0.$(printf %03d $((RANDOM % 500)))"
-  signal=${signals[round % 2]}
+  signal=${signals[round % 3]}
   end_daemon "$signal"
   if stat -f "$MNT" 2>"$WORK/error"; then fail "a mount without a daemon answers"; fi
   grep -q "endpoint is not connected\|connection abort" "$WORK/error" || fail "$(<"$WORK/error")"

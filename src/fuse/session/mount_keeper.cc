@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <utility>
@@ -26,6 +27,10 @@ namespace {
 // Flags that stay when a mount is made read-only.
 constexpr unsigned long kKeptFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_SYNCHRONOUS |
                                      MS_DIRSYNC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME;
+
+// Those that dump a core by default.
+constexpr std::array kCoreSignals{SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT,
+                                  SIGQUIT, SIGTRAP, SIGXCPU, SIGXFSZ, SIGSYS};
 
 constexpr const char* kReadOnlyEvent = "read-only";
 
@@ -123,17 +128,27 @@ ssize_t receive(int fd, std::span<char> message) {
   return 0;
 }
 
-// The daemon has died. Ends its connection, and with it what its last thread may wait for. The
-// mount stays, because a descriptor of it is open meanwhile.
-void end_connection(const std::string& mount_point, int mount_id) {
-  const auto mount = mount_at(mount_point);
-  if (!mount || mount->id != mount_id) return;
+// True: that connection ends. The mount itself stays, because a descriptor of it is open meanwhile.
+bool force_end(const std::string& mount_point, const MountEntry& mount) {
+  const auto now = mount_at(mount_point);
+  if (!now || now->id != mount.id) return false;  // detached
   const int hold = open(mount_point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (hold < 0) return;
-  if (umount2(mount_point.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE) != 0 && errno != EBUSY) {
-    log::debug("the connection is not ended: {}", std::strerror(errno));  // not root's
-  }
+  if (hold < 0) return false;
+  const int done = umount2(mount_point.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE);
+  const bool has_ended = done == 0 || errno == EBUSY;
   close(hold);
+  return has_ended;
+}
+
+// By the control filesystem, which allows that to the mount's owner, too.
+void abort_connection(const MountEntry& mount) {
+  const std::string path =
+      fmt::format("/sys/fs/fuse/connections/{}/abort", connection_number(mount));
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0 || write(fd, "1", 1) != 1) {
+    log::debug("the connection is not ended: {}: {}", path, std::strerror(errno));
+  }
+  if (fd >= 0) close(fd);
 }
 
 // The daemon has died. Who has unmounted since wants no mount.
@@ -166,8 +181,9 @@ void mount_again(const KeeperPlan& plan, const std::vector<std::string>& changed
 MountKeeper::MountKeeper(const KeeperPlan& plan) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
+  const pid_t daemon = getpid();
   process_ = fork();
-  if (process_ == 0) serve(ends[1], plan);
+  if (process_ == 0) serve(ends[1], plan, daemon);
   close(ends[1]);
   fd_ = ends[0];
   int ready = -1;
@@ -190,7 +206,7 @@ void MountKeeper::watch_crashes() {
   struct sigaction report {};
   report.sa_sigaction = report_crash;
   report.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESETHAND);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+  for (const int signal : kCoreSignals) {
     struct sigaction now {};
     sigaction(signal, nullptr, &now);
     if (now.sa_handler == SIG_DFL) sigaction(signal, &report, nullptr);  // else a sanitizer's
@@ -203,6 +219,13 @@ void MountKeeper::report_crash(int signal, siginfo_t* info, void*) {
   const Request request{Request::kCrash, 0};
   const bool is_sent = send(g_crash_fd, &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
   if (!is_sent || info->si_code <= 0) raise(signal);
+}
+
+void MountKeeper::note_end() const {
+  const Request request{Request::kEnded, 0};
+  if (send(fd_, &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    log::debug("fuse: no keeper knows of the mount's end: {}", std::strerror(errno));
+  }
 }
 
 int MountKeeper::ask(Request request, std::string_view text) {
@@ -218,8 +241,71 @@ int MountKeeper::ask(Request request, std::string_view text) {
   return got == sizeof answer ? answer : ECHILD;
 }
 
-void MountKeeper::serve(int fd, const KeeperPlan& plan) {
-  const char* const mount_point = plan.mount_point.c_str();
+// The keeper's side.
+class MountKeeper::Process {
+ public:
+  Process(const KeeperPlan& plan, pid_t daemon) : plan_(plan), daemon_(daemon) {}
+  // Returns 0 or an errno.
+  int carry_out(Request request, std::string_view text);
+  // The daemon has ended.
+  void end() const {
+    if (is_farewell_ || has_ended_) return;
+    end_connection();
+    mount_again(plan_, changed_options_);
+  }
+
+ private:
+  int change_mount(Request request) const;
+  void end_connection() const;
+
+  const KeeperPlan& plan_;
+  const pid_t daemon_;
+  std::optional<MountEntry> mount_;  // the daemon's
+  bool has_ended_ = false;           // the mount: what is mounted there now is another one
+  bool is_farewell_ = false;
+  std::vector<std::string> changed_options_;
+};
+
+int MountKeeper::Process::carry_out(Request request, std::string_view text) {
+  int done = 0;
+  switch (request.what) {
+    case Request::kUnmount:
+    case Request::kDetach:
+    case Request::kReadOnly: done = change_mount(request); break;
+    case Request::kReport: done = start(plan_); break;
+    case Request::kRemember: add_options(text, changed_options_); break;
+    case Request::kMounted: mount_ = mount_at(plan_.mount_point); break;
+    case Request::kEnded: has_ended_ = true; break;
+    case Request::kCrash: end_connection(); break;
+    case Request::kPanic: done = crash_machine(plan_); break;
+    case Request::kFarewell: is_farewell_ = true; break;
+  }
+  return done == 0 ? 0 : errno;
+}
+
+// Returns 0 or -1 with errno.
+int MountKeeper::Process::change_mount(Request request) const {
+  if (has_ended_) {
+    errno = ENOTCONN;
+    return -1;
+  }
+  const char* const mount_point = plan_.mount_point.c_str();
+  if (request.what == Request::kReadOnly) {
+    return mount(nullptr, mount_point, nullptr,
+                 MS_REMOUNT | MS_RDONLY | (request.flags & kKeptFlags), nullptr);
+  }
+  const int detach = request.what == Request::kDetach ? MNT_DETACH : 0;
+  return umount2(mount_point, UMOUNT_NOFOLLOW | detach);
+}
+
+// The daemon has died, or is about to: ends its connection, and with it what its last threads may
+// wait for. While it has threads, its files are open, and no other connection has the number.
+void MountKeeper::Process::end_connection() const {
+  if (!mount_ || has_ended_ || force_end(plan_.mount_point, *mount_)) return;
+  if (getppid() == daemon_) abort_connection(*mount_);
+}
+
+void MountKeeper::serve(int fd, const KeeperPlan& plan, pid_t daemon) {
   prctl(PR_SET_NAME, "lazyfs-keeper");
   std::signal(SIGCHLD, SIG_IGN);
   watch_daemon();
@@ -228,49 +314,17 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan) {
   int answer = chdir("/");
   if (answer != 0 || send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(1);
   std::array<char, sizeof(Request) + kMaxListBytes> message{};
-  std::vector<std::string> changed_options;
-  int mount_id = -1;
-  bool is_farewell = false;
+  Process process(plan, daemon);
   for (ssize_t got = 0; (got = receive(fd, message)) > 0;) {
     Request request{};
-    if (static_cast<std::size_t>(got) < sizeof request) break;
+    const auto length = static_cast<std::size_t>(got);
+    if (length < sizeof request) break;
     std::memcpy(&request, message.data(), sizeof request);
-    int done = -1;
-    switch (request.what) {
-      case Request::kUnmount: done = umount2(mount_point, UMOUNT_NOFOLLOW); break;
-      case Request::kDetach: done = umount2(mount_point, UMOUNT_NOFOLLOW | MNT_DETACH); break;
-      case Request::kReadOnly:
-        done = mount(nullptr, mount_point, nullptr,
-                     MS_REMOUNT | MS_RDONLY | (request.flags & kKeptFlags), nullptr);
-        break;
-      case Request::kReport: done = start(plan); break;
-      case Request::kRemember:
-        add_options({message.data() + sizeof request,
-                     static_cast<std::size_t>(got) - sizeof request},
-                    changed_options);
-        done = 0;
-        break;
-      case Request::kMounted:
-        if (const auto mount = mount_at(plan.mount_point)) mount_id = mount->id;
-        done = 0;
-        break;
-      case Request::kCrash:
-        end_connection(plan.mount_point, mount_id);
-        done = 0;
-        break;
-      case Request::kPanic: done = crash_machine(plan); break;
-      case Request::kFarewell:
-        is_farewell = true;
-        done = 0;
-        break;
-    }
-    answer = done == 0 ? 0 : errno;
+    answer = process.carry_out(request, {message.data() + sizeof request, length - sizeof request});
+    if (request.what == Request::kEnded) continue;  // nobody waits for an answer
     if (send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) break;
   }
-  if (!is_farewell) {
-    end_connection(plan.mount_point, mount_id);
-    mount_again(plan, changed_options);
-  }
+  process.end();
   _exit(0);
 }
 

@@ -6,8 +6,9 @@
 // descriptor of the daemon: when the daemon dies, its connection ends, and with it whatever the
 // keeper waits for. A daemon that is killed while it notifies the kernel of invalid pages waits for
 // itself all the same: the keeper notices the death of the daemon's main thread, and ends the
-// connection. The keeper also lets the daemon run without the right to mount, or to start
-// programs. If it was asked to, it mounts again when the daemon dies without a farewell.
+// connection, also when the mount has been detached. The keeper also lets the daemon run without
+// the right to mount, or to start programs. If it was asked to, it mounts again when the daemon
+// dies without a farewell.
 #pragma once
 
 #include <sys/types.h>
@@ -45,11 +46,16 @@ class MountKeeper {
 
   // The mount exists now. It is the only one whose connection the keeper ends when the daemon dies.
   void note_mount() { ask({Request::kMounted, 0}); }
-  // From now on a fault or abort() makes the keeper end the connection at once: the kernel ends no
-  // thread before the core is dumped, and the dump waits for all of them. A process has one keeper
-  // for which this holds, the last one that was asked.
+  // The mount has ended. What is mounted there afterwards is another one, which the keeper leaves
+  // alone, whatever happens and whoever asks. Does not wait for what the keeper does now: that may
+  // be an umount(2) which waits for the daemon to close the volume.
+  void note_end() const;
+  // From now on a signal that dumps a core makes the keeper end the connection at once: the kernel
+  // ends no thread before the core is dumped, and the dump waits for all of them. A process has one
+  // keeper for which this holds, the last one that was asked.
   void watch_crashes();
-  // Each returns 0 or the errno of umount(2) or mount(2); ECHILD when no keeper could be started.
+  // Each returns 0 or the errno of umount(2) or mount(2); ENOTCONN when the mount has ended, ECHILD
+  // when no keeper could be started.
   int unmount() { return ask({Request::kUnmount, 0}); }
   // Also when the mount is in use.
   int detach() { return ask({Request::kDetach, 0}); }
@@ -77,6 +83,7 @@ class MountKeeper {
       kPanic,
       kRemember,
       kMounted,
+      kEnded,
       kCrash,
       kFarewell
     } what;
@@ -84,7 +91,8 @@ class MountKeeper {
   };
   int ask(Request request, std::string_view text = {}) EXCLUDES(mu_);
   static void report_crash(int signal, siginfo_t* info, void* context);
-  [[noreturn]] static void serve(int fd, const KeeperPlan& plan);
+  class Process;
+  [[noreturn]] static void serve(int fd, const KeeperPlan& plan, pid_t daemon);
 
   Mutex mu_;  // held while the keeper works
   int fd_ = -1;

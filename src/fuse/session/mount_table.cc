@@ -1,6 +1,7 @@
 #include "fuse/session/mount_table.h"
 
 #include <libmount/libmount.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include <cerrno>
@@ -27,7 +28,9 @@ unsigned long flags_of(const char* options) {
 
 std::optional<MountEntry> entry_of(libmnt_fs* found) {
   if (!found) return {};
-  MountEntry entry{.id = mnt_fs_get_id(found), .point = mnt_fs_get_target(found)};
+  MountEntry entry{.id = mnt_fs_get_id(found),
+                   .point = mnt_fs_get_target(found),
+                   .device = mnt_fs_get_devno(found)};
   entry.filesystem_flags = flags_of(mnt_fs_get_fs_options(found));
   entry.flags = entry.filesystem_flags | flags_of(mnt_fs_get_vfs_options(found));
   return entry;
@@ -45,6 +48,12 @@ std::optional<MountEntry> mount_of(dev_t device) {
   const Table table = read_table();
   if (!table) return {};
   return entry_of(mnt_table_find_devno(table.get(), device, MNT_ITER_FORWARD));
+}
+
+// The kernel's own number of the device (linux/kdev_t.h).
+std::uint64_t connection_number(const MountEntry& mount) {
+  constexpr unsigned kMinorBits = 20;
+  return (std::uint64_t{major(mount.device)} << kMinorBits) | minor(mount.device);
 }
 
 // ECANCELED: the daemon's io_uring has ended, its connection not yet.

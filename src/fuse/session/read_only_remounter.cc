@@ -43,6 +43,7 @@ ReadOnlyRemounter::Outcome ReadOnlyRemounter::remount() const {
     return Outcome::kDone;
   }
   if (error == EBUSY) return Outcome::kLater;
+  if (error == ENOTCONN) return Outcome::kDone;  // unmounted meanwhile
   log::warn("{} cannot be remounted read-only, but nothing is written any more: {}", mount_point_,
             std::strerror(error));
   return Outcome::kDone;

@@ -331,7 +331,7 @@ Json Session::transport_json() const {
 
 void Session::serve() {
   Unmounter unmounter(keeper_, place_.mount_point, transport_->ended_fd());
-  unmounter.wait_for_end();
+  if (unmounter.wait_for_end()) keeper_->note_end();
   context_.side_thread.finish();  // its jobs wait for requests: while there are workers
   transport_->stop();
   transport_->join();

@@ -35,7 +35,7 @@ bool ask_fusermount(const char* flags, const std::string& mount_point) {
 
 void unmount(MountKeeper& keeper, const std::string& mount_point) {
   const int error = keeper.unmount();
-  if (error == 0) return;
+  if (error == 0 || error == ENOTCONN) return;
   if (error == EPERM && ask_fusermount("-u", mount_point)) return;
   log::warn("fuse: {} is in use: detaching it", mount_point);
   detach(keeper, mount_point);
@@ -45,7 +45,7 @@ void unmount(MountKeeper& keeper, const std::string& mount_point) {
 
 void detach(MountKeeper& keeper, const std::string& mount_point) {
   const int error = keeper.detach();
-  if (error == 0) return;
+  if (error == 0 || error == ENOTCONN) return;
   if (error == EPERM && ask_fusermount("-uz", mount_point)) return;
   log::error("fuse: {} cannot be unmounted: {}", mount_point, std::strerror(error));
 }
@@ -65,7 +65,7 @@ Unmounter::~Unmounter() {
   if (unmounting_.joinable()) unmounting_.detach();
 }
 
-void Unmounter::wait_for_end() {
+bool Unmounter::wait_for_end() {
   int patience_ms = -1;
   while (true) {
     pollfd wait[] = {{.fd = ended_fd_, .events = POLLIN}, {.fd = signal_fd_, .events = POLLIN}};
@@ -73,9 +73,9 @@ void Unmounter::wait_for_end() {
     if (got < 0 && errno == EINTR) continue;
     if (got == 0) {
       log::warn("fuse: {} is still in use; ending nevertheless", mount_point_);
-      return;
+      return false;
     }
-    if (wait[0].revents != 0) return;
+    if (wait[0].revents != 0) return true;
     signalfd_siginfo signal{};
     if (read(signal_fd_, &signal, sizeof signal) != sizeof signal) continue;
     log::info("fuse: signal {}: unmounting {}", signal.ssi_signo, mount_point_);

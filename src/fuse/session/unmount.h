@@ -24,8 +24,8 @@ class Unmounter {
   Unmounter& operator=(const Unmounter&) = delete;
 
   // Returns when the mount has ended. When a signal comes, a mount that is in use is detached, and
-  // its users have a few seconds to leave.
-  void wait_for_end();
+  // its users have a few seconds to leave. False: they have not.
+  bool wait_for_end();
 
  private:
   void begin();

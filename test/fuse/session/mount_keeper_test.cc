@@ -1,0 +1,124 @@
+// The keeper of a mount that nobody serves. The kernel tells by the descriptor of /dev/fuse whether
+// the connection has ended.
+#include "fuse/session/mount_keeper.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "fuse/session/mount_table.h"
+#include "test/support/test_folder.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+class MountKeeperTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "only root may mount";
+    fuse_ = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    if (fuse_ < 0) GTEST_SKIP() << "no /dev/fuse";
+    std::filesystem::create_directory(mount_point_);
+    const std::string options =
+        "fd=" + std::to_string(fuse_) + ",rootmode=40000,user_id=0,group_id=0";
+    ASSERT_EQ(mount("keeper-test", mount_point_.c_str(), "fuse", 0, options.c_str()), 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // the keeper becomes this process's child
+  }
+  void TearDown() override {
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    if (is_mounted()) umount2(mount_point_.c_str(), MNT_DETACH);
+    if (fuse_ >= 0) close(fuse_);
+  }
+  KeeperPlan plan() const {
+    return {mount_point_, "", "", {"/bin/sh", "-c", "touch " + restarted_}};
+  }
+  // A process that has a keeper and ends by `work`. Returns when the keeper has ended, too.
+  template <typename Work>
+  void run_daemon(Work work) {
+    if (const pid_t daemon = fork(); daemon == 0) {
+      MountKeeper keeper(plan());
+      keeper.note_mount();
+      work(keeper);
+      raise(SIGKILL);
+    }
+    while (wait(nullptr) > 0) {
+    }
+  }
+  bool is_mounted() const { return mount_at(mount_point_).has_value(); }
+  bool is_connected(int timeout_ms = 0) const {
+    pollfd wait{.fd = fuse_, .events = 0, .revents = 0};
+    return poll(&wait, 1, timeout_ms) == 0;
+  }
+  bool was_restarted() const { return std::filesystem::exists(restarted_); }
+
+  const TestFolder folder_;
+  const std::string mount_point_ = (folder_ / "mnt").string(),
+                    restarted_ = (folder_ / "restarted").string();
+  int fuse_ = -1;
+};
+
+TEST_F(MountKeeperTest, EndsTheConnectionOfAKilledDaemonAndMountsAgain) {
+  run_daemon([](MountKeeper&) {});
+  EXPECT_FALSE(is_connected());
+  EXPECT_TRUE(was_restarted());
+}
+
+// The killed daemon has a thread that waits for the kernel, and the kernel for the daemon.
+TEST_F(MountKeeperTest, EndsTheConnectionOfAKilledDaemonWhoseMountIsDetached) {
+  const auto mount = mount_at(mount_point_);
+  ASSERT_TRUE(mount);
+  const std::string control =
+      "/sys/fs/fuse/connections/" + std::to_string(connection_number(*mount));
+  if (!std::filesystem::exists(control)) GTEST_SKIP() << "no control filesystem is mounted";
+  const int hold = open(mount_point_.c_str(), O_PATH | O_CLOEXEC);
+  const pid_t daemon = fork();
+  if (daemon == 0) {
+    MountKeeper keeper(plan());
+    keeper.note_mount();
+    umount2(mount_point_.c_str(), MNT_DETACH);
+    std::thread([] { pause(); }).detach();
+    syscall(SYS_exit, 0);  // this thread only
+  }
+  constexpr int kLongMs = 60'000;
+  EXPECT_FALSE(is_connected(kLongMs));
+  kill(daemon, SIGKILL);
+  while (wait(nullptr) > 0) {
+  }
+  close(hold);
+  EXPECT_FALSE(was_restarted()) << "though somebody has unmounted it";
+}
+
+// Another volume may be mounted there while the first one's daemon still closes its volume. The
+// kernel gives the new mount the numbers of the old one.
+TEST_F(MountKeeperTest, ADaemonThatDiesAfterItsMountLeavesTheNextMountAlone) {
+  run_daemon([](MountKeeper& keeper) { keeper.note_end(); });
+  EXPECT_TRUE(is_connected());
+  EXPECT_TRUE(is_mounted());
+  EXPECT_FALSE(was_restarted());
+}
+
+TEST_F(MountKeeperTest, NobodyCanHaveTheNextMountUnmountedOrMadeReadOnly) {
+  MountKeeper keeper(plan());
+  keeper.note_mount();
+  keeper.note_end();
+  EXPECT_EQ(keeper.unmount(), ENOTCONN);
+  EXPECT_EQ(keeper.detach(), ENOTCONN);
+  EXPECT_EQ(keeper.remount_read_only(0), ENOTCONN);
+  const auto mount = mount_at(mount_point_);
+  ASSERT_TRUE(mount);
+  EXPECT_EQ(mount->filesystem_flags & MS_RDONLY, 0u);
+}
+
+}  // namespace
+}  // namespace lazyfs::fuse
