@@ -23,7 +23,7 @@ all:            ## the release build
 	@cmake --build build -j $(JOBS)
 
 help:           ## this list
-	@sed -n 's/^\([a-z-]*\): *[a-z]*  *## /  make \1: /p' Makefile
+	@sed -n 's/^\([a-z-]*\): *[a-z ]*## /  make \1: /p' Makefile
 
 demo: all       ## an emulated shingled disk, mounted at build/demo/mnt
 	@tools/demo.sh up
