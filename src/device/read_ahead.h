@@ -68,7 +68,7 @@ class ReadAheadDevice final : public ForwardingDevice {
   void forget(BandId band) EXCLUDES(mu_);
 
   BufferPool pages_{kLargePageBytes};
-  Mutex mu_;                                    // leaf
+  Mutex mu_;                                    // only BufferPool::mu_ is taken under it
   std::list<Window> windows_ GUARDED_BY(mu_);   // last used first
   std::size_t kept_bytes_ GUARDED_BY(mu_) = 0;  // held for all windows
   ReadStreams streams_ GUARDED_BY(mu_);
