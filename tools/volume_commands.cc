@@ -239,12 +239,9 @@ std::optional<std::string> mounted_from(const std::string& device) {
 
 Json info_of(const std::string& path) {
   Json info;
-  std::optional<Mount> mount;
   auto answer = ask(path);
-  if (!answer) {
-    mount = mount_of(path);
-    if (mount) answer = ask(mount->point);
-  }
+  const auto mount = answer ? mount_with(path) : mount_of(path);
+  if (!answer && mount) answer = ask(mount->point);
   if (answer) {
     info = std::move(*answer);
   } else {
