@@ -69,7 +69,7 @@ class Option final : public CommandOption {
     return *this;
   }
   CommandOption& at_least(std::uint64_t least) override {
-    option_->check(CLI::Range(static_cast<double>(least), 1e18));
+    option_->check(CLI::Range(static_cast<double>(least), 1e18).description(""));
     return *this;
   }
   CommandOption& between(std::uint32_t least, std::uint32_t most) override {
@@ -89,7 +89,7 @@ class Option final : public CommandOption {
     return *this;
   }
   CommandOption& as_size() override {
-    option_->transform(CLI::AsSizeValue(false));
+    option_->transform(CLI::AsSizeValue(false).description(""))->type_name("SIZE");
     return *this;
   }
   CommandOption& excludes(CommandOption& other) override {

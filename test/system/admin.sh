@@ -94,6 +94,7 @@ done
 for command in gc scrub grow stats wait; do
   expect 0 lazyfsctl "$command" --help
   ! grep -q '^.\{81\}' "$WORK/out" || fail "lazyfsctl $command --help: $(cat "$WORK/out")"
+  ! grep -q 'FLOAT in' "$WORK/out" || fail "lazyfsctl $command --help: $(cat "$WORK/out")"
 done
 
 say "wait"
