@@ -58,9 +58,14 @@ endforeach()
 install(FILES contrib/completion/_lazyfs
   DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 
-install(FILES README.md ARCHITECTURE.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-file(GLOB pages CONFIGURE_DEPENDS docs/*.md)
-install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+# Pages lie as in the tree, with all that they link to (test/installed_links.py).
+install(FILES README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation)
+install(FILES contrib/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/contrib
+  COMPONENT documentation)
+install(FILES contrib/grafana/lazyfs.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/contrib/grafana
+  COMPONENT documentation)
 foreach(section 1 3 5 8)
   file(GLOB pages CONFIGURE_DEPENDS docs/man/*.${section})
   install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
