@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
       LAZYFS_VERSION);
   DaemonPlan plan;
   std::vector<std::string> options;
-  app.set_footer("lazyfs -o help lists the mount options.");
+  app.set_footer("lazyfs -o help lists the mount options that change something.");
   app.flag("-f", plan.foreground, "stay in the foreground");
   app.option("-o", options, "mount options, comma-separated; man lazyfs lists them")
       .one_each();
