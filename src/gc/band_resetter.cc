@@ -1,7 +1,8 @@
 #include "gc/band_resetter.h"
 
+#include <algorithm>
+
 #include "base/log.h"
-#include "gc/damage.h"
 
 namespace lazyfs::gc {
 
@@ -25,31 +26,45 @@ Result<std::size_t> BandResetter::reset_failed_bands() {
   for (const data::BandView& band : bands_.bad_bands()) {
     if (band.counters.live == 0 && !band.is_given_up) empty.push_back(band.band);
   }
-  if (empty.empty()) return 0;
-  TRY(port_.make_durable());  // rule 2
+  const auto is_emptied = [this](BandId band) { return emptied_.contains(band); };
+  if (!std::ranges::all_of(empty, is_emptied)) TRY(port_.make_durable());  // rule 2
   std::size_t count = 0;
   for (const BandId band : empty) {
     if (!bands_.begin_retry(band)) continue;
     const auto done = reset(band);
-    if (!done && done.error() == Errc::kLogFull) break;  // as the others would
-    if (!done) continue;
-    log::info("band {}: reset after it failed, to be tried again", band.value);
-    ++count;
+    if (done) {
+      log::info("band {}: reset after it failed, to be tried again", band.value);
+      ++count;
+    } else if (done.error() == Errc::kLogFull) {  // the others' logs could not be erased either
+      if (count == 0) return fail(done.error());
+      break;
+    }
   }
   return count;
 }
 
-Result<> BandResetter::reset(BandId band) {
+Result<> BandResetter::reset_on_device(BandId band) {
   const bool is_conventional =
       device_.geometry().band_kinds[band.value] == device::BandKind::kConventional;
-  const Result<> emptied = is_conventional ? ok() : device_.reset(band);
+  if (is_conventional || emptied_.contains(band)) return ok();
+  TRY(device_.reset(band));
+  emptied_.insert(band);
+  return ok();
+}
+
+Result<> BandResetter::reset(BandId band) {
+  const Result<> emptied = reset_on_device(band);
   const Result<> done = emptied ? port_.erase_log(band) : emptied;
-  if (!done) log::error("band {}: cannot be reset: {}", band.value, describe(done.error()));
-  // A full log is not the band's fault: the band is reset once the log has room.
-  const bool is_its_fault = !emptied || (!done && is_damage(done.error()));
+  if (done) {
+    emptied_.erase(band);
+    ++counters_.bands_reset;
+  } else {
+    log::error("band {}: cannot be reset: {}", band.value, describe(done.error()));
+  }
+  // A full log is not the band's fault: the band's log is erased once there is room.
+  const bool is_its_fault = !done && done.error() != Errc::kLogFull;
   bands_.finish_reset(band, done.has_value(), is_its_fault);
   mover_.forget_unreadable(band);
-  ++counters_.bands_reset;
   return done;
 }
 

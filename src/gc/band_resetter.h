@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <vector>
 
 #include "base/result.h"
@@ -27,10 +28,11 @@ class BandResetter {
   // Commits, then resets the bands that held nothing live before. Returns these bands.
   Result<std::vector<BandId>> reset_empty_bands();
   // Bands that failed while they were written, hold nothing live, and may be tried again. Returns
-  // how many are free afterwards.
+  // how many are free afterwards. Error: kLogFull, when none is because no log could be erased.
   Result<std::size_t> reset_failed_bands();
 
  private:
+  Result<> reset_on_device(BandId band);
   // REQUIRES: the band is kResetting.
   Result<> reset(BandId band);
 
@@ -39,6 +41,7 @@ class BandResetter {
   data::BandTable& bands_;
   BandMover& mover_;
   Counters& counters_;
+  std::set<BandId> emptied_;  // the device has reset them, but their logs are not erased
 };
 
 }  // namespace lazyfs::gc

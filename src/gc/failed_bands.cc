@@ -72,19 +72,23 @@ Result<> FailedBands::move_live_blocks() {
 }
 
 // Bands that are empty come first: moving needs room.
+Result<> FailedBands::evacuate_now() {
+  TRY(resetter_.reset_failed_bands());
+  TRY(move_live_blocks());
+  TRY(resetter_.reset_failed_bands());
+  return ok();
+}
+
 Result<> FailedBands::evacuate() {
   if (port_.has_failed() || clock_.monotonic() < not_before_) return ok();
-  TRY(resetter_.reset_failed_bands());
-  const auto moved = move_live_blocks();
-  if (moved) {
+  const auto done = evacuate_now();
+  if (done) {
     pause_ = kFirstPause;
   } else {
     not_before_ = clock_.monotonic() + pause_;
     pause_ = std::min(2 * pause_, kLongestPause);
   }
-  TRY(moved);
-  TRY(resetter_.reset_failed_bands());
-  return ok();
+  return done;
 }
 
 }  // namespace lazyfs::gc

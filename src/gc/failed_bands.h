@@ -40,6 +40,7 @@ class FailedBands {
   Result<> move_unreadable_bands();
   Result<> move_bad_bands();
   Result<> move_live_blocks();
+  Result<> evacuate_now();
 
   Port& port_;
   data::BandTable& bands_;

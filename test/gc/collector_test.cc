@@ -191,16 +191,49 @@ TEST_F(FewOpenBandsTest, AWriterMayBeginABandDuringTheCommitThatResetsAnOpenOne)
   EXPECT_EQ(live_in(1), 1u);
 }
 
-TEST_F(CollectorTest, ABandIsNotGivenUpBecauseTheMetadataLogIsFull) {
-  files_.write(kFile, 0, kBandBlocks);
-  for (std::uint64_t i = 0; i < kBandBlocks; ++i) files_.remove(kFile, i);
-  files_.erase_log_error = Errc::kLogFull;
-  ASSERT_TRUE(collector_.reset_empty_bands());
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+// A band without live blocks, whose log cannot be erased.
+class UnerasableLogTest : public CollectorTest {
+ protected:
+  UnerasableLogTest() {
+    files_.write(kFile, 0, kBandBlocks);
+    for (std::uint64_t i = 0; i < kBandBlocks; ++i) files_.remove(kFile, i);
+    faulty_.fail_when([this](const CallInfo& info) -> std::optional<Fault> {
+      if (info.call == Call::kReset) ++resets_;
+      return std::nullopt;
+    });
+  }
+  void reset_with(Errc error) {
+    files_.erase_log_error = error;
+    EXPECT_EQ(collector_.reset_empty_bands(), ok());
+    EXPECT_EQ(bands_.bad_bands().size(), 1u);
+  }
+  int resets_ = 0;  // by the device
+};
+
+TEST_F(UnerasableLogTest, ABandIsNotGivenUpBecauseTheMetadataLogIsFull) {
+  reset_with(Errc::kLogFull);
+  const std::vector<int> expected{0, 1, 3, 7, 15, 31};  // seconds
+  std::vector<int> tried;
+  for (int second = 0; second < 60; ++second) {
+    if (!collector_.evacuate_failed_bands()) tried.push_back(second);
+    clock_.time += std::chrono::seconds(1);
+  }
+  EXPECT_EQ(tried, expected);
   EXPECT_EQ(bands_.bad_bands().size(), 1u);
   files_.erase_log_error.reset();
+  clock_.time += std::chrono::seconds(1);
   EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
   EXPECT_EQ(bands_.bad_bands().size(), 0u);
+  EXPECT_EQ(resets_, 1) << "only the erasure of the log was repeated";
+  EXPECT_EQ(files_.commits, 1u);
+  EXPECT_EQ(collector_.counters().bands_reset, 1u);
+}
+
+TEST_F(UnerasableLogTest, ABandIsGivenUpAfterThreeOtherErrors) {
+  reset_with(Errc::kBatchTooLarge);
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_TRUE(bands_.view(BandId{0}).is_given_up);
+  EXPECT_EQ(resets_, 1);
 }
 
 TEST_F(CollectorTest, BlocksThatAreOverwrittenMeanwhileKeepTheirNewPlace) {
