@@ -114,6 +114,17 @@ bool BandMover::examine(BandId band) {
   return visit(band, 0, std::numeric_limits<std::size_t>::max()).is_damaged;
 }
 
+bool BandMover::can_read(BandId band) {
+  const data::BandPin pin = bands_.pin(band);
+  for (std::uint32_t rba = 0; !has_unreadable(band);) {  // each visit begins at a higher RBA
+    const Port::Visit found = visit(band, rba, unit_blocks_);
+    read(found.runs);
+    if (found.is_end) break;
+    rba = found.next_rba;
+  }
+  return !has_unreadable(band);
+}
+
 BandMover::Unit BandMover::read(std::span<const LiveRun> runs) {
   std::size_t bytes = 0;
   for (const LiveRun& run : runs) bytes += std::size_t{run.blocks()} * kBlockBytes;

@@ -47,6 +47,7 @@ class BandMover {
 
   // ---- bands with blocks that could not be moved, as they or their metadata cannot be read ----
   bool has_unreadable(BandId band) const { return unreadable_.contains(band); }
+  bool knows_unreadable() const { return !unreadable_.empty(); }
   // False when there was nothing to forget.
   bool forget_unreadable(BandId band) {
     damaged_.erase(band);
@@ -63,6 +64,8 @@ class BandMover {
   // Reads the metadata of all live blocks. True when some cannot be read: then the band is one of
   // damaged(), and moving the other blocks would not empty it.
   bool examine(BandId band);
+  // Reads all live blocks. False when some, or their metadata, cannot be read: has_unreadable().
+  bool can_read(BandId band);
 
  private:
   struct Copy;  // a live run, its contents, and its new place

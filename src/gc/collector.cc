@@ -84,6 +84,7 @@ Result<Collector::Progress> Collector::begin_locked(VictimScope scope) {
     }
     if (!victim || !mover_.seal(victim->band)) return Progress::kNothing;
     if (set_aside_if_damaged_locked(victim->band)) continue;
+    if (failed_bands_.set_aside_if_unreadable(victim->band)) continue;
     const auto live = static_cast<double>(victim->live_blocks);
     const auto dead = static_cast<double>(victim->written_blocks - victim->live_blocks);
     job_ = Job{victim->band, 0, live / dead};

@@ -1,6 +1,7 @@
 #include "gc/failed_bands.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 
@@ -16,32 +17,41 @@ bool is_written(data::BandState state) {
 // After an error the band is as if it had not been tried.
 Result<> FailedBands::move(BandId band) {
   const auto moved = mover_.move_all(band);
-  if (moved) return ok();
-  mover_.forget_unreadable(band);
-  bands_.note_unreadable(band);
+  if (!moved) mover_.forget_unreadable(band);
   return moved;
 }
 
-// Bands that were not reached, and those that another thread appends to now, are noted again.
+// Bands that are not reached, those that another thread appends to now, and those that would take
+// room of the reserve, continue to wait.
 Result<> FailedBands::move_unreadable_bands() {
+  for (const BandId band : bands_.take_unreadable()) waiting_.insert(band);
   Result<> done = ok();
-  for (const BandId band : bands_.take_unreadable()) {
-    if (mover_.has_unreadable(band)) continue;  // the collector is cleaning it
-    const bool is_sealed = done && mover_.seal(band);
-    if (!is_sealed) {
-      if (is_written(bands_.view(band).state)) bands_.note_unreadable(band);
+  for (const BandId band : std::exchange(waiting_, {})) {
+    const data::BandView view = bands_.view(band);
+    const bool is_bad = view.state == data::BandState::kBad;
+    if (view.counters.live == 0 || (!is_bad && !is_written(view.state))) continue;
+    if (!is_bad && mover_.has_unreadable(band)) continue;  // the collector is cleaning it
+    if (!done || !bands_.has_reserve() || (!is_bad && !mover_.seal(band))) {
+      waiting_.insert(band);
       continue;
     }
     log::warn("band {}: cannot be read everywhere: its data is moved", band.value);
     done = move(band);
     if (done) mover_.set_aside_if_unreadable(band);
+    if (!done) waiting_.insert(band);
   }
   return done;
 }
 
+// A band that will be free gives back the room that it takes. One that is given up does not.
+bool FailedBands::has_room_to_move(const data::BandView& bad) {
+  return bad.is_given_up ? bands_.has_reserve() : !set_aside_if_unreadable(bad.band);
+}
+
 Result<> FailedBands::move_bad_bands() {
   for (const data::BandView& band : bands_.bad_bands()) {
-    if (band.counters.live == 0 || mover_.has_unreadable(band.band)) continue;
+    const bool is_done = band.counters.live == 0 || mover_.has_unreadable(band.band);
+    if (is_done || waiting_.contains(band.band) || !has_room_to_move(band)) continue;
     log::warn("band {}: set aside: {} blocks are moved out of it", band.band.value,
               band.counters.live);
     TRY(move(band.band));
@@ -49,24 +59,35 @@ Result<> FailedBands::move_bad_bands() {
   return ok();
 }
 
+bool FailedBands::set_aside_if_unreadable(BandId band) {
+  if (bands_.has_reserve() || (waiting_.empty() && !mover_.knows_unreadable())) return false;
+  if (mover_.can_read(band) || !mover_.set_aside_if_unreadable(band)) return false;
+  waiting_.insert(band);
+  return true;
+}
+
 // Those that can be read now are moved as any other bad band.
-void FailedBands::look_again_at_damaged() {
+void FailedBands::look_again() {
   const auto now = clock_.monotonic();
-  if (mover_.damaged().empty()) {
+  if (mover_.damaged().empty() && waiting_.empty()) {
     look_pause_ = kFirstLook;
     look_at_ = now + look_pause_;
   }
   if (now < look_at_) return;
   for (const data::BandView& band : bands_.bad_bands()) {
-    const bool may = mover_.damaged().contains(band.band) && !mover_.examine(band.band);
-    if (may) mover_.forget_unreadable(band.band);
+    if (waiting_.contains(band.band)) {
+      mover_.forget_unreadable(band.band);
+      if (mover_.can_read(band.band)) waiting_.erase(band.band);
+    } else if (mover_.damaged().contains(band.band) && !mover_.examine(band.band)) {
+      mover_.forget_unreadable(band.band);
+    }
   }
   look_pause_ = std::min(2 * look_pause_, kLongestLook);
   look_at_ = now + look_pause_;
 }
 
 Result<> FailedBands::move_live_blocks() {
-  look_again_at_damaged();
+  look_again();
   TRY(move_unreadable_bands());
   return move_bad_bands();
 }

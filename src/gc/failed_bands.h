@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <set>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -18,6 +19,11 @@ namespace lazyfs::gc {
 // kLongestLook: the disk may have failed for a while. A band that failed while it was written is
 // reset and used again, until it has failed BandTable's number of times.
 //
+// Moving the other blocks out of an unreadable band takes up to a band of room and frees none. So
+// it waits until as many bands are free as the reserve has: otherwise a few such bands would use up
+// the reserve, and no other band could be cleaned. Bands that wait are examined again as damaged
+// ones are.
+//
 // Not thread-safe: the collector's work_mu_ guards it.
 class FailedBands {
  public:
@@ -28,6 +34,10 @@ class FailedBands {
   // Does nothing for a while after an error: kFirstPause, and twice as long after each further one,
   // at most kLongestPause. A band whose move failed is moved again after that.
   Result<> evacuate();
+  // For a band that is about to be moved. While the reserve is incomplete and some band is known to
+  // be unreadable, reads all live blocks of the band. If some cannot be read the band is set aside,
+  // waits to be moved, and the result is true. REQUIRES: the band is sealed or bad.
+  bool set_aside_if_unreadable(BandId band);
 
  private:
   static constexpr std::chrono::nanoseconds kFirstPause = std::chrono::seconds(1),
@@ -35,9 +45,10 @@ class FailedBands {
                                             kFirstLook = std::chrono::minutes(1),
                                             kLongestLook = std::chrono::hours(1);
 
-  void look_again_at_damaged();
+  void look_again();
   Result<> move(BandId band);
   Result<> move_unreadable_bands();
+  bool has_room_to_move(const data::BandView& bad);
   Result<> move_bad_bands();
   Result<> move_live_blocks();
   Result<> evacuate_now();
@@ -47,9 +58,10 @@ class FailedBands {
   BandMover& mover_;
   BandResetter& resetter_;
   Clock& clock_;
+  std::set<BandId> waiting_;  // unreadable bands whose other blocks are to be moved
   std::chrono::nanoseconds not_before_{};
   std::chrono::nanoseconds pause_ = kFirstPause;  // after the next error
-  std::chrono::nanoseconds look_at_{};  // when damaged bands are examined again
+  std::chrono::nanoseconds look_at_{};  // when damaged and waiting bands are examined again
   std::chrono::nanoseconds look_pause_ = kFirstLook;
 };
 
