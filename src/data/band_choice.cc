@@ -12,9 +12,10 @@ namespace {
 constexpr std::uint32_t kLogKeepsBands = 1;
 
 // Free bands that the stream leaves to others. Cleaning a band begins at most one and frees one.
-std::size_t bands_to_keep(Stream stream) {
+// `may_share`: another stream of the same class has an open band with room.
+std::size_t bands_to_keep(Stream stream, bool may_share) {
   if (!is_collectors(stream)) return SpaceAccount::kReserveBands - 1;
-  return stream == Stream::kCollector ? 0 : 1;
+  return stream == Stream::kCollector && !may_share ? 0 : 1;
 }
 
 // Of the free bands, those of the length that suits the stream. REQUIRES: there is one.
@@ -57,11 +58,11 @@ OpenChoice choose_open(const BandList& bands, const OpenRequest& request) {
     const auto at = suitable.lower_bound(request.free_from.value);
     choice.free = BandId{at == suitable.end() ? *suitable.begin() : *at};
   };
-  offer_free(bands_to_keep(request.stream));
+  const auto is_other_class = [&](const BandView& other) { return !is_alike(other.stream); };
+  offer_free(bands_to_keep(request.stream, !std::ranges::all_of(of_others, is_other_class)));
   const bool may_mix = request.anywhere || is_collectors(request.stream) || !may_open;
   if (!choice.open.empty() || choice.free || choice.own_leased || !may_mix) return choice;
 
-  const auto is_other_class = [&](const BandView& other) { return !is_alike(other.stream); };
   if (!std::ranges::all_of(of_others, is_other_class)) {
     std::erase_if(of_others, is_other_class);
   } else if (!may_open && is_alike_leased && !is_collectors(request.stream)) {

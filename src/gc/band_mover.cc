@@ -49,11 +49,12 @@ bool BandMover::seal(BandId band) {
   return true;
 }
 
-Result<std::optional<std::uint32_t>> BandMover::move_unit(BandId band, std::uint32_t from_rba) {
+Result<std::optional<std::uint32_t>> BandMover::move_unit(BandId band, std::uint32_t from_rba,
+                                                          bool may_begin_last) {
   const data::BandPin pin = bands_.pin(band);
   const Port::Visit found = visit(band, from_rba, unit_blocks_);
   Unit unit = read(found.runs);
-  ASSIGN_OR_RETURN(const Appended appended, append(unit.copies));
+  ASSIGN_OR_RETURN(const Appended appended, append(unit.copies, may_begin_last));
   if (appended == Appended::kPart) return from_rba;
   const bool is_last = found.is_end || appended == Appended::kDamaged;
   return is_last ? std::nullopt : std::optional(found.next_rba);
@@ -63,8 +64,13 @@ bool BandMover::would_begin_last_band() const {
   if (device_.capabilities().keeps_write_pointers || bands_.space().free_bands != 1) return false;
   return std::ranges::none_of(bands_.all(), [](const data::BandView& view) {
     return view.state == data::BandState::kOpen && data::is_collectors(view.stream) &&
-           view.counters.appended < view.blocks;
+           !view.is_leased && view.counters.appended < view.blocks;
   });
+}
+
+bool BandMover::has_begun_last_band(const data::Lease& lease) const {
+  return !device_.capabilities().keeps_write_pointers && lease.is_at_start() &&
+         bands_.space().free_bands == 0;
 }
 
 Result<bool> BandMover::move_whole(BandId band, std::uint64_t live_blocks) {
@@ -90,12 +96,13 @@ Result<bool> BandMover::move_whole(BandId band, std::uint64_t live_blocks) {
   return true;
 }
 
-Result<> BandMover::move_all(BandId band, std::uint32_t from_rba) {
-  for (;;) {  // each unit begins at a higher RBA
+Result<bool> BandMover::move_all(BandId band, std::uint32_t from_rba) {
+  while (!would_begin_last_band()) {  // each unit moves something, or begins at a higher RBA
     ASSIGN_OR_RETURN(const auto next_rba, move_unit(band, from_rba));
-    if (!next_rba) return ok();
+    if (!next_rba) return true;
     from_rba = *next_rba;
   }
+  return false;
 }
 
 Port::Visit BandMover::visit(BandId band, std::uint32_t from_rba, std::size_t at_least) {
@@ -168,14 +175,14 @@ void BandMover::read_run(const LiveRun& whole, std::span<std::byte> to,
 
 // Appends the copies to the collector's bands and remaps their owners. Copies stay whole: the
 // collector may leave a band's last blocks to others. Only a copy that is larger than all the room
-// of the band is cut in two. When a band fails, another one is tried. kPart, once something was
-// moved: the rest would begin the last free band. kDamaged: as remap().
-Result<BandMover::Appended> BandMover::append(std::vector<Copy>& copies) {
+// of the band is cut in two. When a band fails, another one is tried. kPart: the rest would begin
+// the last free band, which is left. kDamaged: as remap().
+Result<BandMover::Appended> BandMover::append(std::vector<Copy>& copies, bool may_begin_last) {
   int failures = 0;
   for (std::size_t at = 0; at < copies.size();) {
-    if (at > 0 && would_begin_last_band()) return Appended::kPart;
     const data::Stream stream = bands_.stream_for_moved(copies[at].from.at.band);
     ASSIGN_OR_RETURN(data::Lease lease, appender_.lease(stream, unit_blocks_));
+    if (!may_begin_last && has_begun_last_band(lease)) return Appended::kPart;
     std::size_t end = at, blocks = 0;
     while (end < copies.size() && blocks + copies[end].from.blocks() <= lease.room()) {
       blocks += copies[end++].from.blocks();

@@ -28,15 +28,17 @@ class BandMover {
 
   // Moves a unit of work: about unit_blocks() live blocks from `from_rba` on. Returns where the
   // next unit begins, nullopt when none remains. Where the rest of a unit would begin the last free
-  // band it moves a part, at least one block, and returns `from_rba`. Blocks that cannot be moved
-  // because they or their metadata cannot be read are no error: see has_unreadable().
-  Result<std::optional<std::uint32_t>> move_unit(BandId band, std::uint32_t from_rba);
+  // band (would_begin_last_band()), it moves a part or nothing, and returns `from_rba`; but not if
+  // `may_begin_last`. Blocks that cannot be moved because they or their metadata cannot be read are
+  // no error: see has_unreadable().
+  Result<std::optional<std::uint32_t>> move_unit(BandId band, std::uint32_t from_rba,
+                                                 bool may_begin_last = false);
   // All that is live in the band goes to one band that is begun for it, and nothing is remapped
   // before everything is copied: a crash on the way leaves that band without live blocks. Returns
   // false, and has moved nothing, if no band has room for `live_blocks`.
   Result<bool> move_whole(BandId band, std::uint64_t live_blocks);
-  // Unit by unit to the end of the band.
-  Result<> move_all(BandId band, std::uint32_t from_rba = 0);
+  // Unit by unit to the end of the band. False when the rest would begin the last free band.
+  Result<bool> move_all(BandId band, std::uint32_t from_rba = 0);
   // Lets no more be appended to the band: BandTable::seal(), and that of the device.
   bool seal(BandId band);
   // Whether the next append of moved blocks would begin the last free band, on a device without
@@ -76,7 +78,8 @@ class BandMover {
   Unit read(std::span<const LiveRun> runs);
   void read_run(const LiveRun& whole, std::span<std::byte> to, std::vector<Copy>& copies);
   enum class Appended : std::uint8_t { kAll, kPart, kDamaged };
-  Result<Appended> append(std::vector<Copy>& copies);
+  Result<Appended> append(std::vector<Copy>& copies, bool may_begin_last);
+  bool has_begun_last_band(const data::Lease& lease) const;
   Result<> place(data::Lease& lease, std::span<Copy> copies);
   Result<bool> remap(std::span<Copy> copies, data::Lease& lease);
 

@@ -104,7 +104,10 @@ std::optional<data::BandView> Collector::pick_rescue_locked() const {
   return victim;
 }
 
+// Where the collector would begin the last free band: C3. kNothing when it would not, or when there
+// is no band whose live blocks have room in the free one.
 Result<Collector::Progress> Collector::rescue_locked() {
+  if (!mover_.would_begin_last_band()) return Progress::kNothing;
   auto victim = pick_rescue_locked();
   while (victim && mover_.examine(victim->band)) {  // each turn takes a band out of the choice
     if (job_ && job_->band == victim->band) job_.reset();
@@ -112,13 +115,12 @@ Result<Collector::Progress> Collector::rescue_locked() {
     victim = pick_rescue_locked();
   }
   if (!victim) return Progress::kNothing;
-  if (job_) mover_.leave_to_failed_bands(job_->band);
-  job_.reset();
   const auto is_moved = mover_.move_whole(victim->band, victim->counters.live);
-  if (!is_moved || !*is_moved) mover_.leave_to_failed_bands(victim->band);
-  if (!is_moved) return fail(is_moved.error());
-  if (!*is_moved) return Progress::kNothing;
-  return end_locked(victim->band);
+  if (is_moved && !*is_moved) return Progress::kNothing;
+  if (job_ && job_->band == victim->band) job_.reset();
+  if (is_moved) return end_locked(victim->band);
+  mover_.leave_to_failed_bands(victim->band);
+  return fail(is_moved.error());
 }
 
 // After all was moved out of the band that could be. A band that is set aside frees nothing: the
@@ -131,14 +133,16 @@ Result<Collector::Progress> Collector::end_locked(BandId band) {
 }
 
 Result<Collector::Progress> Collector::work_locked(VictimScope scope) {
-  if (mover_.would_begin_last_band()) {  // C3
-    const auto progress = rescue_locked();
-    if (!progress || *progress != Progress::kNothing) return progress;
-  }
+  ASSIGN_OR_RETURN(const Progress rescued, rescue_locked());
+  if (rescued != Progress::kNothing) return rescued;
   ASSIGN_OR_RETURN(const Progress begun, begin_locked(scope));
   if (begun != Progress::kMoved) return begun;
+  // An open band can be rescued now that it is sealed to be cleaned.
+  ASSIGN_OR_RETURN(const Progress rescued_now, rescue_locked());
+  if (rescued_now != Progress::kNothing) return rescued_now;
+  const bool cannot_rescue = mover_.would_begin_last_band();
   const BandId band = job_->band;
-  const auto next_rba = mover_.move_unit(band, job_->next_rba);
+  const auto next_rba = mover_.move_unit(band, job_->next_rba, cannot_rescue);
   if (next_rba && *next_rba) {
     job_->next_rba = **next_rba;
     return Progress::kMoved;

@@ -31,7 +31,8 @@ namespace lazyfs::gc {
 //   C2  every block of job_'s band below job_->next_rba was dead, was moved, or cannot be read
 //   C3  without write pointers a crash takes the rest of every open band. So the collector begins
 //       the last free band only for a rescue, which moves all that is live in one band at once:
-//       after a crash at any moment one band is free, or holds nothing live
+//       after a crash at any moment one band is free, or holds nothing live. But the collector
+//       begins a last free band that is too short for the live blocks of any band
 // Thread-safe. work_mu_ lets one thread work at a time, and is held over I/O. While a thread holds
 // it, that thread waits only for locks of inodes whose blocks it moves; the threads that hold those
 // never wait for work_mu_.

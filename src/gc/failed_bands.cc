@@ -14,10 +14,11 @@ bool is_written(data::BandState state) {
 
 }  // namespace
 
-// After an error the band is as if it had not been tried.
-Result<> FailedBands::move(BandId band) {
+// After an error, and where the rest would begin the last free band (false), the band is as if it
+// had not been tried.
+Result<bool> FailedBands::move(BandId band) {
   const auto moved = mover_.move_all(band);
-  if (!moved) mover_.forget_unreadable(band);
+  if (!moved || !*moved) mover_.forget_unreadable(band);
   return moved;
 }
 
@@ -25,7 +26,7 @@ Result<> FailedBands::move(BandId band) {
 // room of the reserve, continue to wait.
 Result<> FailedBands::move_unreadable_bands() {
   for (const BandId band : bands_.take_unreadable()) waiting_.insert(band);
-  Result<> done = ok();
+  Result<bool> done = true;
   for (const BandId band : std::exchange(waiting_, {})) {
     const data::BandView view = bands_.view(band);
     const bool is_bad = view.state == data::BandState::kBad;
@@ -37,14 +38,19 @@ Result<> FailedBands::move_unreadable_bands() {
     }
     log::warn("band {}: cannot be read everywhere: its data is moved", band.value);
     done = move(band);
-    if (done) mover_.set_aside_if_unreadable(band);
-    if (!done) waiting_.insert(band);
+    if (done && *done) {
+      mover_.set_aside_if_unreadable(band);
+    } else {
+      waiting_.insert(band);
+    }
   }
-  return done;
+  TRY(done);
+  return ok();
 }
 
 // A band that will be free gives back the room that it takes. One that is given up does not.
 bool FailedBands::has_room_to_move(const data::BandView& bad) {
+  if (mover_.would_begin_last_band()) return false;
   return bad.is_given_up ? bands_.has_reserve() : !set_aside_if_unreadable(bad.band);
 }
 

@@ -46,7 +46,7 @@ class FailedBands {
                                             kLongestLook = std::chrono::hours(1);
 
   void look_again();
-  Result<> move(BandId band);
+  Result<bool> move(BandId band);
   Result<> move_unreadable_bands();
   bool has_room_to_move(const data::BandView& bad);
   Result<> move_bad_bands();

@@ -101,10 +101,10 @@ Result<bool> TailCleaner::clean(const Tail& tail) {
   const BandId band = tail.use.band;
   if (!bands_.seal(band)) return false;
   if (bands_.view(band).counters.appended != tail.end) return false;
-  const auto moved = tail.use.tail_blocks > 0 ? mover_.move_all(band, tail.start) : ok();
+  const auto moved = tail.use.tail_blocks > 0 ? mover_.move_all(band, tail.start) : true;
   const bool is_left = mover_.leave_to_failed_bands(band);
   TRY(moved);
-  if (is_left) return false;
+  if (is_left || !*moved) return false;
   ASSIGN_OR_RETURN(const bool done, cut(tail));
   if (done) ++counters_.tails_cleaned;
   return done;

@@ -411,6 +411,16 @@ TEST_F(BandTableTest, CollectorsOtherStreamsBeginTheLastFreeBandOnlyWhenNoneIsOp
   EXPECT_TRUE(table.choices(Stream::kCollectorOld, kMaxOpen).free);
 }
 
+TEST_F(BandTableTest, NoStreamOfTheCollectorBeginsTheLastFreeBandBesideAnOpenOneOfAnother) {
+  fill_all_but(2);
+  const BandId open = table.choices(Stream::kCollectorOld, kMaxOpen).free.value();
+  append(open, 1, Stream::kCollectorOld);
+  const OpenChoice choice = table.choices(Stream::kCollector, kMaxOpen);
+  EXPECT_FALSE(choice.free);
+  ASSERT_EQ(choice.open.size(), 1u);
+  EXPECT_EQ(choice.open[0].band, open);
+}
+
 TEST_F(BandTableTest, OffersOtherStreamsBandsRatherThanNothing) {
   append(kFirst, 1, Stream::kCollector);
   fill_all_but(2);

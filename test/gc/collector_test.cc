@@ -529,6 +529,16 @@ class CollectorWithoutPointersTest : public CollectorTest {
     }
     ASSERT_EQ(bands_.space().free_bands, 1u);
   }
+  // As many bands are free after each unit as a crash must leave.
+  void clean_with_one_free_band() {
+    leave_one_free_band();
+    for (auto more = collector_.clean_unit({}); more && *more; more = collector_.clean_unit({})) {
+      ASSERT_GE(bands_.space().free_bands, 1u);
+      while (bands_.take_for_log()) {
+      }
+    }
+    EXPECT_TRUE(files_.is_sound());
+  }
 };
 
 TEST_F(CollectorWithoutPointersTest, TheLastFreeBandIsBegunOnlyForAllThatIsLiveInOne) {
@@ -556,16 +566,62 @@ TEST_F(CollectorWithoutPointersTest, AUnitThatDoesNotFitBeginsNotTheLastFreeBand
   for (std::uint64_t i = 0; i < kFileBlocks; i += 3) files_.remove(kFile, i);
   files_.remove(kFile, 1);
   for (int i = 0; i < 9; ++i) ASSERT_TRUE(collector_.clean_unit({}));
-  leave_one_free_band();
-  for (auto more = collector_.clean_unit({}); more && *more; more = collector_.clean_unit({})) {
-    ASSERT_GE(bands_.space().free_bands, 1u);
-    while (bands_.take_for_log()) {
-    }
-  }
-  EXPECT_TRUE(files_.is_sound());
+  clean_with_one_free_band();
 }
 
-TEST_F(CollectorWithoutPointersTest, ABandWhoseCleaningARescueEndsIsCleanedLater) {
+// One half of the collector's open band holds old data; eight bands are full.
+class OldOpenBandTest : public CollectorWithoutPointersTest {
+ protected:
+  OldOpenBandTest() {
+    files_.write(InodeNo{4}, 0, kBandBlocks / 2, data::Stream::kCollectorOld);
+    for (std::uint64_t i = 0; i < kFileBlocks; i += 4) files_.write(kFile, i, 4);
+  }
+};
+
+TEST_F(OldOpenBandTest, YoungDataGoesThereBeforeItBeginsTheLastFreeBand) {
+  for (std::uint64_t i = 0; i < kFileBlocks; i += 2) files_.remove(kFile, i);
+  clean_with_one_free_band();
+  EXPECT_EQ(live_in(0), kBandBlocks);
+  EXPECT_EQ(bands_.space().dead, 0u);
+}
+
+TEST_F(OldOpenBandTest, TheLastFreeBandIsNotBegunInsteadOfOneThatFails) {
+  for (std::uint64_t i = 0; i < kFileBlocks; i += 2) files_.remove(kFile, i);
+  faulty_.break_band(BandId{0});
+  clean_with_one_free_band();
+  EXPECT_EQ(bands_.view(BandId{0}).state, data::BandState::kBad);
+  EXPECT_EQ(bands_.space().dead, 0u);
+}
+
+TEST_F(OldOpenBandTest, ABadBandIsMovedAsFarAsThereIsRoomBesidesTheLastFreeBand) {
+  for (std::uint64_t i = 2 * kBandBlocks; i < kFileBlocks; i += 2) files_.remove(kFile, i);
+  leave_one_free_band();
+  bands_.set_bad(BandId{1}, false);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+    EXPECT_EQ(live_in(1), kBandBlocks / 2);
+    EXPECT_EQ(bands_.space().free_bands, 1u);
+  }
+  EXPECT_EQ(collector_.clean_all(), ok());
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(bands_.view(BandId{1}).state, data::BandState::kFree);
+}
+
+TEST_F(CollectorWithoutPointersTest, AnOpenBandOfUsersIsRescuedToo) {
+  for (std::uint64_t i = 0; i < kBandBlocks / 2; i += 4) files_.write(kFile, i, 4);
+  for (std::uint64_t i = 0; i < kBandBlocks / 2; i += 2) files_.remove(kFile, i);
+  for (std::uint32_t i = 1; i + 1 < kBands; ++i) bands_.set_bad(BandId{i});
+  ASSERT_EQ(bands_.space().free_bands, 1u);
+  std::optional<std::uint64_t> moved_at_first_remap;
+  files_.before_remap = [&] {
+    if (!moved_at_first_remap) moved_at_first_remap = moved();
+  };
+  EXPECT_TRUE(collector_.make_room());
+  EXPECT_EQ(moved_at_first_remap, kBandBlocks / 4);
+  EXPECT_EQ(bands_.space().free_bands, 1u);
+}
+
+TEST_F(CollectorWithoutPointersTest, ABandWhoseCleaningARescueInterruptsIsCleanedLater) {
   for (std::uint64_t i = 0; i < kFileBlocks; i += 4) files_.write(kFile, i, 4);
   for (std::uint64_t i = 0; i < kFileBlocks; ++i) {
     if (i % 16 < 4) files_.remove(kFile, i);

@@ -27,9 +27,10 @@ class FakeFiles final : public Port {
       : bands_(bands), appender_(appender), page_(kBlockBytes) {}
 
   // ---- what users do ----
-  void write(InodeNo owner, std::uint64_t block, std::uint32_t blocks) {
+  void write(InodeNo owner, std::uint64_t block, std::uint32_t blocks,
+             data::Stream stream = data::Stream::kSmall) {
     while (blocks > 0) {
-      auto lease = appender_.lease(data::Stream::kSmall, blocks, true);
+      auto lease = appender_.lease(stream, blocks, true);
       ASSERT_TRUE(lease);
       const std::vector<device::Piece> pages(std::min(blocks, lease->room()), page_.span());
       const auto placed = lease->append(pages);
