@@ -84,7 +84,8 @@ Result<Collector::Progress> Collector::begin_locked(VictimScope scope) {
     }
     if (!victim || !mover_.seal(victim->band)) return Progress::kNothing;
     if (set_aside_if_damaged_locked(victim->band)) continue;
-    if (failed_bands_.set_aside_if_unreadable(victim->band)) continue;
+    const bool must_read = failed_bands_.must_read_first();
+    if (must_read && failed_bands_.set_aside_if_unreadable(victim->band)) continue;
     const auto live = static_cast<double>(victim->live_blocks);
     const auto dead = static_cast<double>(victim->written_blocks - victim->live_blocks);
     job_ = Job{victim->band, 0, live / dead};
@@ -109,9 +110,9 @@ std::optional<data::BandView> Collector::pick_rescue_locked() const {
 Result<Collector::Progress> Collector::rescue_locked() {
   if (!mover_.would_begin_last_band()) return Progress::kNothing;
   auto victim = pick_rescue_locked();
-  while (victim && mover_.examine(victim->band)) {  // each turn takes a band out of the choice
+  // Each turn takes a band out of the choice that would not be free afterwards.
+  while (victim && failed_bands_.set_aside_if_unreadable(victim->band)) {
     if (job_ && job_->band == victim->band) job_.reset();
-    mover_.set_aside_if_unreadable(victim->band);
     victim = pick_rescue_locked();
   }
   if (!victim) return Progress::kNothing;
@@ -142,6 +143,10 @@ Result<Collector::Progress> Collector::work_locked(VictimScope scope) {
   if (rescued_now != Progress::kNothing) return rescued_now;
   const bool cannot_rescue = mover_.would_begin_last_band();
   const BandId band = job_->band;
+  if (cannot_rescue && failed_bands_.set_aside_if_unreadable(band)) {
+    job_.reset();
+    return Progress::kMoved;
+  }
   const auto next_rba = mover_.move_unit(band, job_->next_rba, cannot_rescue);
   if (next_rba && *next_rba) {
     job_->next_rba = **next_rba;

@@ -51,7 +51,8 @@ Result<> FailedBands::move_unreadable_bands() {
 // A band that will be free gives back the room that it takes. One that is given up does not.
 bool FailedBands::has_room_to_move(const data::BandView& bad) {
   if (mover_.would_begin_last_band()) return false;
-  return bad.is_given_up ? bands_.has_reserve() : !set_aside_if_unreadable(bad.band);
+  if (bad.is_given_up) return bands_.has_reserve();
+  return !must_read_first() || !set_aside_if_unreadable(bad.band);
 }
 
 Result<> FailedBands::move_bad_bands() {
@@ -66,10 +67,13 @@ Result<> FailedBands::move_bad_bands() {
 }
 
 bool FailedBands::set_aside_if_unreadable(BandId band) {
-  if (bands_.has_reserve() || (waiting_.empty() && !mover_.knows_unreadable())) return false;
   if (mover_.can_read(band) || !mover_.set_aside_if_unreadable(band)) return false;
-  waiting_.insert(band);
+  if (!mover_.damaged().contains(band)) waiting_.insert(band);
   return true;
+}
+
+bool FailedBands::must_read_first() const {
+  return !bands_.has_reserve() && (!waiting_.empty() || mover_.knows_unreadable());
 }
 
 // Those that can be read now are moved as any other bad band.

@@ -34,10 +34,12 @@ class FailedBands {
   // Does nothing for a while after an error: kFirstPause, and twice as long after each further one,
   // at most kLongestPause. A band whose move failed is moved again after that.
   Result<> evacuate();
-  // For a band that is about to be moved. While the reserve is incomplete and some band is known to
-  // be unreadable, reads all live blocks of the band. If some cannot be read the band is set aside,
-  // waits to be moved, and the result is true. REQUIRES: the band is sealed or bad.
+  // Reads all live blocks of the band. If some cannot be read the band is set aside, waits to be
+  // moved, and the result is true. REQUIRES: the band is sealed or bad.
   bool set_aside_if_unreadable(BandId band);
+  // The reserve is incomplete, and some band is known to be unreadable: others may be, too, so a
+  // band is read (set_aside_if_unreadable()) before anything is moved out of it.
+  bool must_read_first() const;
 
  private:
   static constexpr std::chrono::nanoseconds kFirstPause = std::chrono::seconds(1),

@@ -654,6 +654,37 @@ TEST_F(CollectorWithoutPointersTest, ARescuePassesOverDamagedBands) {
   EXPECT_EQ(bands_.space().free_bands, 1u);
 }
 
+TEST_F(CollectorWithoutPointersTest, ARescuePassesOverUnreadableBands) {
+  for (std::uint64_t i = 0; i < kFileBlocks; i += 4) files_.write(kFile, i, 4);
+  for (std::uint64_t i = 0; i < kFileBlocks; i += 2) files_.remove(kFile, i);
+  for (std::uint64_t i = 3; i < kBandBlocks; i += 4) files_.remove(kFile, i);
+  break_block({BandId{0}, kBandBlocks - 3});
+  leave_one_free_band();
+  EXPECT_EQ(collector_.clean_unit({}), true);
+  EXPECT_EQ(bands_.space().free_bands, 1u);
+  EXPECT_EQ(moved(), kBandBlocks / 2);
+  EXPECT_EQ(bands_.view(BandId{0}).state, data::BandState::kBad);
+  EXPECT_EQ(live_in(0), kBandBlocks / 4);
+  EXPECT_EQ(collector_.clean_all(), ok());
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(live_in(0), 1u);
+}
+
+// After its first unit the collector's open band is full.
+TEST_F(CollectorWithoutPointersTest, AnUnreadableBandThatIsBeingCleanedTakesNotTheLastFreeBand) {
+  files_.write(InodeNo{4}, 0, kBandBlocks - 3, data::Stream::kCollectorOld);
+  for (std::uint64_t i = 0; i < kBandBlocks; i += 4) files_.write(kFile, i, 4);
+  for (std::uint64_t i = 0; i < kBandBlocks; i += 2) files_.remove(kFile, i);
+  break_block({BandId{1}, 1});
+  for (std::uint32_t i = 2; i + 1 < kBands; ++i) bands_.set_bad(BandId{i});
+  EXPECT_EQ(collector_.clean_unit({}), true);
+  ASSERT_TRUE(collector_.is_cleaning());
+  EXPECT_EQ(live_in(0), kBandBlocks);
+  EXPECT_EQ(collector_.clean_unit({}), true);
+  EXPECT_EQ(bands_.view(BandId{1}).state, data::BandState::kBad);
+  EXPECT_EQ(bands_.space().free_bands, 1u);
+}
+
 TEST_F(CollectorWithoutPointersTest, ARescueTakesTheBandWithTheFewestLiveBlocks) {
   make_holes(4);
   for (std::uint64_t i = 0; i < kBandBlocks - 3; ++i) files_.remove(kFile, 3 * kBandBlocks + i);
