@@ -421,6 +421,13 @@ lazyfs "$2" "$3"
 head -c 3000000 /dev/urandom >"$3/relative"
 (cd "${3%/*}" && umount "${3##*/}")
 lazyfsctl wait --timeout 0 "$2"
+# A name that findmnt(8) escapes.
+odd="${2%/*}/$(printf ' a\tb\\x20\303\274 .edi')"
+mkfs.lazyfs -q "$odd" 128M
+lazyfs "$odd" "$3"
+head -c 30000000 /dev/urandom >"$3/odd"
+umount "$3"
+lazyfsctl wait --timeout 0 "$odd"
 # A mount that lives on elsewhere is not waited for.
 lazyfs "$2" "$3"
 mkdir "$3.bind"
