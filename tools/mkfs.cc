@@ -55,7 +55,7 @@ struct Arguments {
 struct Plan {
   std::optional<edi::CreateOptions> image;  // to be created first, or ...
   std::optional<plain::Identity> plain;     // ... this, on a block device
-  bool is_new_file = false;                 // removed when something fails
+  bool is_new_file = false;                 // the image is one; removed when something fails
   mkfs::Options options;
 };
 
@@ -278,6 +278,7 @@ void plan_for_new_file(const Arguments& arguments, Plan& plan) {
   plan.image =
       choose_image("SIZE " + arguments.size, size_of("SIZE", arguments.size), arguments.band_size);
   plan.is_new_file = !exists;
+  plan.image->overwrite = exists;  // not a file that appears from now on
   require_plan("SIZE " + arguments.size, geometry_of(*plan.image), plan.options);
 }
 
@@ -351,7 +352,7 @@ void print_summary(const Arguments& arguments, const device::Device& device,
   std::printf("  discard  %s\n", discard_text(options, made, discards).c_str());
 }
 
-void make_filesystem(const Arguments& arguments, const Plan& plan) {
+void make_device(const Arguments& arguments, const Plan& plan) {
   if (plan.image) {
     const auto made = edi::create(arguments.device, *plan.image);
     if (!made) throw Trouble(arguments.device, made.error());
@@ -360,23 +361,27 @@ void make_filesystem(const Arguments& arguments, const Plan& plan) {
     const auto made = plain::create(arguments.device, *plan.plain);
     if (!made) throw Trouble(arguments.device, made.error());
   }
-  const auto device = disk::open(arguments.device);
-  if (!device) throw Trouble(arguments.device, device.error());
+}
+
+void make_filesystem(const Arguments& arguments, const Plan& plan, device::Device& device) {
   ProgressLine line(arguments.quiet && arguments.progress == "auto" ? "never" : arguments.progress);
   const auto made = mkfs::make_filesystem(
-      **device, plan.options, system_clock(),
+      device, plan.options, system_clock(),
       [&](std::string_view stage, std::uint64_t done, std::uint64_t total) {
         line.show({.stage = stage, .done = done, .total = total});
       });
   line.clear();
   if (!made) throw Trouble(arguments.device, made.error());
-  if (!arguments.quiet) print_summary(arguments, **device, plan.options, *made);
+  if (!arguments.quiet) print_summary(arguments, device, plan.options, *made);
 }
 
 void run(const Arguments& arguments) {
   const Plan plan = plan_for(arguments);
+  make_device(arguments, plan);
+  const auto device = disk::open(arguments.device);
+  if (!device) throw Trouble(arguments.device, device.error());
   try {
-    make_filesystem(arguments, plan);
+    make_filesystem(arguments, plan, **device);
   } catch (const Trouble&) {
     if (plan.is_new_file) unlink(arguments.device.c_str());
     throw;

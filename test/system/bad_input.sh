@@ -53,6 +53,27 @@ done
 refuses 'directory|not' lazyfs "$WORK" "$MNT"
 refuses 'directory|not|no file' mkfs.lazyfs "$WORK" 64M
 
+say "a file that appears while mkfs runs"
+ln -s nowhere "$WORK/link"
+refuses 'exists' mkfs.lazyfs "$WORK/link" 64M
+[[ -L $WORK/link ]] || fail "mkfs.lazyfs removes a link that it has not made"
+rm "$WORK/link"
+# refuses_late: mkfs.lazyfs is first told that the file does not exist.
+refuses_late() {
+  strace -o /dev/null -P "$WORK/late" -e inject=%%stat:error=ENOENT:when=1 \
+    mkfs.lazyfs "$WORK/late" 64M >"$WORK/out" 2>"$WORK/err" 7>&- && fail "mkfs.lazyfs succeeds"
+  grep -q "late: the file already exists" "$WORK/err" || fail "mkfs.lazyfs: $(cat "$WORK/err")"
+  [[ $(cat "$WORK/late") == precious ]] || fail "mkfs.lazyfs harms a file that it has not made"
+}
+if strace -o /dev/null true 2>/dev/null; then
+  echo precious >"$WORK/late"
+  refuses_late
+  exec 7<"$WORK/late"
+  flock 7
+  refuses_late
+  exec 7<&-
+fi
+
 say "an EDI without a filesystem"
 edicreate -s4096 -b256 -c128 -f"$WORK/bare.edi"
 refuses 'no (lazyfs )?(file ?system|superblock)|holds no|no lazyfs' lazyfs "$WORK/bare.edi" "$MNT"
