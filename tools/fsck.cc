@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -180,25 +182,18 @@ std::string loss_text(const fsck::Loss& loss) {
   return loss.is_whole() ? inode : inode + ": " + lost_parts(loss);
 }
 
-void print_losses(const Arguments& arguments, const fsck::RepairReport& repair) {
-  const std::size_t shown = std::min(repair.losses.size(), kLossesShown);
+// All of them if the file of --losses could not be written: no later check finds them.
+void print_losses(const Arguments& arguments, const fsck::RepairReport& repair, bool has_no_file) {
+  const std::size_t most = has_no_file ? repair.losses.size() : kLossesShown;
+  const std::size_t shown = std::min(repair.losses.size(), most);
   for (std::size_t i = 0; i < shown; ++i) {
     std::puts((arguments.device + ": lost: " + loss_text(repair.losses[i])).c_str());
   }
   if (repair.losses_counted <= shown) return;
+  const bool is_in_file = !arguments.losses.empty() && !has_no_file;
   std::puts((arguments.device + ": lost: " + std::to_string(repair.losses_counted - shown) +
-             " more" + (arguments.losses.empty() ? "" : ", in " + arguments.losses))
+             " more" + (is_in_file ? ", in " + arguments.losses : ""))
                 .c_str());
-}
-
-// Returns false, after a message, when the file cannot be written.
-bool write_losses(const Arguments& arguments, const fsck::RepairReport& repair) {
-  if (arguments.losses.empty()) return true;
-  std::ofstream file(arguments.losses);
-  for (const fsck::Loss& loss : repair.losses) file << loss_text(loss) << '\n';
-  file.close();
-  if (!file) std::fprintf(stderr, "fsck.lazyfs: %s: cannot be written\n", arguments.losses.c_str());
-  return !file.fail();
 }
 
 // One run: a check, a repair if asked for, and a second check.
@@ -226,8 +221,9 @@ class Run {
     const auto repaired = repair();
     progress_.clear();
     if (!repaired) return refuse(arguments_.device, why(repaired.error()));
+    has_no_loss_file_ = !write_losses();
     print();
-    if (!write_losses(arguments_, repair_)) return kLeftUncorrected | kCouldNotRun;
+    if (has_no_loss_file_) return refuse(arguments_.losses, kCannotWrite) | kLeftUncorrected;
     return report_.problems == 0 ? kCorrected : kLeftUncorrected;
   }
 
@@ -311,8 +307,29 @@ class Run {
     return may;
   }
 
+  // REQUIRES: nothing was changed yet. What a repair has lost, no later check finds. The list of an
+  // earlier repair remains until write_losses().
+  Result<> open_losses() {
+    if (arguments_.losses.empty()) return ok();
+    loss_file_.open(arguments_.losses, std::ios::app);
+    if (loss_file_) return ok();
+    why_ = arguments_.losses + ": " + kCannotWrite;
+    return fail(Errc::kDeviceAccess);
+  }
+
+  // Returns false if the file could not be written.
+  bool write_losses() {
+    if (arguments_.losses.empty()) return true;
+    std::error_code ignored;  // a pipe has no length
+    std::filesystem::resize_file(arguments_.losses, 0, ignored);
+    for (const fsck::Loss& loss : repair_.losses) loss_file_ << loss_text(loss) << '\n';
+    loss_file_.close();
+    return !loss_file_.fail();
+  }
+
   // Repairs, and checks again. An undo file gets its end also after a failure.
   Result<> repair() {
+    TRY(open_losses());
     if (arguments_.keep.empty()) return repair_device(nullptr);
     const auto undo = device::UndoFile::make(arguments_.keep);
     if (!undo) {
@@ -393,7 +410,7 @@ class Run {
     if (arguments_.json) {
       print_json(arguments_, report_, problems_, notes_, repairs_, repair_);
     } else {
-      print_losses(arguments_, repair_);
+      print_losses(arguments_, repair_, has_no_loss_file_);
       print_summary(arguments_, report_, repair_);
     }
   }
@@ -402,11 +419,14 @@ class Run {
 
   static constexpr std::size_t kMaxListed = 100'000;
   static constexpr const char* kOtherIsGood = " Its other copy is good.";
+  static constexpr const char* kCannotWrite = "cannot be written";
 
   const Arguments& arguments_;
   ProgressLine progress_;
   bool exclusive_ = false;
   std::string why_;  // it cannot run, if describe() does not say enough
+  std::ofstream loss_file_;        // of --losses, open during a repair
+  bool has_no_loss_file_ = false;  // it could not be written
   std::vector<std::string> problems_, notes_, repairs_;
   fsck::CheckReport report_;
   fsck::RepairReport repair_;

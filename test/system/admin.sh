@@ -467,3 +467,27 @@ fsck.lazyfs -p "$DEVICE" >"$WORK/fsck.log" 2>&1 || status=$?
 ((status == 4)) || fail "fsck -p of what cannot be opened: status $status"
 if grep -q "clean" "$WORK/fsck.log"; then fail "fsck -p calls it clean: $(cat "$WORK/fsck.log")"; fi
 grep -q "1 problem; nothing was checked" "$WORK/fsck.log" || fail "fsck -p: $(cat "$WORK/fsck.log")"
+
+say "fsck --losses"
+DEVICE=$WORK/losses.edi
+mkfs.lazyfs -q "$DEVICE" 256M
+mount_fs
+python3 "$HERE/fsck.py" make "$MNT" 3000
+unmount_fs
+say "$(python3 "$HERE/fsck.py" damage "$DEVICE" 10 1)"
+cp --sparse=always "$DEVICE" "$WORK/damaged.edi"
+expect 8 fsck.lazyfs -y --losses "$WORK/none/losses" "$DEVICE"
+grep -q "$WORK/none/losses: cannot be written" "$WORK/err" || fail "--losses: $(cat "$WORK/err")"
+cmp "$DEVICE" "$WORK/damaged.edi" || fail "fsck repairs without a file for the losses"
+expect 1 fsck.lazyfs -y --losses "$WORK/losses" "$DEVICE"
+lost=$(wc -l <"$WORK/losses")
+((lost > 20)) || fail "only $lost losses"
+expect 0 fsck.lazyfs -y --losses "$WORK/losses" "$DEVICE"
+(($(wc -l <"$WORK/losses") == lost)) || fail "fsck without a repair has emptied the list of losses"
+cp --sparse=always "$WORK/damaged.edi" "$DEVICE"
+expect 1 fsck.lazyfs -y --losses "$WORK/losses" "$DEVICE"
+(($(wc -l <"$WORK/losses") == lost)) || fail "the list of losses is not replaced"
+cp --sparse=always "$WORK/damaged.edi" "$DEVICE"
+expect 12 fsck.lazyfs -y --losses /dev/full "$DEVICE"
+grep -q "/dev/full: cannot be written" "$WORK/err" || fail "--losses: $(cat "$WORK/err")"
+(($(grep -c "^$DEVICE: lost: " "$WORK/out") == lost)) || fail "not $lost losses in the output"
