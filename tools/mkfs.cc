@@ -21,6 +21,7 @@
 #include "tools/contents.h"
 #include "tools/progress.h"
 #include "tools/uuid.h"
+#include "tools/words.h"
 #include "zoned/zoned_device.h"
 
 namespace {
@@ -348,6 +349,9 @@ void print_summary(const Arguments& arguments, const device::Device& device,
               plan.log_bands.front().value, plan.log_bands.back().value,
               bytes(plan.log_blocks).c_str());
   std::printf("  files    %u bands, %s\n", plan.data_bands, bytes(plan.data_blocks).c_str());
+  if (!made.dead_bands.empty()) {
+    std::printf("  left out %s (read-only or offline)\n", bands_text(made.dead_bands).c_str());
+  }
   const bool discards = device.capabilities().discards;
   std::printf("  discard  %s\n", discard_text(options, made, discards).c_str());
 }

@@ -1,5 +1,6 @@
 #include "tools/words.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
@@ -44,6 +45,15 @@ std::string rate_text(double bytes, double seconds) {
 
 std::string count_text(std::uint64_t count, const char* noun) {
   return text_of("%llu %s%s", static_cast<unsigned long long>(count), noun, count == 1 ? "" : "s");
+}
+
+std::string bands_text(const std::vector<BandId>& bands) {
+  constexpr std::size_t kMost = 5;
+  std::string text = count_text(bands.size(), "band") + ":";
+  for (std::size_t i = 0; i < std::min(bands.size(), kMost); ++i) {
+    text += (i == 0 ? " " : ", ") + std::to_string(bands[i].value);
+  }
+  return bands.size() > kMost ? text + ", ..." : text;
 }
 
 }  // namespace lazyfs

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "base/types.h"
 
 namespace lazyfs {
 
@@ -17,5 +20,7 @@ std::string duration_text(double seconds);
 std::string rate_text(double bytes, double seconds);
 // "1 band", "2 bands".
 std::string count_text(std::uint64_t count, const char* noun);
+// "2 bands: 3, 17"; of more than five bands the first five: "9 bands: 3, 17, 20, 21, 22, ...".
+std::string bands_text(const std::vector<BandId>& bands);
 
 }  // namespace lazyfs

@@ -70,18 +70,18 @@ Result<> check_options(const device::Geometry& geometry, const Options& options)
   return ok();
 }
 
-// Without the blocks of bands that can be written no more. The filesystem is made without them; the
-// super bands are needed.
-Result<device::Geometry> usable_geometry(device::Device& device) {
-  device::Geometry geometry = device.geometry();
+// Bands that can be written no more. The super bands are not checked: they are needed.
+Result<std::vector<BandId>> find_dead_bands(device::Device& device) {
+  const device::Geometry& geometry = device.geometry();
+  std::vector<BandId> dead;
   for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
     if (is_super(geometry, BandId{i}) || geometry.band_blocks[i] == 0) continue;
     ASSIGN_OR_RETURN(const device::BandReport report, device.report(BandId{i}));
     const bool is_dead = report.condition == device::BandCondition::kReadOnly ||
                          report.condition == device::BandCondition::kOffline;
-    if (is_dead) geometry.band_blocks[i] = 0;
+    if (is_dead) dead.push_back(BandId{i});
   }
-  return geometry;
+  return dead;
 }
 
 std::vector<BandId> shingled_bands(const device::Geometry& geometry) {
@@ -177,7 +177,9 @@ Result<Layout> plan_layout(const device::Geometry& geometry, const Options& opti
 Result<Made> make_filesystem(device::Device& device, const Options& options, Clock& clock,
                              const ProgressListener& progress) {
   Made made;
-  ASSIGN_OR_RETURN(const device::Geometry geometry, usable_geometry(device));
+  ASSIGN_OR_RETURN(made.dead_bands, find_dead_bands(device));
+  device::Geometry geometry = device.geometry();
+  for (const BandId band : made.dead_bands) geometry.band_blocks[band.value] = 0;
   ASSIGN_OR_RETURN(made.layout, plan_layout(geometry, options, device.capabilities()));
   const Timestamp now = clock.now();
   meta::Superblock superblock;

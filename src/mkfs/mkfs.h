@@ -44,6 +44,7 @@ struct Layout {
 
 struct Made {
   Layout layout;
+  std::vector<BandId> dead_bands;  // ascending; read-only or offline, so the layout is without them
   std::uint64_t bytes_discarded = 0;
   std::optional<Errc> discard_error;  // why no more was discarded; it is no error of mkfs
 };
@@ -65,7 +66,7 @@ using ProgressListener =
 // Resets and discards every shingled band, whatever the device holds, and makes an empty
 // filesystem, durable. A failure or a power cut leaves no filesystem or the whole one: the
 // superblocks are written last. Bands that are read-only or offline are left as they are, and the
-// layout is without them. Errors: those of plan_layout() and of the device.
+// layout is without them (Made::dead_bands). Errors: those of plan_layout() and of the device.
 Result<Made> make_filesystem(device::Device& device, const Options& options,
                              Clock& clock = system_clock(),
                              const ProgressListener& progress = {});

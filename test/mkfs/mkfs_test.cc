@@ -132,6 +132,7 @@ TEST(MkfsTest, BandsThatCannotBeWrittenAreLeftOut) {
     EXPECT_EQ(std::ranges::count(made->layout.log_bands, in_log), 0);
     EXPECT_EQ(made->layout.log_bands.size(), whole->log_bands.size());
     EXPECT_EQ(made->layout.data_bands, whole->data_bands - 2);
+    EXPECT_EQ(made->dead_bands, (std::vector{in_log, in_data}));
     EXPECT_FALSE(made->discard_error);
     auto volume = Volume::mount(*device, {});
     ASSERT_TRUE(volume);

@@ -40,6 +40,15 @@ MountFigures figures(double uptime, std::uint64_t moved, std::initializer_list<l
   return mount;
 }
 
+TEST(WordsTest, NameTheFirstFiveBands) {
+  EXPECT_EQ(bands_text({BandId{7}}), "1 band: 7");
+  std::vector<BandId> bands;
+  for (const std::uint32_t band : {3, 17, 20, 21, 22}) bands.push_back(BandId{band});
+  EXPECT_EQ(bands_text(bands), "5 bands: 3, 17, 20, 21, 22");
+  bands.push_back(BandId{30});
+  EXPECT_EQ(bands_text(bands), "6 bands: 3, 17, 20, 21, 22, ...");
+}
+
 bool has_line(const std::string& text, const std::string& wanted) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
