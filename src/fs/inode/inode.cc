@@ -128,15 +128,12 @@ Result<InodeRef> InodeTable::get(InodeNo number) {
   return inode;
 }
 
-InodeRef InodeTable::insert(InodeNo number, const InodeRecord& record) {
-  InodeRef inode = find_or_add(number);
-  WriterLock lock(inode->mu);
-  CHECK(!inode->loaded.load());
-  inode->record = record;
-  inode->tree_size = record.size;
-  inode->inline_state.is_known = true;  // a new inode has no inline block
-  inode->loaded.store(true, std::memory_order_release);
-  return inode;
+void InodeTable::fill(Inode& inode, const InodeRecord& record) {
+  CHECK(!inode.loaded.load());
+  inode.record = record;
+  inode.tree_size = record.size;
+  inode.inline_state.is_known = true;  // a new inode has no inline block
+  inode.loaded.store(true, std::memory_order_release);
 }
 
 namespace {

@@ -161,8 +161,10 @@ class InodeTable {
   // The inode, from memory or from the tree. kStale when there is none; kItemBad and what reading
   // can give.
   Result<InodeRef> get(InodeNo inode);
-  // Puts a new inode into the table, whose item is (or is about to be) in the tree.
-  InodeRef insert(InodeNo inode, const InodeRecord& record);
+  // Puts a new inode into the table. A file handle may lead to it as soon as the tree has its item:
+  // the caller holds its lock from before that until fill().
+  InodeRef add(InodeNo inode) { return find_or_add(inode); }
+  static void fill(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu);
 
   // The kernel's lookups: references without an InodeRef.
   // REQUIRES: the caller has an InodeRef.
@@ -215,7 +217,8 @@ class InodeTable {
 
 // Exclusive locks on up to four inodes, taken in the order of their numbers, whatever the order of
 // the arguments. Null arguments are skipped; an inode named twice is locked once. No other code
-// holds two locks of inodes (but SharedChange, for shared-extent inodes).
+// holds two locks of inodes, but SharedChange (for shared-extent inodes), and whoever makes an
+// inode: its number is higher than that of its folder.
 //
 // The analysis of -Wthread-safety cannot follow a list of locks: after the construction call
 // `inode->assert_held()` for each inode.

@@ -72,9 +72,12 @@ Result<InodeRef> Directories::make(InodeNo parent, std::string_view name, InodeR
   put_inode(batch, parent, directory_record);
   changes.put_into(batch);
   if (add_items) add_items(number, batch);
+  InodeRef inode = inodes_.add(number);
+  WriterLock inode_lock(inode->mu);
   TRY(store_.try_apply(batch));
   adopt(*directory, directory_record);
-  return inodes_.insert(number, record);
+  InodeTable::fill(*inode, record);
+  return inode;
 }
 
 Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record,
@@ -91,8 +94,11 @@ Result<InodeRef> Directories::make_unnamed(InodeNo parent, InodeRecord record,
   put_new_inode(batch, number, record);
   put_orphan(batch, number);
   if (add_items) add_items(number, batch);
+  InodeRef inode = inodes_.add(number);
+  WriterLock inode_lock(inode->mu);
   TRY(store_.try_apply(batch));
-  return inodes_.insert(number, record);
+  InodeTable::fill(*inode, record);
+  return inode;
 }
 
 // An inode without a name may get one: the kernel only asks for inodes that never had a name.

@@ -4,10 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <latch>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -77,6 +82,14 @@ class CrowdedStore final : public meta::ForwardingStore {
 
   const std::unique_ptr<meta::Store> below_;
 };
+
+// Whether a thread of this process waits for a lock.
+bool sleeps(pid_t thread) {
+  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string word;
+  for (int i = 0; i < 3; ++i) stat >> word;
+  return word == "S";
+}
 
 class OrphanCleanupTest : public testing::Test {
  protected:
@@ -309,6 +322,30 @@ TEST_F(OrphanCleanupTest, AFileThatIsBeingMadeIsNotTakenForOneOfAnEarlierSession
   volume_->forget(inode, 1);
   volume_->tick();
   EXPECT_FALSE(has_item(inode));
+}
+
+// By its handle, whose numbers can be guessed, another thread finds it once the tree has it.
+TEST_F(OrphanCleanupTest, AFileThatIsBeingMadeWaitsForWhoReachesItByItsHandle) {
+  const InodeNo next{make("other", 1).value + 1};
+  std::atomic<pid_t> other = 0;
+  std::atomic<bool> is_done = false;
+  std::thread changer;
+  store_->after_apply = [&] {
+    changer = std::thread([&] {
+      other = gettid();
+      EXPECT_TRUE(volume_->lookup_inode(next));
+      EXPECT_TRUE(volume_->set_attributes(next, {.mode = 0640}));
+      is_done = true;
+    });
+    while (!is_done && (other == 0 || !sleeps(other))) std::this_thread::yield();
+  };
+  const auto made = volume_->create(kRootInode, "new", 0600, {});
+  changer.join();
+  ASSERT_TRUE(made);
+  ASSERT_EQ(made->attributes.inode, next);
+  EXPECT_EQ(volume_->get_attributes(next)->mode, S_IFREG | 0640u);
+  volume_->release(made->file);
+  volume_->forget(next, 2);
 }
 
 // However many there are: the background does it.
