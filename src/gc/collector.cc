@@ -217,7 +217,10 @@ Result<> Collector::clean_all() {
 
 Result<> Collector::evacuate_failed_bands() {
   MutexLock lock(work_mu_);
-  return failed_bands_.evacuate();
+  const auto done = failed_bands_.evacuate();
+  // A band that was set aside is reset once it is empty, and begun anew (C1).
+  if (job_ && bands_.view(job_->band).state != data::BandState::kFull) job_.reset();
+  return done;
 }
 
 bool Collector::is_cleaning() {

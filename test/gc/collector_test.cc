@@ -146,6 +146,26 @@ TEST_F(CollectorTest, CleaningThatFailsLeavesABandWithUnreadableBlocksToBeMovedL
   EXPECT_EQ(bands_.view(BandId{0}).state, data::BandState::kBad);
 }
 
+// Meanwhile the band was moved out of, set aside, reset, and begun by a writer.
+TEST_F(CollectorTest, CleaningDoesNotGoOnInABandThatWasSetAside) {
+  for (std::uint64_t i = 0; i < kFileBlocks; i += 4) files_.write(kFile, i, 4);
+  for (std::uint64_t i = 0; i < 8; ++i) files_.remove(kFile, i);
+  break_block({BandId{0}, 40});
+  ASSERT_TRUE(collector_.clean_unit({}));
+  ASSERT_TRUE(collector_.is_cleaning());
+  bands_.note_unreadable(BandId{0});
+  ASSERT_TRUE(collector_.evacuate_failed_bands());
+  for (std::uint64_t i = 40; i < 44; ++i) files_.remove(kFile, i);
+  ASSERT_TRUE(collector_.evacuate_failed_bands());
+  ASSERT_EQ(bands_.view(BandId{0}).state, data::BandState::kFree);
+  EXPECT_FALSE(collector_.is_cleaning());
+  for (std::uint64_t i = 0; i < 48; i += 4) files_.write(InodeNo{9}, i, 4);
+  const auto lease = appender_.lease(data::Stream::kSmall, 4, true);
+  ASSERT_EQ(lease->band(), BandId{0});
+  for (int i = 0; i < 30; ++i) EXPECT_TRUE(collector_.clean_unit({}));
+  EXPECT_EQ(bands_.view(BandId{0}).state, data::BandState::kOpen);
+}
+
 TEST_F(CollectorTest, PausesBetweenMovesThatFailGrow) {
   files_.write(kFile, 0, kBandBlocks);
   bands_.note_unreadable(BandId{0});
