@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
+#include "disk/names.h"
 #include "disk/open.h"
 #include "fsck/repair.h"
 #include "tools/overlay_device.h"
@@ -19,11 +21,14 @@ fs::MountOptions to_look() { return {.read_only = true, .background = false}; }
   throw std::runtime_error(what + ": " + std::string(describe(why)));
 }
 
-fsck::RepairReport repair_in_memory(device::Device& overlay) {
+// `uuid`: the volume's, if an identification block names it.
+fsck::RepairReport repair_in_memory(device::Device& overlay,
+                                    const std::optional<meta::Uuid>& uuid) {
   const auto listener = [](const std::string& text) {
     std::fprintf(stderr, "lazyfs-debug: repaired in memory: %s\n", text.c_str());
   };
-  const auto store = fsck::open_for_repair(overlay, listener);
+  const auto store = fsck::open_for_repair(
+      overlay, listener, {.background = false, .new_uuid = uuid});
   if (!store) refuse(overlay.name(), store.error());
   const auto repaired = fsck::repair(**store, overlay, system_clock(), listener);
   if (!repaired) refuse(overlay.name(), repaired.error());
@@ -52,7 +57,9 @@ void use_volume(device::Device& device, bool repaired, const VolumeUse& use) {
                  std::string(describe(volume.error())).c_str());
   }
   OverlayDevice overlay(device);
-  const fsck::RepairReport report = repair_in_memory(overlay);
+  const auto name = disk::name_on(device);
+  const fsck::RepairReport report =
+      repair_in_memory(overlay, name ? std::optional(name->uuid) : std::nullopt);
   const auto volume = fs::Volume::mount(overlay, to_look());
   if (!volume) refuse(device.name(), volume.error());
   use_mounted(**volume, report, use);

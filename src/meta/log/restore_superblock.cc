@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -29,30 +30,20 @@ class Restorer {
  public:
   explicit Restorer(device::Device& device) : device_(device) {}
 
-  Result<Superblock> run(const std::optional<Superblock>& older) {
+  // `older`: the newest superblock that is left. `named`: the volume's UUID as the device says it.
+  // lazyfsctl uuid changes that one, but not the one in the log.
+  Result<Superblock> run(const std::optional<Superblock>& older, const std::optional<Uuid>& named) {
     for (std::uint32_t i = 0; i < device_.geometry().band_count(); ++i) look_at(BandId{i});
-    if (by_uuid_.empty()) return fail(Errc::kNoFilesystem);
-    Superblock s = older.value_or(Superblock{});
-    if (!older) s.uuid = most_common();
-    s.super_bands = device_.geometry().super_bands;
-    s.log_bands = by_uuid_[s.uuid];
-    if (s.log_bands.empty()) return fail(Errc::kNoFilesystem);
-    for (const BandId band : s.log_bands) read_commits(band, s.uuid);
-    if (commits_.empty()) return fail(Errc::kLogTailLost);
-    s.sequence += 1;
-    s.set_clean_end(false);
-    s.band_count = device_.geometry().band_count();
-    const auto& [session, seqs] = *commits_.rbegin();
-    // What earlier sessions wrote counts up to where this one began. One that has written no commit
-    // record has lost everything; its slots must not be used again.
-    s.session = std::max(session, newest_session_);
-    s.session_start_seq = s.session == session ? seqs.first - 1 : seqs.last;
-    s.durable_seq = s.head_slot = 0;
-    s.head_rba = s.head_blocks = 0;
-    add_free_bands(s.log_bands);
-    if (s.log_bands.size() > kMaxLogBands) return fail(Errc::kSuperblockBad);
-    s.min_log_bands = std::max(s.min_log_bands, min_log_bands(device_.capabilities()));
-    return s;
+    if (older) return restore(*older);
+    Result<Superblock> result = fail(Errc::kNoFilesystem);
+    for (const Uuid& uuid : candidates(named)) {
+      Superblock s;
+      s.uuid = uuid;
+      auto restored = restore(std::move(s));
+      if (restored) return restored;
+      if (result.error() == Errc::kNoFilesystem) result = std::move(restored);
+    }
+    return result;
   }
 
  private:
@@ -77,15 +68,51 @@ class Restorer {
       if (!device_.read({band, rba}, block.span())) continue;
       const auto stamp = log_stamp_of(block.span().first<kBlockBytes>());
       if (!stamp || stamp->rba != rba) continue;
-      by_uuid_[stamp->uuid].push_back(band);
+      FoundLog& found = by_uuid_[stamp->uuid];
+      found.bands.push_back(band);
+      found.newest_session = std::max(found.newest_session, stamp->session);
       return;
     }
   }
 
-  Uuid most_common() const {
-    return std::ranges::max_element(by_uuid_, {},
-                                    [](const auto& entry) { return entry.second.size(); })
-        ->first;
+  // The UUIDs of the logs that may be the volume's. A device that keeps no write pointers still
+  // shows logs of volumes that mkfs has replaced. None of them is restored in place of the named
+  // one, even if that one cannot be recovered. Sessions are counted from the time of mkfs, so that
+  // the newest volume comes first.
+  std::vector<Uuid> candidates(const std::optional<Uuid>& named) const {
+    if (named && by_uuid_.contains(*named)) return {*named};
+    std::vector<Uuid> all;
+    for (const auto& [uuid, found] : by_uuid_) all.push_back(uuid);
+    std::ranges::sort(all, std::greater{},
+                      [&](const Uuid& uuid) { return by_uuid_.at(uuid).newest_session; });
+    return all;
+  }
+
+  // Rebuilds the superblock with this UUID. What it says of the log is replaced.
+  Result<Superblock> restore(Superblock s) {
+    const auto found = by_uuid_.find(s.uuid);
+    if (found == by_uuid_.end()) return fail(Errc::kNoFilesystem);
+    commits_.clear();
+    newest_session_ = 0;
+    s.super_bands = device_.geometry().super_bands;
+    s.log_bands = found->second.bands;
+    for (const BandId band : s.log_bands) read_commits(band, s.uuid);
+    if (commits_.empty()) return fail(Errc::kLogTailLost);
+    s.sequence += 1;
+    s.set_clean_end(false);
+    s.band_count = device_.geometry().band_count();
+    const auto& [session, seqs] = *commits_.rbegin();
+    // What earlier sessions wrote counts up to where this one began. One that has written no commit
+    // record has lost everything; its slots must not be used again.
+    s.session = std::max(session, newest_session_);
+    s.session_start_seq = s.session == session ? seqs.first - 1 : seqs.last;
+    s.durable_seq = s.head_slot = 0;
+    s.head_rba = s.head_blocks = 0;
+    add_free_bands(s.log_bands);
+    if (s.log_bands.size() > kMaxLogBands) return fail(Errc::kSuperblockBad);
+    s.min_log_bands = std::max(s.min_log_bands, min_log_bands(device_.capabilities()));
+    TRY(recover_log(device_, s));
+    return s;
   }
 
   // The first and the last transaction of each session.
@@ -131,12 +158,18 @@ class Restorer {
     std::ranges::sort(log);
   }
 
+  struct FoundLog {
+    std::vector<BandId> bands;
+    std::uint64_t newest_session = 0;  // that has begun one of them
+  };
+
   device::Device& device_;
-  std::map<Uuid, std::vector<BandId>> by_uuid_;
+  std::map<Uuid, FoundLog> by_uuid_;
   std::vector<BandId> free_;
   struct Seqs {
     std::uint64_t first = 0, last = 0;
   };
+  // Of the volume that restore() rebuilds:
   std::map<std::uint64_t, Seqs> commits_;  // by session
   std::uint64_t newest_session_ = 0;       // that has written anything to the log
 };
@@ -152,7 +185,7 @@ std::vector<BandId> offline_bands(device::Device& device, const Superblock& supe
 
 }  // namespace
 
-Result<> restore_superblock(device::Device& device,
+Result<> restore_superblock(device::Device& device, const std::optional<Uuid>& named,
                             const std::function<void(std::string)>& report) {
   const auto newest = read_superblock(device);
   Result<> usable = newest ? ok() : fail(newest.error());
@@ -165,8 +198,7 @@ Result<> restore_superblock(device::Device& device,
                                     (!newest && usable.error() == Errc::kNoFilesystem));
   if (!can_help) return ok();  // opening says why it cannot be done, if it cannot
   ASSIGN_OR_RETURN(const Superblock restored,
-                   Restorer(device).run(newest ? std::optional(*newest) : std::nullopt));
-  TRY(recover_log(device, restored));
+                   Restorer(device).run(newest ? std::optional(*newest) : std::nullopt, named));
   // The surviving superblock stays until the rebuilt one is durable.
   TRY(newest ? SuperblockLog(device, *newest).write(restored)
              : SuperblockLog::format(device, restored));

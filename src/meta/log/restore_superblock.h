@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "device/device.h"
+#include "meta/log/superblock.h"
 
 namespace lazyfs::meta {
 
@@ -14,8 +16,12 @@ namespace lazyfs::meta {
 // nothing otherwise. When no superblock exists, its label and the time of mkfs are lost. The new
 // one does not list bands of the log that the device has taken offline: the log continues from the
 // newest transaction that the other bands hold. Reads every block of the log.
+// `named`: the volume's UUID according to the device. When no superblock exists, the log with this
+// UUID counts, and no other one. If no log has it, the log with the newest session counts that can
+// be recovered.
 // Errors: kNoFilesystem when no log exists either, kSuperblockVersion, what the device returns.
-Result<> restore_superblock(device::Device& device, const std::function<void(std::string)>& report);
+Result<> restore_superblock(device::Device& device, const std::optional<Uuid>& named,
+                            const std::function<void(std::string)>& report);
 
 // Bands of superblocks whose last block is not the newest record. An older one may name bands of
 // the log that hold file data by now.

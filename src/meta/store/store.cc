@@ -104,7 +104,7 @@ Result<std::unique_ptr<Store>> Store::repair(device::Device& device, const Store
                                              const FreeBandFinder& find_free) {
   if (options.read_only || device.capabilities().read_only) return fail(Errc::kDeviceReadOnly);
   if (const auto newest = read_superblock(device)) TRY(check_features(newest->features, false));
-  TRY(restore_superblock(device, report));
+  TRY(restore_superblock(device, options.new_uuid, report));
   ASSIGN_OR_RETURN(auto store, StoreImpl::open(device, options, true));
   TRY(store->make_room_for_repair(find_free));
   TRY(store->repair_tree(report, on_lost));

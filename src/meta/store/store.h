@@ -115,10 +115,11 @@ class Store {
   static Result<std::unique_ptr<Store>> open(device::Device& device, const StoreOptions& options);
 
   // Opens a damaged store for writing and repairs it. A lost superblock is rebuilt from the log
-  // first. Then every node that can be read, and holds items of the newest state, is put into the
-  // tree again. Calls `report` with a sentence for each change. Calls `on_lost(store, ranges)`,
-  // with the ranges where items may have been lost, before the repaired tree is committed; changes
-  // made by the callback are committed in the same transaction as the repair, if they fit.
+  // first; options.new_uuid says which volume's log counts, if there are several. Then every node
+  // that can be read, and holds items of the newest state, is put into the tree again. Calls
+  // `report` with a sentence for each change. Calls `on_lost(store, ranges)`, with the ranges where
+  // items may have been lost, before the repaired tree is committed; changes made by the callback
+  // are committed in the same transaction as the repair, if they fit.
   // Errors: those of open() when the log is lost or cannot be read; those of apply() and of
   // `on_lost`.
   using LostListener = std::function<Result<>(Store&, const std::vector<KeyRange>&)>;

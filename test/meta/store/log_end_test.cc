@@ -364,6 +364,100 @@ TEST_F(LogEndTest, ALostSuperblockIsRebuiltAndTheLogGetsFreeBands) {
   }
 }
 
+// A reset changes nothing on such a device, so the log of a volume that mkfs has replaced can still
+// be read. Here it is whole, and has more bands than the new one, whose log lies elsewhere.
+class ReplacedVolumeTest : public LogEndTest {
+ protected:
+  static constexpr std::uint32_t kLogBands = 6, kBands = 2 + 2 * kLogBands, kBandBlocks = 32;
+
+  void SetUp() override {
+    make(kBands, kBandBlocks, kLogBands);
+    open_on(*device);
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      put(i, 'o');
+      if (i % 10 == 9) commit();
+    }
+    ASSERT_GT(begun_bands(), 1u);
+    end_cleanly();
+    old_model = std::exchange(model, {});
+    make_new_volume();
+    put(1, 'n');
+    commit();
+    ASSERT_EQ(begun_bands(), 1u);
+    end_cleanly();
+    lose_superblocks();
+  }
+  // Makes the next volume, a minute later.
+  void make_new_volume() {
+    Superblock next = small_superblock(kLogBands);
+    next.uuid = new_uuid;
+    for (BandId& band : next.log_bands) band.value += kLogBands;
+    next.created_seconds += 60;
+    ASSERT_TRUE(Store::format(*device, next));
+    reopen_device();
+    open_on(*device);
+  }
+  void lose_superblocks() {
+    const AlignedBuffer zeros = AlignedBuffer::zeroed(kBandBlocks * kBlockBytes);
+    for (const std::uint32_t band : {0u, 1u}) device->poke({BandId{band}, 0}, zeros.span());
+    reopen_device();
+  }
+  // Loses the commit records, and so the log, of the volume.
+  void lose_log_of(const Uuid& uuid) {
+    AlignedBuffer block(kBlockBytes);
+    for (std::uint32_t band = 2; band < kBands; ++band) {
+      for (std::uint32_t rba = 1; rba < kBandBlocks; ++rba) {
+        device->peek({BandId{band}, rba}, block.span());
+        const auto bytes = block.span().first<kBlockBytes>();
+        const auto commit = decode_descriptor(DescriptorRole::kCommit, bytes);
+        if (commit && commit->stamp.uuid == uuid) device->flip({BandId{band}, rba}, 5000);
+      }
+    }
+  }
+  Result<> repair(const std::optional<Uuid>& named) {
+    StoreOptions options = quiet_options();
+    options.new_uuid = named;
+    auto repaired = Store::repair(
+        *device, options, [](const std::string&) {},
+        [](Store&, const std::vector<KeyRange>&) { return ok(); });
+    if (!repaired) return fail(repaired.error());
+    store = std::move(*repaired);
+    return ok();
+  }
+
+  const Uuid old_uuid = small_superblock(kLogBands).uuid;
+  const Uuid new_uuid = [this] {
+    Uuid uuid = old_uuid;
+    uuid.front() ^= 1;
+    return uuid;
+  }();
+  Model old_model;
+};
+
+TEST_F(ReplacedVolumeTest, TheNamedVolumeIsRestored) {
+  ASSERT_TRUE(repair(new_uuid));
+  EXPECT_EQ(contents_of(*store), model);
+}
+
+TEST_F(ReplacedVolumeTest, TheNewestVolumeIsRestoredWhereTheNameWasChanged) {
+  Uuid name{};
+  name.fill(7);
+  ASSERT_TRUE(repair(name));
+  EXPECT_EQ(contents_of(*store), model);
+  EXPECT_EQ(store->superblock().volume_uuid(), name);
+}
+
+TEST_F(ReplacedVolumeTest, AnOlderVolumeIsRestoredWhereItIsNamed) {
+  ASSERT_TRUE(repair(old_uuid));
+  EXPECT_EQ(contents_of(*store), old_model);
+}
+
+TEST_F(ReplacedVolumeTest, NoOtherVolumeIsRestoredForTheNamedOne) {
+  lose_log_of(new_uuid);
+  EXPECT_EQ(repair(new_uuid).error(), Errc::kLogTailLost);
+  EXPECT_EQ(read_superblock(*device).error(), Errc::kNoFilesystem);
+}
+
 // The second block of a band that the log has given back is left over from the log; the first is
 // one of a file.
 TEST_F(LogEndTest, ABandWithALeftoverOfTheLogIsNotTakenForALogBand) {
