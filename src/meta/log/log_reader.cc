@@ -42,33 +42,44 @@ Result<> BackwardReader::fill(BandAddress first, std::uint32_t blocks) {
 
 // ---- Bands -------------------------------------------------------------------------------------
 
-Result<> LogReader::find_bands() {
+Result<> LogReader::find_bands(std::uint32_t search_blocks) {
   for (const BandId band : superblock_.log_bands) {
     ASSIGN_OR_RETURN(const std::uint32_t write_pointer, device_.write_pointer(band));
-    const std::uint64_t slot = write_pointer > 0 ? slot_of(band) : 0;
+    const std::uint32_t end = std::min(write_pointer, std::max(search_blocks, 2u));
+    const std::uint64_t slot = write_pointer > 0 ? slot_of(band, end) : 0;
     if (slot != 0) bands_.push_back({band, slot, write_pointer});
   }
   std::ranges::sort(bands_, std::greater{}, &FoundBand::slot);
   return ok();
 }
 
-// The band's place in the log by its header, or, should that be damaged, by its first part. 0:
-// none, as of a cold band, whose place the cold index gives.
-std::uint64_t LogReader::slot_of(BandId band) {
+// The band's place in the log by its header, or, should that be damaged, by a part that has a
+// descriptor before block `end`. 0: none, as of a cold band, whose place the cold index gives.
+std::uint64_t LogReader::slot_of(BandId band, std::uint32_t end) {
   if (const auto block = blocks_.block({band, 0}, 2); block) {  // beside a seek, one costs as much
     const auto header = decode_band_header(*block);
     if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
       return header->is_cold ? 0 : header->stamp.slot;
     }
   }
-  if (const auto block = blocks_.block({band, 1}); block) {
-    const auto descriptor = decode_descriptor(DescriptorRole::kFront, *block);
-    if (descriptor && descriptor->stamp.uuid == superblock_.uuid && descriptor->stamp.rba == 1) {
-      log::warn("log band {}: header is damaged, its place is known by its first part", band.value);
-      return descriptor->stamp.slot;
-    }
+  for (std::uint32_t rba = 1; rba < end; ++rba) {
+    const auto slot = slot_at({band, rba}, end - rba);
+    if (!slot) continue;
+    log::warn("log band {}: header is damaged, its place is known by block {}", band.value, rba);
+    return *slot;
   }
   return 0;
+}
+
+// The slot that a descriptor, or a copy of one, gives. nullopt: the block is neither.
+std::optional<std::uint64_t> LogReader::slot_at(BandAddress at, std::uint32_t blocks_ahead) {
+  const auto block = blocks_.block(at, blocks_ahead);
+  if (!block) return std::nullopt;
+  for (const auto role : {DescriptorRole::kFront, DescriptorRole::kCopy, DescriptorRole::kCommit}) {
+    const auto d = decode_descriptor(role, *block);
+    if (d && d->stamp.uuid == superblock_.uuid && d->stamp.rba == at.rba) return d->stamp.slot;
+  }
+  return std::nullopt;
 }
 
 const FoundBand* LogReader::band_of(std::uint64_t slot) const {

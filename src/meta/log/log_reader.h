@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -63,8 +64,10 @@ class LogReader {
   LogReader(device::Device& device, const Superblock& superblock)
       : device_(device), superblock_(superblock), blocks_(device) {}
 
-  // Finds out which bands are in use; to be called first.
-  Result<> find_bands();
+  // Finds out which bands are in use; to be called first. Where the header of a band is damaged, at
+  // most `search_blocks` of its first blocks are read, but no fewer than two, until a block of a
+  // part gives the band's slot.
+  Result<> find_bands(std::uint32_t search_blocks);
   const std::vector<FoundBand>& bands() const { return bands_; }  // highest slot first
   const FoundBand* band_of(std::uint64_t slot) const;
 
@@ -89,7 +92,8 @@ class LogReader {
   Result<> verify_data(std::span<const FoundPart> transaction);
 
  private:
-  std::uint64_t slot_of(BandId band);
+  std::uint64_t slot_of(BandId band, std::uint32_t end);
+  std::optional<std::uint64_t> slot_at(BandAddress at, std::uint32_t blocks_ahead);
   Result<> verify_run(const DescriptorEntry& run, std::span<std::byte> buffer);
   Result<Descriptor> descriptor(const FoundBand& band, const FoundPart& part, std::uint32_t block);
   bool is_outdated(const FoundBand& band, const PartPlace& place, const Descriptor& front);

@@ -1,6 +1,7 @@
 #include "meta/log/recovery.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -19,9 +20,11 @@ constexpr std::uint64_t kMostEver = std::uint64_t{1} << 62;
 
 class Recovery {
  public:
-  Recovery(device::Device& device, const Superblock& superblock)
+  // `search_blocks`: see LogReader::find_bands().
+  Recovery(device::Device& device, const Superblock& superblock, std::uint32_t search_blocks)
       : device_(device),
         superblock_(superblock),
+        search_blocks_(search_blocks),
         log_(device, superblock),
         end_(device, superblock, log_) {}
 
@@ -51,6 +54,7 @@ class Recovery {
 
   device::Device& device_;
   const Superblock& superblock_;
+  const std::uint32_t search_blocks_;
   LogReader log_;
   LogEnd end_;
   Seq begun_;  // newest transaction of which the search has met a descriptor
@@ -326,7 +330,7 @@ RecoveredLog Recovery::assemble(Parts parts) {
 // before is lost, it is this one that counts, and what is damaged in it is the trouble of these
 // nodes.
 Result<RecoveredLog> Recovery::run() {
-  TRY(log_.find_bands());
+  TRY(log_.find_bands(search_blocks_));
   Result<Parts> newest = find_newest();
   if (!newest && newest.error() == Errc::kSuperblockBad) return fail(newest.error());
   Result<> walked = newest ? walk_back(*newest) : fail(newest.error());
@@ -342,11 +346,24 @@ Result<RecoveredLog> Recovery::run() {
   return fail(walked.error());
 }
 
+// After a crash the log could seem to end before a band whose beginning is damaged, so recovery
+// looks for such bands at once. Any part of one descriptor ends within kLookAheadBlocks blocks.
+// After a clean end the superblock says where the log ends, so no band is missed unnoticed.
+std::uint32_t search_at_first(const Superblock& superblock) {
+  return superblock.ended_cleanly() ? 0 : kLookAheadBlocks;
+}
+
 }  // namespace
 
 Result<RecoveredLog> recover_log(device::Device& device, const Superblock& superblock) {
-  ASSIGN_OR_RETURN(RecoveredLog found, Recovery(device, superblock).run());
-  const bool can_go_on = found.seq.value < kMostEver && found.next_node.value < kMostEver;
+  auto found = Recovery(device, superblock, search_at_first(superblock)).run();
+  if (!found && found.error() != Errc::kSuperblockBad) {
+    // A device that keeps no write pointers may have many bands without a header, which were never
+    // used. They are read whole only if the log cannot be recovered otherwise.
+    found = Recovery(device, superblock, std::numeric_limits<std::uint32_t>::max()).run();
+  }
+  if (!found) return fail(found.error());
+  const bool can_go_on = found->seq.value < kMostEver && found->next_node.value < kMostEver;
   if (!can_go_on) return fail(Errc::kLogTailLost);
   return found;
 }

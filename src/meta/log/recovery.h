@@ -9,6 +9,8 @@
 //
 // A newest transaction that fails its checksums counts after all when what came before it cannot be
 // recovered: then it was durable, and bands have been reset since.
+//
+// The header of a band says which band of the log it is. Should it be damaged, another block does.
 #pragma once
 
 #include "base/result.h"

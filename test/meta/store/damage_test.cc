@@ -309,6 +309,57 @@ TEST_F(DamageTest, ADamagedBandHeaderCostsNothing) {
   }
 }
 
+// A descriptor has a copy, which also says which band of the log this is.
+TEST_F(DamageTest, ADamagedBeginningOfABandCostsNothing) {
+  fill(60);
+  const auto headers = blocks_with("LZBH");
+  ASSERT_GT(headers.size(), 1u);
+  StoreOptions options = quiet_options();
+  options.read_only = true;
+  for (const BandAddress at : headers) {
+    SCOPED_TRACE(at.band.value);
+    for (const std::uint32_t rba : {0u, 1u}) device.damage({at.band, rba}, 8 * 130);
+    auto store = Store::open(device, options);
+    ASSERT_TRUE(store) << describe(store.error());
+    EXPECT_EQ(contents_of(**store).size(), 60u);
+    for (const std::uint32_t rba : {0u, 1u}) device.damage({at.band, rba}, 8 * 130);
+  }
+}
+
+// The log must not seem to end before the band.
+TEST_F(DamageTest, ADamagedBeginningOfABandCostsNothingAfterACrash) {
+  fill(60);
+  auto store = open();
+  ASSERT_TRUE(store);
+  // Until the newest band is one that the superblock does not name yet.
+  const auto is_ahead = [this] {
+    const std::uint64_t known = read_superblock(device)->head_slot;
+    return std::ranges::any_of(blocks_with("LZBH"), [&](BandAddress at) {
+      AlignedBuffer block(kBlockBytes);
+      return device.read(at, block.span()) && load_le_at<std::uint64_t>(block.span(), 32) > known;
+    });
+  };
+  std::uint64_t items = 60;
+  for (; !is_ahead() && items < 100; ++items) {
+    ASSERT_TRUE(put(**store, items));
+    ASSERT_TRUE((*store)->commit());
+  }
+  ASSERT_TRUE(is_ahead());
+  (*store)->abandon();
+  *store = nullptr;
+  device.forget_write_pointers();
+  StoreOptions options = quiet_options();
+  options.read_only = true;
+  for (const BandAddress at : blocks_with("LZBH")) {
+    SCOPED_TRACE(at.band.value);
+    for (const std::uint32_t rba : {0u, 1u}) device.damage({at.band, rba}, 8 * 130);
+    auto found = Store::open(device, options);
+    ASSERT_TRUE(found) << describe(found.error());
+    EXPECT_EQ(contents_of(**found).size(), items);
+    for (const std::uint32_t rba : {0u, 1u}) device.damage({at.band, rba}, 8 * 130);
+  }
+}
+
 // Each descriptor has a copy, and the superblock knows where the newest transaction lies.
 TEST_F(DamageTest, ADamagedDescriptorCopyOrCommitRecordCostsNothing) {
   fill(60);

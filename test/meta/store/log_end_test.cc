@@ -81,6 +81,14 @@ class LogEndTest : public ModelledStoreTest {
     ADD_FAILURE() << "no band has slot " << slot;
     return BandId{};
   }
+  std::size_t bands_without_header() {
+    const auto bands = superblock().log_bands;
+    AlignedBuffer block(kBlockBytes);
+    return static_cast<std::size_t>(std::ranges::count_if(bands, [&](BandId band) {
+      device->peek({band, 0}, block.span());
+      return !decode_band_header(block.span().first<kBlockBytes>());
+    }));
+  }
   std::uint32_t written_in(BandId band) {
     return static_cast<std::uint32_t>(device->written_since_reset(band).size());
   }
@@ -541,8 +549,9 @@ TEST_F(LogEndTest, OpensReadOnlyAfterACrashAndWritesNothing) {
 }
 
 // After a crash the walk reads what was written after the newest superblock record, once, and a
-// little more; the search, and the reading of descriptors, read it again. The rest of the bands,
-// full of what earlier lives have left, is not read.
+// little more; the search, and the reading of descriptors, read it again. Where a band has no
+// header, its first blocks are read. The rest of the bands, full of what earlier lives have left,
+// is not.
 TEST_F(LogEndTest, OpeningAfterACrashReadsNoMoreThanWhatFollowsTheCheckpoint) {
   make(12, 4096, 8);
   StoreOptions options = quiet_options();
@@ -557,9 +566,11 @@ TEST_F(LogEndTest, OpeningAfterACrashReadsNoMoreThanWhatFollowsTheCheckpoint) {
     after_checkpoint_max =
         std::max(after_checkpoint_max, store->stats().log_blocks_after_checkpoint);
     crash();
+    const std::uint64_t unused = bands_without_header() * kLookAheadBlocks;
     LogReadCounter counted(*device);
     open_on(counted, options);
-    most = std::max(most, counted.blocks_read);
+    ASSERT_GE(counted.blocks_read, unused);
+    most = std::max(most, counted.blocks_read - unused);
     store.reset();
     reopen_device();
     open_on(*device, options);
