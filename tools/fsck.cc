@@ -21,6 +21,7 @@
 #include "disk/open.h"
 #include "fsck/check.h"
 #include "fsck/repair.h"
+#include "meta/log/damaged_headers.h"
 #include "meta/log/features.h"
 #include "meta/log/restore_superblock.h"
 #include "meta/store/store.h"
@@ -209,7 +210,7 @@ class Run {
     exclusive_ = !claim.is_held();
     const bool may_change = arguments_.preen || arguments_.yes;
     const auto status = check_only(may_change);
-    if (!status || !may_change || (*status != kLeftUncorrected && notes_.empty())) {
+    if (!status || !may_change || (*status != kLeftUncorrected && !can_rewrite_copy_)) {
       if (!status) return refuse(arguments_.device, why(status.error()));
       print();
       return *status;
@@ -269,7 +270,8 @@ class Run {
       found("The superblock has another label or UUID than the identification block.");
       ++report_.problems;
     }
-    return check_copies(device);
+    TRY(check_copies(device));
+    return check_log_headers(device, store);
   }
 
   // Checks what is stored twice. A power cut may tear a copy that is being written, so that only
@@ -278,23 +280,39 @@ class Run {
     ASSIGN_OR_RETURN(const disk::DamagedCopies copies, disk::damaged_copies(device));
     for (const std::string& text : copies.never_written) found(text);
     report_.problems += copies.never_written.size();
-    for (const std::string& text : copies.often_written) noted(text + kOtherIsGood);
+    for (const std::string& text : copies.often_written) copy_noted(text + kOtherIsGood);
     ASSIGN_OR_RETURN(const auto bands, meta::damaged_superblocks(device));
     note_superblocks(bands);
+    return ok();
+  }
+
+  // The log does without such a header until it has emptied the band and begins it again. So there
+  // is nothing to repair.
+  Result<> check_log_headers(device::Device& device, const meta::Store& store) {
+    std::vector<BandId> live;
+    for (const auto& use : store.log_band_use()) {
+      if (use.live_blocks > 0) live.push_back(use.band);
+    }
+    ASSIGN_OR_RETURN(const auto bands, meta::damaged_headers(device, live));
+    for (const BandId band : bands) {
+      noted("The header of log band " + std::to_string(band.value) +
+            " is damaged. Other blocks say what the band holds, until the log writes the band "
+            "again.");
+    }
     return ok();
   }
 
   // A superblock is written to one band and then to the other, so that at most one copy is torn.
   void note_superblocks(const std::vector<BandId>& bands) {
     if (bands.size() > 1) {
-      return noted(
+      return copy_noted(
           "The newest superblock cannot be used in any band, and an older one was. This is what a "
           "copy of a mounted image looks like: after umount, lazyfsctl wait IMAGE must come before "
           "cp.");
     }
     for (const BandId band : bands) {
-      noted("The newest superblock is not in band " + std::to_string(band.value) +
-            ", or cannot be used there." + kOtherIsGood);
+      copy_noted("The newest superblock is not in band " + std::to_string(band.value) +
+                 ", or cannot be used there." + kOtherIsGood);
     }
   }
 
@@ -394,6 +412,10 @@ class Run {
     progress_.clear();
     std::puts((arguments_.device + ": " + text).c_str());
   }
+  void copy_noted(const std::string& text) {
+    can_rewrite_copy_ = true;
+    noted(text);
+  }
   // Bounds the memory that a damaged volume takes; problem_count counts all.
   static void keep(std::vector<std::string>& list, const std::string& text) {
     if (list.size() < kMaxListed) list.push_back(text);
@@ -428,6 +450,7 @@ class Run {
   std::ofstream loss_file_;        // of --losses, open during a repair
   bool has_no_loss_file_ = false;  // it could not be written
   std::vector<std::string> problems_, notes_, repairs_;
+  bool can_rewrite_copy_ = false;
   fsck::CheckReport report_;
   fsck::RepairReport repair_;
 };

@@ -1,0 +1,18 @@
+// Finds damaged headers of the log's bands.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "device/device.h"
+
+namespace lazyfs::meta {
+
+// Those of the hot log and of `live`, which are bands with live nodes, whose header cannot be used,
+// ascending. A header cannot be rewritten before the log has emptied the band and begins it again.
+// Until then other blocks say what the band holds.
+// Errors: those of read_superblock() and recover_log().
+Result<std::vector<BandId>> damaged_headers(device::Device& device, std::span<const BandId> live);
+
+}  // namespace lazyfs::meta
