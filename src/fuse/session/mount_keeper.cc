@@ -140,10 +140,15 @@ bool force_end(const std::string& mount_point, const MountEntry& mount) {
   return has_ended;
 }
 
-// By the control filesystem, which allows that to the mount's owner, too.
+// By the control filesystem, which allows that to the mount's owner, too. Only root can mount it.
 void abort_connection(const MountEntry& mount) {
-  const std::string path =
-      fmt::format("/sys/fs/fuse/connections/{}/abort", connection_number(mount));
+  const std::string connections = "/sys/fs/fuse/connections",
+                    connection = connections + "/" + std::to_string(connection_number(mount)),
+                    path = connection + "/abort";
+  if (access(connection.c_str(), F_OK) != 0 &&
+      ::mount("fusectl", connections.c_str(), "fusectl", 0, nullptr) != 0) {
+    log::debug("{} cannot be mounted: {}", connections, std::strerror(errno));
+  }
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd < 0 || write(fd, "1", 1) != 1) {
     log::debug("the connection is not ended: {}: {}", path, std::strerror(errno));
