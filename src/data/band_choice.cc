@@ -59,11 +59,12 @@ OpenChoice choose_open(const BandList& bands, const OpenRequest& request) {
     choice.free = BandId{at == suitable.end() ? *suitable.begin() : *at};
   };
   const auto is_other_class = [&](const BandView& other) { return !is_alike(other.stream); };
-  offer_free(bands_to_keep(request.stream, !std::ranges::all_of(of_others, is_other_class)));
+  const bool may_share = !std::ranges::all_of(of_others, is_other_class);
+  offer_free(bands_to_keep(request.stream, may_share));
   const bool may_mix = request.anywhere || is_collectors(request.stream) || !may_open;
   if (!choice.open.empty() || choice.free || choice.own_leased || !may_mix) return choice;
 
-  if (!std::ranges::all_of(of_others, is_other_class)) {
+  if (may_share) {
     std::erase_if(of_others, is_other_class);
   } else if (!may_open && is_alike_leased && !is_collectors(request.stream)) {
     choice.own_leased = true;

@@ -44,6 +44,13 @@ class BandTableTest : public testing::Test {
       append(*table.choices(Stream::kCollector, kMaxOpen).free, kBandBlocks);
     }
   }
+  // One other band is free afterwards.
+  BandId begin_last_but_one(Stream stream) {
+    fill_all_but(2);
+    const BandId band = table.choices(stream, kMaxOpen).free.value();
+    append(band, 1, stream);
+    return band;
+  }
   std::vector<std::uint32_t> empty_bands() {
     std::vector<std::uint32_t> numbers;
     for (const BandId band : table.empty_bands()) numbers.push_back(band.value);
@@ -401,9 +408,7 @@ TEST_F(BandTableTest, CollectorsOtherStreamsBeginBandsOfTheReserveToo) {
 }
 
 TEST_F(BandTableTest, CollectorsOtherStreamsBeginTheLastFreeBandOnlyWhenNoneIsOpen) {
-  fill_all_but(2);
-  const BandId open = table.choices(Stream::kCollector, kMaxOpen).free.value();
-  append(open, 1, Stream::kCollector);
+  const BandId open = begin_last_but_one(Stream::kCollector);
   const OpenChoice choice = table.choices(Stream::kCollectorOld, kMaxOpen);
   EXPECT_FALSE(choice.free);
   EXPECT_EQ(choice.open.size(), 1u);
@@ -412,9 +417,7 @@ TEST_F(BandTableTest, CollectorsOtherStreamsBeginTheLastFreeBandOnlyWhenNoneIsOp
 }
 
 TEST_F(BandTableTest, NoStreamOfTheCollectorBeginsTheLastFreeBandBesideAnOpenOneOfAnother) {
-  fill_all_but(2);
-  const BandId open = table.choices(Stream::kCollectorOld, kMaxOpen).free.value();
-  append(open, 1, Stream::kCollectorOld);
+  const BandId open = begin_last_but_one(Stream::kCollectorOld);
   const OpenChoice choice = table.choices(Stream::kCollector, kMaxOpen);
   EXPECT_FALSE(choice.free);
   ASSERT_EQ(choice.open.size(), 1u);
