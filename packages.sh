@@ -22,7 +22,7 @@ packages_of() {
                 liburing-dev ;;
     deb) echo debhelper dpkg-dev lintian ;;
     test) echo python3 python3-matplotlib rsync git sqlite3 fio attr acl xz-utils e2fsprogs \
-               util-linux procps file linux-source-6.1 clang-19 ;;
+               util-linux procps file strace linux-source-6.1 clang-19 ;;
     suites) new_cargo || echo cargo-web ;;
     suites-long) echo postgresql util-linux libcap2-bin debootstrap make gcc flex bison bc podman \
                       busybox-static prometheus stress-ng ;;
