@@ -218,7 +218,7 @@ Result<> Collector::clean_all() {
 Result<> Collector::evacuate_failed_bands() {
   MutexLock lock(work_mu_);
   const auto done = failed_bands_.evacuate();
-  // A band that was set aside is reset once it is empty, and begun anew (C1).
+  // C1: a band that was set aside may be reset soon, and then writers append to it.
   if (job_ && bands_.view(job_->band).state != data::BandState::kFull) job_.reset();
   return done;
 }

@@ -3,9 +3,11 @@
 // reported too.
 #include <gtest/gtest.h>
 
-#include "test/fsck/sample_volume.h"
+#include <algorithm>
+
 #include "meta/log/damaged_headers.h"
 #include "meta/log/restore_superblock.h"
+#include "test/fsck/sample_volume.h"
 
 namespace lazyfs::fsck {
 namespace {

@@ -3,7 +3,6 @@
 #include "fs/file/orphan_cleanup.h"
 
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <algorithm>
