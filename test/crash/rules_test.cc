@@ -104,7 +104,7 @@ TEST_F(RulesTest, Rule1NoticesATransactionBeforeItsDataIsFlushed) {
 // band at once: the seed is that of one.
 TEST_F(RulesTest, Rule1NoticesDeadDataThatATransactionNames) {
   EXPECT_TRUE(is_noticed(unchanged, Rule::kProveLiveDataOnly, worn_image(), wearing_workload,
-                         {.choices = 6, .max_states = 2000}, 60, 8));
+                         {.choices = 6, .max_states = 2000}, 60, 33));
 }
 
 TEST_F(RulesTest, Rule2NoticesADataBandThatIsResetTooEarly) {
