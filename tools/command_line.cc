@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/size.h"
 
 namespace lazyfs {
 namespace {
@@ -69,7 +70,13 @@ class Option final : public CommandOption {
     return *this;
   }
   CommandOption& at_least(std::uint64_t least) override {
-    option_->check(CLI::Range(static_cast<double>(least), 1e18).description(""));
+    option_->check([least](const std::string& value) {
+      double number = 0;
+      const bool is_one = CLI::detail::lexical_cast(value, number);
+      return is_one && number >= static_cast<double>(least)
+                 ? std::string()
+                 : value + " is not a number of at least " + std::to_string(least);
+    });
     return *this;
   }
   CommandOption& between(std::uint32_t least, std::uint32_t most) override {
@@ -89,7 +96,13 @@ class Option final : public CommandOption {
     return *this;
   }
   CommandOption& as_size() override {
-    option_->transform(CLI::AsSizeValue(false).description(""))->type_name("SIZE");
+    const auto to_bytes = [](std::string& text) {
+      const auto bytes = parse_size(text);
+      if (!bytes) return text + " is not a size (as 256M or 8T)";
+      text = std::to_string(*bytes);
+      return std::string();
+    };
+    option_->transform(CLI::Validator(to_bytes, ""))->type_name("SIZE");
     return *this;
   }
   CommandOption& excludes(CommandOption& other) override {

@@ -30,7 +30,7 @@ class CommandOption {
   virtual CommandOption& with_commas() = 0;
   // An occurrence of a list's option takes one value.
   virtual CommandOption& one_each() = 0;
-  // Takes K, M, G and T after a number, powers of 1024. --help shows SIZE as its type.
+  // Takes what parse_size() takes. --help shows SIZE as its type.
   virtual CommandOption& as_size() = 0;
   virtual CommandOption& excludes(CommandOption& other) = 0;
   // After parse(): whether the command line has it.

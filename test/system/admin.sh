@@ -336,6 +336,11 @@ for percent in 0 101; do
   expect 2 lazyfsctl gc --dead $percent "$MNT"
   grep -q 'not in range .*1.*100' "$WORK/err" || fail "gc --dead $percent: $(cat "$WORK/err")"
 done
+for rate in 0 -5 abc 1kb 99999999T; do
+  expect 2 lazyfsctl scrub --rate $rate "$MNT"
+  grep -Eq "^lazyfsctl: --rate: $rate is not a (size|number of at least 1) " "$WORK/err" ||
+    fail "scrub --rate $rate: $(cat "$WORK/err")"
+done
 collector_blocks() { lazyfsctl stats --json "$MNT" | figure data.collector_blocks_written; }
 expect 0 lazyfsctl gc --estimate "$MNT"
 grep -Eq 'bands are at least 20% dead: up to [0-9.]+ MiB to move, to gain [0-9.]+ MiB$' \
