@@ -26,7 +26,7 @@ struct Additions {
   AlignedBuffer checkpoint;  // its pieces
   std::optional<CleanChoice> victim;
   std::vector<DescriptorEntry> cold_index;
-  std::optional<ColdRoom> cold;  // where seal() has put the nodes
+  std::optional<ColdRoom> cold;  // where seal() has put both
   bool is_stuck = false;         // none of the victim's nodes can be read
   bool is_rescue = false;        // `nodes` and `damaged` are all that is live in the victim (L6)
   // By seal(): the data that the transaction names, and whether it is written after a flush because

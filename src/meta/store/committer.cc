@@ -32,6 +32,7 @@ Result<> Committer::commit(Additions additions) {
   if (*plan) {
     cycles_.note_sealed((*plan)->seq);
     images = stamp_images();
+    for (const DamagedNode& damaged : additions.damaged) images.push_back(damaged.image);
     if (auto cold = write_cold(images, additions, **plan); !cold) {
       return fail_permanently(cold.error(), "moving cold nodes");
     }
@@ -60,10 +61,9 @@ Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
   Changes& running = tree_.cache.running();
   leave_out_changed(additions);
   if (additions.is_rescue && !add_rescued(additions)) additions = Additions{};
-  const std::size_t damaged = additions.damaged.size();
-  if (!additions.is_rescue) add_moved(additions, damaged);
+  if (!additions.is_rescue) add_moved(additions);
   const std::uint64_t cold = additions.cold ? additions.cold->blocks : 0;
-  const std::uint64_t nodes = running.dirty.size() - cold + damaged;
+  const std::uint64_t nodes = running.dirty.size() + additions.damaged.size() - cold;
   const std::uint64_t annotations =
       name_data(additions, nodes,
                 running.freed.size() + additions.cold_index.size() + (cold > 0 ? cold + 2 : 0));
@@ -112,32 +112,32 @@ std::uint64_t Committer::name_data(Additions& additions, std::uint64_t images,
   return annotations + additions.data.size();
 }
 
-// Adds the nodes that the cleaner has gathered to the running transaction, as if they had been
-// changed: as many as have room in a cold band; without a cold band, as many as the hot log has
-// room for.
-void Committer::add_moved(Additions& additions, std::uint64_t damaged) {
+// Adds the nodes that the cleaner has gathered to the running transaction, damaged ones first, the
+// others as if they had been changed: as many as have room in a cold band; without a cold band, as
+// many as the hot log has room for. The rest stays where it is for the cleaner's next step.
+void Committer::add_moved(Additions& additions) {
   const LogLimits limits = tree_.limits;
   Changes& running = tree_.cache.running();
-  std::vector<Node*> moved;
-  for (const NodePin& pin : additions.nodes) moved.push_back(&*pin);
-  const std::uint64_t images = running.dirty.size() + damaged;
-  const std::uint64_t annotations = running.freed.size() + moved.size() + 2;
+  const std::uint64_t images = running.dirty.size(), freed = running.freed.size();
+  std::size_t moved = additions.damaged.size() + additions.nodes.size();
+  const std::uint64_t annotations = freed + moved + 2;
   if (limits.cost(images, annotations + additions.cold_index.size()) > log_.space().available) {
     additions.cold_index.clear();
   }
-  if (!moved.empty() && limits.has_cold) {
+  if (moved > 0 && limits.has_cold) {
     const std::uint64_t cost = limits.cost(images, annotations + additions.cold_index.size());
-    additions.cold = log_.plan_cold(moved.size(), cost + limits.frames);
-    if (additions.cold) moved.resize(additions.cold->blocks);
+    additions.cold = log_.plan_cold(moved, cost + limits.frames);
   }
   const std::uint64_t available = log_.space().available;
-  const std::uint64_t freed = running.freed.size() + additions.cold_index.size();
-  for (Node* node : moved) {
-    const std::uint64_t so_far = running.dirty.size() + 1 + damaged;
-    if (!additions.cold && limits.cost(so_far, freed) > available) break;
-    tree_.cache.make_dirty(*node);
-    ++running.cleaned;
-  }
+  const auto fits = [&] {
+    return limits.cost(images + moved, freed + additions.cold_index.size()) <= available;
+  };
+  if (additions.cold) moved = additions.cold->blocks;
+  while (!additions.cold && moved > 0 && !fits()) --moved;
+  additions.damaged.resize(std::min(moved, additions.damaged.size()));
+  moved -= additions.damaged.size();
+  for (std::size_t i = 0; i < moved; ++i) tree_.cache.make_dirty(*additions.nodes[i]);
+  running.cleaned += moved;
 }
 
 // Adds all nodes that are live in the band that a rescue empties. False, and adds none, when the
@@ -177,11 +177,11 @@ Result<> Committer::write_cold(std::vector<LogImage>& images, Additions& additio
     if (!is_bands_fault(written.error())) return written;
     log_.take_back(plan);
     const std::size_t annotations = sealed_frees().size() + additions.cold_index.size();
-    const std::size_t others = additions.damaged.size() + additions.pieces();
-    auto other = log_.plan(plan.seq, images.size() + others, annotations);
+    const std::size_t pieces = additions.pieces();
+    auto other = log_.plan(plan.seq, images.size() + pieces, annotations);
     if (!other) {
       images.resize(images.size() - room.blocks);
-      other = log_.plan(plan.seq, images.size() + others, annotations);
+      other = log_.plan(plan.seq, images.size() + pieces, annotations);
     }
     if (!other) return written;
     plan = std::move(*other);
@@ -197,7 +197,6 @@ Result<> Committer::write_cold(std::vector<LogImage>& images, Additions& additio
 
 Result<> Committer::write_sealed(const LogPlan& plan, std::vector<LogImage> images,
                                  Additions& additions) {
-  for (const DamagedNode& damaged : additions.damaged) images.push_back(damaged.image);
   for (std::size_t i = 0; i < additions.pieces(); ++i) {
     const auto piece = additions.checkpoint.span().subspan(i * kBlockBytes).first<kBlockBytes>();
     images.push_back({i, piece.data(), stamp_piece(piece, plan.seq), EntryKind::kCheckpoint});

@@ -50,7 +50,7 @@ class Committer {
  private:
   Result<std::optional<LogPlan>> seal(Additions& additions);
   void leave_out_changed(Additions& additions) REQUIRES(tree_.mu);
-  void add_moved(Additions& additions, std::uint64_t damaged) REQUIRES(tree_.mu);
+  void add_moved(Additions& additions) REQUIRES(tree_.mu);
   bool add_rescued(const Additions& additions) REQUIRES(tree_.mu);
   std::uint64_t name_data(Additions& additions, std::uint64_t images, std::uint64_t annotations)
       REQUIRES(tree_.mu);
