@@ -57,6 +57,7 @@ Result<> BandResetter::reset(BandId band) {
   const Result<> done = emptied ? port_.erase_log(band) : emptied;
   if (done) {
     emptied_.erase(band);
+    tail_cleaner_.forget_damaged(band);
     ++counters_.bands_reset;
   } else {
     log::error("band {}: cannot be reset: {}", band.value, describe(done.error()));

@@ -11,6 +11,7 @@
 #include "gc/band_mover.h"
 #include "gc/counters.h"
 #include "gc/port.h"
+#include "gc/tail_cleaner.h"
 
 namespace lazyfs::gc {
 
@@ -22,8 +23,13 @@ namespace lazyfs::gc {
 class BandResetter {
  public:
   BandResetter(Port& port, device::Device& device, data::BandTable& bands, BandMover& mover,
-               Counters& counters)
-      : port_(port), device_(device), bands_(bands), mover_(mover), counters_(counters) {}
+               TailCleaner& tail_cleaner, Counters& counters)
+      : port_(port),
+        device_(device),
+        bands_(bands),
+        mover_(mover),
+        tail_cleaner_(tail_cleaner),
+        counters_(counters) {}
 
   // Commits, then resets the bands that held nothing live before. Returns these bands.
   Result<std::vector<BandId>> reset_empty_bands();
@@ -40,6 +46,7 @@ class BandResetter {
   device::Device& device_;
   data::BandTable& bands_;
   BandMover& mover_;
+  TailCleaner& tail_cleaner_;
   Counters& counters_;
   std::set<BandId> emptied_;  // the device has reset them, but their logs are not erased
 };

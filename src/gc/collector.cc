@@ -23,9 +23,9 @@ Collector::Collector(Port& port, device::Device& device, data::BandTable& bands,
     : bands_(bands),
       clock_(clock),
       mover_(port, device, bands, appender, counters_),
-      resetter_(port, device, bands, mover_, counters_),
-      failed_bands_(port, bands, mover_, resetter_, clock),
-      tail_cleaner_(port, device, bands, mover_, mode, counters_) {}
+      tail_cleaner_(port, device, bands, mover_, mode, counters_),
+      resetter_(port, device, bands, mover_, tail_cleaner_, counters_),
+      failed_bands_(port, bands, mover_, resetter_, clock) {}
 
 void Collector::set_mode(CleanMode mode) {
   MutexLock lock(work_mu_);

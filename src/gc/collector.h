@@ -95,9 +95,9 @@ class Collector {
 
   Mutex work_mu_;
   BandMover mover_ GUARDED_BY(work_mu_);
+  TailCleaner tail_cleaner_ GUARDED_BY(work_mu_);
   BandResetter resetter_ GUARDED_BY(work_mu_);
   FailedBands failed_bands_ GUARDED_BY(work_mu_);
-  TailCleaner tail_cleaner_ GUARDED_BY(work_mu_);
   std::optional<Job> job_ GUARDED_BY(work_mu_);
   double writers_share_ GUARDED_BY(work_mu_) = 0;  // of job_, in blocks, that they still owe
 };

@@ -48,6 +48,8 @@ class TailCleaner {
   // False when another thread has appended to the band or reads from it, and when it or its
   // metadata fails; the band is sealed or set aside then.
   Result<bool> clean(const Tail& tail);
+  // The band was reset, and its logs were erased: what was damaged in them counts no more.
+  void forget_damaged(BandId band) { damaged_.erase(band); }
 
  private:
   Result<std::optional<Tail>> find_tail(const data::BandView& band) const;

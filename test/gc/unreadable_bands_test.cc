@@ -108,13 +108,15 @@ class DamagedFileTest : public CollectorTest {
  protected:
   DamagedFileTest() {
     for (std::uint32_t band = 0; band < 2 * kHalf; ++band) {
-      const InodeNo last = band < kHalf ? kDamaged : kFile;
-      const std::uint64_t first_block = std::uint64_t{band} * kBandBlocks;
-      files_.write(kFile, first_block, 1);
-      files_.write(kFile, first_block + 1, kBandBlocks - 2);
-      files_.write(last, first_block + kBandBlocks - 1, 1);
-      for (std::uint64_t i = 1; i < kBandBlocks - 1; ++i) files_.remove(kFile, first_block + i);
+      write_band(kFile, band, band < kHalf ? kDamaged : kFile);
     }
+  }
+  void write_band(InodeNo file, std::uint32_t band, InodeNo last) {
+    const std::uint64_t first_block = std::uint64_t{band} * kBandBlocks;
+    files_.write(file, first_block, 1);
+    files_.write(file, first_block + 1, kBandBlocks - 2);
+    files_.write(last, first_block + kBandBlocks - 1, 1);
+    for (std::uint64_t i = 1; i < kBandBlocks - 1; ++i) files_.remove(file, first_block + i);
   }
   // What holds after all was cleaned that can be.
   void expect_only_damaged_bands_remain() {
@@ -209,6 +211,20 @@ TEST_F(DamagedFileTest, ATailThatCannotBeCutLeavesItsBandToWholeCleaning) {
   files_.log_tail_error = Errc::kNodeBad;
   EXPECT_EQ(collector_.clean_all(), ok());
   for (std::uint32_t band = 0; band < 2 * kHalf; ++band) EXPECT_EQ(live_in(band), 0u);
+}
+
+// The bands are written again, and have other logs then.
+TEST_F(DamagedFileTest, TailsAreCutAgainOnceTheirBandsWereReset) {
+  collector_.set_mode(CleanMode::kTail);
+  files_.log_tail_error = Errc::kNodeBad;
+  ASSERT_EQ(collector_.clean_all(), ok());
+  ASSERT_EQ(collector_.counters().tails_cleaned, 0u);
+  files_.log_tail_error.reset();
+  constexpr InodeNo kOther{9};
+  for (std::uint32_t band = 0; band < 2 * kHalf; ++band) write_band(kOther, band, kOther);
+  for (std::uint32_t band = 0; band < 2 * kHalf; ++band) ASSERT_EQ(live_in(band), 2u);
+  EXPECT_EQ(collector_.clean_all(), ok());
+  EXPECT_GT(collector_.counters().tails_cleaned, kHalf);
 }
 
 // ---- failing calls ------------------------------------------------------------------------------
