@@ -1,5 +1,6 @@
-// What a thread does before it waits for a disk, and whether it may wait. One that takes requests
-// lets another thread take the next ones, or may not wait; other threads do nothing.
+// Lets code that waits for a disk notify the thread's owner first, and ask whether it may wait. A
+// thread that takes requests hands the next requests to another thread before it waits, or must not
+// wait. Other threads do nothing.
 #pragma once
 
 #include <functional>
@@ -10,8 +11,8 @@ namespace lazyfs {
 // hold locks, but not the leaf lock that the thread's action takes.
 void about_to_wait();
 
-// While it exists, about_to_wait() calls `action` on the thread that made it. There is at most one
-// for each thread, and `action` must outlive it.
+// While this object exists, about_to_wait() calls `action` on the thread that made the object.
+// REQUIRES: the thread has no other such object; `action` outlives this one.
 class BeforeWait {
  public:
   explicit BeforeWait(const std::function<void()>& action);
@@ -20,10 +21,11 @@ class BeforeWait {
   BeforeWait& operator=(const BeforeWait&) = delete;
 };
 
-// False on a thread that must not wait for a disk: a read of data that would fails with kWouldWait.
+// False on a thread that must not wait for a disk. There a read of file data fails with kWouldWait
+// if it would have to wait.
 bool may_wait();
 
-// While it exists, the thread that made it must not wait for a disk to read data.
+// While this object exists, the thread that made it must not wait for a disk to read data.
 class MustNotWait {
  public:
   MustNotWait();

@@ -18,7 +18,7 @@ BufferPool::~BufferPool() {
   CHECK(free_.size() * buffer_bytes_ == pages_.size() * kLargePageBytes);  // none is on loan
 }
 
-// Of a page the first buffer is lent first.
+// The first buffer of the page is lent first.
 void BufferPool::add_page_locked() {
   const std::span<std::byte> page = pages_.emplace_back(kLargePageBytes).span();
   for (std::size_t end = page.size(); end > 0; end -= buffer_bytes_) {

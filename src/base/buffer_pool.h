@@ -11,8 +11,8 @@
 
 namespace lazyfs {
 
-// Makes buffers as they are needed, and keeps them until the pool ends. The one that was given back
-// last is lent first. Thread-safe; mu_ is a leaf lock.
+// Makes buffers when they are needed, and keeps them until the pool ends. The buffer that was given
+// back last is lent first. Thread-safe; mu_ is a leaf lock.
 class BufferPool {
  public:
   // A buffer on loan, contents unspecified. Gives itself back; the pool must outlive it.

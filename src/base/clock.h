@@ -34,10 +34,11 @@ constexpr Timestamp from_nanoseconds(std::int64_t ns) {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Wall clock: cheap, and in steps, so that changes made shortly after each other get one time.
+  // Wall clock. Cheap. It advances in steps, so changes made shortly after each other get the same
+  // time.
   virtual Timestamp now() = 0;
-  // Wall clock, for a change that must look later than `shown`, a time that a program has seen. It
-  // is not later if `shown` lies in the future.
+  // Wall clock, for a change that must look later than `shown`, a time that a program has seen. The
+  // result is not later than `shown` if `shown` lies in the future.
   virtual Timestamp now_after(Timestamp /*shown*/) { return now(); }
   virtual std::chrono::nanoseconds monotonic() = 0;  // never goes back; origin unspecified
 };
@@ -49,11 +50,11 @@ class Clock {
 //   M1  a time that coarse() returns is not before any that fine() returned earlier
 //   M2  a time that fine() returns is not before its reading, and after any that fine() returned
 //       earlier
-// When the machine's clock is set back by more than kMaxLagNs, both hold for the times from there
-// on. Thread-safe, without a lock.
+// When the machine's clock is set back by more than kMaxLagNs, both hold only among the times
+// returned after that. Thread-safe, without a lock.
 class MultigrainTimes {
  public:
-  // By how much the coarse clock may be late: a tick, or more when a virtual CPU waits.
+  // How far the coarse clock may lag: a tick, or more when a virtual CPU waits.
   static constexpr std::int64_t kMaxLagNs = 1'000'000'000;
 
   Timestamp coarse(Timestamp reading);
@@ -65,8 +66,8 @@ class MultigrainTimes {
 
 // The kernel's clocks. now() reads CLOCK_REALTIME_COARSE, now_after() CLOCK_REALTIME where needed.
 Clock& system_clock();
-// The kernel's clock of file times alone, CLOCK_REALTIME_COARSE: for times that stand beside those
-// that the kernel sets, and must not be before or after them by less than a step.
+// CLOCK_REALTIME_COARSE alone, from which the kernel takes file times. For times that are compared
+// with times set by the kernel: two such times are equal or differ by a step of this clock.
 Clock& coarse_clock();
 
 }  // namespace lazyfs

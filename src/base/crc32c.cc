@@ -10,8 +10,8 @@ namespace {
 constexpr std::size_t kPieceBytes = 4096;
 constexpr std::size_t kCacheLineBytes = 64;
 
-// Asks the CPU to load all of the bytes at once. ISA-L reads in three places at a time, so that the
-// CPU does not foresee what it reads next, and waits for memory line by line.
+// Asks the CPU to load all of the bytes at once. ISA-L reads in three places at a time, which the
+// CPU does not predict: without this it would wait for memory line by line.
 void prefetch(std::span<const std::byte> bytes) {
   for (std::size_t at = 0; at < bytes.size(); at += kCacheLineBytes) {
     __builtin_prefetch(bytes.data() + at);

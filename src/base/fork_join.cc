@@ -17,8 +17,8 @@
 namespace lazyfs {
 namespace {
 
-// The parts of one call of run(). A thread may look at it when the call has returned: then no
-// part is left, and do_part_ is not used any more.
+// The parts of one call of run(). A thread may still use this object after the call has returned.
+// Then no part is left, so do_part_ is not used.
 class Task {
  public:
   Task(std::size_t parts, const ForkJoin::Part& do_part)
@@ -56,7 +56,7 @@ class Task {
 class ForkJoin::Threads {
  public:
   explicit Threads(std::size_t count) : count_(count), pool_(count) {}
-  // Without memory for it fewer threads help.
+  // If memory is exhausted, fewer threads help.
   void help(const std::shared_ptr<Task>& task, std::size_t at_most) {
     try {
       for (std::size_t i = 0; i < std::min(count_, at_most); ++i) {

@@ -7,8 +7,8 @@
 
 namespace lazyfs {
 
-// Thread-safe: several callers share the threads. A caller never waits for a thread that is busy
-// with another's parts, because it does the parts itself that no thread has begun.
+// Thread-safe: several callers share the threads. A caller does every part that no thread has
+// begun, so it never waits for a thread that is busy with the parts of another caller.
 class ForkJoin {
  public:
   using Part = std::function<void(std::size_t number)>;
@@ -18,7 +18,7 @@ class ForkJoin {
   ~ForkJoin();  // REQUIRES: no run() is under way
 
   // Calls do_part(0), ..., do_part(parts - 1), several at once and in any order, and returns when
-  // all have ended. When some throw, throws what one of them has thrown. A part may not call
+  // all have ended. If parts throw, rethrows one of their exceptions. REQUIRES: no part calls
   // run().
   void run(std::size_t parts, const Part& do_part);
 

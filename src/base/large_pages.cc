@@ -10,7 +10,7 @@
 namespace lazyfs {
 namespace {
 
-// The kernel refuses when the process has too many mappings; then address space is lost, no more.
+// munmap() fails when the process has too many mappings. Then only address space is lost.
 void unmap(std::byte* at, std::size_t bytes) {
   if (bytes > 0) static_cast<void>(::munmap(at, bytes));
 }

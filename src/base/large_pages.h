@@ -1,9 +1,9 @@
-// Memory in the machine's large pages, for what a device reads or writes much of at a time, and for
-// much memory that is searched at random.
+// Memory in the CPU's large pages: for buffers of long reads and writes, and for large amounts of
+// memory that are searched at random.
 //
-// A request to a device lists the pieces of memory that its data comes from or goes to. In pages of
-// 4 KiB, which lie anywhere, 1 MiB has 256 pieces; in a large page it has one. A loop device takes
-// 128 pieces at a time, and a virtual disk may handle them one by one (docs/performance.md).
+// A request to a device lists the pieces of memory that its data comes from or goes to. 1 MiB in
+// pages of 4 KiB, which may lie anywhere, has 256 pieces; in a large page it has one. A loop device
+// takes 128 pieces at a time, and a virtual disk may handle them one by one (docs/performance.md).
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,23 @@ namespace lazyfs {
 // As on AMD64, and on ARM64 with pages of 4 KiB.
 inline constexpr std::size_t kLargePageBytes = std::size_t{2} << 20;
 
-// Owns memory aligned to kLargePageBytes, zeroed. The kernel provides it at the first touch, or by
-// populate(), in large pages as far as it has some and may (transparent_hugepage), else in small
-// ones. Movable, not copyable. Not thread-safe.
+// Owns zeroed memory, aligned to kLargePageBytes. The kernel provides a page at its first touch or
+// in populate(): a large page if one is free and transparent_hugepage allows it, else small ones.
+// Movable, not copyable. Not thread-safe.
 class LargePages {
  public:
   LargePages() = default;
   // `bytes`: a multiple of kLargePageBytes, not 0. std::bad_alloc: no address space.
   explicit LargePages(std::size_t bytes);
-  // As few as hold `bytes`, which is not 0.
+  // The fewest pages that hold `bytes`. REQUIRES: bytes > 0.
   static LargePages holding(std::size_t bytes) {
     return LargePages((bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes);
   }
 
-  // All of it at once, which is faster than at the first touches.
+  // Makes the kernel provide all of the memory now, which is faster than page by page.
   void populate();
 
-  // Leaves the memory to the end of the process.
+  // Gives up ownership without unmapping: the memory exists until the process ends.
   void abandon() { static_cast<void>(bytes_.release()); }
 
   std::byte* data() { return bytes_.get(); }

@@ -97,7 +97,7 @@ bool to_kernel_log() {
   return true;
 }
 
-// Of warnings and errors, by the format. Trace, debug and information are asked for, or rare.
+// For warnings and errors, per format string. Lines of other levels are requested, or rare.
 constexpr std::uint64_t kLinesAPeriod = 20;
 constexpr auto kPeriod = std::chrono::minutes(1);
 constexpr std::uint64_t kLeaveOut = ~std::uint64_t{0};

@@ -11,14 +11,16 @@ namespace lazyfs::log {
 
 enum class Level { kTrace, kDebug, kInfo, kWarn, kError, kCritical, kOff };
 
-// Writes a line unless the log's level is higher than `level`. Thread-safe.
+// Writes a line unless the log's level is higher than `level`. At most 20 warnings and errors of
+// each format pass in a minute. Thread-safe.
 void write(Level level, fmt::string_view format, fmt::format_args arguments);
 // Drops lines below `level` from now on. kOff drops all lines.
 void set_level(Level level);
 void set_level(const std::string& name);  // spdlog's names: "trace" to "critical", "off"
 void flush();
 
-// Each of these chooses the sink for all later lines. A line is flushed at once.
+// Each of these chooses the sink for all later lines. Lines of level kInfo and above are flushed at
+// once.
 // REQUIRES: no other thread exists yet.
 void to_standard_error();
 void to_syslog();       // the kernel's log if /dev/log takes no messages now

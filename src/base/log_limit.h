@@ -1,5 +1,5 @@
-// Keeps one kind of log line from filling the log, as a damaged file that is read again and again
-// would.
+// Keeps one kind of log line from filling the log, for example when a program reads a damaged file
+// again and again.
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,16 @@
 
 namespace lazyfs {
 
-// Of each kind at most `lines` pass in a period, which begins with the first of them. Kinds are
-// few: a format string in the program each. Thread-safe. mu_ is a leaf lock.
+// At most `lines` lines of each kind pass in a period. A period begins with the first line after
+// the last period. A kind is a format string of the program, so there are few kinds. Thread-safe.
+// mu_ is a leaf lock.
 class LogLimit {
  public:
   LogLimit(std::uint64_t lines, std::chrono::nanoseconds period)
       : lines_(lines), period_(period) {}
 
-  // To be called for each line, with the monotonic time. nullopt: the line is to be left out. Else
-  // the number of lines of this kind that were left out since the last one that was not.
+  // The caller calls it for each line, with the monotonic time. Returns nullopt if the line must be
+  // left out, else how many lines of this kind were left out since the last one that passed.
   std::optional<std::uint64_t> note(const void* kind, std::chrono::nanoseconds now) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     auto [found, is_new] = kinds_.try_emplace(kind, State{.begun = now});

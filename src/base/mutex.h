@@ -43,8 +43,8 @@ class LAZYFS_TSA(scoped_lockable) MutexLock {
   Mutex& mu_;
 };
 
-// A condition variable for Mutex. wait() releases the mutex while it waits. Whoever waits says so
-// first (before_wait.h): it may be for another thread that waits for a disk.
+// A condition variable for Mutex. wait() releases the mutex while it waits. Each wait calls
+// about_to_wait() first (before_wait.h), because the thread that will notify may wait for a disk.
 class CondVar {
  public:
   void wait(Mutex& mu) REQUIRES(mu) {
@@ -78,8 +78,8 @@ class CondVar {
 //   M1  state_ is the number of readers, plus kWriter while a writer holds the lock or waits for
 //       the readers to release it, plus kSleepers
 //   M2  no reader takes the lock while kWriter is set
-//   M3  kSleepers is set before a thread sleeps. Who makes a change that threads may wait for takes
-//       it away and wakes all, so that a thread which has yet to run is woken once
+//   M3  kSleepers is set before a thread sleeps. A thread whose change others may wait for clears
+//       it and wakes all sleepers, so a thread that has not run since is not woken twice
 class LAZYFS_TSA(capability("shared_mutex")) SharedMutex {
  public:
   void lock() LAZYFS_TSA(acquire_capability()) {

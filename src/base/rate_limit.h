@@ -1,4 +1,4 @@
-// Lets an event be reported at most once in a period, however often it comes.
+// Limits the reports of a frequent event to one in each period.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@ class RateLimit {
  public:
   explicit RateLimit(std::chrono::nanoseconds period) : period_(period) {}
 
-  // To be called for each event, with the monotonic time. Returns how many events have come since
-  // the last report, this one included, if this one is to be reported.
+  // The caller calls it for each event, with the monotonic time. Returns nullopt if this event must
+  // not be reported, else the number of events since the last report, including this one.
   std::optional<std::uint64_t> note(std::chrono::nanoseconds now) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     ++events_;

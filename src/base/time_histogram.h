@@ -12,7 +12,7 @@
 namespace lazyfs {
 
 // Four buckets for each power of two, one for each time below 8 ns: 252 counters, 2 KiB.
-// Thread-safe, without locks; what is read while others add may miss the latest additions.
+// Thread-safe, without locks. A read may miss additions that other threads make at the same time.
 class TimeHistogram {
  public:
   void add(std::chrono::nanoseconds time) {

@@ -1,4 +1,4 @@
-// A histogram of times as JSON, apart from it because libedi does without JSON.
+// Converts a histogram of times to JSON. It has its own header because libedi does not use JSON.
 #pragma once
 
 #include "base/json.h"
