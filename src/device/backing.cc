@@ -58,7 +58,7 @@ Result<> probe_block_device(const std::string& path) {
   return ok();
 }
 
-// Discarded at once: what an append may have to wait for.
+// Discarded by one system call. An append to the band may have to wait for one call.
 constexpr std::uint64_t kDiscardBytes = std::uint64_t{64} << 20;
 
 // Linux opens a read-only block device for writing without an error. Only the writes fail.

@@ -14,14 +14,14 @@ namespace lazyfs::device {
 class Backing;
 class UndoFile;
 
-// How a device is opened, of whatever kind.
+// How to open a device of any kind.
 struct OpenOptions {
   bool read_only = false;
   bool exclusive = true;  // claim it; kDeviceBusy if another process has done so
-  // The file or device, opened before, with a claim if it has one; `path` is not opened again.
-  // It must live during the call. Null: open `path`.
+  // A file or device that is already open, with its claim if it has one. `path` is not opened then.
+  // It must outlive the call. Null: open `path`.
   const Backing* held = nullptr;
-  // Keeps what is overwritten (undo_file.h). It must outlive the device. Null: nothing is kept.
+  // Saves what writes replace (undo_file.h). It must outlive the device. Null: nothing is saved.
   UndoFile* undo = nullptr;
 };
 
@@ -37,15 +37,15 @@ class Backing {
   // Errors: kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead;
   // kIsDirectory; kNotADisk if the path is a character device, a pipe or a socket.
   static Result<Backing> open(const std::string& path, bool read_only, Claim claim);
-  // A second owner of what the options hold, or `path` opened. Errors: as above.
+  // Returns a second owner of `options.held`, or opens `path` if that is null. Errors: as above.
   static Result<Backing> open(const std::string& path, const OpenOptions& options);
   // Makes a new file and claims it. Errors: kEdiExists, kDeviceNoSpace, and those of open().
   static Result<Backing> make(const std::string& path);
 
   // Returns a second owner of the same file and claim. The claim ends with the last owner.
   Result<Backing> duplicate() const;
-  // From now on `undo`, which must outlive this object and its duplicates, keeps what writes
-  // replace, and nothing is discarded.
+  // From now on `undo` saves what writes replace, and discard() fails with kUnsupported. `undo`
+  // must outlive this object and its duplicates.
   void keep_in(UndoFile* undo) { undo_ = undo; }
 
   Backing(Backing&& other) noexcept;
@@ -55,7 +55,7 @@ class Backing {
   bool is_block_device() const { return is_block_device_; }
   bool is_zoned() const;  // a block device whose zones take writes at their write pointers only
   bool is_loop_over_file() const;  // a loop device that begins where its file begins
-  // For the requests that only one kind of device knows.
+  // For ioctls that only one kind of device has.
   int descriptor() const { return fd_; }
   Result<std::uint64_t> size_bytes() const;
   // Makes the file one hole of `size_bytes`. Errors: kDeviceNoSpace, kDeviceWrite.
@@ -71,7 +71,7 @@ class Backing {
   // Errors: kDeviceRead, kDeviceTruncated.
   Result<> read(std::uint64_t at, std::span<std::byte> to) const;
 
-  // The number of bytes written, and the error if that is not all of them.
+  // The number of bytes written, and the error if not all were written.
   struct Written {
     std::uint64_t bytes = 0;
     Result<> result;

@@ -1,5 +1,6 @@
-// The banded device: lazyfs reads and writes a disk only through this interface. The emulator
-// (src/edi) and the test devices implement it; test/device/contract.h tests each of them.
+// The banded device: lazyfs reads and writes a disk only through this interface. src/edi,
+// src/plain, src/zoned and the test devices implement it; test/device/contract.h tests each of
+// them.
 //
 // Modelled on the T13 Banded Device Command Set as section 4 of the ShingledFS thesis describes it.
 #pragma once
@@ -24,7 +25,7 @@ enum class BandCondition : std::uint8_t {
   kEmpty,     // write pointer is 0
   kOpen,      // partly written
   kFull,      // write pointer is at the end
-  kReadOnly,  // reads work, writes never again
+  kReadOnly,  // reads work, writes fail for ever
   kOffline,   // neither reads nor writes work
 };
 
@@ -35,8 +36,8 @@ struct Geometry {
   // them. The others keep their numbers, have size 0 and are offline.
   std::vector<std::uint32_t> band_blocks;
   std::vector<BandKind> band_kinds;  // as many as band_blocks
-  // Where a filesystem's superblocks lie: what the device's own header names, else the first two
-  // bands that are shingled.
+  // The bands of the filesystem's superblocks: the two that the device's own header names, else the
+  // first two shingled bands.
   std::array<BandId, 2> super_bands{BandId{0}, BandId{1}};
 
   std::uint32_t band_count() const { return static_cast<std::uint32_t>(band_blocks.size()); }
@@ -76,8 +77,8 @@ using Piece = std::span<const std::byte>;
 //       pointer is anywhere from its flushed position to the end of the last append. After a reset
 //       it is 0, its old position, or any position that later appends have reached. Blocks from the
 //       flushed position on may have any contents.
-//   D3  each block of a band that was discarded holds what it held, or zeros, until it is written
-//       again: before and after a power cut, whether or not a flush followed
+//   D3  until it is written again, each block of a discarded band holds its earlier contents or
+//       zeros: before and after a power cut, with or without a flush
 //
 // Write pointers of a device without keeps_write_pointers, a plain block device:
 //   W1  when the device is opened, also after a power cut, the end of each shingled band is
@@ -86,8 +87,8 @@ using Piece = std::span<const std::byte>;
 //   W2  reset() makes the end known: 0. So does set_write_pointer(), which states the end. It is
 //       allowed once for each band after opening, before the band's first reset. It writes nothing
 //   W3  the device writes only where the host appends. So the host keeps this rule: between two
-//       resets of a band it writes no block twice, not even if a power cut comes in between. What a
-//       crash leaves past the end that the host knows is not overwritten before the band's reset
+//       resets of a band it writes no block twice, not even after a power cut. Blocks that a crash
+//       leaves past the end that the host knows are not overwritten before the band's reset
 //   W4  a reset need not change the blocks. Afterwards, and after a power cut, blocks that were not
 //       written again may hold what they held before, or zeros
 // Such a device has Capabilities::set_write_pointer == false: an end that is known does not move
@@ -102,7 +103,7 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // After grow() a reference from an earlier call is still valid, and has the bands of that time.
+  // After grow() a reference from an earlier call stays valid, without the new bands.
   virtual const Geometry& geometry() const = 0;
   virtual Capabilities capabilities() const = 0;
   virtual std::string name() const = 0;  // path or description, for messages
@@ -137,18 +138,18 @@ class Device {
   Result<> reset_all();  // resets every shingled band with a size above 0
 
   // States that the host appends no more to the band until its reset. A device with max_open_bands
-  // may then move the write pointer to the end, at any time, so that another band can be begun; the
-  // blocks that are skipped can be read, and may hold anything. Such a band refuses appends. Costs
-  // nothing by itself; has no effect on a conventional or an empty band.
+  // may then move the write pointer to the end, at any time, to begin another band. The skipped
+  // blocks can be read, and may hold anything; the band refuses appends. The call itself does no
+  // I/O. It has no effect on a conventional or an empty band.
   virtual void seal(BandId /*band*/) {}
 
-  // States that a block of the band was read and is not what the host has written: the next reads
-  // of the band are answered by the medium, not from memory.
+  // Drops copies of the band's blocks that the device holds in memory, so that the next reads come
+  // from the medium. Called when a block that was read is not what the host has written.
   virtual void forget_copies(BandId /*band*/) {}
 
-  // Advises the medium that nothing of an empty band is needed (D3): a block device discards the
-  // blocks (TRIM), a file gets a hole. An append to the band ends it early, and waits for that.
-  // Returns how many bytes the medium took: 0 of a band that is not empty.
+  // Advises the medium that the blocks of an empty band are not needed (D3): a block device
+  // discards them (TRIM), a file gets a hole. An append to the band makes the discard end early,
+  // and waits for its end. Returns the number of bytes discarded: 0 if the band is not empty.
   // REQUIRES: if the end of the band is unknown (W1), the host needs none of its blocks.
   // Errors: kUnsupported if the medium takes no discards or the band is conventional, kBadBand,
   // kBandReadOnly, kBandOffline, kDeviceReadOnly, kDeviceWrite.
@@ -156,9 +157,10 @@ class Device {
 
   virtual Result<BandReport> report(BandId band) = 0;
 
-  // Adds as many bands at the end as the file or block device has room for. `bytes`: the size that
-  // a file is given first; 0: it keeps its own. Durable on return. After a power cut the device has
-  // all of the new bands, or none. A new band holds nothing; its end may be unknown (W1).
+  // Adds as many bands at the end as the file or block device has room for. `bytes`: the size to
+  // which a file is enlarged first; 0: it keeps its size. Durable on return. After a power cut the
+  // device has all of the new bands, or none. A new band holds nothing; its end may be unknown
+  // (W1).
   // Errors that leave the device as it is: kUnsupported, kDeviceReadOnly, kGrowNoRoom,
   // kGrowSmaller, kGrowSize, kEdiTableFull, kDeviceNoSpace. After other errors the device has its
   // earlier bands until it is opened again.

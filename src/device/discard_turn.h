@@ -8,16 +8,17 @@
 
 namespace lazyfs::device {
 
-// Part of a band's state that the mutex `mu` of its device guards; `ended` is the device's
-// condition, the same for all of its bands.
+// Part of a band's state. The mutex `mu` of the band's device guards it. `ended` is a condition
+// variable that all bands of the device share.
 class DiscardTurn {
  public:
   bool is_running() const { return is_running_; }
-  // For an append: a discard that runs ends early, and this waits for its end.
+  // Called before an append. Makes a running discard end early, and waits for its end.
   void await_end(Mutex& mu, CondVar& ended) REQUIRES(mu);
-  // From here on appends wait. REQUIRES: no discard of the band runs; run() follows.
+  // Makes appends wait from now on. REQUIRES: no discard of the band runs; the caller calls run()
+  // next.
   void begin();
-  // As Backing::discard(), of the band's place.
+  // Calls Backing::discard() for the band's place on the device, and returns its result.
   Result<std::uint64_t> run(const Backing& backing, std::uint64_t at, std::uint64_t length_bytes,
                             Mutex& mu, CondVar& ended) EXCLUDES(mu);
 

@@ -15,12 +15,12 @@ struct GrowthStep {
   AlignedBuffer bytes;
 };
 
-// Gives a file `bytes`; 0: it keeps its size. Returns the size of the file or block device.
+// Enlarges a file to `bytes`; 0: it keeps its size. Returns the size of the file or block device.
 // Errors: kGrowSize, kGrowSmaller, kDeviceNoSpace, kDeviceRead.
 Result<std::uint64_t> size_to_fill(const Backing& backing, std::uint64_t bytes);
 
-// A new size of the file is durable before the first step. Errors: kDeviceWrite, kDeviceNoSpace,
-// kDeviceFlush.
+// Makes a new size of the file durable, then writes the steps in order, each durable before the
+// next. Errors: kDeviceWrite, kDeviceNoSpace, kDeviceFlush.
 Result<> write_steps(const Backing& backing, std::span<const GrowthStep> steps);
 
 }  // namespace lazyfs::device

@@ -50,7 +50,7 @@ std::byte* MemoryDevice::place_locked(BandAddress at) {
   return band.bytes.data() + std::size_t{at.rba} * geometry().block_bytes;
 }
 
-// Keeps rule W3 in sight. A conventional band takes writes anywhere.
+// Checks rule W3. A conventional band takes writes anywhere.
 void MemoryDevice::mark_written_locked(BandAddress from, std::size_t blocks) {
   if (capabilities_.keeps_write_pointers || is_conventional(from.band)) return;
   std::vector<bool>& written = bands_[from.band.value].written;
@@ -84,7 +84,7 @@ void MemoryDevice::place_pointer_locked(BandId band, std::uint32_t rba) {
   open_bands_.note(band, rba, geometry().blocks_of(band));
 }
 
-// Finishes a sealed band when the device allows no further one.
+// Finishes a sealed band when the device allows no further partly written band.
 Result<> MemoryDevice::make_room_to_begin_locked(BandId band) {
   if (is_conventional(band) || open_bands_.is_open(band) || open_bands_.may_begin()) return ok();
   if (const auto sealed = open_bands_.sealed()) {

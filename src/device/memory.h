@@ -16,10 +16,9 @@ namespace lazyfs::device {
 
 // Without Capabilities::keeps_write_pointers a reset keeps the bytes, and the device checks that
 // the host keeps rule W3: a block that is written twice between two resets of its band aborts the
-// program, or is reported to the test. Which blocks are written is remembered when the write
-// pointers are forgotten.
-// With Capabilities::max_open_bands it is a model of a zoned disk: it refuses to begin a band too
-// many, and finishes a sealed one first when there is one.
+// program, or is reported to the test. forget_write_pointers() keeps the record of written blocks.
+// With Capabilities::max_open_bands it is a model of a zoned disk: at the limit it finishes a
+// sealed band before it begins another one, and refuses to begin one if no band is sealed.
 // Thread-safe. mu_ is a leaf lock, held while memory is copied.
 class MemoryDevice final : public Device {
  public:
@@ -53,11 +52,11 @@ class MemoryDevice final : public Device {
   void peek(BandAddress at, std::span<std::byte> bytes) EXCLUDES(mu_);
   // Inverts one bit of a block.
   void flip(BandAddress at, std::size_t bit) EXCLUDES(mu_);
-  // Sets the write pointer of a shingled band to any position from 0 to its end. The end is known
-  // then.
+  // Sets the write pointer of a shingled band to any position from 0 to its end, which is then
+  // known.
   void place_write_pointer(BandId band, std::uint32_t rba) EXCLUDES(mu_);
-  // What closing and opening the device does: seals are forgotten, and without
-  // keeps_write_pointers the write pointers too (W1).
+  // Acts as closing and opening the device: forgets seals and, without keeps_write_pointers, the
+  // write pointers (W1).
   void forget_write_pointers() EXCLUDES(mu_);
   // The blocks of a band that were written since its last reset, ascending. Only a device without
   // keeps_write_pointers knows them.
@@ -67,11 +66,11 @@ class MemoryDevice final : public Device {
   // Calls `report`, with mu_ held, for a block that is written twice between two resets of its
   // band. The write is done all the same.
   void on_overwrite(std::function<void(BandAddress)> report) EXCLUDES(mu_);
-  // The next grow() adds so many bands, of the size of the last one.
+  // The next grow() adds `count` bands of the last band's size.
   void offer_bands(std::uint32_t count) EXCLUDES(mu_);
   // Makes a band kReadOnly or kOffline for ever, as a disk does with a worn-out band.
   void retire(BandId band, BandCondition condition) EXCLUDES(mu_);
-  // How many appends were refused with kTooManyOpenBands: 0 unless the host has not counted well.
+  // How many appends were refused with kTooManyOpenBands: 0 if the host keeps the limit.
   std::uint64_t refused_begins() EXCLUDES(mu_);
 
  private:

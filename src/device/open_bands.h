@@ -17,14 +17,14 @@ namespace lazyfs::device {
 // Not thread-safe.
 class OpenBands {
  public:
-  explicit OpenBands(std::uint32_t limit) : limit_(limit) {}  // 0: none
+  explicit OpenBands(std::uint32_t limit) : limit_(limit) {}  // 0: no limit
 
-  // The band's write pointer is at `pointer` now.
+  // Notes that the band's write pointer is now `pointer`.
   void note(BandId band, std::uint32_t pointer, std::uint32_t blocks) {
     const bool is_open = pointer > 0 && pointer < blocks;
     is_open ? begin(band) : end(band);
   }
-  // The first append to the band starts.
+  // Called when the first append to the band starts.
   void begin(BandId band) { open_.insert(band); }
   void end(BandId band) {
     open_.erase(band);
@@ -35,7 +35,7 @@ class OpenBands {
   }
   void unseal(BandId band) { sealed_.erase(band); }
   void unseal_all() { sealed_.clear(); }
-  // After an append that has begun the band and failed.
+  // Called after an append that began the band has failed.
   void forget_if_empty(BandId band, std::uint32_t pointer) {
     if (pointer == 0) end(band);
   }
@@ -44,7 +44,7 @@ class OpenBands {
   bool is_sealed(BandId band) const { return sealed_.contains(band); }
   std::size_t count() const { return open_.size(); }
   bool may_begin() const { return limit_ == 0 || open_.size() < limit_; }
-  // A band that can be finished so that another one may begin, but for those in `except`.
+  // A sealed band that is not in `except`. The device can finish it so that another band may begin.
   std::optional<BandId> sealed(const std::set<BandId>& except = {}) const {
     const auto at = std::ranges::find_if(
         sealed_, [&](BandId band) { return !except.contains(band); });

@@ -63,8 +63,8 @@ class Builder {
   }
 
   std::unique_ptr<MemoryDevice> cut(Choice& choice) {
-    // What was written since a band's reset counts, whether or not it has reached the medium; the
-    // loops below decide on the bytes.
+    // All blocks written since a band's reset count as written, even those that have not reached
+    // the medium. The loops below decide on the bytes.
     if (!keeps_pointers_) mark_unsettled();
     for (const auto& [band, blocks] : discarded_) zero_some(band, blocks, choice);
     for (auto& [band, doubt] : doubts_) {
@@ -93,7 +93,7 @@ class Builder {
     const auto doubt = doubts_.find(band);
     if (doubt == doubts_.end()) return;
     for (auto& [rba, versions] : doubt->second.versions) {
-      versions.emplace_back(block_bytes_);  // of a life before the discard
+      versions.emplace_back(block_bytes_);  // zeros: the band was discarded
     }
   }
   void keep_blocks(const Op& append) {
@@ -113,7 +113,8 @@ class Builder {
     }
   }
 
-  // On a device without write pointers: the bytes, and which blocks were written since the reset.
+  // On a device without write pointers: writes the bytes, and notes the blocks written since the
+  // reset.
   void write(const Op& op) {
     if (op.kind == Op::Kind::kAppend) device_->place_blocks(op.at, op.bytes);
     if (op.kind == Op::Kind::kReset && is_shingled(op.at.band)) CHECK(device_->reset(op.at.band));
@@ -138,8 +139,8 @@ class Builder {
     device_->place_write_pointer(band, places[choice.among_positions(count)]);
   }
 
-  // A device never has more partly written bands than it allows. So where the choices would leave
-  // too many, bands get the positions that they had last, of which the device allowed all.
+  // A device never has more partly written bands than it allows. If the choices would leave too
+  // many, bands get their newest positions, which the device has allowed together.
   void keep_limit() {
     const std::uint32_t limit = recording_.capabilities.max_open_bands;
     if (limit == 0) return;
@@ -191,8 +192,8 @@ class Builder {
   }
 
   // A reset releases the band's space. If the reset is lost and the write pointer is at its old
-  // position, the blocks below it may be zero; without write pointers any block may be that the
-  // band has held before. One choice covers the whole band.
+  // position, the blocks below it may be zero. Without write pointers any earlier block of the band
+  // may be zero. One choice covers the whole band.
   void forget_untouched(BandId band, const Doubt& doubt, std::uint32_t end, Choice& choice) {
     if (choice.among(2) == 1) return;
     const Block zeros(block_bytes_);

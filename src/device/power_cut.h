@@ -58,8 +58,8 @@ class RandomChoice final : public Choice {
   std::uint32_t preference_;
 };
 
-// Loses whole tails of bands: each write pointer is anywhere, and all that lies below it has
-// reached the disk. So do disks that keep the order of writes to a zone.
+// Loses whole tails of bands: each write pointer is anywhere, and every block below it has reached
+// the disk. Disks that keep the order of writes to a zone behave like this.
 class LoseTails final : public Choice {
  public:
   explicit LoseTails(std::uint64_t seed) : positions_(seed) {}

@@ -1,5 +1,5 @@
-// How much to read at a miss: a reader that goes along a band is given more with each miss, one
-// that jumps gets what it asked for. Policy only: no I/O.
+// How much to read at a miss. A reader that goes along a band gets more blocks with each miss; a
+// reader that jumps gets only the first size. Policy only: no I/O.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@ namespace lazyfs::device {
 // Remembers the last eight readers that went along a band. Not thread-safe.
 class ReadStreams {
  public:
-  // Of a window, in blocks: for a miss that belongs to no reader; by how much it grows with each
-  // further miss of a reader; at most.
+  // The size of a window in blocks: `first` for a miss that belongs to no reader, then `factor`
+  // times as many with each further miss of the reader, at most `most`.
   struct Growth {
     std::uint32_t first = 1;
     std::uint32_t factor = 2;
     std::uint32_t most = 1;
   };
-  // A block at `at` is missing. Returns how many blocks to read from there, at least 1. The same
-  // miss again is given as many as before.
+  // The block `at` is missing. Returns how many blocks to read from there, at least 1. A repeated
+  // miss at the same block gets the same number.
   // REQUIRES: growth.first, growth.factor and growth.most are at least 1.
   std::uint32_t window(BandAddress at, const Growth& growth);
 

@@ -1,4 +1,4 @@
-// Has long reads that follow one another take turns.
+// Makes long reads that follow one another on the disk take turns.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,19 @@
 
 namespace lazyfs::device {
 
-// The kernel reads ahead along a file in windows: it asks for the next one when a program begins to
-// use the one before. A disk that has the reads of two windows serves all at the same speed, so
-// that they end together, and it idles while the kernel prepares the next window. So of long reads
-// that lie near each other and were asked for in the order of their places, kAtOnceBytes are under
-// way, and the others wait. A read of another place does not wait: each program has its own turns.
+// The kernel reads ahead along a file in windows: it asks for the next window when a program begins
+// to use the current one. A disk that has the reads of two windows serves both at the same speed.
+// They end together, and the disk idles while the kernel prepares the next window. So among long
+// reads that lie near each other and came in the order of their places, only kAtOnceBytes are under
+// way, and the others wait. A read at another place does not wait: each program has its own turns.
 //
 // Thread-safe if the inner device is. The lock is not held during calls of the inner device. A read
 // waits only for reads that came before it, so each begins if those of the inner device end.
 class ReadTurnsDevice final : public ForwardingDevice {
  public:
   static constexpr std::size_t kLongBytes = std::size_t{256} << 10;  // shorter reads do not wait
-  static constexpr std::size_t kNearBytes = std::size_t{16} << 20;   // how far before a read
-  static constexpr std::size_t kAtOnceBytes = std::size_t{2} << 20;  // of near reads under way
+  static constexpr std::size_t kNearBytes = std::size_t{16} << 20;   // farthest that is still near
+  static constexpr std::size_t kAtOnceBytes = std::size_t{2} << 20;  // near reads under way
 
   using Device::append;
   using ForwardingDevice::ForwardingDevice;

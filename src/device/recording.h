@@ -34,8 +34,8 @@ struct Recording {
 //       failed append it has the blocks that the device kept
 //   R2  a flush covers the ops that had completed when the flush began, and no others
 //   R3  the ops, replayed on an empty device of the same geometry, give the contents of `inner`
-//   R4  when the device has moved a sealed band's write pointer to the end, the position is
-//       recorded before the append for which it was moved
+//   R4  when the device moves a sealed band's write pointer to the end for an append to another
+//       band, the new position is recorded before that append
 //   R5  on a device without keeps_write_pointers, stating an end is no change and is not recorded
 // Thread-safe. `inner` must outlive this. mu_ is a leaf lock, not held during calls to `inner`.
 class RecordingDevice final : public Device {
@@ -61,7 +61,7 @@ class RecordingDevice final : public Device {
   void seal(BandId band) override EXCLUDES(mu_);
   Result<std::uint64_t> discard(BandId band) override EXCLUDES(mu_);
   Result<BandReport> report(BandId band) override { return inner_.report(band); }
-  // Not recorded. recording() has the bands of its time.
+  // Not recorded. recording() has the bands that the device has at that call.
   Result<> grow(std::uint64_t bytes) override { return inner_.grow(bytes); }
   Result<> flush() override EXCLUDES(mu_);
 
@@ -74,7 +74,7 @@ class RecordingDevice final : public Device {
   Device& inner_;
   mutable Mutex mu_;
   std::vector<Op> ops_ GUARDED_BY(mu_);
-  std::set<BandId> sealed_ GUARDED_BY(mu_);  // not at their ends, when last looked at
+  std::set<BandId> sealed_ GUARDED_BY(mu_);  // not at their ends at the last check
 };
 
 }  // namespace lazyfs::device

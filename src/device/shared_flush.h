@@ -23,7 +23,8 @@ class SharedFlush {
     kWritesLost,  // Q3
   };
 
-  // There is something to flush: called after a write, before its caller is answered.
+  // Notes that there is something to flush. Called after each write, before the write's caller gets
+  // its answer.
   void touch() EXCLUDES(mu_);
   // Error: kDeviceFlush.
   Result<> run(const std::function<End()>& flush) EXCLUDES(mu_);

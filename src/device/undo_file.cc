@@ -31,7 +31,7 @@ std::uint32_t record_crc(const Header& header, Piece bytes) {
   return crc32c(bytes, crc32c(std::span(header).subspan(8)));
 }
 
-// After a crash the file must be found.
+// Makes the file's name durable, so that the file exists after a crash.
 Result<> sync_folder_of(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -67,7 +67,7 @@ Result<> UndoFile::add(std::uint32_t kind, Range range, std::uint32_t contents, 
   return ok();
 }
 
-// It is not repeated once it has failed: the kernel may have dropped what it could not write.
+// A failed sync is not repeated: the kernel may have dropped data that it could not write.
 Result<> UndoFile::sync() {
   if (!is_synced_ && !has_failed_) has_failed_ = !file_.sync();
   if (has_failed_) return fail(Errc::kDeviceFlush);
@@ -80,7 +80,7 @@ Result<> UndoFile::start(const Backing& device) {
   return add(kStart, {device_bytes, 0}, 0, {});
 }
 
-// At the end of a file that is no multiple of a block, the rest of the block does not exist.
+// If the device is a file whose size is no multiple of a block, its last block is shorter.
 Result<> UndoFile::keep_run(const Backing& device, std::uint64_t block, std::uint64_t end) {
   AlignedBuffer old((end - block) * kBlockBytes);
   ASSIGN_OR_RETURN(const std::size_t got, device.read_some(block * kBlockBytes, old.span()));
@@ -140,7 +140,7 @@ struct UndoPlan {
   bool has_end = false;
 };
 
-// The contents that a range had, in `to`.
+// Reads into `to` the contents that the range had before the repair.
 Result<Piece> old_contents(const Backing& file, const UndoRecord& range, AlignedBuffer& to) {
   const auto bytes = to.span().first(range.length);
   if (range.kind == kBytes) {
@@ -151,7 +151,7 @@ Result<Piece> old_contents(const Backing& file, const UndoRecord& range, Aligned
   return Piece(bytes);
 }
 
-// nullopt at the end of the file, and at a record that a crash has torn.
+// nullopt: the file ends here, or a crash has torn the record.
 Result<std::optional<UndoRecord>> read_record(const Backing& file, std::uint64_t at,
                                               AlignedBuffer& buffer) {
   Header header{};
@@ -175,7 +175,7 @@ Result<std::optional<UndoRecord>> read_record(const Backing& file, std::uint64_t
   return record;
 }
 
-// What follows a torn record was never needed: the change that it is about did not happen.
+// Ends at a torn record: the change that the record describes did not happen.
 Result<std::optional<UndoPlan>> read_plan(const Backing& file) {
   AlignedBuffer buffer(kMaxRangeBytes);
   ASSIGN_OR_RETURN(auto record, read_record(file, 0, buffer));
@@ -194,7 +194,7 @@ Result<std::optional<UndoPlan>> read_plan(const Backing& file) {
   return plan;
 }
 
-// Whether the device has only what the repair left, and what an interrupted undo has written.
+// Whether each range holds what the repair left there, or what an interrupted undo wrote back.
 Result<bool> is_unchanged(const Backing& device, const UndoPlan& plan) {
   AlignedBuffer now(kMaxRangeBytes);
   for (std::size_t i = 0; i < plan.ranges.size(); ++i) {
@@ -224,7 +224,7 @@ std::unexpected<std::string> refused(const std::string& path, std::string_view w
   return std::unexpected(path + ": " + std::string(why));
 }
 
-// Why the plan must not be carried out; empty when it may.
+// Why the plan must not be carried out; empty if it may.
 std::string objection(const Backing& device, const UndoPlan& plan, bool force) {
   const auto bytes = device.size_bytes();
   if (!bytes) return std::string(describe(bytes.error()));

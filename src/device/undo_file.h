@@ -1,7 +1,7 @@
 // An undo file: what a repair has overwritten on a device, so that the repair can be taken back. It
-// knows bytes of the file or block device only, so that it covers everything that lies there.
+// works on bytes of the file or block device, so it covers every structure on it.
 //
-// A file of records, each written and made durable before the change that it is about:
+// A file of records. A record of old bytes is durable before the bytes change:
 //
 //   offset size field
 //        0    4 magic     "LZUN"
@@ -39,12 +39,12 @@ class UndoFile {
   static Result<std::unique_ptr<UndoFile>> make(const std::string& path);
   explicit UndoFile(Backing file) : file_(std::move(file)) {}
 
-  // To be called before these bytes of `device` change: keeps durably what they hold, of each block
-  // once. Errors: of reading the device and of writing the file.
+  // The caller calls it before these bytes of `device` change. Saves their present contents
+  // durably, each block once. Errors: those of reading the device and of writing the file.
   Result<> keep(const Backing& device, std::uint64_t at, std::uint64_t length_bytes)
       EXCLUDES(mu_);
-  // To be called when the device has its last change: notes what it holds now, so that later
-  // changes by others show. Errors: as keep().
+  // The caller calls it after the last change of the device. Notes the present contents of the
+  // saved ranges, so that later changes by others can be detected. Errors: as keep().
   Result<> finish(const Backing& device) EXCLUDES(mu_);
 
  private:
@@ -60,16 +60,17 @@ class UndoFile {
   Mutex mu_;
   const Backing file_;
   std::uint64_t file_bytes_ GUARDED_BY(mu_) = 0;
-  bool is_synced_ GUARDED_BY(mu_) = false;   // all that was added
-  bool has_failed_ GUARDED_BY(mu_) = false;  // a sync: parts of the file may be lost
+  bool is_synced_ GUARDED_BY(mu_) = false;   // everything added is durable
+  bool has_failed_ GUARDED_BY(mu_) = false;  // a sync failed: parts of the file may be lost
   std::vector<Range> ranges_ GUARDED_BY(mu_);
   std::unordered_set<std::uint64_t> kept_ GUARDED_BY(mu_);  // blocks
 };
 
-// Writes back what the undo file at `undo_path` has, and makes that durable. Returns the number of
-// bytes written. May be repeated when it was interrupted. Refuses, without any change, to undo on a
-// device of another size, and one that was changed after the repair; where the repair was
-// interrupted, the file cannot show that, and `force` is required. Error: a sentence for users.
+// Writes back the contents in the undo file at `undo_path`, and makes them durable. Returns the
+// number of bytes written. May be repeated after an interruption. Refuses, without any change, a
+// device of another size. Without `force` it also refuses a device that was changed after the
+// repair, and an undo file of an interrupted repair, which cannot show such changes. Error: a
+// sentence for users.
 std::expected<std::uint64_t, std::string> undo(const std::string& undo_path,
                                                const std::string& device_path, bool force);
 

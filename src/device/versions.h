@@ -8,7 +8,7 @@
 
 namespace lazyfs::device {
 
-// Thread-safe, but for two calls of replace() at the same time.
+// Thread-safe, except that two calls of replace() must not run at the same time.
 template <class T>
 class Versions {
  public:

@@ -1,4 +1,5 @@
-// A device with smaller blocks, used in blocks of kBlockBytes: emulated disks of 512-byte blocks.
+// Makes a device with smaller blocks, such as an emulated disk of 512-byte blocks, a device with
+// blocks of kBlockBytes.
 #pragma once
 
 #include <memory>
@@ -14,16 +15,16 @@ namespace lazyfs::device {
 //
 // Invariants, for every band:
 //   H1  the inner write pointer is at the start of a whole block, unless the device is read-only or
-//       an append to the band has failed since its last reset. A block that is begun then counts as
-//       not written
+//       an append to the band has failed since its last reset. Then a block that is written in part
+//       counts as not written
 //
 // Thread-safe if the inner device is, as device.h specifies.
 class WholeBlocks final : public Device {
  public:
   // Returns `inner` itself if its blocks are not smaller than kBlockBytes. A power cut during an
   // append may have left a band that ends within a block: make() appends zeros up to the end of
-  // that block, unless the device is read-only. Where that fails, the band is as after any append
-  // that failed.
+  // that block, unless the device is read-only. If that fails, the band is in the same state as
+  // after any failed append.
   // Errors: kBandTooSmall if a band is smaller than kBlockBytes; those of report().
   static Result<std::unique_ptr<Device>> make(std::unique_ptr<Device> inner);
   Device& inner() const { return *inner_; }
