@@ -28,7 +28,7 @@ Result<> create(const std::string& path, const Identity& identity) {
   if (backing.is_zoned()) return fail(Errc::kDeviceZoned);
   ASSIGN_OR_RETURN(const std::uint64_t size, backing.size_bytes());
   if (size < identity.volume_bytes) return fail(Errc::kDeviceTruncated);
-  // What lies past the last whole MiB is of no volume, but another program may have left its mark.
+  // Past the last whole MiB, which no volume uses, another program may have left its signature.
   const AlignedBuffer zeros = AlignedBuffer::zeroed(kEndBytes);
   const std::uint64_t last = last_mib_at(identity.volume_bytes);
   TRY(backing.write(0, zeros.span()));

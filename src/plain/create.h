@@ -1,4 +1,4 @@
-// Makes the layout of a plain block device: identification blocks, and bands without contents.
+// Makes the layout of a plain block device: identification blocks, and empty bands.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 namespace lazyfs::plain {
 
 // The identity of an empty volume that fills `volume_bytes`: as many bands of `band_bytes` as fit,
-// the first and the last one for superblocks. Uuid, label and times are the caller's.
+// the first and the last one for superblocks. The caller sets the uuid, the label and the times.
 // Error: kBadGeometry if no volume can have these sizes.
 Result<Identity> plan_volume(std::uint64_t volume_bytes, std::uint64_t band_bytes);
 
-// Destroys what the device holds: wipes the first and the last MiB, and makes the identification
-// blocks, durable. An interruption leaves no volume, or the new one.
-// REQUIRES: the caller has made sure that nothing of value is lost; identity.volume_bytes is the
-// device's size at most.
+// Destroys what the device holds. Wipes the first and the last whole MiB of the volume, and up to a
+// MiB past it; then writes the identification blocks. Durable on return. An interruption leaves no
+// volume, or the new one.
+// REQUIRES: the caller has made sure that nothing of value is lost; identity.volume_bytes is at
+// most the device's size.
 // Errors: kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceZoned,
 // kDeviceTruncated, kDeviceWrite, kDeviceFlush.
 Result<> create(const std::string& path, const Identity& identity);

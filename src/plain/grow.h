@@ -1,4 +1,4 @@
-// Plans how a plain block device that has become larger is given more bands.
+// Plans how to give more bands to a plain block device that has become larger.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@ namespace lazyfs::plain {
 
 struct Growth {
   Identity identity;
-  // The copy of the identification block at the new end, with zeros around it as mkfs leaves them;
-  // then the block at the start, which makes the device grown.
+  // First the copy of the identification block at the new end, with zeros around it as mkfs leaves
+  // them. Then the block at the start: with this write the device has grown.
   std::vector<device::GrowthStep> steps;
 };
 
-// As many bands as fit into `size_bytes`; super bands stay where they are. Error: kGrowNoRoom if
-// that is no band more.
+// Adds as many bands as fit into `size_bytes`. Super bands keep their places. Error: kGrowNoRoom if
+// not one more band fits.
 Result<Growth> plan_growth(const Identity& now, std::uint64_t size_bytes);
 
 }  // namespace lazyfs::plain

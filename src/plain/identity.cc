@@ -12,7 +12,7 @@ Result<Identity> read_at(const device::Backing& backing, std::uint64_t at) {
   return decode_identity(block.span().first<kBlockBytes>());
 }
 
-// A block of another volume, from before the device got its size, is not a copy of this one.
+// A block that gives another volume size is of an earlier volume, and no copy of this one.
 Result<Identity> read_copy(const device::Backing& backing, std::uint64_t volume_bytes) {
   if (volume_bytes < 2 * kEndBytes) return fail(Errc::kIdentityMissing);
   auto copy = read_at(backing, copy_at(volume_bytes));

@@ -62,7 +62,7 @@ struct Identity {
 // Fills all of `to`. REQUIRES: the label has at most kMaxLabelBytes and no zero bytes.
 void encode(const Identity& identity, std::span<std::byte, kBlockBytes> to);
 
-// Knows nothing about features: the caller refuses those that it cannot handle.
+// Does not check features: the caller refuses those that it cannot handle.
 // Errors: kIdentityMissing without the magic, kIdentityBad for a wrong checksum or for values that
 // no volume can have. On success bands and identification blocks lie inside volume_bytes, apart
 // from one another.

@@ -168,7 +168,8 @@ Result<std::unique_ptr<PlainDevice>> open(const std::string& path, OpenOptions o
               path, kIdentityAt);
   }
   if (identity.block_bytes % kBlockBytes == 0) backing.prefer_direct();
-  // Writes of an earlier process may not be durable yet, but what this one writes relies on them.
+  // Writes of an earlier process may not be durable yet, but the writes of this process rely on
+  // them.
   if (!options.read_only) TRY(backing.sync());
   return std::make_unique<PlainDevice>(std::move(found), std::move(backing), options.read_only,
                                        path);

@@ -19,8 +19,10 @@ namespace lazyfs::plain {
 // Invariants, for every band:
 //   P1  the write pointer never passes data whose write has not completed
 //   P2  a band whose append failed refuses appends until it is reset
-//   P3  nothing is written, and nothing discarded, outside of the bands
-//   P4  a band is discarded only while it is empty or its end is unknown; an append waits
+//   P3  nothing outside of the bands is written or discarded, except that grow() writes
+//       identification blocks
+//   P4  a band is discarded only while it is empty or its end is unknown; an append waits for the
+//       end of the discard
 //
 // Thread-safe as device.h specifies. mu_ is never held during I/O; only flush_'s lock is taken
 // under it.
@@ -29,7 +31,8 @@ class PlainDevice final : public device::Device {
   PlainDevice(FoundIdentity found, device::Backing backing, bool read_only, std::string name);
 
   Identity identity() const EXCLUDES(mu_) { return found().identity; }
-  // Which of the two identification blocks were intact when the device was opened, or grew.
+  // The identity, and which of the two identification blocks were intact when the device was opened
+  // or grew.
   FoundIdentity found() const EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return found_;
@@ -79,7 +82,7 @@ class PlainDevice final : public device::Device {
   void adopt(Identity grown) EXCLUDES(mu_);
 
   const std::uint64_t band_bytes_;
-  device::Versions<device::Geometry> geometry_;  // replaced by flush_.run_alone() only
+  device::Versions<device::Geometry> geometry_;  // replaced only within flush_.run_alone()
   const device::Backing backing_;
   const bool read_only_;
   const std::string name_;
