@@ -113,7 +113,7 @@ Result<std::unique_ptr<ZonedDevice>> open(const std::string& path, OpenOptions o
   ASSIGN_OR_RETURN(auto disk, BlockZoneDisk::make(std::move(backing), path));
   if (!options.read_only) {
     prepare_scheduler(disk->queue(), path);
-    TRY(disk->sync());  // what an earlier process has written
+    TRY(disk->sync());  // writes of an earlier process
   }
   return ZonedDevice::make(std::move(disk), options.read_only);
 }

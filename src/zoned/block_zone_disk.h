@@ -1,4 +1,5 @@
-// A zoned block device of Linux. No other file makes the requests of <linux/blkzoned.h>.
+// A zoned block device of Linux. All requests of <linux/blkzoned.h> are made here, except that
+// Backing::is_zoned() asks for the zone size.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,7 @@
 
 namespace lazyfs::zoned {
 
-// Thread-safe. I/O is direct: the page cache would write in any order.
+// Thread-safe. I/O is direct, because the page cache writes in any order.
 class BlockZoneDisk final : public ZoneDisk {
  public:
   // REQUIRES: backing.is_zoned(). Errors: kDeviceRead.

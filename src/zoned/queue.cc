@@ -13,7 +13,7 @@ namespace lazyfs::zoned {
 namespace {
 
 constexpr std::string_view kScheduler = "mq-deadline";
-constexpr std::pair kOrdersBySelf{6u, 10u};  // the first kernel that does
+constexpr std::pair kOrdersBySelf{6u, 10u};  // the first kernel that needs no scheduler
 
 std::string line_of(const std::string& path) {
   std::ifstream file(path);

@@ -1,5 +1,6 @@
-// A zoned disk as it is: zones in bytes, with the conditions of the standards (ZBC, ZAC, ZNS). A
-// block device is one; the tests have one in memory. ZonedDevice makes a banded device of it.
+// A zoned disk in its own terms: zones in bytes, with the conditions of the standards (ZBC, ZAC,
+// ZNS). BlockZoneDisk implements it, and the tests have one in memory. ZonedDevice makes a banded
+// device of it.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,8 @@ struct Zone {
   ZoneCondition condition = ZoneCondition::kEmpty;
   std::uint64_t start_bytes = 0;
   std::uint64_t size_bytes = 0;      // distance to the next zone
-  std::uint64_t capacity_bytes = 0;  // that can be written; at most size_bytes
-  // From the start to the write pointer; of a full zone its capacity. Without meaning where the
+  std::uint64_t capacity_bytes = 0;  // writable part; at most size_bytes
+  // From the start to the write pointer; the capacity if the zone is full. Has no meaning if the
   // condition is kNoWritePointer, kReadOnly or kOffline.
   std::uint64_t written_bytes = 0;
   friend bool operator==(const Zone&, const Zone&) = default;
@@ -64,8 +65,8 @@ class ZoneDisk {
   virtual Result<std::vector<Zone>> report(std::uint32_t first, std::uint32_t count) = 0;
   // Error: kDeviceRead.
   virtual Result<> read(std::uint64_t at, std::span<std::byte> to) = 0;
-  // One write of at most max_write_bytes. Error: kDeviceWrite; the zone's write pointer is then
-  // anywhere, and its condition another one perhaps.
+  // One write of at most max_write_bytes. Error: kDeviceWrite; then the zone's write pointer and
+  // condition are unknown.
   virtual Result<> write(std::uint64_t at, std::span<const device::Piece> pieces) = 0;
   // Set the write pointer to 0, or to the end. Error: kDeviceWrite.
   virtual Result<> reset(const Zone& zone) = 0;

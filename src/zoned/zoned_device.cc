@@ -44,7 +44,7 @@ Result<> check(const std::vector<Zone>& zones, const DiskLimits& limits) {
   return !zones.empty() && is_whole && fits ? ok() : fail(Errc::kZonesBad);
 }
 
-// The pieces that follow the first `skip` bytes, as much of them as has `most` bytes.
+// The part of `pieces` that follows the first `skip` bytes, at most `most` bytes of it.
 std::vector<Piece> part_of(std::span<const Piece> pieces, std::size_t skip, std::size_t most) {
   std::vector<Piece> part;
   for (const Piece& piece : pieces) {
@@ -93,7 +93,7 @@ void ZonedDevice::take_pointers() {
   }
 }
 
-// The other bands can be used.
+// Sets aside a band whose partial block cannot be filled. The other bands can be used.
 void ZonedDevice::fail_band(BandId band, Errc error) {
   log::error("{}: zone {} ends within a block, which cannot be filled: {}", disk_->name(),
              band.value, describe(learn_after(error, band)));
@@ -144,8 +144,8 @@ void ZonedDevice::take_pointer_locked(BandId id, const Zone& zone) {
   if (is_active(zone.condition)) keep_open_locked(id);
 }
 
-// For the disk the zone is active, wherever its write pointer is: it may be empty but open, or have
-// a last part of a block to be written.
+// For the disk the zone is active, wherever its write pointer is: it may be open and empty, or all
+// but its last partial block may be written.
 void ZonedDevice::keep_open_locked(BandId band) {
   open_bands_.begin(band);
   if (bands_[band.value].write_pointer == geometry_.blocks_of(band)) open_bands_.seal(band);
@@ -171,7 +171,8 @@ Errc ZonedDevice::learn_after(Errc error, BandId band) {
   const Zone& zone = zones->front();
   MutexLock lock(mu_);
   take_condition_locked(band, zone);
-  // A reader has not claimed the band: since the report an append may have moved the pointer (Z1).
+  // A reader does not claim the band, so an append may have moved the pointer since the report
+  // (Z1).
   const bool is_read = error == Errc::kDeviceRead;
   if (!is_read) take_pointer_locked(band, zone);
   const Band& found = bands_[band.value];
@@ -212,7 +213,7 @@ Result<> ZonedDevice::read(BandAddress from, std::span<std::byte> to) {
 }
 
 Result<> ZonedDevice::make_room_locked(BandId band) {
-  std::set<BandId> unfinished;  // the disk has failed to: tried again for the next band
+  std::set<BandId> unfinished;  // the disk failed to finish them; tried again for the next band
   while (!open_bands_.is_open(band) && !open_bands_.may_begin()) {
     if (const auto sealed = open_bands_.sealed(unfinished)) {
       if (!finish_locked(*sealed)) unfinished.insert(*sealed);
@@ -225,9 +226,10 @@ Result<> ZonedDevice::make_room_locked(BandId band) {
   return ok();
 }
 
-// Releases mu_ while the disk works. False when the disk fails: the band is still sealed.
+// Releases mu_ while the disk works. Returns false if the disk fails; the band is still sealed
+// then.
 bool ZonedDevice::finish_locked(BandId band) {
-  open_bands_.unseal(band);  // no other thread takes it up
+  open_bands_.unseal(band);  // so no other thread finishes it
   bands_[band.value].is_busy = true;
   ++ending_;
   mu_.unlock();
@@ -258,7 +260,7 @@ Result<> ZonedDevice::begin_append(BandAddress to, std::span<const Piece> pieces
   return ok();
 }
 
-// Pieces of at most what the disk takes at once, one after the other.
+// Writes the pieces in order, each write at most as long as the disk takes at once.
 Result<> ZonedDevice::write(std::uint64_t at, std::span<const Piece> pieces) {
   const std::size_t total = device::bytes_of(pieces);
   const std::uint64_t limit = disk_->limits().max_write_bytes / kBlockBytes * kBlockBytes;
@@ -313,7 +315,7 @@ Result<> ZonedDevice::reset(BandId id) {
     if (is_empty && !band->is_failed) return ok();
     band->is_busy = true;
     is_sealed = open_bands_.is_sealed(id);
-    open_bands_.unseal(id);  // no other thread finishes the zone (Z3), but waits for its room
+    open_bands_.unseal(id);  // other threads do not finish the zone (Z3) but wait
     ++ending_;
   }
   auto done = disk_->reset(zones_[id.value]);

@@ -14,29 +14,29 @@
 
 namespace lazyfs::zoned {
 
-// A band has as many blocks as its zone's capacity has room for. The super bands are the first two
-// zones that are not conventional.
+// A band has as many whole blocks as fit into its zone's capacity. The super bands are the first
+// two zones that are not conventional.
 //
 // Invariants, for every band:
 //   Z1  the write pointer never passes data whose write has not completed; after a failed write it
-//       is the one that the disk then reports
+//       is taken from a new report of the disk
 //   Z2  a band whose append failed refuses appends until it is reset
 //   Z3  at most one write to the zone runs, and none while the disk resets or finishes the zone
-//   Z4  no more zones are active than the disk allows: a sealed band is finished first. A band
-//       whose append failed counts as sealed
-//   Z5  a band whose zone the disk has made read-only or offline stays so; of a read-only one that
-//       was so when the device was opened the write pointer is unknown, and counts as the end
+//   Z4  no more zones are active than the disk allows: before another zone begins, a sealed band is
+//       finished. A band whose append failed counts as sealed
+//   Z5  a band whose zone the disk has made read-only or offline stays so. If a zone was read-only
+//       when the device was opened, its write pointer is unknown, and counts as the end
 //
 // Thread-safe as device.h specifies. mu_ is a leaf lock and is never held during I/O.
 class ZonedDevice final : public device::Device {
  public:
-  // Where an earlier session has ended within a block (a disk with smaller sectors, after a power
-  // cut), writes zeros up to the end of the block, unless `read_only`; then the part of a block
-  // does not count. A band whose block cannot be filled counts as one whose append failed.
+  // On a disk with smaller sectors a power cut may have left a write pointer within a block. Unless
+  // `read_only`, make() then writes zeros up to the end of the block; if `read_only`, the partial
+  // block does not count. A band whose block cannot be filled counts as one whose append failed.
   // Errors: kZonesBad, kDeviceRead.
   static Result<std::unique_ptr<ZonedDevice>> make(std::unique_ptr<ZoneDisk> disk, bool read_only);
 
-  // What the disk reports now, for people. Error: kDeviceRead.
+  // What the disk reports now, for display. Error: kDeviceRead.
   Result<std::vector<Zone>> zones() { return report_all(*disk_); }
   DiskLimits limits() const { return disk_->limits(); }
 
@@ -79,13 +79,14 @@ class ZonedDevice final : public device::Device {
   Result<Band*> changeable_locked(BandId band) REQUIRES(mu_);
   // Claims the band for one append of `length_bytes`.
   Result<> begin_append(BandAddress to, std::span<const device::Piece> pieces) EXCLUDES(mu_);
-  // Makes sure that the disk lets the band begin (Z4). May release mu_ meanwhile.
+  // Makes room so that the band may begin (Z4). May release mu_ meanwhile.
   Result<> make_room_locked(BandId band) REQUIRES(mu_);
   bool finish_locked(BandId band) REQUIRES(mu_);
   void place_pointer_locked(BandId band, std::uint32_t rba) REQUIRES(mu_);
   void keep_open_locked(BandId band) REQUIRES(mu_);
   Result<> write(std::uint64_t at, std::span<const device::Piece> pieces);
-  // Asks the disk what has become of the zone. Returns the error that says it best.
+  // After a failed request: asks the disk for the zone's condition. Returns the error that
+  // describes it best.
   Errc learn_after(Errc error, BandId band) EXCLUDES(mu_);
   void take_condition_locked(BandId band, const Zone& zone) REQUIRES(mu_);
   void take_pointer_locked(BandId band, const Zone& zone) REQUIRES(mu_);
@@ -96,7 +97,7 @@ class ZonedDevice final : public device::Device {
   const bool read_only_;
 
   Mutex mu_;
-  CondVar idle_;  // a band is not busy any more
+  CondVar idle_;  // notified when a band is not busy any more
   std::vector<Band> bands_ GUARDED_BY(mu_);
   device::OpenBands open_bands_ GUARDED_BY(mu_);
   std::uint32_t ending_ GUARDED_BY(mu_) = 0;  // bands that the disk resets or finishes
