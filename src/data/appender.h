@@ -1,5 +1,5 @@
-// Appends file data to open bands. A lease is the exclusive right to append to one band, so that no
-// lock is held over the device.
+// Appends file data to open bands. A lease is the exclusive right to append to one band, so no lock
+// is held during device I/O.
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,9 @@ namespace lazyfs::data {
 
 class Appender;
 
-// A device that allows fewer partly written bands cannot be written (Errc::kFewOpenBands). With
-// more, as many are open for file data as the metadata leaves, at most 8: each stream has its own
-// as long as there are enough, else streams share.
+// lazyfs does not write to a device that allows fewer partly written bands (Errc::kFewOpenBands).
+// File data uses those that the metadata leaves, at most 8: each stream has its own band if there
+// are enough, else streams share.
 inline constexpr std::uint32_t kMinOpenBands = 6;
 constexpr bool allows_enough_open_bands(const device::Capabilities& device) {
   return device.max_open_bands == 0 || device.max_open_bands >= kMinOpenBands;
@@ -79,24 +79,24 @@ class Appender {
 
   // Leases a band of the stream to append about `want_blocks`. Waits while every suitable band is
   // leased; the collector never waits, because the holder of such a lease may wait for the
-  // collector. `anywhere`: a band of another stream will do, although that mixes data that dies at
-  // different times; for callers that cleaning could not help. Error: kNoSpace when no band has
-  // room and none is free for this stream.
+  // collector. `anywhere` allows a band of another stream, which mixes data that dies at different
+  // times; it is for callers that cleaning could not help. Error: kNoSpace when no band has room
+  // and none is free for this stream.
   Result<Lease> lease(Stream stream, std::uint64_t want_blocks, bool anywhere = false)
       EXCLUDES(mu_);
 
-  // When a volume was mounted on a device that limits open bands: seals the bands that the session
-  // before had open past what this one may have, but for one.
+  // Called after a mount. If the device limits open bands, seals bands that the last session left
+  // open, until one less than the limit for file data is open.
   void seal_surplus();
 
-  // Holds from the next lease on.
+  // Takes effect at the next lease.
   void set_policy(Placement policy) { policy_.store(policy, std::memory_order_relaxed); }
   Placement policy() const { return policy_.load(std::memory_order_relaxed); }
 
  private:
   friend class Lease;
   void end(BandId band, bool sealed, bool bad, bool is_its_fault) EXCLUDES(mu_);
-  // The band that the policy chooses; nullopt when there is no choice.
+  // The band that the policy chooses; nullopt if no band is offered.
   std::optional<BandId> pick(const OpenChoice& choice, std::uint64_t want_blocks) const;
   Result<Lease> take(Stream stream, std::uint64_t want_blocks, bool anywhere) EXCLUDES(mu_);
 
@@ -110,7 +110,7 @@ class Appender {
   CondVar lease_ended_;
 };
 
-// A piece of work gives up when so many bands have failed under it.
+// An operation gives up after this many bands have failed during it.
 inline constexpr int kMaxFailedBands = 8;
 
 }  // namespace lazyfs::data

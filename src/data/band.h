@@ -28,10 +28,10 @@ enum class Stream : std::uint8_t {
   kSmall,      // new data of small files
   kLarge,      // new data of large files
   kRewritten,  // data that replaces young data, and will likely be replaced soon
-  // Data that the collector has moved has lived longer than its neighbours. By age:
-  kCollector,        // it may still be replaced soon
-  kCollectorMature,  // or later
-  kCollectorOld,     // or not at all
+  // The collector's streams, by age. Data that it has moved has lived longer than its neighbours.
+  kCollector,        // may still be replaced soon
+  kCollectorMature,  // likely replaced later
+  kCollectorOld,     // likely not replaced
 };
 inline constexpr std::size_t kUserStreams = 3;  // all but the collector's
 constexpr bool is_collectors(Stream stream) { return stream >= Stream::kCollector; }
@@ -54,7 +54,7 @@ struct Band {
   BandCounters counters;
 };
 
-// A copy of what is known of a band.
+// A copy of a band's state and counters.
 struct BandView {
   BandId band;
   BandState state = BandState::kFree;
@@ -66,7 +66,7 @@ struct BandView {
   bool is_given_up = false;  // kBad until the next mount
 };
 
-// Written, takes appends or is full, and holds nothing live.
+// Whether the band is open or full, was written, and holds nothing live.
 constexpr bool is_empty(const Band& band) {
   return (band.state == BandState::kOpen || band.state == BandState::kFull) &&
          band.counters.live == 0 && band.counters.appended > 0;

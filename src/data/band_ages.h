@@ -1,4 +1,4 @@
-// How old the data of each band is, measured in blocks that users have appended since.
+// The age of each band's data, measured in blocks that users have appended since.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,25 @@ namespace lazyfs::data {
 // Not thread-safe.
 class BandAges {
  public:
-  // `total_blocks` of all data bands: the lifespan is a fourth of them until one was measured.
+  // `total_blocks`: of all data bands. The lifespan is a fourth of them until one is measured.
   BandAges(std::size_t bands, std::uint64_t total_blocks);
 
   // REQUIRES: as many bands as there are, or more.
   void set_band_count(std::size_t bands) { births_.resize(bands); }
 
-  // Blocks were appended to the band, which held `before` blocks. New ones, or ones that the
-  // collector moved: moved() gives those their age.
+  // Notes that blocks were appended to the band, which held `before` blocks. If the collector moved
+  // them, the caller also calls moved(), which gives them their age.
   void appended(BandId band, Stream stream, std::uint64_t before, std::uint32_t blocks);
-  // Blocks of `from`, which has `from_blocks`, were appended to `to`: they keep their age.
+  // Notes that blocks of `from`, which has `from_blocks`, were appended to `to`. They keep their
+  // age.
   void moved(BandId from, std::uint64_t from_blocks, BandId to, std::uint32_t blocks);
-  // The band keeps only the first `after` of `before` blocks.
+  // Notes that the band keeps only the first `after` of its `before` blocks.
   void cut(BandId band, std::uint64_t before, std::uint64_t after);
-  // The band is reset. `measures`: it held rewritten data, all of it written since the mount.
+  // Notes the reset of the band. `measures`: the band held rewritten data, all of it written since
+  // the mount, so its lifespan is measured.
   void reset(BandId band, bool measures);
 
-  // Data that replaces data of the band is likely to be replaced soon too.
+  // Whether the band's data is young: data that replaces it is likely to be replaced soon too.
   bool is_young(BandId band, std::uint64_t blocks) const;
   // The stream for what the collector moves out of the band.
   Stream stream_for_moved(BandId band, std::uint64_t blocks) const;
@@ -46,7 +48,7 @@ class BandAges {
   std::uint64_t age(BandId band, std::uint64_t blocks) const;  // of its blocks, on average
 
   std::vector<Birth> births_;
-  std::uint64_t clock_;  // blocks that users have appended, and a start
+  std::uint64_t clock_;  // start value plus blocks that users have appended
   std::uint64_t lifespan_;
 };
 

@@ -18,7 +18,7 @@ std::size_t bands_to_keep(Stream stream, bool may_share) {
   return stream == Stream::kCollector && !may_share ? 0 : 1;
 }
 
-// Of the free bands, those of the length that suits the stream. REQUIRES: there is one.
+// The free bands of the length that suits the stream. REQUIRES: a band is free.
 const BandList::Numbers& free_for(Stream stream, const BandList& bands) {
   const auto& by_blocks = bands.free_by_blocks();
   const auto& [shortest, longest] = std::pair(by_blocks.begin(), std::prev(by_blocks.end()));
@@ -49,7 +49,7 @@ OpenChoice choose_open(const BandList& bands, const OpenRequest& request) {
       (is_own ? choice.open : of_others).push_back(bands.view(BandId{i}));
     }
   }
-  // The last band that may be open is for the other class, as long as that has none.
+  // The last band that may be open is kept for the other class while that class has none.
   const bool is_last_kept = open == alike && open > 0;
   const bool may_open = open + (is_last_kept ? 1 : 0) < request.max_open;
   const auto offer_free = [&](std::size_t keep) {
@@ -71,7 +71,7 @@ OpenChoice choose_open(const BandList& bands, const OpenRequest& request) {
     return choice;
   }
   choice.open = std::move(of_others);
-  // The collector's other streams do without a band of their own as long as there is another.
+  // The collector's older streams begin the last free band only if no open band remains.
   if (choice.open.empty() && is_collectors(request.stream)) offer_free(0);
   return choice;
 }

@@ -10,8 +10,8 @@
 
 namespace lazyfs::data {
 
-// A strike is an append or a reset that failed, but for reasons of other things than the band. A
-// band with kMaxStrikes is given up: it is not written again before the next mount, which begins to
+// A strike is an append or a reset that failed because of the band, not for another reason. A band
+// with kMaxStrikes is given up: it is not written again before the next mount, which begins to
 // count from 0.
 //
 // Not thread-safe.

@@ -29,8 +29,8 @@ class BandList {
   BandList(const device::Geometry& geometry, std::span<const BandId> super_bands,
            std::span<const BandId> log_bands);
 
-  // Adds the bands that the geometry has past the last one here, as free data bands.
-  // REQUIRES: none of them is larger than the largest one here.
+  // Adds the bands that the geometry has past the last one of this list, as free data bands.
+  // REQUIRES: none of them is larger than the largest one of this list.
   void add_new(const device::Geometry& geometry);
 
   // Every change of a band goes through here: it keeps B5 and B6.
@@ -53,13 +53,13 @@ class BandList {
   // Numbers of bands.
   using Numbers = std::set<std::uint32_t>;
   const Numbers& free() const { return free_; }    // kFree
-  // Those of each size, which are at least one: the same bands as free().
+  // The bands of free() by their size. No entry is empty.
   const std::map<std::uint32_t, Numbers>& free_by_blocks() const { return free_by_blocks_; }
   const Numbers& open() const { return open_; }    // kOpen
   const Numbers& empty() const { return empty_; }  // is_empty()
-  const Numbers& bad() const { return bad_; }      // kBad, but for bands of no size
+  const Numbers& bad() const { return bad_; }      // kBad, except bands of size 0
 
-  // Of data bands, but for bad ones.
+  // Sums over the data bands that are not bad.
   struct Blocks {
     std::uint64_t total = 0, live = 0, dead = 0, unwritten = 0;
     friend bool operator==(const Blocks&, const Blocks&) = default;

@@ -75,8 +75,8 @@ void BandTable::account_death(BandId id, std::uint32_t blocks, std::uint32_t rec
   }
 }
 
-// False when the band counts less live blocks than have died, and did not before. A band may count
-// less than its extents claim, if it was set aside at the mount or the volume is damaged. It then
+// False when the band counts fewer live blocks than have died, and did not before. A band may count
+// fewer than its extents claim, if it was set aside at the mount or the volume is damaged. It then
 // keeps a live block for ever, so that it is not reset while files still claim blocks of it.
 bool BandTable::account_death_now(BandId id, std::uint32_t blocks, std::uint32_t records) {
   MutexLock lock(mu_);

@@ -45,11 +45,10 @@ class BandPin {
 };
 
 // Invariants, besides those of the parts (check_invariants()):
-//   T1  a band without live blocks that is kFull gets none until it is reset: only kOpen bands are
-//       appended to, and nothing becomes kOpen but a kFree band, or a band that is cut, which has
-//       live blocks
-// Thread-safe. mu_ is a leaf lock; nothing is read, written or logged while it is held. Nothing but
-// all() takes time that grows with the number of bands.
+//   T1  a kFull band without live blocks gets none until its reset: only kOpen bands take appends,
+//       and a band becomes kOpen only from kFree, or by a cut, which requires live blocks
+// Thread-safe. mu_ is a leaf lock; nothing is read, written or logged while it is held. Only all()
+// and check_invariants() visit every band; other calls visit at most the bands of one state.
 class BandTable {
  public:
   // Bands that are neither super nor log are data bands, free until restore() says otherwise.
@@ -58,11 +57,11 @@ class BandTable {
 
   // ---- at mount ----
   void restore(BandId band, const BandCounters& counters);
-  // The band takes no appends any more; `for_good`: not even when it holds nothing live.
+  // The band takes no appends any more; `for_good`: not even after it holds nothing live.
   void set_bad(BandId band, bool for_good = true);
 
   // ---- growing ----
-  // Adds the bands that the geometry has past the last one here, as free data bands.
+  // Adds the bands that the geometry has past the last one of this table, as free data bands.
   // REQUIRES: as BandList::add_new(); the superblock counts them.
   void add_new(const device::Geometry& geometry);
 
@@ -75,11 +74,12 @@ class BandTable {
   // ---- space ----
   // Sets `blocks` aside for data that will be written back; false when so much is not available.
   bool reserve(std::uint64_t blocks);
-  // The same for data of which `overwriting` blocks replace others: those need room only until they
-  // are written back. So a little more than is available may be set aside for them, from what is
-  // kept back, and a full disk can be overwritten.
+  // The same for `fresh` new blocks and `overwriting` blocks that replace others. An overwrite
+  // needs more space only until it is written back. So overwrites may take a little of what is kept
+  // back, and files on a full disk can be overwritten.
   bool reserve_to_overwrite(std::uint64_t fresh, std::uint64_t overwriting);
-  // For small changes that must not fail, such as cutting a block in two: from what is kept back.
+  // Sets `blocks` aside even if they are not available, from what is kept back. For small changes
+  // that must not fail, such as truncating within a block.
   void reserve_always(std::uint64_t blocks);
   void release(std::uint64_t blocks);
   SpaceCounts space() const;
@@ -94,36 +94,37 @@ class BandTable {
   OpenChoice choices(Stream stream, std::uint32_t max_open, BandId free_from = {},
                      bool anywhere = true) const;
   // Takes the band for one appender; false when another thread was faster. A free band becomes
-  // open; one of another stream becomes this stream's.
+  // open; a band of another stream becomes this stream's.
   bool lease(BandId band, Stream stream);
-  // `sealed`: no more appends though there may be room. `bad`: the band is set aside;
-  // `is_its_fault`: an append failed: a strike.
+  // `sealed`: the band takes no more appends, even if it has room. `bad`: the band is set aside;
+  // with `is_its_fault` this is a strike.
   void end_lease(BandId band, bool sealed, bool bad, bool is_its_fault = true);
-  // Lets no more be appended to the band; false while it is leased or not written.
+  // Makes an open band kFull. Returns whether the band is kFull: false if it is leased or not
+  // written.
   bool seal(BandId band);
-  // Seals open bands, those with the least room first, until `most` are open. Returns them.
-  // Conventional bands do not count, and leased ones stay open.
+  // Seals open bands, those with the least room first, until `most` are open, and returns them.
+  // Conventional and leased bands stay open and do not count.
   std::vector<BandId> seal_all_but(std::size_t most);
 
   // ---- reset ----
   BandPin pin(BandId band);
-  // Data bands that were written and hold nothing live, not leased, not pinned. Open ones among
-  // them are sealed, so that nothing happens in them after what the caller makes durable now (T1).
-  // The caller seals them on the device too.
+  // Returns the written data bands that hold nothing live and are neither leased nor pinned. Seals
+  // the open ones, so that none gets blocks after the commit that the caller makes next (T1). The
+  // caller seals them on the device too.
   std::vector<BandId> empty_bands();
   bool has_empty_bands() const;  // changes no band
   // False when the band is pinned or not empty. REQUIRES: a commit that began after empty_bands()
   // had named the band is durable.
   bool begin_reset(BandId band);
-  // Not `good`: the band is set aside; `is_its_fault`: a strike.
+  // If not `good`, the band is set aside; with `is_its_fault` this is a strike.
   void finish_reset(BandId band, bool good, bool is_its_fault = true);
 
   // ---- failing ----
   // The device could not read a block of the band. Has no effect on a band that is set aside.
   void note_unreadable(BandId band);
-  // Those since the last call, each once.
+  // The bands noted since the last call, each once.
   std::vector<BandId> take_unreadable();
-  // The bands that are kBad, but for bands of no size.
+  // The bands that are kBad, except bands of size 0.
   std::vector<BandView> bad_bands() const;
   // As begin_reset(), for a band that failed while it was written: it may be reset and written
   // again, unless it was given up. REQUIRES: as begin_reset().
@@ -136,17 +137,17 @@ class BandTable {
   struct Cut {
     std::uint32_t blocks = 0, append_records = 0, delete_records = 0;
   };
-  // What was cut off. The band is open again if `good`, else bad.
+  // `cut`: what was cut off. The band is open again if `good`, else bad.
   void finish_cut(BandId band, const Cut& cut, bool good);
 
   // ---- the metadata log's bands ----
-  // The free band of at least `min_blocks` that choose_for_log() names. Error: kNoSpace, also when
-  // the log has all that is kept back for it and users have reserved the rest.
+  // Gives the log the free band that choose_for_log() names. Error: kNoSpace if it names none, or
+  // if the log has all that is kept back for it and users have reserved the rest.
   Result<BandId> take_for_log(std::uint32_t min_blocks = 1);
   void give_back_from_log(BandId band);
 
   // ---- reading ----
-  // Data that replaces data of the band is likely to be replaced soon too.
+  // Whether the band's data is young: data that replaces it is likely to be replaced soon too.
   bool is_young(BandId band) const;
   // The stream for what the collector moves out of the band.
   Stream stream_for_moved(BandId band) const;

@@ -15,10 +15,10 @@
 
 namespace lazyfs::data {
 
-// Pages come from slabs, each one of the machine's large pages. The lowest free pages of a slab are
-// taken first, so pages taken together mostly lie side by side, and an append of them is few pieces
-// of memory to the device. Slabs are kept until the pool ends; its owner bounds the pages in use
-// (used()), and so the memory.
+// Pages come from slabs; a slab is one large page. The lowest free pages of a slab are taken first.
+// So pages taken together usually lie side by side, and an append of them has few pieces of memory
+// for the device. Slabs are kept until the pool ends; its owner bounds the pages in use (used()),
+// and so the memory.
 //
 // Invariants (check_invariants()):
 //   P1  bit i of a slab's `free` is set exactly when its page i is not taken
@@ -34,7 +34,7 @@ class PagePool {
   // A page of kBlockBytes, contents unspecified. Every page must be given back before the pool
   // ends.
   std::byte* take() EXCLUDES(mu_);
-  // As many as `pages` has places for, in ascending order as far as they lie in one slab.
+  // Takes pages.size() pages. Pages of one slab are in ascending order.
   void take(std::span<std::byte*> pages) EXCLUDES(mu_);
   void give_back(std::byte* page) EXCLUDES(mu_);
   void give_back(std::span<std::byte* const> pages) EXCLUDES(mu_);

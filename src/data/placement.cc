@@ -5,7 +5,7 @@
 namespace lazyfs::data {
 namespace {
 
-// The candidate with the smallest rank, which ends in the band number and so is never equal.
+// The candidate with the smallest rank. A rank ends in the band number, so no two are equal.
 template <class Rank>
 std::size_t least(std::span<const Candidate> candidates, Rank rank) {
   std::size_t best = 0;

@@ -27,8 +27,8 @@ std::uint64_t SpaceAccount::log_at_most() const {
          std::uint64_t{kLogSpareBands} * bands_.largest_blocks();
 }
 
-// A band that the log takes is one less to be kept back, so capacity() is what is left of `total`.
-// Beyond its own share the log takes what is kept back for dead blocks.
+// A band that the log takes reduces what is kept back, so capacity() stays the same. Past its own
+// share the log takes what is kept back for dead blocks.
 std::uint64_t SpaceAccount::kept_back() const {
   const std::uint64_t total = bands_.blocks().total, log = bands_.log_blocks();
   const std::uint64_t dead_and_log = log_at_most() + (total + log) / kDeadShare;

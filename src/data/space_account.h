@@ -1,5 +1,5 @@
-// How many blocks users may still write: all blocks less what is live, what is reserved for data in
-// memory, and what is kept back for the collector and the metadata log.
+// How many blocks users may still write: all blocks minus the live ones, those reserved for data in
+// memory, and those kept back for the collector and the metadata log.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct UserRoom {
 
 // Invariants:
 //   S1  reserved is what the reserve functions gave and release() has not taken back
-//   S2  users are given at most what is available, but for reserve_to_overwrite() and
+//   S2  users are given at most what is available, except by reserve_to_overwrite() and
 //       reserve_always()
 // Not thread-safe.
 class SpaceAccount {
@@ -47,8 +47,8 @@ class SpaceAccount {
 
   SpaceCounts counts() const;
   UserRoom user_room() const;
-  // Whether the metadata log may take a band of so many blocks: one that is kept back for it or
-  // for dead blocks, or blocks that are available.
+  // Whether the metadata log may take a band of `blocks` blocks: from what is kept back for the log
+  // or for dead blocks, or from what is available.
   bool log_may_take(std::uint64_t blocks) const;
   bool has_reserve() const { return bands_.free().size() >= kReserveBands; }
   std::uint64_t reserve_blocks() const {

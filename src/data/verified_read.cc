@@ -8,7 +8,7 @@
 namespace lazyfs::data {
 namespace {
 
-// The first block that is not what its checksum says, or crcs.size().
+// The first block that does not match its checksum, or crcs.size().
 std::size_t first_wrong(std::span<const std::uint32_t> crcs, std::span<const std::byte> bytes) {
   for (std::size_t i = 0; i < crcs.size(); ++i) {
     if (crc32c(bytes.subspan(i * kBlockBytes, kBlockBytes)) != crcs[i]) return i;

@@ -12,8 +12,8 @@
 namespace lazyfs::data {
 
 // Reads blocks and checks each against its checksum. `to` is aligned and holds crcs.size() blocks.
-// When one is wrong, all are read from the medium once more: it may have changed on its way.
-// Errors: kDataChecksumBad, and those of Device::read(). Thread-safe if the device is.
+// If one is wrong, reads all of them once more, from the medium: the error may have happened in the
+// transfer. Errors: kDataChecksumBad, and those of Device::read(). Thread-safe if the device is.
 Result<> read_verified(device::Device& device, BandAddress from,
                        std::span<const std::uint32_t> crcs, std::span<std::byte> to);
 

@@ -54,7 +54,7 @@ class WriteBuffer {
   // Moves up to `max_blocks` dirty blocks, lowest first, to writing. REQUIRES: W2.
   std::vector<DirtyRun> begin_writing(std::size_t max_blocks);
   void finish_writing();  // the blocks are on the device and in the map
-  void abort_writing();   // they are not: they are dirty again, unless overwritten since
+  void abort_writing();   // makes the blocks dirty again, unless overwritten since
   bool writing() const { return !writing_.empty(); }
 
   // Drops dirty blocks from `block` on, or in [first, end). Returns how many. REQUIRES: no
@@ -72,6 +72,7 @@ class WriteBuffer {
   };
   std::vector<Run> runs(std::size_t at_most) const;
 
+  // Includes the blocks that are being written.
   std::uint64_t dirty_blocks() const { return dirty_.size() + writing_.size(); }
   bool clean() const { return dirty_.empty() && writing_.empty(); }
   // The first dirty block, if any.
