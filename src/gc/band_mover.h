@@ -27,19 +27,19 @@ class BandMover {
             Counters& counters);
 
   // Moves a unit of work: about unit_blocks() live blocks from `from_rba` on. Returns where the
-  // next unit begins, nullopt when none remains. Where the rest of a unit would begin the last free
-  // band (would_begin_last_band()), it moves a part or nothing, and returns `from_rba`; but not if
-  // `may_begin_last`. Blocks that cannot be moved because they or their metadata cannot be read are
-  // no error: see has_unreadable().
+  // next unit begins; nullopt if none remains, or if damaged metadata ends the move. Unless
+  // `may_begin_last`, it stops before an append that would begin the last free band
+  // (would_begin_last_band()), and returns `from_rba`. Blocks that cannot be moved because they or
+  // their metadata cannot be read are no error: see has_unreadable().
   Result<std::optional<std::uint32_t>> move_unit(BandId band, std::uint32_t from_rba,
                                                  bool may_begin_last = false);
-  // All that is live in the band goes to one band that is begun for it, and nothing is remapped
-  // before everything is copied: a crash on the way leaves that band without live blocks. Returns
-  // false, and has moved nothing, if no band has room for `live_blocks`.
+  // Moves all live blocks of the band to one band that is begun for them. Remaps nothing before
+  // everything is copied, so a crash during the copying leaves the new band without live blocks.
+  // Returns false, without moving anything, if no band has room for `live_blocks`.
   Result<bool> move_whole(BandId band, std::uint64_t live_blocks);
-  // Unit by unit to the end of the band. False when the rest would begin the last free band.
+  // Moves unit by unit to the end of the band. False when the rest would begin the last free band.
   Result<bool> move_all(BandId band, std::uint32_t from_rba = 0);
-  // Lets no more be appended to the band: BandTable::seal(), and that of the device.
+  // Seals the band in the band table and on the device. Returns what BandTable::seal() returns.
   bool seal(BandId band);
   // Whether the next append of moved blocks would begin the last free band, on a device without
   // write pointers (C3 in collector.h).
@@ -58,10 +58,10 @@ class BandMover {
   // For a band whose move has ended early: forgets what was unreadable in it, so that FailedBands
   // moves all of it. False when there was nothing to forget.
   bool leave_to_failed_bands(BandId band);
-  // Such a band keeps its unreadable blocks and takes no appends any more. False when the band has
-  // none.
+  // If the band has unreadable blocks, sets it aside with these blocks: it takes no appends any
+  // more. Else returns false.
   bool set_aside_if_unreadable(BandId band);
-  // Of these, bands whose metadata could not be read.
+  // Those of them whose metadata could not be read.
   const std::set<BandId>& damaged() const { return damaged_; }
   // Reads the metadata of all live blocks. True when some cannot be read: then the band is one of
   // damaged(), and moving the other blocks would not empty it.

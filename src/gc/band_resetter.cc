@@ -10,7 +10,7 @@ Result<std::vector<BandId>> BandResetter::reset_empty_bands() {
   const std::vector<BandId> empty = bands_.empty_bands();
   std::vector<BandId> done;
   if (empty.empty()) return done;
-  // Before the commit: writers may begin other bands meanwhile, in the place of these.
+  // Sealed before the commit, so that writers may begin other bands in their place meanwhile.
   for (const BandId band : empty) device_.seal(band);
   TRY(port_.make_durable());
   for (const BandId band : empty) {

@@ -16,8 +16,8 @@
 namespace lazyfs::gc {
 
 // A band is reset (rule 2) only when the batch that took its last live block away is durable, and
-// no reader has pinned the band; then its logs are erased. A crash between reset and erasure is
-// finished by the next mount, which resets every written band without live blocks.
+// no reader has pinned the band; then its logs are erased. After a crash between reset and erasure
+// the next mount finishes the work: it resets every written band without live blocks.
 //
 // Not thread-safe: the collector's work_mu_ guards it.
 class BandResetter {
@@ -33,8 +33,9 @@ class BandResetter {
 
   // Commits, then resets the bands that held nothing live before. Returns these bands.
   Result<std::vector<BandId>> reset_empty_bands();
-  // Bands that failed while they were written, hold nothing live, and may be tried again. Returns
-  // how many are free afterwards. Error: kLogFull, when none is because no log could be erased.
+  // Resets bands that failed while they were written, hold nothing live, and may be tried again.
+  // Returns how many became free. Error: kLogFull if none did, because no band's logs could be
+  // erased.
   Result<std::size_t> reset_failed_bands();
 
  private:

@@ -9,7 +9,7 @@
 namespace lazyfs::gc {
 namespace {
 
-// Writers need not help while they can append to twice as many bands.
+// Writers need not help while they can append to twice this many bands.
 constexpr double kBandsKept = 2;
 // For a writer that would fail otherwise: any dead block is worth cleaning for.
 constexpr VictimScope kAnything{.with_open = true};
@@ -64,8 +64,8 @@ std::optional<BandUse> Collector::pick_locked(VictimScope scope) const {
   return pick_victim(full, open, tail_cleaner_.mode(), scope);
 }
 
-// Once damage was met, each band is examined before it is begun: to move the other blocks out of
-// damaged bands would use up the reserve and free nothing.
+// After damage was found, each band is examined before its cleaning begins. Moving the readable
+// blocks out of damaged bands would use up the reserve and free nothing.
 bool Collector::set_aside_if_damaged_locked(BandId band) {
   return !mover_.damaged().empty() && mover_.seal(band) && mover_.examine(band) &&
          mover_.set_aside_if_unreadable(band);
@@ -94,7 +94,8 @@ Result<Collector::Progress> Collector::begin_locked(VictimScope scope) {
   return Progress::kMoved;
 }
 
-// The band with the fewest live blocks: where crashes come in a row, what the last session began.
+// The band with the fewest live blocks. After crashes in a row that is the one that the last
+// session began.
 std::optional<data::BandView> Collector::pick_rescue_locked() const {
   std::optional<data::BandView> victim;
   for (const data::BandView& view : bands_.all()) {
@@ -105,12 +106,12 @@ std::optional<data::BandView> Collector::pick_rescue_locked() const {
   return victim;
 }
 
-// Where the collector would begin the last free band: C3. kNothing when it would not, or when there
-// is no band whose live blocks have room in the free one.
+// Does a rescue (C3) if the collector would begin the last free band. kNothing if it would not, or
+// if no band's live blocks fit into the free one.
 Result<Collector::Progress> Collector::rescue_locked() {
   if (!mover_.would_begin_last_band()) return Progress::kNothing;
   auto victim = pick_rescue_locked();
-  // Each turn takes a band out of the choice that would not be free afterwards.
+  // Each turn removes a candidate that would not become free.
   while (victim && failed_bands_.set_aside_if_unreadable(victim->band)) {
     if (job_ && job_->band == victim->band) job_.reset();
     victim = pick_rescue_locked();
@@ -124,8 +125,8 @@ Result<Collector::Progress> Collector::rescue_locked() {
   return fail(is_moved.error());
 }
 
-// After all was moved out of the band that could be. A band that is set aside frees nothing: the
-// caller has to clean another one.
+// Called when all blocks that can be moved have left the band. A band that is set aside frees no
+// space, so the caller has to clean another one.
 Result<Collector::Progress> Collector::end_locked(BandId band) {
   if (mover_.set_aside_if_unreadable(band)) return Progress::kMoved;
   ++counters_.bands_cleaned;
@@ -194,7 +195,7 @@ CleanEstimate Collector::estimate(VictimScope scope) const {
   return all;
 }
 
-// Unit by unit until a band is reset or cut. False when no band in scope has dead blocks.
+// Does units until a band is reset or cut. False when no band in scope has dead blocks.
 Result<bool> Collector::clean_one(VictimScope scope) {
   for (;;) {  // each unit begins at a higher RBA of a band
     ASSIGN_OR_RETURN(const Progress progress, work(scope));
@@ -207,7 +208,7 @@ Result<> Collector::clean_all() {
   const auto has_dead = [](const data::BandView& view) {
     return view.counters.live < view.counters.appended;
   };
-  // What dies meanwhile in other bands is not waited for.
+  // Blocks that die meanwhile in other bands add no passes.
   for (auto passes = std::ranges::count_if(views, has_dead); passes > 0; --passes) {
     ASSIGN_OR_RETURN(const bool cleaned, clean_one(kWorthwhile));
     if (!cleaned) break;
@@ -249,7 +250,7 @@ bool Collector::make_room() {
   return true;
 }
 
-// Of writers. 0 or less: none; 1: two bands are left to append to; 2: nothing is left.
+// Space pressure on writers. 0 or less: none; 1: two bands are left to append to; 2: none is left.
 double Collector::space_pressure() const {
   const double kept = kBandsKept * bands_.largest_band_blocks();
   return 2 - static_cast<double>(bands_.user_room().blocks) / kept;
@@ -264,7 +265,8 @@ void Collector::help(std::uint64_t blocks) {
   }
 }
 
-// Does a unit if writers that have appended `blocks` more owe one. True when they owe another.
+// Adds the share of a writer that appends `blocks`. Does a unit if writers owe one. True when they
+// owe another.
 Result<bool> Collector::do_share(std::uint64_t blocks) {
   MutexLock lock(work_mu_);
   ASSIGN_OR_RETURN(const Progress begun, begin_locked({}));

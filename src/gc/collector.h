@@ -24,18 +24,18 @@
 namespace lazyfs::gc {
 
 // Work is done in units (BandMover::unit_blocks()); a thread holds work_mu_ for one unit only. A
-// band is cleaned from its start to its end, whichever threads do the units (job_).
+// band is cleaned from its start to its end, even if several threads do its units (job_).
 //
 // Invariants (work_mu_ held):
 //   C1  job_'s band is kFull: it was sealed when the job began, and the job ends before its reset
 //   C2  every block of job_'s band below job_->next_rba was dead, was moved, or cannot be read
-//   C3  without write pointers a crash takes the rest of every open band. So the collector begins
-//       the last free band only for a rescue, which moves all that is live in one band at once:
-//       after a crash at any moment one band is free, or holds nothing live. But the collector
+//   C3  on a device without write pointers a crash makes every open band full. So the collector
+//       begins the last free band only for a rescue, which moves all live blocks of one band at
+//       once: after a crash at any moment one band is free, or holds nothing live. Exception: it
 //       begins a last free band that is too short for the live blocks of any band
-// Thread-safe. work_mu_ lets one thread work at a time, and is held over I/O. While a thread holds
-// it, that thread waits only for locks of inodes whose blocks it moves; the threads that hold those
-// never wait for work_mu_.
+// Thread-safe. work_mu_ lets one thread work at a time, and is held over I/O. A thread that holds
+// it waits only for locks of inodes whose blocks it moves. Threads that hold those locks never wait
+// for work_mu_.
 class Collector {
  public:
   Collector(Port& port, device::Device& device, data::BandTable& bands, data::Appender& appender,
@@ -44,15 +44,15 @@ class Collector {
   void set_mode(CleanMode mode) EXCLUDES(work_mu_);
   // Commits, then resets the bands that held nothing live before.
   Result<> reset_empty_bands() EXCLUDES(work_mu_);
-  // Does a unit of cleaning: of the band that is being cleaned, or else of the best victim, or
-  // cleans a band's tail if that pays more. False when no band in scope has dead blocks.
+  // Does one unit of cleaning: continues the band that is being cleaned, else begins the best
+  // victim, or cleans a band's tail if that pays more. False when no band in scope has dead blocks.
   Result<bool> clean_unit(VictimScope scope) EXCLUDES(work_mu_);
   // Thread-safe; takes no lock of the collector.
   CleanEstimate estimate(VictimScope scope) const;
   // As clean_unit(), and says what was done.
   Result<CleanStep> clean_step(VictimScope scope) EXCLUDES(work_mu_);
-  // Cleans every band that has enough dead blocks to be worth it (kWorthwhile), each once. Ends
-  // however fast other threads write.
+  // Cleans bands while one has enough dead blocks to be worth it (kWorthwhile), at most as many as
+  // have dead blocks at the call. So it ends, however fast other threads write.
   Result<> clean_all() EXCLUDES(work_mu_);
   // Moves what can be read out of bands that failed (FailedBands).
   Result<> evacuate_failed_bands() EXCLUDES(work_mu_);
@@ -60,10 +60,10 @@ class Collector {
   // False when nothing could be freed.
   bool make_room() EXCLUDES(work_mu_);
   // For a writer that is about to append `blocks`: under space pressure, does the writer's share of
-  // cleaning the next band, so that this band is free when the last one is used up and no writer
-  // has to wait for all of its cleaning.
+  // cleaning the next band. So that band is free before the last one is used up, and no writer
+  // waits while a whole band is cleaned.
   void help(std::uint64_t blocks) EXCLUDES(work_mu_);
-  // A band is cleaned in part.
+  // Whether a band is being cleaned.
   bool is_cleaning() EXCLUDES(work_mu_);
   const Counters& counters() const { return counters_; }
 
@@ -99,7 +99,7 @@ class Collector {
   BandResetter resetter_ GUARDED_BY(work_mu_);
   FailedBands failed_bands_ GUARDED_BY(work_mu_);
   std::optional<Job> job_ GUARDED_BY(work_mu_);
-  double writers_share_ GUARDED_BY(work_mu_) = 0;  // of job_, in blocks, that they still owe
+  double writers_share_ GUARDED_BY(work_mu_) = 0;  // blocks of job_ that writers still owe
 };
 
 }  // namespace lazyfs::gc

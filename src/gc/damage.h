@@ -6,7 +6,7 @@
 
 namespace lazyfs::gc {
 
-// Of errors of reading or changing metadata. All others, such as a full log, concern every band.
+// For errors of reading or changing metadata. Other errors, such as a full log, concern every band.
 constexpr bool is_damage(Errc e) {
   return e == Errc::kItemBad || e == Errc::kNodeBad || e == Errc::kNodeChecksumBad ||
          e == Errc::kNodeMissing || e == Errc::kDeviceRead || e == Errc::kBandOffline ||

@@ -14,8 +14,8 @@ bool is_written(data::BandState state) {
 
 }  // namespace
 
-// After an error, and where the rest would begin the last free band (false), the band is as if it
-// had not been tried.
+// After an error, or if the rest would begin the last free band (false), the band counts as not
+// tried.
 Result<bool> FailedBands::move(BandId band) {
   const auto moved = mover_.move_all(band);
   if (!moved || !*moved) mover_.forget_unreadable(band);
@@ -48,7 +48,8 @@ Result<> FailedBands::move_unreadable_bands() {
   return ok();
 }
 
-// A band that will be free gives back the room that it takes. One that is given up does not.
+// A band that becomes free gives back the room that its blocks take. A band that is given up does
+// not.
 bool FailedBands::has_room_to_move(const data::BandView& bad) {
   if (mover_.would_begin_last_band()) return false;
   if (bad.is_given_up) return bands_.has_reserve();
@@ -76,7 +77,7 @@ bool FailedBands::must_read_first() const {
   return !bands_.has_reserve() && (!waiting_.empty() || mover_.knows_unreadable());
 }
 
-// Those that can be read now are moved as any other bad band.
+// Bands that can be read now are moved like other bad bands.
 void FailedBands::look_again() {
   const auto now = clock_.monotonic();
   if (mover_.damaged().empty() && waiting_.empty()) {
@@ -102,7 +103,7 @@ Result<> FailedBands::move_live_blocks() {
   return move_bad_bands();
 }
 
-// Bands that are empty come first: moving needs room.
+// Resets empty bands first, because moving needs room.
 Result<> FailedBands::evacuate_now() {
   TRY(resetter_.reset_failed_bands());
   TRY(move_live_blocks());

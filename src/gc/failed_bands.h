@@ -14,15 +14,15 @@
 
 namespace lazyfs::gc {
 
-// Blocks that cannot be read stay, and their band is set aside. Where metadata could not be read,
-// the band is examined again after kFirstLook, and each time after twice as long, at most
-// kLongestLook: the disk may have failed for a while. A band that failed while it was written is
-// reset and used again, until it has failed BandTable's number of times.
+// Blocks that cannot be read stay, and their band is set aside. If metadata could not be read, the
+// band is examined again, because the disk's failure may be temporary: after kFirstLook, then each
+// time after twice as long, at most kLongestLook. A band that failed while it was written is reset
+// and used again, until it has failed BandTable's number of times.
 //
-// Moving the other blocks out of an unreadable band takes up to a band of room and frees none. So
-// it waits until as many bands are free as the reserve has: otherwise a few such bands would use up
-// the reserve, and no other band could be cleaned. Bands that wait are examined again as damaged
-// ones are.
+// Moving the readable blocks out of an unreadable band takes up to a band of room and frees none.
+// So the move waits until as many bands are free as the reserve has. Otherwise a few such bands
+// would use up the reserve, and no other band could be cleaned. Waiting bands are examined again as
+// damaged ones are.
 //
 // Not thread-safe: the collector's work_mu_ guards it.
 class FailedBands {
@@ -37,8 +37,8 @@ class FailedBands {
   // Reads all live blocks of the band. If some cannot be read the band is set aside, waits to be
   // moved, and the result is true. REQUIRES: the band is sealed or bad.
   bool set_aside_if_unreadable(BandId band);
-  // The reserve is incomplete, and some band is known to be unreadable: others may be, too, so a
-  // band is read (set_aside_if_unreadable()) before anything is moved out of it.
+  // Whether a band must be read (set_aside_if_unreadable()) before anything is moved out of it: the
+  // reserve is incomplete, and some band is known to be unreadable, so others may be, too.
   bool must_read_first() const;
 
  private:

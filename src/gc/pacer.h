@@ -15,7 +15,7 @@ namespace lazyfs::gc {
 struct PacerOptions {
   bool on_idle = true, on_space = true;  // which triggers are used
   std::uint8_t low_percent = 30, high_percent = 10;
-  IdleLimits idle;  // what the idle trigger takes for idle
+  IdleLimits idle;  // when the idle trigger counts users as idle
 };
 
 // Thread-safe.
@@ -25,18 +25,18 @@ class Pacer {
 
   void set_options(const PacerOptions& options);
 
-  // To be called for each request that reads or changes file data, or removes a name.
+  // The caller calls it for each request that reads or changes file data, or removes a name.
   void note_request() {
     last_request_.store(clock_.monotonic().count(), std::memory_order_relaxed);
   }
-  // No such request has come for IdleLimits::pause.
+  // Whether no such request has come for IdleLimits::pause.
   bool is_quiet() const;
   // What the space trigger asks for.
   CleanPriority priority() const;
-  // The idle trigger: users are idle, and cleaning now saves them from waiting for it later. To be
-  // called by one thread, again and again.
+  // The idle trigger: whether users are idle, and cleaning now saves them from waiting for it
+  // later. REQUIRES: one thread alone calls it, regularly.
   bool is_idle_cleaning_due();
-  // How long a write of so many blocks waits first.
+  // How long a write of `blocks` must wait before it begins. Counts the blocks as arrived.
   std::chrono::nanoseconds delay(std::uint64_t blocks);
 
  private:

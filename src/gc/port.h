@@ -47,14 +47,14 @@ class Port {
 
   // ---- moving ----
   // In one batch: blocks of `run` that the owner still maps to the old place are mapped to `to`;
-  // the other copies are recorded as lost. The band table has accounted both afterwards.
+  // the other copies are recorded as lost. Accounts both in the band table.
   virtual Result<> remap_if_unchanged(const LiveRun& run, BandAddress to) = 0;
   // Records the blocks of the lease that are not recorded yet as lost, so that the band can take
   // further appends. If even that fails, the lease sets its band aside.
   virtual void record_lost(data::Lease& lease) = 0;
   // Commits: every change made before is durable afterwards.
   virtual Result<> make_durable() = 0;
-  // No change can be made any more: the metadata log has failed.
+  // Whether the metadata log has failed, so that no change can be made any more.
   virtual bool has_failed() = 0;
 
   // ---- bands' logs ----
@@ -64,8 +64,8 @@ class Port {
     std::uint64_t dead_blocks = 0;
     std::uint32_t append_records = 0, delete_records = 0;
   };
-  // What the records of the band from `from_rba` on amount to; nullopt when there are more than
-  // `at_most` of either kind.
+  // Sums up the band's records from `from_rba` on; nullopt when there are more than `at_most` of
+  // either kind.
   virtual Result<std::optional<LogTail>> log_tail(BandId band, std::uint32_t from_rba,
                                                   std::size_t at_most) = 0;
   // Erases the records of log_tail() and takes them and `blocks` out of the band's summary, in one

@@ -69,7 +69,7 @@ std::optional<TailCleaner::Tail> TailCleaner::pick(const std::optional<BandUse>&
   // A cut makes room, but no free band; the log and the collector need those of the reserve.
   if (!bands_.has_reserve()) return std::nullopt;
   std::vector<data::BandView> bands = bands_.all();
-  // A full band that is cut continues with data of another age than what stays in it: that costs
+  // A full band that was cut takes data of another age than the data that stays in it. That costs
   // more later than the cut saves (docs/garbage-collection.md).
   const bool only_open =
       mode_ == CleanMode::kAuto ||
@@ -126,7 +126,7 @@ Result<bool> TailCleaner::cut(const Tail& tail) {
     note_damaged(band, erased.error());
     return false;
   }
-  // Rule 2: what is cut off is written over only when that is durable.
+  // Rule 2: the blocks cut off are written again only after the erasure is durable.
   const Result<> durable = port_.make_durable();
   const Result<> done = durable ? device_.set_write_pointer(band, tail.start) : durable;
   bands_.finish_cut(band, {blocks, records->append_records, records->delete_records},

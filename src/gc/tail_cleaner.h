@@ -1,5 +1,5 @@
-// Cleans the end of a band (thesis, section 6.2.2): where the device can set a write pointer back,
-// moving the few live blocks past a band's last hole frees both at once.
+// Cleans the end of a band (thesis, section 6.2.2). If the device can set a write pointer back,
+// moving the few live blocks past a band's last hole frees the hole and their own space at once.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@
 
 namespace lazyfs::gc {
 
-// The live blocks of the tail are moved; one batch erases the tail's append and delete records and
-// adjusts the band's counters; once that is durable the write pointer goes back. A crash between
-// the two leaves a write pointer past what is accounted, as after any lost append, and is recovered
-// in the same way.
+// First the live blocks of the tail are moved. Then one batch erases the tail's append and delete
+// records and adjusts the band's counters. When the batch is durable, the write pointer is set
+// back. A crash between the two leaves a write pointer past the accounted blocks, as a lost append
+// does, and is recovered in the same way.
 //
 // Not thread-safe: the collector's work_mu_ guards it.
 class TailCleaner {
@@ -38,15 +38,16 @@ class TailCleaner {
   void set_mode(CleanMode mode);
   CleanMode mode() const { return mode_; }
 
-  // The end of a band, from its last hole on; all of whole append records.
+  // The end of a band, from its last hole on. It consists of whole append records.
   struct Tail {
     TailUse use;
     std::uint32_t start = 0, end = 0;  // RBAs
   };
-  // The tail in scope whose cleaning pays most, if that is more than cleaning all of `whole`.
+  // The tail in scope whose cleaning pays most, if it pays more than cleaning all of `whole`. In
+  // mode kTail `whole` does not matter.
   std::optional<Tail> pick(const std::optional<BandUse>& whole, VictimScope scope);
-  // False when another thread has appended to the band or reads from it, and when it or its
-  // metadata fails; the band is sealed or set aside then.
+  // False if another thread appends to the band or reads from it, or if a block, the metadata or
+  // the cut fails. The band may then be sealed or set aside.
   Result<bool> clean(const Tail& tail);
   // The band was reset, and its logs were erased: what was damaged in them counts no more.
   void forget_damaged(BandId band) { damaged_.erase(band); }

@@ -75,7 +75,7 @@ double tail_profit(std::uint64_t hole_blocks, std::uint64_t tail_blocks) {
 bool tail_pays(const TailUse& tail, const std::optional<BandUse>& whole, std::uint64_t least_gain) {
   if (tail.hole_blocks == 0 || tail.hole_blocks + tail.tail_blocks < least_gain) return false;
   if (!whole) return true;
-  // Cleaning all of a band gains what is written for what is live.
+  // Cleaning a whole band gains its written blocks and moves its live ones.
   return tail_profit(tail.hole_blocks, tail.tail_blocks) >
          tail_profit(whole->written_blocks - whole->live_blocks, whole->live_blocks);
 }

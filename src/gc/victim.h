@@ -30,10 +30,10 @@ struct BandUse {
 // The band with the most dead blocks (thesis, section 6.2.1). nullopt when none has any.
 std::optional<BandId> pick_greedy(std::span<const BandUse> bands);
 
-// The band with the greatest (1 - u) age / (1 + u), u being its live share: young data is likely to
-// die by itself (LFS, Rosenblum and Ousterhout 1992, section 3.5). Bands whose dead share is less
-// than half of that of all bands together are no victims, however old. nullopt when no band has
-// dead blocks.
+// The band with the greatest (1 - u) (age + 1) / (1 + u), where u is its live share: young data is
+// likely to die by itself (LFS, Rosenblum and Ousterhout 1992, section 3.5). A band is no victim,
+// however old, if its dead share is less than half the dead share of all bands together. nullopt
+// when no band has dead blocks.
 std::optional<BandId> pick_cost_benefit(std::span<const BandUse> bands);
 
 // Which bands may be cleaned.
@@ -42,8 +42,8 @@ struct VictimScope {
   unsigned least_dead_percent = 0;  // of a band's written blocks; at least one block in any case
 };
 bool is_in_scope(std::uint64_t dead_blocks, std::uint64_t written_blocks, VictimScope scope);
-// The band of `full` by pick_cost_benefit(), of kGreedy by pick_greedy(); if none and with_open, of
-// `open` by pick_greedy().
+// Chooses from `full` with pick_cost_benefit(), or with pick_greedy() in mode kGreedy. If that
+// gives none and scope.with_open is set, chooses from `open` with pick_greedy().
 std::optional<BandUse> pick_victim(std::span<const BandUse> full, std::span<const BandUse> open,
                                    CleanMode mode, VictimScope scope);
 
@@ -64,7 +64,7 @@ double tail_profit(std::uint64_t hole_blocks, std::uint64_t tail_blocks);
 std::optional<BandId> pick_tail(std::span<const TailUse> tails);
 
 // Whether to clean that tail rather than all of `whole`: it gains more for each block moved, and at
-// least `least_gain` blocks, because a cut takes a commit as a reset does.
+// least `least_gain` blocks, because a cut costs a commit, as a reset does.
 bool tail_pays(const TailUse& tail, const std::optional<BandUse>& whole, std::uint64_t least_gain);
 
 }  // namespace lazyfs::gc
