@@ -210,7 +210,8 @@ class Run {
     exclusive_ = !claim.is_held();
     const bool may_change = arguments_.preen || arguments_.yes;
     const auto status = check_only(may_change);
-    if (!status || !may_change || (*status != kLeftUncorrected && !can_rewrite_copy_)) {
+    const bool has_work = can_rewrite_copy_ || (arguments_.yes && has_damaged_header_);
+    if (!status || !may_change || (*status != kLeftUncorrected && !has_work)) {
       if (!status) return refuse(arguments_.device, why(status.error()));
       print();
       return *status;
@@ -286,14 +287,19 @@ class Run {
     return ok();
   }
 
-  // The log does without such a header until it has emptied the band and begins it again. So there
-  // is nothing to repair.
-  Result<> check_log_headers(device::Device& device, const meta::Store& store) {
+  static Result<std::vector<BandId>> damaged_headers(device::Device& device,
+                                                     const meta::Store& store) {
     std::vector<BandId> live;
     for (const auto& use : store.log_band_use()) {
       if (use.live_blocks > 0) live.push_back(use.band);
     }
-    ASSIGN_OR_RETURN(const auto bands, meta::damaged_headers(device, live));
+    return meta::damaged_headers(device, live);
+  }
+
+  // The log does without such a header until it has emptied the band and begins it again.
+  Result<> check_log_headers(device::Device& device, const meta::Store& store) {
+    ASSIGN_OR_RETURN(const auto bands, damaged_headers(device, store));
+    has_damaged_header_ = !bands.empty();
     for (const BandId band : bands) {
       noted("The header of log band " + std::to_string(band.value) +
             " is damaged. Other blocks say what the band holds, until the log writes the band "
@@ -384,6 +390,7 @@ class Run {
                                            progress_.show(done_of(stage, progress));
                                          }));
     repair_.repairs += mended.size();
+    TRY(empty_bands_without_header(*device, *store));
     if (was_misnamed) {
       changed("The superblock got the label and UUID of the identification block.");
       ++repair_.repairs;
@@ -396,6 +403,23 @@ class Run {
     notes_.clear();
     TRY(check(*device, *store));
     return store->close();
+  }
+
+  // Such a header is written again when the log begins the band again.
+  Result<> empty_bands_without_header(device::Device& device, meta::Store& store) {
+    if (!arguments_.yes) return ok();
+    ASSIGN_OR_RETURN(const auto bands, damaged_headers(device, store));
+    if (bands.empty()) return ok();
+    TRY(store.empty_log_bands(bands));
+    ASSIGN_OR_RETURN(const auto left, damaged_headers(device, store));
+    for (const BandId band : bands) {
+      if (std::ranges::find(left, band) != left.end()) continue;
+      changed("Log band " + std::to_string(band.value) +
+              ", whose header is damaged, was emptied; the log writes a new header when it uses "
+              "the band again.");
+      ++repair_.repairs;
+    }
+    return ok();
   }
 
   void found(const std::string& text) {
@@ -450,7 +474,7 @@ class Run {
   std::ofstream loss_file_;        // of --losses, open during a repair
   bool has_no_loss_file_ = false;  // it could not be written
   std::vector<std::string> problems_, notes_, repairs_;
-  bool can_rewrite_copy_ = false;
+  bool can_rewrite_copy_ = false, has_damaged_header_ = false;
   fsck::CheckReport report_;
   fsck::RepairReport repair_;
 };

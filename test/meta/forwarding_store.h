@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,9 @@ class ForwardingStore : public Store {
   }
   void set_band_source(BandSource source) override { inner_.set_band_source(std::move(source)); }
   Result<> give_back_bands() override { return inner_.give_back_bands(); }
+  Result<> empty_log_bands(std::span<const BandId> bands) override {
+    return inner_.empty_log_bands(bands);
+  }
   Result<> extend() override { return inner_.extend(); }
   std::vector<BandId> log_bands() const override { return inner_.log_bands(); }
   std::vector<LogBandUse> log_band_use() const override { return inner_.log_band_use(); }

@@ -3,6 +3,7 @@
 
     fsck.py make FOLDER FILES            makes folders of 1,000 files; one file in fifty has blocks
     fsck.py damage IMAGE ONE_IN SEED     flips a bit in one of ONE_IN images of metadata nodes
+    fsck.py headers IMAGE                overwrites the header of each band of the metadata log
     fsck.py digest IMAGE                 prints a digest of all blocks outside of holes
     fsck.py verify FOLDER FILES LOST LOSSES
                                          checks that at most LOST files are missing, and that all
@@ -62,6 +63,15 @@ def damage(image, one_in, seed):
     print(f"a bit was flipped in {max(1, len(nodes) // one_in)} of {len(nodes)} images of nodes")
 
 
+def headers(image):
+    file = os.open(image, os.O_RDWR)
+    found = [at for at, block in written(file) if block[:4] == b"LZBH"]
+    for at in found:
+        os.pwrite(file, bytes(BLOCK), at)
+    os.fsync(file)
+    print(f"{len(found)} headers of log bands were overwritten")
+
+
 def digest(image):
     """The digest covers the offsets, too."""
     sha = hashlib.sha256()
@@ -116,6 +126,8 @@ def main(arguments):
         return make(arguments[1], int(arguments[2]))
     if len(arguments) == 4 and arguments[0] == "damage":
         return damage(arguments[1], int(arguments[2]), int(arguments[3]))
+    if len(arguments) == 2 and arguments[0] == "headers":
+        return headers(arguments[1])
     if len(arguments) == 2 and arguments[0] == "digest":
         return digest(arguments[1])
     if len(arguments) == 5 and arguments[0] == "verify":

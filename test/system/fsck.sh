@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # fsck.lazyfs on many files: its memory stays within the limit of docs/checking.md, and it shows its
-# progress on a terminal. Then the test damages metadata: -y repairs it, the next run is clean and
-# changes nothing, and the remaining files are unchanged.
+# progress on a terminal. Then the test damages metadata, and after that the headers of the log: -y
+# repairs it, the next run is clean and changes nothing, and the remaining files are unchanged.
 #   fsck.sh [FILES]     (20000)
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
@@ -68,6 +68,17 @@ unchanged=$(digest)
 fsck -y || fail "a second run has status $?: $(tail -n 5 "$WORK/fsck.log")"
 [[ $(digest) == "$unchanged" ]] || fail "a second run has changed something"
 fsck -n --data || fail "data, status $?: $(tail -n 5 "$WORK/fsck.log")"
+
+say "$(python3 "$HERE/fsck.py" headers "$IMAGE")"
+fsck -n || fail "a header is a problem, status $?: $(tail -n 5 "$WORK/fsck.log")"
+grep -q "The header of log band .* is damaged" "$WORK/fsck.log" || fail "no word of a header"
+fsck -y || (($? == 1)) || fail "headers, status $?: $(tail -n 5 "$WORK/fsck.log")"
+grep -q "Log band .* was emptied" "$WORK/fsck.log" || fail "no word of an emptied band"
+unchanged=$(digest)
+fsck -y || fail "after headers, status $?: $(tail -n 5 "$WORK/fsck.log")"
+if grep -q "The header of" "$WORK/fsck.log"; then fail "a header is still damaged"; fi
+[[ $(digest) == "$unchanged" ]] || fail "a run with nothing to do has changed something"
+
 mount_fs
 touch "$WORK/losses"  # no repair, no file
 python3 "$HERE/fsck.py" verify "$MNT" "$files" $((files / 5)) "$WORK/losses" || fail "see above"

@@ -29,6 +29,10 @@ BandLive facts_of(const LiveMap& map, std::uint64_t slot, BandId band, std::uint
   return {slot, map.live_in(band), blocks, map.age_of(band), is_cold};
 }
 
+bool is_among(std::span<const BandId> bands, BandId band) {
+  return std::ranges::find(bands, band) != bands.end();
+}
+
 void seal_all(device::Device& device, const std::vector<BandId>& bands) {
   for (const BandId band : bands) device.seal(band);
 }
@@ -238,7 +242,12 @@ PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
     add_part(planned, plan.seq, images.first(planned.images));
     images = images.subspan(planned.images);
   }
-  erase_freed(annotations);
+  in_pieces(annotations, [&](std::span<const DescriptorEntry> piece) {
+    MutexLock lock(mu_);
+    for (const DescriptorEntry& entry : piece) {
+      if (entry.kind == EntryKind::kFreed) map_.erase(entry.node());
+    }
+  });
   MutexLock lock(mu_);
   trim_locked();
   return map_.parts().front().address;
@@ -265,15 +274,6 @@ void Log::add_part(const PartPlan& planned, Seq seq, std::span<const LogImage> i
     for (const LogImage& image : piece) {
       if (image.kind == EntryKind::kImage) map_.assign(image.node(), {room.band, rba}, *part);
       ++rba;
-    }
-  });
-}
-
-void Log::erase_freed(std::span<const DescriptorEntry> annotations) {
-  in_pieces(annotations, [&](std::span<const DescriptorEntry> piece) {
-    MutexLock lock(mu_);
-    for (const DescriptorEntry& entry : piece) {
-      if (entry.kind == EntryKind::kFreed) map_.erase(entry.node());
     }
   });
 }
@@ -519,6 +519,28 @@ std::optional<CleanChoice> Log::choose_victim(bool may_adopt, bool has_cold) con
   if (cannot_be_read && !has_cold) return std::nullopt;  // it can be neither emptied nor adopted
   if (cannot_be_read) choice->kind = CleanChoice::Kind::kAdopt;
   return choice;
+}
+
+Result<std::optional<CleanChoice>> Log::choose_to_empty(std::span<const BandId> bands,
+                                                        std::uint64_t keep) {
+  MutexLock lock(mu_);
+  const std::uint64_t available = space_locked().available;
+  const bool fills_cold = cold_.filling() && is_among(bands, cold_.filling()->band);
+  const ChainBand* head = chain_.find(chain_.head_slot());
+  const bool fills_head = head != nullptr && is_among(bands, head->band);
+  const std::uint32_t rest = fills_head ? blocks_of(head->band) - chain_.head_rba() : 0;
+  if ((fills_cold || rest > 0) && available < keep + rest) return fail(Errc::kLogFull);
+  if (fills_cold) cold_.stop_filling(cold_.filling()->band);
+  if (rest > 0) chain_.close(*head, false);
+  for (const auto& [slot, cold] : cold_.bands()) {
+    if (left_out_.contains(slot) || !is_among(bands, cold.band)) continue;
+    return CleanChoice{.slot = slot};
+  }
+  const auto& chain = chain_.bands();
+  const bool has_one = std::ranges::any_of(
+      chain, [bands](const ChainBand& band) { return is_among(bands, band.band); });
+  if (!has_one || left_out_.contains(chain.front().slot)) return std::nullopt;
+  return CleanChoice{.slot = chain.front().slot, .is_oldest_hot = true};
 }
 
 void Log::add_band(BandId band) {

@@ -163,6 +163,12 @@ class Log {
   // The band that the cleaner empties next, if there is one. `has_cold`: the log is large enough
   // for cold bands.
   std::optional<CleanChoice> choose_victim(bool may_adopt, bool has_cold) const EXCLUDES(mu_);
+  // The band that the cleaner empties next so that all of `bands` become free: a cold one of them,
+  // or, if they are in the chain, its oldest band. From then on nothing is written to them in this
+  // session. nullopt: none is in use, or the cleaner leaves the band out. Error: kLogFull, when
+  // less than `keep` blocks would be available. The committing thread calls it.
+  Result<std::optional<CleanChoice>> choose_to_empty(std::span<const BandId> bands,
+                                                     std::uint64_t keep) EXCLUDES(mu_);
   // The live nodes of the band with this slot cannot be read. The cleaner leaves the band out in
   // this session, and its space does not count; as the oldest band of the chain it is adopted, so
   // that the tail can pass it. False: the band is left out already, or not in the log any more.
@@ -206,7 +212,6 @@ class Log {
   void read_index(std::span<const DescriptorEntry> annotations, LogPlace at) EXCLUDES(mu_);
   void add_part(const PartPlan& planned, Seq seq, std::span<const LogImage> images)
       EXCLUDES(mu_);
-  void erase_freed(std::span<const DescriptorEntry> annotations) EXCLUDES(mu_);
   void trim_locked() REQUIRES(mu_);
   void add_cold_parts(MapCheckpoint& checkpoint) const EXCLUDES(mu_);
   void close_failed(BandId band, Errc why) EXCLUDES(mu_);

@@ -37,7 +37,7 @@ std::uint64_t Cleaner::cycles_at_most() const {
   return tree_.limits.capacity / tree_.limits.clean_batch + 4 * bands;
 }
 
-Additions Cleaner::gather() {
+Additions Cleaner::gather(std::optional<CleanChoice> victim) {
   std::size_t batch = 0;
   bool may_adopt = false, has_cold = false;
   {
@@ -51,7 +51,7 @@ Additions Cleaner::gather() {
         has_cold && limits.admits(limits.cost(running.dirty.size(), annotations), log_.space());
   }
   Additions gathered;
-  gathered.victim = log_.choose_victim(may_adopt, has_cold);
+  gathered.victim = victim ? victim : log_.choose_victim(may_adopt, has_cold);
   if (must_rescue(gathered.victim)) {
     batch = SIZE_MAX;
     gathered.victim = log_.choose_rescue();

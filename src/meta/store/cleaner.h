@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "device/device.h"
 #include "meta/log/log.h"
@@ -32,8 +33,9 @@ class Cleaner {
   bool is_blocked() const;
   // This many cycles clean the whole log once; more of them make no more room.
   std::uint64_t cycles_at_most() const;
-  // Reads the live nodes of the band that is to be emptied, and pins them.
-  Additions gather();
+  // Reads the live nodes of the band that is to be emptied, and pins them. Without a `victim` the
+  // cleaner chooses the band.
+  Additions gather(std::optional<CleanChoice> victim = std::nullopt);
   // Adds the cold index that must not be lost with the band, or by which the band is adopted. The
   // index describes the map as it is.
   Additions add_cold_index(Additions gathered);

@@ -47,6 +47,12 @@ struct SharedTree {
     const std::uint64_t blocks = more_blocks + (promised_blocks ? promised_blocks() : 0);
     return (blocks + kBlocksRecordedInANode - 1) / kBlocksRecordedInANode;
   }
+  // Blocks of the log that the running transaction and the cleaner may take.
+  std::uint64_t blocks_needed() const EXCLUDES(mu) {
+    ReaderLock lock(mu);
+    const Changes& running = cache.running();
+    return limits.cost(running.dirty.size(), running.freed.size()) + limits.reserve;
+  }
   bool commit_is_due() const EXCLUDES(mu) {
     ReaderLock lock(mu);
     return cache.running().dirty.size() > low_watermark;

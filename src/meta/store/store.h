@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -186,6 +187,11 @@ class Store {
   // can do without. Does nothing when there is none.
   // Error: kLogFailed.
   virtual Result<> give_back_bands() = 0;
+
+  // Moves everything out of those of these bands that the log uses, as the cleaner does, so that
+  // they become free. A band stays in use when the device does not read a node in it, or when the
+  // log is too full to begin another one in its place. Errors: kReadOnly, kLogFailed, kShutDown.
+  virtual Result<> empty_log_bands(std::span<const BandId> bands) = 0;
 
   // After the device has gained bands (device::Device::grow()): writes a superblock that counts
   // them. REQUIRED before take() gives one of them. Error: kLogFailed, kReadOnly.

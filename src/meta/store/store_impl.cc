@@ -223,11 +223,11 @@ Result<CommitCycles::Turn> StoreImpl::begin_cycle(Work work) {
   return CommitCycles::Turn::kMine;
 }
 
-Result<> StoreImpl::run_cycle(Work work) {
+Result<> StoreImpl::run_cycle(Work work, std::optional<CleanChoice> victim) {
   // The cleaner reads before its turn, so that no commit waits for it. The committer leaves out the
   // nodes that have changed or died meanwhile.
   Additions to_clean;
-  if (work == Work::kClean) to_clean = cleaner_.gather();
+  if (work == Work::kClean) to_clean = cleaner_.gather(victim);
   ASSIGN_OR_RETURN(const CommitCycles::Turn turn, begin_cycle(work));
   if (turn == CommitCycles::Turn::kShared) return ok();
   const auto begin = system_clock().monotonic();
@@ -300,6 +300,20 @@ Result<> StoreImpl::give_back_bands() {
   for (auto cycles = cleaner_.cycles_at_most(); cycles > 0 && is_due(); --cycles) {
     const bool can_shrink = wanted() == SizeChange::kShrink;
     TRY(run_cycle(can_shrink ? Work::kShrinkFully : Work::kClean));
+  }
+  return ok();
+}
+
+// The cleaner does its ordinary work first where the log lacks room.
+Result<> StoreImpl::empty_log_bands(std::span<const BandId> bands) {
+  if (options_.read_only) return fail(Errc::kReadOnly);
+  for (auto cycles = cleaner_.cycles_at_most(); cycles > 0; --cycles) {
+    TRY(cycles_.begin_alone());
+    const auto victim = log_.choose_to_empty(bands, tree_.blocks_needed());
+    cycles_.end(0);
+    if (victim && !*victim) break;
+    const bool has_room = victim && !cleaner_.is_due();
+    TRY(run_cycle(Work::kClean, has_room ? *victim : std::nullopt));
   }
   return ok();
 }

@@ -60,6 +60,7 @@ class StoreImpl final : public Store {
   bool has_room_to_record(std::uint64_t more_blocks) override;
   bool make_room_to_record(std::uint64_t more_blocks) override;
   Result<> give_back_bands() override;
+  Result<> empty_log_bands(std::span<const BandId> bands) override;
   Result<> extend() override;
   std::vector<BandId> log_bands() const override { return log_.bands(); }
   std::vector<LogBandUse> log_band_use() const override;
@@ -75,7 +76,8 @@ class StoreImpl final : public Store {
 
  private:
   enum class Work { kCommit, kClean, kCheckpoint, kGrow, kResize, kShrinkFully, kExtend };
-  Result<> run_cycle(Work work);
+  // `victim`: of a cleaning; without one the cleaner chooses.
+  Result<> run_cycle(Work work, std::optional<CleanChoice> victim = std::nullopt);
   Result<CommitCycles::Turn> begin_cycle(Work work);
   Result<> do_work(Work work, Additions to_clean);
   Result<> commit_in_cycle();

@@ -4,6 +4,7 @@
 
 #include "device/faulty.h"
 #include "meta/log/clean_policy.h"
+#include "meta/log/damaged_headers.h"
 #include "meta/log/log.h"
 #include "meta/log/log_layout.h"
 #include "meta/tree/node_page.h"
@@ -252,6 +253,75 @@ TEST_F(DamagedNodesTest, DoNotFillTheLog) {
   ASSERT_EQ(change(100 * kLap, random), ok());
   EXPECT_FALSE(store->failed());
   for (const auto& [key, value] : model) EXPECT_EQ(as_text(**store->get(key)), value);
+}
+
+// Each band of a log with cold bands loses its header in turn.
+class EmptiedBandTest : public ColdTest {
+ protected:
+  void SetUp() override {
+    ColdTest::SetUp();
+    open();
+    put_cold();
+    rewrite(6 * kLap);
+    ASSERT_TRUE(store->close());
+  }
+  std::vector<BandId> bands_in_use() const {
+    std::vector<BandId> bands;
+    for (const auto& use : store->log_band_use()) {
+      if (use.live_blocks > 0) bands.push_back(use.band);
+    }
+    return bands;
+  }
+  bool is_in_use(BandId band) const {
+    const auto bands = bands_in_use();
+    return std::ranges::find(bands, band) != bands.end();
+  }
+  std::vector<BandId> damaged() {
+    return damaged_headers(device, bands_in_use()).value_or(std::vector<BandId>{BandId{~0u}});
+  }
+};
+
+TEST_F(EmptiedBandTest, IsFreeAfterwardsWhicheverItIs) {
+  const std::vector<BandId> bands = bands_in_use();
+  ASSERT_GT(bands.size(), 4u);
+  std::size_t emptied = 0;
+  for (const BandId band : bands) {
+    SCOPED_TRACE(band.value);
+    if (!is_in_use(band)) continue;
+    device.damage({band, 0}, 8 * 35);
+    open();
+    const std::vector<BandId> found = damaged();
+    EXPECT_EQ(found, std::vector{band});
+    ASSERT_EQ(store->empty_log_bands(found), ok());
+    EXPECT_EQ(damaged(), std::vector<BandId>());
+    EXPECT_FALSE(is_in_use(band));
+    expect_all_there();
+    ASSERT_TRUE(store->close());
+    open();
+    EXPECT_EQ(damaged(), std::vector<BandId>());
+    expect_all_there();
+    rewrite(kLap);
+    ++emptied;
+  }
+  EXPECT_GT(emptied, 2u);
+}
+
+TEST_F(EmptiedBandTest, LosesNothingWhenThePowerIsCutAtAnyChange) {
+  const std::vector<BandId> bands = bands_in_use();
+  std::uint64_t cuts = 0;
+  for (std::uint64_t change = 1;; change += 1 + change / 16) {
+    SCOPED_TRACE(change);
+    device.cut_power_after(change);
+    const auto opened = Store::open(device, quiet_options());
+    const bool is_done = opened && (*opened)->empty_log_bands(bands);
+    ASSERT_TRUE(is_done || !opened || (*opened)->failed());
+    device.restore_power();
+    open();
+    expect_all_there();
+    if (HasFailure() || is_done) break;
+    ++cuts;
+  }
+  EXPECT_GT(cuts, 10u);
 }
 
 // Blocks written for each node that changes, in a log that is 60 % live, when so many of ten
