@@ -46,16 +46,19 @@ Result<> LogReader::find_bands(std::uint32_t search_blocks) {
   for (const BandId band : superblock_.log_bands) {
     ASSIGN_OR_RETURN(const std::uint32_t write_pointer, device_.write_pointer(band));
     const std::uint32_t end = std::min(write_pointer, std::max(search_blocks, 2u));
-    const std::uint64_t slot = write_pointer > 0 ? slot_of(band, end) : 0;
-    if (slot != 0) bands_.push_back({band, slot, write_pointer});
+    if (write_pointer == 0) continue;
+    const auto slot = slot_of(band, end);
+    if (!slot) unknown_.push_back({band, 0, write_pointer});
+    if (slot && *slot != 0) bands_.push_back({band, *slot, write_pointer});
   }
   std::ranges::sort(bands_, std::greater{}, &FoundBand::slot);
   return ok();
 }
 
 // The band's place in the log by its header, or, should that be damaged, by a part that has a
-// descriptor before block `end`. 0: none, as of a cold band, whose place the cold index gives.
-std::uint64_t LogReader::slot_of(BandId band, std::uint32_t end) {
+// descriptor before block `end`. 0: of a cold band, whose place the cold index gives. nullopt: no
+// block gives it.
+std::optional<std::uint64_t> LogReader::slot_of(BandId band, std::uint32_t end) {
   if (const auto block = blocks_.block({band, 0}, 2); block) {  // beside a seek, one costs as much
     const auto header = decode_band_header(*block);
     if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
@@ -68,7 +71,7 @@ std::uint64_t LogReader::slot_of(BandId band, std::uint32_t end) {
     log::warn("log band {}: header is damaged, its place is known by block {}", band.value, rba);
     return *slot;
   }
-  return 0;
+  return std::nullopt;
 }
 
 // The slot that a descriptor, or a copy of one, gives. nullopt: the block is neither.
@@ -85,6 +88,16 @@ std::optional<std::uint64_t> LogReader::slot_at(BandAddress at, std::uint32_t bl
 const FoundBand* LogReader::band_of(std::uint64_t slot) const {
   const auto found = std::ranges::find(bands_, slot, &FoundBand::slot);
   return found == bands_.end() ? nullptr : &*found;
+}
+
+void LogReader::believe(const ChainBand& band) {
+  const auto found = std::ranges::find(unknown_, band.band, &FoundBand::band);
+  if (found == unknown_.end() || band_of(band.slot) != nullptr) return;
+  log::warn("log band {}: nothing in it can be read, its place is known by a checkpoint",
+            band.band.value);
+  bands_.push_back({band.band, band.slot, found->write_pointer});
+  unknown_.erase(found);
+  std::ranges::sort(bands_, std::greater{}, &FoundBand::slot);
 }
 
 // ---- Parts -------------------------------------------------------------------------------------

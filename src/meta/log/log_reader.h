@@ -70,6 +70,9 @@ class LogReader {
   Result<> find_bands(std::uint32_t search_blocks);
   const std::vector<FoundBand>& bands() const { return bands_; }  // highest slot first
   const FoundBand* band_of(std::uint64_t slot) const;
+  // A band of the log that is written, and in which find_bands() has met nothing that gives its
+  // slot, gets the slot that a checkpoint gives it.
+  void believe(const ChainBand& band);
 
   // Whether the session that wrote the block can have committed `seq`. Whatever the sessions before
   // the present one wrote after the transaction with which it began was given up then.
@@ -92,7 +95,7 @@ class LogReader {
   Result<> verify_data(std::span<const FoundPart> transaction);
 
  private:
-  std::uint64_t slot_of(BandId band, std::uint32_t end);
+  std::optional<std::uint64_t> slot_of(BandId band, std::uint32_t end);
   std::optional<std::uint64_t> slot_at(BandAddress at, std::uint32_t blocks_ahead);
   Result<> verify_run(const DescriptorEntry& run, std::span<std::byte> buffer);
   Result<Descriptor> descriptor(const FoundBand& band, const FoundPart& part, std::uint32_t block);
@@ -106,6 +109,7 @@ class LogReader {
   const Superblock& superblock_;
   BackwardReader blocks_;
   std::vector<FoundBand> bands_;
+  std::vector<FoundBand> unknown_;  // written, but no block gives their slot, which is 0
 };
 
 }  // namespace lazyfs::meta

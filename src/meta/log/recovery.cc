@@ -20,11 +20,14 @@ constexpr std::uint64_t kMostEver = std::uint64_t{1} << 62;
 
 class Recovery {
  public:
-  // `search_blocks`: see LogReader::find_bands().
-  Recovery(device::Device& device, const Superblock& superblock, std::uint32_t search_blocks)
+  // `search_blocks`: see LogReader::find_bands(). `believes_checkpoint`: in what it says of bands
+  // in which nothing can be read.
+  Recovery(device::Device& device, const Superblock& superblock, std::uint32_t search_blocks,
+           bool believes_checkpoint = false)
       : device_(device),
         superblock_(superblock),
         search_blocks_(search_blocks),
+        believes_checkpoint_(believes_checkpoint),
         log_(device, superblock),
         end_(device, superblock, log_) {}
 
@@ -49,12 +52,13 @@ class Recovery {
   Result<> walk_back(Parts& parts);
   std::optional<MapCheckpoint> checkpoint_of(const Parts& parts);
   Result<MapCheckpoint> read_checkpoint(std::span<const FoundPart> transaction);
-  bool fit(MapCheckpoint& checkpoint, const PartAddress& tail, const FoundPart& carrier) const;
+  bool fit(MapCheckpoint& checkpoint, const PartAddress& tail, const FoundPart& carrier);
   RecoveredLog assemble(Parts parts);
 
   device::Device& device_;
   const Superblock& superblock_;
   const std::uint32_t search_blocks_;
+  const bool believes_checkpoint_;
   LogReader log_;
   LogEnd end_;
   Seq begun_;  // newest transaction of which the search has met a descriptor
@@ -271,7 +275,7 @@ Result<MapCheckpoint> Recovery::read_checkpoint(std::span<const FoundPart> trans
 // Leaves out of the checkpoint what the tail has passed since. What is left must be as the log is:
 // bands where they were, and everything before the transaction that carries the checkpoint.
 bool Recovery::fit(MapCheckpoint& checkpoint, const PartAddress& tail,
-                   const FoundPart& carrier) const {
+                   const FoundPart& carrier) {
   const auto place = [](const PartAddress& at) { return std::pair(at.slot, at.rba); };
   std::erase_if(checkpoint.chain, [&](const ChainBand& band) { return band.slot < tail.slot; });
   std::size_t parts = 0, nodes = 0;
@@ -283,6 +287,9 @@ bool Recovery::fit(MapCheckpoint& checkpoint, const PartAddress& tail,
                        checkpoint.parts.begin() + static_cast<std::ptrdiff_t>(parts));
   checkpoint.nodes.erase(checkpoint.nodes.begin(),
                        checkpoint.nodes.begin() + static_cast<std::ptrdiff_t>(nodes));
+  if (believes_checkpoint_) {
+    for (const ChainBand& band : checkpoint.chain) log_.believe(band);
+  }
   const bool bands = std::ranges::all_of(checkpoint.chain, [&](const ChainBand& band) {
     const FoundBand* found = log_.band_of(band.slot);
     return found != nullptr && found->band == band.band && band.slot <= carrier.address().slot;
@@ -360,7 +367,11 @@ Result<RecoveredLog> recover_log(device::Device& device, const Superblock& super
   if (!found && found.error() != Errc::kSuperblockBad) {
     // A device that keeps no write pointers may have many bands without a header, which were never
     // used. They are read whole only if the log cannot be recovered otherwise.
-    found = Recovery(device, superblock, std::numeric_limits<std::uint32_t>::max()).run();
+    constexpr std::uint32_t kAll = std::numeric_limits<std::uint32_t>::max();
+    found = Recovery(device, superblock, kAll).run();
+    // A band in which nothing can be read must cost no more than its nodes. But a band that was
+    // reset and begun again by a transaction that was torn looks alike, so this comes last.
+    if (!found) found = Recovery(device, superblock, kAll, true).run();
   }
   if (!found) return fail(found.error());
   const bool can_go_on = found->seq.value < kMostEver && found->next_node.value < kMostEver;

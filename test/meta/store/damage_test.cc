@@ -4,6 +4,8 @@
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "device/memory.h"
+#include "meta/log/damaged_headers.h"
+#include "meta/log/recovery.h"
 #include "test/meta/fixture.h"
 #include "meta/tree/node_page.h"
 #include "test/meta/power_device.h"
@@ -42,6 +44,18 @@ class DamageTest : public SmallLogTest {
       }
     }
     ASSERT_TRUE((*store)->close());
+  }
+  // With zeros.
+  void overwrite_all(BandId band) {
+    const AlignedBuffer zeros = AlignedBuffer::zeroed(kBlockBytes);
+    for (std::uint32_t rba = 0; rba < *device.write_pointer(band); ++rba) {
+      device.overwrite({band, rba}, zeros.span().first<kBlockBytes>());
+    }
+  }
+  // Of the log.
+  BandId oldest_band() {
+    const auto superblock = read_superblock(device);
+    return recover_log(device, *superblock)->chain.front().band;
   }
   // Where the device holds blocks that begin with `magic`.
   std::vector<BandAddress> blocks_with(std::string_view magic) {
@@ -306,6 +320,62 @@ TEST_F(DamageTest, ADamagedBandHeaderCostsNothing) {
     EXPECT_EQ(contents_of(**store).size(), 60u);
     *store = nullptr;
     device.damage(at, 8 * 35);
+  }
+}
+
+// The newest checkpoint of the map says which bands the log has.
+TEST_F(DamageTest, ABandInWhichNothingCanBeReadCostsItsNodesOnly) {
+  fill(60);
+  const BandId bad = oldest_band();
+  overwrite_all(bad);
+  auto store = open();
+  ASSERT_TRUE(store) << describe(store.error());
+  std::vector<std::uint64_t> good;
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    const auto value = (*store)->get(key_of(i));
+    if (value) good.push_back(i);
+    EXPECT_TRUE(value || value.error() == Errc::kNodeChecksumBad);
+  }
+  EXPECT_GT(good.size(), 10u);
+  EXPECT_LT(good.size(), 60u);
+  *store = nullptr;
+  store = Store::repair(device, quiet_options(), [](const std::string&) {},
+                        [](Store&, const std::vector<KeyRange>&) { return ok(); });
+  ASSERT_TRUE(store) << describe(store.error());
+  ASSERT_TRUE((*store)->commit());
+  ASSERT_TRUE((*store)->empty_log_bands(std::span(&bad, 1)));
+  ASSERT_TRUE((*store)->close());
+  *store = nullptr;
+  EXPECT_EQ(*damaged_headers(device, {}), std::vector<BandId>());
+  store = open();
+  ASSERT_TRUE(store) << describe(store.error());
+  EXPECT_EQ(problems_of(**store), std::vector<std::string>());
+  const Model found = contents_of(**store);
+  EXPECT_EQ(found.size(), good.size());
+  for (const std::uint64_t i : good) EXPECT_EQ(found.at(key_of(i)), value_of(i));
+}
+
+// A band that is empty was reset after a newer transaction was durable. So no older one counts.
+TEST_F(DamageTest, ABandThatIsEmptyIsNotOneInWhichNothingCanBeRead) {
+  if (devices_are_plain()) GTEST_SKIP() << "nothing says that the band is empty";
+  fill(60);
+  ASSERT_TRUE(device.reset(oldest_band()));
+  EXPECT_EQ(open(), fail(Errc::kLogTailLost));
+}
+
+// Its header says that the band was begun again.
+TEST_F(DamageTest, ABandOfAnotherPlaceIsNotOneInWhichNothingCanBeRead) {
+  fill(60);
+  const BandId band = oldest_band();
+  const Superblock superblock = *read_superblock(device);
+  overwrite_all(band);
+  for (const bool is_cold : {false, true}) {
+    SCOPED_TRACE(is_cold);
+    AlignedBuffer block(kBlockBytes);
+    const BlockStamp stamp{superblock.uuid, superblock.session, superblock.head_slot - 1, 0};
+    encode(BandHeader{stamp, band, kBandBlocks, is_cold}, block.span().first<kBlockBytes>());
+    device.overwrite({band, 0}, block.span().first<kBlockBytes>());
+    EXPECT_EQ(open(), fail(Errc::kLogTailLost));
   }
 }
 
