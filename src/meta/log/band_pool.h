@@ -1,5 +1,4 @@
-// Bands of the log that hold nothing: free ones, and retired ones, which cannot be used in this
-// session.
+// Bands of the log that hold nothing: free bands, and retired bands, which cannot be used yet.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace lazyfs::meta {
 
 // Invariants:
 //   F1  every free band is empty
-//   F2  free() is sorted: the bands nearest to the middle of the device first; they are used first
+//   F2  free() is sorted by distance from the middle of the device: the nearest band is used first
 //       and kept longest
 // Not thread-safe: Log guards it.
 class BandPool {
@@ -31,7 +30,7 @@ class BandPool {
   std::span<const BandId> retired() const { return retired_; }
   void retire(std::span<const BandId> bands);
   std::vector<BandId> take_retired();
-  // Takes the band out of the retired ones. False: it was not among them.
+  // Removes the band from the retired ones. False: it was not among them.
   bool take_retired(BandId band) { return std::erase(retired_, band) == 1; }
 
   // A write to the band has failed: it is not reset in this session.

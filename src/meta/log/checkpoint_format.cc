@@ -19,7 +19,7 @@ constexpr std::size_t kColdPartBytes = 44;
 static_assert(kStreamAt + kCheckpointPieceBytes == kBlockBytes);
 static_assert(kColdPartBytes + kNodeBytes == kCheckpointBytesOfNode);
 
-// Bytes of the stream one after the other, wherever pieces end.
+// Writes the stream across the boundaries of pieces.
 class StreamWriter {
  public:
   explicit StreamWriter(AlignedBuffer& pieces) : to_(pieces) {}

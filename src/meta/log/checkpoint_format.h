@@ -34,7 +34,7 @@
 namespace lazyfs::meta {
 
 inline constexpr std::size_t kCheckpointPieceBytes = kBlockBytes - 32;
-// What a node takes at most: an entry, and a part of its own.
+// Most bytes of the stream that one node takes: an entry, and a part of its own.
 inline constexpr std::size_t kCheckpointBytesOfNode = 12 + 44;
 
 // A band of the log's chain and its place in it.
@@ -47,12 +47,12 @@ struct ChainBand {
 struct MapCheckpoint {
   struct Part {
     PartPlace place;
-    std::uint32_t nodes = 0;  // so many of `nodes` lie in it
+    std::uint32_t nodes = 0;  // this many of `nodes` lie in it
     friend bool operator==(const Part&, const Part&) = default;
   };
   struct ColdPart {
     PartPlace place;
-    std::uint32_t nodes = 0;  // so many of `nodes`, after those of `parts`, lie in it
+    std::uint32_t nodes = 0;  // this many of `nodes`, after those of `parts`
     BandId band;
     LogPlace indexed_at;
     friend bool operator==(const ColdPart&, const ColdPart&) = default;
@@ -69,17 +69,17 @@ struct MapCheckpoint {
   friend bool operator==(const MapCheckpoint&, const MapCheckpoint&) = default;
 };
 
-// How many pieces a checkpoint takes.
+// Number of pieces of a checkpoint.
 std::uint64_t checkpoint_pieces(std::uint64_t bands, std::uint64_t parts, std::uint64_t cold_parts,
                               std::uint64_t nodes);
-// The pieces, one after the other, without seq and checksum, which stamp_piece() adds.
+// Returns the pieces in order, without seq and checksum, which stamp_piece() adds.
 AlignedBuffer encode(const MapCheckpoint& checkpoint, std::uint32_t fs_tag);
-// The last thing before a piece goes to the device. Returns its checksum.
+// Writes seq and checksum into a piece, just before it goes to the device. Returns the checksum.
 std::uint32_t stamp_piece(BlockBytes piece, Seq seq);
 
-// `pieces`: whole blocks. What is returned is consistent in itself: chain and parts are in the
-// order of the log, every part lies in a band of the chain, and every node within its part. The
-// caller checks the bands of cold parts. Error: kLogCheckpointBad.
+// `pieces`: whole blocks. The returned checkpoint is consistent: chain and parts are in the order
+// of the log, every part lies in a band of the chain, and every node within its part. The caller
+// checks the bands of cold parts. Error: kLogCheckpointBad.
 Result<MapCheckpoint> decode_checkpoint(std::span<const std::byte> pieces, Seq seq,
                                     std::uint32_t fs_tag);
 

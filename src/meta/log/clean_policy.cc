@@ -5,16 +5,16 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr double kFixedCost = 0.1;  // of cleaning a band, however empty: in bands
+constexpr double kFixedCost = 0.1;  // of cleaning any band, in bands
 
-// LFS' benefit and cost (Rosenblum and Ousterhout, 1992): the space that is won, times how long it
-// may stay won, by what is to be moved for it.
+// LFS' benefit and cost (Rosenblum and Ousterhout, 1992): the space gained, times how long it may
+// stay free, divided by the nodes to be moved.
 double worth(const BandLive& band) {
   const double live = static_cast<double>(band.live) / static_cast<double>(band.blocks);
   return (1 - live) * static_cast<double>(band.age + 1) / (live + kFixedCost);
 }
 
-// Where a sixteenth is not dead, what moving takes may be more than it wins.
+// If less than a sixteenth is dead, moving may take more space than it gains.
 bool is_worth_it(const BandLive& band) { return 16 * band.live <= 15 * band.blocks; }
 
 const BandLive& best_of(std::span<const BandLive> bands) {

@@ -19,20 +19,20 @@ struct BandLive {
 struct CleanChoice {
   enum class Kind : std::uint8_t {
     kMove,   // move the live nodes of the band
-    kAdopt,  // leave them where they are: the band, the oldest of the hot log, becomes a cold one
+    kAdopt,  // move nothing: the oldest band of the hot log becomes a cold one
   };
   Kind kind = Kind::kMove;
   std::uint64_t slot = 0;
   bool is_oldest_hot = false;
 };
 
-// `bands`: those of the hot log but its head, oldest first, then cold ones that take no more.
-// Chooses the band that gains most space, for the longest time, for the nodes that have to be
-// moved. Nodes of an old band have not changed for long, so the space that they leave is not lost
-// again soon, and moving them pays while the band is still rather full; nodes of a young band may
-// die by themselves. If the best band is a hot one, younger than the oldest and twice as good, the
-// oldest is adopted, provided that it is at least half live and `may_adopt`; otherwise the oldest
-// is moved.
+// `bands`: the bands of the hot log except its head, oldest first, then the cold bands that take no
+// more nodes. Chooses the band whose cleaning gains most space, for the longest time, for each node
+// moved. The nodes of an old band have not changed for long. So the space that they leave stays
+// free longer, and moving them pays even if the band is rather full. Nodes of a young band may die
+// by themselves. If the best band is hot, the oldest hot band is chosen instead. It is adopted if
+// the best band is more than twice as good, the oldest is at least half live, and `may_adopt`;
+// otherwise its nodes are moved.
 std::optional<CleanChoice> choose_victim(std::span<const BandLive> bands, bool may_adopt);
 
 }  // namespace lazyfs::meta

@@ -72,7 +72,7 @@ void ColdBands::read_part(const DescriptorEntry& entry, LogPlace at, ColdIndexCu
   cold.indexed_at = at;
   indexed_in_[at].push_back(place_of(address));
   cursor.part = &cold.part;
-  // The part of a band that is adopted: its nodes stay where they are, all of them together.
+  // A part of an adopted band: all its nodes stay where they are.
   if (Part* hot = map_.part_at(address)) {
     is_sound_ &= hot->band == cold.part.band;
     cold.part.blocks = hot->blocks;

@@ -1,10 +1,9 @@
 // Cold bands: bands outside of the hot chain, with images of nodes that have not changed for long.
 //
-// A cold band is either filled by the cleaner or adopted, which means that the oldest band of the
-// chain becomes a cold one as it is. What lies in it is recorded, part by part, by a cold index:
-// entries in descriptors of the hot log. The index of a part is current until a later transaction
-// indexes the part again, or until the part holds no live node. The log's tail does not pass a
-// current index.
+// A cold band is either filled by the cleaner, or adopted: the oldest band of the chain becomes a
+// cold one without moving its nodes. A cold index records its contents, part by part: entries in
+// descriptors of the hot log. The index of a part is current until a later transaction indexes the
+// part again, or until the part holds no live node. The log's tail does not pass a current index.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ struct ColdBand {
   std::map<std::uint32_t, ColdPart> parts;  // by their first blocks
 };
 
-// Where a reader is within a cold index.
+// The position of a reader within a cold index.
 struct ColdIndexCursor {
   std::uint64_t slot = 0;
   ColdBand* band = nullptr;
@@ -39,8 +38,8 @@ struct ColdIndexCursor {
 };
 
 // Invariants:
-//   D1  indexed_in_ has, for each transaction whose index of a part is current, that part; parts
-//       whose index is not current any more stay in it until has_current_index() drops them
+//   D1  indexed_in_ lists, for each transaction, the parts whose current index lies in it. Parts
+//       whose index is no longer current stay listed until has_current_index() drops them
 //   D2  at most one band is being filled
 // Not thread-safe: Log guards it. The parts must outlive the entries of `map`.
 class ColdBands {
@@ -49,7 +48,7 @@ class ColdBands {
 
   const std::map<std::uint64_t, ColdBand>& bands() const { return bands_; }  // by slot
   bool contains(std::uint64_t slot) const { return bands_.contains(slot); }
-  // False once an index was read that no sound log contains.
+  // False after an index was read that no sound log contains.
   bool is_sound() const { return is_sound_; }
   // The part that the block lies in, or nullptr.
   const Part* part_holding(BandAddress address) const;
@@ -70,8 +69,8 @@ class ColdBands {
     return {slot, band.value, EntryKind::kColdBand};
   }
   static void append_index(const Part& part, std::vector<DescriptorEntry>& to);
-  // The entries that index again what is indexed by transactions that begin in the band of `slot`:
-  // about `max` of them.
+  // About `max` entries that repeat the index of parts indexed by transactions that begin in the
+  // band of `slot`.
   std::vector<DescriptorEntry> index_again(std::uint64_t slot, std::size_t max) const;
   std::size_t indexes() const { return indexed_in_.size(); }
   bool has_index(LogPlace at) const { return indexed_in_.contains(at); }
@@ -82,18 +81,19 @@ class ColdBands {
   bool is_filling(std::uint64_t slot) const {
     return filling_ && filling_->slot == slot && filling_->blocks > 0;
   }
-  // Begins a band, which becomes a cold one.
+  // Makes the band a cold one, and the one being filled.
   void begin(BandId band, std::uint64_t slot);
-  // Continues to fill a band that is cold already.
+  // Continues to fill a band that is already cold.
   void resume(const ColdRoom& room) { filling_ = room; }
-  // At most `wanted` blocks of the band that is being filled. REQUIRES: it has room.
+  // Takes at most `wanted` blocks of the band being filled. REQUIRES: it has room.
   ColdRoom take_room(std::size_t wanted);
-  // A write failed: if the band is being filled it takes nothing more. False: it is not.
+  // Called after a failed write. If the band is being filled, it takes nothing more. False: it is
+  // not being filled.
   bool stop_filling(BandId band);
 
   // ---- recovery ----
-  // After every transaction was read: drops parts and bands without live nodes. An index that the
-  // tail has passed counts as one of the oldest part.
+  // Called after every transaction was read. Drops parts and bands without live nodes. An index
+  // that the tail has passed counts as one in the oldest part.
   void finish_recovery();
   // Whether parts of a band overlap.
   bool has_overlaps() const;
@@ -109,7 +109,7 @@ class ColdBands {
   const device::Device& device_;
   std::map<std::uint64_t, ColdBand> bands_;
   std::map<LogPlace, std::vector<LogPlace>> indexed_in_;
-  std::optional<ColdRoom> filling_;  // the band that the cleaner fills: the rest of it
+  std::optional<ColdRoom> filling_;  // the rest of the band that the cleaner fills
   bool is_sound_ = true;
 };
 

@@ -9,9 +9,9 @@
 
 namespace lazyfs::meta {
 
-// Those of the hot log and of `live`, which are bands with live nodes, whose header cannot be used,
-// ascending. A header cannot be rewritten before the log has emptied the band and begins it again.
-// Until then other blocks say what the band holds.
+// Returns, in ascending order, the bands of the hot log and of `live` (bands with live nodes) whose
+// header is damaged. A header is rewritten only when the log has emptied the band and begins it
+// again. Until then other blocks tell what the band holds.
 // Errors: those of read_superblock() and recover_log().
 Result<std::vector<BandId>> damaged_headers(device::Device& device, std::span<const BandId> live);
 

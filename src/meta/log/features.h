@@ -13,8 +13,8 @@ namespace lazyfs::meta {
 // opened, but not for writing.
 Result<> check_features(const Features& features, bool read_only);
 
-// What failed, for a message: describe(error), and the unknown features when it is one of the above
-// two.
+// The cause of a failure, for a message: describe(error), and the unknown features if the error is
+// one of these two.
 std::string explain(device::Device& device, Errc error);
 
 }  // namespace lazyfs::meta

@@ -1,9 +1,10 @@
 // The entries of the last transactions of the log, to be repeated in the next one.
 //
-// A small transaction leaves most of its descriptor empty. The rest of the descriptor takes the
-// entries of the transactions directly before, and recovery need not read those: however small the
-// transactions are, recovery reads one descriptor for some 247 images. That costs no block. What is
-// repeated is durable, because nothing is written before everything older is durable.
+// A small transaction leaves most of its descriptor empty. The rest of the descriptor repeats the
+// entries of the transactions directly before it, so that recovery need not read these
+// transactions. However small the transactions are, recovery reads one descriptor for some 247
+// images. That costs no block. The repeated transactions are durable, because a transaction is
+// written only after all older ones are durable.
 #pragma once
 
 #include <deque>
@@ -24,13 +25,13 @@ namespace lazyfs::meta {
 // Not thread-safe.
 class History {
  public:
-  // The transaction was written.
+  // Adds a transaction that was written.
   void record(const LogPlan& plan, const PartPlace& previous, std::span<const LogImage> images,
               std::span<const DescriptorEntry> annotations);
   // The same; `entries` are its own entries, without those that it repeats.
   void add(const PartPlace& part, const PartPlace& previous,
            std::span<const DescriptorEntry> entries);
-  // The transaction that was written last cannot be repeated.
+  // Drops everything: the last transaction written cannot be repeated.
   void forget();
   // At most `room` entries that repeat the transactions before `seq`, which begins in the band of
   // `slot`.

@@ -67,7 +67,7 @@ void HotChain::make_head(std::size_t index, std::uint32_t rba) {
 void HotChain::take_back(const Room& first) {
   const std::size_t index = index_of(first.slot);
   if (first.rba > 1) return make_head(index, first.rba);
-  // The transaction was to begin the band, because the band before it had no room.
+  // The transaction was to begin this band, because the previous band had no room.
   if (index > 0) return make_head(index - 1, device_.geometry().blocks_of(bands_[index - 1].band));
   past_head_ = bands_.size();
 }

@@ -1,4 +1,4 @@
-// The chain of bands to which transactions are appended, and the place in it where the next one
+// The chain of bands to which transactions are appended, and the place where the next transaction
 // begins.
 #pragma once
 
@@ -39,12 +39,13 @@ class HotChain {
   const ChainBand* find(BandId band) const;
 
   std::uint32_t head_rba() const { return head_rba_; }
-  // The band that was begun last. 0: none was.
+  // The slot of the head. 0: no band was begun.
   std::uint64_t head_slot() const;
 
   // Blocks left in the head and in the bands past it.
   std::uint64_t available() const;
-  // The same as rooms for lay_out(), then the free bands with the slots that they would get.
+  // The same blocks as rooms for lay_out(), followed by the free bands with the slots that they
+  // would get.
   std::vector<Room> rooms(std::span<const BandId> free) const;
 
   // Appends a band with the next slot.
@@ -52,17 +53,18 @@ class HotChain {
   std::uint64_t next_slot() const { return next_slot_; }
   std::uint64_t take_slot() { return next_slot_++; }
   void raise_next_slot(std::uint64_t least) { next_slot_ = std::max(next_slot_, least); }
-  // Those with lower slots.
+  // The bands with lower slots.
   std::vector<BandId> bands_before(std::uint64_t slot) const;
-  // The band of that slot is the head, and is written from `rba` on next.
+  // Makes the band of that slot the head. The next write begins at `rba`.
   void set_head(std::uint64_t slot, std::uint32_t rba);
-  // Nothing was written to `first`, which is where a planned transaction was to begin.
+  // Moves the head back to `first`, where a planned transaction was to begin. REQUIRES: nothing was
+  // written there.
   void take_back(const Room& first);
-  // The band takes nothing more. `is_void`: no part lies in it.
+  // Makes the band take nothing more. `is_void`: no part lies in it.
   void close(const ChainBand& band, bool is_void);
   void drop_oldest() { bands_.pop_front(); }
 
-  // The chain as a checkpoint names it: without bands that failed before their first part.
+  // The chain that a checkpoint names: without bands that failed before their first part.
   std::vector<ChainBand> recoverable_bands() const;
 
  private:

@@ -3,7 +3,7 @@
 namespace lazyfs::meta {
 namespace {
 
-// Needs no list: the lists keep no size.
+// Needs no reference to the list, because lists keep no size.
 void unlink_from_part(JmapEntry& entry) {
   using Traits = Part::LiveList::value_traits;
   Part::LiveList::node_algorithms::unlink(Traits::to_node_ptr(entry));

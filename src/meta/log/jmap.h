@@ -72,14 +72,15 @@ class Jmap {
   Jmap& operator=(const Jmap&) = delete;
 
   std::optional<BandAddress> find(NodeNo node) const;
-  // The node, and the nodes of `part`, which holds its newest image, from `before` blocks before it
-  // to less than `after` blocks after its beginning, in the order of their addresses. REQUIRES: the
-  // map has the node.
+  // The node and its neighbours in `part`, in the order of their addresses: from `before` blocks
+  // before the node to less than `after` blocks after its beginning. REQUIRES: the map has the
+  // node, and `part` holds its newest image.
   std::vector<const JmapEntry*> find_run(NodeNo node, const Part& part, std::uint32_t before,
                                          std::uint32_t after) const;
-  // The node's newest image now lies at `address`, within `part`. Returns where it lay before.
+  // Notes that the node's newest image lies at `address`, within `part`. Returns its former
+  // address.
   std::optional<BandAddress> assign(NodeNo node, BandAddress address, Part& part);
-  // Forgets the node; nothing happens when the map does not have it. Returns where it lay.
+  // Forgets the node, if the map has it. Returns its former address.
   std::optional<BandAddress> erase(NodeNo node);
 
   std::size_t size() const { return size_; }

@@ -21,7 +21,7 @@ class LiveMap {
  public:
   explicit LiveMap(std::uint32_t band_count) : live_in_(band_count), written_at_(band_count) {}
 
-  // REQUIRES: as many bands as there are, or more.
+  // REQUIRES: not fewer bands than before.
   void set_band_count(std::uint32_t band_count) {
     live_in_.resize(band_count);
     written_at_.resize(band_count);
@@ -48,8 +48,9 @@ class LiveMap {
   const Part* last_part_up_to(LogPlace place) const;
   // REQUIRES: the oldest part holds no live node.
   void drop_oldest_part() { parts_.pop_front(); }
-  // Parts of a transaction that is planned again, in bands after the slot: other parts of the same
-  // transaction will begin at their places. Their nodes stay with them until they are assigned.
+  // For a transaction that is planned again: voids its parts in bands after the slot, because its
+  // new parts will begin at the same places. The nodes stay in the void parts until they are
+  // assigned again.
   void void_parts_after(std::uint64_t slot);
 
   std::size_t size() const { return jmap_.size(); }
@@ -57,7 +58,7 @@ class LiveMap {
   std::uint32_t live_in(BandId band) const { return live_in_[band.value]; }
   // Images written to the log since the last one was written to the band.
   std::uint64_t age_of(BandId band) const { return assigned_ - written_at_[band.value]; }
-  // From now on the band counts as older than all others.
+  // Makes the band count as older than all others.
   void make_oldest(BandId band) { written_at_[band.value] = 0; }
 
  private:

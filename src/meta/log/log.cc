@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kMapMovesPerLock = 256;
 constexpr std::size_t kPartsPerLock = 64;
-// When the cleaner cannot read more bands than that, the device may refuse all reads for a while:
-// the cleaner tries all bands again.
+// If the cleaner cannot read more bands than this, the device may refuse all reads for a while. So
+// the cleaner then tries all bands again.
 constexpr std::size_t kMaxLeftOut = 8;
 
 // Calls f with pieces of `all` that are short enough for one period with the lock held.
@@ -195,7 +195,7 @@ void Log::add_cold_parts(MapCheckpoint& checkpoint) const {
       for (const auto& [rba, cold] : band.parts) parts.push_back(&cold);
     }
   }
-  for (const ColdPart* cold : parts) {  // which stay the same, as above
+  for (const ColdPart* cold : parts) {  // they stay the same, as above
     MutexLock lock(mu_);
     const std::size_t before = checkpoint.nodes.size();
     for (const JmapEntry& entry : cold->part.live) {
@@ -232,8 +232,8 @@ void Log::take_back(const LogPlan& plan) {
   chain_.take_back(plan.parts.front().room);
 }
 
-// Moves the map to the transaction's images and returns the tail as it is then. Readers that look
-// for a node of this transaction find it in memory, where it stays until it is durable.
+// Makes the map point to the transaction's images, and returns the new tail. Readers that look for
+// a node of this transaction find it in memory, where it stays until it is durable.
 PartAddress Log::move_map(const LogPlan& plan, std::span<const LogImage> images,
                           std::span<const DescriptorEntry> annotations) {
   const Room& first = plan.parts.front().room;
@@ -313,8 +313,9 @@ Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
   return ok();
 }
 
-// A write to a band of the plan, or to a cold band, has failed. What the band holds stays readable,
-// and the cleaner empties it as it does others. The band is not written again in this session.
+// Called when a write to a band of the plan, or to a cold band, has failed. The band's contents
+// stay readable, and the cleaner empties it like other bands. It is not written again in this
+// session.
 void Log::close_failed(BandId band, Errc why) {
   log::error("log band {}: cannot be written: {}; it is set aside", band.value, describe(why));
   device_.seal(band);
@@ -619,7 +620,7 @@ bool Log::counts_locked(BandId band) const {
   if (is_retired || pool_.has_failed(band)) return false;
   const bool is_left_out =
       std::ranges::any_of(left_out_, [band](const auto& entry) { return entry.second == band; });
-  return !is_left_out || map_.live_in(band) == 0;  // once all of it has died it can be reset
+  return !is_left_out || map_.live_in(band) == 0;  // without live nodes it can be reset
 }
 
 std::vector<std::uint32_t> Log::band_sizes() const {

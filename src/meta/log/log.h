@@ -27,7 +27,7 @@
 namespace lazyfs::meta {
 
 // Joins the parts of the log under one lock: HotChain (where transactions go), ColdBands, LiveMap
-// (what is live where), BandPool (bands that hold nothing), and writes through LogWriter.
+// (which images are live), BandPool (bands that hold nothing). Writes through LogWriter.
 //
 // Invariants, with mu_ held:
 //
@@ -42,14 +42,14 @@ namespace lazyfs::meta {
 //       of a hot part
 //
 // On a device that keeps no write pointers:
-//   L6  whatever transaction a crash leaves as the newest, a band is free then: the last free one,
-//       the rescue band, is begun only by a transaction that empties another band
+//   L6  a band is free after every crash: the last free band, called the rescue band, is begun only
+//       by a transaction that empties another band
 //   L7  before a band is reset the superblock names a durable transaction that needs nothing of it
 //
 // On a device that keeps them:
-//   L8  the reset of a hot band is durable before the band is written: else a crash could leave the
-//       old write pointer, and the band would count as full. unflushed_ has the bands that were
-//       reset after the newest transaction
+//   L8  the reset of a hot band is durable before the band is written. Otherwise a crash could
+//       leave the old write pointer, and the band would count as full. unflushed_ has the bands
+//       that were reset after the newest transaction
 //
 // plan(), write(), release() and everything else that changes the map are called by one thread at a
 // time, "the committing thread". All else is thread-safe. mu_ is a leaf lock; no I/O is done while
@@ -67,7 +67,7 @@ class Log {
     MutexLock lock(mu_);
     return is_sound_;
   }
-  // Resets the retired bands, which become free, but those that a write has failed on.
+  // Resets the retired bands, which become free, except bands to which a write has failed.
   void reset_retired() EXCLUDES(mu_);
 
   // ---- the map ----
@@ -81,39 +81,39 @@ class Log {
     NodeNo node;
     BandAddress address;
   };
-  // The node, and the live ones that its transaction wrote into the same band from `before` blocks
-  // before it to less than `after` blocks after its beginning, in the order of their addresses.
-  // Empty when the map does not have the node.
+  // The node and its neighbours, in the order of their addresses: live nodes that its transaction
+  // wrote into the same band, from `before` blocks before the node to less than `after` blocks
+  // after its beginning. Empty if the map does not have the node.
   std::vector<LiveNode> find_run(NodeNo node, std::uint32_t before, std::uint32_t after) const
       EXCLUDES(mu_);
   // Live nodes of the band, at most `max`, in the order of their addresses.
   std::vector<NodeNo> live_of(std::uint64_t slot, std::size_t max) const EXCLUDES(mu_);
   // Whether the newest image of the node is in the band with this slot.
   bool is_live_in(std::uint64_t slot, NodeNo node) const EXCLUDES(mu_);
-  // Every live node, with its place, in the order of the log, the cold ones last.
+  // Every live node with its place, in the order of the log; nodes in cold bands last.
   std::vector<std::pair<NodeNo, Location>> all_live() const EXCLUDES(mu_);
-  // The map as it is. The committing thread calls it.
+  // The present map. REQUIRES: called by the committing thread.
   MapCheckpoint checkpoint() const EXCLUDES(mu_);
 
   // ---- writing ----
-  // Takes the space for a transaction of `images` blocks and `annotations`, which are descriptor
-  // entries without a block. `is_rescue`: it empties a band, so it may begin the rescue band (L6).
-  // nullopt: it does not fit. If the plan says so, the device is to be flushed before the
-  // transaction is written.
+  // Takes the space for a transaction of `images` blocks and `annotations` (descriptor entries
+  // without a block). `is_rescue`: the transaction empties a band, so it may begin the rescue band
+  // (L6). nullopt: it does not fit. If plan.flushes_first is set, the caller flushes the device
+  // before write().
   std::optional<LogPlan> plan(Seq seq, std::uint64_t images, std::uint64_t annotations,
                               bool is_rescue = false) EXCLUDES(mu_);
-  // Moves the map and appends the transaction. Pieces of a checkpoint, which is of the map before
-  // the transaction, come last among the images. The transaction is not durable yet: the caller
-  // flushes the device, then calls release(). After an error the band that failed takes nothing
-  // more, and the plan is void: the transaction may be planned and written again.
+  // Updates the map and appends the transaction. Pieces of a checkpoint come last among the images;
+  // the checkpoint is of the map before the transaction. The transaction is not durable yet: the
+  // caller flushes the device, then calls release(). After an error the band that failed takes
+  // nothing more, and the plan is void. The transaction may be planned and written again.
   Result<> write(const LogPlan& plan, std::span<const LogImage> images,
                  std::span<const DescriptorEntry> annotations, NodeNo next_node) EXCLUDES(mu_);
   // Frees the space of a plan. REQUIRES: nothing of the plan was written.
   void take_back(const LogPlan& plan) EXCLUDES(mu_);
   // Whether release() would reset a band.
   bool has_passed_bands() const EXCLUDES(mu_);
-  // The last transaction written is durable: bands that its tail has passed are reset and free.
-  // REQUIRES on a device that keeps no write pointers: L7.
+  // Resets and frees the bands that the tail of the last transaction has passed. REQUIRES: that
+  // transaction is durable; on a device that keeps no write pointers also L7.
   void release() EXCLUDES(mu_);
   // The last part of the newest transaction.
   PartPlace newest() const EXCLUDES(mu_) {
@@ -122,18 +122,18 @@ class Log {
   }
 
   // ---- the end, on a device that keeps no write pointers ----
-  // Where the next transaction begins; the size of the band if it takes no more. `is_open`: the
-  // newest part ends there, and nothing was written past it since the band's reset, so the next
-  // session can continue there.
+  // `next`: where the next transaction begins; its RBA is the size of the band if the band takes no
+  // more. `is_open`: the newest part ends there, and nothing was written past it since the band's
+  // reset, so the next session can continue there.
   struct Head {
     BandAddress next;
     bool is_open = false;
   };
   Head head() const EXCLUDES(mu_);
-  // The band that a rescue empties: one with the fewest live nodes among those that one transaction
-  // can empty, which are the oldest of the chain and cold bands.
+  // The band that a rescue empties. One transaction can empty the oldest band of the chain or a
+  // cold band; among these it is one with the fewest live nodes.
   std::optional<CleanChoice> choose_rescue() const EXCLUDES(mu_);
-  // Whether the band can still be emptied by a rescue, and a transaction of this size fits.
+  // Whether a rescue can still empty the band, and a transaction of this size fits.
   bool may_rescue(std::uint64_t slot, std::uint64_t images, std::uint64_t annotations) const
       EXCLUDES(mu_);
 
@@ -144,10 +144,11 @@ class Log {
   // Appends images to the cold band. They must be durable before the transaction that indexes them
   // is written. After an error the band takes nothing more.
   Result<> write_cold(const ColdRoom& room, std::span<const LogImage> images) EXCLUDES(mu_);
-  // When the log is opened for writing: continues to fill the cold band with most room, and seals
-  // all that an earlier session has left partly written but that and the head.
+  // Called when the log is opened for writing. Continues to fill the cold band with most room, and
+  // seals the other partly written bands of earlier sessions, except the head. Does nothing on a
+  // device that keeps no write pointers.
   void resume() EXCLUDES(mu_);
-  // The index by which the oldest band of the chain becomes a cold band. Empty unless that band has
+  // The cold index that makes the oldest band of the chain a cold band. Empty unless that band has
   // the slot.
   std::vector<DescriptorEntry> index_for_adoption(std::uint64_t slot) const EXCLUDES(mu_);
   // A new index, of about `max` entries, of the cold parts that are indexed in the oldest band of
@@ -164,17 +165,19 @@ class Log {
   // for cold bands.
   std::optional<CleanChoice> choose_victim(bool may_adopt, bool has_cold) const EXCLUDES(mu_);
   // The band that the cleaner empties next so that all of `bands` become free: a cold one of them,
-  // or, if they are in the chain, its oldest band. From then on nothing is written to them in this
-  // session. nullopt: none is in use, or the cleaner leaves the band out. Error: kLogFull, when
-  // less than `keep` blocks would be available. The committing thread calls it.
+  // or, if one of them is in the chain, the oldest band of the chain. From then on nothing is
+  // written to `bands` in this session. nullopt: none is in use, or the cleaner leaves the band
+  // out. Error: kLogFull, when less than `keep` blocks would be available. REQUIRES: called by the
+  // committing thread.
   Result<std::optional<CleanChoice>> choose_to_empty(std::span<const BandId> bands,
                                                      std::uint64_t keep) EXCLUDES(mu_);
-  // The live nodes of the band with this slot cannot be read. The cleaner leaves the band out in
-  // this session, and its space does not count; as the oldest band of the chain it is adopted, so
-  // that the tail can pass it. False: the band is left out already, or not in the log any more.
+  // Called if live nodes of the band with this slot cannot be read. The cleaner leaves the band
+  // out, and its space does not count. If it is the oldest band of the chain it is adopted, so that
+  // the tail can pass it. When too many bands are left out, the cleaner tries them all again.
+  // False: the band is already left out, or not in the log any more.
   bool leave_out(std::uint64_t slot) EXCLUDES(mu_);
   void add_band(BandId band) EXCLUDES(mu_);
-  // Takes a free band, but not the rescue band, out of the log, or returns nullopt.
+  // Removes a free band that is not the rescue band from the log. nullopt: there is none.
   std::optional<BandId> remove_free_band() EXCLUDES(mu_);
 
   // ---- figures ----
@@ -197,7 +200,7 @@ class Log {
     return space_locked();
   }
   std::vector<BandId> bands() const EXCLUDES(mu_);
-  // Of the bands whose space counts: neither failed, nor left out, nor retired.
+  // The sizes of the bands whose space counts: not failed, left out or retired.
   std::vector<std::uint32_t> band_sizes() const EXCLUDES(mu_);
 
  private:

@@ -26,7 +26,7 @@ std::uint64_t LogEnd::durable_end() const {
 }
 
 bool LogEnd::log_is_newer() {
-  if (keeps_write_pointers_) return false;  // the search meets what such a session wrote
+  if (keeps_write_pointers_) return false;  // the search finds the blocks of such a session
   const auto& bands = log_.bands();
   if (!bands.empty() && bands.front().slot >= first_slot_of(superblock_.session + 1)) return true;
   const FoundBand* head = log_.band_of(superblock_.head_slot);
@@ -42,8 +42,8 @@ bool LogEnd::log_is_newer() {
 bool LogEnd::may_hold_newest(const FoundBand& band) const {
   if (keeps_write_pointers_ || superblock_.head_slot == 0) return true;
   if (band.slot == superblock_.head_slot) return true;
-  // A session takes slots from its own range. The one that the superblock names began after the
-  // transaction that the superblock names was durable, or wrote that transaction itself.
+  // A session takes slots from its own range. The session that the superblock names began after the
+  // named transaction was durable, or wrote that transaction itself.
   return !superblock_.ended_cleanly() && band.slot >= first_slot_of(superblock_.session);
 }
 
@@ -77,7 +77,8 @@ std::uint32_t LogEnd::walk(const FoundBand& band, std::uint32_t from) {
   return end;
 }
 
-// How many blocks of the present life of the band begin here: a part, or one block. 0: none.
+// The number of blocks written since the band's reset that begin here: a part, or one block. 0:
+// none.
 std::uint64_t LogEnd::written_at(const FoundBand& band, std::uint32_t rba) {
   const auto block =
       blocks_.block({band.band, rba}, std::min(read_ahead_, band.write_pointer - rba));

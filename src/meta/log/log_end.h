@@ -1,10 +1,10 @@
 // Where the log ends, on a device that keeps no write pointers (device/device.h, W1).
 //
 // The superblock names a place that was durable. From there a walk follows the parts of the log
-// forwards, each by its first descriptor. Where no part begins, the walk looks at the next
-// kLookAheadBlocks blocks for anything that was written in this life of the band. So a damaged
-// descriptor does not end the walk. A band may hold anything past the end: what a power cut has
-// torn, and what earlier lives of the band have left.
+// forwards, each by its first descriptor. Where no part begins, the walk searches the next
+// kLookAheadBlocks blocks for blocks written since the band's last reset. So a damaged descriptor
+// does not end the walk. Past the end a band may hold anything: parts that a power cut has torn,
+// and leftovers from before the reset.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,18 @@ class LogEnd {
  public:
   LogEnd(device::Device& device, const Superblock& superblock, const LogReader& log);
 
-  // Whether a session later than the superblock's has begun a band, or has continued the log where
-  // the superblock says that it ends. Then the newest superblock is lost: a session's record is
-  // durable before the session writes to the log.
+  // Whether a session later than the superblock's has begun a band, or has continued the log at the
+  // end that the superblock names. Then the newest superblock is lost, because a session's record
+  // is durable before the session writes to the log. Always false on a device that keeps write
+  // pointers.
   bool log_is_newer();
-  // Whether a transaction newer than the one that the superblock names, or that one itself, can lie
-  // in the band. False for bands that were begun after it by a session that has lost them.
+  // Whether the band can hold the transaction that the superblock names, or a newer one. False for
+  // bands that a session began later and lost.
   bool may_hold_newest(const FoundBand& band) const;
-  // The search for the newest transaction begins before this block.
+  // The search for the newest transaction goes backwards from this block.
   std::uint32_t search_end(const FoundBand& band);
-  // Where the log is continued in its newest band, if `newest` is the last part of the log. The
-  // size of the band: nowhere, because a crash may have left blocks there.
+  // Where the log continues in its newest band, if `newest` is the last part of the log. The size
+  // of the band means nowhere, because a crash may have left blocks there.
   std::uint32_t append_place(const FoundBand& band, const PartPlace& newest) const;
 
  private:

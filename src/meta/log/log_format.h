@@ -81,7 +81,7 @@ inline constexpr std::uint32_t kMaxUnprovenBytes = 16 << 20;
 inline constexpr std::uint32_t kMaxUnprovenBlocks = kMaxUnprovenBytes / kBlockBytes;
 inline constexpr std::size_t kMaxUnprovenRuns = 128;
 
-// What proves that a block is the one sought and not a leftover of another life.
+// Proves that a block is the one sought, and not a leftover from before the band's reset.
 struct BlockStamp {
   Uuid uuid{};
   std::uint64_t session = 0;
@@ -133,7 +133,7 @@ enum class EntryKind : std::uint8_t {
   kEarlier = 7,
   kData = 8,
 };
-// Whether a block of its own among the part's images belongs to the entry.
+// Whether the entry has a block of its own among the part's images.
 constexpr bool has_block(EntryKind kind) {
   return kind == EntryKind::kImage || kind == EntryKind::kCheckpoint;
 }
@@ -152,7 +152,7 @@ struct DescriptorEntry {
 // no block has 0.
 std::uint32_t add_block_crc(std::uint32_t run, std::uint32_t block);
 
-// What descriptor `block` of a part with all these entries holds: as many as it can.
+// The entries that descriptor `block` of a part with all these entries holds.
 inline std::span<const DescriptorEntry> entries_of(std::span<const DescriptorEntry> all,
                                                    std::uint32_t block) {
   const std::size_t from = std::min(std::size_t{block} * kEntriesPerDescriptor, all.size());
@@ -176,8 +176,8 @@ struct Descriptor {
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 
-// What a block with a descriptor's content is. A commit record is the copy of the last descriptor
-// of a transaction's last part, and the last block of both.
+// The role of a block with a descriptor's content. A commit record is the copy of the last
+// descriptor of a transaction's last part, and the last block of both.
 enum class DescriptorRole : std::uint8_t { kFront, kCopy, kCommit };
 
 void encode(const BandHeader& header, BlockBytes to);
@@ -188,9 +188,9 @@ void encode(const Descriptor& descriptor, DescriptorRole role, BlockBytes to);
 Result<BandHeader> decode_band_header(ConstBlockBytes from);
 Result<Descriptor> decode_descriptor(DescriptorRole role, ConstBlockBytes from);
 
-// The transaction that wrote a node image or a piece of a checkpoint, of the filesystem with this
-// tag. The log knows only how both begin: magic 4, crc32c of bytes [8, 4096) 4, seq 8; and where
-// the tag is. nullopt: the block is neither.
+// The transaction that wrote this block, if it is a node image or a piece of a checkpoint of the
+// filesystem with this tag; else nullopt. The log knows only how both begin (magic 4, crc32c of
+// bytes [8, 4096) 4, seq 8) and where the tag is.
 std::optional<Seq> seq_of_image(ConstBlockBytes block, std::uint32_t fs_tag);
 
 // The checksum that an encoded block carries.

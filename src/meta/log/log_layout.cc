@@ -36,7 +36,7 @@ PartPlan part_in(const Room& room, std::uint64_t images, std::uint64_t annotatio
   return part;
 }
 
-// Blocks of the cold index of so many nodes: an entry for each and one for its part, twice.
+// Blocks of the cold index of `nodes` nodes: an entry for each and one for its part, twice.
 std::uint64_t cold_index_of(std::uint64_t nodes) { return nodes / 40 + 4; }
 
 // Extra blocks for moving the nodes of `images` in batches of `batch`.
@@ -85,7 +85,7 @@ std::uint64_t LogLimits::low_water(std::uint64_t live) const {
 }
 
 std::uint64_t LogLimits::checkpoint_reserve(std::uint64_t live) const {
-  // At most: an entry and a part of its own for each node; a descriptor's entry for each piece.
+  // Each node takes at most an entry and a part of its own; descriptors take 1 % more.
   return live * kCheckpointBytesOfNode / kCheckpointPieceBytes * 101 / 100;
 }
 
@@ -113,8 +113,8 @@ LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transact
   limits.transaction = std::max(limits.transaction, one_change);
   limits.clean_batch = std::min(limits.band, kMaxCleanBatch);
   limits.frames = batch_overhead(limits.band - 1, limits.clean_batch) + kCrossing;
-  // One batch more, because a part of the band's nodes may go to the rest of a cold band; and what
-  // the oldest band has of the cold index.
+  // One more batch, because some of the band's nodes may go to the rest of a cold band; and the
+  // cold index that lies in the oldest band.
   if (limits.has_cold) {
     limits.frames += frame_for(limits.clean_batch) + kCrossing + cold_index_of(limits.capacity);
   }

@@ -14,15 +14,16 @@ namespace lazyfs::meta {
 
 inline constexpr std::uint32_t kMinLogBands = 4;
 inline constexpr std::uint32_t kMinLogBandBlocks = 16;
-// A device that keeps no write pointers: one free band more is the rescue band. Only a transaction
-// that empties another band may begin it. So a session after a crash always has a band to write to.
+// On a device that keeps no write pointers the log has one more free band, the rescue band. Only a
+// transaction that empties another band may begin it. So after a crash a session always has a band
+// to write to.
 constexpr bool needs_rescue_band(const device::Capabilities& device) {
   return !device.keeps_write_pointers;
 }
 constexpr std::uint32_t min_log_bands(const device::Capabilities& device) {
   return kMinLogBands + (needs_rescue_band(device) ? 1 : 0);
 }
-// A log of fewer or smaller bands has no cold ones: a band for them is too much of it.
+// A log of fewer or smaller bands has no cold ones, which would take too much of its space.
 inline constexpr std::uint32_t kMinColdBands = 6;
 inline constexpr std::uint32_t kMinColdBandBlocks = 32;
 
@@ -38,26 +39,26 @@ struct Room {
   std::uint32_t blocks = 0;  // usable
 };
 
-// What is left to write to, in blocks.
+// Space left to write to, in blocks.
 struct LogSpace {
   std::uint64_t available = 0;  // for transactions: the rest of the head band, and free bands
   std::uint64_t cold_room = 0;  // in the cold band that the cleaner fills
 };
 
 struct PartPlan {
-  Room room;                      // rba and blocks are the part's own
+  Room room;                      // with the part's own rba and blocks
   std::uint32_t descriptors = 0;  // and as many copies
   std::uint32_t images = 0;
   std::uint32_t annotations = 0;  // entries without a block: nodes freed, and cold indexes
   bool is_last = false;     // its last copy is the commit record
 };
 
-// Lays a transaction into `rooms`, taken in order. Each part lies in one band and describes
-// itself. Empty when it does not fit.
+// Lays a transaction into `rooms`, in their order. Each part lies in one band and has its own
+// descriptors. Empty if the transaction does not fit.
 std::vector<PartPlan> lay_out(std::uint64_t images, std::uint64_t annotations,
                               std::span<const Room> rooms);
 
-// Everything in blocks, unless it says otherwise. docs/metadata-log.md derives the figures.
+// In blocks, unless a comment says otherwise. docs/metadata-log.md derives the figures.
 struct LogLimits {
   std::uint64_t capacity = 0;  // blocks past the headers of all bands but the rescue band
   std::uint64_t band = 0;      // capacity of the largest band
@@ -65,12 +66,12 @@ struct LogLimits {
   std::uint64_t transaction = 0;  // most that a transaction of ordinary work may take
   std::uint64_t clean_batch = 0;  // nodes that the cleaner moves in one transaction
   std::uint64_t reserve = 0;      // what cleaning one band may take; ordinary work leaves it free,
-                                  // here or in the cold band that is being filled, but for ...
-  std::uint64_t frames = 0;       // ... this much of it, which only transactions have room for
+                                  // in the log or in the cold band that is being filled
+  std::uint64_t frames = 0;       // the reserve's descriptors, which cold bands have no room for
   std::uint64_t live_max = 0;     // nodes that may exist, so that cleaning always makes room
-  std::uint64_t live_ordinary = 0;  // ... for work that does not free space
-  std::uint64_t live_promised = 0;  // ... for recording data that was accepted before
-  bool has_cold = false;            // keeps cold nodes apart: is large enough, or does so now
+  std::uint64_t live_ordinary = 0;  // the same limit for work that does not free space
+  std::uint64_t live_promised = 0;  // the same limit for recording data that was accepted before
+  bool has_cold = false;            // the log is large enough for cold bands, or has some now
 
   // Most blocks that a transaction can take, wherever the head stands.
   std::uint64_t cost(std::uint64_t images, std::uint64_t annotations) const;
@@ -80,25 +81,24 @@ struct LogLimits {
   bool admits(std::uint64_t cost, const LogSpace& space) const {
     return cost + frames <= space.available && cost + reserve <= space.available + space.cold_room;
   }
-  // Below this many blocks, the cold room counted in, the cleaner works.
+  // The cleaner works while fewer blocks than this are left, including the cold room.
   std::uint64_t low_water(std::uint64_t live) const;
   bool is_low(std::uint64_t live, const LogSpace& space) const {
     return space.available + space.cold_room < low_water(live) ||
            space.available < frames + transaction + checkpoint_reserve(live);
   }
-  // What a checkpoint of the map may take, images only; 0 in a log so small that none is needed.
+  // Most blocks that a checkpoint of the map takes, with its descriptors; 0 for few live nodes.
   std::uint64_t checkpoint_reserve(std::uint64_t live) const;
-  // Blocks of log after the newest checkpoint at which the next one is due, when it takes `pieces`
-  // and `wanted` is what the caller would like. A sixteenth of what is written, at most, is
-  // checkpoints.
+  // The next checkpoint, of `pieces`, is due after this many blocks of log: `wanted`, at most a
+  // fourth of the log, but enough that at most a sixteenth of the blocks written are checkpoints.
   std::uint64_t checkpoint_interval(std::uint64_t pieces, std::uint64_t wanted) const;
-  // The live share of the log at which it should have another band.
+  // Whether the log should have another band: more than 70 % of live_max is live.
   bool should_grow(std::uint64_t live) const { return live * 10 > live_max * 7; }
 };
 
-// `bands`: the sizes of the log's bands, in blocks with header; `transaction_blocks` is what the
-// caller would like for a transaction. The rescue band, if the log has one, does not count.
-// `has_cold_bands`: now, however many bands the log has.
+// `bands`: the sizes of the log's bands, in blocks including the header. `transaction_blocks`: the
+// size of a transaction that the caller wants. The rescue band, if the log has one, does not count.
+// `has_cold_bands`: the log has cold bands now.
 LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transaction_blocks,
                     bool has_rescue_band = false, bool has_cold_bands = false);
 

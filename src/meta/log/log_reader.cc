@@ -55,11 +55,11 @@ Result<> LogReader::find_bands(std::uint32_t search_blocks) {
   return ok();
 }
 
-// The band's place in the log by its header, or, should that be damaged, by a part that has a
-// descriptor before block `end`. 0: of a cold band, whose place the cold index gives. nullopt: no
-// block gives it.
+// The band's slot according to its header. If the header is damaged: according to a part with a
+// descriptor before block `end`. 0: a cold band, whose slot the cold index gives. nullopt: no block
+// gives the slot.
 std::optional<std::uint64_t> LogReader::slot_of(BandId band, std::uint32_t end) {
-  if (const auto block = blocks_.block({band, 0}, 2); block) {  // beside a seek, one costs as much
+  if (const auto block = blocks_.block({band, 0}, 2); block) {  // the second costs next to nothing
     const auto header = decode_band_header(*block);
     if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
       return header->is_cold ? 0 : header->stamp.slot;
@@ -154,8 +154,8 @@ Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place
   return d;
 }
 
-// A power cut may leave at the front what an earlier session had written there and lost, under the
-// same seq. Once a later session has begun, only the end of the part distinguishes the two: the
+// After a power cut the front of a part may hold a lost part of an earlier session with the same
+// seq. Once a later session has begun, only the end of the part distinguishes the two: the
 // descriptor of the younger session counts.
 bool LogReader::is_outdated(const FoundBand& band, const PartPlace& place,
                             const Descriptor& front) {
@@ -173,12 +173,12 @@ Result<Descriptor> LogReader::first_descriptor(const FoundBand& band, const Foun
   ASSIGN_OR_RETURN(Descriptor last, copy(band, place, 0));
   if (last.block == 0) return last;
   auto first = copy(band, place, last.block);
-  // It may be outdated as well as a front.
+  // A copy may be outdated, like a front descriptor.
   if (first && first->stamp.session != last.stamp.session) return fail(Errc::kLogDescriptorBad);
   return first;
 }
 
-// One that is not the first, which `part` knows.
+// Reads descriptor `block` of the part, which is not the first.
 Result<Descriptor> LogReader::descriptor(const FoundBand& band, const FoundPart& part,
                                          std::uint32_t block) {
   const PartPlace& place = part.part.place;
@@ -226,8 +226,8 @@ Result<FoundPart> LogReader::part(const PartPlace& place) {
   return found;
 }
 
-// What a transaction of the history says of itself is checked as if it had been read: it lies
-// directly before the next newer one, in the same band.
+// Checks a transaction of the history as if it had been read: it must lie directly before the next
+// newer one, in the same band.
 std::vector<FoundPart> LogReader::earlier(const FoundPart& part) const {
   std::vector<FoundPart> all;
   for (std::span<const DescriptorEntry> rest(part.history); !rest.empty();) {

@@ -1,5 +1,5 @@
-// Reads parts of the log, whose places are known, for recovery: each descriptor, or its copy where
-// it is damaged. Nothing that was read is trusted.
+// Reads parts of the log at known places, for recovery: each descriptor, or its copy if the
+// descriptor is damaged. Trusts nothing that it reads.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +23,12 @@ class BackwardReader {
   explicit BackwardReader(device::Device& device)
       : device_(device), window_(std::size_t{kWindowBlocks} * kBlockBytes) {}
 
-  // The block, which is one of `blocks` that the caller is going to ask for, the first of them;
-  // valid until the next call.
+  // The block, valid until the next call. `blocks`: the number of blocks from `at` on that the
+  // caller will ask for.
   Result<ConstBlockBytes> block(BandAddress at, std::uint32_t blocks = 1);
 
  private:
-  static constexpr std::uint32_t kNearBlocks = 32;  // that cost less than another read
+  static constexpr std::uint32_t kNearBlocks = 32;  // cheaper than another read
   Result<> fill(BandAddress first, std::uint32_t blocks);
 
   device::Device& device_;
@@ -40,7 +40,7 @@ class BackwardReader {
 struct FoundBand {
   BandId band;
   std::uint64_t slot = 0;
-  std::uint32_t write_pointer = 0;  // the log does not reach further; see LogEnd
+  std::uint32_t write_pointer = 0;  // the log ends there at the latest; see LogEnd
 };
 
 struct FoundPart {
@@ -64,21 +64,22 @@ class LogReader {
   LogReader(device::Device& device, const Superblock& superblock)
       : device_(device), superblock_(superblock), blocks_(device) {}
 
-  // Finds out which bands are in use; to be called first. Where the header of a band is damaged, at
-  // most `search_blocks` of its first blocks are read, but no fewer than two, until a block of a
-  // part gives the band's slot.
+  // Finds the bands that are in use. REQUIRES: called before the other functions. If the header of
+  // a band is damaged, reads its first blocks until a block of a part gives the band's slot: at
+  // most `search_blocks`, but not fewer than two.
   Result<> find_bands(std::uint32_t search_blocks);
   const std::vector<FoundBand>& bands() const { return bands_; }  // highest slot first
   const FoundBand* band_of(std::uint64_t slot) const;
-  // A band of the log that is written, and in which find_bands() has met nothing that gives its
-  // slot, gets the slot that a checkpoint gives it.
+  // Gives a written band of the log the slot that a checkpoint names, if find_bands() found nothing
+  // in the band that gives its slot.
   void believe(const ChainBand& band);
 
-  // Whether the session that wrote the block can have committed `seq`. Whatever the sessions before
-  // the present one wrote after the transaction with which it began was given up then.
+  // Whether the session that wrote the block can have committed `seq`. Transactions of earlier
+  // sessions count up to session_start_seq. Later ones were given up when the present session
+  // began.
   bool is_believable(const BlockStamp& stamp, Seq seq) const;
-  // Errors: kLogTailLost when there can be no part at this place; kLogDescriptorBad; what the
-  // device returns.
+  // Reads the descriptors of the part at this place. Errors: kLogTailLost when no part can lie
+  // there; kLogDescriptorBad; those of the device.
   Result<FoundPart> part(const PartPlace& place);
   // The transactions that the part's history repeats, newest first. Each is one part, and none of
   // them carries a checkpoint. Empty when the history makes no sense.

@@ -1,5 +1,5 @@
-// Appends one transaction to the log's bands: headers of fresh bands, descriptors, images, copies
-// of the descriptors, the last of which is the commit record.
+// Appends one transaction to the log's bands: headers of fresh bands, descriptors, images, and
+// copies of the descriptors. The last copy is the commit record.
 #pragma once
 
 #include <span>
@@ -27,7 +27,7 @@ struct TransactionBytes {
 // Not thread-safe; one object writes one transaction.
 class LogWriter {
  public:
-  // Of `stamp` only uuid and session count.
+  // Uses only the uuid and session of `stamp`.
   LogWriter(device::Device& device, BlockStamp stamp) : device_(device), stamp_(stamp) {}
 
   // Nothing is durable until the caller flushes the device.

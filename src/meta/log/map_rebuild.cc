@@ -80,8 +80,8 @@ void MapRebuilder::read_part(const RecoveredPart& from) {
   }
 }
 
-// Checks what only a hostile log breaks: cold bands outside of the log, parts that overlap, parts
-// where a part is still to begin.
+// Checks rules that only a hostile log breaks: no cold bands outside of the log, no overlapping
+// parts, no parts where the next part will begin.
 bool MapRebuilder::finish() {
   cold_.finish_recovery();
   bool is_sound = cold_.is_sound() && !cold_.has_overlaps();

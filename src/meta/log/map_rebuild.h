@@ -13,8 +13,8 @@
 namespace lazyfs::meta {
 
 struct RebuiltMap {
-  // Whether this code can have written the log: every cold band belongs to the log and is not in
-  // the chain, and parts do not overlap.
+  // False if lazyfs cannot have written this log. In a sound log every cold band belongs to the log
+  // and is not in the chain, and parts do not overlap.
   bool is_sound = true;
   std::uint64_t after_checkpoint = 0;  // blocks of the transactions after the newest checkpoint
 };

@@ -23,7 +23,7 @@ struct RecoveredLog {
   std::vector<RecoveredPart> parts;         // in the order of the log
   std::vector<ChainBand> chain;             // the hot log, oldest first; the last one is the head
   std::vector<BandId> spare;    // the other bands: cold ones, and those that hold nothing needed
-  std::uint32_t head_rba = 0;   // where the head band is continued; its size: nowhere
+  std::uint32_t head_rba = 0;   // where the head band continues; its size: nowhere
   Seq seq;                      // newest transaction
   NodeNo next_node;
 };

@@ -15,13 +15,13 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kFirstPieceBlocks = 16, kLaterPieceBlocks = 256;
-// Transactions, nodes: no honest log comes near, and from there on counting up is safe.
+// Of transactions, or of nodes. No honest log reaches it, and counting up from it cannot overflow.
 constexpr std::uint64_t kMostEver = std::uint64_t{1} << 62;
 
 class Recovery {
  public:
-  // `search_blocks`: see LogReader::find_bands(). `believes_checkpoint`: in what it says of bands
-  // in which nothing can be read.
+  // `search_blocks`: see LogReader::find_bands(). `believes_checkpoint`: takes from it the slots of
+  // bands in which nothing can be read.
   Recovery(device::Device& device, const Superblock& superblock, std::uint32_t search_blocks,
            bool believes_checkpoint = false)
       : device_(device),
@@ -36,8 +36,8 @@ class Recovery {
  private:
   using Parts = std::vector<FoundPart>;  // newest first
 
-  // A session's superblock is durable before the session writes to the log. So the superblock is
-  // not the newest that there was, and what it says of sessions and bands must not be believed.
+  // A session's superblock is durable before the session writes to the log. So a newer superblock
+  // is lost, and the sessions and bands that this one names must not be trusted.
   bool is_from_the_future(const BlockStamp& stamp) const {
     return stamp.uuid == superblock_.uuid && stamp.session > superblock_.session;
   }
@@ -61,8 +61,8 @@ class Recovery {
   const bool believes_checkpoint_;
   LogReader log_;
   LogEnd end_;
-  Seq begun_;  // newest transaction of which the search has met a descriptor
-  std::vector<PartPlace> suspects_;      // last parts of what looks torn, newest first
+  Seq begun_;  // newest transaction of which the search found a descriptor
+  std::vector<PartPlace> suspects_;      // last parts of transactions that look torn, newest first
   std::optional<MapCheckpoint> checkpoint_;  // when the walk has found one
 };
 
@@ -110,7 +110,7 @@ bool Recovery::is_known_durable(Seq seq) const {
   return seq.value <= superblock_.durable_seq || seq < begun_;
 }
 
-// Blocks that the device does not read become zeros.
+// Blocks that the device cannot read become zeros.
 void Recovery::read_what_can_be_read(BandAddress at, AlignedBuffer& to) {
   if (device_.read(at, to.span())) return;
   for (std::size_t offset = 0; offset < to.size(); offset += kBlockBytes, ++at.rba) {
@@ -119,9 +119,9 @@ void Recovery::read_what_can_be_read(BandAddress at, AlignedBuffer& to) {
   }
 }
 
-// After the transaction that the superblock says was durable, or that very one. A transaction that
-// an earlier session wrote and lost may have its seq, or a lower one, and lie where nothing was
-// written since.
+// Whether the transaction is the one that the superblock says was durable, or a later one. A
+// transaction that an earlier session wrote and lost may have the same or a lower seq, and lie
+// where nothing was written since.
 bool Recovery::may_be_newest(const Descriptor& commit) const {
   const Superblock& s = superblock_;
   if (commit.seq.value != s.durable_seq) return commit.seq.value > s.durable_seq;
@@ -130,7 +130,7 @@ bool Recovery::may_be_newest(const Descriptor& commit) const {
          end == std::uint64_t{s.head_rba} + s.head_blocks;
 }
 
-// Remembers what may be the last part of a transaction that is not whole, but was once.
+// Remembers what may be the last part of a transaction that was once whole and is damaged now.
 void Recovery::suspect(const FoundBand& band, const Descriptor& d, std::uint64_t rba) {
   const PartPlace place{{band.slot, static_cast<std::uint32_t>(rba), d.seq},
                         static_cast<std::uint32_t>(d.part_blocks())};
@@ -172,7 +172,8 @@ Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
   return Parts{};
 }
 
-// By its commit record; or, when that is damaged, by what the superblock says was durable.
+// Finds the newest transaction by its commit record. If that is damaged, takes the transaction that
+// the superblock says was durable.
 Result<Recovery::Parts> Recovery::find_newest() {
   if (end_.log_is_newer()) return fail(Errc::kSuperblockBad);
   for (const FoundBand& band : log_.bands()) {
@@ -272,8 +273,8 @@ Result<MapCheckpoint> Recovery::read_checkpoint(std::span<const FoundPart> trans
   return decode_checkpoint(bytes.span(), seq, fs_tag_of(superblock_.uuid));
 }
 
-// Leaves out of the checkpoint what the tail has passed since. What is left must be as the log is:
-// bands where they were, and everything before the transaction that carries the checkpoint.
+// Removes from the checkpoint what the tail has passed since. The rest must agree with the log:
+// bands in their slots, and everything before the transaction that carries the checkpoint.
 bool Recovery::fit(MapCheckpoint& checkpoint, const PartAddress& tail,
                    const FoundPart& carrier) {
   const auto place = [](const PartAddress& at) { return std::pair(at.slot, at.rba); };
@@ -310,7 +311,7 @@ bool Recovery::fit(MapCheckpoint& checkpoint, const PartAddress& tail,
 RecoveredLog Recovery::assemble(Parts parts) {
   RecoveredLog found;
   found.seq = parts.front().seq();
-  // The newest says the highest, if it is honest.
+  // In an honest log the newest part has the highest number.
   for (const FoundPart& part : parts) found.next_node = std::max(found.next_node, part.next_node);
   std::ranges::reverse(parts);
   found.checkpoint = std::move(checkpoint_);
@@ -331,11 +332,10 @@ RecoveredLog Recovery::assemble(Parts parts) {
   return found;
 }
 
-// A newest transaction that is not whole was torn, or was damaged later; mostly the two cannot be
-// distinguished. But if it was durable once, bands that its tail had passed may be empty now, and
-// what came before it cannot be recovered any more. A torn one never does that. So where the one
-// before is lost, it is this one that counts, and what is damaged in it is the trouble of these
-// nodes.
+// If the newest transaction is not whole, it was torn, or damaged later. Usually the two cannot be
+// distinguished. But if it was durable, bands that its tail had passed may be empty now, and the
+// transactions before it cannot be recovered any more. A torn one never has this effect. So if the
+// transaction before it is lost, the newest one counts, and only its damaged nodes are lost.
 Result<RecoveredLog> Recovery::run() {
   TRY(log_.find_bands(search_blocks_));
   Result<Parts> newest = find_newest();
@@ -355,7 +355,7 @@ Result<RecoveredLog> Recovery::run() {
 
 // After a crash the log could seem to end before a band whose beginning is damaged, so recovery
 // looks for such bands at once. Any part of one descriptor ends within kLookAheadBlocks blocks.
-// After a clean end the superblock says where the log ends, so no band is missed unnoticed.
+// After a clean end the superblock says where the log ends, so a missed band is noticed.
 std::uint32_t search_at_first(const Superblock& superblock) {
   return superblock.ended_cleanly() ? 0 : kLookAheadBlocks;
 }
@@ -370,7 +370,7 @@ Result<RecoveredLog> recover_log(device::Device& device, const Superblock& super
     constexpr std::uint32_t kAll = std::numeric_limits<std::uint32_t>::max();
     found = Recovery(device, superblock, kAll).run();
     // A band in which nothing can be read must cost no more than its nodes. But a band that was
-    // reset and begun again by a transaction that was torn looks alike, so this comes last.
+    // reset, and begun again by a torn transaction, looks the same. So this comes last.
     if (!found) found = Recovery(device, superblock, kAll, true).run();
   }
   if (!found) return fail(found.error());

@@ -7,10 +7,10 @@
 // transactions, which no later part names, are never reached. A leftover of an earlier session that
 // reappears carries a session and a seq that the superblock rules out.
 //
-// A newest transaction that fails its checksums counts after all when what came before it cannot be
-// recovered: then it was durable, and bands have been reset since.
+// If the newest transaction fails its checksums, and the transactions before it cannot be
+// recovered, it counts nevertheless: then it was durable, and bands have been reset since.
 //
-// The header of a band says which band of the log it is. Should it be damaged, another block does.
+// The header of a band gives its slot in the log. If the header is damaged, another block gives it.
 #pragma once
 
 #include "base/result.h"

@@ -30,8 +30,8 @@ class Restorer {
  public:
   explicit Restorer(device::Device& device) : device_(device) {}
 
-  // `older`: the newest superblock that is left. `named`: the volume's UUID as the device says it.
-  // lazyfsctl uuid changes that one, but not the one in the log.
+  // `older`: the newest superblock that remains. `named`: the volume's UUID according to the
+  // device. lazyfsctl uuid changes that UUID, but not the one in the log.
   Result<Superblock> run(const std::optional<Superblock>& older, const std::optional<Uuid>& named) {
     for (std::uint32_t i = 0; i < device_.geometry().band_count(); ++i) look_at(BandId{i});
     if (older) return restore(*older);
@@ -55,8 +55,8 @@ class Restorer {
   }
 
   // The first two blocks of a band show whether it belongs to a log. On a device that keeps no
-  // write pointers only the first one does: a second one may be left over in a band that the log
-  // has given back, and that holds one block of a file now.
+  // write pointers only the first one does: the second may be a leftover in a band that the log has
+  // given back, and that now holds one block of a file.
   void look_at(BandId band) {
     if (!is_usable(band)) return;
     const auto write_pointer = device_.write_pointer(band);
@@ -88,7 +88,7 @@ class Restorer {
     return all;
   }
 
-  // Rebuilds the superblock with this UUID. What it says of the log is replaced.
+  // Rebuilds the superblock with this UUID. Replaces its fields about the log.
   Result<Superblock> restore(Superblock s) {
     const auto found = by_uuid_.find(s.uuid);
     if (found == by_uuid_.end()) return fail(Errc::kNoFilesystem);
@@ -102,8 +102,8 @@ class Restorer {
     s.set_clean_end(false);
     s.band_count = device_.geometry().band_count();
     const auto& [session, seqs] = *commits_.rbegin();
-    // What earlier sessions wrote counts up to where this one began. One that has written no commit
-    // record has lost everything; its slots must not be used again.
+    // Transactions of earlier sessions count up to the start of this one. A session without a
+    // commit record has lost everything, but its slots must not be used again.
     s.session = std::max(session, newest_session_);
     s.session_start_seq = s.session == session ? seqs.first - 1 : seqs.last;
     s.durable_seq = s.head_slot = 0;
@@ -141,8 +141,8 @@ class Restorer {
     }
   }
 
-  // The spare bands of the log are empty, like other free ones: those nearest to it take their
-  // place, half as many as hold something, and two.
+  // The log's spare bands are empty and look like other free bands. The nearest free bands take
+  // their place: half as many as the log bands that hold something, plus two.
   void add_free_bands(std::vector<BandId>& log) const {
     const std::size_t least = min_log_bands(device_.capabilities());
     const std::size_t wanted = std::max(log.size() + log.size() / 2 + 2, least);
@@ -160,7 +160,7 @@ class Restorer {
 
   struct FoundLog {
     std::vector<BandId> bands;
-    std::uint64_t newest_session = 0;  // that has begun one of them
+    std::uint64_t newest_session = 0;  // newest session that began one of them
   };
 
   device::Device& device_;
@@ -171,7 +171,7 @@ class Restorer {
   };
   // Of the volume that restore() rebuilds:
   std::map<std::uint64_t, Seqs> commits_;  // by session
-  std::uint64_t newest_session_ = 0;       // that has written anything to the log
+  std::uint64_t newest_session_ = 0;       // the newest that wrote to the log
 };
 
 std::vector<BandId> offline_bands(device::Device& device, const Superblock& superblock) {
@@ -196,7 +196,7 @@ Result<> restore_superblock(device::Device& device, const std::optional<Uuid>& n
   const auto offline = newest ? offline_bands(device, *newest) : std::vector<BandId>();
   const bool can_help = !usable && (usable.error() == Errc::kSuperblockBad || !offline.empty() ||
                                     (!newest && usable.error() == Errc::kNoFilesystem));
-  if (!can_help) return ok();  // opening says why it cannot be done, if it cannot
+  if (!can_help) return ok();  // if the log cannot be opened, opening it gives the reason
   ASSIGN_OR_RETURN(const Superblock restored,
                    Restorer(device).run(newest ? std::optional(*newest) : std::nullopt, named));
   // The surviving superblock stays until the rebuilt one is durable.

@@ -12,20 +12,19 @@
 
 namespace lazyfs::meta {
 
-// Writes a new superblock when the log cannot be opened with any that exists, and reports it; does
-// nothing otherwise. When no superblock exists, its label and the time of mkfs are lost. The new
-// one does not list bands of the log that the device has taken offline: the log continues from the
+// If the log cannot be opened with any superblock that exists, writes a new one and reports that;
+// else does nothing. If no superblock exists, the label and the time of mkfs are lost. The new
+// superblock does not list log bands that the device has taken offline: the log continues from the
 // newest transaction that the other bands hold. Reads every block of the log.
-// `named`: the volume's UUID according to the device. When no superblock exists, the log with this
-// UUID counts, and no other one. If no log has it, the log with the newest session counts that can
-// be recovered.
-// Errors: kNoFilesystem when no log exists either, kSuperblockVersion, what the device returns.
+// `named`: the volume's UUID according to the device. If no superblock exists, only the log with
+// this UUID counts. If no log has this UUID, the recoverable log with the newest session counts.
+// Errors: kNoFilesystem when no log exists either, kSuperblockVersion, those of the device.
 Result<> restore_superblock(device::Device& device, const std::optional<Uuid>& named,
                             const std::function<void(std::string)>& report);
 
-// Bands of superblocks whose last block is not the newest record. An older one may name bands of
-// the log that hold file data by now.
-// Each opening for writing puts a new record into both bands. Requires a filesystem that can be
+// The super bands that do not end with the newest record. An older record may name log bands that
+// now hold file data.
+// Each opening for writing puts a new record into both bands. REQUIRES: the filesystem can be
 // opened.
 Result<std::vector<BandId>> damaged_superblocks(device::Device& device);
 

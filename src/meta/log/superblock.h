@@ -1,5 +1,6 @@
-// The superblock: what has to be known before the log can be read. It is kept as an append-only log
-// in two bands that mirror each other; the newest valid record wins. docs/format.md section 2.
+// The superblock: what lazyfs must know before it can read the log. It is an append-only log of
+// records in two bands that mirror each other; the newest valid record wins. docs/format.md section
+// 2.
 #pragma once
 
 #include <array>
@@ -51,15 +52,15 @@ struct Superblock {
   std::uint32_t head_rba = 0;
   std::uint32_t head_blocks = 0;
 
-  // A bit of `flags`: the log ends where its last part does, as the head fields say, and nothing
-  // was written to any band since. The record that begins a session clears it, the one of a clean
-  // end sets it.
-  // Bit 1, only together with bit 0: nothing was written past the last part, in its band, since
-  // the band's reset. So the next session may continue there on a device that keeps no write
+  // kCleanEnd, a bit of `flags`: the log ends with its last part, which the head fields name, and
+  // nothing was written to any band since. The record that begins a session clears it, the record
+  // of a clean end sets it.
+  // kHeadOpen, only together with kCleanEnd: since the reset of the last part's band nothing was
+  // written past that part. So the next session may continue there on a device that keeps no write
   // pointers. A session after a crash that writes nothing to the log ends without this bit.
   static constexpr std::uint32_t kCleanEnd = 1, kHeadOpen = 2;
-  // Another bit that counts only together with kCleanEnd: no data band was written past what its
-  // summary says, since its last reset. A session that does not write to data bands keeps it.
+  // kDataEndsKnown, only together with kCleanEnd: since its last reset no data band was written
+  // past the end in its summary. A session that does not write to data bands keeps this bit.
   static constexpr std::uint32_t kDataEndsKnown = 4;
   std::uint32_t flags = 0;               // other bits are kept
   std::uint32_t mounts = 0;              // for writing, since mkfs
@@ -87,9 +88,9 @@ inline constexpr std::size_t kMaxLabelBytes = 63;
 inline constexpr std::size_t kMaxLogBands = 900;  // as many as one record holds
 
 // Reads the newest valid superblock from the two super bands, which the device's geometry names.
-// Errors: kNoFilesystem when neither band holds a record at all, kSuperblockBad when records are
-// there but none is valid, kSuperblockVersion when an older lazyfs wrote them, kSuperblockNewer
-// when a newer one wrote the newest, or what the device returns.
+// Errors: kNoFilesystem when neither band holds a record at all, kSuperblockBad when records exist
+// but none is valid, kSuperblockVersion when an older lazyfs wrote them, kSuperblockNewer when a
+// newer one wrote the newest, or what the device returns.
 Result<Superblock> read_superblock(device::Device& device);
 
 }  // namespace lazyfs::meta

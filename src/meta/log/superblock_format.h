@@ -5,7 +5,8 @@
 //        4    4 crc32c            covers bytes [8, 4096)
 //        8    4 version           6
 //       12    4 flags             bit 0: the volume ended cleanly; bit 1, with bit 0: nothing was
-//                                 written past the log's last part. Other bits are kept
+//                                 written past the log's last part; bit 2, with bit 0: no data band
+//                                 was written past its summary. Other bits are kept
 //       16   16 uuid
 //       32    8 sequence          +1 at every record; the highest valid one counts
 //       40    8 band_count        of the device

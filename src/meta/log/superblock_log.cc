@@ -12,20 +12,20 @@ namespace lazyfs::meta {
 namespace {
 
 constexpr std::uint32_t kSearchPieceBlocks = 64;
-// A band is reset after this many records, so that opening can read all of them. It has to: blocks
-// that a crash has left may follow the newest record, and they may be a whole record from before
-// the band's last reset.
+// A band is reset after this many records, so that opening can read all of them. Opening must read
+// all: leftovers of a crash may follow the newest record, and may be a whole record from before the
+// band's last reset.
 constexpr std::uint32_t kMaxRecords = 256;
 constexpr std::uint32_t kSearchBlocks = 4096;  // while the other band takes none
 constexpr std::uint32_t kZeroBlocks = 64;      // written at once
-// Blocks after the newest record that an unfinished write may have touched.
+// Blocks after the newest record that an unfinished write may have changed.
 constexpr std::uint32_t kMayBeTorn = 1;
 
 struct Search {
   std::optional<Superblock> newest;
   std::uint32_t newest_rba = 0;
   std::uint64_t newer_version_sequence = 0;  // highest one of records that a newer lazyfs wrote
-  Errc trouble = Errc::kNoFilesystem;        // the worst that was met, when nothing was found
+  Errc trouble = Errc::kNoFilesystem;        // the worst error met, if nothing was found
 };
 
 int rank(Errc e) {
@@ -73,8 +73,8 @@ void search_piece(device::Device& device, BandId band, std::uint32_t begin, std:
   }
 }
 
-// Of a band whose end is not known: the first kMaxRecords blocks, and then on while records are
-// found. Records of earlier lives of the band follow, with lower sequences.
+// Searches a band whose end is not known: the first kMaxRecords blocks, then further while records
+// are found. Records from before the band's reset follow, with lower sequences.
 void search_from_start(device::Device& device, BandId band, std::uint32_t end, Search& search) {
   for (std::uint32_t begin = 0; begin < std::min(end, kSearchBlocks);) {
     const std::uint32_t piece_end = std::min(end, begin + kSearchPieceBlocks);
@@ -136,7 +136,7 @@ Result<Superblock> read_superblock(device::Device& device) {
     merge(best, search_band(device, band));
   }
   if (!best.newest) return fail(best.trouble);
-  // What a newer lazyfs has upgraded must not be continued from before the upgrade.
+  // If a newer lazyfs has upgraded the volume, a record from before the upgrade must not be used.
   if (best.newer_version_sequence > best.newest->sequence) return fail(Errc::kSuperblockNewer);
   TRY(check_against_device(*best.newest, device));
   return std::move(*best.newest);
@@ -193,7 +193,7 @@ Result<> SuperblockLog::write(Superblock next) {
     } else {
       log::error("superblock {} not written to band {}: {}", next.sequence,
                  next.super_bands[i].value, describe(r.error()));
-      // No later flush makes up for it.
+      // No later flush can make this record durable.
       if (r.error() == Errc::kDeviceFlush) return r;
       trouble = r;
     }
@@ -206,8 +206,8 @@ Result<> SuperblockLog::write(Superblock next) {
   return ok();
 }
 
-// The other band takes no records, so this one cannot be reset. Where the device does not know its
-// end, a record that an earlier session has torn is stepped over.
+// Called when the other band takes no records, so that this one cannot be reset. If the device does
+// not know the band's end, skips a record that an earlier session has torn.
 Result<> SuperblockLog::continue_band(std::size_t index) {
   const BandId band = current_.super_bands[index];
   if (device_.capabilities().keeps_write_pointers) return ok();

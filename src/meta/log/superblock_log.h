@@ -29,11 +29,12 @@ class SuperblockLog {
   static Result<> format(device::Device& device, const Superblock& first);
 
   const Superblock& current() const { return current_; }
-  // Makes `next`, with the next sequence number, the newest record. Durable on return. Fails when
-  // neither band takes it, or with kDeviceFlush; current() is then the newest that is certain.
+  // Makes `next`, with the next sequence number, the newest record. Durable on return. Fails if
+  // neither band takes it, or with kDeviceFlush. After a failure current() is the newest record
+  // that is certainly on the device.
   Result<> write(Superblock next);
-  // A write has failed so that its record may be there all the same, now or after a crash: what
-  // only one of the two records allows must not be done any more.
+  // A write has failed, but its record may nevertheless be on the device, now or after a crash.
+  // Until a write succeeds the caller must do nothing that only one of the two records allows.
   bool is_in_doubt() const { return is_in_doubt_; }
 
  private:
@@ -46,16 +47,16 @@ class SuperblockLog {
   std::array<bool, 2> is_begun_{};     // in this session
   // Past the newest record that was found, and past one that may be torn.
   std::array<std::uint32_t, 2> found_end_{};
-  std::array<bool, 2> has_refused_{};  // an append failed: it takes the next one after a reset
+  std::array<bool, 2> has_refused_{};  // an append failed: the band is reset before the next append
   bool is_first_ = true;               // no record was written in this session
   bool is_in_doubt_ = false;
 };
 
-// Resets the bands so that no superblock is found in them, durable on return. A device without
-// write pointers shows what a band held before: there the part that is searched is overwritten.
+// Resets the bands so that no superblock is found in them. Durable on return. On a device without
+// write pointers earlier contents stay readable, so the part that a search reads is overwritten.
 Result<> erase_superblocks(device::Device& device, std::span<const BandId> bands);
 
-// The highest sequence of the valid records that a search finds in a super band; 0: there is none.
+// The highest sequence of the valid records that a search finds in a super band; 0: none.
 std::uint64_t newest_sequence_in(device::Device& device, BandId band);
 
 }  // namespace lazyfs::meta

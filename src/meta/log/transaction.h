@@ -31,7 +31,7 @@ struct ColdRoom {
   bool is_fresh = false;  // the band's header is not written yet
 };
 
-// A transaction with its place in the log.
+// The place of a transaction in the log.
 struct LogPlan {
   Seq seq;
   std::vector<PartPlan> parts;

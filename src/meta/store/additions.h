@@ -15,11 +15,11 @@ namespace lazyfs::meta {
 // A node whose image fails validation: the image is copied verbatim.
 struct DamagedNode {
   LogImage image;
-  Log::Location place;  // where the cleaner has read the image
+  Log::Location place;  // where the cleaner read the image
   AlignedBuffer bytes;  // of the image
 };
 
-// The nodes that the cleaner moves, and a checkpoint of the map as it was before the transaction.
+// The nodes that the cleaner moves, and a checkpoint of the map before the transaction.
 struct Additions {
   std::vector<NodePin> nodes;  // in memory
   std::vector<DamagedNode> damaged;
@@ -29,8 +29,8 @@ struct Additions {
   std::optional<ColdRoom> cold;  // where seal() has put both
   bool is_stuck = false;         // none of the victim's nodes can be read
   bool is_rescue = false;        // `nodes` and `damaged` are all that is live in the victim (L6)
-  // By seal(): the data that the transaction names, and whether it is written after a flush because
-  // it refers to blocks that it does not name.
+  // Set by seal(): the data that the transaction names, and whether the transaction is written
+  // after a flush, because it refers to blocks that it does not name.
   std::vector<DescriptorEntry> data;
   bool flushes_first = false;
 

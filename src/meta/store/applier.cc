@@ -39,7 +39,7 @@ Result<> Applier::make_room(std::uint64_t rounds) {
       TRY(make_room_(blocked.obstacle, blocked.running));
       continue;
     }
-    // The cleaner gains nothing. A band more is room for it to work in.
+    // The cleaner gains nothing. One more band gives it room to work in.
     if (blocked.obstacle != Obstacle::kMustClean) return fail(Errc::kLogFull);
     TRY(make_room_(Obstacle::kMustGrow, blocked.running));
     rounds_left = rounds;

@@ -1,7 +1,7 @@
 // Makes changes: plans them, admits them to the running transaction, applies them. A change is
 // planned under the shared lock of the tree, so that readers and other plans continue. If the plan
-// is out of date when the exclusive lock is taken, it is made again there: then no other thread can
-// change the tree.
+// is out of date when the exclusive lock is taken, the change is planned again under that lock,
+// where no other thread can change the tree.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ class Applier {
     kMustGrow,    // the log is too small for another node
     kTooLarge,    // no transaction has room for it
   };
-  // How an applier gets past an obstacle. `running`: the transaction that had no room.
+  // Removes an obstacle. `running`: the transaction that had no room.
   using MakeRoom = std::function<Result<>(Obstacle, Seq running)>;
 
   Applier(Log& log, SharedTree& tree, NodeLoader& loader, StoreFailure& failure,
@@ -44,14 +44,14 @@ class Applier {
 
   // As Store::try_apply().
   Result<Seq> try_apply(const Batch& batch, Reserve reserve) EXCLUDES(tree_.mu);
-  // As Store::make_room(). Gives up with kLogFull after `rounds` obstacles, once no band can be
+  // As Store::make_room(). Gives up with kLogFull after `rounds` obstacles, when no band can be
   // added.
   Result<> make_room(std::uint64_t rounds) EXCLUDES(tree_.mu);
   // Changes whose plan was out of date, and was made again.
   std::uint64_t plans_repeated() const { return plans_repeated_; }
 
  private:
-  // What a change takes of the log.
+  // What a change needs of the log.
   struct Need {
     Estimate estimate;
     Reserve reserve = Reserve::kNone;
@@ -82,7 +82,7 @@ class Applier {
   const MakeRoom make_room_;
   const std::function<void()> commit_is_due_;  // called under the tree's lock
   std::atomic<std::uint64_t> plans_repeated_{0};
-  // Of the change that try_apply() refused last on this thread, of whichever store.
+  // The need of the change that try_apply() of any store refused last on this thread.
   static thread_local Need t_refused;
 };
 

@@ -1,5 +1,5 @@
 // The data that the batches of the running transaction brought: blocks that were appended to data
-// bands, and are perhaps not durable. docs/metadata-log.md, "Data".
+// bands, and may not be durable. docs/metadata-log.md, "Data".
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ namespace lazyfs::meta {
 // Not thread-safe: SharedTree's lock guards it.
 class BroughtData {
  public:
-  // The batch was applied.
+  // Adds the data of a batch that was applied.
   void add(const Batch& batch);
-  // False: the transaction is to be written after a flush, and names no data.
+  // False: the transaction names no data, and is written after a flush.
   bool can_be_named() const { return can_be_named_; }
   // Entries of kind kData. REQUIRES: can_be_named().
   std::vector<DescriptorEntry> entries() const;

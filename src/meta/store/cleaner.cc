@@ -6,8 +6,8 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::uint64_t kAnnotationsOfBlock = 3;  // for a block of a band that is adopted, at most
-// Entries that are indexed again in one transaction.
+constexpr std::uint64_t kAnnotationsOfBlock = 3;  // at most, for each block of an adopted band
+// Index entries repeated in one transaction.
 constexpr std::size_t kIndexedAtOnce = std::size_t{64} * 247;
 
 }  // namespace
@@ -100,8 +100,8 @@ bool Cleaner::must_rescue(const std::optional<CleanChoice>& victim) const {
 
 // A node that fails validation is copied verbatim so that it cannot pin the log tail. The copy
 // still fails validation, because the seq in it is not that of its transaction, and repair can
-// still read it. False: the device does not read the block. It may read the block later, so the
-// node stays.
+// still read it. False: the device cannot read the block. It may read the block later, so the node
+// stays.
 bool Cleaner::gather_damaged(NodeNo node, Additions& to) {
   const auto place = log_.find(node);
   if (!place) return true;

@@ -1,4 +1,4 @@
-// The cleaner: chooses a band of the log, gathers what is live in it, and says when that is due.
+// The cleaner: decides when cleaning is due, chooses a band of the log, and gathers its live nodes.
 // docs/metadata-log.md, "The cleaner".
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace lazyfs::meta {
 
-// Thread-safe, but for add_cold_index() and take_checkpoint(), which the committing thread calls.
+// Thread-safe, except add_cold_index() and take_checkpoint(), which the committing thread calls.
 class Cleaner {
  public:
   Cleaner(device::Device& device, const StoreOptions& options, Log& log, SharedTree& tree,
@@ -28,19 +28,19 @@ class Cleaner {
         sizer_(sizer) {}
 
   bool is_due() const;
-  // The oldest band cannot be read, and the log is too small for cold bands: cleaning gains nothing
-  // before the log has grown.
+  // Whether cleaning gains nothing before the log has grown: its oldest band cannot be read, and
+  // the log is too small for cold bands.
   bool is_blocked() const;
-  // This many cycles clean the whole log once; more of them make no more room.
+  // This many cycles clean the whole log once. More cycles make no more room.
   std::uint64_t cycles_at_most() const;
-  // Reads the live nodes of the band that is to be emptied, and pins them. Without a `victim` the
-  // cleaner chooses the band.
+  // Reads and pins the live nodes of `victim`, or of a band that it chooses: one batch, or all of
+  // them for a rescue.
   Additions gather(std::optional<CleanChoice> victim = std::nullopt);
-  // Adds the cold index that must not be lost with the band, or by which the band is adopted. The
-  // index describes the map as it is.
+  // Adds the cold index entries that would be lost with the band, or that adopt the band. They
+  // describe the present map.
   Additions add_cold_index(Additions gathered);
 
-  // Whether a checkpoint of the map is to be written: that bounds what opening has to read.
+  // Whether a checkpoint of the map is due. Checkpoints bound what opening has to read.
   bool checkpoint_is_due() const;
   Additions take_checkpoint() const;
 

@@ -7,13 +7,13 @@
 namespace lazyfs::meta {
 namespace {
 
-// Callers come again within the shorter time where a commit takes no time.
+// The limits of the time that a commit waits for callers.
 constexpr std::chrono::nanoseconds kMinGathering = std::chrono::milliseconds(2);
 constexpr std::chrono::nanoseconds kMaxGathering = std::chrono::milliseconds(10);
 
 }  // namespace
 
-// Nobody else may tell those who wait for a transaction to be sealed that none will be.
+// Also notifies threads that wait for a transaction to be sealed: perhaps no other thread will.
 Result<> CommitCycles::check_locked() {
   if (!failure_.has_failed() && !abandoned_) return ok();
   moved_.notify_all();

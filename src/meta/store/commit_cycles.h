@@ -1,10 +1,11 @@
-// Takes turns: at most one cycle, which is a commit, a cleaning, a checkpoint or a change of the
-// log's size, runs at a time. The thread that runs it is "the committing thread".
+// Runs at most one cycle at a time: a commit, a cleaning, a checkpoint, or a change of the log's
+// size. The thread that runs the cycle is "the committing thread".
 //
-// Threads that commit in a loop share flushes. When a commit ends, its callers go to work and come
-// again one after the other, while one that came during the commit could begin the next at once,
-// alone. So a commit waits until as many callers have come as the last one served and left waiting,
-// but not much longer than a commit takes. A caller that is alone never waits.
+// Threads that commit in a loop share flushes. When a commit ends, its callers continue their work
+// and call again one after the other. A caller that came during the commit could begin the next
+// commit at once, alone. So a commit first waits for as many callers as the last commit served,
+// plus those that came while it ran; but not much longer than a commit takes. A single caller never
+// waits.
 #pragma once
 
 #include <algorithm>
@@ -28,18 +29,18 @@ class CommitCycles {
   enum class Turn { kMine, kShared };
   // Group commit: shared with any commit that begins after the call.
   Result<Turn> begin_commit() EXCLUDES(mu_);
-  // Shared with the cycle that runs now, if one does: the caller looks again whether anything is
-  // left to do. `commits`: the cycle writes the running transaction.
+  // If a cycle runs now, waits for its end and returns kShared: the caller checks again whether
+  // work is left. `commits`: the cycle writes the running transaction.
   Result<Turn> begin_or_wait(bool commits) EXCLUDES(mu_);
-  // Not shared. The cycle does not write the running transaction.
+  // Waits for the end of the cycle that runs. The new cycle does not write the running transaction.
   Result<> begin_alone() EXCLUDES(mu_);
   void end(std::uint64_t took_ns) EXCLUDES(mu_);
 
-  // The transaction takes no more changes.
+  // Notes that the transaction takes no more changes.
   void note_sealed(Seq seq) EXCLUDES(mu_);
   Result<> wait_until_sealed(Seq seq) EXCLUDES(mu_);
 
-  // No cycle begins any more: callers get kShutDown. Waits for the one that runs.
+  // From now on no cycle begins, and callers get kShutDown. Waits for the cycle that runs.
   void abandon() EXCLUDES(mu_);
 
   struct Figures {

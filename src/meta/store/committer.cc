@@ -9,7 +9,7 @@
 namespace lazyfs::meta {
 namespace {
 
-// Errors of a band, which another band need not have.
+// Errors that concern one band: a write to another band may succeed.
 bool is_bands_fault(Errc e) {
   return e == Errc::kDeviceWrite || e == Errc::kDeviceNoSpace || e == Errc::kBandFailed ||
          e == Errc::kBandReadOnly || e == Errc::kBandOffline || e == Errc::kNotAtWritePointer ||
@@ -37,7 +37,7 @@ Result<> Committer::commit(Additions additions) {
       return fail_permanently(cold.error(), "moving cold nodes");
     }
   }
-  // What the transaction refers to and does not name is durable before it is written.
+  // Data that the transaction refers to and does not name must be durable before it is written.
   const bool flushes_first = !*plan || additions.flushes_first || (*plan)->flushes_first;
   if (auto flushed = flushes_first ? device_.flush() : ok(); !flushed) {
     return fail_permanently(flushed.error(), "the flush before a commit");
@@ -52,9 +52,9 @@ Result<> Committer::commit(Additions additions) {
   return ok();
 }
 
-// Seals the running transaction and takes its place in the log. nullopt: there is nothing to write.
-// Additions that have no room, or are not needed any more, are left out. Error: kLogFailed when the
-// store has failed, perhaps since this commit began: then half of a batch may be in the tree.
+// Seals the running transaction and takes space for it in the log. nullopt: there is nothing to
+// write. Leaves out additions that have no room or are not needed any more. Error: kLogFailed when
+// the store has failed, perhaps since this commit began: then half of a batch may be in the tree.
 Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
   WriterLock lock(tree_.mu);
   if (failure_.has_failed()) return fail(Errc::kLogFailed);
@@ -76,27 +76,28 @@ Result<std::optional<LogPlan>> Committer::seal(Additions& additions) {
   return plan;
 }
 
-// The cleaner has read before its turn. Meanwhile a commit may have changed a node, or deleted it
-// and reset its band, and another cycle of the cleaner may have moved it.
+// The cleaner reads before its turn. Meanwhile a commit may have changed a node, or deleted it and
+// reset its band, and another cycle of the cleaner may have moved it.
 void Committer::leave_out_changed(Additions& additions) {
   std::erase_if(additions.damaged, [this](const DamagedNode& damaged) REQUIRES(tree_.mu) {
     const NodeNo node = damaged.image.node();
     return tree_.cache.find(node) != nullptr || tree_.cache.is_freed(node) ||
            log_.find(node) != damaged.place;
   });
-  // Moving a node that has left the victim would take of the reserve and empty nothing.
+  // Moving a node that has left the victim would use up the reserve and empty nothing.
   std::erase_if(additions.nodes, [&](const NodePin& pin) REQUIRES(tree_.mu) {
     return (*pin).dead || (*pin).dirty_seq == tree_.cache.running().seq ||
            !log_.is_live_in(additions.victim->slot, (*pin).number);
   });
 }
 
-// Decides whether the transaction, which has so many images and annotations, names the data that it
-// brings, and carries the checkpoint that was added. Returns the number of all its annotations.
+// Decides whether a transaction of `images` and `annotations` names the data that it brings, and
+// carries the checkpoint that was added. Returns the number of all its annotations.
 std::uint64_t Committer::name_data(Additions& additions, std::uint64_t images,
                                    std::uint64_t annotations) {
   const LogLimits limits = tree_.limits;
-  // Cold nodes are in no band of the transaction: they are durable before it, and so is the data.
+  // Cold nodes lie in no band of the transaction. A flush makes them and the data durable before
+  // it.
   additions.flushes_first = additions.cold.has_value() || !tree_.brought.can_be_named();
   if (!additions.flushes_first) additions.data = tree_.brought.entries();
   const auto fits = [&] {
@@ -140,8 +141,8 @@ void Committer::add_moved(Additions& additions) {
   running.cleaned += moved;
 }
 
-// Adds all nodes that are live in the band that a rescue empties. False, and adds none, when the
-// gathered nodes are not all of them any more, or do not fit.
+// Adds all nodes that are live in the band that a rescue empties. Returns false, and adds none, if
+// the gathered nodes are no longer all of them, or do not fit.
 bool Committer::add_rescued(const Additions& additions) {
   Changes& running = tree_.cache.running();
   const std::uint64_t slot = additions.victim->slot;
@@ -165,9 +166,9 @@ bool Committer::add_rescued(const Additions& additions) {
   return true;
 }
 
-// Writes those of the images that seal() assigned to the cold band. When that fails they get places
-// in the hot log with the others, or, if there is no room for them, stay where they are, because
-// they have not changed.
+// Writes those of the images that seal() assigned to the cold band. If that fails, they get places
+// in the hot log like the other images. If the hot log has no room, they keep their old places,
+// because they have not changed.
 Result<> Committer::write_cold(std::vector<LogImage>& images, Additions& additions,
                                LogPlan& plan) {
   if (!additions.cold) return ok();
@@ -217,8 +218,8 @@ Result<> Committer::write_sealed(const LogPlan& plan, std::vector<LogImage> imag
   return ok();
 }
 
-// When a band fails the transaction goes to the next one, as long as there is one: a free one, or
-// else one that the volume gives.
+// If a band fails, writes the transaction to the next one, while one exists: a free band, or else
+// one that the volume gives.
 Result<> Committer::write_somewhere(const LogPlan& plan, std::span<const LogImage> images,
                                     std::span<const DescriptorEntry> annotations,
                                     NodeNo next_node, bool is_rescue) {
@@ -242,7 +243,7 @@ Result<> Committer::write_somewhere(const LogPlan& plan, std::span<const LogImag
   return written;
 }
 
-// Frees what the transaction that is durable now needs no more.
+// Frees the bands that the newest durable transaction does not need.
 void Committer::release_passed(bool has_checkpoint) {
   if (!is_record_due(has_checkpoint)) return log_.release();
   if (!needs_rescue_band(device_.capabilities())) log_.release();
@@ -254,10 +255,10 @@ void Committer::release_passed(bool has_checkpoint) {
   log_.release_cold();
 }
 
-// Whether the superblock has to name the newest transaction. An older one may need dead cold bands,
-// so recovery must not go back to one (L3); on a device that keeps no write pointers the same holds
-// for all bands (L7), and recovery looks for the end of the log from the place that the superblock
-// names.
+// Whether the superblock has to name the newest transaction. An older transaction may need dead
+// cold bands, so recovery must not go back to one (L3). On a device that keeps no write pointers
+// the same holds for all bands (L7), and recovery searches for the end of the log from the place
+// that the superblock names.
 bool Committer::is_record_due(bool has_checkpoint) const {
   if (log_.has_dead_cold_bands()) return true;
   return needs_rescue_band(device_.capabilities()) && (has_checkpoint || log_.has_passed_bands());
@@ -265,7 +266,7 @@ bool Committer::is_record_due(bool has_checkpoint) const {
 
 // ---- The sealed transaction: only the committing thread changes it ------------------------------
 
-// Ascending.
+// The numbers of nodes that the sealed transaction has freed, ascending.
 std::vector<NodeNo> Committer::sealed_frees() {
   std::vector<NodeNo> freed;
   std::optional<std::unordered_set<NodeNo>::const_iterator> at;
@@ -282,8 +283,8 @@ std::vector<NodeNo> Committer::sealed_frees() {
   return freed;
 }
 
-// The sealed images, each with its seq and checksum. Readers look at them meanwhile, but not at the
-// bytes that are stamped.
+// Stamps seq and checksum into the sealed images, and returns them. Meanwhile readers use the
+// images, but not the bytes that are stamped.
 std::vector<LogImage> Committer::stamp_images() {
   std::vector<LogImage> images;
   std::vector<std::byte*> bytes;

@@ -1,5 +1,5 @@
-// Writes transactions: seals what was changed, appends it to the log, makes it durable together
-// with the data that it refers to. docs/metadata-log.md, "Committing".
+// Writes transactions: seals the changes, appends them to the log, and makes them durable together
+// with the data that they refer to. docs/metadata-log.md, "Committing".
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,8 @@ class Committer {
         failure_(failure),
         durable_seq_(durable_seq.value) {}
 
-  // Commits the running transaction, with the additions. Error: kLogFailed; the store has failed
-  // then.
+  // Commits the running transaction with the additions. Error: kLogFailed; then the store has
+  // failed.
   Result<> commit(Additions additions);
 
   Seq durable_seq() const { return Seq{durable_seq_.load(std::memory_order_acquire)}; }

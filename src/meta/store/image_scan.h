@@ -21,8 +21,8 @@ class ImageScan {
   ImageScan(device::Device& device, std::uint32_t fs_tag)
       : device_(device), fs_tag_(fs_tag), buffer_(kRunBlocks * kBlockBytes) {}
 
-  // Calls visit(image, sound, page) for each; the page may be looked at only when it is sound, and
-  // during the call.
+  // Calls visit(image, sound, page) for each image. visit() may use the page only if `sound` has a
+  // value, and only during the call.
   template <class Visit>
   void run(std::vector<LiveImage> live, Visit visit) {
     std::ranges::sort(live, {}, [](const LiveImage& node) { return node.second.address; });

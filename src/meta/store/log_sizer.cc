@@ -83,8 +83,8 @@ Result<> LogSizer::grow() {
 }
 
 // Gives back every free band that the log can do without, those farthest from the middle first.
-// The superblock that does not list them is durable before the volume gets them: a crash finds each
-// band either listed and unused by the volume, or not listed.
+// A superblock that does not list them is durable before the volume gets them. So after a crash
+// each band is either listed and unused by the volume, or not listed.
 void LogSizer::shrink(SpaceDemand demand) {
   std::vector<BandId> removed;
   while (wanted(demand) == SizeChange::kShrink) {

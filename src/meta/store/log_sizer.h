@@ -1,4 +1,4 @@
-// The size of the log: how many bands it has, and what the tree may hold for it.
+// The size of the log: how many bands it has, and how many nodes the tree may have with them.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@
 
 namespace lazyfs::meta {
 
-// Only the committing thread calls what changes the size. The band source is set once, before the
-// first change; all else is thread-safe.
+// Only the committing thread calls the functions that change the size. The band source is set once,
+// before the first change. The other functions are thread-safe.
 class LogSizer {
  public:
-  // `on_less_space` is called when the log has lost space, which another band may make up for.
+  // `on_less_space` is called when the log has lost space, which another band can replace.
   LogSizer(device::Device& device, const StoreOptions& options, Log& log, SharedTree& tree,
            StoreSuperblock& superblock, std::function<void()> on_less_space)
       : device_(device),
@@ -29,19 +29,20 @@ class LogSizer {
         on_less_space_(std::move(on_less_space)) {}
 
   void set_source(Store::BandSource source) { source_ = std::move(source); }
-  // Works out what the tree may hold from the bands that the log has now.
+  // Computes the tree's limits from the bands that the log has now.
   void update_limits();
-  // A band has failed, cannot be reset, or is left out by the cleaner; or it counts again.
+  // Called when a band has failed, cannot be reset, or is left out by the cleaner; or when it
+  // counts again.
   void note_less_space();
 
-  // On a device that keeps no write pointers the log has fewer bands than the smallest one, or none
-  // of them is free, so that the cleaner has no place to move anything to.
+  // Whether the log has fewer bands than a log must have, or no free band, so that the cleaner
+  // cannot move anything. Always false on a device that keeps write pointers.
   bool lacks_bands() const;
   SizeChange wanted(SpaceDemand demand) const;
   bool is_due() const;
-  // Does what wanted() says, if that is kGrow or kShrink.
+  // Grows or shrinks the log if wanted() says so.
   void resize(SpaceDemand demand);
-  // Takes one band. Error: kLogFull when there is none to be had.
+  // Takes one band from the source. Error: kLogFull when none is available.
   Result<> grow();
 
  private:

@@ -9,9 +9,9 @@
 namespace lazyfs::meta {
 namespace {
 
-constexpr std::size_t kMaxAhead = 4;         // more than that: the oldest is not read
+constexpr std::size_t kMaxAhead = 4;         // if there are more, the oldest is dropped
 constexpr std::uint32_t kChunkBlocks = 128;  // read ahead at once: a reader may wait for one
-constexpr std::uint32_t kMaxGapBlocks = 32;  // read over rather than around
+constexpr std::uint32_t kMaxGapBlocks = 32;  // reading this gap costs less than another read
 
 }  // namespace
 
@@ -71,7 +71,7 @@ Result<> NodeLoader::read_place(NodeNo number, const Log::Location& place, std::
                        place.seq, tree_.fs_tag);
 }
 
-// The node with one pin taken.
+// Returns the node with one pin taken.
 Result<Node*> NodeLoader::read(NodeNo number) {
   std::byte* image = nullptr;
   bool has_room = false;
@@ -120,11 +120,12 @@ Result<Node*> NodeLoader::read(NodeNo number) {
   return node;
 }
 
-// Reads the node, and with it those of the run; those that cannot be read are given back.
+// Reads the node together with the nodes of the run. Gives back the images of nodes that cannot be
+// read.
 Result<> NodeLoader::read_together(NodeNo number, const Log::Location& place, std::byte* image,
                                    Run& run) {
   if (run.empty()) return read_place(number, place, image);
-  // For the time of reading the node is one of the run.
+  // During the read the node is part of the run.
   Wanted self{number, nullptr, place.address, image, nullptr};
   const auto at = std::ranges::count_if(
       run, [&](const Wanted& wanted) { return wanted.address.rba < place.address.rba; });
@@ -149,9 +150,9 @@ Readahead::Window NodeLoader::window(const Log::Location& place, bool has_room) 
   return window;
 }
 
-// Those of `nodes`, which lie in the order of their addresses in one transaction's part, that
-// are neither in memory nor being read. Each is claimed in loading_ before it is looked at: from
-// then on its place stays the same (N1).
+// Claims those of `nodes` that are neither in memory nor being read. `nodes` lie in one
+// transaction's part, in the order of their addresses. Each is claimed in loading_ before its place
+// is checked, because from then on its place stays the same (N1).
 NodeLoader::Run NodeLoader::claim(std::span<const Log::LiveNode> nodes, Seq seq) {
   Run claimed;
   {
@@ -182,9 +183,9 @@ NodeLoader::Run NodeLoader::claim(std::span<const Log::LiveNode> nodes, Seq seq)
   return kept;
 }
 
-// Reads `blocks` blocks from `first` on at once; false when that failed. Images that could not be
-// read, or are not what they should be, are given back, except that of a node without Loading,
-// whose reader has it: a caller that needs such a node gets the error then.
+// Reads `blocks` blocks from `first` on at once; false when that failed. Gives back images that
+// could not be read or fail validation, except the image of a node without `loading`, which its
+// reader owns. A caller that needs such a node later gets the error then.
 bool NodeLoader::read_run(BandAddress first, std::uint32_t blocks, Seq seq, Run& run) {
   AlignedBuffer bytes(std::size_t{blocks} * kBlockBytes);
   reads_.fetch_add(1, std::memory_order_relaxed);
@@ -218,7 +219,7 @@ void NodeLoader::insert(Run& run) {
   }
 }
 
-// Threads that waited for nodes of the run get them, or load them themselves.
+// Notifies threads that wait for nodes of the run. They get the nodes, or load them themselves.
 void NodeLoader::finish(const Run& run) {
   if (run.empty()) return;
   MutexLock lock(mu_);
@@ -246,7 +247,7 @@ void NodeLoader::read_later(const Ahead& ahead) {
   wanted_.notify_one();
 }
 
-// Nodes after the one that was missed come first.
+// Reads the nodes after the missed one first.
 void NodeLoader::read_ahead(const Ahead& ahead) {
   const auto place = log_.find(ahead.node);
   if (!place) return;
@@ -258,7 +259,7 @@ void NodeLoader::read_ahead(const Ahead& ahead) {
   read_chunks(nodes.first(at), place->seq);
 }
 
-// None reaches over a gap.
+// Reads in chunks. No chunk crosses a gap longer than kMaxGapBlocks.
 void NodeLoader::read_chunks(std::span<const Log::LiveNode> nodes, Seq seq) {
   while (!nodes.empty() && !is_stopped()) {
     std::size_t count = 1;

@@ -1,5 +1,6 @@
-// Reads nodes from the log into the cache, each one once however many want it, and with it those
-// that lie beside it when the reader goes along the log, or when there is memory for them.
+// Reads nodes from the log into the cache. Each node is read once, however many threads want it.
+// Reads the neighbours of a node with it if the reader goes along the log, or if the cache has room
+// for them.
 #pragma once
 
 #include <atomic>
@@ -32,25 +33,26 @@ class NodeLoader {
       : device_(device), log_(log), tree_(tree) {}
   ~NodeLoader() { stop(); }
 
-  // From now on a thread reads what lies far ahead, until stop(). Without the thread load() reads
-  // it.
+  // Starts a thread that reads the nodes that lie far ahead, until stop(). Without the thread
+  // load() reads them.
   void start() EXCLUDES(mu_);
   void stop() EXCLUDES(mu_);
 
   // The node, in memory and pinned. Errors: kNodeMissing when the map does not have it (it may just
-  // have been freed: look at the tree again), kNodeChecksumBad, kNodeBad, what the device returns.
+  // have been freed: the caller asks the tree again), kNodeChecksumBad, kNodeBad, those of the
+  // device.
   Result<NodePin> load(NodeNo number) EXCLUDES(mu_);
   std::uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
 
  private:
   struct Loading {
     bool done = false;
-    bool ask_again = false;  // it was to be read ahead, which has failed
+    bool ask_again = false;  // reading it ahead has failed
     unsigned waiters = 0;
     Node* node = nullptr;
     Errc error = Errc::kNodeMissing;
   };
-  // A node to be read, whose number is in loading_.
+  // A node to be read. Its number is in loading_.
   struct Wanted {
     NodeNo number;
     std::shared_ptr<Loading> loading;
@@ -89,7 +91,7 @@ class NodeLoader {
   Readahead readahead_ GUARDED_BY(mu_);
   CondVar wanted_;
   std::deque<Ahead> ahead_ GUARDED_BY(mu_);
-  bool has_thread_ GUARDED_BY(mu_) = false;  // that stop() has not ended
+  bool has_thread_ GUARDED_BY(mu_) = false;  // started, and not ended by stop()
   std::thread thread_;
 };
 

@@ -18,7 +18,7 @@ namespace lazyfs::meta {
 // time by a commit.
 struct SharedTree {
   static constexpr std::size_t kNodesPerLock = 256;
-  // A block that is written alone, over another one, takes two extents, an append and a delete
+  // A single block that overwrites another one adds two extents, an append record and a delete
   // record: some 200 bytes, in nodes that are two thirds full.
   static constexpr std::uint64_t kBlocksRecordedInANode = 12;
 
@@ -37,17 +37,17 @@ struct SharedTree {
   BroughtData brought GUARDED_BY(mu);  // by the running transaction
   std::function<std::uint64_t()> promised_blocks;  // of Store::promise_with()
   LogLimits limits GUARDED_BY(mu);
-  // Of dirty nodes in the running transaction: above the low watermark the store's thread commits
-  // it; above the high watermark changes wait for the next transaction.
+  // Numbers of dirty nodes in the running transaction. Above the low watermark the store's thread
+  // commits it. Above the high watermark changes wait for the next transaction.
   std::size_t low_watermark GUARDED_BY(mu) = 0;
   std::size_t high_watermark GUARDED_BY(mu) = 0;
 
-  // The nodes that recording the promised blocks, and so many more, may make.
+  // The most nodes that recording the promised blocks, and `more_blocks`, may make.
   std::uint64_t promised_nodes(std::uint64_t more_blocks = 0) const {
     const std::uint64_t blocks = more_blocks + (promised_blocks ? promised_blocks() : 0);
     return (blocks + kBlocksRecordedInANode - 1) / kBlocksRecordedInANode;
   }
-  // Blocks of the log that the running transaction and the cleaner may take.
+  // The most blocks of the log that the running transaction and the cleaner may take.
   std::uint64_t blocks_needed() const EXCLUDES(mu) {
     ReaderLock lock(mu);
     const Changes& running = cache.running();

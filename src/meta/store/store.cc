@@ -12,8 +12,8 @@
 namespace lazyfs::meta {
 namespace {
 
-// mkfs under the same UUID begins at the same places as the filesystem before. So sessions are not
-// counted from 1 but from the time of mkfs, which gives other numbers.
+// A new mkfs with the same UUID begins at the same places as the old filesystem. So sessions are
+// counted from the time of mkfs, not from 1, which gives other numbers.
 constexpr std::uint64_t kFirstSessions = std::uint64_t{1} << 28;  // slots keep within 62 bits
 
 void insert_items(NodePage& page, const Batch& items) {

@@ -1,5 +1,5 @@
 // The metadata store: an ordered map from Key to small values, kept in one B+tree whose nodes live
-// in a log. Reads see every change that apply() has made; a change is durable once commit() that
+// in a log. Reads see every change that apply() has made. A change is durable when a commit() that
 // began after it has returned. After a crash the store holds the state at some transaction boundary
 // at or after the last completed commit(), and every batch is in it whole or not at all.
 //
@@ -26,16 +26,16 @@ namespace lazyfs::meta {
 
 struct StoreOptions {
   std::size_t cache_bytes = std::size_t{64} << 20;        // nodes kept in memory
-  std::size_t transaction_bytes = std::size_t{32} << 20;  // a running transaction larger than this
-                                                          // is committed without being asked
-  std::size_t checkpoint_bytes = std::size_t{64} << 20;  // log after the newest checkpoint of the
-                                                         // map at which the next is written; at
-                                                         // least sixteen times its size
+  std::size_t transaction_bytes = std::size_t{32} << 20;  // a larger one is committed early; less
+                                                          // in a small log or cache
+  std::size_t checkpoint_bytes = std::size_t{64} << 20;  // the next checkpoint of the map is due
+                                                         // after this much log: at most a fourth of
+                                                         // the log, at least 16 times its own size
   bool background = true;  // own thread: commits large transactions and cleans. Without it the same
                            // work is done inside commit(), so that tests replay exactly
-  std::uint64_t mount_seconds = 0;  // now, if this is a mount: the superblock keeps it and counts
-  std::uint64_t check_seconds = 0;  // now, if this is a check: the superblock keeps it
-  // Given to the volume with the record that begins the session.
+  std::uint64_t mount_seconds = 0;  // the time of a mount, which the superblock counts; 0: none
+  std::uint64_t check_seconds = 0;  // the time of a check, for the superblock; 0: none
+  // Written by the record that begins the session.
   std::optional<std::string> label;
   std::optional<Uuid> new_uuid;
   bool read_only = false;  // never writes to the device; apply() fails with kReadOnly
@@ -48,16 +48,16 @@ enum class Reserve : std::uint8_t {
   kDelete,    // work that frees space: unlink, truncate, the collector
 };
 
-// Every figure counts since the store was opened, or is the state now.
+// Each figure is a count since the store was opened, or the present state.
 struct StoreStats {
   std::uint64_t transactions = 0;        // committed
   std::uint64_t log_blocks_written = 0;  // all appends: descriptors, nodes, commit records
-  std::uint64_t nodes_written = 0;       // node images appended, of these ...
-  std::uint64_t nodes_cleaned = 0;       // ... moved by the cleaner, unchanged, of these ...
-  std::uint64_t nodes_cooled = 0;        // ... to cold bands
-  std::uint64_t bands_adopted = 0;       // made cold bands as they were
+  std::uint64_t nodes_written = 0;       // node images appended
+  std::uint64_t nodes_cleaned = 0;       // of nodes_written: moved by the cleaner, unchanged
+  std::uint64_t nodes_cooled = 0;        // of nodes_cleaned: moved to cold bands
+  std::uint64_t bands_adopted = 0;       // made cold bands without moving their nodes
   std::uint64_t checkpoints = 0;           // of the map, written
-  std::uint64_t log_blocks_after_checkpoint = 0;  // that opening would have to look through
+  std::uint64_t log_blocks_after_checkpoint = 0;  // which opening would read
   std::uint64_t recovered_parts = 0;             // parts of the log that were read at opening
   std::uint64_t log_live_blocks = 0;             // jmap entries: blocks that hold a newest image
   std::uint64_t log_total_blocks = 0;            // all blocks of the log's bands
@@ -70,7 +70,7 @@ struct StoreStats {
   std::uint64_t nodes_cached = 0;
   std::uint64_t nodes_dirty = 0;
   std::uint64_t node_reads = 0;  // node images read from the device
-  std::uint64_t plans_repeated = 0;  // of changes, because the tree had changed meanwhile
+  std::uint64_t plans_repeated = 0;  // changes planned again, as the tree had changed
   std::uint64_t tree_height = 0;
   std::uint64_t commits_waiting = 0;  // calls of commit() that wait for one in progress, now
   std::uint64_t commit_ns_max = 0;
@@ -90,10 +90,11 @@ struct KeyRange {
   friend bool operator==(const KeyRange&, const KeyRange&) = default;
 };
 
-// What Store::check() calls.
+// The functions that Store::check() calls.
 struct CheckListener {
-  std::function<void(std::string)> problem;  // with a sentence for each disagreement
-  // May be empty. With the nodes that are checked: each is read twice, and `total` counts both.
+  std::function<void(std::string)> problem;  // gets a sentence for each problem
+  // Gets the number of nodes checked. Each node is read twice, and `total` counts both. May be
+  // empty.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
 };
 
@@ -117,10 +118,10 @@ class Store {
 
   // Opens a damaged store for writing and repairs it. A lost superblock is rebuilt from the log
   // first; options.new_uuid says which volume's log counts, if there are several. Then every node
-  // that can be read, and holds items of the newest state, is put into the tree again. Calls
-  // `report` with a sentence for each change. Calls `on_lost(store, ranges)`, with the ranges where
-  // items may have been lost, before the repaired tree is committed; changes made by the callback
-  // are committed in the same transaction as the repair, if they fit.
+  // that can be read and holds items of the newest state is put back into the tree. Calls `report`
+  // with a sentence for each change. Calls `on_lost(store, ranges)`, with the ranges where items
+  // may have been lost, before the repaired tree is committed; changes made by the callback are
+  // committed in the same transaction as the repair, if they fit.
   // Errors: those of open() when the log is lost or cannot be read; those of apply() and of
   // `on_lost`.
   using LostListener = std::function<Result<>(Store&, const std::vector<KeyRange>&)>;
@@ -146,17 +147,17 @@ class Store {
   virtual std::optional<Key> end_of_part(Key key) = 0;
 
   // Makes all changes of `batch` at once. Returns the transaction they belong to.
-  // Errors (nothing is changed then): kLogFull, kBatchTooLarge, kValueTooLarge, kItemBad,
-  // kReadOnly, kLogFailed, and what reading a node can give.
+  // Errors, which change nothing: kLogFull, kBatchTooLarge, kValueTooLarge, kItemBad, kReadOnly,
+  // kLogFailed, kShutDown, and those of reading a node.
   // May wait for a commit, or run one. REQUIRES: the caller holds no lock that a reader may need.
   virtual Result<Seq> apply(const Batch& batch, Reserve reserve = Reserve::kNone) = 0;
   // As apply(), for callers that hold locks: fails with kMustWait where apply() would wait for a
   // commit or for the cleaner. The caller then releases its locks, calls make_room(), and plans its
   // change again: when_room() does so.
   virtual Result<Seq> try_apply(const Batch& batch, Reserve reserve = Reserve::kNone) = 0;
-  // Waits until a change as large as the one that try_apply() has refused last on this thread can
-  // be applied. Other threads may take the room before the caller uses it. REQUIRES: try_apply() of
-  // this store has failed with kMustWait on this thread. Errors: those of apply().
+  // Waits until there is room for a change as large as the one that try_apply() refused last on
+  // this thread. Other threads may take the room before the caller uses it. REQUIRES: try_apply()
+  // of this store has failed with kMustWait on this thread. Errors: those of apply().
   virtual Result<> make_room() = 0;
 
   // Makes everything applied before the call durable, together with all data that was appended to
@@ -166,35 +167,37 @@ class Store {
   // The newest transaction that is durable.
   virtual Seq durable_seq() const = 0;
 
-  // Where the log gets a band from when it is too live, and where it gives one back. A taken band
-  // is free, and the store's alone from then on; it is given back reset. Called with no lock held.
-  // Set once, before the first apply(); without it the log cannot grow. Neither function may call
-  // the store back.
+  // The volume's functions by which the log takes a band when too much of it is live, and gives one
+  // back. A taken band is free, and only the store uses it from then on; it is given back reset.
+  // Called with no lock held. Set once, before the first apply(); without it the log cannot grow.
+  // REQUIRES: neither function calls the store.
   struct BandSource {
     std::function<Result<BandId>()> take;
     std::function<void(BandId)> give_back;
   };
   virtual void set_band_source(BandSource source) = 0;
-  // Data that the volume has accepted and has not recorded yet is promised: ordinary work leaves
-  // room in the log for recording it. `promised_blocks` tells how many blocks that are. Set once,
-  // before the first apply(). The function is called with a lock held, and may not call the store.
+  // Data that the volume has accepted and not yet recorded is promised: ordinary work leaves room
+  // in the log for recording it. `promised_blocks` returns the number of its blocks. Set once,
+  // before the first apply(). The function is called with a lock held. REQUIRES: it does not call
+  // the store.
   virtual void promise_with(std::function<std::uint64_t()> promised_blocks) = 0;
-  // Whether the log has room for recording the promised blocks, and so many more.
+  // Whether the log has room for recording the promised blocks, and `more_blocks`.
   virtual bool has_room_to_record(std::uint64_t more_blocks) = 0;
-  // Adds bands to the log until it has that room. False: there is no band.
+  // Adds bands to the log until it has that room. False: no band is available.
   virtual bool make_room_to_record(std::uint64_t more_blocks) = 0;
   // For a volume that has no space left: commits, cleans, and gives back every band that the log
-  // can do without. Does nothing when there is none.
+  // does not need. Does nothing if it needs them all.
   // Error: kLogFailed.
   virtual Result<> give_back_bands() = 0;
 
-  // Moves everything out of those of these bands that the log uses, as the cleaner does, so that
-  // they become free. A band stays in use when the device does not read a node in it, or when the
-  // log is too full to begin another one in its place. Errors: kReadOnly, kLogFailed, kShutDown.
+  // Moves all live nodes out of those of `bands` that the log uses, as the cleaner does, so that
+  // the bands become free. A band stays in use if the device cannot read a node in it, or if the
+  // log is too full to begin another band in its place. Errors: kReadOnly, kLogFailed, kShutDown.
   virtual Result<> empty_log_bands(std::span<const BandId> bands) = 0;
 
-  // After the device has gained bands (device::Device::grow()): writes a superblock that counts
-  // them. REQUIRED before take() gives one of them. Error: kLogFailed, kReadOnly.
+  // Called after the device has gained bands (device::Device::grow()). Writes a superblock that
+  // counts them. REQUIRED before BandSource::take() returns one of them. Error: kLogFailed,
+  // kReadOnly.
   virtual Result<> extend() = 0;
 
   // The bands that belong to the log now; super bands are in superblock().
@@ -206,13 +209,13 @@ class Store {
   };
   virtual std::vector<LogBandUse> log_band_use() const = 0;
   virtual Superblock superblock() const = 0;
-  // Whether the session before this one ended cleanly: nothing was written since its last
-  // transaction. What superblock() says of it is about the present session.
+  // Whether the last session ended cleanly: nothing was written after its last transaction. The
+  // flag in superblock() is about the present session.
   virtual bool was_clean() const = 0;
-  // For the owner of the data bands, at the end of a session: whether each of them ends where its
-  // summary says. The next session sees it in superblock(), if was_clean().
+  // The owner of the data bands calls it at the end of a session: whether each of them ends where
+  // its summary says. The next session finds it in superblock(), if was_clean().
   virtual void set_data_ends_known(bool known) = 0;
-  // Memory for nodes from now on, as StoreOptions::cache_bytes.
+  // Changes StoreOptions::cache_bytes from now on.
   virtual void set_cache_bytes(std::size_t bytes) = 0;
   virtual StoreStats stats() const = 0;
   // True once a commit has failed.
@@ -229,10 +232,10 @@ class Store {
   virtual void check(const CheckListener& listener) = 0;
 };
 
-// Calls `change`, which takes locks and calls try_apply() while it holds them, again each time
-// try_apply() has refused it for lack of room; waits for room between the calls. Each further call
-// follows a change by another thread that took the room, or a commit that made the change larger.
-// Returns what `change` returned last, or the error of make_room().
+// Calls `change`, which takes locks and calls try_apply() under them. While `change` fails with
+// kMustWait, waits for room and calls it again. A further failure means that another thread took
+// the room, or that a commit made the change larger. Returns the last result of `change`, or the
+// error of make_room().
 template <class Change>
 std::invoke_result_t<const Change&> when_room(Store& store, const Change& change) {
   for (;;) {

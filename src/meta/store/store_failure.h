@@ -1,4 +1,4 @@
-// Whether the store has failed: then it is read-only until it is opened again.
+// Whether the store has failed. A failed store is read-only until it is opened again.
 #pragma once
 
 #include <atomic>

@@ -90,7 +90,7 @@ Result<> StoreImpl::start(bool repair) {
     // A daemon that was killed may have left its last transaction unflushed. It must be durable
     // before the superblock says so.
     TRY(device_.flush());
-    // After this record nothing that an earlier session wrote later can come back.
+    // After this record no lost write of an earlier session can reappear.
     superblock_.open_for_writing();
     TRY(superblock_.write());
     TRY(state_log_end());
@@ -108,11 +108,11 @@ Result<> StoreImpl::start(bool repair) {
   return ok();
 }
 
-// A device that keeps no write pointers does not know where the log is to be continued.
+// Tells a device that keeps no write pointers where the log continues.
 Result<> StoreImpl::state_log_end() {
   if (device_.capabilities().keeps_write_pointers) return ok();
   const BandAddress next = log_.head().next;
-  if (next.rba == device_.geometry().blocks_of(next.band)) return ok();  // nothing more goes there
+  if (next.rba == device_.geometry().blocks_of(next.band)) return ok();  // the band takes no more
   ASSIGN_OR_RETURN(const std::uint32_t known, device_.write_pointer(next.band));
   return known == next.rba ? ok() : device_.set_write_pointer(next.band, next.rba);
 }
@@ -162,7 +162,7 @@ Result<> StoreImpl::close() {
   stop_background();
   if (options_.read_only || failed() || !result) return result;
   if (log_.figures().after_checkpoint > 0) TRY(run_cycle(Work::kCheckpoint));
-  // The next opening need not verify the last transaction, and a bit that flips in it meanwhile
+  // So the next opening need not verify the last transaction, and a bit that flips in it meanwhile
   // damages one node only.
   return superblock_.write_clean_end();
 }
@@ -304,7 +304,7 @@ Result<> StoreImpl::give_back_bands() {
   return ok();
 }
 
-// The cleaner does its ordinary work first where the log lacks room.
+// If the log lacks room, the cleaner does its ordinary work first.
 Result<> StoreImpl::empty_log_bands(std::span<const BandId> bands) {
   if (options_.read_only) return fail(Errc::kReadOnly);
   for (auto cycles = cleaner_.cycles_at_most(); cycles > 0; --cycles) {
@@ -344,7 +344,7 @@ bool StoreImpl::wait_for_work(bool& commit) {
 void StoreImpl::run_background() {
   for (bool commit = false; wait_for_work(commit);) {
     if ((commit || tree_.commit_is_due()) && !run_cycle(Work::kCommit)) return;
-    // Once bands were given back, cleaning may make more of them free.
+    // After bands were given back, cleaning may make more bands free.
     for (bool more = true; more;) {
       if (!clean_in_background()) return;
       if (cleaner_.checkpoint_is_due() && !run_cycle(Work::kCheckpoint)) return;

@@ -32,10 +32,11 @@ class StoreImpl final : public Store {
   ~StoreImpl() override;
   static Result<std::unique_ptr<StoreImpl>> open(device::Device& device,
                                                  const StoreOptions& options, bool repair);
-  // REQUIRED before anything else. Writes the new session's superblock unless read-only. With
+  // REQUIRED before any other call. Writes the new session's superblock unless read-only. With
   // `repair`, an empty root replaces one that cannot be read; then the caller repairs the tree.
   Result<> start(bool repair = false);
-  // Repair changes nodes without asking for room. After a crash there may be none in the log.
+  // Makes room in the log, because repair changes nodes without asking for room. After a crash the
+  // log may have none.
   Result<> make_room_for_repair(const FreeBandFinder& find_free);
   Result<> repair_tree(const std::function<void(std::string)>& report,
                        const LostListener& on_lost);
@@ -76,7 +77,7 @@ class StoreImpl final : public Store {
 
  private:
   enum class Work { kCommit, kClean, kCheckpoint, kGrow, kResize, kShrinkFully, kExtend };
-  // `victim`: of a cleaning; without one the cleaner chooses.
+  // `victim`: the band to clean; without it the cleaner chooses.
   Result<> run_cycle(Work work, std::optional<CleanChoice> victim = std::nullopt);
   Result<CommitCycles::Turn> begin_cycle(Work work);
   Result<> do_work(Work work, Additions to_clean);

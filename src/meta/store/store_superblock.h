@@ -17,7 +17,7 @@ namespace lazyfs::meta {
 // Names the transaction whose last part is `newest` as durable.
 void set_durable(Superblock& superblock, const PartPlace& newest);
 
-// Thread-safe; only the committing thread calls what writes. mu_ is a leaf lock.
+// Thread-safe; only the committing thread calls the functions that write. mu_ is a leaf lock.
 class StoreSuperblock {
  public:
   StoreSuperblock(device::Device& device, const Log& log, StoreFailure& failure,
@@ -27,10 +27,10 @@ class StoreSuperblock {
   Superblock current() const EXCLUDES(mu_);
   // REQUIRED before the first write.
   void open_for_writing() { records_.emplace(device_, current()); }
-  // What the record of a clean end is to say (Superblock::kDataEndsKnown).
+  // Sets what the record of a clean end says (Superblock::kDataEndsKnown).
   void set_data_ends_known(bool known) EXCLUDES(mu_);
-  // Writes a record that names the newest durable transaction. Error: kLogFailed once the store has
-  // failed, because it is not known then whether the newest transaction is durable.
+  // Writes a record that names the newest durable transaction. Error: kLogFailed after the store
+  // has failed, because the newest transaction may not be durable then.
   Result<> write() { return write(current()); }
   // The same, and says that the volume ended cleanly. Nothing may be written after it.
   Result<> write_clean_end();

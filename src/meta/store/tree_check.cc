@@ -12,7 +12,7 @@
 namespace lazyfs::meta {
 namespace {
 
-// A node to visit, and what its parent says about it.
+// A node to visit, with the level and range that its parent gives.
 struct Visit {
   NodeNo node;
   int level = -1;  // -1: any (the root)

@@ -11,19 +11,19 @@
 
 namespace lazyfs::meta {
 
-// Loads what one call misses. The nodes stay pinned until the call ends, so that it makes progress
-// with a cache of any size. Not thread-safe: one object for each call.
+// Loads the nodes that one call misses. They stay pinned until the call ends, so that the call
+// makes progress with a cache of any size. Not thread-safe: one object for each call.
 class MissLoader {
  public:
   explicit MissLoader(NodeLoader& loader) : loader_(loader) {}
-  // Loads the node. A node that is in no map may have been freed just now: then the caller asks the
-  // tree again. Errors: kNodeMissing when the tree still names such a node; those of
+  // Loads the node. A node that the map does not have may just have been freed: then the caller
+  // asks the tree again. Errors: kNodeMissing if the tree still names such a node; those of
   // NodeLoader::load(); miss.error.
   Result<> load(const Miss& miss);
 
  private:
   NodeLoader& loader_;
-  NodeNo missing_{};  // the node last found in no map
+  NodeNo missing_{};  // the node last found missing from the map
   std::vector<NodePin> pins_;
 };
 

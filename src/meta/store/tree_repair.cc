@@ -15,10 +15,10 @@
 namespace lazyfs::meta {
 namespace {
 
-// Every node carries its number, level and keys. So a lost inner node is rebuilt from the nodes
-// that must have been its children: those of the level below whose keys lie in its range. The items
-// of a lost leaf are lost, and their range is reported. Items of a sound leaf that has no parent
-// are put into the tree one by one.
+// Every node contains its number, level and keys. So a lost inner node is rebuilt from the nodes
+// that must have been its children: the nodes of the level below whose keys lie in its range. The
+// items of a lost leaf are lost, and their range is reported. Items of a sound leaf that has no
+// parent are put into the tree one by one.
 class TreeRepair {
  public:
   TreeRepair(const RepairTarget& target, const std::function<void(std::string)>& report,
@@ -67,7 +67,7 @@ class TreeRepair {
     ImageScan(s_.device, s_.tree.fs_tag).run(live_, note);
   }
 
-  // A damaged descriptor may say that numbers in use are still unused.
+  // Because of a damaged descriptor numbers in use may count as unused.
   void keep_numbers_apart() {
     WriterLock lock(s_.tree.mu);
     for (const auto& [node, place] : live_) {
@@ -110,7 +110,7 @@ class TreeRepair {
     return ok();
   }
 
-  // Makes the node one of `level` with all the children that it can have.
+  // Makes the node an inner node of `level`, with all children that it can have.
   void fill(Node& node, std::uint8_t level, Key lower, Upper upper) {
     const std::vector<Child> children =
         parentless(static_cast<std::uint8_t>(level - 1), lower, upper);
@@ -227,8 +227,8 @@ class TreeRepair {
     page.format(Tree::kRoot, 0, s_.tree.fs_tag);
   }
 
-  // Frees every node without a parent, after the items of those that are leaves were put into the
-  // tree.
+  // Puts the items of the leaves without a parent into the tree, and frees every node without a
+  // parent.
   Result<> insert_the_rest() {
     for (const auto& [node, place] : live_) {
       if (visited_.contains(node)) continue;

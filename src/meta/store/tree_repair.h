@@ -23,7 +23,7 @@ struct RepairTarget {
   bool root_was_lost = false;  // `root` is an empty replacement
 };
 
-// Puts every node that can be read, and holds items of the newest state, into the tree again.
+// Puts every node that can be read and holds items of the newest state back into the tree.
 // Calls `report` with a sentence for each change, and `on_lost` as Store::repair() says.
 // REQUIRES: no other thread uses the store.
 Result<> repair_tree(const RepairTarget& target, const std::function<void(std::string)>& report,

@@ -10,8 +10,8 @@
 
 namespace lazyfs::meta {
 
-// Collects changes; Store::apply() makes them. Later changes of a key win over earlier ones, except
-// that add() adds to the present value. Not thread-safe.
+// Collects changes; Store::apply() makes them. A later change of a key replaces an earlier one,
+// except that add() adds to the present value. Not thread-safe.
 class Batch {
  public:
   enum class Change : std::uint8_t { kPut, kErase, kAdd };
@@ -22,23 +22,23 @@ class Batch {
     std::uint32_t value_bytes;
   };
 
-  // Inserts or replaces. Requires value.size() <= kMaxValueBytes.
+  // Inserts or replaces. REQUIRES: value.size() <= kMaxValueBytes.
   void put(Key key, std::span<const std::byte> value);
-  // Removes; nothing happens when there is no such item.
+  // Removes the item, if it exists.
   void erase(Key key);
-  // Takes the item as a vector of little-endian 64-bit integers (all 0 when absent) and adds
-  // `deltas` to it, modulo 2^64. Counters that many threads change need no lock this way.
+  // Adds `deltas`, modulo 2^64, to an item of little-endian 64-bit integers (all 0 when absent). So
+  // counters that many threads change need no lock.
   // apply() fails with kItemBad when the item has another length.
   void add(Key key, std::span<const std::int64_t> deltas);
 
   // ---- the data that the batch refers to (docs/metadata-log.md, "Data") ----
-  // The batch is the first one that refers to these blocks, which were appended outside of the log.
-  // `crcs`: the CRC-32C of each.
+  // States that the batch is the first to refer to these blocks, which were appended outside of the
+  // log. `crcs`: the CRC-32C of each block.
   void brings(BandAddress at, std::span<const std::uint32_t> crcs);
-  // After the batch nothing refers to these blocks.
+  // States that after the batch nothing refers to these blocks.
   void drops(BandAddress at, std::uint32_t blocks) { dropped_.push_back({at, blocks}); }
-  // The batch refers to appended blocks whose checksums are not known, or that are dead from the
-  // start: the transaction is written after a flush.
+  // Makes the transaction wait for a flush before it is written: the batch refers to appended
+  // blocks whose checksums are not known, or that are dead from the start.
   void flush_first() { flushes_first_ = true; }
 
   // Blocks in a band. `crcs`: of those that the batch brings, else empty.

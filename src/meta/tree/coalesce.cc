@@ -1,4 +1,4 @@
-// Batch -> the changes of each key (meta/tree/tree.h).
+// Combines the entries of a batch into one change for each key (meta/tree/tree.h).
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +8,7 @@
 namespace lazyfs::meta {
 namespace {
 
-// Puts `entry`, an addition, on top of what `change` does already.
+// Adds an addition of `deltas` to what `change` already does.
 Result<> coalesce_addition(Change& change, std::span<const std::byte> deltas) {
   if (change.kind == Batch::Change::kErase) {
     change.kind = Batch::Change::kPut;

@@ -1,5 +1,5 @@
-// Keys of the metadata tree. What owner, kind and offset mean is the filesystem's business
-// (src/fs/item/schema.h); here they only have an order: owner, then kind, then offset.
+// Keys of the metadata tree. src/fs/item/schema.h defines what owner, kind and offset mean. Here
+// keys only have an order: by owner, then kind, then offset.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -20,13 +20,13 @@ struct Key {
 inline constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::uint64_t>::max();
 inline constexpr std::size_t kMaxValueBytes = 1024;
 
-// The bytes of one item. Up to as many as an inode's item has need no memory of their own. Boost
+// The bytes of one item. Up to the size of an inode's item they need no separate allocation. Boost
 // 1.74's vectors do not convert to std::span by themselves.
 struct Value : boost::container::small_vector<std::byte, 144> {
   using boost::container::small_vector<std::byte, 144>::small_vector;
   operator std::span<const std::byte>() const { return {data(), size()}; }
 };
-// (Boost 1.74's small_vector is no contiguous range in the standard's eyes.)
+// (Boost 1.74's small_vector is not a std::ranges::contiguous_range.)
 inline std::span<const std::byte> bytes_of(const Value& value) {
   return {value.data(), value.size()};
 }

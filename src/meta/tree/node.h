@@ -19,13 +19,13 @@ using NodeTableHook = boost::intrusive::unordered_set_base_hook<
 struct Node : NodeTableHook,
               boost::intrusive::list_base_hook<  // NodeCache's list of clean nodes
                   boost::intrusive::link_mode<boost::intrusive::safe_link>> {
-  // What a search needs comes first: it then lies in one line of the CPU's cache, or two.
+  // The fields that a search needs come first, so that they lie in one or two cache lines.
   NodeNo number;
-  std::byte* image = nullptr;  // as it is now
+  std::byte* image = nullptr;  // the present image
   std::atomic<bool> referenced{true};
-  bool is_inner = false;  // not a leaf when it came into memory
+  bool is_inner = false;  // it was no leaf when it came into memory
   bool dead = false;      // freed; exists only until it is neither pinned nor written
-  std::byte* sealed_image = nullptr;  // as the sealed transaction writes it, when changed since
+  std::byte* sealed_image = nullptr;  // for the sealed transaction, if changed since
   Seq dirty_seq;                  // newest transaction that changed it and is not durable; 0: clean
   Seq born_seq;                   // transaction that made it; 0: read from the log
   std::size_t dirty_index = 0;    // into the running transaction's list
@@ -40,7 +40,7 @@ struct Node : NodeTableHook,
 class NodePin {
  public:
   NodePin() = default;
-  // The pin is taken already: this gives it back.
+  // REQUIRES: the pin is already taken. The destructor gives it back.
   explicit NodePin(Node& node) : node_(&node) {}
   NodePin(NodePin&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
   NodePin& operator=(NodePin&& other) noexcept {

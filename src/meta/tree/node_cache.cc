@@ -159,10 +159,11 @@ Changes NodeCache::end_sealed() {
   return std::exchange(sealed_, {});
 }
 
-// Inner nodes stay: they are one in a hundred, and with all of them in memory a lookup reads its
-// leaf and nothing else. Only when they are half of a very small cache they go like others.
+// Inner nodes stay. About one node in a hundred is an inner node, and with all of them in memory a
+// lookup reads only its leaf. They are evicted like others only when they fill half of a very small
+// cache.
 void NodeCache::evict() {
-  // One round clears the marks, the next one finds; what is left is for the next call.
+  // One round clears the marks, the next round finds nodes to evict. The next call continues.
   std::size_t steps = std::min(2 * clean_.size(), kEvictSteps);
   while (table_.size() > limit_nodes_ && !clean_.empty() && steps-- > 0) {
     Node& node = clean_.front();

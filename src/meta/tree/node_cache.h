@@ -15,8 +15,8 @@
 
 namespace lazyfs::meta {
 
-// 4 KiB images, aligned for direct I/O, from large pages and back into a list: a search jumps about
-// in many images, and needs fewer entries of the CPU's table of pages. Not thread-safe.
+// 4 KiB images, aligned for direct I/O. Given-back images are used again. The memory is in large
+// pages, because a search jumps among many images, and so needs fewer TLB entries. Not thread-safe.
 class ImagePool {
  public:
   std::byte* take();
@@ -27,12 +27,12 @@ class ImagePool {
   std::vector<std::byte*> spare_;
 };
 
-// What a transaction has changed: nodes, and the numbers of those that it has freed.
+// The changes of a transaction: dirty nodes, and the numbers of freed nodes.
 struct Changes {
   Seq seq;
   std::vector<Node*> dirty;
   std::unordered_set<NodeNo> freed;
-  std::uint64_t cleaned = 0;  // of dirty: unchanged, added by the cleaner
+  std::uint64_t cleaned = 0;  // how many of `dirty` the cleaner added unchanged
   NodeNo next_node;           // as it was when sealed
   bool empty() const { return dirty.empty() && freed.empty(); }
 };
@@ -63,11 +63,12 @@ class NodeCache {
 
   std::byte* take_image() { return pool_.take(); }
   void give_back_image(std::byte* image) { pool_.give_back(image); }
-  // A node that was read; takes the image over, and one pin for the caller. Evicts others.
+  // Adds a node that was read. Takes over the image, and takes one pin for the caller. May evict
+  // others.
   Node& insert_clean(NodeNo number, std::byte* image);
   // A new node, in the running transaction.
   Node& create(std::uint8_t level);
-  // To be called before a change: the node belongs to the running transaction afterwards.
+  // REQUIRED before a change: makes the node part of the running transaction.
   NodePage make_dirty(Node& node);
   // Deletes the node. REQUIRES: no node refers to it.
   void free_node(Node& node);
@@ -81,21 +82,21 @@ class NodeCache {
   const Changes& running() const { return running_; }
   Changes& running() { return running_; }
   const Changes& sealed() const { return sealed_; }
-  // The running transaction is to be written; a new one runs. REQUIRES: none is sealed.
+  // Seals the running transaction, which will be written, and begins a new one. REQUIRES: none is
+  // sealed.
   void seal();
-  // The image that the sealed transaction writes. Its bytes from kNodeStampBytes on do not
-  // change.
+  // The image that the sealed transaction writes. Its bytes from kNodeStampBytes on never change.
   static std::byte* sealed_image_of(const Node& node) {
     return node.sealed_image != nullptr ? node.sealed_image : node.image;
   }
-  // The nodes [from, to) of sealed().dirty have been written and are durable.
+  // Notes that the nodes [from, to) of sealed().dirty are durable.
   void mark_durable(std::size_t from, std::size_t to);
-  // All of them have. Returns the sealed changes: they may be many, and are best destroyed without
-  // the lock.
+  // Ends the sealed transaction. REQUIRES: all its nodes are durable. Returns its changes, which
+  // may be many: the caller destroys them without the lock.
   Changes end_sealed();
 
   std::size_t limit() const { return limit_nodes_; }
-  // A lower limit is reached as nodes come and go.
+  // After a lower limit the number of nodes falls gradually, as nodes come and go.
   void set_limit(std::size_t nodes);
   std::size_t cached() const { return table_.size(); }
   std::uint64_t removals() const { return removals_; }  // +1 whenever a node leaves the table

@@ -1,6 +1,6 @@
 // A tree node: one block with a header, a sorted array of slots and a heap of cells that grows down
-// from the block's end. Leaves and inner nodes look alike; an inner node's values are node numbers.
-// docs/format.md section 4.
+// from the block's end. Leaves and inner nodes have the same format; an inner node's values are
+// node numbers. docs/format.md section 4.
 //
 //   offset size field
 //        0    4 magic     "LZND"
@@ -34,24 +34,24 @@ inline constexpr std::size_t kNodeRoomBytes = kBlockBytes - kNodeHeaderBytes;
 inline constexpr std::size_t kCellHeaderBytes = 19;
 inline constexpr std::size_t kSlotBytes = 2;
 inline constexpr std::uint8_t kMaxLevel = 15;
-// The bytes that a commit stamps while readers look at the rest: magic, checksum, seq.
+// The bytes that a commit stamps while readers use the rest: magic, checksum, seq.
 inline constexpr std::size_t kNodeStampBytes = 16;
 
-// What an item with a value of `value_bytes` takes in a node.
+// The bytes that an item with a value of `value_bytes` takes in a node.
 constexpr std::size_t item_room(std::size_t value_bytes) {
   return kSlotBytes + kCellHeaderBytes + value_bytes;
 }
 inline constexpr std::size_t kInnerItemRoom = item_room(8);
 static_assert(3 * item_room(kMaxValueBytes) <= kNodeRoomBytes);
 
-// Checks the whole image. Everything below may then trust it.
-// Errors: kNodeChecksumBad; kNodeBad when it is not `node`, written by `seq` in this filesystem, or
-// holds impossible values.
+// Checks the whole image. ConstNodePage and NodePage trust an image that has passed.
+// Errors: kNodeChecksumBad; kNodeBad when the image is not of `node`, was not written by `seq` in
+// this filesystem, or holds impossible values.
 Result<> validate_node(std::span<const std::byte, kBlockBytes> image, NodeNo node, Seq seq,
                        std::uint32_t fs_tag);
 
-// A view of a node's 4096 bytes, which the caller owns and which validate_node() has passed or
-// format() made.
+// A view of a node's 4096 bytes. The caller owns them. REQUIRES: validate_node() has passed them,
+// or format() made them.
 //
 // Invariants:
 //   N1  slots are in strictly increasing order of their keys
@@ -109,21 +109,20 @@ class NodePage : public ConstNodePage {
  public:
   explicit NodePage(std::byte* bytes) : ConstNodePage(bytes), to_(bytes) {}
 
-  // Makes it an empty node.
+  // Makes the page an empty node.
   void format(NodeNo node, std::uint8_t level, std::uint32_t fs_tag);
-  // Inserts before item i. Requires room: item_room(value.size()) <= free_bytes().
+  // Inserts before item i. REQUIRES: item_room(value.size()) <= free_bytes().
   void insert(unsigned i, Key key, std::span<const std::byte> value);
-  // Replaces the value of item i. Requires that the longer value has room.
+  // Replaces the value of item i. REQUIRES: a longer value has room.
   void replace(unsigned i, std::span<const std::byte> value);
   void set_child(unsigned i, NodeNo child);
   void set_first_key(Key key);  // requires key < key(0)
   void erase(unsigned i);
   // Moves the items [from, count()) to the end of `to`, which has room for them.
   void move_tail(unsigned from, NodePage to);
-  // Takes everything but the number from `other`.
+  // Copies everything except the number from `other`.
   void copy_content(ConstNodePage other, const std::byte* other_bytes);
-  // Writes magic, seq and checksum: the last thing before the image goes to the device. Returns the
-  // checksum.
+  // Writes magic, seq and checksum, just before the image goes to the device. Returns the checksum.
   std::uint32_t stamp(Seq seq);
 
  private:

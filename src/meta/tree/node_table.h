@@ -14,11 +14,12 @@
 
 namespace lazyfs::meta {
 
-// A hash table whose chains run through the nodes. Each level of a search looks a number up, and
-// mostly the CPU's cache lacks what that reads: a bucket and a node. Numbers count up, so a number
-// is its own hash. The table has a bucket for each expected node (at most 4 Mi, 32 MiB), and only
-// expect() changes that: no change of the tree waits for it. More nodes make the chains longer.
-// Does not own the nodes. Not thread-safe; find() may be called by several threads.
+// A hash table whose chains run through the nodes. Each level of a search looks up one number,
+// which reads a bucket and a node; usually neither is in the CPU's cache. Numbers count up, so a
+// number is its own hash. The table has a bucket for each expected node (at most 4 Mi, 32 MiB).
+// Only expect() changes the number of buckets, so no change of the tree waits for a rehash. More
+// nodes make the chains longer. Does not own the nodes. Not thread-safe, but several threads may
+// call find() at the same time.
 class NodeTable {
  public:
   explicit NodeTable(std::size_t nodes)
@@ -39,13 +40,13 @@ class NodeTable {
     set_.erase(set_.iterator_to(node));
   }
   std::size_t size() const { return set_.size(); }
-  // Fits the table to so many nodes. Takes a step for each node that it has.
+  // Gives the table the buckets for `nodes` nodes. Takes time in proportion to its present nodes.
   void expect(std::size_t nodes) {
     std::vector<Set::bucket_type> buckets(length_for(nodes));
     set_.rehash({buckets.data(), buckets.size()});
     buckets_ = std::move(buckets);
   }
-  // Takes all nodes out, and calls visit(Node*) for each; it may delete the node.
+  // Removes all nodes, and calls visit(Node*) for each. visit() may delete the node.
   void clear(auto visit) { set_.clear_and_dispose(visit); }
 
  private:

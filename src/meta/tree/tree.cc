@@ -14,11 +14,11 @@ unsigned child_for(const ConstNodePage& page, Key key, bool below) {
   return i > 0 && (below || !page.has(i, key)) ? i - 1 : i;
 }
 
-// A split leaves at least this much free on each side (a third of a node is the worst cut, and a
-// value may be a quarter); so this much growth costs at most one more split.
+// A split leaves at least this much free on each side: the worst cut is at a third of a node, and a
+// value may be a quarter. So this much growth costs at most one more split.
 constexpr std::size_t kGrowthPerSplit = kNodeRoomBytes / 3;
 
-// Most batches change no more leaves, so that their plan asks for memory once.
+// Most batches change no more leaves than this, so their plan allocates memory once.
 constexpr std::size_t kGroupsExpected = 8;
 
 std::uint64_t splits_at_most(std::size_t growth_bytes, std::size_t puts) {
@@ -342,7 +342,7 @@ void Tree::remove_child(Path& path, unsigned depth) {
   }
 }
 
-// Joins the node with a sibling that is in memory when both are rather empty.
+// Merges the node with a sibling in memory if both are rather empty.
 void Tree::merge_if_small(Path& path, unsigned depth) {
   if (path.at(depth).page().used_bytes() > kNodeRoomBytes / 4) return;
   const unsigned i = path.steps[depth - 1].index;
@@ -350,7 +350,7 @@ void Tree::merge_if_small(Path& path, unsigned depth) {
   if (i > 0) merge(path, depth - 1, i - 1);
 }
 
-// Joins the children left_index and left_index + 1 if both are in memory and fit with room to
+// Merges the children left_index and left_index + 1 if both are in memory and fit with room to
 // spare.
 bool Tree::merge(Path& path, unsigned parent_depth, unsigned left_index) {
   const ConstNodePage parent = path.at(parent_depth).page();
@@ -370,7 +370,7 @@ bool Tree::merge(Path& path, unsigned parent_depth, unsigned left_index) {
   return true;
 }
 
-// Takes levels away while the root has one child, and that is in memory.
+// Removes levels while the root has only one child, and that child is in memory.
 void Tree::shrink() {
   for (;;) {
     Node& top = root();
@@ -513,10 +513,10 @@ Found<TreePlan> Tree::plan(std::span<Change> changes) const {
   return plan;
 }
 
-// The nodes of the paths exist still if none was removed from memory. The paths lead to the leaves
-// of the changes, and their inner nodes have the room that they had, if no node was split, merged
-// or freed. (Another first key of an inner node is as long as the one before.) The estimate counts
-// what the running transaction had not changed.
+// If no node was removed from memory, the nodes of the paths still exist. If no node was split,
+// merged or freed, the paths still lead to the leaves of the changes, and their inner nodes have
+// the same room. (A new first key of an inner node is as long as the old one.) The estimate counts
+// nodes that the running transaction had not changed.
 bool Tree::is_current(const TreePlan& plan) const {
   if (plan.shape != shape_ || plan.removals != cache_.removals() ||
       plan.running != cache_.running().seq) {

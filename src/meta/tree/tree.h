@@ -1,6 +1,7 @@
-// The B+tree over the nodes in memory: looking up, planning a change, making it. It does no I/O:
-// where a node is not in memory the answer is a Miss, and the caller loads the node and asks again.
-// A plan needs the tree's lock shared only; the change itself needs it exclusively, for less time.
+// The B+tree over the nodes in memory: looking up, planning a change, making it. It does no I/O: if
+// a node is not in memory the answer is a Miss, and the caller loads the node and asks again. A
+// plan needs only the shared lock of the tree. The change itself needs the exclusive lock, for less
+// time.
 #pragma once
 
 #include <boost/container/static_vector.hpp>
@@ -15,7 +16,7 @@
 
 namespace lazyfs::meta {
 
-// Why the tree cannot answer: `node` is to be loaded first, or, when that is 0, `error`.
+// Why the tree cannot answer: `node` must be loaded first; if that is 0, `error` is the cause.
 struct Miss {
   NodeNo node;
   Errc error = Errc::kNodeBad;
@@ -23,29 +24,29 @@ struct Miss {
 template <class T>
 using Found = std::expected<T, Miss>;
 
-// What a batch does to one key, all its entries for the key taken together.
+// The combined effect of a batch on one key.
 struct Change {
   Key key;
   Batch::Change kind = Batch::Change::kPut;
-  std::span<const std::byte> bytes;  // of the batch, unless ...
-  std::optional<Value> own;          // ... worked out here
-  std::optional<Value> sum;          // kAdd: what the item becomes, by the last plan()
+  std::span<const std::byte> bytes;  // of the batch; unused if `own` is set
+  std::optional<Value> own;          // computed here from several entries
+  std::optional<Value> sum;          // kAdd: the item's new value, set by plan()
 
   std::span<const std::byte> operand() const { return own ? bytes_of(*own) : bytes; }
   std::span<const std::byte> result() const { return sum ? bytes_of(*sum) : operand(); }
 };
 
-// The batch's changes in the order of their keys, one a key. The result refers to the batch.
+// The batch's changes in the order of their keys, one for each key. The result refers to the batch.
 // Errors: kValueTooLarge, kItemBad.
 Result<std::vector<Change>> coalesce(const Batch& batch);
 // to[i] += deltas[i] for 64-bit little-endian integers. Requires equal sizes, multiples of 8.
 void add_counters(Value& to, std::span<const std::byte> deltas);
 
-// What a change may need at most.
+// The most that a change may need.
 struct Estimate {
   std::uint64_t dirty = 0;  // nodes that join the running transaction, new ones included
   std::uint64_t made = 0;   // new nodes
-  std::uint64_t freed = 0;  // nodes that may go
+  std::uint64_t freed = 0;  // nodes that may be freed
 };
 
 // A way from the root to a leaf.
@@ -59,9 +60,9 @@ struct TreePath {
   Node& at(unsigned depth) const { return *steps[depth].node; }
 };
 
-// Where changes go in the tree and what they need, as Tree::plan() has found it.
+// Where changes belong in the tree and what they need, as found by Tree::plan().
 struct TreePlan {
-  // What neighbouring changes do to one leaf.
+  // The effect of neighbouring changes on one leaf.
   struct LeafGroup {
     std::size_t growth_bytes = 0, puts = 0, erased_bytes = 0, shrunk_bytes = 0;
   };
@@ -74,7 +75,7 @@ struct TreePlan {
   };
   Estimate estimate;
   std::vector<Group> groups;
-  // What the tree and the cache were then: see Tree::is_current().
+  // The state of the tree and the cache at plan(): see Tree::is_current().
   std::uint64_t shape = 0, removals = 0;
   Seq running;
 };
@@ -99,22 +100,23 @@ class Tree {
   // Returns where to continue, or nullopt at the end.
   Found<std::optional<Key>> scan_leaf(Key first, Key last, std::size_t max_items,
                                       std::vector<Item>& items) const;
-  // On the way to the key's leaf: the node that is not in memory, if there is one, and where its
-  // range, or else the leaf's, ends.
+  // The first node on the way to the key's leaf that is not in memory, if one is missing; and the
+  // end of its range, or else of the leaf's range.
   struct Part {
     std::optional<NodeNo> missing;
     std::optional<Key> end;  // nullopt: no key lies past it
   };
   Part part_of(Key key) const;
 
-  // Makes sure that apply(changes) can be done, and works out what additions come to.
+  // Finds all nodes that apply(changes) needs, checks the changes, and computes the results of
+  // additions.
   Found<TreePlan> plan(std::span<Change> changes) const;
   // Whether nothing that the plan depends on has changed since plan(). Any eviction and any new
-  // transaction make it false, also those that do not concern the plan.
+  // transaction make it false, even if they do not concern the plan.
   bool is_current(const TreePlan& plan) const;
-  // REQUIRES: `plan` is current, and is of the same changes. Uses the plan up. False only when the
-  // tree contradicts itself (a hostile image that names one node twice): then it has made some of
-  // the changes, and what is in memory must not be written.
+  // REQUIRES: `plan` is current, and of the same changes. The plan cannot be used again. False only
+  // when the tree contradicts itself (a hostile image that names one node twice): then some of the
+  // changes are made, and the tree in memory must not be written.
   bool apply(std::span<const Change> changes, TreePlan& plan);
 
   std::uint8_t height() const { return static_cast<std::uint8_t>(root().page().level() + 1); }
@@ -123,8 +125,8 @@ class Tree {
   using Path = TreePath;
 
   Node& root() const;
-  // To the leaf whose range holds `key`; with `below`, to the one that holds the last key before
-  // it.
+  // The path to the leaf whose range holds `key`; with `below`, to the leaf that holds the last key
+  // before it.
   Found<Path> descend(Key key, bool below = false) const;
   std::optional<Key> upper_bound_of(const Path& path) const;
   Key lower_bound_of(const Path& path) const;
