@@ -66,8 +66,8 @@ class MultigrainTimes {
 
 // The kernel's clocks. now() reads CLOCK_REALTIME_COARSE, now_after() CLOCK_REALTIME where needed.
 Clock& system_clock();
-// CLOCK_REALTIME_COARSE alone, from which the kernel takes file times. For times that are compared
-// with times set by the kernel: two such times are equal or differ by a step of this clock.
+// CLOCK_REALTIME_COARSE alone, the kernel's clock of file times. For times that are compared with
+// times set by the kernel, and must equal them or differ by at least a step.
 Clock& coarse_clock();
 
 }  // namespace lazyfs
