@@ -28,7 +28,7 @@ enum class Stream : std::uint8_t {
   kSmall,      // new data of small files
   kLarge,      // new data of large files
   kRewritten,  // data that replaces young data, and will likely be replaced soon
-  // The collector's streams, by age. Data that it has moved has lived longer than its neighbours.
+  // Data that the collector has moved, by age. Such data has lived longer than its neighbours.
   kCollector,        // may still be replaced soon
   kCollectorMature,  // likely replaced later
   kCollectorOld,     // likely not replaced
