@@ -36,7 +36,7 @@ ManagedDisk::ManagedDisk(ManagedParameters parameters)
 
 double ManagedDisk::serve(double now_ms, const Request& request) {
   CHECK(request.end() <= sectors());
-  work_while_idle(now_ms);
+  now_ms = work_while_idle(now_ms);
   switch (request.op) {
     case Op::kRead: free_ms_ = read(now_ms, request); break;
     case Op::kWrite: free_ms_ = write(now_ms, request); break;
@@ -46,15 +46,16 @@ double ManagedDisk::serve(double now_ms, const Request& request) {
   return free_ms_;
 }
 
-void ManagedDisk::work_while_idle(double now_ms) {
+double ManagedDisk::work_while_idle(double now_ms) {
   const double start = free_ms_ + parameters_.idle_ms;
-  if (now_ms <= start) return;
+  if (now_ms <= start) return now_ms;
   if (run_ || batch_.writes > 0) free_ms_ = close_batch(cache_run(start));
   if (now_ms > free_ms_ && cache_.dirty_bands() > 0) {
     buffer_.clear();
     stream_end_ = UINT64_MAX;
     cleaner_.work(now_ms - std::max(start, free_ms_));
   }
+  return std::max(now_ms, free_ms_);
 }
 
 double ManagedDisk::command_ms() {

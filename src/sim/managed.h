@@ -86,7 +86,9 @@ class ManagedDisk final : public MechanicalDisk {
   double wait_for_space(double now_ms, std::uint64_t sector, std::uint64_t sectors);
   double cache_fill() const;  // of the log or of the map, whichever is fuller
   bool is_full(std::uint64_t extents, std::uint64_t sectors) const;
-  void work_while_idle(double now_ms);
+  // The disk's own work up to `now_ms`, when a request comes. Returns when the request can begin:
+  // later than `now_ms` if what waited in memory is still on its way to the cache.
+  double work_while_idle(double now_ms);
   double command_ms();
   double slice_ms();
 
@@ -97,7 +99,8 @@ class ManagedDisk final : public MechanicalDisk {
   Cleaner cleaner_;
   std::optional<Run> run_;
   Batch batch_;
-  double free_ms_ = 0;                    // when the last request ended
+  // End of the last request, or of the idle work that wrote what waited in memory to the cache.
+  double free_ms_ = 0;
   std::uint64_t stream_end_ = UINT64_MAX;  // a stream's write here needs no seek
   bool wrote_cache_ = false, wrote_stream_ = false;  // since the last flush
   std::uint64_t commands_ = 0, flushes_ = 0, slices_ = 0;

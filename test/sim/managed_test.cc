@@ -42,6 +42,19 @@ class ManagedTest : public testing::Test {
     for (std::uint64_t i = 0; i < count; ++i) write(random_.below(range / 8) * 8, 8);
   }
 
+  void fill_cache(std::uint64_t range) {
+    while (disk_->counters().full_since_ms < 0) write_random(range, 1000);
+  }
+  // The time that random writes take, with a pause after each.
+  double write_with_pauses(std::uint64_t range, int count, double pause_ms) {
+    double took_ms = 0;
+    for (int i = 0; i < count; ++i) {
+      took_ms += write(random_.below(range / 8) * 8, 8);
+      now_ms_ += pause_ms;
+    }
+    return took_ms;
+  }
+
   ParameterSheet sheet_;
   std::unique_ptr<Disk> disk_;
   Random random_{1};
@@ -96,6 +109,20 @@ TEST_F(ManagedTest, AShortPauseIsNotIdle) {
   now_ms_ += 900;
   write(0, 8);
   EXPECT_EQ(disk_->counters().band_rewrites, 0u);
+}
+
+TEST_F(ManagedTest, ARequestWaitsForWhatTheIdleDiskIsWritingToItsCache) {
+  write_run(5 * kGib, 7);
+  now_ms_ += 1001;
+  EXPECT_GT(write(500 * kGib, 8), 1000 * 7 / 201.0 - 1);  // the media's rate: 201 MiB/s at most
+}
+
+TEST_F(ManagedTest, APauseThatJustEndsInIdleTimeHidesNoWaitOfAFullCache) {
+  fill_cache(512 * kGib);
+  const double not_idle_ms = write_with_pauses(512 * kGib, 200, 999);
+  const double idle_ms = write_with_pauses(512 * kGib, 200, 1001);
+  EXPECT_GT(not_idle_ms, 200 * 10);
+  EXPECT_NEAR(idle_ms, not_idle_ms, 0.2 * not_idle_ms);
 }
 
 TEST_F(ManagedTest, SettlingLeavesACleanCache) {
