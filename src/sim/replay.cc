@@ -48,6 +48,7 @@ void Replay::issue(double now_ms, const Request& request) {
                 piece.sectors = sectors;
                 add_piece(slot, disk, piece);
               });
+  CHECK(issued_[slot].pieces > 0);  // or the request would never be complete (R3)
 }
 
 void Replay::start(double now_ms, std::uint32_t disk) {

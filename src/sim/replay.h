@@ -78,7 +78,8 @@ class Replay {
   Replay(std::vector<std::unique_ptr<Disk>> disks, const VolumeMap& map,
          const ReplayOptions& options);
 
-  // Replays all requests. REQUIRES: run() was not called before; requests lie within the volume.
+  // Replays all requests. REQUIRES: run() was not called before; requests lie within the volume;
+  // only flushes have no sectors.
   ReplayResult run(const Source& next);
 
  private:

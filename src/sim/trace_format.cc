@@ -52,6 +52,17 @@ bool set_range(Request& request, std::string_view sector, std::string_view secto
          request.sector < (std::uint64_t{1} << 55);
 }
 
+// Sets the range to the sectors that the bytes touch; false if they touch none, or too many for one
+// request. Any offset divided by kSectorBytes is within the bound of set_range().
+bool set_bytes(Request& request, std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t rest = offset % kSectorBytes + length % kSectorBytes;
+  const std::uint64_t sectors = length / kSectorBytes + (rest + kSectorBytes - 1) / kSectorBytes;
+  if (length == 0 || sectors > UINT32_MAX) return false;
+  request.sector = offset / kSectorBytes;
+  request.sectors = static_cast<std::uint32_t>(sectors);
+  return true;
+}
+
 ParsedLine parse_own(std::string_view line) {
   const Words words = words_of(line);
   if (words.size() != 4 && words.size() != 5) return wrong("4 or 5 words expected", line);
@@ -104,11 +115,7 @@ ParsedLine parse_fio(std::string_view line) {
   if (action == "write") request.op = Op::kWrite;
   else if (action == "trim") request.op = Op::kDiscard;
   else if (action != "read") return wrong("not an action of an iolog", action);
-  if (length == 0 || length / kSectorBytes > UINT32_MAX) return wrong("not a length", words[3]);
-  request.sector = offset / kSectorBytes;
-  request.sectors =
-      static_cast<std::uint32_t>((offset + length + kSectorBytes - 1) / kSectorBytes -
-                                 request.sector);
+  if (!set_bytes(request, offset, length)) return wrong("not a length", words[3]);
   parsed.add(request);
   return parsed;
 }

@@ -100,6 +100,10 @@ TEST_F(ReplayTest, RecordedPausesFollowTheEndOfTheRequestBefore) {
 
 // ---- Queueing -----------------------------------------------------------------------------------
 
+TEST_F(ReplayTest, RefusesARequestThatWouldNeverBeComplete) {
+  EXPECT_DEATH(run({{.sectors = 0, .op = Op::kWrite}}, {}), "invariant violated");
+}
+
 TEST_F(ReplayTest, FcfsKeepsTheOrder) {
   run({read(0), read(90'000), read(100), read(80'000)}, {.window = 10});
   EXPECT_EQ(order(), (Sectors{0, 90'000, 100, 80'000}));

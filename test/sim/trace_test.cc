@@ -142,6 +142,24 @@ TEST_F(TraceTest, NamesTheLineThatIsWrong) {
   EXPECT_EQ(error_of("R Hit 1 4 1 1\nR Hit 1 4 x 1\n"), ":2: not a time: 'x'");
 }
 
+TEST_F(TraceTest, ReadsTheLargestLengthOfFiosLogAndNamesALongerOne) {
+  const std::string write = "fio version 2 iolog\n/dev/x write ";
+  EXPECT_EQ(read_all({file("most", write + "0 2199023255040\n")}), Lines{"0 W 0 4294967295 -"});
+  EXPECT_EQ(error_of(write + "0 2199023255041\n"), ":2: not a length: '2199023255041'");
+  EXPECT_EQ(error_of(write + "0 2199023255551\n"), ":2: not a length: '2199023255551'");
+  EXPECT_EQ(error_of(write + "1 2199023255040\n"), ":2: not a length: '2199023255040'");
+  EXPECT_EQ(error_of(write + "0 18446744073709551615\n"),
+            ":2: not a length: '18446744073709551615'");
+  EXPECT_EQ(error_of(write + "0 0\n"), ":2: not a length: '0'");
+}
+
+TEST_F(TraceTest, ReadsTheSectorsThatBytesAtTheHighestOffsetTouch) {
+  EXPECT_EQ(read_all({file("high", "fio version 2 iolog\n/dev/x write 18446744073709551615 2\n")}),
+            Lines{"0 W 36028797018963967 2 -"});
+  EXPECT_EQ(read_all({file("middle", "fio version 2 iolog\n/dev/x write 511 2\n")}),
+            Lines{"0 W 0 2 -"});
+}
+
 TEST_F(TraceTest, NamesAFileThatIsMissing) {
   EXPECT_EQ(read_all({"/nonexistent"}), Lines{"/nonexistent: cannot be opened"});
 }
