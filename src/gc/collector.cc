@@ -142,6 +142,7 @@ Result<Collector::Progress> Collector::work_locked(VictimScope scope) {
   // An open band can be rescued now that it is sealed to be cleaned.
   ASSIGN_OR_RETURN(const Progress rescued_now, rescue_locked());
   if (rescued_now != Progress::kNothing) return rescued_now;
+  if (!job_) return Progress::kMoved;  // the band cannot be read, and was set aside
   const bool cannot_rescue = mover_.would_begin_last_band();
   const BandId band = job_->band;
   if (cannot_rescue && failed_bands_.set_aside_if_unreadable(band)) {

@@ -111,6 +111,16 @@ TEST_F(CollectorWithoutPointersTest, AnOpenBandOfUsersIsRescuedToo) {
   EXPECT_EQ(bands_.space().free_bands, 1u);
 }
 
+TEST_F(CollectorWithoutPointersTest, AnOpenBandThatCannotBeReadIsSetAside) {
+  for (std::uint64_t i = 0; i < kBandBlocks / 2; i += 4) files_.write(kFile, i, 4);
+  for (std::uint64_t i = 0; i < kBandBlocks / 2; i += 2) files_.remove(kFile, i);
+  for (std::uint32_t i = 1; i + 1 < kBands; ++i) bands_.set_bad(BandId{i});
+  break_block({BandId{0}, 1});
+  EXPECT_FALSE(collector_.make_room());
+  EXPECT_EQ(bands_.view(BandId{0}).state, data::BandState::kBad);
+  EXPECT_EQ(bands_.space().free_bands, 1u);
+}
+
 TEST_F(CollectorWithoutPointersTest, ABandWhoseCleaningARescueInterruptsIsCleanedLater) {
   for (std::uint64_t i = 0; i < kFileBlocks; i += 4) files_.write(kFile, i, 4);
   for (std::uint64_t i = 0; i < kFileBlocks; ++i) {
