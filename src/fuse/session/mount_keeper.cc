@@ -156,7 +156,7 @@ void abort_connection(const MountEntry& mount) {
   if (fd >= 0) close(fd);
 }
 
-// The daemon has died. Who has unmounted since wants no mount.
+// The daemon has died. If somebody has unmounted since, no mount is wanted.
 void mount_again(const KeeperPlan& plan, const std::vector<std::string>& changed_options) {
   if (plan.restart.empty() || !is_dead(plan.mount_point)) return;
   const auto mount = mount_at(plan.mount_point);
@@ -218,12 +218,14 @@ void MountKeeper::watch_crashes() {
   }
 }
 
-// Waits for no answer. A fault comes again when this returns, and then kills the process; a signal
-// that was sent does not.
+// Waits for no answer. A fault of an instruction comes again when this returns, and then kills the
+// process; any other signal must be raised again.
 void MountKeeper::report_crash(int signal, siginfo_t* info, void*) {
   const Request request{Request::kCrash, 0};
   const bool is_sent = send(g_crash_fd, &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
-  if (!is_sent || info->si_code <= 0) raise(signal);
+  const bool is_fault =
+      signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE;
+  if (!is_sent || !is_fault || info->si_code <= 0) raise(signal);
 }
 
 void MountKeeper::note_end() const {
@@ -256,16 +258,18 @@ class MountKeeper::Process {
   void end() const {
     if (is_farewell_ || has_ended_) return;
     end_connection();
-    mount_again(plan_, changed_options_);
+    if (may_be_there()) mount_again(plan_, changed_options_);
   }
 
  private:
+  bool may_be_there() const;
   int change_mount(Request request) const;
   void end_connection() const;
 
   const KeeperPlan& plan_;
   const pid_t daemon_;
   std::optional<MountEntry> mount_;  // the daemon's
+  bool has_crashed_ = false;         // the keeper ends the connection: that is no unmounting
   bool has_ended_ = false;           // the mount: what is mounted there now is another one
   bool is_farewell_ = false;
   std::vector<std::string> changed_options_;
@@ -280,17 +284,27 @@ int MountKeeper::Process::carry_out(Request request, std::string_view text) {
     case Request::kReport: done = start(plan_); break;
     case Request::kRemember: add_options(text, changed_options_); break;
     case Request::kMounted: mount_ = mount_at(plan_.mount_point); break;
-    case Request::kEnded: has_ended_ = true; break;
-    case Request::kCrash: end_connection(); break;
+    case Request::kEnded: has_ended_ = !has_crashed_; break;
+    case Request::kCrash:
+      has_crashed_ = true;
+      end_connection();
+      break;
     case Request::kPanic: done = crash_machine(plan_); break;
     case Request::kFarewell: is_farewell_ = true; break;
   }
   return done == 0 ? 0 : errno;
 }
 
+// False: the daemon's mount was detached or moved, or another one covers it.
+bool MountKeeper::Process::may_be_there() const {
+  if (!mount_) return true;  // not known yet
+  const auto now = mount_at(plan_.mount_point);
+  return now && now->id == mount_->id;
+}
+
 // Returns 0 or -1 with errno.
 int MountKeeper::Process::change_mount(Request request) const {
-  if (has_ended_) {
+  if (has_ended_ || !may_be_there()) {
     errno = ENOTCONN;
     return -1;
   }
@@ -313,6 +327,7 @@ void MountKeeper::Process::end_connection() const {
 void MountKeeper::serve(int fd, const KeeperPlan& plan, pid_t daemon) {
   prctl(PR_SET_NAME, "lazyfs-keeper");
   std::signal(SIGCHLD, SIG_IGN);
+  std::signal(SIGQUIT, [](int) {});  // from a terminal it reaches the daemon, too
   watch_daemon();
   if (fd > 0) close_range(0, static_cast<unsigned>(fd) - 1, 0);
   close_range(static_cast<unsigned>(fd) + 1, ~0U, 0);
@@ -326,7 +341,8 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan, pid_t daemon) {
     if (length < sizeof request) break;
     std::memcpy(&request, message.data(), sizeof request);
     answer = process.carry_out(request, {message.data() + sizeof request, length - sizeof request});
-    if (request.what == Request::kEnded) continue;  // nobody waits for an answer
+    const bool is_note = request.what == Request::kEnded || request.what == Request::kCrash;
+    if (is_note) continue;  // nobody waits for an answer
     if (send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) break;
   }
   process.end();

@@ -46,16 +46,17 @@ class MountKeeper {
 
   // The mount exists now. It is the only one whose connection the keeper ends when the daemon dies.
   void note_mount() { ask({Request::kMounted, 0}); }
-  // The mount has ended. What is mounted there afterwards is another one, which the keeper leaves
-  // alone, whatever happens and whoever asks. Does not wait for what the keeper does now: that may
-  // be an umount(2) which waits for the daemon to close the volume.
+  // The mount has ended, unless a crash has ended the connection. What is mounted there afterwards
+  // is another mount, which the keeper leaves alone, whatever happens and whoever asks. Does not
+  // wait for what the keeper does now: that may be an umount(2) which waits for the daemon to close
+  // the volume.
   void note_end() const;
   // From now on a signal that dumps a core makes the keeper end the connection at once: the kernel
   // ends no thread before the core is dumped, and the dump waits for all of them. A process has one
   // keeper for which this holds, the last one that was asked.
   void watch_crashes();
-  // Each returns 0 or the errno of umount(2) or mount(2); ENOTCONN when the mount has ended, ECHILD
-  // when no keeper could be started.
+  // Each returns 0 or the errno of umount(2) or mount(2); ENOTCONN when the mount has ended, was
+  // detached or moved, or is covered by another one; ECHILD when no keeper could be started.
   int unmount() { return ask({Request::kUnmount, 0}); }
   // Also when the mount is in use.
   int detach() { return ask({Request::kDetach, 0}); }

@@ -23,6 +23,15 @@
 namespace lazyfs::fuse {
 namespace {
 
+// As a breakpoint that no debugger has set.
+void raise_trap() {
+#if defined(__x86_64__)
+  asm volatile("int3");
+#else
+  raise(SIGTRAP);
+#endif
+}
+
 class MountKeeperTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -104,6 +113,56 @@ TEST_F(MountKeeperTest, ADaemonThatDiesAfterItsMountLeavesTheNextMountAlone) {
   EXPECT_TRUE(is_connected());
   EXPECT_TRUE(is_mounted());
   EXPECT_FALSE(was_restarted());
+}
+
+// The daemon's other threads may notice the end of the connection before the daemon dies.
+TEST_F(MountKeeperTest, MountsAgainAfterACrashAlthoughTheDaemonHasSeenTheConnectionEnd) {
+  run_daemon([this](MountKeeper& keeper) {
+    keeper.watch_crashes();
+    pid_t child = fork();  // the handler of its signal reports a crash, and the daemon lives
+    if (child == 0) raise(SIGABRT);
+    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    constexpr int kLongMs = 60'000;
+    if (is_connected(kLongMs)) _exit(1);
+    keeper.note_end();
+    keeper.remember("atime");  // returns when the keeper has read the note
+  });
+  EXPECT_TRUE(was_restarted());
+}
+
+// Not only a fault of an instruction, which comes again, must end the daemon.
+TEST_F(MountKeeperTest, ATrapEndsTheDaemon) {
+  int status = 0;
+  const pid_t daemon = fork();
+  if (daemon == 0) {
+    MountKeeper keeper(plan());
+    keeper.note_mount();
+    keeper.watch_crashes();
+    raise_trap();
+    _exit(0);
+  }
+  EXPECT_EQ(waitpid(daemon, &status, 0), daemon);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP) << status;
+  while (wait(nullptr) > 0) {
+  }
+  EXPECT_TRUE(was_restarted());
+}
+
+TEST_F(MountKeeperTest, AMountThatReplacesADetachedOneIsLeftAlone) {
+  MountKeeper keeper(plan());
+  keeper.note_mount();
+  const int hold = open(mount_point_.c_str(), O_PATH | O_CLOEXEC);
+  ASSERT_EQ(umount2(mount_point_.c_str(), MNT_DETACH), 0);
+  EXPECT_EQ(keeper.unmount(), ENOTCONN);
+  ASSERT_EQ(mount("tmpfs", mount_point_.c_str(), "tmpfs", 0, nullptr), 0);
+  EXPECT_EQ(keeper.unmount(), ENOTCONN);
+  EXPECT_EQ(keeper.detach(), ENOTCONN);
+  EXPECT_EQ(keeper.remount_read_only(0), ENOTCONN);
+  const auto mount = mount_at(mount_point_);
+  close(hold);
+  ASSERT_TRUE(mount);
+  EXPECT_EQ(mount->filesystem_flags & MS_RDONLY, 0u);
 }
 
 TEST_F(MountKeeperTest, NobodyCanHaveTheNextMountUnmountedOrMadeReadOnly) {
