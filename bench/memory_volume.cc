@@ -456,7 +456,7 @@ Result<std::size_t> MemoryVolume::read(InodeNo inode, std::uint64_t offset,
 }
 
 Result<> MemoryVolume::write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
-                             bool clear_set_id) {
+                             fs::WriteFlags flags) {
   ASSIGN_OR_RETURN(const NodePointer node, find(inode));
   if (offset > fs::kMaxFileBytes - from.size()) return fail(Errc::kFileTooBig);
   MutexLock lock(node->mu);
@@ -464,8 +464,8 @@ Result<> MemoryVolume::write(InodeNo inode, std::uint64_t offset, std::span<cons
   const std::uint64_t end = offset + from.size();
   if (end > it.size) resize(it, node->contents, end, keep_contents_);
   if (keep_contents_) std::memcpy(node->contents.data() + offset, from.data(), from.size());
-  if (clear_set_id) clear_set_id_bits(it);
-  it.modification = it.change = clock_.now();
+  if (flags.clear_set_id) clear_set_id_bits(it);
+  if (!flags.keep_times) it.modification = it.change = clock_.now();
   return ok();
 }
 

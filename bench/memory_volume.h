@@ -58,7 +58,7 @@ class MemoryVolume : public fs::Volume {
   Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to,
                            bool note_access) override;
   Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
-                 bool clear_set_id) override;
+                 fs::WriteFlags flags) override;
   Result<> flush(fs::OpenFile*) override { return alive(); }
   Result<> fsync(InodeNo, fs::OpenFile*, bool) override { return alive(); }
   Result<> fsync_directory(InodeNo) override { return alive(); }

@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   const auto blocks = static_cast<std::uint64_t>(capacity * plan.full_percent / 100);
   const std::vector<std::byte> block(kBlockBytes, std::byte{42});
   const auto write = [&](std::uint64_t at) {
-    must(volume.write(inode, at * kBlockBytes, block, false).has_value(), "write");
+    must(volume.write(inode, at * kBlockBytes, block).has_value(), "write");
   };
   for (std::uint64_t i = 0; i < blocks; ++i) write(i);
   must(volume.sync().has_value(), "sync");

@@ -52,8 +52,8 @@ class Recorder final : public MemoryVolume {
     return made;
   }
   Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
-                 bool clear_set_id) override {
-    TRY(MemoryVolume::write(inode, offset, from, clear_set_id));
+                 fs::WriteFlags flags) override {
+    TRY(MemoryVolume::write(inode, offset, from, flags));
     note(TraceRecord{TraceKind::kWrite, inode.value, offset, from.size()});
     return ok();
   }

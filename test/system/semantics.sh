@@ -14,8 +14,13 @@ for options in writeback nowriteback; do
   python3 "$HERE/fine_print.py" "$MNT" 2>&1 || fail "see above"
   python3 "$HERE/beyond_posix.py" "$MNT" 2>&1 || fail "see above"
   rm -rf "${MNT:?}"/*
+  python3 "$HERE/late_times.py" write "$MNT/times" "$WORK/times" 2>&1 || fail "see above"
   unmount_fs
   fsck_fs
+  mount_fs "$options"
+  python3 "$HERE/late_times.py" compare "$MNT/times" "$WORK/times" 2>&1 || fail "see above"
+  rm -r "$MNT/times"
+  unmount_fs
 done
 mount_fs
 python3 "$HERE/links.py" "$MNT" 2>&1 || fail "see above"

@@ -118,7 +118,8 @@ Result<FileCopier::Through> FileCopier::write_through(Place from, Place to, std:
     const auto to_read = buffer.span().first(std::min<std::uint64_t>(length - at, buffer.size()));
     ASSIGN_OR_RETURN(const std::size_t got, reader_.read(*from.inode, from.offset + at, to_read));
     if (got == 0) return Through::kSourceEnded;  // it was truncated meanwhile
-    TRY(writer_.write(to.inode, to.offset + at, to_read.first(got), clear_set_id));
+    TRY(writer_.write(to.inode, to.offset + at, to_read.first(got),
+                      {.clear_set_id = clear_set_id}));
     at += got;
     done += got;
   }

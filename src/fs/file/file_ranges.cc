@@ -59,7 +59,7 @@ Result<> FileRanges::clear_part(const InodeRef& inode, std::uint64_t offset, std
     ASSIGN_OR_RETURN(const std::uint64_t data_end, end_of_data(*inode, block));
     if (data_end == block) return ok();
   }
-  return writer_.write(inode, offset, std::span(kZeros).first(end - offset), false);
+  return writer_.write(inode, offset, std::span(kZeros).first(end - offset), {});
 }
 
 Result<> FileRanges::free_whole_blocks(const InodeRef& inode, std::uint64_t first,

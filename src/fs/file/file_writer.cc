@@ -22,7 +22,7 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 struct FileWriter::Write {
   std::uint64_t offset = 0;
   std::span<const std::byte> bytes;
-  bool clear_set_id = false;
+  WriteFlags flags;
   std::vector<std::pair<std::uint64_t, FileReader::Block>> loaded;  // by block
 
   std::uint64_t first_block() const { return offset / kBlockBytes; }
@@ -96,8 +96,10 @@ Result<FileWriter::Stored> FileWriter::store(const InodeRef& inode, const Write&
   buffer.write(w.offset, w.bytes);
 
   inode->record.size = std::max(inode->record.size, w.end());
-  inode->record.modification = inode->record.change = change_time(clock_, {inode.get()});
-  if (w.clear_set_id) drop_set_id(inode->record);
+  if (!w.flags.keep_times) {
+    inode->record.modification = inode->record.change = change_time(clock_, {inode.get()});
+  }
+  if (w.flags.clear_set_id) drop_set_id(inode->record);
   inode->record_dirty = true;
   dirty_.add(inode, clock_.monotonic());
   return Stored::kDone;
@@ -138,14 +140,14 @@ Result<std::uint64_t> FileWriter::count_overwritten(const Inode& inode, const Wr
 }
 
 Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
-                           std::span<const std::byte> from, bool clear_set_id) {
+                           std::span<const std::byte> from, WriteFlags flags) {
   if (from.empty()) return ok();
   if (offset > kMaxFileBytes || from.size() > kMaxFileBytes - offset) {
     return fail(Errc::kFileTooBig);
   }
   while (!from.empty()) {
     const auto piece = from.first(std::min(from.size(), kPieceBytes - offset % kBlockBytes));
-    TRY(write_piece(inode, offset, piece, clear_set_id));
+    TRY(write_piece(inode, offset, piece, flags));
     offset += piece.size();
     from = from.subspan(piece.size());
   }
@@ -153,10 +155,10 @@ Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
 }
 
 Result<> FileWriter::write_piece(const InodeRef& inode, std::uint64_t offset,
-                                 std::span<const std::byte> from, bool clear_set_id) {
+                                 std::span<const std::byte> from, WriteFlags flags) {
   if (store_.failed()) return fail(Errc::kLogFailed);
   TRY(pressure_.throttle(from.size()));
-  Write w{.offset = offset, .bytes = from, .clear_set_id = clear_set_id, .loaded = {}};
+  Write w{.offset = offset, .bytes = from, .flags = flags, .loaded = {}};
   bool is_full = false;
   for (int space_tries = 0;;) {  // kMapChanged: another thread has made progress with this file
     TRY(load_blocks(inode, w));

@@ -52,7 +52,7 @@ class FileWriter {
   // kLogFailed (nothing can be written any more), and those of reading blocks and of
   // Truncation::finish().
   Result<> write(const InodeRef& inode, std::uint64_t offset, std::span<const std::byte> from,
-                 bool clear_set_id);
+                 WriteFlags flags);
 
  private:
   enum class Stored : std::uint8_t { kDone, kMapChanged, kNoSpace };
@@ -61,7 +61,7 @@ class FileWriter {
   std::vector<std::uint64_t> blocks_needed(const Inode& inode, const Write& write) const
       REQUIRES_SHARED(inode.mu);
   Result<> write_piece(const InodeRef& inode, std::uint64_t offset,
-                       std::span<const std::byte> from, bool clear_set_id);
+                       std::span<const std::byte> from, WriteFlags flags);
   Result<> load_blocks(const InodeRef& inode, Write& write);
   Result<Stored> store(const InodeRef& inode, const Write& write);
   Result<bool> reserve(const Inode& inode, const Write& write, std::uint64_t pages)

@@ -59,6 +59,13 @@ struct RangeFlags {
   bool clear_set_id = false;  // the caller has no right to keep set-user-ID and set-group-ID bits
 };
 
+struct WriteFlags {
+  bool clear_set_id = false;  // the caller has no right to keep set-user-ID and set-group-ID bits
+  // The kernel owns the times: it sets them by a request of its own. The data may have been written
+  // long before it reaches the volume.
+  bool keep_times = false;
+};
+
 struct RenameFlags {
   bool no_replace = false;  // kExists when the new name exists
   bool exchange = false;    // the two names change places

@@ -450,11 +450,11 @@ Result<std::size_t> MountedVolume::read(InodeNo number, std::uint64_t offset,
 }
 
 Result<> MountedVolume::write(InodeNo number, std::uint64_t offset, std::span<const std::byte> from,
-                              bool clear_set_id) {
+                              WriteFlags flags) {
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   TRY(check_write(reader_, *inode, offset, from));
-  return writer_.write(inode, offset, from, clear_set_id);
+  return writer_.write(inode, offset, from, flags);
 }
 
 Result<> MountedVolume::punch(InodeNo number, std::uint64_t offset, std::uint64_t length,

@@ -274,8 +274,8 @@ Result<std::size_t> RemountableVolume::read(InodeNo inode, std::uint64_t offset,
 }
 
 Result<> RemountableVolume::write(InodeNo inode, std::uint64_t offset,
-                                  std::span<const std::byte> from, bool clear_set_id) {
-  return with([&](Volume& volume) { return volume.write(inode, offset, from, clear_set_id); });
+                                  std::span<const std::byte> from, WriteFlags flags) {
+  return with([&](Volume& volume) { return volume.write(inode, offset, from, flags); });
 }
 
 Result<> RemountableVolume::punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,

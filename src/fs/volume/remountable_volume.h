@@ -71,7 +71,7 @@ class RemountableVolume final : public Volume {
   Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to,
                            bool note_access) override;
   Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
-                 bool clear_set_id) override;
+                 WriteFlags flags) override;
   Result<> punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                  RangeFlags flags) override;
   Result<> zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,

@@ -140,9 +140,8 @@ class Volume {
   virtual Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to,
                                    bool note_access = true) = 0;
   // Writes all of `from`, or fails; of more than 1 MiB a part may have been written then.
-  // `clear_set_id`: clear set-user-ID and set-group-ID bits (the writer has no right to keep them).
   virtual Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
-                         bool clear_set_id = false) = 0;
+                         WriteFlags flags = {}) = 0;
 
   // Ranges of files. punch: the range reads as zeros, and its whole blocks are freed; the size
   // stays. zero: as punch, but the file grows to hold the range. Space cannot be set aside for a

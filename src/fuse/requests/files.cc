@@ -163,15 +163,17 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
            fuse_file_info* info) {
   RequestContext& context = context_of(req);
   const bool clear_set_id = write_clears_set_id();
+  const bool is_cached = info->writepage != 0 && context.settings.writeback_cache;
   bool mode_changes = false;
   const auto done = call(req, Operation::write, [&](fs::Volume& volume) -> Result<> {
     ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(ino), clear_set_id));
     TRY(volume.write(inode_of(ino), static_cast<std::uint64_t>(offset),
-                     std::as_bytes(std::span(bytes, size)), clear_set_id));
+                     std::as_bytes(std::span(bytes, size)),
+                     {.clear_set_id = clear_set_id, .keep_times = is_cached}));
     return must_be_durable(*info, size) ? volume.fsync(inode_of(ino), nullptr, true) : ok();
   });
   const bool is_late = !done && info->writepage != 0;
-  if (is_late) context.late_errors.note(inode_of(ino), done.error());
+  if (is_late && is_cached) context.late_errors.note(inode_of(ino), done.error());
   // The kernel does not expect a write to change the mode that it has cached. The notification
   // drops attributes only, so it does not wait for the request that is about to be answered.
   if (mode_changes || is_late) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);

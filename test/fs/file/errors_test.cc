@@ -186,7 +186,7 @@ TEST_F(ErrorsTest, AWriteFailsWhenMemoryIsFullOfUnwritableData) {
     std::uint64_t blocks = 0;
     for (; blocks < 200 && written; ++blocks) {
       const std::string text = block(blocks);
-      written = volume_->write(file, blocks * kBlockBytes, std::as_bytes(std::span(text)), false);
+      written = volume_->write(file, blocks * kBlockBytes, std::as_bytes(std::span(text)));
     }
     EXPECT_EQ(written.error(), Errc::kDeviceWrite);
     faulty_.mend();

@@ -89,6 +89,16 @@ TEST_F(TimesTest, ChangesThatNobodyLooksAtTakeTheCoarseClock) {
   EXPECT_EQ(clock_.fine_readings, before + 1);
 }
 
+// The kernel sets them by a request of its own.
+TEST_F(TimesTest, DataFromTheKernelsCacheLeavesTheTimes) {
+  const InodeNo file = create("a");
+  const Attributes before = show(file);
+  EXPECT_TRUE(volume_->write(file, 0, bytes_of("x"), {.keep_times = true}));
+  EXPECT_EQ(show(file).size, 1u);
+  EXPECT_EQ(show(file).modification, before.modification);
+  EXPECT_EQ(show(file).change, before.change);
+}
+
 TEST_F(TimesTest, AChangeIsNotBeforeAnEarlierOneOfAnotherFile) {
   const InodeNo a = create("a"), b = create("b");
   for (int i = 0; i < 5; ++i) {

@@ -49,7 +49,7 @@ class CleaningTest : public testing::Test {
   }
   Result<> write(InodeNo file, std::uint64_t block, std::uint64_t blocks) {
     const std::vector<std::byte> bytes(blocks * kBlockBytes, static_cast<std::byte>(++version_));
-    return volume_->write(file, block * kBlockBytes, bytes, false);
+    return volume_->write(file, block * kBlockBytes, bytes, {});
   }
   std::uint64_t data_stat(const char* name) {
     return stat_of(*volume_, "data", name);
