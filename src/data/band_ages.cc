@@ -36,12 +36,12 @@ void BandAges::cut(BandId band, std::uint64_t before, std::uint64_t after) {
   birth.sum = birth.sum / before * after;
 }
 
-void BandAges::reset(BandId band, bool measures) {
+void BandAges::reset(BandId band, bool was_rewritten) {
   Birth& birth = births_.at(band.value);
-  if (measures) {
-    lifespan_ = (lifespan_ * (kLifespanWeight - 1) + (clock_ - birth.begun)) / kLifespanWeight;
+  if (was_rewritten && birth.begun) {
+    lifespan_ = (lifespan_ * (kLifespanWeight - 1) + (clock_ - *birth.begun)) / kLifespanWeight;
   }
-  birth.sum = 0;
+  birth = {};
 }
 
 std::uint64_t BandAges::age(BandId band, std::uint64_t blocks) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/types.h"
@@ -31,9 +32,9 @@ class BandAges {
   void moved(BandId from, std::uint64_t from_blocks, BandId to, std::uint32_t blocks);
   // Notes that the band keeps only the first `after` of its `before` blocks.
   void cut(BandId band, std::uint64_t before, std::uint64_t after);
-  // Notes the reset of the band. `measures`: the band held rewritten data, all of it written since
-  // the mount, so its lifespan is measured.
-  void reset(BandId band, bool measures);
+  // Notes the reset of the band. `was_rewritten`: the band held rewritten data, so its lifespan is
+  // measured if all of its data was written since the mount.
+  void reset(BandId band, bool was_rewritten);
 
   // Whether the band's data is young: data that replaces it is likely to be replaced soon too.
   bool is_young(BandId band, std::uint64_t blocks) const;
@@ -42,8 +43,9 @@ class BandAges {
 
  private:
   struct Birth {
-    std::uint64_t sum = 0;    // of the clock at the birth of each block; 0 before the mount
-    std::uint64_t begun = 0;  // clock at the first append
+    std::uint64_t sum = 0;  // of the clock at the birth of each block; 0 before the mount
+    // The clock at the first append; nullopt if that was before the mount, or the band is empty.
+    std::optional<std::uint64_t> begun;
   };
   std::uint64_t age(BandId band, std::uint64_t blocks) const;  // of its blocks, on average
 

@@ -248,7 +248,7 @@ bool BandTable::begin_reset(BandId id) {
 
 void BandTable::finish_reset(BandId id, bool good, bool is_its_fault) {
   MutexLock lock(mu_);
-  ages_.reset(id, bands_[id].stream == Stream::kRewritten && bands_[id].last_append > 0);
+  ages_.reset(id, bands_[id].stream == Stream::kRewritten);
   bands_.change(id, [&](Band& band) {
     CHECK(band.state == BandState::kResetting);
     band.counters = BandCounters{};

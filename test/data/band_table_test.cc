@@ -51,12 +51,26 @@ class BandTableTest : public testing::Test {
     append(band, 1, stream);
     return band;
   }
+  // Appends to the rest of the band, and resets it when all of its data is dead.
+  void fill_and_reset(BandId band, Stream stream, bool good = true) {
+    append(band, kBandBlocks - static_cast<std::uint32_t>(table.view(band).counters.appended),
+           stream);
+    table.account_death(band, kBandBlocks, 1);
+    ASSERT_EQ(empty_bands(), Numbers{band.value});
+    ASSERT_TRUE(table.begin_reset(band));
+    table.finish_reset(band, good);
+  }
+  // Appends that many bands of data that is not rewritten.
+  void age_by(std::uint32_t bands) {
+    const BandId band{kLast.value - 1};
+    for (std::uint32_t i = 0; i < bands; ++i) fill_and_reset(band, Stream::kLarge);
+  }
+  using Numbers = std::vector<std::uint32_t>;
   std::vector<std::uint32_t> empty_bands() {
     std::vector<std::uint32_t> numbers;
     for (const BandId band : table.empty_bands()) numbers.push_back(band.value);
     return numbers;
   }
-  using Numbers = std::vector<std::uint32_t>;
 
   BandTable table{geometry_of(kBands), kSuperBands, kLogBands};
 };
@@ -213,15 +227,6 @@ TEST_F(BandTableTest, SetsABandAsideWhoseAppendFailed) {
 
 // A lifespan is a fourth of the disk until bands of rewritten data have lived: 42 blocks.
 TEST_F(BandTableTest, DataIsYoungForTwoLifespansAndOldAfterFour) {
-  const auto age_by = [&](std::uint32_t bands) {
-    for (std::uint32_t i = 0; i < bands; ++i) {
-      append(kLast, kBandBlocks, Stream::kLarge);
-      table.account_death(kLast, kBandBlocks, 1);
-      ASSERT_EQ(empty_bands(), Numbers{kLast.value});
-      ASSERT_TRUE(table.begin_reset(kLast));
-      table.finish_reset(kLast, true);
-    }
-  };
   append(kFirst, 5);
   EXPECT_TRUE(table.is_young(kFirst));
   age_by(8);
@@ -261,15 +266,34 @@ TEST_F(BandTableTest, LifespansAreMeasured) {
   append(kFirst, 5);
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(table.is_young(kFirst));
-    append(kLast, kBandBlocks, Stream::kRewritten);
-    table.account_death(kLast, kBandBlocks, 1);
-    ASSERT_EQ(empty_bands(), Numbers{kLast.value});
-    ASSERT_TRUE(table.begin_reset(kLast));
-    table.finish_reset(kLast, true);
+    fill_and_reset(kLast, Stream::kRewritten);
   }
   EXPECT_TRUE(table.is_young(kFirst));  // 50 < 2 * 28
   append(kLast, kBandBlocks, Stream::kSmall);
   EXPECT_FALSE(table.is_young(kFirst));
+}
+
+TEST_F(BandTableTest, ABandThatWasOpenAtTheMountMeasuresNoLifespan) {
+  table.restore(kLast, {.appended = 1, .live = 1});
+  fill_and_reset(kLast, Stream::kRewritten);
+  append(kFirst, 5);
+  age_by(8);
+  EXPECT_TRUE(table.is_young(kFirst));
+  age_by(1);
+  EXPECT_FALSE(table.is_young(kFirst));  // 90 > 2 * 42
+}
+
+// The band is reset once more before anything is appended to it.
+TEST_F(BandTableTest, ABandWhoseResetFailedMeasuresOneLifespan) {
+  fill_and_reset(kLast, Stream::kRewritten, false);
+  age_by(60);
+  ASSERT_TRUE(table.begin_retry(kLast));
+  table.finish_reset(kLast, true);
+  append(kFirst, 5);
+  age_by(7);
+  EXPECT_TRUE(table.is_young(kFirst));
+  age_by(1);
+  EXPECT_FALSE(table.is_young(kFirst));  // 80 > 2 * 39
 }
 
 TEST_F(BandTableTest, OffersTheStreamsOwnOpenBandsAndTheFirstFreeOne) {
