@@ -10,10 +10,11 @@ namespace {
 BandList::Blocks blocks_of(const Band& band) {
   if (!is_data(band.state) || band.state == BandState::kBad) return {};
   const BandCounters& c = band.counters;
+  const bool takes_appends = band.state == BandState::kFree || band.state == BandState::kOpen;
   return {.total = band.blocks,
           .live = c.live,
           .dead = c.appended - c.live,
-          .unwritten = band.blocks - c.appended};
+          .unwritten = takes_appends ? band.blocks - c.appended : 0};
 }
 
 std::uint64_t log_blocks_of(const Band& band) {

@@ -59,7 +59,8 @@ class BandList {
   const Numbers& empty() const { return empty_; }  // is_empty()
   const Numbers& bad() const { return bad_; }      // kBad, except bands of size 0
 
-  // Sums over the data bands that are not bad.
+  // Sums over the data bands that are not bad. `unwritten`: of free and of open ones. The rest of a
+  // band that was sealed with room is part of the total alone.
   struct Blocks {
     std::uint64_t total = 0, live = 0, dead = 0, unwritten = 0;
     friend bool operator==(const Blocks&, const Blocks&) = default;

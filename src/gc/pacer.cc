@@ -25,7 +25,7 @@ Pacer::Room Pacer::room() const {
   const std::uint64_t not_free = space.reserved + bands_.reserve_blocks();
   return {.blocks = space.unwritten > not_free ? space.unwritten - not_free : 0,
           .dead_blocks = space.dead,
-          .limits = thresholds(space.total, space.unwritten + space.dead, triggers.low_percent,
+          .limits = thresholds(space.total, space.total - space.live, triggers.low_percent,
                                triggers.high_percent)};
 }
 

@@ -97,6 +97,20 @@ TEST_F(PacerTest, CleaningIsNotDueWhileThereIsRoom) {
   EXPECT_EQ(pacer.priority(), CleanPriority::kNone);
 }
 
+TEST_F(PacerTest, TheRestOfASealedBandIsNoRoom) {
+  data::BandTable bands(device_->geometry(), {}, {});
+  for (std::uint32_t i = 0; i < kBands - 6; ++i) {
+    bands.restore(BandId{i}, {.appended = kBandBlocks, .live = kBandBlocks / 2});
+  }
+  for (std::uint32_t i = kBands - 6; i < kBands - 3; ++i) {
+    bands.restore(BandId{i}, {.appended = 1, .live = 1});
+  }
+  Pacer pacer(bands, {}, clock_);
+  EXPECT_EQ(pacer.priority(), CleanPriority::kNone);
+  bands.seal_all_but(1);
+  EXPECT_EQ(pacer.priority(), CleanPriority::kHigh);
+}
+
 TEST_F(PacerTest, TriggersThatAreSwitchedOffAskForNothing) {
   Pacer pacer(bands_, {.on_idle = false, .on_space = false}, clock_);
   EXPECT_FALSE(pacer.is_idle_cleaning_due());
