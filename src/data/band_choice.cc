@@ -9,22 +9,27 @@
 namespace lazyfs::data {
 namespace {
 
-constexpr std::uint32_t kLogKeepsBands = 1;
-
-// Free bands that the stream leaves to others. Cleaning a band begins at most one and frees one.
-// `may_share`: another stream of the same class has an open band with room.
+// Free bands of any length that the stream leaves to others; what users leave, free_for() counts in
+// blocks. `may_share`: another stream of the same class has an open band with room.
 std::size_t bands_to_keep(Stream stream, bool may_share) {
-  if (!is_collectors(stream)) return SpaceAccount::kReserveBands - 1;
+  if (!is_collectors(stream)) return 0;
   return stream == Stream::kCollector && !may_share ? 0 : 1;
 }
 
-// The free bands of the length that suits the stream. REQUIRES: a band is free.
-const BandList::Numbers& free_for(Stream stream, const BandList& bands) {
+// The free bands of the length that suits the stream; nullptr if a user's stream must leave them to
+// others. REQUIRES: a band is free.
+const BandList::Numbers* free_for(Stream stream, const BandList& bands) {
   const auto& by_blocks = bands.free_by_blocks();
   const auto& [shortest, longest] = std::pair(by_blocks.begin(), std::prev(by_blocks.end()));
-  if (is_collectors(stream)) return longest->second;
-  const bool leaves_reserve = longest->second.size() > SpaceAccount::kReserveBands;
-  return stream == Stream::kLarge && leaves_reserve ? longest->second : shortest->second;
+  if (is_collectors(stream)) return &longest->second;
+  const auto may_begin = [&bands](std::uint32_t band_blocks) {
+    return bands.blocks().free >= SpaceAccount::kept_from_users(bands) + band_blocks;
+  };
+  const bool are_long_left = longest->second.size() > SpaceAccount::kReserveBands;
+  if (stream == Stream::kLarge && are_long_left && may_begin(longest->first)) {
+    return &longest->second;
+  }
+  return may_begin(shortest->first) ? &shortest->second : nullptr;
 }
 
 }  // namespace
@@ -54,9 +59,10 @@ OpenChoice choose_open(const BandList& bands, const OpenRequest& request) {
   const bool may_open = open + (is_last_kept ? 1 : 0) < request.max_open;
   const auto offer_free = [&](std::size_t keep) {
     if (!may_open || bands.free().size() <= keep) return;
-    const BandList::Numbers& suitable = free_for(request.stream, bands);
-    const auto at = suitable.lower_bound(request.free_from.value);
-    choice.free = BandId{at == suitable.end() ? *suitable.begin() : *at};
+    const BandList::Numbers* suitable = free_for(request.stream, bands);
+    if (!suitable) return;
+    const auto at = suitable->lower_bound(request.free_from.value);
+    choice.free = BandId{at == suitable->end() ? *suitable->begin() : *at};
   };
   const auto is_other_class = [&](const BandView& other) { return !is_alike(other.stream); };
   const bool may_share = !std::ranges::all_of(of_others, is_other_class);
@@ -78,10 +84,11 @@ OpenChoice choose_open(const BandList& bands, const OpenRequest& request) {
 
 std::optional<BandId> choose_for_log(const BandList& bands, std::uint32_t min_blocks) {
   const BandList::Numbers& free = bands.free();
-  if (free.size() <= kLogKeepsBands) return std::nullopt;
-  const auto serves = [&](std::uint32_t i) {
+  // The room to clean any band remains.
+  const auto serves = [&, kept = bands.largest_blocks()](std::uint32_t i) {
     const Band& band = bands[BandId{i}];
-    return !band.is_conventional && band.blocks >= min_blocks;
+    return !band.is_conventional && band.blocks >= min_blocks &&
+           bands.blocks().free >= std::uint64_t{band.blocks} + kept;
   };
   const std::uint32_t centre = bands.count() / 2;
   const auto from = free.lower_bound(centre);

@@ -35,7 +35,8 @@ OpenChoice choose_open(const BandList& bands, const OpenRequest& request);
 
 // The free band of at least `min_blocks` that is nearest to the centre, where the log is. Of two
 // equally near ones the lower one. Never a conventional band, because the log needs write pointers.
-// nullopt also when no other free band would remain.
+// nullopt also unless the other free bands have as many blocks as the largest band, so that any
+// band can be cleaned.
 std::optional<BandId> choose_for_log(const BandList& bands, std::uint32_t min_blocks);
 
 }  // namespace lazyfs::data

@@ -14,7 +14,8 @@ BandList::Blocks blocks_of(const Band& band) {
   return {.total = band.blocks,
           .live = c.live,
           .dead = c.appended - c.live,
-          .unwritten = takes_appends ? band.blocks - c.appended : 0};
+          .unwritten = takes_appends ? band.blocks - c.appended : 0,
+          .free = band.state == BandState::kFree ? band.blocks : 0};
 }
 
 std::uint64_t log_blocks_of(const Band& band) {
@@ -76,6 +77,7 @@ void BandList::count(const Band& band) {
   blocks_.live += blocks.live;
   blocks_.dead += blocks.dead;
   blocks_.unwritten += blocks.unwritten;
+  blocks_.free += blocks.free;
   log_blocks_ += log_blocks_of(band);
 }
 
@@ -85,6 +87,7 @@ void BandList::uncount(const Band& band) {
   blocks_.live -= blocks.live;
   blocks_.dead -= blocks.dead;
   blocks_.unwritten -= blocks.unwritten;
+  blocks_.free -= blocks.free;
   log_blocks_ -= log_blocks_of(band);
 }
 
@@ -149,6 +152,7 @@ std::string BandList::check_invariants() const {
     sum.live += blocks.live;
     sum.dead += blocks.dead;
     sum.unwritten += blocks.unwritten;
+    sum.free += blocks.free;
   }
   if (sum != blocks_ || log_blocks != log_blocks_) return "B6";
   return "";

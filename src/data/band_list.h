@@ -63,6 +63,7 @@ class BandList {
   // band that was sealed with room is part of the total alone.
   struct Blocks {
     std::uint64_t total = 0, live = 0, dead = 0, unwritten = 0;
+    std::uint64_t free = 0;  // of kFree bands, and part of unwritten
     friend bool operator==(const Blocks&, const Blocks&) = default;
   };
   const Blocks& blocks() const { return blocks_; }

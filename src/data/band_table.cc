@@ -127,7 +127,7 @@ SpaceCounts BandTable::space() const {
   return account_.counts();
 }
 
-UserRoom BandTable::user_room() const {
+std::uint64_t BandTable::user_room() const {
   MutexLock lock(mu_);
   return account_.user_room();
 }

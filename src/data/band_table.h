@@ -83,10 +83,10 @@ class BandTable {
   void reserve_always(std::uint64_t blocks);
   void release(std::uint64_t blocks);
   SpaceCounts space() const;
-  UserRoom user_room() const;
-  // Whether as many bands are free as are kept for the collector and the log.
+  std::uint64_t user_room() const;  // see SpaceAccount
+  // Whether the free bands have as many blocks as are kept for the collector and the log.
   bool has_reserve() const;
-  // Blocks of the bands that only the collector and the log may begin.
+  // So many blocks.
   std::uint64_t reserve_blocks() const { return reserve_blocks_; }
   std::uint32_t largest_band_blocks() const { return largest_band_; }
 

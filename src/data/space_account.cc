@@ -82,15 +82,18 @@ bool SpaceAccount::log_may_take(std::uint64_t blocks) const {
   return reserve_blocks() + blocks <= now.kept_back || now.available >= blocks;
 }
 
-UserRoom SpaceAccount::user_room() const {
-  UserRoom room;
-  if (has_reserve()) {
-    room.free_bands = static_cast<std::uint32_t>(bands_.free().size()) - (kReserveBands - 1);
+std::uint64_t SpaceAccount::user_room() const {
+  const std::uint64_t free = bands_.blocks().free, kept = kept_from_users(bands_);
+  std::uint64_t room = 0, left = free > kept ? free - kept : 0;
+  for (const auto& [band_blocks, numbers] : bands_.free_by_blocks()) {  // shorter ones first
+    const std::uint64_t begun =
+        std::min<std::uint64_t>(numbers.size(), left / band_blocks) * band_blocks;
+    room += begun;
+    left -= begun;
   }
-  room.blocks = std::uint64_t{room.free_bands} * bands_.largest_blocks();
   for (const std::uint32_t i : bands_.open()) {
     const Band& band = bands_[BandId{i}];
-    if (!is_collectors(band.stream)) room.blocks += band.blocks - band.counters.appended;
+    if (!is_collectors(band.stream)) room += band.blocks - band.counters.appended;
   }
   return room;
 }

@@ -21,12 +21,6 @@ struct SpaceCounts {        // in blocks, of data bands
   friend bool operator==(const SpaceCounts&, const SpaceCounts&) = default;
 };
 
-// What users can append to without cleaning: the rest of their open bands, and free bands.
-struct UserRoom {
-  std::uint64_t blocks = 0;      // of both
-  std::uint32_t free_bands = 0;  // that users may begin
-};
-
 // Invariants:
 //   S1  reserved is what the reserve functions gave and release() has not taken back
 //   S2  users are given at most what is available, except by reserve_to_overwrite() and
@@ -34,8 +28,15 @@ struct UserRoom {
 // Not thread-safe.
 class SpaceAccount {
  public:
-  // Bands that only the collector and the log may begin, so that cleaning can always proceed.
+  // Only the collector and the log may begin bands of the reserve, so that cleaning can always
+  // proceed. The reserve is free bands with as many blocks as so many of the largest size have:
+  // as many short bands would not take what is live in a long one.
   static constexpr std::uint32_t kReserveBands = 3;
+  // Blocks of free bands that remain when users begin a band. Cleaning a band takes at most a third
+  // of the reserve, and gives it back.
+  static std::uint64_t kept_from_users(const BandList& bands) {
+    return std::uint64_t{kReserveBands - 1} * bands.largest_blocks();
+  }
 
   explicit SpaceAccount(const BandList& bands) : bands_(bands) {}
 
@@ -46,11 +47,13 @@ class SpaceAccount {
   void release(std::uint64_t blocks);
 
   SpaceCounts counts() const;
-  UserRoom user_room() const;
+  // Blocks that users can append without cleaning: to the rest of their open bands, and to the free
+  // bands that they may begin.
+  std::uint64_t user_room() const;
   // Whether the metadata log may take a band of `blocks` blocks: from what is kept back for the log
   // or for dead blocks, or from what is available.
   bool log_may_take(std::uint64_t blocks) const;
-  bool has_reserve() const { return bands_.free().size() >= kReserveBands; }
+  bool has_reserve() const { return bands_.blocks().free >= reserve_blocks(); }
   std::uint64_t reserve_blocks() const {
     return std::uint64_t{kReserveBands} * bands_.largest_blocks();
   }

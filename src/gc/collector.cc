@@ -254,7 +254,7 @@ bool Collector::make_room() {
 // Space pressure on writers. 0 or less: none; 1: two bands are left to append to; 2: none is left.
 double Collector::space_pressure() const {
   const double kept = kBandsKept * bands_.largest_band_blocks();
-  return 2 - static_cast<double>(bands_.user_room().blocks) / kept;
+  return 2 - static_cast<double>(bands_.user_room()) / kept;
 }
 
 void Collector::help(std::uint64_t blocks) {

@@ -20,9 +20,8 @@ namespace lazyfs::gc {
 // and used again, until it has failed BandTable's number of times.
 //
 // Moving the readable blocks out of an unreadable band takes up to a band of room and frees none.
-// So the move waits until as many bands are free as the reserve has. Otherwise a few such bands
-// would use up the reserve, and no other band could be cleaned. Waiting bands are examined again as
-// damaged ones are.
+// So the move waits until the reserve is free. Otherwise a few such bands would use up the reserve,
+// and no other band could be cleaned. Waiting bands are examined again as damaged ones are.
 //
 // Not thread-safe: the collector's work_mu_ guards it.
 class FailedBands {

@@ -381,6 +381,52 @@ TEST_F(BandLengthTest, BandsOfTheOtherLengthServeWhenThereIsNoSuitableOne) {
   EXPECT_FALSE(offered(Stream::kCollector));
 }
 
+// Only short bands are left, of ten blocks each.
+class ShortBandsLeftTest : public BandLengthTest {
+ protected:
+  ShortBandsLeftTest() {
+    for (std::uint32_t band = 5; band < 10; ++band) fill(BandId{band});
+  }
+};
+
+TEST_F(ShortBandsLeftTest, UsersLeaveAsMuchRoomAsTwoLongBandsHave) {
+  for (const std::uint32_t band : {2, 3, 4}) {
+    EXPECT_EQ(offered(Stream::kSmall), BandId{band});
+    fill(BandId{band});
+  }
+  EXPECT_EQ(table_.user_room(), kBandBlocks);
+  fill(BandId{10});
+  EXPECT_EQ(table_.user_room(), 0u);
+  for (const Stream stream : {Stream::kSmall, Stream::kLarge, Stream::kRewritten}) {
+    EXPECT_FALSE(offered(stream));
+  }
+  EXPECT_EQ(offered(Stream::kCollector), BandId{11});
+}
+
+TEST_F(ShortBandsLeftTest, TheReserveHasAsMuchRoomAsThreeLongBands) {
+  for (const std::uint32_t band : {2, 3}) fill(BandId{band});
+  EXPECT_TRUE(table_.has_reserve());
+  fill(BandId{4});
+  EXPECT_FALSE(table_.has_reserve());
+}
+
+TEST_F(ShortBandsLeftTest, TheLogLeavesAsMuchRoomAsOneLongBandHas) {
+  for (const std::uint32_t band : {2, 3, 4, 10}) fill(BandId{band});
+  EXPECT_EQ(table_.take_for_log(), BandId{11});
+  EXPECT_EQ(table_.take_for_log(), BandId{12});
+  EXPECT_EQ(table_.take_for_log(), fail(Errc::kNoSpace));
+}
+
+TEST_F(BandLengthTest, TheRoomOfUsersCountsEachBandWithItsLength) {
+  for (const std::uint32_t band : {2, 3, 4, 10, 11, 12, 13}) fill(BandId{band});
+  for (const std::uint32_t band : {5, 6}) fill(BandId{band});
+  EXPECT_EQ(table_.user_room(), 3 * kBandBlocks);
+  fill(BandId{14});
+  EXPECT_EQ(table_.user_room(), 2 * kBandBlocks);
+  fill(BandId{7});
+  EXPECT_EQ(table_.user_room(), 0u);
+}
+
 TEST_F(BandTableTest, OffersNoFreeBandWhenEnoughAreOpen) {
   append(BandId{4}, 1);
   EXPECT_TRUE(table.choices(Stream::kSmall, 3).free);

@@ -245,7 +245,7 @@ TEST_F(CollectorTest, WritersHelpOnlyUnderSpacePressure) {
   make_holes(2);
   collector_.help(kBandBlocks);
   EXPECT_EQ(moved(), 0u);
-  const std::uint64_t room = bands_.user_room().blocks;
+  const std::uint64_t room = bands_.user_room();
   files_.write(InodeNo{3}, 0, static_cast<std::uint32_t>(room - 2 * kBandBlocks));
   collector_.help(kBandBlocks);
   EXPECT_GT(moved(), 0u);

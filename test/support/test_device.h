@@ -34,4 +34,9 @@ inline std::unique_ptr<device::MemoryDevice> test_device(std::uint32_t bands,
   return device::MemoryDevice::uniform(bands, band_blocks, test_capabilities());
 }
 
+// The same with bands of the geometry.
+inline std::unique_ptr<device::MemoryDevice> test_device(const device::Geometry& geometry) {
+  return std::make_unique<device::MemoryDevice>(geometry, test_capabilities());
+}
+
 }  // namespace lazyfs

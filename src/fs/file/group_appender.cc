@@ -107,7 +107,7 @@ Result<> GroupAppender::append_once(WriteBackGroup& group, data::Stream stream, 
 
 // After no band was found: true when the next attempt may find one.
 bool GroupAppender::try_again(Attempts& attempts) {
-  if (!std::exchange(attempts.mixing, true) && bands_.user_room().blocks > 0) return true;
+  if (!std::exchange(attempts.mixing, true) && bands_.user_room() > 0) return true;
   if (attempts.room_tries++ < kMaxRoomTries && make_room_()) {
     attempts.mixing = false;
     return true;

@@ -25,7 +25,16 @@ struct Setting {
   std::string_view name;
   std::uint32_t bands = 0, band_blocks = 0;
   bool background = false;
+  std::uint32_t long_bands = 0;  // of these, eight times as long, around the centre
 };
+device::Geometry geometry_of(const Setting& setting) {
+  device::Geometry geometry;
+  geometry.band_blocks.assign(setting.bands, setting.band_blocks);
+  geometry.band_kinds.assign(setting.bands, device::BandKind::kShingled);
+  const auto first = geometry.band_blocks.begin() + (setting.bands - setting.long_bands) / 2;
+  std::fill_n(first, setting.long_bands, 8 * setting.band_blocks);
+  return geometry;
+}
 void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 
 // A small disk. Each block of a file holds its own number and a version.
@@ -108,11 +117,28 @@ class SpaceTest : public testing::TestWithParam<Setting> {
       ASSERT_TRUE(found == contents(at, count, version)) << "block " << at;
     }
   }
+  void overwrite_full_disk() {
+    const InodeNo file = create("all");
+    Result<> error = ok();
+    const std::uint64_t blocks = fill(file, UINT64_MAX / kBlockBytes / 2, 0, error);
+    ASSERT_EQ(error.error(), Errc::kNoSpace);
+    std::mt19937_64 random(5);
+    std::vector<std::uint64_t> versions(blocks);
+    for (std::uint64_t i = 1; i <= rounds_of_build(blocks, blocks / 4); ++i) {
+      const std::uint64_t at = random() % blocks;
+      const auto written = write(file, at, 1, i);
+      ASSERT_TRUE(written) << "overwrite " << i << ": " << describe(written.error());
+      versions[at] = i;
+    }
+    const auto synced = volume_->fsync(file, nullptr, false);
+    ASSERT_TRUE(synced) << describe(synced.error());
+    for (std::uint64_t at = 0; at < blocks; ++at) expect_contents(file, at, 1, versions[at]);
+  }
 
-  std::unique_ptr<device::MemoryDevice> device_ =
-      test_device(GetParam().bands, GetParam().band_blocks);
+  std::unique_ptr<device::MemoryDevice> device_ = test_device(geometry_of(GetParam()));
   std::unique_ptr<Volume> volume_;
 };
+class LongBandsTest : public SpaceTest {};
 
 TEST_P(SpaceTest, WhatIsAvailableCanBeWrittenAndNoMore) {
   const InodeNo before = create("before");
@@ -136,23 +162,15 @@ TEST_P(SpaceTest, WhatIsAvailableCanBeWrittenAndNoMore) {
   }
 }
 
-TEST_P(SpaceTest, FullDiskTakesOverwrites) {
-  const InodeNo file = create("all");
-  Result<> error = ok();
-  const std::uint64_t blocks = fill(file, UINT64_MAX / kBlockBytes / 2, 0, error);
-  ASSERT_EQ(error.error(), Errc::kNoSpace);
-  std::mt19937_64 random(5);
-  std::vector<std::uint64_t> versions(blocks);
-  for (std::uint64_t i = 1; i <= rounds_of_build(blocks, blocks / 4); ++i) {
-    const std::uint64_t at = random() % blocks;
-    const auto written = write(file, at, 1, i);
-    ASSERT_TRUE(written) << "overwrite " << i << ": " << describe(written.error());
-    versions[at] = i;
-  }
-  const auto synced = volume_->fsync(file, nullptr, false);
-  ASSERT_TRUE(synced) << describe(synced.error());
-  for (std::uint64_t at = 0; at < blocks; ++at) expect_contents(file, at, 1, versions[at]);
-}
+TEST_P(SpaceTest, FullDiskTakesOverwrites) { overwrite_full_disk(); }
+
+// The collector moves what is live in a long band to many short ones.
+TEST_P(LongBandsTest, FullDiskTakesOverwrites) { overwrite_full_disk(); }
+
+INSTANTIATE_TEST_SUITE_P(, LongBandsTest,
+                         testing::Values(Setting{"replayed", 108, 32, false, 8},
+                                         Setting{"threads", 108, 32, true, 8}),
+                         [](const auto& setting) { return std::string(setting.param.name); });
 
 TEST_P(SpaceTest, BlocksOfAFileAreCountedOnceWhileTheyAreOverwritten) {
   const auto blocks_of = [&](InodeNo file) {
