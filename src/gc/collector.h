@@ -33,6 +33,8 @@ namespace lazyfs::gc {
 //       begins the last free band only for a rescue, which moves all live blocks of one band at
 //       once: after a crash at any moment one band is free, or holds nothing live. Exception: it
 //       begins a last free band that is too short for the live blocks of any band
+//   C4  when a job begins, the free bands and the rest of open ones have room for all that is live
+//       in its band: to move a part would take room and free none
 // Thread-safe. work_mu_ lets one thread work at a time, and is held over I/O. A thread that holds
 // it waits only for locks of inodes whose blocks it moves. Threads that hold those locks never wait
 // for work_mu_.

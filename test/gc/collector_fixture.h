@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/clock.h"
 #include "data/appender.h"
@@ -36,7 +37,9 @@ class CollectorTest : public testing::Test {
   static constexpr std::uint64_t kFileBlocks = 8 * kBandBlocks;
 
   explicit CollectorTest(device::Capabilities capabilities = {.set_write_pointer = true})
-      : device_(device::MemoryDevice::uniform(kBands, kBandBlocks, capabilities)) {}
+      : CollectorTest(device::MemoryDevice::uniform(kBands, kBandBlocks, capabilities)) {}
+  explicit CollectorTest(std::unique_ptr<device::MemoryDevice> device)
+      : device_(std::move(device)) {}
   ~CollectorTest() override {
     EXPECT_EQ(bands_.check_invariants(), "");
     EXPECT_TRUE(files_.is_sound());

@@ -251,5 +251,41 @@ TEST_F(CollectorTest, WritersHelpOnlyUnderSpacePressure) {
   EXPECT_GT(moved(), 0u);
 }
 
+// Band 0 is as long as eight others together; all are full but the last two.
+class LongVictimTest : public CollectorTest {
+ protected:
+  static constexpr std::uint32_t kShortBlocks = kBandBlocks / 8, kShortBands = 10;
+
+  LongVictimTest() : CollectorTest(device()) {
+    files_.write(kFile, 0, kBandBlocks + (kShortBands - 2) * kShortBlocks,
+                 data::Stream::kCollector);
+  }
+  static std::unique_ptr<device::MemoryDevice> device() {
+    device::Geometry geometry;
+    geometry.band_blocks.assign(kShortBands, kShortBlocks);
+    geometry.band_blocks.insert(geometry.band_blocks.begin(), kBandBlocks);
+    geometry.band_kinds.assign(geometry.band_blocks.size(), device::BandKind::kShingled);
+    return std::make_unique<device::MemoryDevice>(
+        geometry, device::Capabilities{.set_write_pointer = true});
+  }
+  void remove_half(std::uint64_t first, std::uint64_t blocks) {
+    for (std::uint64_t i = 0; i < blocks; i += 2) files_.remove(kFile, first + i);
+  }
+};
+
+TEST_F(LongVictimTest, ABandIsNotBegunWhoseLiveBlocksHaveNoRoom) {
+  remove_half(0, kBandBlocks);
+  EXPECT_EQ(collector_.clean_unit({}), false);
+  EXPECT_EQ(moved(), 0u);
+}
+
+TEST_F(LongVictimTest, ShorterBandsAreCleanedUntilTheLongOneHasRoom) {
+  remove_half(0, 2 * kBandBlocks);
+  EXPECT_TRUE(collector_.make_room());
+  EXPECT_EQ(live_in(0), kBandBlocks / 2);
+  EXPECT_EQ(collector_.clean_all(), ok());
+  EXPECT_EQ(bands_.space().dead, 0u);
+}
+
 }  // namespace
 }  // namespace lazyfs::gc
