@@ -9,7 +9,7 @@ namespace lazyfs::fs {
 // Each counts since the mount.
 struct Counters {
   std::atomic<std::uint64_t> user_blocks{0};       // data blocks appended for users
-  std::atomic<std::uint64_t> inline_files{0};      // files written into the tree
+  std::atomic<std::uint64_t> inline_files{0};      // write-backs of a file into the tree
   std::atomic<std::uint64_t> shared_blocks{0};     // that copies refer to instead of being written
   std::atomic<std::uint64_t> copy_steps{0};        // of copies of whole blocks, see FileCopier
   std::atomic<std::uint64_t> checksum_errors{0};

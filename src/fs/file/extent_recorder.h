@@ -23,12 +23,12 @@ struct AppendedSegment {
 // Thread-safe.
 class ExtentRecorder {
  public:
-  // `make_room`: as of WriteBack.
+  // `make_room`: as in WriteBack::Hooks.
   ExtentRecorder(meta::Store& store, FileMaps& maps, const std::function<bool()>& make_room)
       : store_(store), maps_(maps), make_room_(make_room) {}
 
   // Maps the segments, which hold the next pages of `part`, with as few batches as the log allows.
-  // Counts part.recorded up with each.
+  // Raises part.recorded after each.
   Result<> record(const GroupMember& member, FrozenPart& part,
                   std::span<const AppendedSegment> segments);
 

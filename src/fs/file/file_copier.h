@@ -28,7 +28,7 @@ namespace lazyfs::fs {
 // are references already get one reference more. A crash shows each batch done or not done; a batch
 // that is too large for the log is divided.
 //
-// Thread-safe. Only a batch is atomic towards writers of the same ranges: the kernel excludes them.
+// Thread-safe. Only each batch is atomic. The kernel excludes writers of the same ranges.
 class FileCopier {
  public:
   struct Place {

@@ -1,4 +1,4 @@
-// The maps of all files, for those parts that change them.
+// Changes of the maps of files: batches, and freeing ranges.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,14 @@ class FileMaps {
 
   // Divides [first, end) into parts that are freed one by one, the last one first: a crash between
   // two of them, or an error, leaves the first part of the range. `free_part(begin, end)` takes the
-  // inode's lock and calls free_blocks(). The lock is not held between the parts, and shared while
-  // the next one is looked up, so that other threads get it meanwhile. Returns whether the whole
-  // range is free; no more than `max_parts` are freed. REQUIRES: the caller holds the inode's token
-  // and no lock.
-  // Errors: kItemBad, and those of reading the tree and of Store::apply().
+  // inode's lock and calls free_blocks(). Other threads get the inode's lock meanwhile: it is not
+  // held between the parts, and only shared while the next part is looked up. Returns whether the
+  // whole range is free; no more than `max_parts` are freed. REQUIRES: the caller holds the inode's
+  // token and no lock. Errors: kItemBad, and those of reading the tree and of Store::apply().
   using FreePart = std::function<Result<>(std::uint64_t begin, std::uint64_t end)>;
   Result<bool> free_in_parts(const Inode& inode, std::uint64_t first, std::uint64_t end,
                              std::size_t max_parts, const FreePart& free_part) EXCLUDES(inode.mu);
-  // Frees the blocks of one part, and keeps the inode's item in step. Errors: kItemBad,
+  // Frees the blocks of one part, and updates the inode's item in the same batch. Errors: kItemBad,
   // kBatchTooLarge, and those of reading the tree and of Store::try_apply().
   Result<> free_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) REQUIRES(inode.mu);
 

@@ -22,11 +22,10 @@ namespace lazyfs::fs {
 // Thread-safe. Bands are read without any lock; pins keep them from being reset meanwhile.
 class FileReader {
  public:
-  // Of the reads from bands that one call needs, as many are under way at once: the length of a
-  // SATA disk's queue.
+  // Reads from bands that one call has under way at once: the length of a SATA disk's queue.
   static constexpr std::size_t kReadsAtOnce = 32;
 
-  // `at_once`: whether threads of the reader may read beside the caller's.
+  // `at_once`: whether the reader may have threads of its own that read beside the caller's thread.
   FileReader(device::Device& device, meta::Store& store, data::BandTable& bands,
              SharedExtents& shared, Counters& counters, bool at_once)
       : device_(device),
@@ -37,9 +36,9 @@ class FileReader {
         threads_(at_once ? kReadsAtOnce - 1 : 0) {}
 
   // Reads up to to.size() bytes at `offset`; fewer at the end of the file. Fastest when `to` is
-  // aligned to kBlockBytes. An error, kDataChecksumBad or one of the layers below, concerns this
-  // range alone. kWouldWait: the thread must not wait (base/before_wait.h), and the disk has to be
-  // read.
+  // aligned to kBlockBytes. Errors: kDataChecksumBad, and those of the layers below. Other ranges
+  // stay readable. kWouldWait: the thread must not wait (base/before_wait.h), and the disk has to
+  // be read.
   Result<std::size_t> read(Inode& inode, std::uint64_t offset, std::span<std::byte> to);
 
   struct Block {
@@ -72,7 +71,8 @@ class FileReader {
   ForkJoin threads_;
 };
 
-// The size of a regular file. kInvalid: it is none; kStale: it was deleted. Takes the inode's lock.
+// The size of a regular file. kInvalid: the inode is no regular file; kStale: it was deleted. Takes
+// the inode's lock.
 Result<std::uint64_t> file_size(Inode& inode);
 
 }  // namespace lazyfs::fs

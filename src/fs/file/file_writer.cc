@@ -12,9 +12,9 @@
 namespace lazyfs::fs {
 namespace {
 
-// Times that a write makes space before it gives up: others may take each time what was freed.
+// How often a write makes space before it gives up: others may take the freed space each time.
 constexpr int kMaxSpaceTries = 1000;
-// Space is reserved for so much at once, so that what is kept back for recording it stays small.
+// Space is reserved for so much at once, so that the room kept for recording it stays small.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 }  // namespace

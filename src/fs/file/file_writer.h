@@ -26,9 +26,10 @@ namespace lazyfs::fs {
 // Thread-safe.
 class FileWriter {
  public:
-  // The functions are called without locks. `throttle`, before each write, with its bytes: may wait
-  // for memory and for the collector; fails when memory is full of data that cannot be written.
-  // `make_space`, when no space can be reserved: false when it could free none.
+  // The functions are called without locks. `throttle(bytes)` is called before each write. It may
+  // wait for memory and for the collector, and fails if memory is full of data that cannot be
+  // written back. `make_space()` is called if no space can be reserved, and returns false if it
+  // freed none.
   struct Pressure {
     std::function<Result<>(std::size_t)> throttle;
     std::function<bool()> make_space;
@@ -46,11 +47,11 @@ class FileWriter {
         clock_(clock),
         pressure_(std::move(pressure)) {}
 
-  // Writes all of `from`, or fails and has written a part: at most 1 MiB is written as a whole or
-  // not at all. Space is reserved here, so that write-back cannot fail for lack of it. REQUIRES:
-  // the mount is writable. Errors: kNoSpace, kFileTooBig, kStale, kInvalid (no regular file),
-  // kLogFailed (nothing can be written any more), and those of reading blocks and of
-  // Truncation::finish().
+  // Writes all of `from`. After an error a part may have been written; a write that touches at most
+  // 256 blocks is done as a whole or not at all. Space is reserved here, so that write-back cannot
+  // fail for lack of it. REQUIRES: the mount is writable. Errors: kNoSpace, kFileTooBig, kStale,
+  // kInvalid (no regular file), kLogFailed (nothing can be written any more), and those of reading
+  // blocks and of Truncation::finish().
   Result<> write(const InodeRef& inode, std::uint64_t offset, std::span<const std::byte> from,
                  WriteFlags flags);
 

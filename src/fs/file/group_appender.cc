@@ -45,8 +45,8 @@ std::vector<device::Piece> next_pages(WriteBackGroup& group, data::Stream stream
 
 struct GroupAppender::Attempts {
   int failures = 0, room_tries = 0;
-  bool mixing = false;    // once in another stream's band: cleaning is under way
-  bool anywhere = false;  // from now on in any band: cleaning has found nothing
+  bool mixing = false;    // the next append may use another stream's band
+  bool anywhere = false;  // all further ones may: cleaning gained nothing
 };
 
 // Records the next blocks of the group's parts, as the append has placed them.
@@ -67,17 +67,17 @@ GroupAppender::Recorded GroupAppender::record(WriteBackGroup& group, data::Strea
   return recorded;
 }
 
-// Appends the first of the pages, in a thread of its own where this may be.
+// Begins to append the first of the pages, in a thread of its own if `ahead_`.
 std::future<Result<data::Placed>> GroupAppender::begin_append(data::Lease& lease,
                                                               Pages pages) const {
   pages = pages.first(std::min(pages.size(), kAppendBlocks));
-  // Where no thread can be made, or none may be, the append is done in get().
+  // If no thread can or may be made, the append is done in get().
   const auto policy = ahead_ ? std::launch::async | std::launch::deferred : std::launch::deferred;
   return std::async(policy, [&lease, pages] { return lease.append(pages); });
 }
 
 // Appends pages, the first ones of the group's parts that are not recorded, to one band, and
-// records them. `band_failed`: whether the error is the band's, so that another may do.
+// records them. `band_failed`: whether the band caused the error, so that another band may work.
 Result<> GroupAppender::append_once(WriteBackGroup& group, data::Stream stream, Pages pages,
                                     bool anywhere, bool& band_failed) {
   band_failed = false;
@@ -93,7 +93,7 @@ Result<> GroupAppender::append_once(WriteBackGroup& group, data::Stream stream, 
     const Recorded recorded = record(group, stream, *appended);
     CHECK(!recorded.done || recorded.blocks == appended->blocks());
     if (recorded.done && next.valid()) appended = next.get();
-    next = {};  // after an error: once the append that has begun is done
+    next = {};  // after an error: waits for the append that has begun
     lease.recorded(recorded.blocks);
     if (!recorded.done) {
       lose_unrecorded(store_, bands_, lease);
@@ -131,7 +131,7 @@ Result<> GroupAppender::append(WriteBackGroup& group, data::Stream stream) {
       continue;
     }
     if (done.error() == Errc::kNoSpace && try_again(attempts)) continue;
-    // The lease sets a band aside that fails.
+    // The lease has set the failed band aside.
     const bool may_try = band_failed && ++attempts.failures < data::kMaxFailedBands;
     if (!may_try || store_.failed()) return done;
   }

@@ -25,7 +25,7 @@ namespace lazyfs::fs {
 // Thread-safe.
 class GroupAppender {
  public:
-  // `make_room`, `keep_up` and `ahead`: as of WriteBack.
+  // `make_room`, `keep_up` and `ahead`: as in WriteBack::Hooks.
   GroupAppender(meta::Store& store, ExtentRecorder& recorder, data::BandTable& bands,
                 data::Appender& appender, Counters& counters,
                 const std::function<bool()>& make_room,
@@ -47,7 +47,7 @@ class GroupAppender {
   // Where the next append may go. Each attempt that finds no band tries the next possibility.
   struct Attempts;
 
-  // Blocks of an append that are in the map, and why not all of them.
+  // How many blocks of an append were recorded, and the error if not all of them were.
   struct Recorded {
     std::uint32_t blocks = 0;
     Result<> done;

@@ -25,14 +25,16 @@ Result<std::optional<InlineBlock>> read_inline(meta::Store& store, const Inode& 
     REQUIRES_SHARED(inode.mu);
 // The same without its contents: is_known is set.
 Result<InlineState> find_inline(meta::Store& store, const Inode& inode) REQUIRES_SHARED(inode.mu);
-// Looks into the tree if inline_state is not known.
+// Reads inline_state from the tree if it is not known yet.
 Result<> learn_inline(meta::Store& store, Inode& inode) REQUIRES(inode.mu);
 
-// Makes `block` the inode's inline block with these bytes, at least one, and returns its state,
-// which the caller notes once the batch was applied. REQUIRES: no other block is inline.
+// Makes `block` the inode's inline block with these bytes, at least one. Returns the new
+// inline_state, which the caller sets once the batch was applied. REQUIRES: no other block is
+// inline.
 InlineState put_inline(meta::Batch& batch, const Inode& inode, std::uint64_t block,
                        std::span<const std::byte> bytes) REQUIRES_SHARED(inode.mu);
-// Erases the inline block, if there is one. The caller notes it once the batch was applied.
+// Erases the inline block, if there is one. The caller updates inline_state once the batch was
+// applied.
 void erase_inline(meta::Batch& batch, const Inode& inode) REQUIRES_SHARED(inode.mu);
 
 }  // namespace lazyfs::fs

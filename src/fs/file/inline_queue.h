@@ -27,7 +27,8 @@ class InlineQueue {
     places_[inode] = std::prev(entries_.end());
   }
 
-  // Takes the oldest one out, if it was added before `before`, or if there are more than `at_most`.
+  // Removes and returns the oldest inode, if it was added at or before `before`, or if the queue
+  // has more than `at_most`.
   std::optional<InodeNo> take(std::chrono::nanoseconds before, std::size_t at_most) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (entries_.empty()) return std::nullopt;

@@ -33,14 +33,14 @@ class MapBatch {
   void drop_last_change() { changes_.pop_back(); }
   bool has_changes() const { return !changes_.empty(); }
 
-  // Writes the inode's item together with `change` of its map: `record`, but for `blocks`, which
-  // follows the change, and for the size, which is `tree_size` (I5). apply() brings record.blocks,
-  // tree_size and map_version of the inode up to date.
+  // Writes the inode's item together with `change` of its map. The item is `record` with
+  // `tree_size` as its size (I5), and with `blocks` changed as the map is. apply() then updates
+  // record.blocks, tree_size and map_version of the inode.
   void put_inode(Inode& inode, const InodeRecord& record, std::uint64_t tree_size,
                  const MapChange& change) REQUIRES(inode.mu);
 
-  // Counts the references down that the changes so far have ended. Error: kItemBad, when one of
-  // them has no reference count. apply() does it too.
+  // Lowers the counts of the references that the changes so far have ended. Error: kItemBad, when
+  // one of them has no reference count. apply() does it too.
   Result<> end_references();
   // Errors: those of end_references() and of Store::try_apply(). After kMustWait the caller ends
   // the batch, which may hold the lock of shared extents, before it waits.

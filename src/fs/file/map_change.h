@@ -85,8 +85,8 @@ class MapChange {
   std::int64_t blocks_delta_ = 0;
 };
 
-// After blocks of the lease could not be recorded in the tree: records them as lost, so that the
-// next append to the band follows them. If that fails too, the lease sets the band aside.
+// Records blocks of the lease as lost, after recording them for their files has failed. The next
+// append to the band then follows them. If this fails too, the lease sets the band aside.
 void lose_unrecorded(meta::Store& store, data::BandTable& bands, data::Lease& lease);
 
 }  // namespace lazyfs::fs

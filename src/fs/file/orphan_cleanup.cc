@@ -160,8 +160,9 @@ bool OrphanCleanup::run(std::size_t max_batches) {
 
 // ---- Deleting -----------------------------------------------------------------------------------
 
-// From here on only the deletion changes the inode's items: every other thread looks at `deleted`
-// first, under the inode's lock (I3). Null: it was marked before, or cannot be read.
+// Marks the inode as deleted. From then on only the deletion changes its items: every other thread
+// looks at `deleted` first, under the inode's lock (I3). Null: it was marked before, or cannot be
+// read.
 InodeRef OrphanCleanup::mark_deleted(InodeNo number) {
   const auto inode = inodes_.get(number);
   if (!inode) {
@@ -248,10 +249,10 @@ Result<> OrphanCleanup::delete_next(std::span<Marked> inodes, std::size_t max_it
   return ok();
 }
 
-// Deletes inodes with all their items, in at most `batches`, which it lowers. Those that are not
-// deleted then, and those for which the log has no room, are left to the next run. Each turn
-// deletes items, halves `max_items` or `max_inodes`, or gives an inode up, which then was alone in
-// its batch: another one's damage may have failed a larger one.
+// Deletes inodes with all their items, in at most `batches`, which it lowers. Inodes that remain
+// then, and those for which the log has no room, are left to the next run. Each turn deletes items,
+// halves `max_items` or `max_inodes`, or gives one inode up. An inode is given up only when it was
+// alone in its batch: the damage of another inode may have failed a larger batch.
 void OrphanCleanup::delete_inodes(std::span<Marked> inodes, std::size_t& batches) {
   std::size_t max_items = kItemsABatch, max_inodes = inodes.size(), at = 0;
   while (at < inodes.size() && batches > 0) {

@@ -26,8 +26,8 @@ namespace lazyfs::fs {
 //   Q1  waiting_ has every inode that is queued or being deleted, once; queue_ and left_ name each
 //       of them that no thread deletes now
 //   Q2  blocks_ is the sum of `blocks` over waiting_
-//   Q3  an inode with dirty pages, and one that is marked as deleted, is held by its entry; of any
-//       other inode only the number is kept
+//   Q3  an inode with dirty pages, and one in left_, is held by its entry; of any other waiting
+//       inode only the number is kept. The thread that deletes an inode holds it meanwhile
 // Thread-safe. mu_ is a leaf lock.
 class OrphanCleanup {
  public:
@@ -38,7 +38,7 @@ class OrphanCleanup {
       : store_(store), inodes_(inodes), maps_(maps), bands_(bands), wake_(std::move(wake)) {}
 
   void add(Unnamed inode) EXCLUDES(mu_);
-  // Deletes the queued inodes, many a batch, until none is left or `max_batches` were applied.
+  // Deletes the queued inodes, many in one batch, until none is left or `max_batches` were applied.
   // Returns whether batches remain. An inode for whose deletion the metadata log has no room is
   // retried at the next run: deleting others makes room. Other errors are logged, and the next
   // mount retries.
@@ -46,8 +46,8 @@ class OrphanCleanup {
   // For a caller that needs the space: waits until other threads in run() have applied a batch, or
   // have ended. Returns whether a batch was applied. REQUIRES: the caller holds no locks.
   bool await_others() EXCLUDES(mu_);
-  // To be called after a name was removed, without locks. Runs a batch when the queue is long: it
-  // must not become longer as fast as names are removed.
+  // To be called after a name was removed, without locks. Runs one batch if the queue is long,
+  // because names may be removed faster than the background deletes inodes.
   void help() EXCLUDES(mu_);
 
   struct Waiting {

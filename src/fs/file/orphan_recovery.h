@@ -17,9 +17,9 @@ namespace lazyfs::fs {
 // it is done the inode table gives each inode that it loads its pending truncation (I7).
 //
 // Invariants:
-//   the orphan records of earlier sessions below next_ were finished, or their inodes are with the
-//   cleanup, in use, or on the dirty list
-//   no record past last_ is looked at: it is of a file without a name that this session has made,
+//   each orphan record of an earlier session below next_ is finished, or its inode is queued in
+//   OrphanCleanup, in use, or on the dirty list
+//   no record past last_ is read: it belongs to a file without a name that this session has made,
 //   and that may not be in the inode table yet
 // Thread-safe. step_mu_ is held while a step runs: before all tokens and locks of inodes.
 class OrphanRecovery {
@@ -27,8 +27,7 @@ class OrphanRecovery {
   OrphanRecovery(meta::Store& store, InodeTable& inodes, Truncation& truncation)
       : store_(store), inodes_(inodes), truncation_(truncation) {}
 
-  // Looks whether there are orphans. REQUIRED before the first operation. Errors: those of reading
-  // the tree.
+  // Looks for orphan records. REQUIRES: no operation has begun. Errors: those of reading the tree.
   Result<> begin() EXCLUDES(step_mu_);
   bool is_done() const { return done_.load(std::memory_order_acquire); }
   // Queues the next deleted inodes for cleanup, or frees a part of what lies past the end of the

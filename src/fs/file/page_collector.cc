@@ -24,8 +24,8 @@ Result<> PageCollector::put_record(Inode& inode) {
   return ok();
 }
 
-// Makes the inline block dirty, so that a band gets it, when the file has grown past it. Without
-// space for that the block stays inline.
+// Makes the inline block dirty, so that it goes to a band, if the file has grown past it or `rule`
+// says so. The block stays inline if no space can be reserved.
 Result<> PageCollector::move_inline_out(Inode& inode, InlineRule rule) {
   const bool is_dirty = inode.buffer && !inode.buffer->clean();
   const bool moves_last = rule == InlineRule::kOneBlockFiles || rule == InlineRule::kMoveOut;
@@ -60,7 +60,8 @@ Result<bool> PageCollector::is_last_block_inline(const Inode& inode, InlineRule 
   const bool is_small = size <= kSmallFileBytes && inode.record.blocks == 0;
   if (is_small && is_free && dirty == 1) return true;
   if (rule != InlineRule::kLastParts) return false;
-  // A file that is appended to: its last part moves on. Else it goes with the others to a band.
+  // Only if the file grew by less than a block since its last write-back. Else the last block goes
+  // to a band with the others.
   if (dirty > 1 && (inode.tree_size == 0 || size - inode.tree_size >= kBlockBytes)) return false;
   const bool gets_free = dirty > 1 && inode.buffer->has_dirty(now.block);
   if (!is_free && !gets_free) return false;
@@ -93,8 +94,9 @@ Result<bool> PageCollector::write_inline(Inode& inode) {
 }
 
 // How many of the inode's dirty blocks, lowest first, bring it to the goal; 0: the goal is reached.
-// Other threads may dirty blocks as fast as they are written. So after as many blocks as were dirty
-// at first, all are taken at once. `but_last`: the last dirty block waits for the next call.
+// Other threads may dirty blocks as fast as they are written. So once as many blocks as were dirty
+// at first are taken, the goal is reached; with `all`, all dirty blocks are taken at once then.
+// `but_last`: the last dirty block waits for the next call.
 std::size_t PageCollector::blocks_to_take(const Inode& inode, std::size_t max_blocks,
                                           bool but_last, WriteBackGoal& goal) {
   if (!goal.is_set) {
@@ -167,8 +169,7 @@ Result<std::size_t> PageCollector::collect_locked(const InodeRef& inode, std::si
   return blocks;
 }
 
-// Blocks that replace young ones are likely to be replaced soon too: they have a stream of their
-// own.
+// Blocks that replace young ones are likely to be replaced soon too, so they go to kRewritten.
 Result<> PageCollector::sort_by_stream(Inode& inode, const data::DirtyRun& run,
                                        GroupMember& member) {
   const bool is_large = inode.record.size >= kLargeFileBytes;

@@ -19,19 +19,19 @@ namespace lazyfs::fs {
 
 // Which contents write-back puts into the tree in place of a band (docs/small-contents.md).
 enum class InlineRule : std::uint8_t {
-  kSmallFiles,     // of files of at most kInlinePieceBytes
-  kLastParts,      // of these, and of the last block of any file that it makes durable now
-  kOneBlockFiles,  // as kSmallFiles; and an inline block of a file of several moves to a band
-  kMoveOut,        // as kSmallFiles; and an inline block of any other file moves to a band
+  kSmallFiles,     // contents of files of at most kInlinePieceBytes
+  kLastParts,      // as kSmallFiles; and the last block of any file that it makes durable now
+  kOneBlockFiles,  // as kSmallFiles; and the inline block of a file of several blocks moves out
+  kMoveOut,        // as kSmallFiles; and the inline block of any larger file moves to a band
 };
 
 // What one write-back of an inode is to reach.
 struct WriteBackGoal {
   bool all = false;          // every block that was dirty; else `blocks` suffice
   InlineRule inline_rule = InlineRule::kSmallFiles;
-  bool is_set = false;       // by the first collect()
-  std::uint64_t blocks = 0;  // still to be written, of as many as were dirty
-  std::uint64_t end = 0;     // no block from here on was dirty
+  bool is_set = false;       // the first collect() has set the fields below
+  std::uint64_t blocks = 0;  // still to be written, of those dirty at first
+  std::uint64_t end = 0;     // blocks of the file at first: no dirty block is past it
   std::uint64_t size = 0;    // of the file
   bool is_reached = false;
 };
@@ -50,10 +50,10 @@ class PageCollector {
         clock_(clock),
         counters_(counters) {}
 
-  // Freezes the inode's dirty pages, at most `max_blocks` unless the goal needs more, and adds it
-  // to the group, with `token`, which is the inode's. Returns how many; 0: nothing is left to do,
-  // and a small file or the inode's item, where these were dirty, are in the tree. Errors: those of
-  // Truncation::finish(), of reading the map, and of Store::apply().
+  // Freezes dirty pages of the inode, at most `max_blocks` unless the goal needs more, and adds the
+  // inode to the group. `token`: the inode's. Returns the number of pages. 0: nothing is left to
+  // do; inline contents and the inode's item, if these were dirty, are in the tree. Errors: those
+  // of Truncation::finish(), of reading the map, and of Store::apply().
   Result<std::size_t> collect(const InodeRef& inode, WriteBackToken token, std::size_t max_blocks,
                               WriteBackGroup& group, WriteBackGoal& goal);
 

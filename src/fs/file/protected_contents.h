@@ -1,4 +1,4 @@
-// Checks before the contents of files change that may be immutable or append-only.
+// Checks before a change of the contents of a file that may be immutable or append-only.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace lazyfs::fs {
 
-// Whether `from` may be written: not into an immutable file; into an append-only one if no byte
-// that it has changes. A byte of 0 may: it may be one that has not been written yet, because the
-// kernel sends the pages of its cache in any order, and each page as a whole. kNotPermitted, and
-// the errors of reading. REQUIRES: no other thread writes the same range until this one has (the
-// kernel's locks of files and pages see to that).
+// Whether `from` may be written: never into an immutable file; into an append-only file if it
+// changes no existing byte except zeros. A zero may be a byte that has not been written yet,
+// because the kernel sends the pages of its cache in any order, and each page as a whole.
+// kNotPermitted, and the errors of reading. REQUIRES: no other thread writes the same range until
+// this one has (the kernel's locks of files and pages see to that).
 Result<> check_write(FileReader& reader, Inode& inode, std::uint64_t offset,
                      std::span<const std::byte> from) EXCLUDES(inode.mu);
 

@@ -48,9 +48,9 @@ class SharedExtents {
   // Reference counts, by the first block.
   using Counts = std::map<std::uint64_t, ReferenceCountRecord>;
   Result<Counts> read_counts(InodeNo inode, std::uint64_t first, std::uint64_t blocks);
-  // The shared-extent inode, not locked. kItemBad: it is none. A damaged reference may name the
-  // file that refers, whose lock the caller holds. So only an inode whose item proves that it is a
-  // shared-extent inode is touched.
+  // Returns the shared-extent inode, not locked. kItemBad: it is none. A damaged reference may name
+  // the referring file itself, whose lock the caller holds. So the inode's item is checked before
+  // its lock is taken.
   Result<InodeRef> find(InodeNo number);
 
   meta::Store& store_;
@@ -58,7 +58,7 @@ class SharedExtents {
   Mutex change_mu_;  // held by each change of reference counts
 };
 
-// Logs that blocks that are referred to lack `what`. Returns kItemBad.
+// Logs that the reference's blocks have `what`, such as "no reference count". Returns kItemBad.
 Errc missing_from(const ReferenceRecord& reference, std::string_view what);
 
 }  // namespace lazyfs::fs

@@ -36,11 +36,12 @@ class Truncation {
   // nothing has changed, or the size has and the truncation is pending. Errors: kStale, kInvalid
   // (no regular file), kFileTooBig, and those of reading the last block and of Store::apply().
   Result<> set_size(const InodeRef& inode, std::uint64_t size);
-  // Continues the truncation that an earlier session has left, if the inode's orphan record still
-  // says so. False: more than `max_parts` remain. After an error it is pending.
+  // Continues a truncation that an earlier session has left, if the inode's orphan record still
+  // says so. False: blocks remain after `max_parts` parts. After an error the truncation is
+  // pending.
   Result<bool> resume(const InodeRef& inode, std::size_t max_parts);
   // Frees what a pending truncation has left, if there is one, in batches between which the inode's
-  // lock is released. The caller may hold the inode's token. REQUIRES: it holds no lock.
+  // lock is released. The caller may hold the inode's token. REQUIRES: the caller holds no lock.
   Result<> finish(const InodeRef& inode);
   Result<> finish(const InodeRef& inode, const WriteBackToken& held);
 

@@ -80,7 +80,7 @@ Result<> WriteBack::append_all(WriteBackGroup& group) {
   return done;
 }
 
-// The items of one member are damaged: the others get where they go.
+// One member's items are damaged. Halves the group until only that member fails.
 Result<> WriteBack::append_halves(WriteBackGroup& group) {
   WriteBackGroup halves[2];
   for (std::size_t i = 0; i < group.size(); ++i) {
@@ -155,7 +155,7 @@ bool WriteBack::write_one(Pass& pass, Started& work) {
     }
     pass.room -= std::min(pass.room, *blocks);
     if (pass.room > 0) return true;
-    // Perhaps only another inode of the group has failed: then this one is written on.
+    // If only another inode of the group has failed, this one is continued.
     if (!flush_pass(pass) && work.inode->write_back_failed) return true;
   }
 }
@@ -168,7 +168,7 @@ bool WriteBack::flush_pass(Pass& pass) {
   return flushed.has_value();
 }
 
-// `leave` takes the inodes whose tokens other threads hold; without it, these are waited for.
+// Calls `leave` for inodes whose tokens other threads hold. If it is empty, waits for these tokens.
 Result<> WriteBack::write_each(const Next& next, const WriteBackGoal& goal, const Leave& leave) {
   Pass pass;
   while (auto inode = next()) {

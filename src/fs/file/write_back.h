@@ -35,10 +35,10 @@ namespace lazyfs::fs {
 // Thread-safe: several threads may write different inodes back.
 class WriteBack {
  public:
-  // The functions are called without locks of inodes. `make_room`, when no band is free to append
-  // to: false when nothing helped. `keep_up`, before so many blocks are appended. `progress`, when
-  // pages were released. `ahead`: threads of WriteBack may append while its callers record; without
-  // them each run does the same in the same order.
+  // The functions are called without locks of inodes. `make_room()` is called if no band is free to
+  // append to, and returns false if it gained nothing. `keep_up(blocks)` is called before that many
+  // blocks are appended, `progress()` when pages were released. `ahead`: threads of WriteBack may
+  // append while its callers record. Without these threads a run replays exactly.
   struct Hooks {
     std::function<bool()> make_room;
     std::function<void(std::uint64_t)> keep_up;
@@ -48,18 +48,18 @@ class WriteBack {
             data::BandTable& bands, data::Appender& appender, data::PagePool& pages,
             DirtyList& dirty, Counters& counters, Clock& clock, Hooks hooks, bool ahead);
 
-  // Writes everything of one inode that is dirty now. Ends also while others write to the inode.
+  // Writes all blocks of one inode that are dirty now. Ends even if other threads keep writing to
+  // it.
   Result<> write_inode(const InodeRef& inode, InlineRule rule);
-  // Writes inodes back that have been dirty since `before`; small ones share appends. Continues
-  // after an error, which the inodes keep for their open files, and returns the first one. Of an
-  // inode that others write to meanwhile it writes as many blocks as were dirty, and leaves the
-  // rest to the next pass; with kAll it writes every block that was dirty before. An inode whose
-  // token another thread holds, perhaps for a long truncation, comes last; with kNotBusy it is left
-  // to the next pass, and stays as old as it is.
+  // Writes back the inodes that became dirty at or before `before`; small ones share appends.
+  // Continues after an error, and returns the first one; a failed inode keeps its error for its
+  // open files. If other threads write to an inode meanwhile, as many blocks as were dirty are
+  // written, and the rest is left to the next pass; with kAll every block that was dirty is
+  // written. An inode whose token another thread holds, perhaps for a long truncation, comes last;
+  // with kNotBusy it is left to the next pass, and keeps its age.
   enum class Which : std::uint8_t { kAll, kMost, kNotBusy };
   Result<> write_dirty(std::chrono::nanoseconds before, Which which = Which::kMost);
-  // So many inodes are dirty that they are to be written back although they are young: each takes
-  // memory.
+  // So many inodes are dirty that young ones must be written back too: each takes memory.
   bool has_many_dirty() const { return dirty_.size() > kManyDirtyInodes; }
   // Moves inline blocks to bands: those that have not been written for a while, and the oldest if
   // there are many; or `all`. Errors as above.
@@ -76,7 +76,7 @@ class WriteBack {
   struct Pass {
     WriteBackGroup group;
     std::size_t room = kGroupBlocks;  // of the group
-    std::vector<Started> busy;        // their tokens were taken
+    std::vector<Started> busy;        // other threads held their tokens
     Result<> first_error = ok();
 
     void note(const Result<>& result) {

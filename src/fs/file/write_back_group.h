@@ -23,7 +23,7 @@ struct FrozenPage {
 // The frozen pages of one inode that go to one stream, in the order of the file.
 struct FrozenPart {
   std::vector<FrozenPage> pages;
-  std::size_t recorded = 0;  // so many of them are in the map already
+  std::size_t recorded = 0;  // this many of them are in the map already
 
   // The first block that is not in the map once `pages_recorded` of them are.
   std::uint64_t next_block(std::size_t pages_recorded) const {
@@ -59,9 +59,9 @@ using WriteBackGroup = std::vector<GroupMember>;
 inline constexpr std::size_t kGroupBlocks = 4096;  // 16 MiB
 inline constexpr std::size_t kAppendBlocks = 1024;
 
-// Makings of room in a row that may fail to help. Where bands are nearly all live, cleaning fills a
-// band for each one it empties. The inodes being written back may be what a thread waits for that
-// could free space; so after that the pages stay dirty and are retried later.
+// Calls of make_room() in a row that may gain nothing. Where bands are nearly all live, cleaning
+// fills a band for each one that it empties. A thread that could free space may be waiting for
+// these inodes. So after the last call the pages stay dirty, and are retried later.
 inline constexpr int kMaxRoomTries = 64;
 
 }  // namespace lazyfs::fs

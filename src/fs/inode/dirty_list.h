@@ -11,7 +11,7 @@
 
 namespace lazyfs::fs {
 
-// Older than every change: selects all dirty inodes.
+// A time past every change: as `before` it selects all dirty inodes.
 inline constexpr std::chrono::nanoseconds kEver = std::chrono::nanoseconds::max();
 
 // Invariant: an inode is in the list exactly while its on_dirty_list is set, which its lock guards.
@@ -29,9 +29,9 @@ class DirtyList {
     ++end_;
   }
 
-  // Takes the oldest inode out if it has been dirty since `before` or longer and was added before
-  // `end`. REQUIRES: the caller clears on_dirty_list under the inode's lock before it looks at the
-  // inode's changes.
+  // Removes and returns the oldest inode, if it became dirty at or before the time `before` and its
+  // number is below `end`. REQUIRES: the caller clears on_dirty_list under the inode's lock before
+  // it looks at the inode's changes.
   std::optional<InodeRef> take(std::chrono::nanoseconds before, Sequence end) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (entries_.empty() || entries_.front().since > before) return std::nullopt;

@@ -2,7 +2,8 @@
 //
 // An inode is in the table while it is referenced: by the kernel's lookups, by an operation that
 // works on it, or by the dirty list, which holds each inode with changes that the tree lacks. When
-// there are many, of an inode that only the kernel references just the number of lookups is kept.
+// the table is full, it keeps only the number of lookups of an inode that only the kernel
+// references.
 #pragma once
 
 #include <array>
@@ -42,12 +43,13 @@ struct InlineState {
 //   I1  record is at least as new as the inode's item in the tree. If they differ, record_dirty is
 //       set (but for the size, see I5).
 //   I2  record_dirty, or a page in buffer  =>  the inode is on the dirty list (on_dirty_list).
-//   I3  deleted  =>  the tree has no item of this inode, or loses its items by the deletion that is
-//       under way and by nothing else. It never has an item again.
+//   I3  deleted  =>  the tree has no item of this inode, or only the running deletion changes its
+//       items. No item is ever added again.
 //   I4  At most one thread holds the inode's WriteBackToken (writing_back).
-//   I5  tree_size <= record.size. The tree holds all data below tree_size, though perhaps as it was
-//       before an overwrite: after a crash no file is longer than what was written of it. No extent
-//       reaches past tree_size's block (exception: I7). for_tree() encodes this inode's item.
+//   I5  tree_size <= record.size. The tree holds all data below tree_size, but a block may still be
+//       the one before an overwrite. So after a crash no file is longer than the data written to
+//       it. No extent reaches past tree_size's block (exception: I7). for_tree() encodes this
+//       inode's item.
 //   I6  Bytes past the end of the file in its last block are zero in the write buffer but may be
 //       stale in a band. An operation that extends the file past that block first loads the block
 //       into the buffer and zeroes them.
@@ -59,7 +61,7 @@ struct InlineState {
 //       at or before tree_size.
 //
 // mu may be held while the tree reads a metadata node from the device: only threads that need this
-// inode wait meanwhile. It is never held over I/O on data bands or over a commit.
+// inode wait meanwhile. mu is never held over I/O on data bands or over a commit.
 struct Inode {
   explicit Inode(InodeNo number) : no(number) {}
   // For -Wthread-safety, where the analysis cannot see that this thread holds mu exclusively. Does
@@ -69,7 +71,7 @@ struct Inode {
   const InodeNo no;
   // The kernel's lookups, and one for each InodeRef. Only the table raises it from 0 to 1.
   std::atomic<std::uint64_t> references{0};
-  // The kernel's lookups among them. A thread that raises both, raises this one last.
+  // How many of `references` are the kernel's lookups. A thread that raises both raises this last.
   std::atomic<std::uint64_t> lookups{0};
   std::atomic<bool> loaded{false};  // record is valid
   std::atomic<bool> used{true};     // since the table last looked whether it can drop the inode
@@ -87,10 +89,10 @@ struct Inode {
   std::uint64_t map_version GUARDED_BY(mu) = 0;  // +1 whenever blocks get another place or content
   std::unique_ptr<data::WriteBuffer> buffer GUARDED_BY(mu);  // null until the first write
 
-  // Errors of write-back are counted: each open file knows by the count what it has reported.
+  // The number of write-back errors. Each open file stores the number up to which it has reported.
   std::atomic<std::uint64_t> write_errors{0};
   std::atomic<Errc> last_write_error{Errc::kDeviceWrite};
-  std::atomic<bool> write_back_failed{false};  // the last time: the next one concerns it alone
+  std::atomic<bool> write_back_failed{false};  // the last one; the next has its own group
 
   Mutex write_back_mu;  // leaf
   CondVar write_back_done;
@@ -126,7 +128,7 @@ class InodeRef {
   Inode* inode_ = nullptr;
 };
 
-// An inode without links that has lost its last reference but the dirty list's.
+// An inode without links whose last reference, other than the dirty list's, has ended.
 struct Unnamed {
   InodeNo number;
   InodeRef held;  // null: the table has dropped the inode, which had no dirty pages
@@ -143,46 +145,46 @@ class LookedUp {
 
  private:
   InodeRef in_memory_;           // null: the table does not have the inode in memory
-  std::unique_ptr<Inode> copy_;  // then: as the tree has it. Changing it has no effect
+  std::unique_ptr<Inode> copy_;  // the inode as in the tree; not to be changed
 };
 
-// Invariant: an inode is in at most one of `inodes` and `remembered` of its shard. In `remembered`
-// are those without an InodeRef whose state is in the tree, with the kernel's lookups of each.
-// Thread-safe. Each shard's lock is a leaf; the tree is read without it.
+// Invariant: an inode is in at most one of `inodes` and `remembered` of its shard. `remembered` has
+// the number of lookups of inodes without an InodeRef whose state is in the tree. Thread-safe. Each
+// shard's lock is a leaf; the tree is read without it.
 class InodeTable {
  public:
-  // About as many inodes are in memory, some 640 bytes each, unless more are in use.
+  // The table keeps about this many inodes in memory, some 640 bytes each, unless more are in use.
   static constexpr std::size_t kInMemory = 65536;
 
   InodeTable(meta::Store& store, std::function<void(Unnamed)> unnamed,
              std::size_t in_memory = kInMemory);
   ~InodeTable();
 
-  // The inode, from memory or from the tree. kStale when there is none; kItemBad and what reading
-  // can give.
+  // Returns the inode, from memory or from the tree. Errors: kStale (it does not exist, or was
+  // deleted), kItemBad, and those of reading the tree.
   Result<InodeRef> get(InodeNo inode);
-  // Puts a new inode into the table. A file handle may lead to it as soon as the tree has its item:
-  // the caller holds its lock from before that until fill().
+  // Puts a new inode into the table. REQUIRES: the caller locks the inode before the tree has its
+  // item, and until fill(): from then on a file handle may lead other threads to it.
   InodeRef add(InodeNo inode) { return find_or_add(inode); }
   static void fill(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu);
 
-  // The kernel's lookups: references without an InodeRef.
-  // REQUIRES: the caller has an InodeRef.
+  // Takes one lookup for the kernel: a reference without an InodeRef. REQUIRES: the caller has an
+  // InodeRef.
   void take_lookup(Inode& inode) {
     inode.references.fetch_add(1, std::memory_order_relaxed);
     inode.lookups.fetch_add(1, std::memory_order_release);
   }
   void give_back_lookups(InodeNo inode, std::uint64_t count);
-  // Takes a lookup on an inode of which the caller only wants to see the attributes, as in a
-  // listing: it does not come into memory if it is not there. kStale if there is no such inode, or
-  // if it has no name; kItemBad and what reading can give.
+  // Takes a lookup on an inode whose attributes the caller only reads, as for a listing. An inode
+  // that is not in memory stays out of memory. Errors: kStale (it does not exist, has no name, or
+  // is a shared-extent inode), kItemBad, and those of reading the tree.
   Result<LookedUp> look_up(InodeNo inode);
   // Takes lookups on an inode; reads nothing. REQUIRES: the inode is not in memory.
   void adopt_lookups(InodeNo inode, std::uint64_t count);
   // The lookups that are held. REQUIRES: no InodeRef exists, and no thread uses the table.
   std::vector<std::pair<InodeNo, std::uint64_t>> lookups() const;
   std::size_t size() const;  // inodes in memory
-  // While `on`, an inode whose orphan record says so is loaded with truncate_pending.
+  // While `on`, loading an inode sets truncate_pending if the inode's orphan record says so.
   void look_for_truncations(bool on) {
     looks_for_truncations_.store(on, std::memory_order_release);
   }
@@ -216,9 +218,9 @@ class InodeTable {
 };
 
 // Exclusive locks on up to four inodes, taken in the order of their numbers, whatever the order of
-// the arguments. Null arguments are skipped; an inode named twice is locked once. No other code
-// holds two locks of inodes, but SharedChange (for shared-extent inodes), and whoever makes an
-// inode: its number is higher than that of its folder.
+// the arguments. Null arguments are skipped; an inode named twice is locked once. Only two other
+// cases hold several locks of inodes: SharedChange, of shared-extent inodes, and making an inode,
+// whose number is higher than its directory's.
 //
 // The analysis of -Wthread-safety cannot follow a list of locks: after the construction call
 // `inode->assert_held()` for each inode.
@@ -233,11 +235,11 @@ class InodeLocks {
   std::array<Inode*, 4> inodes_{};
 };
 
-// The time to note for a change of `inodes` (null pointers are left out). Where the clock's
-// now_after() allows, it is later than the change times that callers were given of them, so that
-// programs that compare times (make, rsync, NFS) see each change. The coarse clock, which stands
-// beside the kernel's write-back cache, does not: two changes within its step have one time. No
-// other code gives inodes their times of change.
+// Returns the change time for a change of `inodes`; null pointers are skipped. If the clock's
+// now_after() can, it is later than all change times of these inodes that callers were given, so
+// that programs that compare times (make, rsync, NFS) see each change. The coarse clock, which is
+// used with the kernel's write-back cache, cannot: two changes within its step get one time. Every
+// change of an existing inode takes its time from here, unless the kernel sends a change time.
 // REQUIRES: the exclusive locks of the inodes.
 Timestamp change_time(Clock& clock, std::initializer_list<const Inode*> inodes);
 // Notes that a caller was given the inode's change time.
@@ -253,8 +255,8 @@ std::uint64_t blocks_freed(const Inode& inode) REQUIRES_SHARED(inode.mu);
 // `record` as the inode's item in the tree must hold it now (I5).
 InodeRecord for_tree(const Inode& inode, InodeRecord record) REQUIRES_SHARED(inode.mu);
 
-// Drops the bits that a program without the right to keep them loses by changing a file's contents:
-// S_ISUID always, S_ISGID if the group may execute the file (else the bit means something else).
+// Clears the bits that a change of contents clears if the caller has no right to keep them: S_ISUID
+// always, S_ISGID if the group may execute the file (else the bit has another meaning).
 void drop_set_id(InodeRecord& record);
 
 }  // namespace lazyfs::fs

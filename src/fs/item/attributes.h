@@ -1,4 +1,4 @@
-// What the filesystem says about files, in its own words: no struct stat, no errno.
+// What the filesystem reports about files, in its own types: no struct stat, no errno.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Attributes {
   Owner owner;
   std::uint64_t rdev = 0;        // as dev_t, of device nodes
   std::uint64_t size = 0;        // bytes; directories: number of entries times a nominal 32
-  std::uint64_t blocks_512 = 0;  // st_blocks: what the file occupies or has reserved
+  std::uint64_t blocks_512 = 0;  // st_blocks: occupied, or reserved for dirty data
   Timestamp access, modification, change, birth;
   std::uint32_t generation = 1;
   std::uint32_t flags = 0;  // of kAllFlags
@@ -53,7 +53,7 @@ struct AttributeChange {
   bool clear_set_id = false;  // the kernel asks to drop set-user-ID and set-group-ID bits
 };
 
-// How a range of a file is changed.
+// Options of Volume::punch() and zero().
 struct RangeFlags {
   bool keep_size = false;     // the file does not grow
   bool clear_set_id = false;  // the caller has no right to keep set-user-ID and set-group-ID bits
@@ -69,12 +69,13 @@ struct WriteFlags {
 struct RenameFlags {
   bool no_replace = false;  // kExists when the new name exists
   bool exchange = false;    // the two names change places
-  // The old name names a whiteout of this owner afterwards: the character device 0,0, by which
+  // Leaves a whiteout of this owner under the old name: the character device 0,0, by which
   // overlayfs marks names of a lower layer as deleted. REQUIRES: not with exchange.
   std::optional<Owner> whiteout = std::nullopt;
 };
 
-// Which state of the attribute set_xattr() requires: any, absent (kExists), present (kNoAttribute).
+// State of the attribute that set_xattr() requires: any, absent (else kExists), present (else
+// kNoAttribute).
 enum class XattrMode : std::uint8_t { kAny, kCreate, kReplace };
 
 struct DirectoryEntry {

@@ -12,8 +12,8 @@
 
 namespace lazyfs::fs {
 
-// Inode 0: blocks that nothing refers to (lost in a crash or by a failed append); dead from the
-// start, with no delete record.
+// An append to a band. Inode 0: a crash or a failed append lost the blocks. No file refers to them;
+// they are dead from the start and have no delete record.
 struct AppendRecord {
   InodeNo inode;
   std::uint64_t file_block = 0;
@@ -53,10 +53,10 @@ inline constexpr std::size_t kDeleteRecordBytes = 28;
 std::array<std::byte, kDeleteRecordBytes> encode(const DeleteRecord& record);
 Result<DeleteRecord> decode_delete_record(std::span<const std::byte> from);
 
-// The four counters of a band, in the order in which they stand in the item. Batch::add() changes
-// them, so that the room past them is kept.
+// The counters of a band, in the order of the item's bytes. Batch::add() changes them in place, so
+// the bytes of `room` are kept.
 struct BandSummaryRecord {
-  std::uint64_t appended = 0;  // blocks written, = where the write pointer is accounted to be
+  std::uint64_t appended = 0;  // blocks written = write pointer, as far as recorded
   std::uint64_t live = 0;      // of these, blocks that extents refer to
   std::uint64_t append_records = 0;
   std::uint64_t delete_records = 0;

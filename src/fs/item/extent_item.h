@@ -1,5 +1,5 @@
-// What maps blocks of files: extents, references to blocks of shared-extent inodes, and the counts
-// of these references.
+// Items that map blocks of files: extents, references to blocks of shared-extent inodes, and
+// reference counts.
 #pragma once
 
 #include <array>
@@ -17,17 +17,17 @@ namespace lazyfs::fs {
 
 inline constexpr std::uint32_t kMaxExtentBlocks = 128;
 
-// `blocks` blocks of a file that lie in one band, one after the other.
+// Consecutive blocks of a file that lie in the same order in one band.
 struct ExtentRecord {
   BandAddress at;
-  std::uint32_t append_record = 0;  // RBA (= number) of the append record that it came with
+  std::uint32_t append_record = 0;  // RBA (= number) of its append record
   std::vector<std::uint32_t> crcs;  // CRC-32C of each block; crcs.size() is the extent's length
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(crcs.size()); }
   friend bool operator==(const ExtentRecord&, const ExtentRecord&) = default;
 };
-// Before the checksums. `algorithm` is 0: the blocks are stored as they are. Between the header and
-// the checksums there may be `more` bytes, in an order that docs/format.md gives: 0 in extents that
-// this version writes; in others they mean nothing to it.
+// Precedes the checksums. `algorithm` is 0: the blocks are stored as they are. `more` bytes of
+// further fields (docs/format.md) lie between the header and the checksums. This version writes
+// none, and ignores those that it reads.
 struct ExtentHeader {
   BandAddress at;
   std::uint32_t append_record = 0;
@@ -45,10 +45,10 @@ void list_fields(Fields& fields, Record& record) {
   fields("more", record.more);
 }
 std::vector<std::byte> encode(const ExtentRecord& record);
-// A reference is kItemBad here.
+// Fails with kItemBad also for a reference.
 Result<ExtentRecord> decode_extent(std::span<const std::byte> from);
 
-// `count` blocks of a file that are those of the shared-extent inode from `block` on.
+// Maps `count` blocks of a file to the blocks of the shared-extent inode from `block` on.
 struct ReferenceRecord {
   InodeNo shared;
   std::uint64_t block = 0;
@@ -56,7 +56,7 @@ struct ReferenceRecord {
   std::uint32_t blocks() const { return count; }
   friend bool operator==(const ReferenceRecord&, const ReferenceRecord&) = default;
 };
-inline constexpr std::uint32_t kReferenceMark = ~std::uint32_t{0};  // where an extent has its band
+inline constexpr std::uint32_t kReferenceMark = ~std::uint32_t{0};  // in place of an extent's band
 template <class Fields, FieldsOf<ReferenceRecord> Record>
 void list_fields(Fields& fields, Record& record) {
   fields.constant("0xFFFFFFFF", kReferenceMark);
@@ -75,7 +75,7 @@ inline std::uint32_t blocks_of(const MapRecord& record) {
   return std::visit([](const auto& r) { return r.blocks(); }, record);
 }
 
-// How many references there are to each of `blocks` blocks of a shared-extent inode.
+// The number of references to each of `blocks` consecutive blocks of a shared-extent inode.
 struct ReferenceCountRecord {
   std::uint32_t blocks = 0;  // 1 .. kMaxExtentBlocks
   std::uint32_t references = 0;

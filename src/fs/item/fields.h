@@ -27,7 +27,7 @@
 
 namespace lazyfs::fs {
 
-// `Record`, or the same const.
+// Satisfied by `Record` and by `const Record`.
 template <class Listed, class Record>
 concept FieldsOf = std::same_as<std::remove_const_t<Listed>, Record>;
 
@@ -90,10 +90,10 @@ class FieldWriter {
   std::size_t at_ = 0;
 };
 
-// Reads fields one after the other. What a field must be by itself is checked here: good() is false
-// once a field was missing, or a time was impossible. Reserved bytes may be anything: a feature of
-// the superblock says so if they have come to mean something. Room is kept: what was read is
-// written again.
+// Reads fields one after the other, and checks each one by itself: good() is false once a field was
+// missing, a constant was wrong, or a time was impossible. Reserved bytes may have any value: a
+// feature of the superblock says when they have a meaning. Bytes of room() are kept, and written
+// back unchanged.
 class FieldReader {
  public:
   explicit FieldReader(std::span<const std::byte> from) : from_(from) {}
@@ -232,7 +232,7 @@ std::array<std::byte, kBytes> encode_fields(const Record& record) {
   return bytes;
 }
 
-// Whether there were just these bytes, and each field by itself is possible.
+// Returns whether `from` has exactly the record's bytes, and each field by itself is valid.
 template <class Record>
 bool decode_fields(std::span<const std::byte> from, Record& record) {
   FieldReader reader(from);

@@ -1,4 +1,4 @@
-// Contents of files in the tree: of one block of a file, in pieces.
+// The inline block of a file: the contents of one block, stored in the tree in pieces.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ inline constexpr std::size_t kInlinePieceBytes = meta::kMaxValueBytes;
 inline constexpr std::uint64_t kInlinePieces = kBlockBytes / kInlinePieceBytes;  // of a block
 static_assert(kInlinePieces * kInlinePieceBytes == kBlockBytes);
 
-// Piece `piece` of the file's block `block`: the bytes of the block from piece * kInlinePieceBytes
-// on, as many as there are; zeros follow them. A piece that does not exist is zeros.
+// The key of piece `piece` of the file's block `block`: its bytes from piece * kInlinePieceBytes
+// on. A piece may be short or absent: the bytes that it lacks are zeros.
 constexpr meta::Key inline_key(InodeNo inode, std::uint64_t block, std::uint64_t piece = 0) {
   return key_of(inode, Kind::kInline, block * kInlinePieces + piece);
 }

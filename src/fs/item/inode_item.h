@@ -15,14 +15,14 @@ namespace lazyfs::fs {
 
 inline constexpr std::size_t kInodeBytes = 144;
 
-// The mode of a *shared-extent inode*: one without a name or a type, which holds blocks that parts
-// of several files refer to (ReferenceRecord). It has one link, so that it is not
-// deleted for lack of names; it is deleted with its last block.
+// The mode of a *shared-extent inode*, which has no name and no type, and owns blocks that several
+// files refer to (ReferenceRecord). Its link count is 1, so that it is not deleted for lack of a
+// name. It is deleted with its last block.
 inline constexpr std::uint32_t kSharedMode = 0;
 
 // In InodeRecord::flags: blocks of the file have been shared with another file, or with another
-// place in it. Then only its deletion tells how many blocks that frees. Never cleared; an older
-// lazyfs does not set it.
+// place in it. How many blocks its deletion frees is then not known before the deletion. Never
+// cleared. An older lazyfs does not set it.
 inline constexpr std::uint32_t kHasShared = std::uint32_t{1} << 31;
 
 struct InodeRecord {

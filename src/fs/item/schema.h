@@ -1,7 +1,6 @@
-// What the items of the metadata tree mean: keys and records, specified in docs/format.md
-// section 5. The files named here are the only places that know their bytes. Everything decoded
-// comes from a disk and is checked: a decode function returns kItemBad, and never reads outside its
-// span.
+// The items of the metadata tree: keys and records, specified in docs/format.md section 5. Only the
+// files named here know the items' bytes. These come from a disk, so each decode function checks
+// them: it returns kItemBad for invalid bytes, and never reads outside its span.
 #pragma once
 
 #include "fs/item/attributes.h"

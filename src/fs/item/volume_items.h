@@ -1,4 +1,5 @@
-// Items of the volume: counters, the list of orphans, and what an unfinished repair has noted.
+// Items of the volume: counters, the orphan list, and the lost ranges that an unfinished repair has
+// recorded.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@ struct CounterRecord {
   std::uint64_t next_inode = 2;   // no inode at or above it has been given out
   std::uint64_t user_blocks = 0;  // data blocks written for users since mkfs (write amplification)
   std::uint64_t collector_blocks = 0;  // data blocks written by the garbage collector
-  std::uint64_t inodes = 0;            // that exist; but for shared-extent inodes
+  std::uint64_t inodes = 0;            // that exist, without shared-extent inodes
   std::array<std::byte, 32> room{};
   friend bool operator==(const CounterRecord&, const CounterRecord&) = default;
 };
@@ -41,8 +42,8 @@ struct CounterChange {
 };
 void add(meta::Batch& batch, const CounterChange& change);
 
-// An inode with work to be finished after a crash: to be deleted (no name is left), or blocks
-// past its end to be freed.
+// Work on an inode that a mount finishes after a crash. kDelete: the inode has no name and is to be
+// deleted. kTruncate: blocks past the end of the file are to be freed.
 struct OrphanRecord {
   enum class Work : std::uint8_t { kDelete = 1, kTruncate = 2 };
   Work work = Work::kDelete;
@@ -57,14 +58,14 @@ inline constexpr std::size_t kOrphanBytes = 8;
 std::array<std::byte, kOrphanBytes> encode(const OrphanRecord& record);
 Result<OrphanRecord> decode_orphan(std::span<const std::byte> from);
 
-// Where a repair that has not ended found items to be lost: first <= key, and key < end unless
-// there is none.
+// A range of keys whose items are lost, recorded by a repair that has not ended: first <= key <
+// end. Without `end` the range has no upper limit.
 struct LostRangeRecord {
   meta::Key first;
   std::optional<meta::Key> end;
   friend bool operator==(const LostRangeRecord&, const LostRangeRecord&) = default;
 };
-// As it is encoded: without an end, `end` is all 0.
+// LostRangeRecord as it is encoded. `end` is all 0 if there is none.
 struct LostRangeFields {
   meta::Key first, end;
   std::uint8_t has_end = 0;

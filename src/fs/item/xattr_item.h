@@ -1,4 +1,4 @@
-// Names of extended attributes. Pieces of values are bytes only.
+// Names of extended attributes. (A piece of a value is plain bytes, without a codec.)
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace lazyfs::fs {
 
-// An id of an attribute is below it: the offsets of its value begin at id << 8.
+// Ids of attributes are below it, because the offsets of a value's pieces begin at id << 8.
 inline constexpr std::uint64_t kXattrIdEnd = std::uint64_t{1} << 56;
 struct XattrRecord {
   std::uint32_t value_bytes = 0;

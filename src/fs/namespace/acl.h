@@ -38,18 +38,19 @@ struct AclEntry {
 // or, where there is none, the owning group's entry.
 using Acl = std::vector<AclEntry>;
 
-// kInvalid: not of that form, or without one of the three entries that each list has.
+// kInvalid: the text has another form, an entry of the owner, the group or the others is missing or
+// there twice, or users or groups are named without a mask.
 Result<Acl> decode_acl(std::string_view text);
 std::string encode(const Acl& acl);
 
-// True when the mode alone says as much as the list.
+// True: the list has only the three entries that the mode holds too.
 bool is_minimal(const Acl& acl);
 // `mode` with the permission bits that mirror the list.
 std::uint32_t mode_with(std::uint32_t mode, const Acl& acl);
 // The list after its file's mode was set to `mode`.
 Acl with_mode(Acl acl, std::uint32_t mode);
-// The list of a new file whose directory has `inherited` as its default one, when the file is asked
-// for with `mode`: nothing that either denies is granted.
+// The list of a new file made with `mode` in a directory whose default list is `inherited`. It
+// grants only what both grant.
 Acl inherited_acl(Acl inherited, std::uint32_t mode);
 
 }  // namespace lazyfs::fs

@@ -40,7 +40,7 @@ class Directories {
   // Makes a directory or anything else. `record` holds mode, owner, rdev and size.
   Result<InodeRef> make(InodeNo parent, std::string_view name, InodeRecord record,
                         const AddItems& add_items = {});
-  // A file that has no name yet; `parent` only says what it inherits.
+  // Makes a file that has no name yet. `parent` only decides what the file inherits.
   Result<InodeRef> make_unnamed(InodeNo parent, InodeRecord record, const AddItems& add_items = {});
   Result<InodeRef> link(InodeNo inode, InodeNo parent, std::string_view name);
   Result<> unlink(InodeNo parent, std::string_view name);

@@ -1,4 +1,4 @@
-// Items of inodes as changes of names put them into a batch.
+// Puts the items of inodes into the batch of a change of names.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,8 +14,8 @@ inline std::uint8_t type_of(const InodeRecord& record) {
   return static_cast<std::uint8_t>((record.mode & S_IFMT) >> 12);
 }
 
-// A set-group-ID directory passes on its group, and each directory the seed of its names and those
-// flags that protect nothing.
+// Sets what a new inode inherits from its directory: the flags kNoDump and kNoAccessTime; from a
+// set-group-ID directory its group. A new directory also inherits the seed and S_ISGID.
 inline void inherit(InodeRecord& record, const InodeRecord& directory) {
   if (is_directory(record)) record.name_seed = directory.name_seed;
   record.flags |= directory.flags & (kNoDump | kNoAccessTime);
@@ -27,7 +27,7 @@ inline void inherit(InodeRecord& record, const InodeRecord& directory) {
 inline void put_inode(meta::Batch& batch, InodeNo inode, const InodeRecord& record) {
   batch.put(key_of(inode, Kind::kInode), encode(record));
 }
-// The same for one that does not exist yet.
+// Puts a new inode, and counts it.
 inline void put_new_inode(meta::Batch& batch, InodeNo inode, const InodeRecord& record) {
   put_inode(batch, inode, record);
   add(batch, CounterChange{.inodes = 1});
@@ -43,7 +43,7 @@ inline void touch_content(InodeRecord& record, Timestamp now) {
   record.change = now;
 }
 
-// REQUIRES: a batch with this record was applied. Memory and tree agree then.
+// Notes that the tree holds `record`. REQUIRES: the batch with this record was applied.
 inline void adopt(Inode& inode, const InodeRecord& record) REQUIRES(inode.mu) {
   inode.record = record;
   inode.record_dirty = false;

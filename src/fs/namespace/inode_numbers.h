@@ -12,8 +12,8 @@ namespace lazyfs::fs {
 
 // Invariant: every number below next_ has been given out or skipped; limit_, which the tree's
 // counter record holds, is at or above next_. So a crash skips at most kChunk numbers and repeats
-// none. What the counter record says is not believed: numbers that have items are skipped.
-// Thread-safe; mu_ is held while the counter record is changed, once in kChunk numbers.
+// none. The counter record is not trusted: numbers that have items are skipped. Thread-safe; mu_ is
+// held while the counter record is changed, once in kChunk numbers.
 class InodeNumbers {
  public:
   static constexpr std::uint64_t kChunk = 4096;

@@ -1,5 +1,5 @@
-// The items that a directory's names stand in (kDentryName), and how names with one hash, or with
-// hashes beside each other, share them. A mounted volume and a repair change names through this.
+// The kDentryName items of directories, and how names with equal or neighbouring hashes share them.
+// Both a mounted volume and a repair change names through this.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace lazyfs::fs {
 
-// A directory, as far as its names are concerned.
+// A directory and the seed of its name hashes.
 struct DirectoryNames {
   InodeNo directory;
   std::uint64_t seed = 0;  // of its name hashes: name_seed_of()
@@ -24,8 +24,8 @@ struct DirectoryNames {
   std::uint64_t hash(std::string_view name) const { return name_hash(name, seed); }
 };
 
-// Reads and changes name items. It keeps the items that it has read, so that changes that meet in
-// one item see each other. Not thread-safe; the directories' locks must be held.
+// Reads and changes name items. Keeps the items that it has read, so that several changes of one
+// item see each other. Not thread-safe; the directories' locks must be held.
 //
 // Invariants of the items, which each change keeps:
 //   N1  a name with hash h stands in the item at an offset h + d, and the items at h, h + 1, ...,

@@ -12,7 +12,7 @@
 
 namespace lazyfs::fs {
 
-// kNameTooLong, or kInvalid: empty, ".", "..", or with a slash or a zero byte.
+// Errors: kNameTooLong; kInvalid (the name is empty, ".", "..", or has a slash or a zero byte).
 Result<> check_name(std::string_view name);
 
 struct NamedInode {
@@ -27,10 +27,11 @@ class NameLookup {
   NameLookup(meta::Store& store, InodeTable& inodes, std::uint64_t volume_seed)
       : store_(store), inodes_(inodes), volume_seed_(volume_seed) {}
 
-  // kNotDirectory when the inode is none.
+  // kNotDirectory: the inode is no directory.
   Result<InodeRef> directory(InodeNo number);
-  // The inode that the name leads to. It may have another name when this returns. kNotFound when
-  // there is no such name; kItemBad when the name leads to an inode that does not exist.
+  // Returns the name's entry and its inode. Another thread may change the name before this returns.
+  // kNotFound when there is no such name; kItemBad when the name leads to an inode that does not
+  // exist.
   Result<NamedInode> find(Inode& directory, std::string_view name);
 
   DirectoryNames names_of(const Inode& directory) const REQUIRES_SHARED(directory.mu) {

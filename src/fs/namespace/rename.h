@@ -17,7 +17,9 @@ namespace lazyfs::fs {
 
 class EntryChanges;
 
-// Thread-safe.
+// Thread-safe. Errors of rename(): those of check_name(), kNotFound, kExists (no_replace),
+// kNotDirectory, kIsDirectory, kNotEmpty, kCrossDirectoryLoop, kTooManyLinks, kNotPermitted
+// (protection.h), kItemBad, and those of Store::try_apply().
 class Renames {
  public:
   Renames(meta::Store& store, InodeTable& inodes, InodeNumbers& numbers, NameLookup& names,

@@ -22,23 +22,26 @@ class Xattrs {
       : store_(store), inodes_(inodes), clock_(clock) {}
 
   Result<std::string> get(InodeNo inode, std::string_view name);
-  // An access control list changes the mode with it, and is not kept when the mode says it all.
+  // Setting "system.posix_acl_access" also sets the mode; the list is not stored if the mode holds
+  // all of it. Errors: kInvalid, kBufferTooSmall (the name is too long), kAttributeTooBig,
+  // kNoSpace, kNotPermitted, kStale, those of `mode`, and those of Store::try_apply().
   Result<> set(InodeNo inode, std::string_view name, std::string_view value,
                XattrMode mode);
-  // Removing an access control list that the inode lacks succeeds, for the mode is a list, too.
+  // Removing an access control list that the inode lacks succeeds: the mode counts as a list.
+  // Error: kNoAttribute, otherwise as for set().
   Result<> remove(InodeNo inode, std::string_view name);
   Result<std::vector<std::string>> list(InodeNo inode);
 
   // For callers that hold the inode's lock. kNoAttribute: the inode has no attribute of that name.
   Result<std::string> get_locked(const Inode& inode, std::string_view name)
       REQUIRES_SHARED(inode.mu);
-  // Puts what setting or removing takes into the batch, but for the inode's item; `record` is
-  // changed to what that shall be.
+  // Puts the items that setting or removing changes into the batch, except the inode's own item.
+  // Updates `record`, which the caller puts.
   Result<> put_into(meta::Batch& batch, const Inode& inode, InodeRecord& record,
                     std::string_view name, std::string_view value, XattrMode mode);
   Result<> remove_in(meta::Batch& batch, const Inode& inode, InodeRecord& record,
                      std::string_view name);
-  // The access control list follows a change of the mode.
+  // Puts the inode's access control list, changed to fit the mode of `record`, into the batch.
   Result<> follow_mode(meta::Batch& batch, const Inode& inode, InodeRecord& record)
       REQUIRES_SHARED(inode.mu);
 
@@ -54,7 +57,7 @@ class Xattrs {
   Clock& clock_;
 };
 
-// The attribute of number `id` of a new inode.
+// Puts an attribute of a new inode. `id`: from 1, another one for each attribute.
 void put_xattr(meta::Batch& batch, InodeNo inode, std::uint64_t id, std::string_view name,
                std::string_view value);
 

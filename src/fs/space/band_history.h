@@ -1,5 +1,5 @@
-// What was appended to a band since its last reset, and what of it has died, as the band's append
-// and delete logs say: for administrators.
+// The appends to a band since its last reset, and which of their blocks have died, by the band's
+// append and delete logs. For administrators.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace lazyfs::fs {
 
 // Blocks that were appended at once.
 struct BandAppend {
-  // The file that they were written for; of blocks that files share, the inode that holds them.
-  // 0: a crash or a failed append left the blocks without a file.
+  // The file that they were written for, or the shared-extent inode that owns them. 0: a crash or a
+  // failed append left the blocks without a file.
   InodeNo inode;
   std::uint64_t file_block = 0;
   std::uint32_t rba = 0;

@@ -21,7 +21,7 @@ Result<> visit_all(meta::Store& store, Kind kind, const VisitItem& visit) {
                      key_of(kVolumeOwner, kind, meta::kMaxOffset), visit);
 }
 
-// Of every band, by its number; all 0 where nothing was ever written.
+// The summary of every band, by band number; all 0 for a band that has none.
 Result<std::vector<BandSummaryRecord>> read_summaries(meta::Store& store, std::uint32_t bands) {
   std::vector<BandSummaryRecord> summaries(bands);
   TRY(visit_all(store, Kind::kBandSummary, [&](const meta::Item& item) -> Result<> {
@@ -33,8 +33,8 @@ Result<std::vector<BandSummaryRecord>> read_summaries(meta::Store& store, std::u
   return summaries;
 }
 
-// Where the device does not know the end of a band, the summary does, as far as is recorded; a band
-// of the log counts as full.
+// For a device that does not know the ends of bands: takes the write pointer from the summary, as
+// far as it is recorded. mark_metadata() sets that of log bands.
 device::BandReport with_known_end(device::BandReport on_device, const BandSummaryRecord& summary) {
   on_device.write_pointer =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(summary.appended, on_device.blocks));
@@ -97,7 +97,7 @@ Result<> mark_metadata(meta::Store& store, bool keeps_pointers, std::vector<Band
     line.dead = line.write_pointer - line.live;
     return ok();
   };
-  // Of superblocks the newest counts.
+  // Of the superblocks in a super band only the newest is live.
   const meta::Superblock superblock = store.superblock();
   for (const BandId band : superblock.super_bands) TRY(mark(band, BandState::kSuper, 1));
   for (const auto& [band, live] : store.log_band_use()) TRY(mark(band, BandState::kLog, live));

@@ -1,5 +1,5 @@
-// What every band of a filesystem holds, and the sums of that: the report of edistats. The figures
-// are those of the metadata. Reporting changes nothing, and the filesystem may be in use.
+// The report of edistats: what every band of a filesystem holds, and totals. The figures are those
+// of the metadata. Reporting changes nothing, and the filesystem may be in use.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace lazyfs::fs {
 
 struct BandLine {
   BandId band;
-  // Of data bands kFree, kOpen or kFull, as the device has them; kBad: offline, or set aside.
+  // A data band is kFree, kOpen or kFull, or kBad if it is offline or set aside.
   data::BandState state = data::BandState::kFree;
-  bool is_set_aside = false;     // kBad: readable perhaps, and not written
-  bool is_conventional = false;  // a data band; kOpen
+  bool is_set_aside = false;     // state is kBad; perhaps readable, not written
+  bool is_conventional = false;  // a conventional data band: kOpen unless set aside
   std::uint64_t blocks = 0;
   std::uint64_t write_pointer = 0;
   std::uint64_t live = 0;
@@ -32,7 +32,7 @@ struct BandLine {
 std::string_view title_of(const BandLine& line);  // "Used"
 std::string name_of(const BandLine& line);        // "used"
 
-// Of the bands of file data, but for those that are offline or set aside.
+// Totals of the data bands, without those that are offline or set aside; and of the metadata log.
 struct BandTotals {
   std::uint64_t live = 0, dead = 0, free = 0;  // blocks; free: neither live nor dead
   std::uint64_t free_bands = 0;
@@ -53,10 +53,9 @@ struct BandReport {
   BandTotals totals;
 };
 
-// `set_aside`: the bands that the daemon has set aside, of a mounted filesystem. Without it those
-// that a mount would set aside, because the device lacks blocks of files that were appended to
-// them.
-// Errors: kItemBad, and what reading the tree and asking the device can give.
+// `set_aside`: of a mounted filesystem, the bands that the daemon has set aside. Without it the
+// report marks the bands that a mount would set aside, because the device lacks blocks that were
+// appended to them. Errors: kItemBad, and those of reading the tree and of Device::report().
 Result<BandReport> report_bands(meta::Store& store, device::Device& device,
                                 const std::optional<std::vector<BandId>>& set_aside = {});
 

@@ -1,4 +1,4 @@
-// Which blocks a file has, and which files have a block, as the tree says: for administrators.
+// Which blocks a file has, and which files have a block, by the tree. For administrators.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +27,19 @@ struct FileRun {
 // Each function reads the tree in many steps. Errors: kItemBad, and those of reading the tree.
 // REQUIRES: the store does not change meanwhile.
 
-// In the order of the file. What the tree holds itself, as contents of small files, is no run.
+// The runs of a file, in file order. An inline block, which the tree holds itself, is no run.
 Result<std::vector<FileRun>> runs_of(meta::Store& store, InodeNo inode);
 
-// The files that have any of `blocks` blocks of the band from `rba` on, in the order of the band;
-// a shared run once for each file. Parts of runs outside of these blocks are cut off.
+// The runs of all files in the `blocks` blocks from `first` on, in the order of the band; a shared
+// run once for each file. Runs are cut at the limits of the range.
 Result<std::vector<FileRun>> owners_of(meta::Store& store, BandAddress first, std::uint64_t blocks);
 
 // Calls `visit` for each file that has runs.
 using VisitFile = std::function<void(InodeNo, const std::vector<FileRun>&)>;
 Result<> visit_files(meta::Store& store, const VisitFile& visit);
 
-// One path of each inode that has a name, from the root ("/a/b"). Memory: some 100 bytes for each
-// directory of the volume.
+// One path from the root ("/a/b") of each wanted inode that has a name. Memory: some 100 bytes for
+// each directory of the volume.
 Result<std::map<InodeNo, std::string>> paths_of(meta::Store& store,
                                                 const std::set<InodeNo>& wanted);
 

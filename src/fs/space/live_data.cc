@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kRecordsAScan = 64;
 
-// Reads once more after an error, which may have been one that passes.
+// Reads once more after an error, which may have been a temporary one.
 template <class Read>
 auto twice(Read read) {
   auto found = read();
@@ -30,7 +30,7 @@ Result<std::vector<MappedExtent>> LiveData::extents_of(const AppendRecord& recor
     return read_extents(store_, record.inode, record.file_block, record.blocks);
   };
   const auto owner = inodes_.get(record.inode);
-  // An owner that cannot be read cannot be given new places: its blocks are not to be copied.
+  // The blocks of an owner that cannot be read are not copied, because its map cannot be changed.
   if (!owner && owner.error() != Errc::kStale) return fail(owner.error());
   if (!owner) return read();
   const Inode& inode = **owner;

@@ -1,4 +1,4 @@
-// Answers the garbage collector: what is live in a band, and where live blocks lie from now on.
+// The garbage collector's port: finds what is live in a band, and maps live blocks to a new place.
 #pragma once
 
 #include <vector>

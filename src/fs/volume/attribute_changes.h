@@ -10,9 +10,9 @@
 
 namespace lazyfs::fs {
 
-// Applies what `change` names, but for the size, in one batch; an access control list follows the
-// mode. Takes the inode's lock. Errors: kStale; kNotSupported, of flags
-// that the inode cannot have; those of Store::try_apply().
+// Applies `change`, except the size, in one batch. The access control list follows the mode. Takes
+// the inode's lock. Errors: kStale; kNotSupported (the inode cannot have these flags); those of
+// reading the list and of Store::try_apply().
 Result<> change_attributes(meta::Store& store, Xattrs& xattrs, Clock& clock, Inode& inode,
                            const AttributeChange& change) EXCLUDES(inode.mu);
 

@@ -1,4 +1,4 @@
-// The device by which a volume reads and writes data. The metadata's store has the disk itself.
+// The device by which a volume reads and writes data. The metadata store uses the disk itself.
 #pragma once
 
 #include "device/read_ahead.h"
@@ -11,9 +11,9 @@ namespace lazyfs::fs {
 struct DataDevice {
   explicit DataDevice(device::Device& disk) : switched(disk) {}
 
-  SwitchedDevice switched;  // the disk; off: shut down
+  SwitchedDevice switched;  // the disk; a shutdown switches it off
   device::ReadTurnsDevice turns{switched};
-  device::ReadAheadDevice ahead{turns};  // all but the scrubber, which reads the disk itself
+  device::ReadAheadDevice ahead{turns};  // for all except the scrubber, which reads `switched`
 };
 
 }  // namespace lazyfs::fs

@@ -1,4 +1,4 @@
-// The background's writer: writes dirty data back and commits at intervals.
+// Writes dirty data back and commits at intervals, in the background.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,8 @@ class Flusher {
   void start() { thread_.start(); }
   void stop() { thread_.stop(); }
   void wake() { thread_.wake(); }
-  // What is due, on the caller's thread; without a commit. For mounts without threads.
+  // Does the write-back that is due, without a commit, on the caller's thread. For mounts without
+  // threads.
   void run_once();
 
  private:

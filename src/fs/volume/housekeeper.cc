@@ -6,7 +6,7 @@ namespace lazyfs::fs {
 namespace {
 
 constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(500);
-// Of deletion in one step: then bands are reset and cleaned, whatever remains to be deleted.
+// Batches of deletion in one step. Then bands are reset and cleaned, even if more is to be deleted.
 constexpr std::size_t kBatchesAStep = 64;
 
 }  // namespace

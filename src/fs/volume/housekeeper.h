@@ -1,5 +1,5 @@
-// The background's cleaner: deletes orphans, those of earlier sessions too, resets and discards
-// empty bands, collects garbage when it is due.
+// Cleans up in the background: deletes orphans, also those of earlier sessions, resets and discards
+// empty bands, and collects garbage when it is due.
 #pragma once
 
 #include "data/band_table.h"
@@ -23,7 +23,7 @@ class Housekeeper {
   void start() { thread_.start(); }
   void stop() { thread_.stop(); }
   void wake() { thread_.wake(); }
-  // All that is due, on the caller's thread: at most one band is cleaned. For mounts without
+  // Does all that is due, on the caller's thread. Cleans at most one band. For mounts without
   // threads.
   void run_due();
 

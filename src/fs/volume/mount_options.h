@@ -1,5 +1,5 @@
-// What can be chosen at a mount. Only the volume's own parts include this: parts of the rooms below
-// take the values that they need in their constructors.
+// The options of a mount. Only src/fs/volume includes this: parts in the rooms below take the
+// values that they need in their constructors.
 #pragma once
 
 #include <chrono>
@@ -24,15 +24,15 @@ struct MountOptions {
   bool directory_access_time = true;  // false: reading a directory leaves its access time
   std::chrono::milliseconds commit_interval{5000};   // age at which a change is committed
   std::size_t cache_bytes = std::size_t{128} << 20;  // limit of cached metadata nodes
-  std::size_t dirty_bytes = std::size_t{256} << 20;  // of dirty file data: above it writers wait
+  std::size_t dirty_bytes = std::size_t{256} << 20;  // dirty file data: above it writers wait
   data::Placement placement = data::Placement::kFirstFit;
   CleanChoice clean = CleanChoice::kAuto;
   bool gc_idle = true;   // collect garbage while users are idle
   bool gc_space = true;  // collect garbage when free space is short, and slow writers then
   // Free space, in percent of what can be free, below which cleaning begins and is urgent.
   unsigned gc_low_percent = 30, gc_high_percent = 10;
-  // Users are idle after so long without a request, or while less than so many bytes a second are
-  // written.
+  // Users are idle after gc_idle_after without a request, or while they write less than
+  // gc_idle_rate bytes a second.
   std::chrono::milliseconds gc_idle_after{2000};
   std::uint64_t gc_idle_rate = std::uint64_t{64} << 10;
   bool discard = true;  // bands that were reset: device/discarding.h

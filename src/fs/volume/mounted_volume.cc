@@ -31,7 +31,7 @@ std::uint64_t next_random(std::atomic<std::uint64_t>& state) {
 }
 
 constexpr std::uint64_t kFilesABlock = 8;
-// Of deletion that an unmount waits for, some seconds. The next mount continues.
+// Batches of deletion that an unmount waits for: some seconds. The next mount continues.
 constexpr std::size_t kBatchesAtUnmount = 1024;
 
 AccessTimes::Mode access_times_of(const MountOptions& options) {
@@ -304,7 +304,7 @@ Result<> MountedVolume::rename(InodeNo from_parent, std::string_view from_name, 
                                std::string_view to_name, RenameFlags flags) {
   TRY(check_usable(true));
   pacer_.note_request();
-  space_maker_.note_unlink();  // of the inode that had the new name
+  space_maker_.note_unlink();  // the inode that had the new name
   return space_maker_.with_log_room(
       [&] { return directories_.rename(from_parent, from_name, to_parent, to_name, flags); });
 }
@@ -528,7 +528,7 @@ Result<> MountedVolume::sync() {
 
 Result<SpaceReport> MountedVolume::space() {
   TRY(check_usable(false));
-  const OrphanCleanup::Waiting waiting = orphans_.waiting();  // what was deleted is free
+  const OrphanCleanup::Waiting waiting = orphans_.waiting();  // pending deletions count as free
   const data::SpaceCounts counts = bands_.space();
   SpaceReport report;
   report.total_blocks = counts.capacity;

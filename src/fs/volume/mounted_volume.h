@@ -39,14 +39,15 @@ namespace lazyfs::fs {
 
 // Invariants:
 //   V1  once shut_down() has begun, operations fail with kShutDown; once it has returned, no thread
-//       of the volume runs and nothing reaches the device, from operations that had begun neither
+//       of the volume runs, and nothing reaches the device, not even from operations that had begun
+//       before
 //   V2  a read-only volume has no threads and never writes to the device
 // Thread-safe as Volume says: each part has its own locks. ending_mu_ is held while a shutdown ends
 // the threads, so that a second shutdown returns after the first; nothing else takes it.
 class MountedVolume final : public Volume {
  public:
-  // Requires a volume in `store`, which is on `disk`, whose counters can be read. Nothing is read
-  // or written before start().
+  // REQUIRES: `store` is on `disk`, and the volume's counters in it can be read. Nothing else is
+  // read, and nothing is written, before start().
   MountedVolume(std::unique_ptr<device::DiscardingDevice> disk, const MountOptions& options,
                 Clock& clock, std::unique_ptr<meta::Store> store);
   ~MountedVolume() override;
@@ -136,7 +137,7 @@ class MountedVolume final : public Volume {
   Counters counters_;
   TimeHistogram stalls_;
 
-  // The parts, each after those that it uses. The store has disk_: abandon() stops it.
+  // The parts, each after those that it uses. The store uses disk_ itself: abandon() stops it.
   DataDevice device_;  // disk_
   Mutex ending_mu_;
   Mutex options_mu_;  // leaf

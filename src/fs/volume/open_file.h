@@ -17,12 +17,12 @@ struct OpenFile {
   explicit OpenFile(InodeRef opened)
       : inode(std::move(opened)), errors_seen(inode->write_errors.load()) {}
 
-  // The error that is still to be reported, which stays to be reported.
+  // The error that is still to be reported. It stays unreported.
   Result<> pending_error() const {
     if (!inode || errors_seen.load() == inode->write_errors.load()) return ok();
     return fail(inode->last_write_error.load());
   }
-  // The same, and it is reported by this.
+  // As pending_error(), but the error then counts as reported.
   Result<> take_error() {
     if (!inode) return ok();
     const std::uint64_t errors = inode->write_errors.load();

@@ -83,7 +83,7 @@ class BandRecovery {
   const RecoveredBands& found() const { return found_; }
 
  private:
-  // Where appends continue, as far as is known.
+  // Returns where appends continue, as far as is known.
   Result<std::uint64_t> end_of(BandId band, const BandSummaryRecord& summary,
                                const device::BandReport& report) {
     const bool may_be_unknown = !keeps_pointers_ && report.write_pointer == report.blocks;
@@ -131,7 +131,7 @@ class BandRecovery {
   const bool read_only_;
   const bool keeps_pointers_;
   RecoveredBands found_;
-  const bool ends_known_;  // of a device without write pointers: they are where the summaries say
+  const bool ends_known_;  // without write pointers: bands end where summaries say
 };
 
 }  // namespace

@@ -62,7 +62,8 @@ Result<> RemountableVolume::make_writable() {
 }
 
 Result<> RemountableVolume::make_read_only() {
-  // First without the lock that operations wait for. After an error nothing is written any more.
+  // Syncs first without the lock, so that operations need not wait. After an error nothing is
+  // written any more.
   const Result<> synced = sync();
   if (!synced) return synced.error() == Errc::kLogFailed ? ok() : synced;
   WriterLock lock(mu_);
@@ -341,7 +342,7 @@ Result<SpaceReport> RemountableVolume::space() {
   return with([](Volume& volume) { return volume.space(); });
 }
 
-// For the present volume, and for those that take its place.
+// Changes the options of the present volume, and of those that take its place.
 Result<> RemountableVolume::change_options(const MountOptions& options) {
   WriterLock lock(mu_);
   if (!volume_) return fail(Errc::kShutDown);

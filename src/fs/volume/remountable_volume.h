@@ -19,9 +19,10 @@ namespace lazyfs::fs {
 // Invariants:
 //   W1  nothing is written to the device while is_writable_ is false
 //   W2  volume_ has all lookups that callers hold
-//   W3  an OpenFile that was opened while the volume was read-only is null: nothing is written by
-//       it. open_files_ are all others that are not released and not detached
-// Thread-safe. Both wait for the operations that run, and later ones wait for them.
+//   W3  an OpenFile* that open() returned while the volume was read-only is null: nothing is
+//       written through it. open_files_ has all others that are not released and not detached
+// Thread-safe. make_writable() and make_read_only() wait for running operations, and exclude new
+// ones.
 class RemountableVolume final : public Volume {
  public:
   // Opens the device of the filesystem, also while it is still open for reading. For writing it is
@@ -127,7 +128,7 @@ class RemountableVolume final : public Volume {
   bool is_writable_ GUARDED_BY(mu_) = false;
 
   Mutex lookups_mu_;  // leaf
-  // Those that callers hold; not counted while the volume is writable.
+  // Lookups that callers hold; not counted while the volume is writable.
   std::unordered_map<InodeNo, std::uint64_t> lookups_ GUARDED_BY(lookups_mu_);
 
   Mutex files_mu_;  // leaf

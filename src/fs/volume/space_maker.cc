@@ -47,7 +47,7 @@ bool SpaceMaker::make_space() {
     return had_old_orphans || gained_room_to_record || bands_.deaths() > deaths ||
            bands_.space().available > before.available;
   };
-  // Another thread may be deleting what this one needs the space of.
+  // Another thread may be deleting the inodes whose space this thread needs.
   bool has_gained = gained() || orphans_.await_others();
   // The kernel gives the lookups of a removed file back a moment after unlink was answered.
   for (int i = 0; i < kForgetTries && kernel_forgets_ && !has_gained; ++i) {

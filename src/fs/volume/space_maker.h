@@ -23,16 +23,16 @@ namespace lazyfs::fs {
 // Thread-safe; to be called without locks.
 class SpaceMaker {
  public:
-  // `kernel_forgets`: lookups are given back by another thread than the one that asks for space.
+  // `kernel_forgets`: another thread than the one that asks for space gives lookups back.
   SpaceMaker(meta::Store& store, data::BandTable& bands, OrphanCleanup& orphans,
              OrphanRecovery& recovery, WriteBack& write_back, gc::Collector& collector,
              Throttle& throttle, TimeHistogram& stalls, Clock& clock, bool kernel_forgets);
 
-  // Ends deletions and overwrites that are under way, and has the metadata log give back bands.
-  // True when blocks were freed or have died; another writer may have taken them meanwhile.
+  // Finishes pending deletions and write-back, and makes the metadata log give back bands. True if
+  // blocks were freed or have died; another writer may have taken them meanwhile.
   bool make_space();
-  // Calls `change`, which uses Store::try_apply(), and again as long as the metadata log has no
-  // room for it and some can be made.
+  // Calls `change`, which uses Store::try_apply(). While the metadata log has no room for the
+  // change and room can be made, makes room and calls it again.
   template <class Change>
   std::invoke_result_t<Change> with_log_room(const Change& change) {
     auto changed = meta::when_room(store_, change);

@@ -1,4 +1,4 @@
-// A device that can be switched off, for good: what a volume's shutdown does before anything else.
+// A device that can be switched off for good. A volume's shutdown does this first.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace lazyfs::fs {
 //   D1  a call that begins after is_off() is true fails with kShutDown, and never reaches the inner
 //       device
 //   D2  after switch_off() has returned, no call is in the inner device
-// Thread-safe. geometry(), capabilities() and name() work for ever.
+// Thread-safe. geometry(), capabilities() and name() work even then.
 class SwitchedDevice final : public device::ForwardingDevice {
  public:
   using Device::append;

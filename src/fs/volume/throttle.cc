@@ -9,7 +9,8 @@
 namespace lazyfs::fs {
 namespace {
 
-// Passes of write-back that fail, without a page leaving memory, before a writer gets the error.
+// Passes of write-back that end, without a page leaving memory, before a writer gets the last
+// error.
 constexpr std::uint64_t kFailedPasses = 3;
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
 // A shorter pause would cost the CPUs more than a small write does.

@@ -21,8 +21,8 @@ namespace lazyfs::fs {
 // Invariants:
 //   T1  passes_ counts the write-back passes that have ended; last_pass_ is the latest one's result
 //   T2  after stop() no thread waits here: waiting calls return soon, later ones at once
-//   T3  owed_ns_ = delays of writes that nobody has waited for yet. The writer whose delay makes it
-//       long enough for a pause waits for all of them
+//   T3  owed_ns_ = sum of the writes' delays that no writer has waited for yet. The writer whose
+//       delay makes it long enough for a pause waits for all of it
 // Thread-safe. mu_ is a leaf lock; a thread that waits here holds no other lock.
 class Throttle {
  public:
@@ -39,9 +39,9 @@ class Throttle {
 
   void set_limit(std::size_t bytes) { limit_pages_ = bytes / kBlockBytes; }
 
-  // To be called before a write of `bytes`. Under space pressure the write is slowed the more the
-  // less space is left, so that no write waits for a whole band. Fails when memory is full of data
-  // that cannot be written back, with the error of writing back.
+  // To be called before a write of `bytes`. Under space pressure each write waits a little, longer
+  // the less space is left, so that no write waits for a whole band. Fails when memory is full of
+  // data that cannot be written back, with the error of writing back.
   Result<> admit(std::size_t bytes) EXCLUDES(mu_);
 
   void pages_freed() EXCLUDES(mu_);                       // notifies writers that wait for memory

@@ -9,16 +9,16 @@
 
 namespace lazyfs::fs {
 
-// Counted as if the bands lay one after another.
+// A range of the device, as if the bands lay one after another.
 struct TrimRange {
-  std::uint64_t start = 0, length = UINT64_MAX;  // bytes; a band is where its first byte is
+  std::uint64_t start = 0, length = UINT64_MAX;  // bytes; decided by a band's first byte
   std::uint64_t min_bytes = 0;                   // of a run of adjacent free bands
 };
 
 // Discards the free bands of the range. A band of the log counts as free if the device knows that
 // it is empty. Bands that come into use meanwhile are left alone. Returns the bytes discarded.
 // REQUIRES: the resets of the free bands are durable.
-// Errors: kInvalid for a range that is empty or lies past the last band, and those of
+// Errors: kInvalid (the range is shorter than a block, or starts past the last band), and those of
 // Device::discard().
 Result<std::uint64_t> trim_free_bands(device::Device& device, const data::BandTable& bands,
                                       const TrimRange& range);

@@ -57,7 +57,7 @@ struct VolumeInfo {
   std::uint64_t last_mount_seconds = 0, last_check_seconds = 0;  // 0: never
   std::uint32_t mounts = 0;                                      // for writing
   std::string state;    // "writable", "clean", "not ended cleanly", ...
-  std::string options;  // in force, of a mounted one
+  std::string options;  // in force; empty if not mounted
 };
 
 struct ScrubStep {
@@ -74,7 +74,7 @@ class Volume {
   virtual ~Volume() = default;
 
   // Recovers and mounts the filesystem on `device`. `device` and `clock` must outlive the volume.
-  // `held`: what callers hold of the volume whose place this one takes.
+  // `held`: the lookups that callers hold of the volume whose place this one takes.
   static Result<std::unique_ptr<Volume>> mount(device::Device& device, const MountOptions& options,
                                                Clock& clock = system_clock(),
                                                const Lookups& held = {});
@@ -84,14 +84,14 @@ class Volume {
   // The lookups that callers hold. REQUIRES: every open file was released or detached.
   virtual Lookups end_lookups() { return {}; }
 
-  // Lets a volume that was mounted for reading take changes; does nothing on one that takes them.
-  // Error: the reason why it cannot, as after an error that made it read-only, or kShutDown.
+  // Makes a volume that was mounted for reading writable. Does nothing if it is writable. Error:
+  // the reason why it stays read-only, such as an earlier error that made it so, or kShutDown.
   virtual Result<> make_writable() { return sync(); }
-  // Makes everything durable and lets the volume take no changes before make_writable(): nothing is
-  // written to the device any more, neither for a caller nor in the background. Inodes without a
-  // name are deleted by the next make_writable() or mount. Does nothing on a volume that takes no
-  // changes, or after an error that made it read-only. Error: the reason why something could not be
-  // made durable, and the volume takes changes as before; or kShutDown.
+  // Makes everything durable, and the volume read-only until make_writable(): nothing is written to
+  // the device any more, neither for a caller nor in the background. Inodes without a name are
+  // deleted by the next make_writable() or mount. Does nothing on a volume that is read-only, also
+  // after an error that made it so. Errors: kShutDown; those of sync(), after which the volume is
+  // writable as before; those of the unmount and the mount that follow, after which it is not.
   virtual Result<> make_read_only();
 
   // Names. Each of these that returns Attributes takes a lookup on the inode.
@@ -139,27 +139,28 @@ class Volume {
   // `note_access`: update the access time if the mount's options say so (false: O_NOATIME).
   virtual Result<std::size_t> read(InodeNo inode, std::uint64_t offset, std::span<std::byte> to,
                                    bool note_access = true) = 0;
-  // Writes all of `from`, or fails; of more than 1 MiB a part may have been written then.
+  // Writes all of `from`. After an error a part may have been written, if `from` touches more than
+  // 256 blocks (1 MiB).
   virtual Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
                          WriteFlags flags = {}) = 0;
 
   // Ranges of files. punch: the range reads as zeros, and its whole blocks are freed; the size
   // stays. zero: as punch, but the file grows to hold the range. Space cannot be set aside for a
   // range: each write of a block gets a new place.
-  // A volume may do without these two and the next three: kNotSupported.
+  // A volume may lack these two, copy_range(), find_data() and find_hole(): kNotSupported.
   virtual Result<> punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                          RangeFlags flags);
   virtual Result<> zero(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                         RangeFlags flags);
-  // Copies up to `length` bytes between files, or within one; returns how many: fewer at the end of
-  // the source, and of long ranges (at least 1 MiB). Where both offsets are equally far into a
-  // block, whole blocks are shared instead of copied: they take no space until one of the files
-  // overwrites them. kInvalid: the ranges overlap.
+  // Copies up to `length` bytes between files, or within one. Returns how many: fewer at the end of
+  // the source, after an error in the middle, or of a long range (then at least 1 MiB). If both
+  // offsets are equally far into a block, whole blocks are shared instead of copied: they take no
+  // space until one of the files overwrites them. kInvalid: the ranges overlap.
   virtual Result<std::uint64_t> copy_range(InodeNo from, std::uint64_t from_offset, InodeNo to,
                                            std::uint64_t to_offset, std::uint64_t length,
                                            bool clear_set_id);
-  // The first offset, from `offset` on, where data, or a hole, begins; the end of the file counts
-  // as a hole. kNoSuchRange: none exists, or `offset` is not inside the file.
+  // The first offset, at or past `offset`, that is in data, or in a hole; the end of the file
+  // counts as a hole. kNoSuchRange: none exists, or `offset` is not inside the file.
   virtual Result<std::uint64_t> find_data(InodeNo inode, std::uint64_t offset);
   virtual Result<std::uint64_t> find_hole(InodeNo inode, std::uint64_t offset);
 
@@ -181,21 +182,22 @@ class Volume {
   virtual Result<bool> has_default_acl(InodeNo) { return false; }
   virtual Result<std::vector<std::string>> list_xattrs(InodeNo inode) = 0;
 
-  // Deletes inodes that wait for it first, so that their blocks count as free.
+  // The blocks of inodes that wait to be deleted count as free.
   virtual Result<SpaceReport> space() = 0;
-  // Heeds other options from now on: all but read_only, on_read_only and background.
+  // Applies other options from now on, except read_only, on_read_only and background.
   virtual Result<> change_options(const MountOptions& options);
-  // Deletes what waits for it, then discards free bands (trim.h). Returns the bytes discarded.
+  // Deletes waiting inodes and resets empty bands, then discards free bands (trim.h). Returns the
+  // bytes discarded.
   virtual Result<std::uint64_t> trim(const TrimRange& range);
-  // Deletes, writes back, and cleans each band that is worth it once.
+  // Deletes waiting inodes, writes dirty data back, and cleans each band once if it is worth it.
   virtual Result<> collect_garbage() = 0;
-  // The same in steps. What cleaning the bands would do of which at least so many percent of the
-  // written blocks are dead. Changes nothing.
+  // collect_garbage() in steps: this and the next two. Estimates the cleaning of the bands of which
+  // at least so many percent of the written blocks are dead. Changes nothing.
   virtual Result<gc::CleanEstimate> estimate_garbage(unsigned least_dead_percent);
-  // Deletes what waits for it, writes back, and resets bands that hold nothing live.
+  // Deletes waiting inodes, writes dirty data back, and resets bands that hold nothing live.
   virtual Result<> prepare_cleaning();
-  // Cleans for some 100 ms. Bands that are written or emptied meanwhile are cleaned too, so that
-  // the caller limits the number of steps.
+  // Cleans for some 100 ms. Bands that are written or emptied meanwhile are cleaned too, so the
+  // caller must limit the number of steps.
   virtual Result<gc::CleanStep> clean_step(unsigned least_dead_percent);
   // Grows the device (device::Device::grow()) and gives its new bands to files. Durable on return;
   // after a power cut the volume has all of the new bands, or none.
@@ -211,12 +213,12 @@ class Volume {
   // Does the background work that is due, on the caller's thread (for mounts without threads).
   virtual void tick() = 0;
 
-  // Drops what is not durable and lets every later operation fail with kShutDown, as a power cut
-  // would. After it nothing is written to the device.
+  // Drops what is not durable, as a power cut would. Every later operation fails with kShutDown,
+  // and nothing is written to the device any more.
   virtual void shut_down() = 0;
 };
 
-// The operations that a volume may do without (kNotSupported).
+// The operations that a volume may lack.
 inline Result<Created> Volume::create_unnamed(InodeNo, std::uint32_t, Owner) {
   return fail(Errc::kNotSupported);
 }

@@ -1,4 +1,4 @@
-// What a volume is, for people: gathered from its superblock, its device and its options.
+// The description of a volume for people: from its superblock, its device and its options.
 #pragma once
 
 #include "base/json.h"
