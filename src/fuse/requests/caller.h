@@ -1,9 +1,9 @@
-// Who a request is from.
+// The user and the groups that a request comes from.
 //
 // On a mount that may be idmapped (option idmap) the kernel names the user and the group only in
-// requests that make an inode. For the others /proc says who the thread is that waits for the
-// answer: the machine's own user, whatever an idmapped mount shows it as. The thread cannot end
-// before the answer, so its number belongs to no other.
+// requests that make an inode. For other requests /proc names the user of the thread that waits for
+// the answer: the machine's own user, not the one that an idmapped mount shows. The thread cannot
+// end before the answer, so no other thread gets its number.
 #pragma once
 
 #include <sys/types.h>
@@ -26,8 +26,8 @@ struct ThreadIds {
   bool has_group(gid_t one) const;
 };
 
-// As /proc says; unknown when the thread has ended. fuse_req_getgroups() of libfuse 3.14 is not
-// used: it searches what it has read of /proc as a C string, without the zero byte at the end.
+// By /proc; unknown if the thread has ended. fuse_req_getgroups() of libfuse 3.14 is not used: it
+// searches its copy of /proc's text as a C string, without a zero byte at the end.
 ThreadIds ids_of_thread(pid_t thread);
 
 // The user that the request is from. Not for requests that a kernel thread sends for a user.

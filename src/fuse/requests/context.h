@@ -32,14 +32,14 @@ struct RequestSettings {
   bool writeback_cache = true;  // the kernel gathers writes, and owns size and times meanwhile
   bool announce_opens = false;  // the kernel sends OPEN, FLUSH and RELEASE; false: never
   SyncChoice sync = SyncChoice::kNone;  // at the mount; see RequestContext::sync
-  // Heeds a list of mount options. Error: why none of them was changed.
+  // Applies a list of mount options. Error: why none of them was changed.
   std::function<std::expected<SyncChoice, std::string>(std::string_view)> change_options;
   // After kReadOnly: makes the volume writable if a remount has made the kernel's mount so.
   std::function<void()> catch_up = [] {};
 };
 
-// One for each mount; the user data of its libfuse session. Constant after the INIT request, but
-// for `sync`, the counters and the texts.
+// One for each mount; the user data of its libfuse session. Constant after the INIT request, except
+// `sync`, the counters, and members that have a lock of their own.
 struct RequestContext {
   RequestContext(fs::Volume& its_volume, const RequestSettings& its_settings)
       : volume(its_volume), settings(its_settings), sync(its_settings.sync) {}
@@ -49,7 +49,7 @@ struct RequestContext {
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool kernel_checks_flags = false;  // who may change the flags of files: inode_flags.h
   const std::uint32_t owner = geteuid();  // of the mount: the user that the daemon runs as
-  std::atomic<SyncChoice> sync;  // which changes are durable before the reply; a remount changes it
+  std::atomic<SyncChoice> sync;  // what is durable before the reply; changed by remounts
   std::function<Json()> transport_json = [] { return Json::object(); };
   // Sends a reply, which begins with a fuse_out_header. As writev(2) on /dev/fuse does; -1 means
   // that the request was interrupted.

@@ -120,8 +120,8 @@ struct TrimPiece {
 };
 inline constexpr unsigned long kTrimRequest = _IOWR('X', 121, TrimPiece);
 static_assert(kTrimRequest == 0xC0185879);
-// After a mount has become read-only: the volume makes all durable, and writes nothing any more;
-// root only.
+// After a mount has become read-only: the volume makes everything durable, and then writes nothing
+// any more; root only.
 inline constexpr unsigned long kMakeReadOnlyRequest = _IOR(0xED, 12, ChangeAnswer);
 // Changes mount options; root only. All of them are changed, or none.
 struct OptionsChange {
@@ -151,8 +151,8 @@ struct CleanPiece {
 };
 static_assert(sizeof(CleanPiece) == 40);
 inline constexpr unsigned long kCleanRequest = _IOWR(0xED, 14, CleanPiece);
-// FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says how much reaches the
-// disk first: everything (0), the metadata log (1), nothing (2).
+// FS_IOC_SHUTDOWN, as xfs, ext4 and f2fs know it; root only. The flag says what reaches the disk
+// first: everything (0, 1) or nothing (2). (Other filesystems write only their log for 1.)
 inline constexpr unsigned long kShutDownRequest = _IOR('X', 125, std::uint32_t);
 inline constexpr std::uint32_t kShutDownSync = 0;
 inline constexpr std::uint32_t kShutDownFlushLog = 1;

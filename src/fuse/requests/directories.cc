@@ -1,5 +1,5 @@
-// Requests that read directories. No state is kept between them: an offset is enough (cookie.h), so
-// telldir, seekdir and removing while reading are right.
+// Requests that read directories. No state is kept between them: an offset is enough (cookie.h). So
+// telldir, seekdir, and removing entries while reading work.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class EntryBuffer {
         entry = to_entry(*attributes);
         looked_up_.push_back(inode);
       } else if (attributes.error() == Errc::kStale || attributes.error() == Errc::kNotFound) {
-        return true;  // removed meanwhile
+        return true;  // the entry was removed meanwhile
       }               // else the name is listed, and looking it up gives the error
     }
     add(name, entry, offset);
@@ -118,8 +118,8 @@ Result<> fill(fs::Volume& volume, EntryBuffer& buffer, InodeNo directory, std::u
   }
 }
 
-// After a listing of names: else the kernel would list the directory from its own memory, and not
-// ask for the attributes that the next program may want.
+// Called after a listing of names only. Otherwise the kernel would list the directory from its own
+// memory, and the next program would not get the attributes that it may want.
 void drop_listing(RequestContext& context, fuse_ino_t directory) {
   context.side_thread.run([&context, directory] {
     fuse_lowlevel_notify_inval_inode(context.session, directory, 0, 0);

@@ -39,8 +39,8 @@ bool write_clears_set_id() {
   return body && (body->write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
 }
 
-// Memory for what the request that this thread is handling reads. The kernel asks for at most as
-// much as a buffer holds.
+// Memory for the data of the READ that this thread is handling. The kernel asks for at most as much
+// as a buffer holds.
 struct ReadSpace {
   ReadSpace(BufferPool& pool, std::size_t size) {
     const Request* request = current_request();
@@ -73,7 +73,7 @@ bool must_be_durable(const fuse_file_info& info, std::size_t size) {
   return (info.flags & O_DSYNC) != 0 && size < kMaxWriteBytes;
 }
 
-// A notification of invalid pages has the kernel send those that are dirty, and drop all.
+// A notification of invalid pages makes the kernel send the dirty pages, and drop all pages.
 SeekableFile seekable(RequestContext& context, InodeNo inode) {
   using Found = Result<std::uint64_t>;
   return {.find_data = [&context, inode](std::uint64_t offset) -> Found {
@@ -90,8 +90,8 @@ SeekableFile seekable(RequestContext& context, InodeNo inode) {
               }};
 }
 
-// After a protected file has refused what the kernel had in its cache: readers see the file as it
-// is again.
+// Called after a protected file has refused data from the kernel's cache, so that readers see the
+// file as it is.
 void drop_pages(RequestContext& context, fuse_ino_t ino, off_t offset, std::size_t size) {
   context.side_thread.run([&context, ino, offset, size] {
     fuse_lowlevel_notify_inval_inode(context.session, ino, offset, static_cast<off_t>(size));
@@ -201,8 +201,8 @@ void release(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
              }));
 }
 
-// The kernel answers fsync(2) with a late error by itself, and sends no request. So one that comes
-// says that fsync has reported all late errors.
+// If there is a late error, the kernel itself answers fsync(2) with it, and sends no request. So an
+// FSYNC request means that all late errors have been reported.
 void fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* info) {
   context_of(req).late_errors.drop(inode_of(ino));
   reply_done(req, call(req, Operation::fsync, [&](fs::Volume& volume) {

@@ -53,7 +53,7 @@ void send_xflags(fuse_req_t req, fuse_ino_t ino, std::size_t out_size) {
   fuse_reply_ioctl(req, 0, &answer, sizeof answer);
 }
 
-// What the kernel has in its cache of the file was written before the flags change: it is written
+// The data of the file in the kernel's cache was written before the flags change, so it is written
 // back first. Afterwards the kernel forgets the attributes, so that its next write asks again
 // whether the file has capabilities (see getxattr()).
 Result<> change_flags(RequestContext& context, InodeNo inode, std::uint32_t flags) {

@@ -3,7 +3,7 @@
 //
 // The kernel itself makes these requests for the calls of users, and checks the callers' rights
 // (owner of the file; CAP_LINUX_IMMUTABLE for a change of immutable and append-only). Kernels
-// before 5.13 pass on what users ask for instead: there the requests are refused.
+// before 5.13 pass the users' requests on unchecked: there they are refused.
 #pragma once
 
 #include <optional>

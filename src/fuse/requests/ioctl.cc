@@ -14,7 +14,8 @@
 namespace lazyfs::fuse::handlers {
 namespace {
 
-// May ask for work on the mounted files; what concerns the device or the mount is root's.
+// Whether the caller may ask for work on the mounted files. Requests about the device or the mount
+// are for root only.
 bool is_owner(fuse_req_t req) {
   const uid_t user = user_of(req);
   return user == 0 || user == context_of(req).owner;
@@ -42,8 +43,8 @@ void send_stats(fuse_req_t req, const void* in, std::size_t in_size, std::size_t
 }
 
 // The flag of FS_IOC_SHUTDOWN. The request is declared as if it returned a number, but it takes
-// one, so FUSE does not send the number: it is read from the caller's memory. If that fails, the
-// flag is the one that the users of the request mean.
+// one. So FUSE does not send the number, and it is read from the caller's memory. If that fails,
+// kShutDownNothing is assumed, which is what most callers mean.
 std::uint32_t shut_down_flag(fuse_req_t req, void* argument) {
   std::uint32_t flag = kShutDownNothing;
   iovec here{&flag, sizeof flag};
@@ -123,7 +124,7 @@ void scrub(fuse_req_t req, const void* in, std::size_t in_size, std::size_t out_
   fuse_reply_ioctl(req, 0, &piece, sizeof piece);
 }
 
-// An earlier change of the mount is followed first: later it would take this one back.
+// Follows earlier changes of the mount first. Followed later, they would undo this change.
 void change_mount(fuse_req_t req, std::size_t out_size, Result<> (fs::Volume::*change)()) {
   ChangeAnswer answer;
   if (!is_from_root(req)) return reply_error(req, Errc::kNotPermitted);

@@ -1,6 +1,6 @@
 // Errors of data that the kernel sent after write(2) had succeeded. The kernel reports them by
-// fsync and close. So that a program that only writes ends too, the kernel is made to ask for the
-// file's attributes before the next write(2), and is answered with the error.
+// fsync and close. A program that only writes must see the error too: so the kernel is made to ask
+// for the file's attributes before the next write(2), and gets the error as the answer.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,10 @@ namespace lazyfs::fuse {
 // Thread-safe; mu_ is a leaf lock.
 class LateErrors {
  public:
-  static constexpr std::size_t kFilesMax = 1024;  // those of further files are not kept
+  static constexpr std::size_t kFilesMax = 1024;  // errors of further files are dropped
 
   void note(InodeNo inode, Errc error) EXCLUDES(mu_);
-  // The latest error of the file, once.
+  // Returns the latest error of the file, and drops it.
   std::optional<Errc> take(InodeNo inode) EXCLUDES(mu_);
   // The file's error was reported otherwise, or nobody has the file open.
   void drop(InodeNo inode) EXCLUDES(mu_);
@@ -28,7 +28,7 @@ class LateErrors {
  private:
   Mutex mu_;
   std::unordered_map<std::uint64_t, Errc> errors_ GUARDED_BY(mu_);
-  std::atomic<bool> any_{false};  // so that take() need not lock in vain
+  std::atomic<bool> any_{false};  // false: take() and drop() need no lock
 };
 
 }  // namespace lazyfs::fuse

@@ -1,9 +1,10 @@
 // Which entries of a directory are listed with their attributes.
 //
-// Attributes save a program that asks for each of them, as `ls -l` does, a LOOKUP per entry; one
-// that wants names only pays for them: each inode is read, and put into the kernel's memory. The
-// kernel does not say what a program wants. But it asks for what it lacks: in a long listing a few
-// entries come without attributes, and if none of them is looked up, the program wants names.
+// A program that asks for the attributes of each entry, as `ls -l` does, saves a LOOKUP per entry.
+// For a program that only wants names they are a cost: each inode is read, and put into the
+// kernel's memory. The kernel does not say what a program wants, but it asks for what it lacks. So
+// in a long listing a few entries come without attributes. If none of them is looked up, the
+// program only wants names.
 #pragma once
 
 #include <array>
@@ -16,16 +17,16 @@
 
 namespace lazyfs::fuse {
 
-// Counts the entries that each of the directories listed last gave since its listing began, or
-// since a name in it was found by a LOOKUP.
+// For each of the directories listed last, counts the entries given since its listing began, or
+// since a LOOKUP found a name in it.
 //
 // Thread-safe; mu_ is a leaf lock.
 class ListingAdvice {
  public:
-  // So many entries come with attributes before any comes without.
+  // This many entries come with attributes before the first one without.
   static constexpr std::uint64_t kBeforeSamples = 1024;
-  // So many come before the others come without: fts(3) of find, rm and du looks at the first
-  // 100,000 names of a directory only when it has read them all.
+  // After this many entries all others come without attributes: fts(3) of find, rm and du looks at
+  // the first 100,000 names of a directory only when it has read all of them.
   static constexpr std::uint64_t kBeforeNames = 131'072;
   static constexpr std::uint64_t kSampleEvery = 64;
 
@@ -36,7 +37,7 @@ class ListingAdvice {
            (attributes == Attributes::kMost && cookie % kSampleEvery != 0);
   }
 
-  // What the next reply gives. `from_start`: the listing begins with it.
+  // Which entries of the next reply come with attributes. `from_start`: the listing begins with it.
   Attributes begin_reply(InodeNo directory, bool from_start) EXCLUDES(mu_);
   // The reply has so many entries.
   void add(InodeNo directory, std::uint64_t entries) EXCLUDES(mu_);

@@ -1,6 +1,5 @@
-// Low-level operations: requests that libfuse 3.14 does not know, answered without it. The
-// structures are those of Linux' include/uapi/linux/fuse.h; this system's copy lacks what is
-// declared here.
+// Low-level operations that libfuse 3.14 does not know, answered without libfuse. The structures
+// are those of Linux' include/uapi/linux/fuse.h; this system's copy lacks what is declared here.
 #pragma once
 
 #include "fuse/requests/context.h"

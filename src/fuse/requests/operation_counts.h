@@ -38,7 +38,8 @@ std::string_view name_of(Operation operation);
 // Thread-safe.
 class OperationCounts {
  public:
-  // `took`: without what precedes the reply under the mount option sync, and without the reply.
+  // `took`: without the commit before the reply that the mount option sync asks for, and without
+  // the reply.
   void add(Operation operation, std::chrono::nanoseconds took) {
     times_[static_cast<std::size_t>(operation)].add(took);
   }

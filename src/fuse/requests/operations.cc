@@ -5,14 +5,14 @@
 namespace lazyfs::fuse {
 namespace {
 
-// Requests that no caller waits for, as read-ahead and write-back: fewer than workers, so that
-// writers who wait for memory or space leave some of these to others.
+// Requests that no caller waits for, such as read-ahead and write-back. Fewer than workers, so that
+// writes that wait for memory or space leave some workers to other requests.
 constexpr unsigned kMaxBackground = 24;
 constexpr unsigned kCongestionThreshold = 18;
 // Of FUSE's protocol, first in Linux 5.14. (5.13 has the checks too, and the protocol of 5.12.)
 constexpr unsigned kMinorOfFlagChecks = 34;
 
-// Asks the kernel for the features that help, as far as it has them.
+// Asks the kernel for useful features, as far as it has them.
 void init(void* user_data, fuse_conn_info* connection) {
   RequestContext& context = *static_cast<RequestContext*>(user_data);
   RequestSettings& settings = context.settings;

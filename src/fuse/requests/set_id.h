@@ -1,9 +1,9 @@
 // Set-user-ID and set-group-ID bits of files that a caller without the right to keep them changes.
 //
-// FUSE_HANDLE_KILLPRIV_V2 makes this the daemon's business: the kernel says with WRITE and SETATTR
-// that the caller lacks CAP_FSETID, and says nothing with FALLOCATE and COPY_FILE_RANGE. The volume
-// drops S_ISUID, and S_ISGID of files that the group may execute. The functions here add Linux'
-// rule for other files (since 6.2): S_ISGID is dropped unless the caller is in the file's group.
+// With FUSE_HANDLE_KILLPRIV_V2 the daemon must clear them: WRITE and SETATTR say that the caller
+// lacks CAP_FSETID; FALLOCATE and COPY_FILE_RANGE do not say it. The volume drops S_ISUID, and
+// S_ISGID of files that the group may execute. The functions here add Linux' rule for other files
+// (since 6.2): S_ISGID is dropped unless the caller is in the file's group.
 //
 // Where the kernel does not name the caller (caller.h), the bits are dropped. /proc cannot help: a
 // kernel thread of the NFS server looks like root there while it acts for a user.

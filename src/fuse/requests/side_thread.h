@@ -1,6 +1,6 @@
-// A thread for requests that wait for other requests, such as a notification that makes the kernel
-// send dirty pages: were they handled by the transport's workers, all of these could wait, and none
-// be left for what they wait for.
+// A thread for work that waits for other requests, such as a notification that makes the kernel
+// send dirty pages. If the transport's workers did such work, all of them could be waiting, and
+// none would be left to handle these other requests.
 #pragma once
 
 #include <deque>
@@ -22,8 +22,8 @@ class SideThread {
   // The first call begins the thread. `job` must not throw. False: finish() was called, and the job
   // is not run.
   bool run(std::function<void()> job) EXCLUDES(mu_);
-  // Refuses further jobs, and returns when all jobs have been done. REQUIRES: what they wait for is
-  // still served. Not from a job; not from two threads at once.
+  // Refuses further jobs, and returns when all jobs are done. REQUIRES: the requests that jobs wait
+  // for are still served; the caller is no job, and no other thread calls finish() meanwhile.
   void finish() EXCLUDES(mu_);
 
  private:

@@ -44,7 +44,7 @@ namespace {
 constexpr int kSpareThisProcess = -900;  // of -1000 to 1000: see proc_pid_oom_score_adj(5)
 
 std::expected<void, std::string> check_mount_point(const std::string& path) {
-  // First, because the directory of a mount whose daemon is dead may still be cached.
+  // Checked first, because the directory of a mount whose daemon is dead may still be cached.
   if (is_dead(path)) {
     return std::unexpected(path + ": the daemon of the mount there is dead; run umount -l " + path);
   }
@@ -63,7 +63,7 @@ std::optional<dev_t> block_device_number(const std::string& path) {
   return st.st_rdev;
 }
 
-// The kernel answers a second mount of a device with the first one, so it must not get that far.
+// The kernel would answer a second mount of a device with the first one, so this refuses it before.
 std::expected<void, std::string> check_not_mounted(const std::string& source) {
   const auto device = block_device_number(source);
   if (!device) return {};
@@ -72,11 +72,11 @@ std::expected<void, std::string> check_not_mounted(const std::string& source) {
   return std::unexpected(source + ": the device is busy: it is mounted on " + mount->point);
 }
 
-// Keeps two daemons that start at once from both opening a block device: the kernel claims the
-// device only at the mount, and a claim of the daemon would keep the kernel out. An image file has
-// a lock of its own. Released as soon as the mount exists: udev takes such a lock when it looks at
-// a new device and waits for this one, as the constructor waits for udev and for another daemon's
-// start.
+// Keeps two daemons that start at once from both opening a block device. The kernel claims the
+// device only at the mount, and a claim by the daemon would keep the kernel out. An image file has
+// a lock of its own. udev takes the same lock when it looks at a new device. So the constructor
+// waits for udev and for the start of another daemon, and the lock is released as soon as the mount
+// exists.
 class StartLock {
  public:
   explicit StartLock(const std::string& source) {
@@ -131,7 +131,7 @@ int close_volume(const DaemonPlan& plan, std::shared_ptr<fs::Volume> volume) {
                             std::string(describe(closed.error())));
 }
 
-// After a remount by the kernel alone.
+// Makes the volume follow a remount by the kernel alone.
 void follow_remount(fs::Volume& volume, bool read_only) {
   const auto done = read_only ? volume.make_read_only() : volume.make_writable();
   const std::string_view state = read_only ? "read-only" : "writable";
@@ -143,7 +143,7 @@ void follow_remount(fs::Volume& volume, bool read_only) {
   }
 }
 
-// For mounting again after the daemon's death.
+// Passes options to the keeper, for a new mount after the daemon's death.
 void remember_options(MountKeeper& keeper, std::string_view options) {
   if (const int error = keeper.remember(options); error != 0) {
     log::warn("a new mount after the daemon's death would not have the options {}: {}", options,
@@ -151,7 +151,7 @@ void remember_options(MountKeeper& keeper, std::string_view options) {
   }
 }
 
-// Mounts as this process was asked to; empty when it is not to be mounted again.
+// The command that mounts as this process did; empty: nothing is to be mounted again.
 std::vector<std::string> restart_command(const DaemonPlan& plan) {
   const Restart restart = plan.options.restart;
   if (restart == Restart::kNo) return {};
@@ -165,14 +165,15 @@ std::vector<std::string> restart_command(const DaemonPlan& plan) {
   return command;
 }
 
-// The kernel ends other processes first when memory runs out; and does not wait for file data that
-// may lie on this mount when the daemon needs memory. Best effort: only root may ask for both.
+// Makes the kernel end other processes first when memory runs out. When the daemon needs memory,
+// the kernel then does not wait for dirty file data, which may be of this mount. Best effort: only
+// root may ask for these.
 void protect() {
   std::ofstream("/proc/self/oom_score_adj") << kSpareThisProcess << std::flush;
   prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
 }
 
-// That an error has made the filesystem read-only. False: the mount shall stay as it is.
+// Reports that an error has made the filesystem read-only. False: the mount stays as it is.
 bool report_read_only(const DaemonPlan& plan, MountKeeper& keeper) {
   if (const int error = keeper.report_read_only(); error != 0) {
     log::warn("{} cannot be started: {}", plan.options.error_program, std::strerror(error));
@@ -199,7 +200,7 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   umask(0);
   protect();
   shorten_time_slice();  // before the first thread
-  drop_capabilities();   // the same
+  drop_capabilities();   // also before the first thread
   const auto keeper = std::make_shared<MountKeeper>(
       KeeperPlan{plan.mount_point, plan.options.error_program, panic_trigger(plan),
                  restart_command(plan)});

@@ -1,4 +1,4 @@
-// The life of a program that mounts a volume and serves it: background, log, errors, the end.
+// Runs a program that mounts a volume and serves it: background, log, errors, unmount.
 #pragma once
 
 #include <expected>
@@ -33,7 +33,7 @@ int run_daemon(DaemonPlan plan, const OpenVolume& open_volume);
 inline constexpr int kFailed = 1;
 // Reports "PROGRAM: WHAT" and returns kFailed.
 int complain(const DaemonPlan& plan, const std::string& what);
-// The absolute path, which is valid after chdir; a name that is no file stays as it is.
+// Returns the absolute path, which is valid after chdir. The name of a missing file stays as it is.
 std::string absolute(const std::string& path);
 
 }  // namespace lazyfs::fuse

@@ -28,7 +28,7 @@ namespace {
 constexpr unsigned long kKeptFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_SYNCHRONOUS |
                                      MS_DIRSYNC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME;
 
-// Those that dump a core by default.
+// The signals that dump a core by default.
 constexpr std::array kCoreSignals{SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT,
                                   SIGQUIT, SIGTRAP, SIGXCPU, SIGXFSZ, SIGSYS};
 
@@ -113,7 +113,7 @@ void watch_daemon() {
   sigaddset(&death, SIGUSR1);
   sigprocmask(SIG_BLOCK, &death, nullptr);
   std::signal(SIGUSR1, [](int) { g_daemon_died = 1; });
-  prctl(PR_SET_PDEATHSIG, SIGUSR1);  // when the thread ends that has made the keeper
+  prctl(PR_SET_PDEATHSIG, SIGUSR1);  // sent when the thread that made the keeper ends
 }
 
 // Returns the length of the next message; 0 or less when the daemon has died.
@@ -128,7 +128,8 @@ ssize_t receive(int fd, std::span<char> message) {
   return 0;
 }
 
-// True: that connection ends. The mount itself stays, because a descriptor of it is open meanwhile.
+// Ends the connection of the mount by a forced unmount; true: done. The mount itself stays, because
+// a descriptor of it is open meanwhile.
 bool force_end(const std::string& mount_point, const MountEntry& mount) {
   const auto now = mount_at(mount_point);
   if (!now || now->id != mount.id) return false;  // detached
@@ -140,7 +141,8 @@ bool force_end(const std::string& mount_point, const MountEntry& mount) {
   return has_ended;
 }
 
-// By the control filesystem, which allows that to the mount's owner, too. Only root can mount it.
+// Ends the connection by the control filesystem, which the mount's owner may use too. Only root can
+// mount it.
 void abort_connection(const MountEntry& mount) {
   const std::string connections = "/sys/fs/fuse/connections",
                     connection = connections + "/" + std::to_string(connection_number(mount)),
@@ -156,7 +158,7 @@ void abort_connection(const MountEntry& mount) {
   if (fd >= 0) close(fd);
 }
 
-// The daemon has died. If somebody has unmounted since, no mount is wanted.
+// Called after the daemon's death. Mounts again, unless someone has unmounted since.
 void mount_again(const KeeperPlan& plan, const std::vector<std::string>& changed_options) {
   if (plan.restart.empty() || !is_dead(plan.mount_point)) return;
   const auto mount = mount_at(plan.mount_point);
@@ -342,7 +344,7 @@ void MountKeeper::serve(int fd, const KeeperPlan& plan, pid_t daemon) {
     std::memcpy(&request, message.data(), sizeof request);
     answer = process.carry_out(request, {message.data() + sizeof request, length - sizeof request});
     const bool is_note = request.what == Request::kEnded || request.what == Request::kCrash;
-    if (is_note) continue;  // nobody waits for an answer
+    if (is_note) continue;  // the daemon waits for no answer
     if (send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) break;
   }
   process.end();

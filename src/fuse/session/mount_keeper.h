@@ -1,14 +1,14 @@
 // The keeper: a process beside the daemon that unmounts and remounts the daemon's mount.
 //
-// umount(2) and remounting wait for answers of the very daemon that serves the mount. A process
-// that is killed while one of its own threads waits so never ends: the thread keeps /dev/fuse open,
-// so the connection never ends, and every sync(2) of the machine waits. The keeper holds no
-// descriptor of the daemon: when the daemon dies, its connection ends, and with it whatever the
-// keeper waits for. A daemon that is killed while it notifies the kernel of invalid pages waits for
-// itself all the same: the keeper notices the death of the daemon's main thread, and ends the
-// connection, also when the mount has been detached. The keeper also lets the daemon run without
-// the right to mount, or to start programs. If it was asked to, it mounts again when the daemon
-// dies without a farewell.
+// umount(2) and remounting wait for answers of the very daemon that serves the mount. If a daemon
+// called them itself and were killed meanwhile, it would never end: the waiting thread keeps
+// /dev/fuse open, so the connection never ends, and every sync(2) of the machine waits. The keeper
+// holds no descriptor of the daemon: when the daemon dies, its connection ends, and with it all
+// that the keeper waits for. A daemon that is killed while it notifies the kernel of invalid pages
+// still waits for itself. So the keeper notices the death of the daemon's main thread, and ends the
+// connection, even if the mount has been detached. The keeper also lets the daemon run without the
+// right to mount, or to start programs. If asked to, the keeper mounts again when the daemon dies
+// without a farewell.
 #pragma once
 
 #include <sys/types.h>
@@ -46,10 +46,9 @@ class MountKeeper {
 
   // The mount exists now. It is the only one whose connection the keeper ends when the daemon dies.
   void note_mount() { ask({Request::kMounted, 0}); }
-  // The mount has ended, unless a crash has ended the connection. What is mounted there afterwards
-  // is another mount, which the keeper leaves alone, whatever happens and whoever asks. Does not
-  // wait for what the keeper does now: that may be an umount(2) which waits for the daemon to close
-  // the volume.
+  // The mount has ended. (The keeper ignores this after a crash, which has ended the connection.)
+  // From now on the keeper leaves every mount there alone, because it is another one. Does not wait
+  // for the keeper, which may be in an umount(2) that waits for the daemon to close the volume.
   void note_end() const;
   // From now on a signal that dumps a core makes the keeper end the connection at once: the kernel
   // ends no thread before the core is dumped, and the dump waits for all of them. A process has one
@@ -58,9 +57,9 @@ class MountKeeper {
   // Each returns 0 or the errno of umount(2) or mount(2); ENOTCONN when the mount has ended, was
   // detached or moved, or is covered by another one; ECHILD when no keeper could be started.
   int unmount() { return ask({Request::kUnmount, 0}); }
-  // Also when the mount is in use.
+  // Unmounts even if the mount is in use.
   int detach() { return ask({Request::kDetach, 0}); }
-  // With these flags of mount(2) beside MS_REMOUNT and MS_RDONLY.
+  // `flags`: of mount(2), besides MS_REMOUNT and MS_RDONLY.
   int remount_read_only(unsigned long flags) { return ask({Request::kReadOnly, flags}); }
   // Starts `PROGRAM EVENT MOUNTPOINT` and does not wait for its end. Returns 0, or an errno
   // when it could not be started; a program that does not exist is not noticed.

@@ -1,4 +1,4 @@
-// What is mounted where, by /proc/self/mountinfo, and whether its daemon lives.
+// What is mounted where, by /proc/self/mountinfo, and whether the daemon of a mount is alive.
 #pragma once
 
 #include <sys/types.h>

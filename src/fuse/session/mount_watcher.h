@@ -21,7 +21,7 @@ class MountWatcher {
   // `read_only`: how the filesystem was mounted. `changed` is called for changes from then on.
   MountWatcher(std::string mount_point, bool read_only, std::function<void(bool)> changed);
   ~MountWatcher();  // ends the thread, after a call of `changed` that is running
-  // Looks now. A change since the last look has been followed when this returns.
+  // Looks now. Returns after `changed` was called for a change since the last look.
   void look() EXCLUDES(mu_);
   MountWatcher(const MountWatcher&) = delete;
   MountWatcher& operator=(const MountWatcher&) = delete;

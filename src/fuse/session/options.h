@@ -34,8 +34,7 @@ enum class Restart : std::uint8_t {
   kAlways,  // it is mounted again each time
 };
 
-// What happens when an error has made the filesystem read-only, besides that nothing is written any
-// more.
+// What happens, besides the end of all writes, when an error has made the filesystem read-only.
 enum class AfterError : std::uint8_t {
   kRemountReadOnly,  // the mount is made read-only
   kContinue,         // nothing: readers continue
@@ -62,8 +61,9 @@ std::string list_options();
 // Reads comma-separated lists as they follow -o, in their order; a later option wins. With
 // `as_root` the defaults are those of a disk filesystem: devices and set-user-ID work, and every
 // user has access. The error is a sentence that names the option.
-// `in_force`: what options that are not given remain at; but ro, sync, dirsync and what the kernel
-// alone heeds (dev, suid, exec) are as the lists say, as mount(8) does it in a remount.
+// `in_force`: the values of options that are not given. Exceptions: ro, sync, dirsync, and the
+// options for the kernel alone (dev, suid, exec) follow the lists only, as mount(8) expects of a
+// remount.
 std::expected<Options, std::string> parse_options(const std::vector<std::string>& lists,
                                                   bool as_root, const Options& in_force = {});
 

@@ -16,8 +16,8 @@ namespace lazyfs::fuse {
 // itself (EROFS). The kernel refuses the remount while a file is open for writing; it is then tried
 // again each second. An ordinary user's daemon may not remount, and does not. Thread-safe.
 //
-// Both are done on a thread of its own: each asks the keeper, which may be at an unmount(2) that
-// waits for the end of the very thread that has met the error.
+// A thread of its own does both, because both ask the keeper, which may be in an umount(2) that
+// waits for the thread that met the error.
 //
 // Invariant: only the mount that existed at start() is ever remounted, not one that has taken its
 // place since.
@@ -30,8 +30,8 @@ class ReadOnlyRemounter {
       : keeper_(std::move(keeper)),
         mount_point_(std::move(mount_point)),
         report_(std::move(report)) {}
-  // Ends the thread, after the report if there was an error. REQUIRES: the keeper waits for nothing
-  // that comes later.
+  // Ends the thread, after the report if there was an error. REQUIRES: the keeper is not waiting
+  // for a later step of this thread.
   ~ReadOnlyRemounter();
   ReadOnlyRemounter(const ReadOnlyRemounter&) = delete;
   ReadOnlyRemounter& operator=(const ReadOnlyRemounter&) = delete;

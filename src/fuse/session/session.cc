@@ -114,9 +114,10 @@ Wait wait_of(const Request& request) {
   }
 }
 
-// By rings, a WRITE is handled where it is found, however large, unless WRITEs take long: passing
-// data on to another thread costs more than to take it. The reply to a long READ is copied by the
-// CPU of the thread that has read it, while the program's CPU copies an earlier one.
+// With rings, the thread that takes a WRITE handles it, however large, unless WRITEs take long:
+// passing the data to another thread costs more than handling it. The reply to a long READ is
+// copied by the CPU of the thread that read the data, while the program's CPU copies an earlier
+// reply.
 Wait ring_wait_of(const Request& request) {
   const Wait wait = wait_of(request);
   if (const auto* read = request.body<fuse_read_in>(); request.header().opcode == FUSE_READ) {
@@ -261,7 +262,7 @@ Session::~Session() {
     rings_->join();
   }
   if (session_) fuse_session_destroy(session_);  // ends the connection, and with it every request
-  if (mounted_) detach(*keeper_, place_.mount_point);  // serve() did not see the end of the mount
+  if (mounted_) detach(*keeper_, place_.mount_point);  // serve() has not returned
 }
 
 // The kernel reads ahead 128 KiB by default, and libfuse has no option for more. Best effort: a
@@ -332,7 +333,7 @@ Json Session::transport_json() const {
 void Session::serve() {
   Unmounter unmounter(keeper_, place_.mount_point, transport_->ended_fd());
   if (unmounter.wait_for_end()) keeper_->note_end();
-  context_.side_thread.finish();  // its jobs wait for requests: while there are workers
+  context_.side_thread.finish();  // while workers run: its jobs wait for requests
   transport_->stop();
   transport_->join();
   if (rings_) {

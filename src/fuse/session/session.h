@@ -33,7 +33,7 @@ struct MountPlace {
 class Session {
  public:
   // Mounts and serves: when this returns, the mount is usable. `volume` must outlive the session's
-  // serve(); `keeper` keeps the mount point. Error: the reason, as a sentence.
+  // serve(). `keeper`: unmounts and remounts the mount point. Error: the reason, as a sentence.
   static std::expected<std::unique_ptr<Session>, std::string> mount(
       fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
       std::shared_ptr<MountKeeper> keeper);
@@ -44,7 +44,7 @@ class Session {
   // Returns when the mount has ended: by umount, or by SIGTERM, SIGINT or SIGHUP. Afterwards no
   // request is running and none will come. REQUIRES: these signals are blocked in all threads.
   void serve();
-  // Lets an umount(2) that waits return. REQUIRES: serve() has returned.
+  // Answers DESTROY, so that a waiting umount(2) returns. REQUIRES: serve() has returned.
   void farewell();
 
  private:

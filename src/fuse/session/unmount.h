@@ -24,7 +24,7 @@ class Unmounter {
   Unmounter& operator=(const Unmounter&) = delete;
 
   // Returns when the mount has ended. When a signal comes, a mount that is in use is detached, and
-  // its users have a few seconds to leave. False: they have not.
+  // its users have a few seconds to close their files. False: they have not closed them.
   bool wait_for_end();
 
  private:

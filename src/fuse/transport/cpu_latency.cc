@@ -36,7 +36,7 @@ CpuLatencyLimit::CpuLatencyLimit(CpuLatencyChoice choice, const std::string& dev
     log::debug("fuse: {} cannot be opened; idle CPUs will halt", device);
     return;
   }
-  set(false);  // the kernel takes opening alone for a limit of 0
+  set(false);  // to the kernel, opening alone sets a limit of 0
 }
 
 CpuLatencyLimit::~CpuLatencyLimit() {

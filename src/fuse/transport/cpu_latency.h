@@ -1,7 +1,7 @@
 // Limits the wake-up latency of idle CPUs while requests come in quick succession. Under a
 // hypervisor an idle CPU halts, and waking it costs 20 to 50 us, ten times what a small request
-// costs otherwise. The kernel takes such a limit from whoever holds /dev/cpu_dma_latency open (PM
-// QoS), and drops it when that process ends.
+// costs otherwise. A process sets such a limit while it holds /dev/cpu_dma_latency open (PM QoS).
+// The kernel drops the limit when the process ends.
 //
 // Not thread-safe: belongs to the transport's watchdog.
 #pragma once
@@ -12,7 +12,7 @@
 namespace lazyfs::fuse {
 
 enum class CpuLatencyChoice : std::uint8_t {
-  kAuto,  // where an idle CPU is known to halt: Linux' idle driver is haltpoll
+  kAuto,  // if an idle CPU is known to halt: Linux' idle driver is haltpoll
   kOn,
   kOff,
 };

@@ -24,8 +24,8 @@ constexpr int kFuseFile = 0, kWakeFile = 1;  // numbers of the registered files
 // Tags of submissions besides the slots' indexes.
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0}, kDeclineTag = kWakeTag - 1;
 
-// Slots of a mount: for each CPU as many as requests may be in hand, so that those that wait for
-// the disk leave some to others.
+// Slots of a mount. Each CPU gets many, so that requests that wait for the disk leave some to
+// others.
 constexpr std::size_t kSlots = 256;
 constexpr std::size_t kSlotsOfCpuMax = 64, kSlotsOfCpuMin = 4;
 
@@ -145,7 +145,7 @@ void KernelRing::lose(std::size_t index, int error) {
     log::error("fuse: slot {} of queue {} is lost: {}", index,
                plan_.pool->queue_of(index), std::strerror(error));
   }
-  // The kernel does not know a request any more that it has aborted.
+  // ENOENT: the kernel has aborted the request, and no longer knows it.
   if (error != ENOENT) ended_ = true;
 }
 

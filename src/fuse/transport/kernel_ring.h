@@ -3,7 +3,7 @@
 //
 // Invariants:
 //   K1  only the owner touches ring_'s two queues
-//   K2  a slot that the ring has lent comes back to it, from whichever queue of the kernel
+//   K2  a slot that the ring has lent comes back to this ring, from any queue of the kernel
 //   K3  the ring carries out nothing but commands of FUSE and polls, on two files only
 #pragma once
 
@@ -26,7 +26,7 @@ class KernelRing final : public RequestRing {
     int fuse_fd = -1;
     std::shared_ptr<SlotPool> pool;          // the mount's
     std::size_t first_slot = 0, slots = 0;   // the ring's own, in the pool
-    std::vector<unsigned> cpus;              // that are online, of these slots' queues
+    std::vector<unsigned> cpus;              // the online ones, of these slots' queues
   };
   // Error: why not, as a sentence. Nothing is asked of /dev/fuse before begin().
   static std::expected<std::unique_ptr<KernelRing>, std::string> make(Plan plan);

@@ -15,8 +15,8 @@ namespace lazyfs::fuse {
 // page boundary.
 struct Request {
   std::span<std::byte> bytes;  // at least a fuse_in_header
-  // Where the reply's data can lie without being copied once more, until the request is answered.
-  // Begins at a page boundary. Empty: nowhere.
+  // Memory for the reply's data, from which it need not be copied once more. Valid until the
+  // request is answered. Begins at a page boundary. Empty: there is none.
   std::span<std::byte> reply_space = {};
 
   const fuse_in_header& header() const {
@@ -33,8 +33,9 @@ struct Request {
 // The request that this thread is handling, or null.
 const Request* current_request();
 
-// The handler returns without a reply, because this thread must not wait (base/before_wait.h); the
-// transport has another thread handle the request once more.
+// Called by a handler that returns without a reply because this thread must not wait
+// (base/before_wait.h). The transport passes the request to another thread, which handles it from
+// the start.
 void defer_current_request();
 bool current_request_is_deferred();
 
@@ -49,7 +50,7 @@ class CurrentRequest {
 
 // Whether a request waits for the disk, as far as its kind tells.
 enum class Wait : std::uint8_t {
-  kNever,    // but to read metadata
+  kNever,    // except to read metadata
   kSeldom,   // when memory, the log or the disk is full
   kOften,    // unless memory has what is read
   kLikely,

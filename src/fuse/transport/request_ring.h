@@ -33,9 +33,9 @@ class RequestRing {
   virtual RingSlot* take() = 0;
   // Whether take() may find a request. For the owner.
   virtual bool has_come() = 0;
-  // Gives a taken slot back, with the reply that fill() has put there. The slot may be another
-  // ring's of the same mount: then its next request, and no other, comes here. The kernel sees that
-  // at the owner's next flush() or wait(). For the owner.
+  // Gives a taken slot back, with the reply that fill() has put there. The slot may belong to
+  // another ring of the same mount: then its next request, and no other, comes to this ring. The
+  // reply reaches the kernel at the owner's next flush() or wait(). For the owner.
   virtual void put(RingSlot& slot) = 0;
   virtual void flush() = 0;
   // Flushes, and returns when a request may have come, or after wake(). For the owner.
@@ -48,7 +48,7 @@ class RequestRing {
   virtual void fill(RingSlot& slot, std::span<const iovec> reply) = 0;
   // Ends a wait(), or the next one. On any thread.
   virtual void wake() = 0;
-  // Those that begin() lends; constant. On any thread.
+  // The slots that begin() lends; constant. On any thread.
   virtual std::span<RingSlot> slots() = 0;
   // The CPUs of the programs whose requests come here; constant. Empty: any. On any thread.
   virtual std::span<const unsigned> cpus() const = 0;

@@ -14,7 +14,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// A request that takes longer is slow, and so are those of its kind for some time.
+// A request that takes longer is slow. Requests of its kind then count as slow for a while.
 constexpr auto kSlow = std::chrono::milliseconds(1);
 constexpr auto kSlowFor = std::chrono::milliseconds(20);
 
@@ -184,14 +184,14 @@ std::optional<RingTransport::Task> RingTransport::next_task() {
   }
 }
 
-// A thread that idles, or a new one, looks for work.
+// Makes an idle thread, or a new one, look for work.
 void RingTransport::need_thread_locked() {
   if (idle_ > called_) {
     ++called_;
     work_came_.notify_one();
   } else if (threads_.size() < options_.threads_max) {
     threads_.emplace_back([this] { work(); });
-  }  // else the first thread that has done its work finds it
+  }  // else the next thread that has done its work finds it
 }
 
 void RingTransport::handle_as_worker(const Task& task) {
@@ -245,7 +245,7 @@ bool RingTransport::begin(Lane& lane) {
   return done;
 }
 
-// False: the lane has another owner meanwhile.
+// Handles one request. False: the lane has another owner now.
 bool RingTransport::serve(Lane& lane, RingSlot& slot) {
   requests_.fetch_add(1, std::memory_order_relaxed);
   const Wait wait = wait_of_(slot.request);

@@ -1,13 +1,13 @@
 // Carries requests between rings (RequestRing) and threads that handle them.
 //
 // A ring's owner takes requests and handles them itself, so that a short request wakes no other
-// thread. The owner runs on its ring's CPU, which a program that waits for the reply leaves to it:
-// no other CPU has to be woken, and spinning would not pay.
+// thread. The owner runs on its ring's CPU. A program that waits for the reply leaves this CPU
+// free, so no other CPU has to be woken, and spinning would not pay.
 //
-// The kernel brings a request to the slots that a thread has given back by work of that very
-// thread, so that a thread that sleeps for the disk would keep requests from others:
-//   - a request that likely waits goes to another thread, a worker; so does, for a while, one of a
-//     kind that has turned out to take long
+// The kernel fills a thread's slots by work on that same thread. A thread that sleeps for the disk
+// would hold up the requests in its slots. Therefore:
+//   - a request that likely waits goes to another thread, a worker; so does a request of a kind
+//     that was slow a moment ago
 //   - the owner tries a request that often waits, and may not wait for the disk meanwhile; if it
 //     would have to, a worker begins the request again
 //   - only an owner gives slots back: a worker passes its answered slot to the owner of the slot's
@@ -18,8 +18,9 @@
 //
 // Invariants:
 //   R1  a lane's ring is used by its owner only; a lane has one owner, or is in unowned_
-//   R2  Lane::turn is odd while the owner handles a request. Who changes an odd turn owns the lane:
-//       the owner when the request is done, or the watchdog, which passes the lane on
+//   R2  Lane::turn is odd while the owner handles a request. The thread that changes an odd turn
+//       owns the lane: the owner when the request is done, or the watchdog, which passes the lane
+//       to another thread
 //   R3  running_ = requests that workers handle, or former owners of lanes. A worker begins one
 //       only while running_ < running_max_; jobs_ is empty when running_ is 0
 //   R4  each taken slot is in jobs_, being handled, waiting for its reply, or in Lane::answered

@@ -3,8 +3,8 @@
 // Invariants:
 //   P1  the memory of a slot that is lent is the kernel's, and is not freed: if the kernel has not
 //       given every slot back when the last ring ends, all memory is left to the end of the process
-// A slot is used by one thread at a time: the owner of the ring that has lent it, or whoever it was
-// passed to.
+// A slot is used by one thread at a time: the owner of the ring that has lent it, or the thread
+// that got it from the owner.
 #pragma once
 
 #include <sys/uio.h>

@@ -1,5 +1,5 @@
-// Whether the leader should ask again and again for the next request before it sleeps. Asking pays
-// when requests come soon, and on a CPU that would be idle.
+// Decides whether the leader spins before it sleeps: asks again and again for the next request.
+// Spinning pays if requests come soon, and the CPU would be idle.
 //
 // A pure state machine: its times come from the caller. Not thread-safe: belongs to the leader.
 #pragma once
@@ -18,9 +18,9 @@ class SpinPolicy {
   bool should_spin(Time now) const { return score_ >= kWorthIt && now >= not_before_; }
   // A request has come: `soon` if spinning would have met it.
   void note_request(bool soon) { score_ = score_ - score_ / 8 + (soon ? 32 : 0); }
-  // Another thread wanted the CPU meanwhile: no spinning for 1 ms. A thread that computes wants it
-  // again as soon as the leader spins again: then for twice as long, up to 1 s. One that only did
-  // something short, like the daemon's own threads in the background, does not.
+  // Another thread wanted the CPU meanwhile: no spinning for 1 ms. If a thread wants the CPU again
+  // soon after the leader spins again, it computes: the pause doubles, up to 1 s. A thread that
+  // only did something short, such as a background thread of the daemon, does not double it.
   void note_busy_cpu(Time now);
   // The leader has spun for so long, and no other thread wanted the CPU.
   void note_idle_cpu(std::chrono::nanoseconds spun) { idle_ += spun; }
@@ -35,8 +35,8 @@ class SpinPolicy {
 };
 
 // Calls ask() and yield() in turn until ask() returns true, another thread wants the CPU, or the
-// time that now() returns has reached `deadline`. Returns whether ask() did, and tells the policy
-// what it has seen. ask() is called at least once if the deadline is not past.
+// time that now() returns has reached `deadline`. Returns whether ask() did, and notifies the
+// policy of what it has seen. ask() is called at least once if the deadline is not past.
 template <typename Now, typename Ask, typename Yield>
 bool spin(SpinPolicy& policy, SpinPolicy::Time deadline, Now now, Ask ask, Yield yield) {
   for (SpinPolicy::Time before = now(); before < deadline;) {

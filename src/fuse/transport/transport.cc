@@ -256,7 +256,7 @@ bool Transport::can_begin_parked() {
   return first_with_room_locked() != parked_.end();
 }
 
-// Counts it in may_wait_. A list of one.
+// Takes one parked request, as a list of one, and counts it in may_wait_.
 Transport::ParkedRequests Transport::take_parked_locked(ParkedRequests::iterator parked) {
   ParkedRequests taken;
   taken.splice(taken.end(), parked_, parked);
@@ -266,7 +266,7 @@ Transport::ParkedRequests Transport::take_parked_locked(ParkedRequests::iterator
   return taken;
 }
 
-// The oldest that has room, or nothing.
+// Takes the oldest parked request that has room by T5; an empty list if none has.
 Transport::ParkedRequests Transport::begin_parked() {
   if (!has_parked_) return {};
   MutexLock lock(mu_);
@@ -274,7 +274,7 @@ Transport::ParkedRequests Transport::begin_parked() {
   return first == parked_.end() ? ParkedRequests{} : take_parked_locked(first);
 }
 
-// After stop(): whether they have room or not.
+// Called after stop(): handles parked requests whether they have room or not.
 void Transport::handle_all_parked(Worker& worker) {
   for (;;) {
     ParkedRequests parked;
@@ -329,7 +329,7 @@ void Transport::activate_one_locked() {
   } else if (workers_.size() < options_.threads_max) {
     ++active_;
     spawn_locked();
-  }  // else the first worker to finish becomes active: see rest()
+  }  // else the next worker to finish becomes active: see rest()
 }
 
 void Transport::spawn_locked() {

@@ -14,9 +14,9 @@
 //     than to handle it
 //
 // Invariants:
-//   T1  active_ = workers whose `active` is set: it is taken from one that handles a request which
-//       wait_of or the watchdog takes for a long one. active_ == 0 only while each of threads_max
-//       workers handles a request
+//   T1  active_ = workers whose `active` is set. A worker loses it when its request waits for the
+//       disk or is found long by the watchdog, and when it rests. active_ == 0 only while each of
+//       threads_max workers handles a request
 //   T2  at most one worker leads, and only an active one
 //   T3  a worker begins a request only if it is active, or one of as many assistants as there are
 //       CPUs: one that waited, is no longer active, and does not wait for a request. Without this
@@ -73,7 +73,7 @@ struct TransportCounts {
   std::uint64_t spins = 0;      // times that the leader waited without sleeping
   std::uint64_t spins_won = 0;  // times that a request came meanwhile
   std::uint64_t sleeps = 0;     // times that the leader slept
-  std::uint64_t handovers = 0;  // times that a request that likely waits called another thread
+  std::uint64_t handovers = 0;  // times that a thread handed over before it waited
   std::uint64_t parked = 0;     // requests that may wait, and began after another one had ended
   std::uint64_t stuck = 0;      // requests that the watchdog found to take long
   std::uint64_t threads = 0;

@@ -39,8 +39,8 @@ class Watchdog {
   void ask_to_end() EXCLUDES(mu_);
   // Returns when the thread has ended.
   void stop() EXCLUDES(mu_);
-  // A request has begun. REQUIRES: a look finds it from now on; what tells so was stored with
-  // memory_order_seq_cst.
+  // A request has begun. REQUIRES: looks find the request from now on, by a value that was stored
+  // with memory_order_seq_cst.
   void wake() {
     if (sleeps_.load()) wake_sleeping();
   }
