@@ -7,7 +7,7 @@ namespace {
 
 // Attributes that Linux can list: 64 KiB of names. Bounds the memory that a damaged inode takes.
 constexpr std::size_t kMaxHeldAttributes = 65536;
-constexpr std::uint64_t kMaxPieces = 256;  // of a value: their number is the key's last byte
+constexpr std::uint64_t kMaxPieces = 256;  // of a value: the number is the key's last byte
 
 }  // namespace
 

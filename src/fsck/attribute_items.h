@@ -1,4 +1,4 @@
-// The extended attributes of one inode: every name once, every value whole.
+// Checks the extended attributes of one inode: each name occurs once, and each value is whole.
 #pragma once
 
 #include <map>
@@ -14,13 +14,14 @@ class AttributeItems {
  public:
   explicit AttributeItems(Context& context) : c_(context) {}
 
-  // `may_lack_names`: the inode is being deleted, and attributes' names go before their values.
+  // `may_lack_names`: the inode is being deleted. A deletion erases names of attributes before
+  // their values.
   void begin(InodeNo inode, bool may_lack_names);
   void name(const meta::Item& item);   // kXattrName
   void value(const meta::Item& item);  // kXattrValue
-  // `record`: what the inode counts is compared, unless it is null.
+  // Compares the counters of `record`, unless it is null.
   void end(const InodeRecord* record);
-  // A repair removes the inode.
+  // Erases all attributes, because a repair removes the inode.
   void erase_all();
   std::uint64_t count() const { return count_; }
 

@@ -1,6 +1,6 @@
 // The append and delete logs of the bands, against the extents (BandFacts::live), the summaries and
-// the device. A repair rebuilds the logs of a band with a finding at its end: rebuild_bands.cc. One
-// band's append log is held in memory.
+// the device. At its end a repair rebuilds the logs of each band that has a finding:
+// rebuild_bands.cc. Memory holds one band's append log at a time.
 #include <algorithm>
 
 #include "fsck/passes.h"
@@ -52,8 +52,9 @@ class BandPass {
     }
   }
 
-  // A band that held nothing live was reset, and perhaps begun again or given to the metadata log;
-  // a crash came before the end of its logs was durable. The next mount finishes that.
+  // Whether the band's logs may be from before its reset: a crash came before their erasure was
+  // durable. The band may be in use again, or given to the metadata log. The next mount erases the
+  // logs.
   bool may_be_leftover() {
     return band().has_summary && band().summary.live == 0 && band().live.count() == 0;
   }

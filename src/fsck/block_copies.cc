@@ -8,8 +8,8 @@
 
 namespace lazyfs::fsck {
 
-// On a device without write pointers only a band that nothing refers to can be written: after a
-// reset. Extents count that this repair has not accepted.
+// On a device without write pointers only a band that nothing refers to can be written, after a
+// reset. Extents that this repair has not accepted count as references too.
 void BlockCopies::find_unused_bands() {
   std::vector<bool> is_used(c_.bands.size());
   const auto use = [&](std::uint64_t band) {
@@ -28,7 +28,7 @@ void BlockCopies::find_unused_bands() {
   }
 }
 
-// Where so many blocks can be appended: bands that are begun before others.
+// Finds a place to append `blocks` blocks. Prefers bands that are partly written.
 std::optional<BandAddress> BlockCopies::place_for(std::uint32_t blocks) {
   const bool keeps_pointers = c_.device.capabilities().keeps_write_pointers;
   if (!keeps_pointers && !std::exchange(knows_unused_bands_, true)) find_unused_bands();
@@ -46,7 +46,7 @@ std::optional<BandAddress> BlockCopies::place_for(std::uint32_t blocks) {
   return place;
 }
 
-// The band's append log lacks the copy until it is rebuilt.
+// Appends a copy of the run to a band. The band's append log lacks the copy until it is rebuilt.
 bool BlockCopies::append(InodeNo inode, const MappedExtent& run, std::span<const std::byte> bytes,
                          meta::Batch& batch) {
   const auto place = place_for(run.extent.blocks());

@@ -13,8 +13,8 @@ class BlockCopies {
  public:
   explicit BlockCopies(Context& context) : c_(context) {}
 
-  // Gives the inode copies of what can be read of an extent of another one, where a band has room;
-  // reports the rest as lost.
+  // Gives the inode copies of those blocks of another inode's extent that can be read and for which
+  // a band has room. Reports the other blocks as lost.
   void copy(InodeNo inode, const MappedExtent& from, meta::Batch& batch);
 
  private:
@@ -24,7 +24,7 @@ class BlockCopies {
               meta::Batch& batch);
 
   Context& c_;
-  bool knows_unused_bands_ = false;  // of a device without write pointers
+  bool knows_unused_bands_ = false;  // find_unused_bands() has run
 };
 
 }  // namespace lazyfs::fsck

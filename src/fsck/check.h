@@ -57,8 +57,7 @@ using ProgressListener = std::function<void(std::string_view stage, StageProgres
 // one inode's attributes; nothing that grows with a file. Wrong names and references take more:
 // docs/checking.md.
 //
-// Disagreements and damaged metadata are reported, not errors. Error: a device that fails to answer
-// for its bands.
+// Disagreements and damaged metadata are findings, not errors. Errors: those of Device::report().
 Result<CheckReport> check(meta::Store& store, device::Device& device, const CheckOptions& options,
                           const FindingListener& listener, const ProgressListener& progress = {});
 

@@ -21,7 +21,7 @@ class DataPass {
     if (!extent) return;  // reported before
     const BandFacts* band = c_.band(extent->at.band);
     const std::uint64_t end = std::uint64_t{extent->at.rba} + extent->blocks();
-    if (!band || end > band->blocks || end > band->device.write_pointer) return;  // likewise
+    if (!band || end > band->blocks || end > band->device.write_pointer) return;  // reported before
     verify(InodeNo{item.key.owner}, item.key.offset, *extent);
   }
 
@@ -82,8 +82,8 @@ class DataPass {
     return path.empty() ? "without a name" : path;
   }
 
-  // Bad blocks of shared-extent inodes are named by each file that refers to them: one walk for
-  // many.
+  // Reports bad blocks of shared-extent inodes under each file that refers to them. One walk
+  // reports many blocks.
   void name_shared() {
     if (shared_.empty()) return;
     std::ranges::sort(shared_, {}, &Shared::place);

@@ -1,5 +1,5 @@
-// What the passes of a check and of a repair have in common: what has been found out so far, and
-// where findings go. Only src/fsck/*.cc include this.
+// The state that the passes of a check or a repair share: facts found so far, and where findings
+// go. Only src/fsck/*.cc include this.
 #pragma once
 
 #include <spdlog/fmt/fmt.h>
@@ -32,7 +32,7 @@ struct BandFacts {
   BandSummaryRecord summary;
   std::uint64_t extents = 0;  // in it
   BlockSet live;              // blocks that extents refer to
-  bool disagrees = false;     // its logs or its summary with the extents or the device
+  bool disagrees = false;     // logs or summary with the extents or the device
 };
 std::string_view to_string(BandFacts::Use use);
 
@@ -41,9 +41,9 @@ struct InodeFacts {
   InodeNo parent;  // of a directory
   std::uint32_t links = 0;
   std::uint8_t type = 0;  // mode >> 12
-  // Its record was lost, or contradicted its items: what it says besides is not compared.
+  // The record was lost, or contradicted the inode's items: its other fields are not compared.
   bool is_mended = false;
-  bool is_rebuilt = false;  // a repair has made the record; the one before is lost
+  bool is_rebuilt = false;  // a repair has made the record; the former one is lost
 };
 
 struct OrphanFacts {
@@ -71,7 +71,7 @@ inline constexpr meta::Key kLastInodeKey{kVolumeOwner - 1, 255, meta::kMaxOffset
 inline constexpr meta::Key kLastKey{~std::uint64_t{0}, 255, meta::kMaxOffset};
 std::optional<meta::Key> successor(meta::Key key);
 
-// Items that a repair changes in one batch where it changes many.
+// Most items that a repair changes in one batch.
 inline constexpr std::size_t kBatchItems = 16;
 
 // What a repair does about a finding.
@@ -82,8 +82,9 @@ enum class Mode : std::uint8_t { kCheck, kRepair };
 
 // Invariants:
 //   C1  a check changes nothing: put(), erase() and apply() are for repairs
-//   C2  the first error of the store ends a repair: error() keeps it, and what follows does nothing
-//   C3  in a check, damage reads as no item, is a finding, and clears report.complete
+//   C2  the first error of the store ends a repair: error() keeps it, and later calls do nothing
+//   C3  in a check, an item that cannot be read counts as absent, is a finding, and clears
+//       report.complete
 // Single-threaded.
 class Context {
  public:
@@ -96,25 +97,25 @@ class Context {
 
   // ---- findings: the sentence has no full stop ----
 
-  // A check reports the finding. A repair reports it with the action, which the caller then takes:
-  // true.
+  // A check reports the finding. A repair reports it with the action, and returns true: the caller
+  // must then take the action.
   template <class... Args>
   bool finding(Action action, fmt::format_string<Args...> text, Args&&... args) {
     return found(action, fmt::format(text, std::forward<Args>(args)...));
   }
-  // One that a repair corrects at the end, when it rebuilds the band's logs; in a band that is
-  // offline it cannot.
+  // Reports a finding that a repair corrects at its end, by rebuilding the band's logs. It cannot
+  // rebuild those of an offline band, so there it reports nothing.
   template <class... Args>
   void band_finding(BandId id, fmt::format_string<Args...> text, Args&&... args) {
     touch(id);
     if (can_rebuild(id)) finding(Action::kRebuild, text, std::forward<Args>(args)...);
   }
-  // One that a check reports and no action corrects.
+  // Reports a finding that no action corrects; a check only.
   template <class... Args>
   void problem(fmt::format_string<Args...> text, Args&&... args) {
     if (!repairs()) found(Action::kCorrect, fmt::format(text, std::forward<Args>(args)...));
   }
-  // What an action has changed, where the finding's sentence does not say it.
+  // Reports what an action has changed, if the finding's sentence does not say it.
   template <class... Args>
   void repaired(fmt::format_string<Args...> text, Args&&... args) {
     repair.repairs += 1;
@@ -123,28 +124,28 @@ class Context {
   // Blocks of a file that a repair has taken from it.
   void lost_blocks(InodeNo inode, std::uint64_t file_block, std::uint64_t blocks,
                    std::string_view why);
-  // What else of an inode is lost, in words.
+  // Reports other lost parts of an inode, in words.
   void lost_other(InodeNo inode, std::string_view what);
   // A name whose inode is lost, and which a repair removes.
   void lost_name(InodeNo directory, const DentryRecord& entry);
   // Makes paths of the names of losses. REQUIRES: names_pass() has run.
   void find_paths_of_losses();
-  // An item that cannot be decoded: a repair erases it.
+  // Reports an item that cannot be decoded. A repair erases it.
   void bad_item(const meta::Key& key);
   bool bad_item_finding(Action action, const meta::Key& key);
-  // One whose owner does not exist, and cannot.
+  // Reports an item whose owner cannot exist. A repair erases it.
   void stray_item(const meta::Key& key);
 
-  // May leave the report out.
+  // Reports progress, now and then.
   void progress(std::string_view stage, StageProgress progress);
-  // Never leaves it out: for the first report of a stage, and for the last.
+  // Reports progress at once: for the first and the last report of a stage.
   void progress_now(std::string_view stage, StageProgress progress);
 
   // ---- items ----
 
-  // Calls `visit` for each item of the range, in order, with its value as it is by then; a repair
-  // may change items meanwhile. The rest of the range is left out when an item cannot be read. No
-  // progress is reported when `stage` is empty.
+  // Calls `visit` for each item of the range, in order, with its current value: a repair may change
+  // items meanwhile. Stops where an item cannot be read. No progress is reported when `stage` is
+  // empty.
   template <class Visit>
   void visit(meta::Key first, meta::Key last, std::string_view stage, Visit visit) {
     std::optional<meta::Key> from = first;
@@ -182,7 +183,7 @@ class Context {
   std::uint64_t seed_of_names(const std::optional<InodeRecord>& directory) const {
     return directory ? name_seed_of(*directory, name_seed) : root_seed;
   }
-  // Metadata from there on cannot be read.
+  // Reports that items from `from` on cannot be read. Ends a repair.
   void unreadable(const meta::Key& from, Errc error);
 
   void put(meta::Key key, std::span<const std::byte> value);
@@ -200,16 +201,16 @@ class Context {
   BandFacts* band(BandId id) { return id.value < bands.size() ? &bands[id.value] : nullptr; }
   // How many blocks from its start can be read of a data band; 0 of any other.
   std::uint32_t readable_blocks(BandId id) const;
-  // False of a band that is offline: a repair leaves its logs, it may come back.
+  // False: the band is offline. A repair leaves its logs, because the band may come back.
   bool can_rebuild(BandId id) const;
-  // The band's logs disagree, or will after an action: a repair rebuilds them.
+  // Marks a band whose logs disagree, or will disagree after an action. A repair rebuilds them.
   void touch(BandId id) {
     if (BandFacts* facts = band(id)) facts->disagrees = true;
   }
   // Blocks that an extent refers to, or refers to no longer. REQUIRES: they lie in a band.
   void add_blocks(const ExtentRecord& extent);
   void remove_blocks(BandAddress first, std::uint32_t blocks);
-  // One that a repair has made, and of which no log speaks yet.
+  // Adds an extent that a repair has made, and that no log records yet.
   void add_extent(const ExtentRecord& extent) {
     add_blocks(extent);
     touch(extent.at.band);
@@ -219,8 +220,8 @@ class Context {
   // REQUIRES: `names` is sorted.
   std::span<const NameFacts> names_of(InodeNo inode) const;
   bool is_target(InodeNo inode) const;
-  // A number for an inode that the repair makes. No inode has it, and no name leads to it: a name
-  // of a lost inode must not come to lead to another one. REQUIRES: `names` is sorted.
+  // Returns a number for an inode that the repair makes. No inode has the number, and no name leads
+  // to it: a name of a lost inode must not lead to another inode. REQUIRES: `names` is sorted.
   InodeNo new_inode();
 
   meta::Store& store;
@@ -228,10 +229,10 @@ class Context {
   const Timestamp now;
   CheckReport report;
   RepairReport repair;
-  std::uint64_t name_seed = 0;  // of the names of directories without a seed of their own
-  std::uint64_t root_seed = 0;  // the root's; of directories whose record is lost, very likely
+  std::uint64_t name_seed = 0;  // of directories without a seed of their own
+  std::uint64_t root_seed = 0;  // the root's; most likely also of directories whose record is lost
   std::optional<CounterRecord> counters;
-  // The volume counts no shared-extent inodes.
+  // The volume's counter leaves shared-extent inodes out.
   StageProgress inode_progress() const {
     return {report.inodes - report.shared_inodes, counters ? counters->inodes : 0};
   }
@@ -247,7 +248,7 @@ class Context {
   // shared and have what only files have.
   std::vector<InodeNo> misfits;
   // Of a repair:
-  std::vector<meta::Key> claimed_twice;  // extents of which others have blocks
+  std::vector<meta::Key> claimed_twice;  // extents whose blocks other extents have too
   std::vector<meta::KeyRange> lost;  // where items are lost, this time and in unfinished repairs
 
  private:
@@ -260,7 +261,7 @@ class Context {
   const FindingListener& listener_;
   const ProgressListener& progress_;
   std::uint64_t next_progress_ = 0;
-  std::uint64_t items_of_inodes_ = 0;  // as the last visit of all has counted them; 0: none has
+  std::uint64_t items_of_inodes_ = 0;  // counted by the last visit of all inodes; 0: not yet
   std::uint64_t edits_ = 0;
   std::uint64_t lowest_free_ = 2;
   std::optional<Errc> error_;

@@ -16,9 +16,9 @@ class DanglingReferences {
 
   // No shared-extent inode has these blocks.
   void add(const ReferenceRun& run) { blocks_.add(run); }
-  // Names the references that lead to such blocks. A repair replaces those parts of them: by copies
-  // of the blocks if a file has them as its own; others are lost. REQUIRES: the types in
-  // Context::inodes are right.
+  // Reports the references that lead to such blocks. A repair replaces these parts of references by
+  // copies of the blocks, if a file owns the blocks; otherwise the parts are lost. REQUIRES: the
+  // types in Context::inodes are right.
   void run();
 
  private:

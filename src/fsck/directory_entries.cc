@@ -6,7 +6,7 @@
 namespace lazyfs::fsck {
 namespace {
 
-// A damaged item is no item, and gives way to one that is put there.
+// A damaged item counts as absent, so that a new item can replace it.
 NameItems name_items(Context& c) {
   return NameItems([&c](meta::Key key) -> Result<std::optional<meta::Value>> {
     auto value = c.get(key);

@@ -10,7 +10,7 @@
 
 namespace lazyfs::fsck {
 
-// No directory lives long enough to give out a higher cookie; one more can always be added to it.
+// No directory ever gives out a higher cookie, and adding 1 to it cannot overflow.
 inline constexpr std::uint64_t kMaxCookie = std::uint64_t{1} << 62;
 
 // The entry of that name.
@@ -20,7 +20,7 @@ std::optional<DentryRecord> find_name(Context& context, InodeNo directory, std::
 
 // The changes of a repair. The directory's counters are corrected by a later pass.
 
-// A cookie that no entry of the directory has, and not below `next`.
+// Returns a cookie that no entry of the directory has, not below `next`.
 std::uint64_t free_cookie(Context& context, InodeNo directory, std::uint64_t next);
 // Puts an entry among the names. REQUIRES: no entry has its name.
 void put_name(Context& context, const DirectoryNames& names, const DentryRecord& entry);

@@ -50,8 +50,8 @@ void DirectoryItems::rewrite(const meta::Item& item, const std::vector<DentryRec
   c_.put(item.key, encode(entries));
 }
 
-// Whether the scan meets the name again under its own hash depends on what has been read ahead: so
-// the name is handled here, and passed over there.
+// The scan may or may not meet the name again under its own hash, depending on what has been read
+// ahead. So the name is handled here, and skipped there.
 void DirectoryItems::move(const DentryRecord& entry) {
   if (find_name(c_, directory(), entry.name)) return;
   if (c_.repairs()) {
@@ -116,7 +116,7 @@ void DirectoryItems::by_cookie(const meta::Item& item) {
                        no_.value, entry->name, item.key.offset)
           : c_.finding(action, "Directory {}: the entry '{}' under cookie {} calls itself {}",
                        no_.value, entry->name, item.key.offset, entry->cookie);
-  if (named) {  // the name has its twin elsewhere
+  if (named) {  // the name's other item is elsewhere
     if (repairs) c_.erase(item.key);
     return;
   }

@@ -1,4 +1,5 @@
-// The names of one directory: every entry is in both its places, under the right hash and once.
+// Checks the names of one directory: each entry is in both its places, under the right hash, and
+// once.
 #pragma once
 
 #include <optional>
@@ -18,7 +19,7 @@ class DirectoryItems {
   void begin(InodeNo directory, const std::optional<InodeRecord>& record);
   void names(const meta::Item& item);      // kDentryName
   void by_cookie(const meta::Item& item);  // kDentrySeq
-  // Compares what the directory counts. A repair corrects that when all names are right.
+  // Compares the directory's counters. A repair corrects them once all names are right.
   void end(const InodeRecord& record);
 
  private:

@@ -57,8 +57,8 @@ void ExtentItems::item(const meta::Item& item) {
   if (c_.repairs() && mapped_to_ > limit_) cut_last();
 }
 
-// Of two that overlap, which no read can take together, the one that begins later stays; the other
-// ends there.
+// Reads cannot handle entries that overlap. So the entry that begins later stays, and the earlier
+// one is made to end there.
 void ExtentItems::end_last_at(std::uint64_t file_block, std::string_view what) {
   const auto keep = static_cast<std::uint32_t>(file_block - last_block_);
   totals_.blocks -= mapped_to_ - file_block;
@@ -85,7 +85,7 @@ void ExtentItems::end_last_at(std::uint64_t file_block, std::string_view what) {
   mapped_to_ = file_block;
 }
 
-// What lies past the file's end is a finding of the inode. A repair keeps the part before it.
+// Cuts the last entry at the file's end. (What lies past it is a finding of the inode.)
 void ExtentItems::cut_last() {
   if (const auto* extent = std::get_if<ExtentRecord>(&last_)) c_.touch(extent->at.band);
   const meta::Key key = key_of(inode_, Kind::kExtent, last_block_);
@@ -198,12 +198,12 @@ std::optional<std::uint32_t> ExtentItems::first_taken(const ExtentRecord& extent
   return std::nullopt;
 }
 
-// An extent of which another one has blocks gets copies, once the logs of the bands are compared.
+// An extent of which another extent has blocks gets copies later, after the pass over the bands.
 void ExtentItems::settle(const Doubtful& doubtful) {
   const auto value = c_.get(key_of(doubtful.inode, Kind::kExtent, doubtful.file_block));
   auto extent = value ? decode_extent(*value) : fail(Errc::kItemBad);
   if (!extent) return;
-  if (extent->blocks() > doubtful.blocks) extent->crcs.resize(doubtful.blocks);  // as it ends now
+  if (extent->blocks() > doubtful.blocks) extent->crcs.resize(doubtful.blocks);  // cut before
   if (const auto taken = first_taken(*extent)) {
     c_.touch(extent->at.band);
     if (c_.finding(Action::kCopy,

@@ -1,4 +1,4 @@
-// One inode's extents and references, and extents against the bands that they lie in.
+// Checks one inode's extents and references, and the extents against the bands that they lie in.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace lazyfs::fsck {
 
-// Of what an inode maps, before a repair has changed anything.
+// Totals of an inode's map, before a repair has changed anything.
 struct ExtentTotals {
   std::uint64_t blocks = 0;
   std::uint64_t end = 0;  // the file block after the last of them
@@ -19,9 +19,10 @@ struct ExtentTotals {
 // begin(), then the inode's extents and references in the order of their file blocks, then end();
 // finish() after the last inode.
 //
-// Blocks that extents claim are added to BandFacts::live. No two extents keep the same block: one
-// that its append record confirms has its blocks at once; finish() gives the others the blocks that
-// are left. Those of which another extent has blocks are in Context::claimed_twice.
+// Blocks that extents claim are added to BandFacts::live. No two extents keep the same block: an
+// extent that its append record confirms gets its blocks at once; finish() gives the remaining
+// blocks to the others. An extent of which another extent has blocks goes to
+// Context::claimed_twice.
 class ExtentItems {
  public:
   explicit ExtentItems(Context& context) : c_(context) {}
@@ -38,7 +39,8 @@ class ExtentItems {
     std::uint32_t blocks = 0;
   };
 
-  // A check counts the references on the way; a repair does so when it has changed what refers.
+  // A check counts the references during this pass; a repair counts them after its changes of
+  // references.
   bool counts_references() const { return type_ == kRegularType && !c_.repairs(); }
   bool has_place(std::uint64_t file_block, const ExtentRecord& extent);
   void remove(std::uint64_t file_block, const ExtentRecord& extent);
@@ -55,13 +57,13 @@ class ExtentItems {
   std::uint8_t type_ = kRegularType;
   std::uint64_t limit_ = 0;  // blocks that a repair lets the file map
   ExtentTotals totals_;
-  std::uint64_t mapped_to_ = 0;  // the file block after the last item that has a place, ...
+  std::uint64_t mapped_to_ = 0;  // the file block after last_
   std::uint64_t last_block_ = 0;
-  MapRecord last_;  // ... this, which lies at last_block_
+  MapRecord last_;  // the last item that has a place; it begins at last_block_
   // The append record that was looked up last: neighbours often share one.
   BandAddress cached_at_{BandId{~0u}, ~0u};
   std::optional<AppendRecord> cached_;
-  std::vector<Doubtful> doubtful_;  // that no append record confirms, or that claim a taken block
+  std::vector<Doubtful> doubtful_;  // no append record confirms them, or a block is taken
 };
 
 }  // namespace lazyfs::fsck

@@ -1,4 +1,5 @@
-// The pieces of one inode's inline block: all of one block, inside the file, that no extent maps.
+// Checks the pieces of one inode's inline block: all are of one block, which is inside the file,
+// and which no extent maps.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ class InlineItems {
   void end_place();
   void end_size(std::uint64_t file_bytes);
 
-  // The end in the file of what pieces hold; 0 without any. For inodes that have passed by.
+  // Returns the file offset where the bytes of the pieces end; 0 without pieces. For inodes that
+  // the pass is done with.
   static std::uint64_t end_of(Context& context, InodeNo inode);
   // Erases the pieces of blocks [first, first + count).
   static void erase(Context& context, InodeNo inode, std::uint64_t first, std::uint64_t count);

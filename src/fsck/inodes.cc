@@ -1,7 +1,7 @@
-// The items that belong to inodes, in one pass in the order of their keys. Of each inode only a
-// small state is held while its items pass by. A repair removes what cannot be, corrects what is in
-// two places, and rebuilds a lost record from the inode's items; what inodes count of themselves it
-// corrects later: recount.cc.
+// The items that belong to inodes, in one pass in the order of their keys. Only a small state is
+// held of each inode while its items are read. A repair removes impossible items, corrects facts
+// that are stored twice, and rebuilds a lost record from the inode's items. It corrects the inodes'
+// counters later: recount.cc.
 #include <algorithm>
 
 #include "fsck/attribute_items.h"
@@ -39,7 +39,7 @@ class InodePass {
   }
 
  private:
-  // What has passed by of one inode.
+  // What was read of one inode so far.
   struct State {
     InodeNo no;
     InodeRecord record;
@@ -114,7 +114,8 @@ class InodePass {
     now_.is_changed = c_.repairs();
   }
 
-  // No program could take these flags off again: it cannot open such an inode to ask for it.
+  // Clears flags that the inode cannot have. No program could clear them, because it cannot open
+  // such an inode.
   void correct_flags() {
     constexpr std::uint32_t kOfFiles = fs::kImmutable | fs::kAppendOnly;
     if (type() == kRegularType || type() == kDirectoryType) return;
@@ -246,9 +247,9 @@ class InodePass {
     now_ = {};
   }
 
-  // Large inodes are deleted in several transactions, their own item in the last one: a crash in
-  // between leaves an inode with less than it says. A repair does not rely on it: whether the inode
-  // is to be deleted shows when all names are known.
+  // Large inodes are deleted in several transactions, and their own item in the last one. So a
+  // crash may leave an inode with fewer items than its record counts. A repair does not assume
+  // this: only when all names are known it is clear whether the inode is to be deleted.
   bool may_be_deleted_in_part() const {
     return !c_.repairs() && c_.orphan_work(now_.no) == OrphanRecord::Work::kDelete;
   }

@@ -1,4 +1,4 @@
-// /lost+found, where a repair brings inodes that have no name.
+// /lost+found: a repair gives inodes without a name a name there.
 #pragma once
 
 #include "fsck/context.h"

@@ -13,9 +13,9 @@ class LostKeys {
  public:
   explicit LostKeys(std::vector<meta::KeyRange> ranges);
 
-  // The first key from `first` to `last` that is among them.
+  // Returns the first key from `first` to `last` that is in a range.
   std::optional<meta::Key> first_in(const meta::Key& first, const meta::Key& last) const;
-  // Whether any key from `first` to `last` is among them.
+  // Whether any key from `first` to `last` is in a range.
   bool overlap(const meta::Key& first, const meta::Key& last) const {
     return first_in(first, last).has_value();
   }

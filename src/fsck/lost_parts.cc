@@ -47,7 +47,7 @@ bool LostParts::was_rebuilt(const InodeRecord& was) const {
          mode == (S_ISREG(was.mode) ? 0600 : S_ISDIR(was.mode) ? 0700 : 0777);
 }
 
-// The record that is lost has counted what is lost besides.
+// The counters of the inode are lost with its record, so other losses are only possible ones.
 void LostParts::record(std::uint8_t type) {
   const bool is_file = type == kRegularType;
   add(is_file ? "size, owner, mode and times" : "owner, mode and times");
@@ -93,7 +93,7 @@ LostParts::Unmapped LostParts::unmapped(std::uint64_t file_blocks) {
   return found;
 }
 
-// Of the one block that may have inline data: any, as long as no piece says which.
+// Checks the one block that may have inline data: any block, if no piece remains that names it.
 bool LostParts::is_inline_data_lost(std::uint64_t file_bytes) {
   std::uint64_t block = 0;
   unsigned pieces = 0;  // a bit for each

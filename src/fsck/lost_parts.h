@@ -1,4 +1,4 @@
-// What an inode had that was lost with nodes of the tree, by what its record counts.
+// Finds the parts of an inode that were lost with nodes of the tree, by the counters of its record.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ class LostParts {
   bool may_be_lost(Kind first, Kind last) const {
     return lost_.overlap(key_of(no_, first), key_of(no_, last, meta::kMaxOffset));
   }
-  // A repair gives a name back that is left in one of its two places.
+  // A repair restores a name that remains in one of its two places.
   bool may_names_be_lost() const {
     return may_be_lost(Kind::kDentryName, Kind::kDentryName) &&
            may_be_lost(Kind::kDentrySeq, Kind::kDentrySeq);

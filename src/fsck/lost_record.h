@@ -1,4 +1,5 @@
-// What the items of an inode say of its record, when the record is lost or contradicts them.
+// Rebuilds or corrects the record of an inode from its items, if the record is lost or contradicts
+// them.
 #pragma once
 
 #include "fsck/context.h"

@@ -1,7 +1,7 @@
 // Names against inodes, on the facts that the pass over the inodes has collected: every name leads
-// to an inode of its type; a directory has one name, in its parent, and lies under the root; an
-// inode without a name is on the orphan list, to be deleted, and only such. A check leaves out of
-// its facts what a repair removes, so that both find the same.
+// to an inode of its type; a directory has one name, in its parent, and lies under the root; the
+// orphan list has the inodes without a name, to be deleted, and no others. A check drops from its
+// facts what a repair would remove, so that both have the same findings.
 #include <algorithm>
 #include <iterator>
 
@@ -64,7 +64,8 @@ class NamePass {
     if (!is_sorted) std::ranges::sort(c_.names);
   }
 
-  // One walk through each directory that has wrong names: what they are called is not in memory.
+  // Walks once through each directory that has wrong names, because the names' texts are not in
+  // memory.
   void walk_wrong_names() {
     std::ranges::sort(wrong_);
     wrong_.erase(std::unique(wrong_.begin(), wrong_.end()), wrong_.end());
@@ -76,7 +77,8 @@ class NamePass {
     }
   }
 
-  // A name that goes may move others to items that were visited: so all are collected first.
+  // Removing a name may move other names to items that were visited already. So all are collected
+  // first.
   void walk(std::span<WrongName> wrong) {
     std::vector<DentryRecord> found;
     c_.visit_kind(wrong.front().directory, Kind::kDentryName, [&](const meta::Item& item) {

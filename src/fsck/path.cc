@@ -5,7 +5,7 @@
 namespace lazyfs::fsck {
 namespace {
 
-constexpr std::size_t kMaxPathBytes = 4096;  // a reader passes no longer one to a system call
+constexpr std::size_t kMaxPathBytes = 4096;  // PATH_MAX: no system call takes a longer one
 
 // The name of `inode` in `directory`; "" when it cannot be found.
 std::string name_in(Context& c, InodeNo directory, InodeNo inode) {

@@ -7,8 +7,8 @@
 
 namespace lazyfs::fsck {
 
-// "/a/b" of an inode (by any one of its names); "" when no name leads to it. Of a path that is too
-// long, or that runs in a circle, only the end, after "...". REQUIRES: names_pass() has run.
+// "/a/b" of an inode (by any one of its names); "" when no name leads to it. If the path is too
+// long, or runs in a circle, only its end, after "...". REQUIRES: names_pass() has run.
 std::string path_of(Context& context, InodeNo inode);
 
 }  // namespace lazyfs::fsck

@@ -1,6 +1,6 @@
 // Append and delete logs, and the summaries. The extents are right by now. A band that disagrees
-// with them in anything gets a new append log: one record for each extent, and records without an
-// inode for the blocks between, which are dead. Their former owners are forgotten.
+// with them gets a new append log: one record for each extent, and records without an inode for the
+// dead blocks between. The former owners of dead blocks are not kept.
 #include <algorithm>
 
 #include "fsck/passes.h"
@@ -27,7 +27,7 @@ class BandRebuild {
     if (wrong_.empty()) return;
     c_.inodes = {};  // the extents need memory
     c_.names = {};
-    // As many bands at a time as memory is for; at least one.
+    // As many bands at a time as fit into memory, at least one.
     while (!wrong_.empty() && c_.good()) {
       std::vector<Mapped> extents = collect();
       std::size_t from = 0;

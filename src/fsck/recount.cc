@@ -1,5 +1,5 @@
-// What inodes count of themselves: entries, links, cookies, blocks, attributes. Everything else is
-// right by now, so a repair counts again, for its findings and for what its actions have changed.
+// The counters of inodes: entries, links, cookies, blocks, attributes. Everything else is right by
+// now, so a repair counts again: findings and its own actions may have changed the numbers.
 #include <algorithm>
 
 #include "fsck/directory_entries.h"

@@ -47,8 +47,8 @@ std::string lost_parts(const Loss& loss) {
   return loss.other.empty() ? zeros : zeros + "; " + loss.other;
 }
 
-// Only the run that finds the tree damaged knows what is lost. The ranges are durable no later than
-// the tree without the damage, so that the next run finds them if this one is interrupted.
+// Only the run that finds the damage in the tree knows what is lost. The ranges become durable no
+// later than the repaired tree, so that the next run finds them if this one is interrupted.
 Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>& lost) {
   std::uint64_t number = 0;
   ASSIGN_OR_RETURN(const auto last,

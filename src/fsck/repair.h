@@ -20,7 +20,7 @@ struct Loss {
   InodeNo inode;
   std::uint64_t blocks = 0;  // of the file, which read as zeros now
   std::string other{};       // other parts of the inode, in words
-  InodeNo directory{};       // of a lost inode: where its name was
+  InodeNo directory{};       // of a wholly lost inode: where its name was
   std::string path{};        // "" when no name leads to it
 
   bool is_whole() const { return blocks == 0 && other.empty(); }  // the whole inode is lost
@@ -48,8 +48,8 @@ Result<std::unique_ptr<meta::Store>> open_for_repair(device::Device& device,
                                                      const meta::StoreOptions& options = {
                                                          .background = false});
 
-// Notes in the volume where items may have been lost, for this repair or, should it be interrupted,
-// the next one. Errors: those of Store::apply().
+// Records in the volume where items may have been lost, for this repair, or for the next one if
+// this one is interrupted. Errors: those of Store::apply().
 Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>& lost);
 
 // Repairs the volume in `store`, opened for writing, which lies on `device`. Reports each
@@ -57,8 +57,8 @@ Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>&
 // is durable on return, and check() then finds nothing but damaged file contents and failures of
 // the device. REQUIRES: nothing else uses it.
 //
-// Whatever can be read before can be read afterwards, with the same contents. What cannot, and was
-// there, is among the losses; so is what may have been there, where metadata is lost.
+// Files that can be read before can be read afterwards, with the same contents. Everything else
+// that existed is among the losses; so is what may have existed where metadata is lost.
 //
 // Memory: as check(), 8 bytes for each shared-extent inode, the reference counts of one
 // shared-extent inode, kMaxLosses losses with their paths, and 24 bytes for each extent of bands

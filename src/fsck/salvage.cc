@@ -1,7 +1,7 @@
-// Finds extents that were lost with their metadata node again, by the append logs: a block that was
-// appended for an inode, has not died, and belongs to no extent is one that the inode has lost.
-// This holds only where the extent's key may lie in a lost range and the key of a delete record for
-// the block does not.
+// Finds extents that were lost with their metadata node, by the append logs: if a block was
+// appended for an inode, has not died, and belongs to no extent, the inode has lost it. This holds
+// only where the extent's key may lie in a lost range and the key of a delete record for the block
+// does not.
 #include <sys/stat.h>
 
 #include <algorithm>

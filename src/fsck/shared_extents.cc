@@ -1,5 +1,6 @@
-// Shared-extent inodes against the references of files. References decide: which inodes are shared,
-// what a block's reference count is, and which blocks are freed because they have none.
+// Shared-extent inodes against the references of files. The references decide which inodes are
+// shared, what a block's reference count is, and which blocks are freed because they have no
+// reference.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -62,7 +63,7 @@ class SharedExtentPass {
 
   // ---- one shared-extent inode ----
 
-  // A repair holds all that its witnesses say, a check what is wrong.
+  // A repair holds all runs in memory, a check only the wrong ones.
   void compare(InodeFacts& inode) {
     std::vector<ReferenceCountRun> runs;
     std::uint64_t end = 0;  // of what is mapped

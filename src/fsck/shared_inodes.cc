@@ -99,7 +99,7 @@ void SharedInodes::write_file(InodeNo inode, bool called_itself_shared) {
   c_.put_inode(inode, *record);
 }
 
-// A file whose size is known keeps no blocks past its end, also where other files refer to them.
+// Removes blocks past the end of a file whose size is known, even if other files refer to them.
 void SharedInodes::truncate(InodeNo inode, std::uint64_t limit) {
   const std::uint64_t from = limit - std::min<std::uint64_t>(limit, kMaxExtentBlocks - 1);
   c_.visit(key_of(inode, Kind::kExtent, from), key_of(inode, Kind::kExtent, meta::kMaxOffset), "",

@@ -17,8 +17,8 @@ class SharedInodes {
   // the items that it cannot have. REQUIRES: `names` and `targets` of the context are complete and
   // sorted.
   void settle(InodeFacts& inode);
-  // Makes a file of an inode that no file refers to, or removes it when it has nothing. Without a
-  // name the file is brought into /lost+found later.
+  // Makes a file of an inode that no file refers to, or removes the inode if it has no contents. A
+  // file without a name is put into /lost+found later.
   void make_file(InodeFacts& inode, bool has_name);
   // Takes the removed inodes off Context::inodes.
   void forget_removed();

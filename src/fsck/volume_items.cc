@@ -1,5 +1,5 @@
-// The items of the volume itself: counters, the orphan list, band summaries, and what a repair has
-// noted that has not ended.
+// The items of the volume itself: counters, the orphan list, band summaries, and the lost ranges
+// that an unfinished repair has recorded.
 #include <algorithm>
 
 #include "fsck/passes.h"
@@ -18,7 +18,7 @@ void summary_item(Context& c, const meta::Item& item) {
     return;
   }
   BandFacts& band = c.bands[item.key.offset];
-  // A log band may have one left over from its life before: bands.cc.
+  // A log band may still have a summary from its time as a data band: bands.cc.
   const bool may_stay = band.use == BandFacts::Use::kLog && summary->live == 0;
   if (band.use != BandFacts::Use::kData && !may_stay &&
       c.finding(Action::kRemove, "Band {} has a summary of file data, but holds {}",
