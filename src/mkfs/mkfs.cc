@@ -70,7 +70,8 @@ Result<> check_options(const device::Geometry& geometry, const Options& options)
   return ok();
 }
 
-// Bands that can be written no more. The super bands are not checked: they are needed.
+// Bands that are read-only or offline. Super bands are not checked, because mkfs needs them in any
+// case.
 Result<std::vector<BandId>> find_dead_bands(device::Device& device) {
   const device::Geometry& geometry = device.geometry();
   std::vector<BandId> dead;
@@ -93,7 +94,7 @@ std::vector<BandId> shingled_bands(const device::Geometry& geometry) {
   return bands;
 }
 
-// Without superblocks the old filesystem cannot be opened: they are erased first.
+// Erases the superblocks first: without them the old filesystem cannot be opened.
 Result<> wipe(device::Device& device, const device::Geometry& geometry,
               const ProgressListener& progress) {
   TRY(meta::erase_superblocks(device, geometry.super_bands));

@@ -46,7 +46,7 @@ struct Made {
   Layout layout;
   std::vector<BandId> dead_bands;  // ascending; read-only or offline, so the layout is without them
   std::uint64_t bytes_discarded = 0;
-  std::optional<Errc> discard_error;  // why no more was discarded; it is no error of mkfs
+  std::optional<Errc> discard_error;  // why discarding ended early; not an error of mkfs
 };
 
 // A 64th of the device, at most 16 GiB: docs/checking.md says why. The log takes further bands when
@@ -55,7 +55,7 @@ std::uint64_t default_log_blocks(std::uint64_t device_blocks);
 
 // Pure. Errors: kMkfsBlockSize, kMkfsLabelTooLong, kMkfsSuperBands, kMkfsTooFewBands,
 // kMkfsLogTooLarge, kFewOpenBands.
-// A device that keeps no write pointers has one log band more: the log's rescue band.
+// A device that keeps no write pointers needs one log band more: the log's rescue band.
 Result<Layout> plan_layout(const device::Geometry& geometry, const Options& options,
                            const device::Capabilities& capabilities = {});
 
@@ -65,8 +65,8 @@ using ProgressListener =
 
 // Resets and discards every shingled band, whatever the device holds, and makes an empty
 // filesystem, durable. A failure or a power cut leaves no filesystem or the whole one: the
-// superblocks are written last. Bands that are read-only or offline are left as they are, and the
-// layout is without them (Made::dead_bands). Errors: those of plan_layout() and of the device.
+// superblocks are written last. Bands that are read-only or offline are left out of the layout
+// (Made::dead_bands). Errors: those of plan_layout() and of the device.
 Result<Made> make_filesystem(device::Device& device, const Options& options,
                              Clock& clock = system_clock(),
                              const ProgressListener& progress = {});
