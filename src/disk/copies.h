@@ -12,7 +12,8 @@ namespace lazyfs::disk {
 // A sentence for each damaged copy.
 struct DamagedCopies {
   std::vector<std::string> never_written;  // while the volume is used: damage is a problem
-  // A power cut may tear a copy that is being written, or come before the second copy is written.
+  // Damage may be harmless: a power cut may tear a copy that is being written, or come before the
+  // second copy is written.
   std::vector<std::string> often_written;
 };
 

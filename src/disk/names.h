@@ -1,5 +1,6 @@
 // The name of a volume where its device keeps it: in the identification blocks of a plain block
-// device. There it counts; the superblock follows. Images have the superblock only.
+// device. That copy of the name decides, and the superblock's copy follows it. Images have only the
+// superblock's.
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@ struct VolumeName {
   friend bool operator==(const VolumeName&, const VolumeName&) = default;
 };
 
-// What the identification block says, as it was when the device was opened; nullopt if the device
-// has none. REQUIRES for both: the device comes from disk::open().
+// The name in the identification block, as of the opening of the device; nullopt if the device has
+// no such block. REQUIRES for both: the device comes from disk::open().
 std::optional<VolumeName> name_on(const device::Device& device);
 
 // Rewrites both identification blocks, durably; does nothing if the device has none.

@@ -17,9 +17,9 @@ namespace lazyfs::disk {
 
 using device::OpenOptions;
 
-// Opens what `path` holds. A disk of smaller blocks than kBlockBytes is used in whole ones
-// (device/whole_blocks.h). A file may also hold the layout of a plain block device: a copy of one.
-// Errors: those of edi::open(), WholeBlocks::make(), plain::open() and zoned::open();
+// Opens what `path` holds. A disk with blocks smaller than kBlockBytes is used in blocks of
+// kBlockBytes (device/whole_blocks.h). A file may also hold the layout of a plain block device: a
+// copy of one. Errors: those of edi::open(), WholeBlocks::make(), plain::open() and zoned::open();
 // kImageBehindLoop, kEdiOnBlockDevice; kUnsupported with an undo file on a zoned device, whose
 // zones cannot be written back.
 Result<std::unique_ptr<device::Device>> open(const std::string& path, OpenOptions options = {});
