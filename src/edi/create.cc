@@ -75,8 +75,8 @@ Result<> write_pointers(const Layout& layout, const Backing& backing,
 Result<> write_image(const Layout& layout, const Backing& backing,
                      std::span<const std::uint32_t> pointers) {
   auto head = AlignedBuffer::zeroed(std::size_t{kHeaderCopies} * kHeaderAreaBytes);
-  // Removes the copies of an earlier image, also the second one, which a later accident to a header
-  // of format 0 would bring back.
+  // Removes both header copies of an earlier image. Otherwise damage to a header of format 0 would
+  // make the old second copy valid again.
   const std::size_t wiped = std::min<std::uint64_t>(head.span().size(), layout.image_bytes);
   TRY(backing.write(0, head.span().first(wiped)));
   if (layout.header.version == 0) {

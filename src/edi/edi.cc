@@ -22,7 +22,7 @@ struct edi_device {
         image ? std::make_unique<DiscardingDevice>(*image, true, [](lazyfs::Errc) {}) : nullptr;
   }
 
-  std::unique_ptr<lazyfs::edi::Image> image;  // null after a link or unlink that failed half-way
+  std::unique_ptr<lazyfs::edi::Image> image;  // null after a link or unlink that failed partway
   // `image` too; frees the space of bands that are reset.
   std::unique_ptr<lazyfs::device::DiscardingDevice> discarding;
 };

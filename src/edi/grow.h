@@ -11,14 +11,15 @@ namespace lazyfs::edi {
 
 struct Growth {
   Layout layout;
-  // Table blocks of the new bands, then the header, which makes the image larger. Of format 1 a
-  // copy of the header that is damaged is rewritten first, else the second one.
+  // Table blocks of the new bands, then the header, which makes the image larger. In format 1 a
+  // damaged copy of the header is rewritten first; if none is damaged, the second copy.
   std::vector<device::GrowthStep> steps;
 };
 
-// As many bands of the size of the last one as fit into `size_bytes`. The table of write pointers
-// and the bands do not move, so the table grows up to the band that follows it and no further.
-// Errors: kGrowNoRoom if that is no band more, kEdiTableFull, kDeviceRead, kDeviceTruncated.
+// Adds as many bands of the last band's size as fit into `size_bytes`. The bands and the table of
+// write pointers do not move, so the table can only grow up to the band that follows it. Errors:
+// kGrowNoRoom (no further band fits), kEdiTableFull (the table cannot grow so far), kDeviceRead,
+// kDeviceTruncated.
 Result<Growth> plan_growth(const Layout& now, const device::Backing& backing,
                            std::uint64_t size_bytes);
 

@@ -19,8 +19,8 @@ namespace lazyfs::edi {
 
 // Invariants, for every band:
 //   E1  the write pointer in memory never passes data whose write has not completed
-//   E2  the write pointer on disk equals a value that the one in memory had at or after the last
-//       successful flush
+//   E2  the write pointer on disk equals a value that the write pointer in memory had at or after
+//       the last successful flush
 //   E3  a band whose append failed refuses appends until it is reset or its write pointer is set
 //   E4  after a failed barrier every flush fails until the image is opened again (Q3 of
 //       device/shared_flush.h)
@@ -91,7 +91,7 @@ class Image final : public device::Device {
 
   Mutex mu_;
   CondVar discard_ended_;
-  std::deque<Band> bands_ GUARDED_BY(mu_);  // grows while others hold references
+  std::deque<Band> bands_ GUARDED_BY(mu_);  // grows while other threads hold references
   std::vector<bool> dirty_blocks_ GUARDED_BY(mu_);  // of the table
   device::SharedFlush flush_;
   std::atomic<std::uint64_t> barriers_{0};

@@ -21,9 +21,9 @@ Result<Header> newest_header1(std::span<const std::byte, kHeadBytes> head) {
 }
 
 // An accident at the start of the disk (zeros, a partition table, another program's header) may
-// leave of format 1 the second copy only. Format 0 has a single header without a checksum: it
-// counts unless no image can have its values, so that a damaged first copy of format 1 does not
-// pass for it.
+// leave only the second copy of format 1. Format 0 has a single header without a checksum. It is
+// accepted only if an image can have its values, so that a damaged first copy of format 1 is not
+// taken for it.
 Result<Header> decode_head(std::span<const std::byte> head) {
   const auto magic = load_le_at<std::uint32_t>(head, 0);
   const auto version = load_le_at<std::uint32_t>(head, 4);
