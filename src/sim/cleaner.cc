@@ -16,8 +16,8 @@ CleaningCost cleaning_cost(const PersistentCache::DirtyBand& dirty, const Geomet
   const double passes = static_cast<double>(cost.moved_sectors) / static_cast<double>(length);
   const double sorted = static_cast<double>(std::min(dirty.extents, parameters.sorted_extents));
   const double further = static_cast<double>(dirty.extents) - sorted;
-  // To the cache and to the band to write; if the cache does not hold all, also to the band to
-  // read and, with static mapping, to the scratch area.
+  // Moves of the heads: to the cache, and to the band for writing. If the cache does not hold all
+  // of the band, also to the band for reading, and to the scratch area (static mapping).
   int positions = 2;
   if (dirty.sectors < length) positions += parameters.is_static ? 2 : 1;
   const double one_by_one_ms =

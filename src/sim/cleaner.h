@@ -16,12 +16,12 @@
 namespace lazyfs::sim {
 
 struct CleaningParameters {
-  // A band is cleaned in place, so that what it holds goes to a scratch area first. Otherwise it
-  // is written to a free band.
+  // True: a band is cleaned in place, so its contents go to a scratch area first. False: it is
+  // written to a free band.
   bool is_static = true;
   double extent_ms = 0;              // to read one extent from the cache, in the best order
-  std::uint64_t sorted_extents = 0;  // as many are put into the best order
-  double further_extent_ms = 0;      // to read one of those beyond
+  std::uint64_t sorted_extents = 0;  // this many are put into the best order
+  double further_extent_ms = 0;      // to read each further extent
   double scan_ms = 0;                // to read the whole cache instead
   double position_ms = 0;            // to bring the heads to the cache, the scratch area or a band
 };
@@ -32,10 +32,10 @@ struct CleaningCost {
   std::uint64_t moved_sectors = 0;
 };
 
-// A band from its first changed sector on is read and merged with the cached extents; what the
-// cache does not hold is written to the scratch area (static mapping); then that part of the band
-// is written. With dynamic mapping the whole band is read, and written once. `shift`: the sector
-// of the geometry where the band with sector 0 begins.
+// Static mapping: the band is read from its first changed sector on and merged with the cached
+// extents; sectors that the cache does not hold go to the scratch area; then this part of the band
+// is written. Dynamic mapping: the whole band is read, and written once. `shift`: the sector of the
+// geometry where the band with sector 0 begins.
 CleaningCost cleaning_cost(const PersistentCache::DirtyBand& dirty, const Geometry& geometry,
                            std::uint64_t shift, double revolution_ms,
                            const CleaningParameters& parameters);
@@ -50,7 +50,7 @@ class Cleaner {
           const CleaningParameters& parameters)
       : cache_(cache), mechanics_(mechanics), shift_(shift), parameters_(parameters) {}
 
-  // Cleans for at most so long. Returns how long it has worked: less when no dirty band is left.
+  // Cleans for at most `at_most_ms`. Returns how long it has worked: less if no dirty band is left.
   double work(double at_most_ms);
   // L2: extents and sectors of the log that can be used although their band is not clean yet.
   double earned_extents() const;

@@ -4,7 +4,8 @@
 //
 // Invariants, besides those of Disk:
 //   C1  writes that wait for destaging hold at most `write_sectors` sectors
-//   C2  where the drive joins writes, one that continues the last one that waits becomes part of it
+//   C2  if the drive joins writes, a write that continues the last waiting one becomes part of that
+//       one
 #pragma once
 
 #include <deque>
@@ -13,7 +14,7 @@
 
 namespace lazyfs::sim {
 
-// What the controller takes for a request, by the kind of the request before it.
+// The controller's time for a request, by the kind of the request before it.
 struct Overheads {
   double after_read_ms = 0, after_write_ms = 0;
   double after(Op before) const { return before == Op::kWrite ? after_write_ms : after_read_ms; }
@@ -43,7 +44,7 @@ class ConventionalDisk final : public MechanicalDisk {
   double read(double now_ms, const Request& request);
   double write(double now_ms, const Request& request);
   void queue_write(double now_ms, const Request& request);
-  // Writes what waits, as far as each write begins before the time.
+  // Writes the waiting writes that begin before `now_ms`.
   void destage_until(double now_ms);
   void destage_one(double not_before_ms);
   bool is_waiting(const Request& request) const;

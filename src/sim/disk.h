@@ -25,7 +25,7 @@ struct DiskCounters {
   std::uint64_t streamed_bytes = 0;  // written past the persistent cache
   std::uint64_t map_extents = 0;     // in the persistent cache now
   double cache_fill = 0;             // share of the persistent cache in use now
-  double full_since_ms = -1;         // when the persistent cache was full first; -1: never
+  double full_since_ms = -1;         // when the persistent cache was first full; -1: never
 };
 
 class Disk {
@@ -35,7 +35,7 @@ class Disk {
   // Serves a request that begins now. Returns the time when the host knows that it is complete.
   // REQUIRES: now_ms is not before the end of the request before; request.end() <= sectors().
   virtual double serve(double now_ms, const Request& request) = 0;
-  // Works until no write waits in any cache. Returns the time when that is so.
+  // Works until no write waits in any cache. Returns the time of the end.
   virtual double settle(double now_ms) = 0;
 
   virtual std::uint64_t sectors() const = 0;

@@ -13,7 +13,7 @@ namespace lazyfs::sim {
 struct Zone {
   std::uint32_t first_cylinder = 0, cylinders = 0;
   std::uint32_t track_sectors = 0;
-  // By how many sectors the first sector of a track lies after that of the track before it.
+  // How many sectors a track's first sector lies after the first sector of the track before.
   std::uint32_t track_skew = 0, cylinder_skew = 0;
   std::uint64_t spare_sectors = 0;  // that hold no data, spread evenly
 };

@@ -1,8 +1,8 @@
-// A host-managed shingled disk: zones that are written at their pointers only. A write elsewhere is
-// refused, and counted. Not thread-safe.
+// A host-managed shingled disk: a zone is written at its pointer only. A write elsewhere is refused
+// and counted. Not thread-safe.
 //
 // Invariants, besides those of Disk:
-//   H1  a write that is taken begins at its zone's pointer, which then moves to the write's end
+//   H1  an accepted write begins at its zone's pointer, which then moves to the write's end
 //   H2  discarding a whole zone sets its pointer back to its start
 #pragma once
 

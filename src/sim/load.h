@@ -20,7 +20,7 @@ struct LoadOptions {
   std::uint64_t count = 0;
   bool is_synced = false;  // a flush after each write
   std::uint64_t seed = 1;
-  std::uint32_t depth = 1;  // so many at a time
+  std::uint32_t depth = 1;  // requests at a time
 };
 
 // Parses "rw=randwrite|write|randread|read,bs=4k,range=32g,count=500000[,sync=1][,seed=N]

@@ -6,7 +6,7 @@
 //   S1  an undecided run of writes waits in the memory of the drive until it is a stream, or
 //       ends, or a flush comes
 //   S2  the map never has more extents than map_extents, and the log never holds more than
-//       cache_sectors, but for what the cleaner has earned (L2) and for one request
+//       cache_sectors, except for the cleaner's earnings (L2) and one request
 //   S3  after a flush nothing waits in memory
 #pragma once
 
@@ -33,12 +33,12 @@ struct ManagedParameters : PlatterParameters {
   // A command, and one in `slow_each` that takes longer.
   double command_ms = 0, slow_command_ms = 0;
   std::uint32_t slow_each = 1;
-  // Writes reach the cache in batches of at most so many, each of which takes `batch_ms` besides
-  // its transfer.
+  // Writes reach the cache in batches of at most so many writes. A batch takes `batch_ms` for each
+  // `batch_bytes`, at least once, besides its transfer.
   std::uint32_t batch_writes = 0;
   std::uint64_t batch_bytes = 0;
   double batch_ms = 0;
-  // What a synced run has beyond the waste of a flush is transferred so many times.
+  // Sectors of a synced run beyond `flush_waste_sectors` are transferred so many times.
   double synced_transfers = 1;
   std::uint64_t flush_waste_sectors = 0;
   std::uint32_t map_write_flushes = 0;  // the map is written out each so many flushes
@@ -48,8 +48,8 @@ struct ManagedParameters : PlatterParameters {
   // Slices of cleaning while the host waits for space; one in `long_slice_each` is longer.
   double slice_ms = 0, long_slice_ms = 0;
   std::uint32_t long_slice_each = 1;
-  // For kAlways: cleaning for each batch takes as many times as long as the batch, times 0.5 for an
-  // empty cache, and ever more for one that fills up.
+  // For kAlways: after a batch the disk cleans for the batch's time, times this share, times 0.5
+  // with an empty cache and an ever larger factor as the cache fills up.
   double always_share = 0;
   CleaningParameters cleaning;
 };

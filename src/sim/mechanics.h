@@ -42,7 +42,7 @@ class Mechanics {
   // position() for a write or a read, and transfer().
   double access(double now_ms, std::uint64_t first, std::uint64_t count, bool for_writing);
 
-  // The heads are at the sector, after work that was accounted elsewhere.
+  // Puts the heads at the sector, after work whose time was counted elsewhere.
   void rest_at(std::uint64_t sector);
 
   // The time in which one sector passes, at the place of `sector`.

@@ -18,14 +18,14 @@ struct Parameter {
   std::string name;
   double value = 0;
   std::string unit;
-  std::string origin;  // who measured or published it, from what it is derived, or "chosen: why"
+  std::string origin;  // measured or published by whom, derived from what, or "chosen: why"
 };
 
 // What `smrsim disks` prints of a model. Models fill it while they set their parameters.
 class ParameterSheet {
  public:
-  // `cache_divisor`: persistent caches, their maps, and the time to read them are so many times
-  // smaller than the drive's; all else is as the drive has it. REQUIRES: not 0.
+  // `cache_divisor`: divides the sizes of persistent caches and their maps, and the time to read a
+  // cache. Nothing else differs from the drive. REQUIRES: not 0.
   explicit ParameterSheet(std::uint32_t cache_divisor = 1) : cache_divisor_(cache_divisor) {}
   std::uint32_t cache_divisor() const { return cache_divisor_; }
 
@@ -55,7 +55,7 @@ std::span<const Model> models();
 const Model* find_model(std::string_view name);
 
 // A model as a program's user names it: "NAME", or "NAME/N" with a persistent cache that is N times
-// smaller, so that short loads show what long ones would.
+// smaller, so that short loads show the effects of long ones.
 struct ModelChoice {
   const Model* model;
   std::uint32_t cache_divisor = 1;

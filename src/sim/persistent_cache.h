@@ -45,13 +45,13 @@ class PersistentCache {
   void forget(std::uint64_t sector, std::uint64_t sectors);
   // How many extents a write within one band adds to the map, at least.
   std::uint64_t new_extents(std::uint64_t sector, std::uint64_t sectors) const;
-  // The piece that begins at the sector, at most so long, and to the end of its band.
-  // REQUIRES: sectors > 0.
+  // Returns the piece that begins at the sector. It has at most `sectors` sectors, and does not
+  // pass the end of its band. REQUIRES: sectors > 0.
   Piece find(std::uint64_t sector, std::uint64_t sectors) const;
 
   // The band that became dirty first.
   std::optional<DirtyBand> oldest() const;
-  // The band's extents are in the band: they leave the map.
+  // Removes the band's extents from the map: they are in the band now.
   void clean(const Band& band);
 
   std::uint64_t extents() const { return extents_; }
@@ -87,7 +87,7 @@ class PersistentCache {
   std::uint64_t sequence_ = 0;
   std::uint64_t extents_ = 0;
   std::unordered_map<std::uint64_t, Dirty> dirty_;  // by the band's first sector
-  mutable std::deque<Queued> queue_;  // may hold entries of bands that are clean since
+  mutable std::deque<Queued> queue_;  // may have entries of bands cleaned since
 };
 
 }  // namespace lazyfs::sim

@@ -21,12 +21,12 @@ enum class QueuePolicy : std::uint8_t {
 struct Queued {
   Request request;
   std::uint32_t cylinder = 0;
-  std::uint64_t owner = 0;  // of whom it is a piece
+  std::uint64_t owner = 0;  // index of the request that it is a piece of
 };
 
 class RequestQueue {
  public:
-  // `depth`: the policy chooses among so many, the oldest ones.
+  // `depth`: the policy chooses among this many of the oldest requests.
   RequestQueue(QueuePolicy policy, std::uint32_t depth) : policy_(policy), depth_(depth) {}
 
   void push(const Queued& queued) { queue_.push_back(queued); }

@@ -17,7 +17,7 @@ constexpr std::uint64_t mix64(std::uint64_t value) {
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(mix64(seed)) {}
-  // A number below the limit. Numbers are equally likely but for the rest of 2^64 / limit.
+  // A number below the limit. Numbers are equally likely, except for the remainder of 2^64 / limit.
   // REQUIRES: limit > 0.
   std::uint64_t below(std::uint64_t limit) {
     state_ += 0x9E3779B97F4A7C15ull;

@@ -1,8 +1,8 @@
 // The buffer of a disk for reads: segments that read-ahead fills. Not thread-safe.
 //
 // Invariants:
-//   B1  a segment holds the sectors [start, end) that follow the last read of its stream; those
-//       from `ready_ms` on arrive one after the other
+//   B1  a segment holds the sectors [start, end) that follow the last read of its stream; sectors
+//       from `from` on arrive one after the other
 //   B2  only the newest segment is being filled; a miss or a write ends that
 #pragma once
 

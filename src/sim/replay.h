@@ -4,7 +4,7 @@
 //   R1  with a window, at most `window` requests are issued and not complete; the next one is
 //       issued when one completes
 //   R2  paced, each request is issued at its own time, however many are not complete
-//   R3  a request is complete when all of its pieces are
+//   R3  a request is complete when all of its pieces are complete
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ namespace lazyfs::sim {
 struct ReplayOptions {
   bool is_paced = false;
   std::uint32_t window = 1;
-  // Paced within a window of 1: a request is issued so long after the end of the one before as its
-  // trace says (`time_us` is that pause).
+  // For a window of 1: a request is issued a pause after the end of the one before; its `time_us`
+  // is this pause.
   bool is_thinking = false;
   QueuePolicy queue = QueuePolicy::kFcfs;
   std::uint32_t queue_depth = 1;
@@ -55,7 +55,7 @@ struct Point {
 // What was measured. Times are of the simulated disks.
 struct ReplayResult {
   double seconds = 0;           // until the last request was complete
-  double cleaning_seconds = 0;  // from then until the caches were empty
+  double cleaning_seconds = 0;  // from the last completion until all caches were empty
   // [class][0: reads, 1: writes]
   std::array<std::array<Traffic, 2>, kRequestClasses> traffic{};
   std::uint64_t flushes = 0, discards = 0;

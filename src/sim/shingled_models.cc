@@ -15,7 +15,7 @@ constexpr const char* kSac = "random 4-KiB writes on the real drive, github.com/
 constexpr const char* kAicodix = "synced writes on the real drive, github.com/aicodix/smr";
 constexpr const char* kSheet = "data sheet";
 
-// What differs from drive to drive.
+// The parameters that differ from drive to drive.
 struct Drive {
   std::uint64_t sectors;
   std::uint32_t surfaces;

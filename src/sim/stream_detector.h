@@ -1,5 +1,5 @@
-// Which writes of a drive-managed disk are part of a stream, and so go to their bands and past the
-// persistent cache. Not thread-safe.
+// Decides which writes of a drive-managed disk are part of a stream: these bypass the persistent
+// cache and go to their bands. Not thread-safe.
 //
 // Invariants:
 //   T1  a run is a sequence of writes, each of which begins where the one before it ended
@@ -20,7 +20,7 @@ class StreamDetector {
  public:
   // The longest synced writes that were measured went to the cache.
   static constexpr std::uint64_t kSyncedBytes = 1ull << 30;
-  static constexpr std::size_t kRuns = 8;  // chosen: as many runs are remembered
+  static constexpr std::size_t kRuns = 8;  // runs that are remembered (a chosen value)
 
   struct Verdict {
     bool is_stream = false;

@@ -10,7 +10,7 @@
 //   blocks    number of sectors; 0 of a flush
 //   flags     - none, or letters: M metadata, J journal
 //
-// Empty lines, and lines that begin with '#', say nothing.
+// Empty lines, and lines that begin with '#', are ignored.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ enum class TraceFormat : std::uint8_t {
   kValidation,  // DiskSim's measured requests: R|W Hit|Miss LBN blocks service_us next_pause_us
 };
 
-// Recognizes a format by a line that says something; nullopt: none.
+// Recognizes a format by a line that is not ignored; nullopt: unknown.
 std::optional<TraceFormat> recognize_trace(std::string_view line);
 
 // The requests that one line stands for: none, one, or one with a flush before or after it.

@@ -15,7 +15,7 @@
 
 namespace lazyfs::sim {
 
-// Sectors that a trace's requests are recognized by as those of a journal: first to last.
+// The sectors of a journal, from first to last: a request to one of them counts as the journal's.
 struct SectorRange {
   std::uint64_t first = 1, last = 0;
   bool contains(std::uint64_t sector) const { return first <= sector && sector <= last; }

@@ -20,7 +20,7 @@ std::uint64_t volume_sectors(const VolumeShape& shape) {
   return shape.disk_sectors / shape.stripe_sectors * shape.stripe_sectors * shape.disks;
 }
 
-// The base of the unit that takes this one's place; the rest at the end of the volume stays.
+// Moves the sector to the unit that takes its unit's place. Sectors past the last whole unit stay.
 std::uint64_t moved(std::uint64_t sector, std::uint64_t unit, std::uint64_t sectors,
                     const Permutation& permutation) {
   const std::uint64_t number = sector / unit;
@@ -49,8 +49,9 @@ std::uint64_t Permutation::round_trip(std::uint64_t number) const {
 }
 
 std::uint64_t Permutation::operator()(std::uint64_t number) const {
-  // The network permutes the next power of four; numbers that are too large go through it again
-  // until one is not. The cycle of `number` has at least one that is not: `number` itself.
+  // The network permutes the numbers below the next power of four. A result that is too large goes
+  // through it again, until one is not. The cycle of `number` has at least one that is not:
+  // `number` itself.
   do number = round_trip(number);
   while (number >= count_);
   return number;

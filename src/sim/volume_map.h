@@ -36,8 +36,8 @@ struct VolumeShape {
   std::uint64_t stripe_sectors = 128;  // with more than one disk
   std::uint64_t chunk_sectors = 0;     // 0: chunks are not permuted
   std::uint64_t permute_seed = 0;
-  // Requests are cut into blocks of 8 sectors, and those are permuted over the whole volume before
-  // anything else: what HotOS 2005 calls a stupid file system.
+  // Requests are cut into blocks of 8 sectors, and these blocks are permuted over the whole volume
+  // first: a "stupid file system" of HotOS 2005.
   bool is_stupid = false;
   std::uint64_t stupid_seed = 0;
 };
@@ -53,8 +53,8 @@ class VolumeMap {
   explicit VolumeMap(const VolumeShape& shape);
 
   std::uint64_t sectors() const { return sectors_; }
-  // Calls `visit` for each piece of a range, in the order of addresses. Pieces that follow each
-  // other on a disk are joined if they come one after the other.
+  // Calls `visit` for each piece of a range, in the order of addresses. Consecutive pieces that are
+  // contiguous on one disk are joined, unless the shape is stupid.
   void pieces(std::uint64_t sector, std::uint32_t sectors, const Visit& visit) const;
 
  private:
