@@ -147,7 +147,7 @@ void statfs(fuse_req_t req, fuse_ino_t inode) {
   ::fuse_reply_statfs(req, &found);
 }
 
-// The inode flags of chattr(1) and project ids. Other ioctls have no meaning here, as their
+// The inode flags of chattr(1) and project ids. Other ioctls cannot be passed on, because their
 // arguments may be pointers.
 void ioctl(fuse_req_t req, fuse_ino_t inode, unsigned command, void*, fuse_file_info*, unsigned,
            const void* in, std::size_t in_bytes, std::size_t out_bytes) {

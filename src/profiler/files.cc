@@ -15,9 +15,9 @@ namespace {
 
 int descriptor_of(const fuse_file_info* open) { return static_cast<int>(open->fh); }
 
-// The flags with which a file of the backing directory is opened. The kernel aligns what a program
-// reads and writes directly, but to no memory of this process. With the write cache the kernel also
-// reads where a program only writes, and knows itself where the end is.
+// The flags with which a file of the backing directory is opened. O_DIRECT is removed: the kernel
+// aligns a program's direct I/O, but not the buffers of this process. With the write cache the
+// kernel also reads files that a program only writes, and handles O_APPEND itself.
 int backing_flags(const Filesystem& filesystem, int flags) {
   flags &= ~(O_NOFOLLOW | O_DIRECT);
   if (!filesystem.has_write_cache()) return flags;
@@ -96,8 +96,8 @@ void write(fuse_req_t req, fuse_ino_t, const char* bytes, std::size_t size, off_
   ::fuse_reply_write(req, static_cast<std::size_t>(length));
 }
 
-// A close of one of the descriptors that programs have of an open file: some filesystems report
-// errors of earlier writes then.
+// A program has closed one of its descriptors of an open file. Some filesystems report errors of
+// earlier writes then.
 void flush(fuse_req_t req, fuse_ino_t, fuse_file_info* info) {
   count(req, {Call::kFlush});
   const int copy = ::dup(descriptor_of(info));

@@ -25,7 +25,7 @@ struct Settings {
   bool is_counting = true;
 };
 
-// Passes what it is asked to a directory. Thread-safe.
+// Passes requests on to the backing directory. Thread-safe.
 class Filesystem {
  public:
   // `root`: the backing directory, O_PATH.

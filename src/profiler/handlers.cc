@@ -10,7 +10,7 @@ constexpr unsigned kWriteBytesMax = 1 << 20, kClassicWriteBytesMax = 128 << 10;
 
 // Never: FUSE_CAP_HANDLE_KILLPRIV. The kernel clears the set-user-ID bit of a file that is written,
 // because the daemon's writes, which are root's, do not. Nor FUSE_CAP_ASYNC_DIO: after asynchronous
-// direct writes, cached reads give what was there before.
+// direct writes, cached reads return the old data.
 constexpr unsigned kClassicFeatures = FUSE_CAP_ASYNC_READ;
 constexpr unsigned kFeatures = FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS |
                                FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_IOCTL_DIR |
@@ -21,7 +21,7 @@ void init(void* user_data, fuse_conn_info* connection) {
   auto& filesystem = *static_cast<Filesystem*>(user_data);
   const bool is_classic = filesystem.settings().is_classic;
   unsigned features = is_classic ? kClassicFeatures : kFeatures;
-  // Reading a file that its owner may only write takes root.
+  // Only root can read a file whose owner may only write it.
   if (!is_classic && ::geteuid() == 0) features |= FUSE_CAP_WRITEBACK_CACHE;
   connection->want = features & connection->capable;
   connection->max_write = is_classic ? kClassicWriteBytesMax : kWriteBytesMax;

@@ -3,8 +3,8 @@
 // Invariants:
 //   N1  an inode is in the table as long as the kernel has looked it up more often than it has
 //       forgotten it
-//   N2  two inodes of the table are different files: their keys differ. The descriptor keeps the
-//       file, so that its number is not used again meanwhile, also when the file has no name left.
+//   N2  two inodes of the table are different files: their keys differ. The open descriptor keeps
+//       the file, even without a name, so that its number is not used again.
 #pragma once
 
 #include <sys/stat.h>

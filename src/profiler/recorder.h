@@ -16,7 +16,7 @@ namespace lazyfs::profiler {
 class Recorder {
  public:
   enum class Format { kText, kJson };  // kJson: one object a line
-  using CpuClock = std::function<CpuTime()>;  // what the process has used since it began
+  using CpuClock = std::function<CpuTime()>;  // CPU time of the process since it began
 
   // `file`: open for appending. The first section begins now.
   Recorder(Descriptor file, Format format, bool is_classic, Counts& counts, Clock& clock,
