@@ -20,7 +20,7 @@ namespace {
 
 using AnswerClock = std::chrono::steady_clock;
 
-// What the child's message begins with.
+// The first byte of the child's message.
 constexpr char kAnswer = 'a', kFailure = 'f';
 
 [[noreturn]] void fail_call(const char* call) {
@@ -29,7 +29,7 @@ constexpr char kAnswer = 'a', kFailure = 'f';
 
 // ---- In the child -------------------------------------------------------------------------------
 
-// Standard output becomes `to`. All other files are closed.
+// Makes `to` the standard output. Closes all other files.
 void keep_only(int to) {
   ::dup2(to, STDOUT_FILENO);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -70,7 +70,7 @@ bool is_ready(int from, AnswerClock::time_point deadline) {
   }
 }
 
-// All that comes until the other end is closed, or nullopt if that is later than the deadline.
+// Reads until the other end is closed; nullopt if that is later than the deadline.
 std::optional<std::string> read_until(int from, AnswerClock::time_point deadline) {
   std::string text;
   char piece[4096];

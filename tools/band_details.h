@@ -1,4 +1,4 @@
-// What edistats' page knows of bands besides the report: read from the bands' logs.
+// What edistats' page shows of bands besides the report, from the bands' logs.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ struct BandDetails {
   std::map<BandId, fs::BandHistory> histories;  // of some bands, or of all
   std::map<BandId, Errc> unreadable;            // why a band has none
   std::map<InodeNo, std::string> paths;         // of the histories' files that have a name
-  std::optional<Errc> paths_error;              // why no file has one
+  std::optional<Errc> paths_error;              // why no file has a path
 
   bool is_complete() const { return unreadable.empty() && !paths_error; }
 };

@@ -24,13 +24,13 @@ class CommandOption {
   virtual CommandOption& one_of(std::vector<std::string> values) = 0;
   virtual CommandOption& at_least(std::uint64_t least) = 0;
   virtual CommandOption& between(std::uint32_t least, std::uint32_t most) = 0;
-  // --help shows the variable's value of now.
+  // --help shows the variable's present value as the default.
   virtual CommandOption& with_default() = 0;
   // A list's values may also stand in one word, with commas between them.
   virtual CommandOption& with_commas() = 0;
-  // An occurrence of a list's option takes one value.
+  // Each occurrence of a list's option takes one value.
   virtual CommandOption& one_each() = 0;
-  // Takes what parse_size() takes. --help shows SIZE as its type.
+  // Accepts the sizes of parse_size(). --help shows SIZE as its type.
   virtual CommandOption& as_size() = 0;
   virtual CommandOption& excludes(CommandOption& other) = 0;
   // After parse(): whether the command line has it.

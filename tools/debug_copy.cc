@@ -45,7 +45,7 @@ class CopyOut {
     set_attributes(from, target);
     note_losses(from.inode, target);
   }
-  // Losses of which nothing but the number is known.
+  // Losses of which only the number is known.
   void note_more_losses(std::uint64_t losses, const std::string& target) {
     if (losses > 0) note(target, std::to_string(losses) + " more losses are not listed");
   }
@@ -59,7 +59,7 @@ class CopyOut {
                  why.data());
   }
 
-  // Of an inode, and of names in it that lead nowhere any more.
+  // Notes the losses of an inode, and of names in it whose inodes are lost.
   void note_losses(InodeNo inode, const std::string& target) {
     const auto losses = losses_.equal_range(inode);
     for (auto at = losses.first; at != losses.second; ++at) {
@@ -115,7 +115,7 @@ class CopyOut {
     if (first_error) note(target, describe(*first_error));
   }
 
-  // Around a block that cannot be read.
+  // Copies block by block, around blocks that cannot be read.
   void copy_blocks(const fs::Attributes& from, std::uint64_t at, std::size_t length, int fd,
                    const std::string& target) {
     AlignedBuffer block(kBlockBytes);

@@ -10,9 +10,9 @@
 namespace lazyfs {
 
 // Copies the file, or the directory with all that it holds, to `target`, which must not exist yet;
-// with mode, times, and, for root, owner. Blocks that cannot be read become zeros; each file that
-// is not whole is named on standard error, as is each that `repaired` says is lost in part or as a
-// whole. Returns how many such files there were. Throws std::runtime_error("what: why").
+// with mode, times, and, for root, owner. Blocks that cannot be read become zeros; standard error
+// gets the name of each incomplete file, and of each file that `repaired` lists as lost in part or
+// as a whole. Returns the number of such files. Throws std::runtime_error("what: why").
 std::uint64_t copy_out(fs::Volume& volume, const fsck::RepairReport& repaired,
                        const fs::Attributes& from, const std::string& target);
 

@@ -21,7 +21,7 @@
 namespace lazyfs {
 namespace {
 
-// Bands whose contents are metadata; of a volume that cannot be opened, those that its superblock
+// Bands whose contents are metadata. If the volume cannot be opened: the bands that its superblock
 // names.
 std::set<std::uint32_t> metadata_bands(device::Device& device) {
   std::set<std::uint32_t> bands;
@@ -79,7 +79,7 @@ std::uint64_t copy_bytes(const device::Backing& from, int fd, const std::string&
 
 // ---- Zoned devices ------------------------------------------------------------------------------
 
-// An image with a band for each zone, as far written.
+// Options of an image with a band for each zone, each written as far as its zone.
 edi::CreateOptions options_for(device::Device& device) {
   const device::Geometry& geometry = device.geometry();
   edi::CreateOptions options;

@@ -8,11 +8,11 @@
 
 namespace lazyfs {
 
-// Makes a sparse file with all of `device`, which is at `path`, but the contents of data bands. The
-// file must not exist yet. It can be opened like the device itself; of a zoned device it is an
-// emulated disk image with a band for each zone. Names of files, and what the metadata holds of
-// their contents, are in it. What cannot be read is named on standard error, and left out. Returns
-// the bytes copied. Throws std::runtime_error("what: why").
+// Makes a sparse file with all of `device`, which is at `path`, except the contents of data bands.
+// REQUIRES: `target` does not exist. The file can be opened like the device itself; for a zoned
+// device it is an emulated disk image with a band for each zone. It includes the names of files,
+// and contents that are stored in the metadata. Parts that cannot be read are named on standard
+// error, and left out. Returns the bytes copied. Throws std::runtime_error("what: why").
 std::uint64_t copy_metadata(device::Device& device, const std::string& path,
                             const std::string& target);
 

@@ -11,7 +11,7 @@ namespace lazyfs {
 
 // All functions throw std::runtime_error("what: why").
 
-// The newest superblock, and which super bands do not have it.
+// The newest superblock, and the super bands that lack it.
 Json show_superblock(device::Device& device);
 // The bands of the metadata log, what they hold, and how the log ends.
 Json show_log(device::Device& device);

@@ -18,9 +18,9 @@ std::unique_ptr<device::Device> open_to_look(const std::string& path);
 // Gets a volume, and the report of its repair: an empty one if it was not repaired.
 using VolumeUse = std::function<void(fs::Volume&, const fsck::RepairReport&)>;
 
-// Mounts what is on `device` for reading, and calls `use`. With `repaired`, and if it cannot be
-// mounted otherwise, it is repaired first, as fsck.lazyfs -y would do it, but in memory; each
-// repair is printed to standard error.
+// Mounts what is on `device` for reading, and calls `use`. With `repaired`, or if the volume cannot
+// be mounted without it, first repairs the volume in memory, as fsck.lazyfs -y would do on the
+// disk; each repair is printed to standard error.
 void use_volume(device::Device& device, bool repaired, const VolumeUse& use);
 
 // The inode that `where` names: a number, or a path from the root. Takes a lookup on it.

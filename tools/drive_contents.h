@@ -2,8 +2,8 @@
 //
 // Invariants:
 //   K1  a block that is written as zeros or punched takes no space in the file
-//   K2  a byte of the fills file that is not 0 is what the block of that number consists of; the
-//       block takes no space in the file
+//   K2  if byte n of the fills file is not 0, block n consists of this byte and takes no space in
+//       the file
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace lazyfs {
 
 class DriveContents {
  public:
-  // Opens the file, which is made, or has that size already. `keeps_fills`: a block in which one
-  // byte repeats, as benchmarks write it, is kept as that byte in PATH.fills; a fills file that
-  // exists is used without it too. The error says what cannot be used.
+  // Opens the file, and makes it if it does not exist; an existing file must have that size.
+  // `keeps_fills`: a block of one repeated byte, as benchmarks write them, is kept as that byte in
+  // PATH.fills. An existing fills file is used in any case. The error says what cannot be used.
   static std::expected<std::unique_ptr<DriveContents>, std::string> open(const std::string& path,
                                                                          std::uint64_t size_bytes,
                                                                          bool keeps_fills);
@@ -36,7 +36,7 @@ class DriveContents {
   DriveContents(int fd, int fills_fd) : fd_(fd), fills_fd_(fills_fd) {}
   int write_out(std::uint64_t offset, std::span<const std::byte> bytes);
   int write_in_runs(std::uint64_t offset, std::span<const std::byte> bytes);
-  // Writes the block that contains `offset` to the file if it is kept as a byte.
+  // If the block that contains `offset` is kept as a byte, writes its contents to the file.
   int spell_out(std::uint64_t offset);
 
   const int fd_;

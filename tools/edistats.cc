@@ -28,7 +28,7 @@ struct Trouble : std::runtime_error {
 };
 
 constexpr int kUsage = 2;
-// A page of a larger disk has no line for each band; the report without --html has.
+// The page of a larger disk has no line for each band; only the report without --html has.
 constexpr std::size_t kMostLinesOfPage = 2000;
 // Records of bands' logs on a page, of which each takes some 40 bytes, unless bands are named.
 constexpr std::uint64_t kMostRecordsOfPage = 100'000;
@@ -41,7 +41,8 @@ struct Arguments {
   std::string output() const { return files.empty() ? "" : files.back(); }
 };
 
-// The bands that the daemon has set aside, which the disk does not say; nothing if none serves it.
+// The bands that the daemon has set aside, which the disk does not record; nullopt if no daemon
+// serves the volume.
 std::optional<std::vector<BandId>> set_aside_while_mounted(const std::string& path) {
   try {
     const auto mount_point = mounted_from(path);
@@ -55,7 +56,7 @@ std::optional<std::vector<BandId>> set_aside_while_mounted(const std::string& pa
       bands.push_back(BandId{static_cast<std::uint32_t>(band.number())});
     }
     return bands;
-  } catch (const std::exception&) {  // it ends right now, or another user's mount
+  } catch (const std::exception&) {  // the mount is ending, or is another user's
     return std::nullopt;
   }
 }
@@ -244,7 +245,7 @@ bool report_on(const Arguments& arguments) {
   return details.is_complete();
 }
 
-// Two of them would be mixed.
+// At most one output may go to standard output: two would be mixed.
 bool prints_one_thing(const Arguments& arguments) {
   return (arguments.html == "-") + (arguments.svg == "-") + (arguments.output() == "-") <= 1;
 }

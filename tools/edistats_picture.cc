@@ -20,7 +20,8 @@ using data::BandState;
 // More bands than this share bars, so that the picture of any disk has at most so many.
 constexpr std::size_t kMaxBars = 2000;
 
-// Where everything is, in pixels. Many bars are narrow, so that a large disk is still a page.
+// The layout of the picture, in pixels. With many bars each is narrow, so that a large disk still
+// fits on a page.
 struct Layout {
   int columns = 64, bar_width = 13, bar_height = 60, gap = 3;
   int rows = 0;
@@ -205,7 +206,7 @@ std::string title_of(const PictureTitle& title, const fs::BandReport& report) {
   return svg;
 }
 
-// What a bar and a row stand for, and the height of a bar.
+// The text that explains a bar, a row, and the height of a bar.
 std::string scale_of(const Layout& layout, const fs::BandReport& report) {
   if (report.bands.empty()) return "";
   std::uint64_t most = 0;
@@ -249,7 +250,7 @@ std::string legend() {
   return svg;
 }
 
-// By day and by night.
+// Colours for light and for dark pages.
 constexpr std::string_view kSvgStyle =
     "<style>.faint{fill:#666}"
     "@media (prefers-color-scheme:dark){.paper{fill:#16181b}text{fill:#dddddd}.faint{fill:#999}"

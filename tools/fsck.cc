@@ -183,7 +183,8 @@ std::string loss_text(const fsck::Loss& loss) {
   return loss.is_whole() ? inode : inode + ": " + lost_parts(loss);
 }
 
-// All of them if the file of --losses could not be written: no later check finds them.
+// Prints all losses if the file of --losses could not be written, because no later check finds
+// them.
 void print_losses(const Arguments& arguments, const fsck::RepairReport& repair, bool has_no_file) {
   const std::size_t most = has_no_file ? repair.losses.size() : kLossesShown;
   const std::size_t shown = std::min(repair.losses.size(), most);
@@ -275,8 +276,8 @@ class Run {
     return check_log_headers(device, store);
   }
 
-  // Checks what is stored twice. A power cut may tear a copy that is being written, so that only
-  // damage of one that is never written counts as a problem.
+  // Checks what is stored twice. A power cut may tear a copy that is being written. So only damage
+  // of a copy that is never written counts as a problem.
   Result<> check_copies(device::Device& device) {
     ASSIGN_OR_RETURN(const disk::DamagedCopies copies, disk::damaged_copies(device));
     for (const std::string& text : copies.never_written) found(text);
@@ -296,7 +297,8 @@ class Run {
     return meta::damaged_headers(device, live);
   }
 
-  // The log does without such a header until it has emptied the band and begins it again.
+  // The log does not need the damaged header of a band until it has emptied the band and begins it
+  // again.
   Result<> check_log_headers(device::Device& device, const meta::Store& store) {
     ASSIGN_OR_RETURN(const auto bands, damaged_headers(device, store));
     has_damaged_header_ = !bands.empty();
@@ -331,8 +333,8 @@ class Run {
     return may;
   }
 
-  // REQUIRES: nothing was changed yet. What a repair has lost, no later check finds. The list of an
-  // earlier repair remains until write_losses().
+  // Opens the file of --losses before the repair, because no later check finds the losses. The list
+  // of an earlier repair remains until write_losses(). REQUIRES: nothing was changed yet.
   Result<> open_losses() {
     if (arguments_.losses.empty()) return ok();
     loss_file_.open(arguments_.losses, std::ios::app);
@@ -405,7 +407,8 @@ class Run {
     return store->close();
   }
 
-  // Such a header is written again when the log begins the band again.
+  // Empties log bands with a damaged header. The log writes the header when it begins the band
+  // again.
   Result<> empty_bands_without_header(device::Device& device, meta::Store& store) {
     if (!arguments_.yes) return ok();
     ASSIGN_OR_RETURN(const auto bands, damaged_headers(device, store));

@@ -38,7 +38,8 @@ void print_estimate(const GcPlan& plan, const CleanPiece& estimate) {
               blocks_text(estimate.blocks).c_str(), blocks_text(estimate.gain).c_str());
 }
 
-// Each band of the estimate at most once: other programs may make garbage as fast as it is cleaned.
+// Cleans each band of the estimate at most once, because other programs may make garbage as fast as
+// it is cleaned.
 Cleaned clean(MountPoint& mount, const GcPlan& plan, const CleanPiece& estimate) {
   ProgressLine progress(plan.json && plan.progress == "auto" ? "never" : plan.progress);
   Cleaned cleaned;

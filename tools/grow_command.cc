@@ -40,14 +40,14 @@ void grow_mounted(const std::string& path, const std::string& mount_point, std::
   print_growth(path, request);
 }
 
-// An image that is stored on a mount is grown itself, not the volume that it is stored on. One that
-// is damaged or in use is not taken for an ordinary file.
+// Whether the path may be an image. An image that is stored on a mount is grown itself, not the
+// volume that it is stored on. A damaged image, or one in use, is not taken for an ordinary file.
 bool may_be_image(const std::string& path) {
   const auto opened = disk::open(path, {.read_only = true, .exclusive = false});
   return opened || opened.error() != Errc::kEdiBadMagic;
 }
 
-// Mounts the volume in this process, without threads: that recovers it after a crash, too.
+// Mounts the volume in this process, without threads. This also recovers it after a crash.
 void grow_unmounted(const std::string& path, std::uint64_t bytes) {
   const auto device = disk::open(path);
   if (!device) fail_with(path, describe(device.error()));

@@ -38,7 +38,7 @@ struct Health {
   std::vector<std::string> findings;
 };
 
-// In a child process: the name of the mount point may be a question to the daemon, too.
+// Runs in a child process, because finding the mount point may ask the daemon, too.
 std::string ask_mount_of(const std::string& path) {
   const std::string mount_point = mount_point_of(path);
   const auto stats = Json::parse(MountPoint(mount_point).stats());

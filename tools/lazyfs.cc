@@ -37,7 +37,7 @@ std::unexpected<std::string> trouble(const DaemonPlan& plan, Errc error, std::st
 
 using lazyfs::fs::RemountableVolume;
 
-// With its write-back cache the kernel sets the times of files that are written to.
+// With its write-back cache the kernel sets the times of written files, by its coarse clock.
 lazyfs::Clock& clock_for(const DaemonPlan& plan) {
   return plan.options.session.requests.writeback_cache ? lazyfs::coarse_clock()
                                                        : lazyfs::system_clock();

@@ -187,7 +187,7 @@ bool holds_data(device::Device& device) {
   return false;
 }
 
-// An EDI or a zoned disk, whose write pointers say whether it holds data.
+// For an EDI or a zoned disk, whose write pointers show whether it holds data.
 void refuse_contents(const Arguments& arguments, device::Device& device) {
   const auto found = meta::read_superblock(device);
   const bool is_filesystem = found || found.error() == Errc::kSuperblockBad ||
@@ -279,7 +279,7 @@ void plan_for_new_file(const Arguments& arguments, Plan& plan) {
   plan.image =
       choose_image("SIZE " + arguments.size, size_of("SIZE", arguments.size), arguments.band_size);
   plan.is_new_file = !exists;
-  plan.image->overwrite = exists;  // not a file that appears from now on
+  plan.image->overwrite = exists;  // false: refuse a file that appears from now on
   require_plan("SIZE " + arguments.size, geometry_of(*plan.image), plan.options);
 }
 

@@ -31,8 +31,8 @@ void MountPoint::request(unsigned long code, void* argument) {
 }
 
 void MountPoint::sync() {
-  // A program that is killed while the kernel sends times of an inode for it leaves EINTR to the
-  // next syncfs(2), which has done its work all the same.
+  // If a program is killed while the kernel sends an inode's times for it, the next syncfs(2)
+  // returns EINTR, although it has done its work.
   int result = 0;
   do {
     result = syncfs(fd_);

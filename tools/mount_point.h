@@ -13,9 +13,10 @@ class MountPoint {
   MountPoint(const MountPoint&) = delete;
   MountPoint& operator=(const MountPoint&) = delete;
 
-  // Sends one request. `argument`: what its code says, or nullptr.
+  // Sends one request. `argument`: what the request `code` takes, or nullptr.
   void request(unsigned long code, void* argument);
-  // First the kernel writes its dirty pages to the daemon, then the daemon makes all durable.
+  // Makes everything durable: the kernel sends its dirty pages to the daemon, then the daemon
+  // syncs.
   void sync();
   // What docs/stats.md describes, as JSON.
   std::string stats();

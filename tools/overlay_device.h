@@ -1,4 +1,5 @@
-// A device that keeps all changes in memory: what may only be read can be repaired, to look at it.
+// A device that keeps all changes in memory, so that a volume on a read-only device can be repaired
+// and looked at.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,9 @@
 namespace lazyfs {
 
 // Blocks that were never written read as those of the inner device, which is only read. Its write
-// pointers can be set anywhere, so that the end of a band on a device without write pointers can be
-// stated (W1 of device.h). Memory: 4 KiB for each block written. Thread-safe; mu_ is held over
-// reads of the inner device.
+// pointers can be set back to any block, so that the end of a band on a device without write
+// pointers can be stated (W1 of device.h). Memory: 4 KiB for each block written. Thread-safe; mu_
+// is held over reads of the inner device.
 class OverlayDevice final : public device::ForwardingDevice {
  public:
   explicit OverlayDevice(device::Device& inner) : ForwardingDevice(inner), inner_(inner) {}

@@ -6,7 +6,7 @@
 
 namespace lazyfs {
 
-// Continues this process as the script `name`. Returns 1, after a message, only if it cannot.
+// Replaces this process by the script `name`. Returns 1, after a message, only if that fails.
 int continue_as_script(const char* program, const std::string& name,
                        std::vector<std::string> arguments);
 

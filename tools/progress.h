@@ -1,4 +1,4 @@
-// How far long work is: percent, rate and time left, on standard error.
+// Shows the progress of long work on standard error: percent, rate and time left.
 #pragma once
 
 #include <chrono>
@@ -38,7 +38,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // May be called as often as wanted: shows the first state of a stage, then a few a second.
+  // May be called often: shows the first state of a stage, then a few states a second.
   void show(const Done& done);
   // Removes the line, so that other output can follow.
   void clear();

@@ -15,13 +15,13 @@ struct ScrubPlan {
   std::string folder = "/var/lib/lazyfs";
 };
 
-// All of these throw std::runtime_error("what: why"). Those that return bool say whether no damage
-// has been found (so far).
+// All of these throw std::runtime_error("what: why"). Functions that return bool return true if no
+// damage has been found (so far).
 
 // Scrubs, and prints what is damaged.
 bool scrub_command(const ScrubPlan& plan);
-// Begins a scrub in the background, or continues the one that was cancelled, or interrupted by a
-// crash or an unmount. (A rate of 0 leaves the rate as it was.)
+// start_scrub() begins a scrub in the background. resume_scrub() continues one that was cancelled,
+// or interrupted by a crash or an unmount; a rate of 0 keeps its earlier rate.
 void start_scrub(const ScrubPlan& plan);
 void resume_scrub(const ScrubPlan& plan);
 // Ends the scrub in the background, and waits for its end.

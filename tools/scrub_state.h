@@ -1,5 +1,6 @@
-// How far a scrub of a volume is, in a file that outlives the program: a scrub in the background
-// can be asked about, cancelled and resumed, also after a crash of the machine.
+// The progress of a scrub of a volume, in a file that outlives the program. So the state of a
+// background scrub can be shown, and the scrub cancelled and resumed, even after a crash of the
+// machine.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace lazyfs {
 
 struct ScrubState {
   enum class Status : std::uint8_t { kRunning, kDone, kCancelled, kFailed };
-  // Of damage, so much is kept; all of it is counted.
+  // Entries of `found` that are kept; all damage is counted.
   static constexpr std::size_t kMaxFound = 1000;
 
   Status status = Status::kRunning;

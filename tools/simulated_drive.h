@@ -1,8 +1,8 @@
-// A simulated disk with contents: requests take their simulated time, and their data lie in a
-// sparse file (drive_contents.h). smrdisk shows it as a file. Not thread-safe.
+// A simulated disk with contents: requests take their simulated time, and their data is in a sparse
+// file (drive_contents.h). smrdisk shows it as a file. Not thread-safe.
 //
 // Invariants:
-//   V1  each request is served by the model, and recorded, before its data change
+//   V1  the model serves each request, and it is recorded, before its data changes
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ Json describe_result(const sim::ReplayResult& result);
 // All models with their parameters and the origin of each.
 Json describe_models();
 
-// Reports, normalised to the first one. The error names the report that is none.
+// Compares reports, normalised to the first one. The error names the file that is no report.
 std::expected<Json, std::string> compare_reports(const std::vector<std::string>& paths);
 
 }  // namespace lazyfs

@@ -47,7 +47,8 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // One write, over the page before: nothing is cleared first, so nothing flickers.
+  // Writes the new page over the old one with one write. Nothing is cleared first, so nothing
+  // flickers.
   static void show(const std::vector<std::string>& page) {
     std::string text = "\033[H";
     for (std::size_t i = 0; i < page.size(); ++i) {

@@ -1,4 +1,4 @@
-// What is left of a lazyfs on a device or in a file, so that no program takes a damaged volume for
+// Finds remains of a lazyfs on a device or in a file, so that no program takes a damaged volume for
 // an empty disk.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace lazyfs {
 std::vector<std::uint64_t> superblock_places(std::uint64_t bytes);
 
 // Looks for an identification block or its copy, a header of an EDI or its copy, a block of its
-// write pointer table, and superblocks, damaged ones counted in. Returns for example "superblock at
+// write pointer table, and superblocks, damaged ones included. Returns for example "superblock at
 // byte 1048576", nullopt when nothing is found or nothing can be read.
 std::optional<std::string> find_lazyfs_traces(const std::string& path);
 

@@ -1,4 +1,4 @@
-// UUIDs as people type and read them, new ones, and what else of a volume is random.
+// UUIDs as people type and read them, new UUIDs, and a volume's random seed of name hashes.
 #pragma once
 
 #include <sys/random.h>

@@ -104,8 +104,8 @@ std::optional<Mount> mount_with(const std::string& path) {
   return Mount{source, point};
 }
 
-// A device would take the request for one of its own. The kernel knows a file's type by itself: a
-// daemon that was shut down refuses to say it.
+// Whether the file may be sent a request: a device would take it for a request of its own. The type
+// is that of the kernel's own memory, because a daemon that was shut down does not answer.
 bool may_ask(int fd) {
   struct statx st {};
   const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
@@ -113,7 +113,7 @@ bool may_ask(int fd) {
          (S_ISREG(st.stx_mode) || S_ISDIR(st.stx_mode));
 }
 
-// What the daemon says; nothing if `path` is on no lazyfs.
+// The daemon's description of the volume; nullopt if `path` is on no lazyfs.
 std::optional<Json> ask(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail_with(path, std::strerror(errno));
@@ -130,7 +130,7 @@ Json unknown_volume(const char* state) {
   return Json::object({{"uuid", ""}, {"label", ""}, {"state", state}});
 }
 
-// The text of what the daemon says of a mount.
+// The daemon's description of a mount, as text.
 std::string ask_mount(const Mount& mount) {
   return ask(mount.point).value_or(unknown_volume(kNotReachable)).dump();
 }
@@ -189,7 +189,7 @@ struct Change {
 };
 
 // The identification blocks of a plain device first, then the superblock by a session of its own.
-// fsck.lazyfs -y lets the superblock follow if the power goes in between.
+// If the power fails in between, fsck.lazyfs -y makes the superblock follow.
 void apply(const std::string& path, const Change& change) {
   const auto device = open_device(path, true);
   const meta::Superblock superblock = superblock_on(path, *device);

@@ -31,8 +31,9 @@ std::optional<std::string> source_of(const std::string& path);
 // The mount point of the lazyfs that is mounted from the device or image.
 std::optional<std::string> mounted_from(const std::string& device);
 
-// Without a new value they print the present one. A new value needs a volume that is not mounted
-// and has ended cleanly. "random" and "" are values too: a random UUID, no label.
+// Both print the present value if no new one is given. A new value needs a volume that is not
+// mounted and has ended cleanly. The UUID "random" makes a random one; the label "" removes the
+// label.
 void label_command(const std::string& path, const std::optional<std::string>& value);
 void uuid_command(const std::string& path, const std::optional<std::string>& value);
 

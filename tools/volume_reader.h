@@ -9,9 +9,10 @@
 
 namespace lazyfs {
 
-// Opens the device or image for reading, without a claim, and calls `read`; again, a few times, if
-// that fails with an error that a mounted volume causes, because its log moves away from under the
-// reader. So `read` must begin its result each time. Throws std::runtime_error("what: why").
+// Opens the device or image for reading, without a claim, and calls `read`. Does so again, a few
+// times, after an error that a mounted volume may cause, because its log changes during the reads.
+// REQUIRES: each call of `read` begins its result from the start. Throws std::runtime_error("what:
+// why").
 void read_volume(const std::string& path,
                  const std::function<Result<>(meta::Store&, device::Device&)>& read);
 

@@ -29,7 +29,7 @@ bool is_in_use(const std::string& path, bool is_block_device) {
   return error != 0;
 }
 
-// As the kernel knows it: a daemon that was shut down refuses to say it.
+// The type in the kernel's memory, because a daemon that was shut down does not answer.
 mode_t type_of(const std::string& path) {
   struct statx st {};
   if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &st) != 0) {

@@ -7,8 +7,8 @@
 
 namespace lazyfs {
 
-// Waits until no daemon uses the device or image, or that from which the directory's filesystem is
-// mounted. Returns false when `timeout` has passed. Throws std::runtime_error("what: why").
+// Waits until no daemon uses the device or image. `path`: this device or image, or a directory on
+// its mount. Returns false when `timeout` has passed. Throws std::runtime_error("what: why").
 bool wait_command(const std::string& path, std::optional<std::chrono::milliseconds> timeout);
 
 }  // namespace lazyfs
