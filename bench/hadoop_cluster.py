@@ -97,8 +97,9 @@ class Cluster:
             "dfs.replication": 1, "dfs.blocksize": 64 << 20, "dfs.permissions.enabled": "false",
             "dfs.namenode.name.dir": f"file://{self.work}/name",
             "dfs.namenode.rpc-address": NAME_NODE, "dfs.namenode.http-address": "127.0.0.1:0",
-            # The NameNode sees all workers come from 127.0.0.1. It must not compare that with their
-            # names, tells them apart by their ports, and clients connect to their names.
+            # The NameNode sees all workers come from 127.0.0.1. So it must not compare addresses
+            # with names: it distinguishes workers by their ports, and clients connect to their
+            # names.
             "dfs.namenode.datanode.registration.ip-hostname-check": "false",
             "dfs.client.use.datanode.hostname": "true",
             "dfs.datanode.use.datanode.hostname": "true",
@@ -109,8 +110,8 @@ class Cluster:
             "dfs.datanode.ipc.address": "${worker.address}:0",
             "dfs.datanode.http.address": "${worker.address}:0"}
 
-    # running.map.limit and running.reduce.limit with as many nodes stand for the slots of the
-    # thesis: a map and a reduce a node.
+    # running.map.limit and running.reduce.limit, set to the number of nodes, stand for the slots of
+    # the thesis: one map and one reduce a node.
     def mapred(self):
         nodes = len(self.folders)
         settings = {

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 
-# A measurement is disturbed when other processes used more than this share of one CPU, or the
-# machine's host took more than this share.
+# A measurement counts as disturbed if other processes used more than this share of one CPU, or if
+# the machine's host took more than this share.
 DISTURBED_CPUS = 0.1
 STARTED_IN_NAMESPACE = "LAZYFS_BENCH_NAMESPACE"
 

@@ -7,8 +7,8 @@
 // Invariants:
 //   M1  nodes_ holds every inode that has a name or a lookup, and no other
 //   M2  a directory's by_name and by_cookie hold the same entries
-// Thread-safe. Locks, in this order: tree_mu_ (shared by all that change names in one directory,
-// exclusive for rename and removing directories), a directory's mu, another inode's mu, a shard's.
+// Thread-safe. Lock order: tree_mu_ (shared for changes of names in one directory, exclusive for
+// rename and removing directories), a directory's mu, another inode's mu, a shard's mu.
 #pragma once
 
 #include <array>
@@ -88,7 +88,7 @@ class MemoryVolume : public fs::Volume {
   struct Node;
   struct Entry;
   struct NameHash;
-  using NodePointer = std::shared_ptr<Node>;  // by the table, and by calls that are running
+  using NodePointer = std::shared_ptr<Node>;  // shared by the table and running calls
 
   struct Shard {
     Mutex mu;

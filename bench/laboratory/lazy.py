@@ -98,8 +98,8 @@ def l2(plan):
 
 # ---- L3 -----------------------------------------------------------------------------------------
 
-# Name, whether one program waits for each read, the paper's factors on a conventional and on a
-# shingled disk (least of the range), the paper's seconds of cleaning of the baseline.
+# Name; whether one program waits for each read; the paper's factors on a conventional and on a
+# shingled disk (the least of the range); the paper's seconds of cleaning for the baseline.
 PHASES = (("MakeDirs", False, 2.0, 1.5, 846), ("ListDirs", True, 3.0, 13.0, 0),
           ("FindDirs", True, 3.0, 3.0, 0), ("TarDirs", True, 3.0, 3.0, 0),
           ("RemoveDirs", True, 4.0, 13.7, 590),
