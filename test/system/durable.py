@@ -20,6 +20,7 @@ BLOCK = 4096
 BLOCKS = 64
 NEW = b"n" * BLOCK
 AT = 5 * BLOCK
+OLD_TIME = 5
 AT_FDCWD, AT_SYMLINK_FOLLOW = -100, 0x400
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -48,6 +49,12 @@ def write_async(flags):
     return act
 
 
+def write_and_fsync():
+    file = os.open("f", os.O_WRONLY)
+    assert os.pwrite(file, NEW, AT) == BLOCK
+    os.fsync(file)
+
+
 def name_unnamed():
     file = os.open("d", os.O_TMPFILE | os.O_RDWR, 0o600)
     if LIBC.linkat(AT_FDCWD, f"/proc/self/fd/{file}".encode(), AT_FDCWD, b"d/named",
@@ -59,10 +66,16 @@ def written():
     return read_at("f") == NEW
 
 
+# The time of the change, too.
+def written_later():
+    return written() and os.stat("f").st_mtime > OLD_TIME
+
+
 
 
 def make_names():
     make_file("f")
+    os.utime("f", (OLD_TIME, OLD_TIME))
     os.setxattr("f", "user.old", b"old")
     os.makedirs("d/empty")
     make_file("d/old", b"old")
@@ -85,12 +98,13 @@ def list_of(path):
 # Name: (prepares, acts, returns whether the change exists).
 WRITES = {
     "dsync": (make_names, write_with(os.O_DSYNC), written),
-    "sync": (make_names, write_with(os.O_SYNC), written),
+    "sync": (make_names, write_with(os.O_SYNC), written_later),
+    "fsync": (make_names, write_and_fsync, written_later),
     "dsync_direct": (make_names, write_with(os.O_DSYNC | os.O_DIRECT), written),
     "dsync_call": (make_names, write_with(0, os.RWF_DSYNC), written),
-    "sync_call": (make_names, write_with(0, os.RWF_SYNC), written),
+    "sync_call": (make_names, write_with(0, os.RWF_SYNC), written_later),
     "dsync_async": (make_names, write_async(os.O_DSYNC), written),
-    "sync_async": (make_names, write_async(os.O_SYNC), written),
+    "sync_async": (make_names, write_async(os.O_SYNC), written_later),
 }
 NAMES = {
     "create": (make_names, lambda: os.close(os.open("d/new", os.O_CREAT | os.O_WRONLY)),
@@ -105,7 +119,7 @@ NAMES = {
     "rename": (make_names, lambda: os.rename("d/old", "new"), lambda: "new" in list_of(".")),
 }
 CHANGES = {
-    "write": (make_names, write_with(0), written),
+    "write": (make_names, write_with(0), written_later),
     "chmod": (make_names, lambda: os.chmod("f", 0o741),
               lambda: stat.S_IMODE(os.stat("f").st_mode) == 0o741),
     "utime": (make_names, lambda: os.utime("f", (7, 7)), lambda: os.stat("f").st_mtime == 7),
