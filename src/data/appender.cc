@@ -95,8 +95,7 @@ std::optional<BandId> Appender::pick(const OpenChoice& choice,
   std::uint64_t newest = 0;
   for (const BandView& band : choice.open) newest = std::max(newest, band.last_append);
   for (const BandView& band : choice.open) {
-    candidates.push_back({band.band,
-                          static_cast<std::uint32_t>(band.blocks - band.counters.appended),
+    candidates.push_back({band.band, static_cast<std::uint32_t>(room_in(band)),
                           newest - band.last_append});
   }
   const PlacementRequest request{.blocks = want_blocks, .age = 0, .random = random_()};

@@ -66,6 +66,17 @@ struct BandView {
   bool is_given_up = false;  // kBad until the next mount
 };
 
+// Whether bands in this state can be appended to.
+constexpr bool takes_appends(BandState state) {
+  return state == BandState::kFree || state == BandState::kOpen;
+}
+
+// Blocks that can still be appended to a Band or BandView.
+template <class AnyBand>
+constexpr std::uint64_t room_in(const AnyBand& band) {
+  return takes_appends(band.state) ? band.blocks - band.counters.appended : 0;
+}
+
 // Whether the band is open or full, was written, and holds nothing live.
 constexpr bool is_empty(const Band& band) {
   return (band.state == BandState::kOpen || band.state == BandState::kFull) &&

@@ -10,11 +10,10 @@ namespace {
 BandList::Blocks blocks_of(const Band& band) {
   if (!is_data(band.state) || band.state == BandState::kBad) return {};
   const BandCounters& c = band.counters;
-  const bool takes_appends = band.state == BandState::kFree || band.state == BandState::kOpen;
   return {.total = band.blocks,
           .live = c.live,
           .dead = c.appended - c.live,
-          .unwritten = takes_appends ? band.blocks - c.appended : 0,
+          .unwritten = room_in(band),
           .free = band.state == BandState::kFree ? band.blocks : 0};
 }
 

@@ -148,9 +148,7 @@ OpenChoice BandTable::choices(Stream stream, std::uint32_t max_open, BandId free
 bool BandTable::lease(BandId id, Stream stream) {
   MutexLock lock(mu_);
   const Band& band = bands_[id];
-  if (band.leased || (band.state != BandState::kFree && band.state != BandState::kOpen)) {
-    return false;
-  }
+  if (band.leased || !takes_appends(band.state)) return false;
   bands_.change(id, [&](Band& leased) {
     leased.state = BandState::kOpen;
     leased.stream = stream;
@@ -189,7 +187,7 @@ std::vector<BandId> BandTable::seal_all_but(std::size_t most) {
   for (const std::uint32_t i : bands_.open()) {
     const Band& band = bands_[BandId{i}];
     if (band.is_conventional || band.leased) continue;
-    open.emplace_back(band.blocks - band.counters.appended, BandId{i});
+    open.emplace_back(room_in(band), BandId{i});
   }
   std::ranges::sort(open);
   open.resize(open.size() > most ? open.size() - most : 0);

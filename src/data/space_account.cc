@@ -93,7 +93,7 @@ std::uint64_t SpaceAccount::user_room() const {
   }
   for (const std::uint32_t i : bands_.open()) {
     const Band& band = bands_[BandId{i}];
-    if (!is_collectors(band.stream)) room += band.blocks - band.counters.appended;
+    if (!is_collectors(band.stream)) room += room_in(band);
   }
   return room;
 }

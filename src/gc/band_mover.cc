@@ -64,7 +64,7 @@ bool BandMover::would_begin_last_band() const {
   if (device_.capabilities().keeps_write_pointers || bands_.space().free_bands != 1) return false;
   return std::ranges::none_of(bands_.all(), [](const data::BandView& view) {
     return view.state == data::BandState::kOpen && data::is_collectors(view.stream) &&
-           !view.is_leased && view.counters.appended < view.blocks;
+           !view.is_leased && data::room_in(view) > 0;
   });
 }
 

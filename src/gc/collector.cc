@@ -16,12 +16,9 @@ constexpr VictimScope kAnything{.with_open = true};
 // Below an eighth dead, more than seven blocks would be moved for each block gained.
 constexpr VictimScope kWorthwhile{.with_open = true, .least_dead_percent = 13};
 
-// Blocks of the band that can be appended.
-std::uint64_t room_of(const data::BandView& view) {
-  const bool takes_appends =
-      view.state == data::BandState::kFree ||
-      (view.state == data::BandState::kOpen && !view.is_leased);
-  return takes_appends ? view.blocks - view.counters.appended : 0;
+// Blocks that the collector can append to the band now.
+std::uint64_t room_now(const data::BandView& view) {
+  return view.is_leased ? 0 : data::room_in(view);
 }
 
 }  // namespace
@@ -62,11 +59,11 @@ std::optional<BandUse> Collector::pick_locked(VictimScope scope) const {
   std::uint64_t newest = 0, room = 0;
   for (const data::BandView& view : views) {
     newest = std::max(newest, view.last_append);
-    room += room_of(view);
+    room += room_now(view);
   }
   std::vector<BandUse> full, open;
   for (const data::BandView& view : views) {
-    const bool fits = view.counters.live <= room - room_of(view);  // C4
+    const bool fits = view.counters.live <= room - room_now(view);  // C4
     if (!fits || mover_.has_unreadable(view.band)) continue;
     const BandUse use{view.band, view.counters.appended, view.counters.live,
                       newest - view.last_append};
