@@ -128,14 +128,19 @@ ssize_t receive(int fd, std::span<char> message) {
   return 0;
 }
 
+// False: the mount was detached or moved, or another one covers it.
+bool is_reachable(const MountEntry& mount) {
+  const auto now = mount_at(mount.point);
+  return now && now->id == mount.id;
+}
+
 // Ends the connection of the mount by a forced unmount; true: done. The mount itself stays, because
 // a descriptor of it is open meanwhile.
-bool force_end(const std::string& mount_point, const MountEntry& mount) {
-  const auto now = mount_at(mount_point);
-  if (!now || now->id != mount.id) return false;  // detached
-  const int hold = open(mount_point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+bool force_end(const MountEntry& mount) {
+  if (!is_reachable(mount)) return false;
+  const int hold = open(mount.point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (hold < 0) return false;
-  const int done = umount2(mount_point.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE);
+  const int done = umount2(mount.point.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE);
   const bool has_ended = done == 0 || errno == EBUSY;
   close(hold);
   return has_ended;
@@ -260,11 +265,12 @@ class MountKeeper::Process {
   void end() const {
     if (is_farewell_ || has_ended_) return;
     end_connection();
-    if (may_be_there()) mount_again(plan_, changed_options_);
+    if (is_own()) mount_again(plan_, changed_options_);
   }
 
  private:
-  bool may_be_there() const;
+  // Whether what is at the mount point is the daemon's mount, as far as the keeper knows.
+  bool is_own() const { return !has_ended_ && (!mount_ || is_reachable(*mount_)); }
   int change_mount(Request request) const;
   void end_connection() const;
 
@@ -297,16 +303,9 @@ int MountKeeper::Process::carry_out(Request request, std::string_view text) {
   return done == 0 ? 0 : errno;
 }
 
-// False: the daemon's mount was detached or moved, or another one covers it.
-bool MountKeeper::Process::may_be_there() const {
-  if (!mount_) return true;  // not known yet
-  const auto now = mount_at(plan_.mount_point);
-  return now && now->id == mount_->id;
-}
-
 // Returns 0 or -1 with errno.
 int MountKeeper::Process::change_mount(Request request) const {
-  if (has_ended_ || !may_be_there()) {
+  if (!is_own()) {
     errno = ENOTCONN;
     return -1;
   }
@@ -322,7 +321,7 @@ int MountKeeper::Process::change_mount(Request request) const {
 // The daemon has died, or is about to: ends its connection, and with it what its last threads may
 // wait for. While it has threads, its files are open, and no other connection has the number.
 void MountKeeper::Process::end_connection() const {
-  if (!mount_ || has_ended_ || force_end(plan_.mount_point, *mount_)) return;
+  if (!mount_ || has_ended_ || force_end(*mount_)) return;
   if (getppid() == daemon_) abort_connection(*mount_);
 }
 

@@ -15,7 +15,6 @@ constexpr auto kTryAgainAfter = std::chrono::seconds(1);
 }  // namespace
 
 void ReadOnlyRemounter::start() {
-  if (const auto mount = mount_at(mount_point_)) mount_id_ = mount->id;
   thread_ = std::thread([this] { run(); });
 }
 
@@ -36,14 +35,14 @@ void ReadOnlyRemounter::ask() {
 
 ReadOnlyRemounter::Outcome ReadOnlyRemounter::remount() const {
   const auto mount = mount_at(mount_point_);
-  if (!mount || mount->id != mount_id_) return Outcome::kDone;  // unmounted
+  if (!mount) return Outcome::kDone;  // unmounted
   const int error = keeper_->remount_read_only(mount->flags);
   if (error == 0) {
     log::warn("{} is mounted read-only now", mount_point_);
     return Outcome::kDone;
   }
   if (error == EBUSY) return Outcome::kLater;
-  if (error == ENOTCONN) return Outcome::kDone;  // unmounted meanwhile
+  if (error == ENOTCONN) return Outcome::kDone;  // unmounted, or covered
   log::warn("{} cannot be remounted read-only, but nothing is written any more: {}", mount_point_,
             std::strerror(error));
   return Outcome::kDone;

@@ -19,8 +19,7 @@ namespace lazyfs::fuse {
 // A thread of its own does both, because both ask the keeper, which may be in an umount(2) that
 // waits for the thread that met the error.
 //
-// Invariant: only the mount that existed at start() is ever remounted, not one that has taken its
-// place since.
+// The keeper remounts only the mount of its daemon, never one that has taken its place.
 class ReadOnlyRemounter {
  public:
   // Returns whether the mount shall be remounted.
@@ -47,7 +46,6 @@ class ReadOnlyRemounter {
   const std::shared_ptr<MountKeeper> keeper_;
   const std::string mount_point_;
   const Report report_;
-  int mount_id_ = 0;  // constant after start()
   std::thread thread_;
   Mutex mu_;  // leaf
   CondVar changed_;
