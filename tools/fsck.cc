@@ -1,10 +1,5 @@
 // fsck.lazyfs: checks a filesystem, and repairs it if asked. Exit status as in fsck(8).
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -25,6 +20,7 @@
 #include "meta/log/features.h"
 #include "meta/log/restore_superblock.h"
 #include "meta/store/store.h"
+#include "tools/block_device_claim.h"
 #include "tools/command_line.h"
 #include "tools/progress.h"
 
@@ -39,28 +35,6 @@ struct Arguments {
   std::string losses, progress = "auto";
   std::string keep, undo;  // undo files: to be made, to be carried out
   bool no_change = false, preen = false, yes = false, force = false, data = false, json = false;
-};
-
-// Keeps a block device from being mounted during the run; opening an image file locks it.
-class BlockDeviceClaim {
- public:
-  explicit BlockDeviceClaim(const std::string& path) {
-    struct stat st {};
-    is_block_device_ = stat(path.c_str(), &st) == 0 && S_ISBLK(st.st_mode);
-    if (is_block_device_) fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_EXCL);
-    busy_ = is_block_device_ && fd_ < 0 && errno == EBUSY;
-  }
-  ~BlockDeviceClaim() {
-    if (fd_ >= 0) close(fd_);
-  }
-  BlockDeviceClaim(const BlockDeviceClaim&) = delete;
-  BlockDeviceClaim& operator=(const BlockDeviceClaim&) = delete;
-  bool is_busy() const { return busy_; }
-  bool is_held() const { return fd_ >= 0; }
-
- private:
-  bool is_block_device_ = false, busy_ = false;
-  int fd_ = -1;
 };
 
 Done done_of(std::string_view stage, fsck::StageProgress progress) {

@@ -1,5 +1,4 @@
 // mkfs.lazyfs: makes a filesystem on a banded device; a plain device or file becomes one first.
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include "meta/log/log_layout.h"
 #include "mkfs/mkfs.h"
 #include "plain/create.h"
+#include "tools/block_device_claim.h"
 #include "tools/command_line.h"
 #include "tools/contents.h"
 #include "tools/progress.h"
@@ -27,6 +27,7 @@
 namespace {
 
 using namespace lazyfs;
+using device::Backing;
 
 constexpr std::uint32_t kDefaultBandBlocks = (std::uint32_t{256} << 20) / kBlockBytes;
 constexpr std::uint32_t kBandsWanted = 128;
@@ -56,7 +57,6 @@ struct Arguments {
 struct Plan {
   std::optional<edi::CreateOptions> image;  // to be created first, or ...
   std::optional<plain::Identity> plain;     // ... this, on a block device
-  bool is_new_file = false;                 // the image is one; removed when something fails
   mkfs::Options options;
 };
 
@@ -120,7 +120,6 @@ edi::CreateOptions choose_image(const std::string& what, std::uint64_t bytes,
       band_size.empty() ? choose_band_blocks(bytes) : band_blocks_of(band_size);
   auto image = edi::fill(bytes, blocks);
   if (!image) throw TooSmall(what, bytes, std::uint64_t{blocks} * kBlockBytes);
-  image->overwrite = true;  // allowed by the checks before
   return std::move(*image);
 }
 
@@ -214,8 +213,8 @@ void plan_for_image(const Arguments& arguments, device::Device& image, const Pla
   require_plan(arguments.device, image.geometry(), plan.options);
 }
 
-void plan_for_file(const Arguments& arguments, Plan& plan) {
-  const auto bytes = edi::backing_bytes(arguments.device);
+void plan_for_file(const Arguments& arguments, const Backing& file, Plan& plan) {
+  const auto bytes = file.size_bytes();
   if (!bytes) throw Trouble(arguments.device, bytes.error());
   if (*bytes == 0) throw Trouble(arguments.device, "an empty file (give SIZE to make an image)");
   if (!arguments.force) {
@@ -227,31 +226,20 @@ void plan_for_file(const Arguments& arguments, Plan& plan) {
   require_plan(arguments.device, geometry_of(*plan.image), plan.options);
 }
 
-bool is_block_device(const std::string& path) {
-  struct stat st {};
-  return stat(path.c_str(), &st) == 0 && S_ISBLK(st.st_mode);
-}
-
 // The zones are the bands.
-void plan_for_zoned_device(const Arguments& arguments, const device::Backing& held,
-                           const Plan& plan) {
+void plan_for_zoned_device(const Arguments& arguments, const Backing& held, const Plan& plan) {
   if (!arguments.band_size.empty()) {
     throw Trouble("--band-size " + arguments.band_size, "a zoned device's bands are its zones");
   }
-  const auto device =
-      zoned::open(arguments.device, {.read_only = true, .exclusive = false, .held = &held});
+  const auto device = zoned::open(arguments.device, {.read_only = true, .held = &held});
   if (!device) throw Trouble(arguments.device, device.error());
   refuse_contents(arguments, **device);
   require_plan(arguments.device, (*device)->geometry(), plan.options, (*device)->capabilities());
 }
 
-// Claims the device for a moment: a mounted one is refused.
-void plan_for_block_device(const Arguments& arguments, Plan& plan) {
-  using device::Backing;
-  const auto backing = Backing::open(arguments.device, true, Backing::Claim::kExclusive);
-  if (!backing) throw Trouble(arguments.device, backing.error());
-  if (backing->is_zoned()) return plan_for_zoned_device(arguments, *backing, plan);
-  const auto bytes = backing->size_bytes();
+void plan_for_block_device(const Arguments& arguments, const Backing& held, Plan& plan) {
+  if (held.is_zoned()) return plan_for_zoned_device(arguments, held, plan);
+  const auto bytes = held.size_bytes();
   if (!bytes) throw Trouble(arguments.device, bytes.error());
   if (!arguments.force) {
     if (const auto contents = find_contents(arguments.device)) {
@@ -267,47 +255,30 @@ void plan_for_block_device(const Arguments& arguments, Plan& plan) {
                {.keeps_write_pointers = false});
 }
 
-void plan_for_new_file(const Arguments& arguments, Plan& plan) {
-  struct stat st {};
-  const bool exists = stat(arguments.device.c_str(), &st) == 0;
-  if (exists && !S_ISREG(st.st_mode)) {
+void plan_for_new_file(const Arguments& arguments, const std::optional<Backing>& held, Plan& plan) {
+  if (held && held->is_block_device()) {
     throw Trouble(arguments.device, "SIZE is for a new image file, and this is no file");
   }
-  if (exists && !arguments.force) {
+  if (held && !arguments.force) {
     throw Trouble(arguments.device, "the file exists (-f replaces it)");
   }
   plan.image =
       choose_image("SIZE " + arguments.size, size_of("SIZE", arguments.size), arguments.band_size);
-  plan.is_new_file = !exists;
-  plan.image->overwrite = exists;  // false: refuse a file that appears from now on
   require_plan("SIZE " + arguments.size, geometry_of(*plan.image), plan.options);
 }
 
-Plan plan_for(const Arguments& arguments) {
-  Plan plan;
-  plan.options = options_of(arguments);
-  if (!arguments.size.empty()) {
-    plan_for_new_file(arguments, plan);
-    return plan;
-  }
-  if (is_block_device(arguments.device)) {
-    plan_for_block_device(arguments, plan);
-    return plan;
-  }
-  auto image = edi::open_image(arguments.device, {.read_only = true});
+void plan_for_existing(const Arguments& arguments, const Backing& held, Plan& plan) {
+  if (held.is_block_device()) return plan_for_block_device(arguments, held, plan);
+  auto image = edi::open_image(arguments.device, {.read_only = true, .held = &held});
   const bool new_geometry = arguments.force && !arguments.band_size.empty();
   if (image && !new_geometry) {
     const auto whole = device::WholeBlocks::make(*std::move(image));
     if (!whole) throw Trouble(arguments.device, whole.error());
-    plan_for_image(arguments, **whole, plan);
-    return plan;
+    return plan_for_image(arguments, **whole, plan);
   }
-  if (image) {
-    plan_for_file(arguments, plan);
-    return plan;
-  }
+  if (image) return plan_for_file(arguments, held, plan);
   switch (image.error()) {
-    case Errc::kEdiBadMagic: plan_for_file(arguments, plan); return plan;
+    case Errc::kEdiBadMagic: return plan_for_file(arguments, held, plan);
     case Errc::kEdiBadVersion:
     case Errc::kEdiBadChecksum:
     case Errc::kEdiBadHeader:
@@ -316,13 +287,20 @@ Plan plan_for(const Arguments& arguments) {
         throw Trouble(arguments.device, "holds an image, perhaps of a damaged lazyfs: " +
                                             std::string(describe(image.error())) + kLoss);
       }
-      plan_for_file(arguments, plan);
-      return plan;
-    case Errc::kDeviceMissing:
-      throw Trouble(arguments.device,
-                    std::string(describe(image.error())) + " (give SIZE to make an image file)");
+      return plan_for_file(arguments, held, plan);
     default: throw Trouble(arguments.device, image.error());
   }
+}
+
+Plan plan_for(const Arguments& arguments, const std::optional<Backing>& held) {
+  Plan plan;
+  plan.options = options_of(arguments);
+  if (arguments.size.empty()) {
+    plan_for_existing(arguments, *held, plan);
+  } else {
+    plan_for_new_file(arguments, held, plan);
+  }
+  return plan;
 }
 
 // ---- doing it -----------------------------------------------------------------------------------
@@ -356,15 +334,30 @@ void print_summary(const Arguments& arguments, const device::Device& device,
   std::printf("  discard  %s\n", discard_text(options, made, discards).c_str());
 }
 
-void make_device(const Arguments& arguments, const Plan& plan) {
-  if (plan.image) {
-    const auto made = edi::create(arguments.device, *plan.image);
-    if (!made) throw Trouble(arguments.device, made.error());
+// The device or file, open for writing and claimed; nullopt if nothing exists there and SIZE is
+// given.
+std::optional<Backing> open_claimed(const Arguments& arguments, const BlockDeviceClaim& claim) {
+  if (claim.is_busy()) throw Trouble(arguments.device, Errc::kDeviceBusy);
+  auto opened = Backing::open(arguments.device, false,
+                              claim.is_held() ? Backing::Claim::kNone : Backing::Claim::kExclusive);
+  if (opened) return *std::move(opened);
+  if (opened.error() != Errc::kDeviceMissing) throw Trouble(arguments.device, opened.error());
+  if (!arguments.size.empty()) return std::nullopt;
+  throw Trouble(arguments.device, std::string(describe(opened.error())) +
+                                      " (give SIZE to make an image file)");
+}
+
+// A new image file is claimed, too.
+void make_device(const Arguments& arguments, const Plan& plan, std::optional<Backing>& held) {
+  Result<> made;
+  if (plan.image && held) made = edi::overwrite(*held, *plan.image);
+  if (plan.image && !held) {
+    auto image = edi::create_claimed(arguments.device, *plan.image);
+    if (!image) throw Trouble(arguments.device, image.error());
+    held.emplace(*std::move(image));
   }
-  if (plan.plain) {
-    const auto made = plain::create(arguments.device, *plan.plain);
-    if (!made) throw Trouble(arguments.device, made.error());
-  }
+  if (plan.plain) made = plain::create(*held, *plan.plain);
+  if (!made) throw Trouble(arguments.device, made.error());
 }
 
 void make_filesystem(const Arguments& arguments, const Plan& plan, device::Device& device) {
@@ -379,15 +372,19 @@ void make_filesystem(const Arguments& arguments, const Plan& plan, device::Devic
   if (!arguments.quiet) print_summary(arguments, device, plan.options, *made);
 }
 
+// The device stays claimed from the first look at it to the end.
 void run(const Arguments& arguments) {
-  const Plan plan = plan_for(arguments);
-  make_device(arguments, plan);
-  const auto device = disk::open(arguments.device);
+  const BlockDeviceClaim claim(arguments.device);
+  std::optional<Backing> held = open_claimed(arguments, claim);
+  const bool is_new_file = !held;
+  const Plan plan = plan_for(arguments, held);
+  make_device(arguments, plan, held);
+  const auto device = disk::open(arguments.device, {.held = &*held});
   if (!device) throw Trouble(arguments.device, device.error());
   try {
     make_filesystem(arguments, plan, **device);
   } catch (const Trouble&) {
-    if (plan.is_new_file) unlink(arguments.device.c_str());
+    if (is_new_file) unlink(arguments.device.c_str());
     throw;
   }
 }

@@ -60,6 +60,14 @@ Result<> check_pointers(const Layout& layout, std::span<const std::uint32_t> poi
   return ok();
 }
 
+// The layout of a new image.
+Result<Layout> new_layout(const CreateOptions& options) {
+  ASSIGN_OR_RETURN(Layout layout, lay_out(header_of(options)));
+  ASSIGN_OR_RETURN(layout.header.uuid, new_uuid());
+  if (!options.write_pointers.empty()) TRY(check_pointers(layout, options.write_pointers));
+  return layout;
+}
+
 Result<> write_pointers(const Layout& layout, const Backing& backing,
                         std::span<const std::uint32_t> pointers) {
   const auto table = make_pointer_table(layout);
@@ -141,25 +149,30 @@ Result<CreateOptions> fill(std::uint64_t bytes, std::uint32_t band_blocks,
   return options;
 }
 
-Result<std::uint64_t> backing_bytes(const std::string& path) {
-  ASSIGN_OR_RETURN(const Backing backing, Backing::open(path, true, Backing::Claim::kNone));
-  return backing.size_bytes();
-}
-
-Result<> create(const std::string& path, const CreateOptions& options) {
-  ASSIGN_OR_RETURN(Layout layout, lay_out(header_of(options)));
-  ASSIGN_OR_RETURN(layout.header.uuid, new_uuid());
-  if (!options.write_pointers.empty()) TRY(check_pointers(layout, options.write_pointers));
+Result<Backing> create_claimed(const std::string& path, const CreateOptions& options) {
+  ASSIGN_OR_RETURN(const Layout layout, new_layout(options));
   struct stat st;
   if (::stat(path.c_str(), &st) == 0) {
     if (!S_ISBLK(st.st_mode) && !options.overwrite) return fail(Errc::kEdiExists);
     ASSIGN_OR_RETURN(Backing backing, Backing::open(path, false, Backing::Claim::kExclusive));
-    return fill_backing(layout, backing, options);
+    TRY(fill_backing(layout, backing, options));
+    return backing;
   }
   ASSIGN_OR_RETURN(Backing backing, Backing::make(path));
   const Result<> result = fill_backing(layout, backing, options);
-  if (!result) ::unlink(path.c_str());
-  return result;
+  if (result) return backing;
+  ::unlink(path.c_str());
+  return fail(result.error());
+}
+
+Result<> create(const std::string& path, const CreateOptions& options) {
+  TRY(create_claimed(path, options));
+  return ok();
+}
+
+Result<> overwrite(Backing& file, const CreateOptions& options) {
+  ASSIGN_OR_RETURN(const Layout layout, new_layout(options));
+  return fill_backing(layout, file, options);
 }
 
 }  // namespace lazyfs::edi

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "device/backing.h"
 #include "edi/layout.h"
 
 namespace lazyfs::edi {
@@ -28,13 +29,18 @@ Result<std::uint64_t> image_bytes(const CreateOptions& options);
 Result<CreateOptions> fill(std::uint64_t bytes, std::uint32_t band_blocks,
                            std::uint32_t block_bytes = kBlockBytes);
 
-// Returns the size of a file or block device. Errors: kDeviceMissing, kDeviceAccess, kDeviceRead.
-Result<std::uint64_t> backing_bytes(const std::string& path);
-
 // Makes an image, durably. Removes a new file again if an error occurs.
 // Errors: kBadGeometry, kEdiBadVersion, kDeviceBusy, kDeviceNoSpace, kDeviceMissing, kDeviceAccess,
 // kDeviceWrite, kDeviceFlush; kEdiExists without `overwrite` (on a block device only if it holds an
 // EDI).
 Result<> create(const std::string& path, const CreateOptions& options);
+
+// As create(). Returns the file with its claim, so that no other process claims the image before
+// the caller uses it (OpenOptions::held). Of a block device only create() itself holds a claim.
+Result<device::Backing> create_claimed(const std::string& path, const CreateOptions& options);
+
+// Makes an image in a file that the caller has opened for writing, durably. Replaces the contents.
+// Errors: as create().
+Result<> overwrite(device::Backing& file, const CreateOptions& options);
 
 }  // namespace lazyfs::edi

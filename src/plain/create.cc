@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/buffer.h"
-#include "device/backing.h"
 #include "plain/identity.h"
 
 namespace lazyfs::plain {
@@ -24,7 +23,11 @@ Result<Identity> plan_volume(std::uint64_t volume_bytes, std::uint64_t band_byte
 
 Result<> create(const std::string& path, const Identity& identity) {
   using device::Backing;
-  ASSIGN_OR_RETURN(Backing backing, Backing::open(path, false, Backing::Claim::kExclusive));
+  ASSIGN_OR_RETURN(const Backing backing, Backing::open(path, false, Backing::Claim::kExclusive));
+  return create(backing, identity);
+}
+
+Result<> create(const device::Backing& backing, const Identity& identity) {
   if (backing.is_zoned()) return fail(Errc::kDeviceZoned);
   ASSIGN_OR_RETURN(const std::uint64_t size, backing.size_bytes());
   if (size < identity.volume_bytes) return fail(Errc::kDeviceTruncated);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "device/backing.h"
 #include "plain/identity_format.h"
 
 namespace lazyfs::plain {
@@ -21,5 +22,7 @@ Result<Identity> plan_volume(std::uint64_t volume_bytes, std::uint64_t band_byte
 // Errors: kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceZoned,
 // kDeviceTruncated, kDeviceWrite, kDeviceFlush.
 Result<> create(const std::string& path, const Identity& identity);
+// The same on a device that the caller has opened for writing, and has claimed.
+Result<> create(const device::Backing& backing, const Identity& identity);
 
 }  // namespace lazyfs::plain

@@ -176,6 +176,16 @@ TEST_F(ImageTest, HasOneExclusiveUserAtATime) {
   EXPECT_NE(open_or_die(), nullptr);
 }
 
+TEST_F(ImageTest, IsClaimedFromItsCreationToItsUse) {
+  auto made = create_claimed(path(), uniform(4, 8));
+  ASSERT_TRUE(made);
+  EXPECT_EQ(open_error(), Errc::kDeviceBusy);
+  ASSERT_TRUE(overwrite(*made, uniform(5, 8)));
+  EXPECT_EQ(open_error(), Errc::kDeviceBusy);
+  const auto image = open_or_die({.held = &*made});
+  EXPECT_EQ(image->geometry().band_count(), 5u);
+}
+
 TEST_F(ImageTest, RefusesChangesWhenOpenedForReading) {
   make(uniform(4, 8));
   auto image = open_or_die({.read_only = true});

@@ -64,6 +64,33 @@ done
 expect 0 mkfs.lazyfs -q "$WORK/new.edi" 64MiB
 rm "$WORK/new.edi"
 
+say "mkfs does not give its claim up before its end"
+# take_image FILE BYTES: takes the image as soon as it has another size and is not claimed.
+take_image() {
+  exec python3 -c 'import fcntl, os, sys, time
+path, size = sys.argv[1], int(sys.argv[2])
+while not os.path.exists(path) or os.path.getsize(path) == size:
+    pass
+file = os.open(path, os.O_RDONLY)
+while True:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(60)
+    except BlockingIOError:
+        pass' "$1" "$2"
+}
+for size in 0 0 0 4096 4096 4096; do
+  rm -f "$WORK/new.edi"
+  if ((size > 0)); then truncate -s $size "$WORK/new.edi"; fi
+  take_image "$WORK/new.edi" $size &
+  taker=$!
+  sleep 0.2
+  expect 0 mkfs.lazyfs -q -f "$WORK/new.edi" 64M
+  kill "$taker"
+  wait "$taker" 2>/dev/null || true
+done
+rm "$WORK/new.edi"
+
 say "- is standard output"
 cd "$WORK"
 expect 0 edistats --html - "$DEVICE"

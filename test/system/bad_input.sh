@@ -58,11 +58,11 @@ ln -s nowhere "$WORK/link"
 refuses 'exists' mkfs.lazyfs "$WORK/link" 64M
 [[ -L $WORK/link ]] || fail "mkfs.lazyfs removes a link that it has not made"
 rm "$WORK/link"
-# The first stat() of mkfs.lazyfs does not find the file, as if another program made it just then.
+# The first open() of mkfs.lazyfs does not find the file, as if another program made it just then.
 # LeakSanitizer cannot trace a program that strace traces.
 refuses_late() {
   ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -o /dev/null \
-    -P "$WORK/late" -e inject=%%stat:error=ENOENT:when=1 \
+    -P "$WORK/late" -e inject=openat:error=ENOENT:when=1 \
     mkfs.lazyfs "$WORK/late" 64M >"$WORK/out" 2>"$WORK/err" 7>&- && fail "mkfs.lazyfs succeeds"
   grep -q "late: the file already exists" "$WORK/err" || fail "mkfs.lazyfs: $(cat "$WORK/err")"
   [[ $(cat "$WORK/late") == precious ]] || fail "mkfs.lazyfs harms a file that it has not made"
