@@ -8,6 +8,7 @@ import errno
 import mmap
 import os
 import struct
+import subprocess
 import sys
 import threading
 import unittest
@@ -279,7 +280,7 @@ class Names(MountTest):
         handles = [handle_of(path) for path in ("d/e/f", "d/e")]
         mount = os.open(".", os.O_RDONLY)
         self.addCleanup(os.close, mount)
-        os.sync()
+        subprocess.run(["sync", "-f", "."], check=True)
         put("/proc/sys/vm/drop_caches", b"2")
         file = open_handle(mount, handles[0])
         self.addCleanup(os.close, file)

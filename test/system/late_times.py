@@ -21,21 +21,28 @@ def times_of(path):
     return [found.st_mtime_ns, found.st_ctime_ns]
 
 
+def sync_filesystem(path):
+    """Unlike sync(2), waits for no other filesystem."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    file = os.open(path, os.O_RDONLY)
+    if libc.syncfs(file) != 0:
+        raise OSError(ctypes.get_errno(), "syncfs")
+    os.close(file)
+
+
 def overwrite_old_files(folder):
     """Data goes out by syncfs(2), without a wait before the kernel tells the times."""
     sizes = {f"{folder}/old-{size}-{i}": size for size in SIZES for i in range(COPIES)}
     for path in sizes:
         with open(path, "w", encoding="ascii") as file:
             file.write("old")
-    os.sync()
+    sync_filesystem(folder)
     time.sleep(1)
     files = [os.open(path, os.O_RDWR) for path in sizes]
     for size, file in zip(sizes.values(), files):
         os.write(file, b"z" * size)
     time.sleep(1)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syncfs(files[0]) != 0:
-        raise OSError(ctypes.get_errno(), "syncfs")
+    sync_filesystem(folder)
     for file in files:
         os.close(file)
 
