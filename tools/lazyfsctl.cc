@@ -195,7 +195,7 @@ void add_mounted(CommandLine& app, MountPlan& plan) {
   plan.metrics->option("--textfile", plan.folder,
                        "replace lazyfs-UUID.prom in this folder instead of printing");
   plan.top = &app.command("top", "shows what a mount does, until q is pressed");
-  plan.top->option("--interval", plan.interval_seconds, "seconds").with_default();
+  plan.top->option("--interval", plan.interval_seconds, "seconds").with_default().at_least(0);
   for (CommandLine* const command : {plan.stats, plan.health, plan.gc, plan.scrub}) {
     command->flag("--json", plan.json, "as one JSON object");
   }
@@ -210,8 +210,14 @@ void add_mounted(CommandLine& app, MountPlan& plan) {
       .as_size();
 }
 
+// At most some 30 years, which no wait lasts, so that "inf" fits every clock's type.
+// REQUIRES: seconds >= 0.
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(static_cast<long>(std::min(seconds, 1e9) * 1000));
+}
+
 void wait_until_free(const MountPlan& plan) {
-  const std::chrono::milliseconds timeout(static_cast<long>(plan.timeout_seconds * 1000));
+  const std::chrono::milliseconds timeout = milliseconds_of(plan.timeout_seconds);
   const bool is_limited = plan.wait_timeout->was_given();
   if (lazyfs::wait_command(plan.path, is_limited ? std::optional(timeout) : std::nullopt)) return;
   lazyfs::fail_with(plan.path, "still in use");
@@ -259,8 +265,7 @@ int control_mount(const MountPlan& plan) {
   }
   if (plan.metrics->was_given()) lazyfs::metrics_command(point(), plan.folder);
   if (plan.top->was_given()) {
-    const auto interval = std::chrono::duration<double>(plan.interval_seconds);
-    lazyfs::top_command(point(), std::chrono::duration_cast<std::chrono::milliseconds>(interval));
+    lazyfs::top_command(point(), milliseconds_of(plan.interval_seconds));
   }
   if (plan.gc->was_given()) {
     lazyfs::gc_command({.mount_point = point(),
@@ -273,7 +278,7 @@ int control_mount(const MountPlan& plan) {
   if (plan.shutdown->was_given()) shut_down(point());
   if (plan.scrub->was_given()) return scrub(plan);
   if (plan.health->was_given()) {
-    const std::chrono::milliseconds timeout(static_cast<long>(plan.timeout_seconds * 1000));
+    const std::chrono::milliseconds timeout = milliseconds_of(plan.timeout_seconds);
     return lazyfs::health_command(plan.path, plan.json, timeout) ? 0 : kNeedsCare;
   }
   return 0;

@@ -131,6 +131,12 @@ grep -q "still in use" "$WORK/err" || fail "wait --timeout: $(cat "$WORK/err")"
 expect 1 lazyfsctl wait --timeout 0.3 "$DEVICE"
 expect 1 lazyfsctl wait --timeout 0.3 "$WORK"
 grep -q "no lazyfs is mounted there" "$WORK/err" || fail "wait: $(cat "$WORK/err")"
+for timeout in inf 1e300; do
+  expect 124 timeout 0.5 lazyfsctl wait --timeout $timeout "$DEVICE"
+  expect 0 timeout 60 lazyfsctl health --timeout $timeout "$MNT"
+done
+expect 2 lazyfsctl wait --timeout nan "$DEVICE"
+expect 2 lazyfsctl top --interval nan "$MNT"
 mkdir "$MNT/d"
 lazyfsctl wait "$MNT/d" &
 waiter=$!
