@@ -150,9 +150,10 @@ std::vector<std::string> top_page(const MountFigures& before, const MountFigures
   const Figures figures(before.stats, now.stats);
   const std::string label = text_in(now.info, "label");
   std::vector<std::string> page;
-  page.push_back(now.mount_point + (label.empty() ? "" : " (" + label + ")") + ", " + now.device +
-                 ": " + text_in(now.stats, "state") + ", up " +
-                 duration_text(figures.now("", "uptime_seconds")));
+  // The names come last: long ones do not fit.
+  page.push_back(text_in(now.stats, "state") + ", up " +
+                 duration_text(figures.now("", "uptime_seconds")) + ": " + now.mount_point +
+                 (label.empty() ? "" : " (" + label + ")") + ", " + now.device);
   page.emplace_back();
   add_figures(page, figures);
   page.emplace_back();

@@ -150,6 +150,12 @@ TEST(TopPage, ShowsWhatHappenedBetweenTwoLooks) {
       << line("Space");
 }
 
+TEST(TopPage, ShowsTheStateBesideLongNames) {
+  MountFigures now = figures(12, 0, {1});
+  now.device = std::string(200, 'd');
+  EXPECT_EQ(top_page(figures(10, 0, {1}), now, {.columns = 80}).front().find("writable, up "), 0u);
+}
+
 TEST(TopPage, StaysWithinTheTerminal) {
   const auto page =
       top_page(figures(10, 0, {1}), figures(12, 0, {1, 2}), {.columns = 40, .lines = 9});
