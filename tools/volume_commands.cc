@@ -73,11 +73,12 @@ std::string absolute(const std::string& path) {
   return real ? std::string(real.get()) : path;
 }
 
-// The mount of a device or image.
+// The mount of a device or image. The sources are compared as they are: a daemon mounts a real
+// path, and a look at the source of another mount may wait for a filesystem that hangs.
 std::optional<Mount> mount_of(const std::string& device) {
   const std::string name = absolute(device);
   for (const Mount& mount : mounts()) {
-    if (absolute(mount.source) == name) return mount;
+    if (mount.source == name) return mount;
   }
   return std::nullopt;
 }

@@ -216,6 +216,27 @@ umount "$WORK/other"
 lazyfsctl wait "$WORK/other.img"
 unmount_fs
 
+say "commands, while the filesystem of another mount's image hangs"
+mkdir "$WORK/backing" "$WORK/hanging"
+profiler -f --classic -o "$WORK/profile" "$WORK/hanging" "$WORK/backing" &
+profiler=$!
+until_true "no profiler is mounted" mountpoint -q "$WORK/hanging"
+mkfs.lazyfs -q "$WORK/hanging/other.img" 64M
+lazyfs "$WORK/hanging/other.img" "$WORK/other"
+mount_fs
+kill -STOP "$profiler"
+sleep 1.5  # the kernel's memory of the names ends
+for command in info stats health sync; do
+  for path in "$MNT" "$DEVICE"; do expect 0 timeout 20 lazyfsctl $command "$path"; done
+done
+expect 0 timeout 20 edistats "$DEVICE"
+kill -CONT "$profiler"
+unmount_fs
+umount "$WORK/other"
+lazyfsctl wait "$WORK/hanging/other.img"
+umount "$WORK/hanging"
+wait "$profiler"
+
 # The kernel cannot end a program that waits for a stopped daemon.
 say "health and list, by io_uring"
 if [[ -e $URING ]]; then
