@@ -201,7 +201,8 @@ class Run {
     has_no_loss_file_ = !write_losses();
     print();
     if (has_no_loss_file_) return refuse(arguments_.losses, kCannotWrite) | kLeftUncorrected;
-    return report_.problems == 0 ? kCorrected : kLeftUncorrected;
+    if (report_.problems > 0) return kLeftUncorrected;
+    return *status == kLeftUncorrected || repair_.repairs > 0 ? kCorrected : kClean;
   }
 
  private:
@@ -365,19 +366,21 @@ class Run {
                                          [&](std::string_view stage, fsck::StageProgress progress) {
                                            progress_.show(done_of(stage, progress));
                                          }));
-    repair_.repairs += mended.size();
     TRY(empty_bands_without_header(*device, *store));
     if (was_misnamed) {
       changed("The superblock got the label and UUID of the identification block.");
-      ++repair_.repairs;
     }
     for (const BandId band : bands.value_or(std::vector<BandId>{})) {
       changed("The superblock in band " + std::to_string(band.value) + " was rewritten.");
-      ++repair_.repairs;
     }
     problems_.clear();
     notes_.clear();
+    const bool could_rewrite_copy = std::exchange(can_rewrite_copy_, false);
     TRY(check(*device, *store));
+    if (changes_ == 0 && could_rewrite_copy && !can_rewrite_copy_) {
+      changed("Copies were rewritten when the device was opened for writing.");
+    }
+    repair_.repairs = changes_;
     return store->close();
   }
 
@@ -394,7 +397,6 @@ class Run {
       changed("Log band " + std::to_string(band.value) +
               ", whose header is damaged, was emptied; the log writes a new header when it uses "
               "the band again.");
-      ++repair_.repairs;
     }
     return ok();
   }
@@ -422,6 +424,7 @@ class Run {
     if (list.size() < kMaxListed) list.push_back(text);
   }
   void changed(const std::string& text) {
+    ++changes_;
     progress_.clear();
     if (arguments_.json) {
       keep(repairs_, text);
@@ -451,6 +454,7 @@ class Run {
   std::ofstream loss_file_;        // of --losses, open during a repair
   bool has_no_loss_file_ = false;  // it could not be written
   std::vector<std::string> problems_, notes_, repairs_;
+  std::uint64_t changes_ = 0;  // calls of changed()
   bool can_rewrite_copy_ = false, has_damaged_header_ = false;
   fsck::CheckReport report_;
   fsck::RepairReport repair_;

@@ -79,6 +79,19 @@ fsck -y || fail "after headers, status $?: $(tail -n 5 "$WORK/fsck.log")"
 if grep -q "The header of" "$WORK/fsck.log"; then fail "a header is still damaged"; fi
 [[ $(digest) == "$unchanged" ]] || fail "a run with nothing to do has changed something"
 
+say "a note about a copy of the image's header"
+mkfs.lazyfs -q "$WORK/grown.img" 64M
+dd if="$WORK/grown.img" of="$WORK/header" bs=64K count=1 status=none
+lazyfsctl grow "$WORK/grown.img" 128M >/dev/null
+dd if="$WORK/header" of="$WORK/grown.img" conv=notrunc status=none
+note() { fsck.lazyfs "$1" "$WORK/grown.img" >"$WORK/fsck.log"; }
+note -n || fail "an older copy is a problem, status $?: $(cat "$WORK/fsck.log")"
+grep -q "Copy 1 of the image's header is not the newest" "$WORK/fsck.log" || fail "no word of it"
+note -y || (($? == 1)) || fail "status $?: $(cat "$WORK/fsck.log")"
+grep -q ": repair: Copies were rewritten" "$WORK/fsck.log" || fail "$(cat "$WORK/fsck.log")"
+note -y || fail "after the copy was rewritten, status $?: $(cat "$WORK/fsck.log")"
+if grep -q "repair" "$WORK/fsck.log"; then fail "rewritten twice: $(cat "$WORK/fsck.log")"; fi
+
 mount_fs
 touch "$WORK/losses"  # no repair, no file
 python3 "$HERE/fsck.py" verify "$MNT" "$files" $((files / 5)) "$WORK/losses" || fail "see above"
