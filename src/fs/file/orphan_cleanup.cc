@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "fs/file/retry_pause.h"
 #include "fs/inode/write_back_token.h"
 
 namespace lazyfs::fs {
@@ -12,13 +13,10 @@ namespace {
 constexpr std::size_t kItemsABatch = 512;
 constexpr std::size_t kItemsABatchMin = 2;  // an inode's own item is erased with its last other one
 constexpr std::size_t kInodesATime = 64;
+constexpr std::size_t kMostFailed = 16384;  // that wait to be retried: each takes memory
 
 bool is_extent(const meta::Item& item) {
   return item.key.kind == static_cast<std::uint8_t>(Kind::kExtent);
-}
-
-void log_failure(const Inode& inode, Errc error) {
-  log::error("inode {}: cannot be deleted: {}", inode.no.value, describe(error));
 }
 
 }  // namespace
@@ -59,6 +57,7 @@ void OrphanCleanup::drop_all() {
     waiting.swap(waiting_);
     queue_.clear();
     left_.clear();
+    later_.clear();
     blocks_ = 0;
   }
   for (auto& [number, entry] : waiting) {
@@ -95,10 +94,55 @@ void OrphanCleanup::finish(InodeNo number) {
   waiting_.erase(found);
 }
 
+void OrphanCleanup::finish(const Marked& marked) {
+  if (marked.failed) return try_later(marked.inode->no, marked.inode, *marked.failed);
+  finish(marked.inode->no);
+}
+
+// `marked`: null if the inode is not marked as deleted.
+void OrphanCleanup::try_later(InodeNo number, const InodeRef& marked, Errc error) {
+  const auto now = clock_.monotonic();
+  int failures = 0;
+  {
+    MutexLock lock(mu_);
+    Entry& entry = waiting_[number];
+    if (later_.size() >= kMostFailed) entry.failures = kMostFailures;
+    failures = ++entry.failures;
+    if (failures < kMostFailures) {
+      if (marked) entry.held = marked;
+      later_.emplace(now + pause_after(failures), Failed{number, static_cast<bool>(marked)});
+    }
+  }
+  if (failures == 1) {
+    log::warn("inode {}: cannot be deleted now: {}", number.value, describe(error));
+  }
+  if (failures < kMostFailures) return;
+  log::error("inode {}: cannot be deleted, left to the next mount: {}", number.value,
+             describe(error));
+  finish(number);
+}
+
 void OrphanCleanup::leave(const InodeRef& inode) {
   MutexLock lock(mu_);
   waiting_[inode->no].held = inode;
   left_.push_back(inode->no);
+}
+
+// The inodes that are marked already. Queues the others that are due.
+std::vector<OrphanCleanup::Marked> OrphanCleanup::take_left() {
+  const auto now = clock_.monotonic();
+  std::vector<Marked> marked;
+  MutexLock lock(mu_);
+  const auto due = later_.upper_bound(now);
+  for (auto at = later_.begin(); at != due; at = later_.erase(at)) {
+    if (at->second.is_marked) {
+      left_.push_back(at->second.number);
+    } else {
+      queue_.push_back(at->second.number);
+    }
+  }
+  for (const InodeNo number : std::exchange(left_, {})) marked.push_back({waiting_[number].held});
+  return marked;
 }
 
 std::vector<InodeNo> OrphanCleanup::take() {
@@ -137,11 +181,7 @@ bool OrphanCleanup::await_others() {
 
 bool OrphanCleanup::run(std::size_t max_batches) {
   const Running running(*this);
-  std::vector<Marked> marked;
-  {
-    MutexLock lock(mu_);
-    for (const InodeNo number : std::exchange(left_, {})) marked.push_back({waiting_[number].held});
-  }
+  std::vector<Marked> marked = take_left();
   for (std::size_t batches = max_batches;;) {
     delete_inodes(marked, batches);
     if (batches == 0) return true;
@@ -149,10 +189,13 @@ bool OrphanCleanup::run(std::size_t max_batches) {
     const std::vector<InodeNo> numbers = take();
     if (numbers.empty()) return false;
     for (const InodeNo number : numbers) {
-      if (InodeRef inode = mark_deleted(number)) {
-        marked.push_back({std::move(inode)});
-      } else {
+      auto inode = mark_deleted(number);
+      if (inode) {
+        marked.push_back({std::move(*inode)});
+      } else if (inode.error() == Errc::kStale) {
         finish(number);
+      } else {
+        try_later(number, {}, inode.error());
       }
     }
   }
@@ -161,20 +204,13 @@ bool OrphanCleanup::run(std::size_t max_batches) {
 // ---- Deleting -----------------------------------------------------------------------------------
 
 // Marks the inode as deleted. From then on only the deletion changes its items: every other thread
-// looks at `deleted` first, under the inode's lock (I3). Null: it was marked before, or cannot be
-// read.
-InodeRef OrphanCleanup::mark_deleted(InodeNo number) {
-  const auto inode = inodes_.get(number);
-  if (!inode) {
-    if (inode.error() != Errc::kStale) {
-      log::error("orphan {}: {}", number.value, describe(inode.error()));
-    }
-    return {};
-  }
-  const WriteBackToken token(*inode);
-  Inode& it = **inode;
+// looks at `deleted` first, under the inode's lock (I3). kStale: it was marked before.
+Result<InodeRef> OrphanCleanup::mark_deleted(InodeNo number) {
+  ASSIGN_OR_RETURN(InodeRef inode, inodes_.get(number));
+  const WriteBackToken token(inode);
+  Inode& it = *inode;
   WriterLock lock(it.mu);
-  if (it.deleted) return {};
+  if (it.deleted) return fail(Errc::kStale);
   it.deleted = true;
   if (it.buffer) {
     const std::uint64_t blocks = it.buffer->drop_from(0);
@@ -182,7 +218,7 @@ InodeRef OrphanCleanup::mark_deleted(InodeNo number) {
     count_down(number, blocks);
   }
   it.record_dirty = false;
-  return *inode;
+  return inode;
 }
 
 // Puts the deletion of up to `max_items` of the inode's items into the batch and adds their number
@@ -235,24 +271,24 @@ Result<> OrphanCleanup::delete_next(std::span<Marked> inodes, std::size_t max_it
     const auto gathered = gather(inodes[next], max_items, batch, items);
     has_part = gathered && *gathered == Gathered::kPart;
     if (gathered && *gathered != Gathered::kAll) break;
-    if (!gathered) log_failure(*inodes[next].inode, gathered.error());
+    inodes[next].failed = gathered ? std::nullopt : std::optional(gathered.error());
     ++next;
     if (!batch.has_changes()) {
-      finish(inodes[at].inode->no);
+      finish(inodes[at]);
       at = next;
     }
   }
   if (!batch.has_changes()) return ok();
   TRY(batch.apply(meta::Reserve::kDelete));
-  for (; at < next; ++at) finish(inodes[at].inode->no);
+  for (; at < next; ++at) finish(inodes[at]);
   if (has_part) count_down(inodes[at].inode->no, inodes[at].freed);
   return ok();
 }
 
 // Deletes inodes with all their items, in at most `batches`, which it lowers. Inodes that remain
 // then, and those for which the log has no room, are left to the next run. Each turn deletes items,
-// halves `max_items` or `max_inodes`, or gives one inode up. An inode is given up only when it was
-// alone in its batch: the damage of another inode may have failed a larger batch.
+// halves `max_items` or `max_inodes`, or postpones one inode. An inode is postponed only when it
+// was alone in its batch: the damage of another inode may have failed a larger batch.
 void OrphanCleanup::delete_inodes(std::span<Marked> inodes, std::size_t& batches) {
   std::size_t max_items = kItemsABatch, max_inodes = inodes.size(), at = 0;
   while (at < inodes.size() && batches > 0) {
@@ -277,8 +313,7 @@ void OrphanCleanup::delete_inodes(std::span<Marked> inodes, std::size_t& batches
       max_inodes = count / 2;
       continue;
     } else {
-      log_failure(*inodes[at].inode, done.error());
-      finish(inodes[at].inode->no);
+      try_later(inodes[at].inode->no, inodes[at].inode, done.error());
       max_inodes = inodes.size();
     }
     ++at;

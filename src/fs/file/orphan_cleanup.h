@@ -1,13 +1,17 @@
 // Deletes inodes that have lost their last name and their last user.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "data/band_table.h"
@@ -23,25 +27,31 @@ namespace lazyfs::fs {
 // the inode, or nothing.
 //
 // Invariants:
-//   Q1  waiting_ has every inode that is queued or being deleted, once; queue_ and left_ name each
-//       of them that no thread deletes now
+//   Q1  waiting_ has every inode that is queued or being deleted, once; queue_, left_ and later_
+//       name each of them that no thread deletes now
 //   Q2  blocks_ is the sum of `blocks` over waiting_
-//   Q3  an inode with dirty pages, and one in left_, is held by its entry; of any other waiting
-//       inode only the number is kept. The thread that deletes an inode holds it meanwhile
+//   Q3  an inode with dirty pages, and one that is marked as deleted, is held by its entry; of any
+//       other waiting inode only the number is kept. The thread that deletes an inode holds it
+//       meanwhile
 // Thread-safe. mu_ is a leaf lock.
 class OrphanCleanup {
  public:
   // Calls `wake`, which must not block, when many inodes are queued. Until then they wait for the
   // next run(), so that a program that removes a tree need not share the CPUs with the deletion.
   OrphanCleanup(meta::Store& store, InodeTable& inodes, FileMaps& maps, data::BandTable& bands,
-                std::function<void()> wake)
-      : store_(store), inodes_(inodes), maps_(maps), bands_(bands), wake_(std::move(wake)) {}
+                Clock& clock, std::function<void()> wake)
+      : store_(store),
+        inodes_(inodes),
+        maps_(maps),
+        bands_(bands),
+        clock_(clock),
+        wake_(std::move(wake)) {}
 
   void add(Unnamed inode) EXCLUDES(mu_);
   // Deletes the queued inodes, many in one batch, until none is left or `max_batches` were applied.
   // Returns whether batches remain. An inode for whose deletion the metadata log has no room is
-  // retried at the next run: deleting others makes room. Other errors are logged, and the next
-  // mount retries.
+  // retried at the next run: deleting others makes room. After another error it is retried by a
+  // run after a pause (fs/file/retry_pause.h), and in the end by the next mount.
   bool run(std::size_t max_batches = SIZE_MAX) EXCLUDES(mu_);
   // For a caller that needs the space: waits until other threads in run() have applied a batch, or
   // have ended. Returns whether a batch was applied. REQUIRES: the caller holds no locks.
@@ -79,13 +89,17 @@ class OrphanCleanup {
   // An inode that is marked as deleted.
   struct Marked {
     InodeRef inode;
-    std::uint64_t freed = 0;  // blocks of it in the batch that is gathered now
+    std::uint64_t freed = 0;     // blocks of it in the batch that is gathered now
+    std::optional<Errc> failed;  // its items could not be gathered
   };
 
   std::vector<InodeNo> take() EXCLUDES(mu_);
-  InodeRef mark_deleted(InodeNo number);
+  std::vector<Marked> take_left() EXCLUDES(mu_);
+  Result<InodeRef> mark_deleted(InodeNo number);
   void count_down(InodeNo number, std::uint64_t blocks);
   void finish(InodeNo number);
+  void finish(const Marked& marked);
+  void try_later(InodeNo number, const InodeRef& marked, Errc error) EXCLUDES(mu_);
   void count_batch() EXCLUDES(mu_);
   Result<> delete_next(std::span<Marked> inodes, std::size_t max_items, std::size_t& at);
   void delete_inodes(std::span<Marked> inodes, std::size_t& batches);
@@ -97,11 +111,13 @@ class OrphanCleanup {
   InodeTable& inodes_;
   FileMaps& maps_;
   data::BandTable& bands_;
+  Clock& clock_;
   const std::function<void()> wake_;
   mutable Mutex mu_;
   struct Entry {
     InodeRef held;
     std::uint64_t blocks = 0;
+    int failures = 0;
   };
   std::unordered_map<InodeNo, Entry> waiting_ GUARDED_BY(mu_);
   std::uint64_t blocks_ GUARDED_BY(mu_) = 0;
@@ -110,6 +126,12 @@ class OrphanCleanup {
   // them in the inode table, where other threads find them marked as deleted: the collector must
   // not move their blocks.
   std::vector<InodeNo> left_ GUARDED_BY(mu_);
+  // Inodes whose deletion has failed, by the time when it is retried.
+  struct Failed {
+    InodeNo number;
+    bool is_marked = false;  // as deleted
+  };
+  std::multimap<std::chrono::nanoseconds, Failed> later_ GUARDED_BY(mu_);
   std::size_t running_ GUARDED_BY(mu_) = 0;    // threads in run()
   std::uint64_t batches_ GUARDED_BY(mu_) = 0;  // applied
   CondVar progress_;                           // running_ or batches_ has changed

@@ -32,7 +32,7 @@ void Housekeeper::run_due() {
 // Whether more is to be deleted.
 bool Housekeeper::delete_some() {
   recovery_.step();
-  return orphans_.run(kBatchesAStep) || !recovery_.is_done();
+  return orphans_.run(kBatchesAStep) || recovery_.is_due();
 }
 
 // True when there is more to delete or to clean at once.

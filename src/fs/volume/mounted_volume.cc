@@ -68,7 +68,7 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
       inodes_(*store_, [this](Unnamed inode) { orphans_.add(std::move(inode)); }),
       shared_(*store_, inodes_),
       maps_(*store_, bands_, shared_),
-      orphans_(*store_, inodes_, maps_, bands_, [this] { housekeeper_.wake(); }),
+      orphans_(*store_, inodes_, maps_, bands_, clock_, [this] { housekeeper_.wake(); }),
       inode_numbers_(*store_, at_mount_.next_inode),
       directories_(*store_, inodes_, inode_numbers_, clock_,
                    seed_of(store_->superblock().uuid)),
@@ -76,7 +76,7 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
       access_times_(dirty_, clock_, access_times_of(options)),
       reader_(device_.ahead, *store_, bands_, shared_, counters_, options.background),
       truncation_(*store_, maps_, reader_, bands_, pages_, dirty_, clock_),
-      recovery_(*store_, inodes_, truncation_),
+      recovery_(*store_, inodes_, truncation_, clock_),
       live_data_(*store_, inodes_, bands_),
       collector_(live_data_, device_.ahead, bands_, appender_, clock_, options.clean),
       pacer_(bands_, pacer_options_of(options), clock_),
@@ -162,7 +162,7 @@ Result<> MountedVolume::start(const Lookups& held) {
   if (background_) {
     flusher_.start();
     housekeeper_.start();
-    if (!recovery_.is_done()) housekeeper_.wake();
+    if (recovery_.is_due()) housekeeper_.wake();
   }
   return ok();
 }

@@ -33,7 +33,7 @@ bool SpaceMaker::make_space() {
   const data::SpaceCounts before = bands_.space();
   const std::uint64_t deaths = bands_.deaths();
   const bool had_room_to_record = store_.has_room_to_record(kLargeWriteBlocks);
-  const bool had_old_orphans = !recovery_.is_done();
+  const bool had_old_orphans = recovery_.is_due();
   recovery_.step();
   orphans_.run();
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");

@@ -206,7 +206,7 @@ TEST_F(OrphanCleanupTest, AnInodeThatCannotBeDeletedKeepsNoOther) {
   store_->damaged = bad;
   for (const InodeNo inode : inodes) volume_->forget(inode, 1);
   volume_->tick();
-  EXPECT_EQ(to_delete(), 0u) << "not given up";
+  EXPECT_EQ(to_delete(), 1u);
   for (const InodeNo inode : inodes) EXPECT_EQ(has_item(inode), inode == bad) << inode.value;
   ASSERT_TRUE(volume_->sync());
   mount_again(SIZE_MAX);
@@ -214,7 +214,7 @@ TEST_F(OrphanCleanupTest, AnInodeThatCannotBeDeletedKeepsNoOther) {
   EXPECT_FALSE(has_item(bad)) << "the next mount has not retried";
 }
 
-// The first inode was given up before the batch with the second one had to wait.
+// The first inode was postponed before the batch with the second one had to wait.
 TEST_F(OrphanCleanupTest, ABatchMayWaitAfterAnInodeThatCannotBeRead) {
   const InodeNo first = make("first", 2), second = make("second", 2);
   for (const char* name : {"first", "second"}) ASSERT_TRUE(volume_->unlink(kRootInode, name));
@@ -223,7 +223,7 @@ TEST_F(OrphanCleanupTest, ABatchMayWaitAfterAnInodeThatCannotBeRead) {
   for (const InodeNo inode : {first, second}) volume_->forget(inode, 1);
   volume_->tick();
   EXPECT_LT(store_->waits, 1);
-  EXPECT_EQ(to_delete(), 0u);
+  EXPECT_EQ(to_delete(), 1u);
   EXPECT_FALSE(has_item(second));
   store_->unreadable.reset();
 }
