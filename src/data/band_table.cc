@@ -112,11 +112,6 @@ bool BandTable::reserve_to_overwrite(std::uint64_t fresh, std::uint64_t overwrit
   return account_.reserve_to_overwrite(fresh, overwriting);
 }
 
-void BandTable::reserve_always(std::uint64_t blocks) {
-  MutexLock lock(mu_);
-  account_.reserve_always(blocks);
-}
-
 void BandTable::release(std::uint64_t blocks) {
   MutexLock lock(mu_);
   account_.release(blocks);

@@ -78,9 +78,6 @@ class BandTable {
   // needs more space only until it is written back. So overwrites may take a little of what is kept
   // back, and files on a full disk can be overwritten.
   bool reserve_to_overwrite(std::uint64_t fresh, std::uint64_t overwriting);
-  // Sets `blocks` aside even if they are not available, from what is kept back. For small changes
-  // that must not fail, such as truncating within a block.
-  void reserve_always(std::uint64_t blocks);
   void release(std::uint64_t blocks);
   SpaceCounts space() const;
   std::uint64_t user_room() const;  // see SpaceAccount

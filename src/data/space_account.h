@@ -23,8 +23,7 @@ struct SpaceCounts {        // in blocks, of data bands
 
 // Invariants:
 //   S1  reserved is what the reserve functions gave and release() has not taken back
-//   S2  users are given at most what is available, except by reserve_to_overwrite() and
-//       reserve_always()
+//   S2  users are given at most what is available, except by reserve_to_overwrite()
 // Not thread-safe.
 class SpaceAccount {
  public:
@@ -43,7 +42,6 @@ class SpaceAccount {
   // See BandTable.
   bool reserve(std::uint64_t blocks);
   bool reserve_to_overwrite(std::uint64_t fresh, std::uint64_t overwriting);
-  void reserve_always(std::uint64_t blocks) { reserved_ += blocks; }
   void release(std::uint64_t blocks);
 
   SpaceCounts counts() const;

@@ -7,13 +7,10 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "fs/file/extent_map.h"
 
 namespace lazyfs::fs {
 namespace {
 
-// How often a write makes space before it gives up: others may take the freed space each time.
-constexpr int kMaxSpaceTries = 1000;
 // Space is reserved for so much at once, so that the room kept for recording it stays small.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
@@ -67,11 +64,12 @@ Result<> FileWriter::load_blocks(const InodeRef& inode, Write& w) {
   return ok();
 }
 
-Result<FileWriter::Stored> FileWriter::store(const InodeRef& inode, const Write& w) {
+// False: the map has changed since the blocks were loaded.
+Result<bool> FileWriter::store(const InodeRef& inode, const Write& w) {
   WriterLock lock(inode->mu);
   if (inode->deleted) return fail(Errc::kStale);
   if (!S_ISREG(inode->record.mode)) return fail(Errc::kInvalid);
-  if (inode->truncate_pending && w.end() > inode->record.size) return Stored::kMapChanged;
+  if (inode->truncate_pending && w.end() > inode->record.size) return false;
   if (!inode->buffer) inode->buffer = std::make_unique<data::WriteBuffer>(pages_);
   data::WriteBuffer& buffer = *inode->buffer;
 
@@ -79,14 +77,13 @@ Result<FileWriter::Stored> FileWriter::store(const InodeRef& inode, const Write&
   std::uint64_t pages = buffer.new_pages(w.offset, w.bytes.size());
   for (const std::uint64_t block : blocks_needed(*inode, w)) {
     const FileReader::Block* loaded = w.find(block, inode->map_version);
-    if (!loaded) return Stored::kMapChanged;
+    if (!loaded) return false;
     const bool is_last_of_file = block < w.first_block();  // I6
     if (is_last_of_file && !loaded->had_rest) continue;
     if (is_last_of_file) ++pages;
     old.emplace_back(block, loaded);
   }
-  ASSIGN_OR_RETURN(const bool reserved, reserve(*inode, w, pages));
-  if (!reserved) return Stored::kNoSpace;
+  TRY(reserver_.reserve(*inode, w.first_block(), blocks_for(w.end()), pages));
 
   static const AlignedBuffer kZeros = AlignedBuffer::zeroed(kBlockBytes);
   for (const auto& [block, loaded] : old) buffer.provide(block, loaded->bytes.span());
@@ -102,41 +99,7 @@ Result<FileWriter::Stored> FileWriter::store(const InodeRef& inode, const Write&
   if (w.flags.clear_set_id) drop_set_id(inode->record);
   inode->record_dirty = true;
   dirty_.add(inode, clock_.monotonic());
-  return Stored::kDone;
-}
-
-// Reserves the write's pages; false when there is no space for them, or for recording them.
-Result<bool> FileWriter::reserve(const Inode& inode, const Write& w, std::uint64_t pages) {
-  if (pages == 0) return true;
-  if (!bands_.reserve(pages)) {
-    ASSIGN_OR_RETURN(const std::uint64_t overwriting, count_overwritten(inode, w));
-    if (!bands_.reserve_to_overwrite(pages - overwriting, overwriting)) return false;
-  }
-  if (store_.has_room_to_record(0)) return true;
-  bands_.release(pages);
-  return false;
-}
-
-// How many of the pages that the write needs replace blocks that have their space on the device.
-Result<std::uint64_t> FileWriter::count_overwritten(const Inode& inode, const Write& w) const {
-  const std::uint64_t first = w.first_block(), end = blocks_for(w.end());
-  std::vector<bool> has_space(end - first);
-  ASSIGN_OR_RETURN(const auto entries, read_map(store_, inode.no, first, end - first));
-  for (const MapEntry& entry : entries) {
-    if (const auto* reference = std::get_if<ReferenceRecord>(&entry.record)) {
-      // Overwriting a block that others refer to frees nothing.
-      ASSIGN_OR_RETURN(const auto exclusive, shared_.count_exclusive(*reference));
-      if (exclusive < entry.blocks()) continue;
-    }
-    std::fill_n(has_space.begin() + static_cast<std::ptrdiff_t>(entry.file_block - first),
-                entry.blocks(), true);
-  }
-  std::uint64_t count = 0;
-  for (std::uint64_t block = first; block < end; ++block) {
-    const bool is_buffered = inode.buffer->has(block);  // has_dirty() ones need no page
-    count += !inode.buffer->has_dirty(block) && (is_buffered || has_space[block - first]);
-  }
-  return count;
+  return true;
 }
 
 Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
@@ -156,19 +119,15 @@ Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
 
 Result<> FileWriter::write_piece(const InodeRef& inode, std::uint64_t offset,
                                  std::span<const std::byte> from, WriteFlags flags) {
-  if (store_.failed()) return fail(Errc::kLogFailed);
-  TRY(pressure_.throttle(from.size()));
+  TRY(reserver_.admit(from.size()));
   Write w{.offset = offset, .bytes = from, .flags = flags, .loaded = {}};
-  bool is_full = false;
-  for (int space_tries = 0;;) {  // kMapChanged: another thread has made progress with this file
-    TRY(load_blocks(inode, w));
-    ASSIGN_OR_RETURN(const Stored stored, store(inode, w));
-    if (stored == Stored::kDone) return ok();
-    if (stored == Stored::kMapChanged) continue;
-    if (is_full || ++space_tries > kMaxSpaceTries) return fail(Errc::kNoSpace);
-    // Space may have become free after the try and before make_space() looked: one more try.
-    is_full = !pressure_.make_space();
-  }
+  return reserver_.with_space([&]() -> Result<> {
+    for (;;) {  // each further turn: another thread has made progress with this file
+      TRY(load_blocks(inode, w));
+      ASSIGN_OR_RETURN(const bool is_stored, store(inode, w));
+      if (is_stored) return ok();
+    }
+  });
 }
 
 }  // namespace lazyfs::fs

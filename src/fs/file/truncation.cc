@@ -124,7 +124,7 @@ Result<> Truncation::set_size_locked(const InodeRef& inode, std::uint64_t size,
     if (!inode->buffer) inode->buffer = std::make_unique<data::WriteBuffer>(pages_);
     const std::uint64_t last_block = old_size / kBlockBytes;
     if (!inode->buffer->has_dirty(last_block)) {
-      bands_.reserve_always(1);
+      TRY(reserver_.reserve(*inode, last_block, last_block + 1, 1));
       inode->buffer->provide(last_block, last.bytes.span());
     }
   }
@@ -156,6 +156,17 @@ Result<> Truncation::set_size_locked(const InodeRef& inode, std::uint64_t size,
 
 Result<> Truncation::set_size(const InodeRef& inode, std::uint64_t size) {
   if (size > kMaxFileBytes) return fail(Errc::kFileTooBig);
+  std::uint64_t old_size = 0;
+  {
+    ReaderLock lock(inode->mu);
+    old_size = inode->record.size;
+  }
+  // The last block may become dirty.
+  if (size > old_size && old_size % kBlockBytes != 0) TRY(reserver_.admit(kBlockBytes));
+  return reserver_.with_space([&] { return try_set_size(inode, size); });
+}
+
+Result<> Truncation::try_set_size(const InodeRef& inode, std::uint64_t size) {
   // The token keeps blocks of the file from being written meanwhile. The collector may move them,
   // which keeps their contents.
   const WriteBackToken token(inode);

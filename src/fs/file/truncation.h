@@ -9,6 +9,7 @@
 #include "data/page_pool.h"
 #include "fs/file/file_maps.h"
 #include "fs/file/file_reader.h"
+#include "fs/file/page_reserver.h"
 #include "fs/inode/dirty_list.h"
 #include "fs/inode/inode.h"
 #include "fs/inode/write_back_token.h"
@@ -22,19 +23,22 @@ namespace lazyfs::fs {
 // Thread-safe.
 class Truncation {
  public:
-  Truncation(meta::Store& store, FileMaps& maps, FileReader& reader, data::BandTable& bands,
-             data::PagePool& pages, DirtyList& dirty, Clock& clock)
+  Truncation(meta::Store& store, FileMaps& maps, FileReader& reader, PageReserver& reserver,
+             data::BandTable& bands, data::PagePool& pages, DirtyList& dirty, Clock& clock)
       : store_(store),
         maps_(maps),
         reader_(reader),
+        reserver_(reserver),
         bands_(bands),
         pages_(pages),
         dirty_(dirty),
         clock_(clock) {}
 
   // Sets the size. Bytes past the end are freed, added bytes read as zeros. After an error either
-  // nothing has changed, or the size has and the truncation is pending. Errors: kStale, kInvalid
-  // (no regular file), kFileTooBig, and those of reading the last block and of Store::apply().
+  // nothing has changed, or the size has and the truncation is pending. A file that grows may need
+  // space for its last block, which is reserved as for a write. REQUIRES: the caller holds no lock
+  // and no token. Errors: kStale, kInvalid (no regular file), kFileTooBig, those of reading the
+  // last block, of PageReserver and of Store::apply().
   Result<> set_size(const InodeRef& inode, std::uint64_t size);
   // Continues a truncation that an earlier session has left, if the inode's orphan record still
   // says so. False: blocks remain after `max_parts` parts. After an error the truncation is
@@ -46,6 +50,7 @@ class Truncation {
   Result<> finish(const InodeRef& inode, const WriteBackToken& held);
 
  private:
+  Result<> try_set_size(const InodeRef& inode, std::uint64_t size);
   Result<> change_size(const InodeRef& inode, std::uint64_t size, const WriteBackToken& held);
   Result<> set_size_locked(const InodeRef& inode, std::uint64_t size, std::uint64_t last_size,
                            const FileReader::Block& last) REQUIRES(inode->mu);
@@ -59,6 +64,7 @@ class Truncation {
   meta::Store& store_;
   FileMaps& maps_;
   FileReader& reader_;
+  PageReserver& reserver_;
   data::BandTable& bands_;
   data::PagePool& pages_;
   DirtyList& dirty_;

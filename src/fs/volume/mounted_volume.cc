@@ -30,6 +30,11 @@ std::uint64_t next_random(std::atomic<std::uint64_t>& state) {
   return x * 0x2545F4914F6CDD1Dull;
 }
 
+// REQUIRES: they can be read.
+CounterRecord counters_of(meta::Store& store) {
+  return read_counters(store).value_or(CounterRecord{});
+}
+
 constexpr std::uint64_t kFilesABlock = 8;
 // Batches of deletion that an unmount waits for: some seconds. The next mount continues.
 constexpr std::size_t kBatchesAtUnmount = 1024;
@@ -58,7 +63,6 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
       clock_(clock),
       disk_(std::move(disk)),
       store_(std::move(store)),
-      at_mount_(read_counters(*store_).value_or(CounterRecord{})),
       device_(*disk_),
       options_(options),
       bands_(device_.ahead.geometry(), store_->superblock().super_bands, store_->log_bands()),
@@ -69,13 +73,16 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
       shared_(*store_, inodes_),
       maps_(*store_, bands_, shared_),
       orphans_(*store_, inodes_, maps_, bands_, clock_, [this] { housekeeper_.wake(); }),
-      inode_numbers_(*store_, at_mount_.next_inode),
+      inode_numbers_(*store_, counters_of(*store_).next_inode),
       directories_(*store_, inodes_, inode_numbers_, clock_,
                    seed_of(store_->superblock().uuid)),
       xattrs_(*store_, inodes_, clock_),
       access_times_(dirty_, clock_, access_times_of(options)),
       reader_(device_.ahead, *store_, bands_, shared_, counters_, options.background),
-      truncation_(*store_, maps_, reader_, bands_, pages_, dirty_, clock_),
+      reserver_(*store_, shared_, bands_,
+                {.throttle = [this](std::size_t bytes) { return throttle_.admit(bytes); },
+                 .make_space = [this] { return space_maker_.make_space(); }}),
+      truncation_(*store_, maps_, reader_, reserver_, bands_, pages_, dirty_, clock_),
       recovery_(*store_, inodes_, truncation_, clock_),
       live_data_(*store_, inodes_, bands_),
       collector_(live_data_, device_.ahead, bands_, appender_, clock_, options.clean),
@@ -92,15 +99,13 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
                   options.background),
       space_maker_(*store_, bands_, orphans_, recovery_, write_back_, collector_, throttle_,
                    stalls_, clock_, options.background),
-      writer_(*store_, reader_, truncation_, shared_, bands_, pages_, dirty_, clock_,
-              {.throttle = [this](std::size_t bytes) { return throttle_.admit(bytes); },
-               .make_space = [this] { return space_maker_.make_space(); }}),
+      writer_(reader_, truncation_, reserver_, pages_, dirty_, clock_),
       ranges_(*store_, maps_, writer_, truncation_, bands_, dirty_, clock_),
       copier_(*store_, maps_, reader_, writer_, truncation_, write_back_, bands_, counters_, clock_,
               [this] { return meta::when_room(*store_, [&] { return inode_numbers_.take(); }); }),
       scrubber_(device_.switched, *store_, bands_, inodes_, shared_, counters_),
       stats_(*store_, bands_, appender_, pages_, dirty_, inodes_, orphans_, collector_, counters_,
-             at_mount_, stalls_, *disk_),
+             counters_of(*store_), stalls_, *disk_),
       flusher_(*store_, write_back_, throttle_, clock_, options.commit_interval,
                options.on_read_only),
       housekeeper_(bands_, orphans_, recovery_, collector_, pacer_, *disk_) {}

@@ -16,6 +16,7 @@
 #include "fs/file/file_writer.h"
 #include "fs/file/orphan_cleanup.h"
 #include "fs/file/orphan_recovery.h"
+#include "fs/file/page_reserver.h"
 #include "fs/file/truncation.h"
 #include "fs/file/write_back.h"
 #include "fs/namespace/directory.h"
@@ -133,7 +134,6 @@ class MountedVolume final : public Volume {
   Clock& clock_;
   const std::unique_ptr<device::DiscardingDevice> disk_;
   const std::unique_ptr<meta::Store> store_;
-  const CounterRecord at_mount_;
   Counters counters_;
   TimeHistogram stalls_;
 
@@ -156,6 +156,7 @@ class MountedVolume final : public Volume {
   Xattrs xattrs_;
   AccessTimes access_times_;
   FileReader reader_;
+  PageReserver reserver_;
   Truncation truncation_;
   OrphanRecovery recovery_;
   LiveData live_data_;

@@ -55,7 +55,7 @@ class VolumeStats {
   const OrphanCleanup& orphans_;
   const gc::Collector& collector_;
   const Counters& counters_;
-  const CounterRecord& at_mount_;
+  const CounterRecord at_mount_;
   const TimeHistogram& stalls_;  // of writers that waited for memory or space
   const device::DiscardingDevice& disk_;
 };

@@ -210,6 +210,36 @@ TEST_P(SpaceTest, FullDiskRefusesWritesIntoAHole) {
   expect_contents(holes, 10, 1, 2);
 }
 
+// A file whose last block is partial is made larger: the block is written again, with zeros after
+// its contents. It shares the block, so that this takes more space.
+TEST_P(SpaceTest, FullDiskRefusesToGrowAFileWhoseLastBlockTakesSpace) {
+  constexpr std::uint64_t kFiles = 800, kKept = 100;
+  const InodeNo source = create("source");
+  fill(source, 1, 1);
+  ASSERT_TRUE(volume_->sync());
+  std::vector<InodeNo> files;
+  for (std::uint64_t i = 0; i < kFiles; ++i) {
+    files.push_back(create(std::to_string(i)));
+    ASSERT_EQ(volume_->copy_range(source, 0, files[i], 0, kBlockBytes, false), kBlockBytes);
+    ASSERT_TRUE(volume_->set_attributes(files[i], {.size = kKept}));
+  }
+  Result<> error = ok();
+  fill(create("all"), UINT64_MAX / kBlockBytes / 2, 0, error);
+  ASSERT_EQ(error.error(), Errc::kNoSpace);
+  ASSERT_TRUE(volume_->sync());
+  std::uint64_t grown = 0;
+  for (const InodeNo file : files) {
+    const auto done = volume_->set_attributes(file, {.size = 2 * kBlockBytes});
+    grown += done.has_value();
+    EXPECT_TRUE(done || done.error() == Errc::kNoSpace) << describe(done.error());
+    EXPECT_EQ(volume_->get_attributes(file)->size, done ? 2 * kBlockBytes : kKept);
+  }
+  EXPECT_LE(grown, kFiles / 4);
+  const auto synced = volume_->sync();
+  EXPECT_TRUE(synced) << describe(synced.error());
+  for (std::uint64_t i = 0; i < kFiles; ++i) remove(std::to_string(i), files[i]);
+}
+
 TEST_P(SpaceTest, FileIsRewrittenUntilFourTimesTheDiskIsWritten) {
   const std::uint64_t disk = available(), blocks = disk / 4;
   const InodeNo file = create("a");
