@@ -397,8 +397,8 @@ Result<Attributes> MountedVolume::set_attributes(InodeNo number, const Attribute
                       change.modification || change.change || change.access_now ||
                       change.modification_now || change.clear_set_id;
   if (others) {
-    TRY(meta::when_room(
-        *store_, [&] { return change_attributes(*store_, xattrs_, clock_, *inode, change); }));
+    TRY(space_maker_.with_log_room(
+        [&] { return change_attributes(*store_, xattrs_, clock_, *inode, change); }));
   }
   ReaderLock lock(inode->mu);
   return attributes_of(*inode, *store_);
@@ -485,8 +485,9 @@ Result<std::uint64_t> MountedVolume::copy_range(InodeNo from_number, std::uint64
   ASSIGN_OR_RETURN(const InodeRef from, inodes_.get(from_number));
   ASSIGN_OR_RETURN(const InodeRef to, inodes_.get(to_number));
   TRY(check_contents(*to));
-  ASSIGN_OR_RETURN(const std::uint64_t copied,
-                   copier_.copy({from, from_offset}, {to, to_offset}, length, clear_set_id));
+  ASSIGN_OR_RETURN(const std::uint64_t copied, space_maker_.with_log_room([&] {
+    return copier_.copy({from, from_offset}, {to, to_offset}, length, clear_set_id);
+  }));
   if (copied > 0) access_times_.note(from);
   return copied;
 }

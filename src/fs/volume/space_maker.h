@@ -31,8 +31,8 @@ class SpaceMaker {
   // Finishes pending deletions and write-back, and makes the metadata log give back bands. True if
   // blocks were freed or have died; another writer may have taken them meanwhile.
   bool make_space();
-  // Calls `change`, which uses Store::try_apply(). While the metadata log has no room for the
-  // change and room can be made, makes room and calls it again.
+  // Calls `change`, which uses Store::try_apply(), without locks. While the metadata log has no
+  // room for the change and room can be made, makes room and calls it again.
   template <class Change>
   std::invoke_result_t<Change> with_log_room(const Change& change) {
     auto changed = meta::when_room(store_, change);

@@ -264,6 +264,28 @@ TEST_F(OrphanCleanupTest, WhatIsQueuedCountsAsFree) {
   EXPECT_EQ(volume_->space()->free_blocks, before->free_blocks);
 }
 
+// As making and removing names do.
+TEST_F(OrphanCleanupTest, AttributesAreChangedAndBlocksCopiedOnceADeletionHasMadeRoom) {
+  const InodeNo source = make("source", 2), target = make("target", 2);
+  const auto expect_makes_room = [&](const auto& change) {
+    const InodeNo deleted = make("deleted", 2);
+    ASSERT_TRUE(volume_->unlink(kRootInode, "deleted"));
+    volume_->forget(deleted, 1);
+    store_->ordinary_room = 0;
+    store_->before_delete = [this] { give_room(); };
+    const auto changed = change();
+    EXPECT_TRUE(changed) << describe(changed.error());
+    EXPECT_FALSE(has_item(deleted));
+    give_room();
+  };
+  expect_makes_room([&] { return volume_->set_attributes(source, {.mode = 0600}); });
+  expect_makes_room([&] { return volume_->set_attributes(source, {.uid = 1}); });
+  expect_makes_room([&] { return volume_->set_attributes(source, {.access_now = true}); });
+  expect_makes_room([&] {
+    return volume_->copy_range(source, 0, target, 0, 3 * kBlockBytes, false);
+  });
+}
+
 // The blocks are with the thread that deletes: to find the queue empty does not mean a full disk.
 TEST_F(OrphanCleanupTest, AWriterWaitsForTheDeletionOfAnotherThread) {
   const InodeNo large = make("large", 1), other = make("other", 1);
