@@ -113,6 +113,7 @@ namespace lazyfs {
   X(kNotSupported, EOPNOTSUPP, "operation is not supported")                                     \
   X(kShutDown, EIO, "the filesystem was shut down")                                              \
   X(kWouldWait, EAGAIN, "the data has to be read from the disk")                                 \
+  X(kMemoryFull, ENOMEM, "memory is full of data of other files that cannot be written")         \
   /* fs: making a filesystem */                                                                  \
   X(kMkfsBlockSize, EINVAL, "the device's block size is not 4096 bytes")                       \
   X(kMkfsLabelTooLong, EINVAL, "the label is longer than 63 bytes")                            \

@@ -119,7 +119,7 @@ Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,
 
 Result<> FileWriter::write_piece(const InodeRef& inode, std::uint64_t offset,
                                  std::span<const std::byte> from, WriteFlags flags) {
-  TRY(reserver_.admit(from.size()));
+  TRY(reserver_.admit(*inode, from.size()));
   Write w{.offset = offset, .bytes = from, .flags = flags, .loaded = {}};
   return reserver_.with_space([&]() -> Result<> {
     for (;;) {  // each further turn: another thread has made progress with this file

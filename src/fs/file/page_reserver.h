@@ -18,21 +18,22 @@ namespace lazyfs::fs {
 // Thread-safe.
 class PageReserver {
  public:
-  // The functions are called without locks and without an inode's token. `throttle(bytes)` may wait
-  // for memory and for the collector, and fails if memory is full of data that cannot be written
-  // back. `make_space()` is called if no space can be reserved, and returns false if it freed none.
+  // The functions are called without locks and without an inode's token. `throttle(file, bytes)`
+  // may wait for memory and for the collector, and fails if memory is full of data that cannot be
+  // written back. `make_space()` is called if no space can be reserved, and returns false if it
+  // freed none.
   struct Pressure {
-    std::function<Result<>(std::size_t)> throttle;
+    std::function<Result<>(const Inode&, std::size_t)> throttle;
     std::function<bool()> make_space;
   };
   PageReserver(meta::Store& store, SharedExtents& shared, data::BandTable& bands, Pressure pressure)
       : store_(store), shared_(shared), bands_(bands), pressure_(std::move(pressure)) {}
 
-  // To be called, without locks, before a change that makes `bytes` dirty. Errors: kLogFailed
-  // (nothing can be written any more), and that of writing back what fills the memory.
-  Result<> admit(std::size_t bytes) {
+  // To be called, without locks, before a change that makes `bytes` of the file dirty. Errors:
+  // kLogFailed (nothing can be written any more), and those of `throttle`.
+  Result<> admit(const Inode& file, std::size_t bytes) {
     if (store_.failed()) return fail(Errc::kLogFailed);
-    return pressure_.throttle(bytes);
+    return pressure_.throttle(file, bytes);
   }
   // Reserves `pages` for blocks [first, end), as many as are not dirty yet. Errors: kNoSpace (there
   // is none for them, or for recording them), and those of reading the map. REQUIRES: the inode has

@@ -162,7 +162,7 @@ Result<> Truncation::set_size(const InodeRef& inode, std::uint64_t size) {
     old_size = inode->record.size;
   }
   // The last block may become dirty.
-  if (size > old_size && old_size % kBlockBytes != 0) TRY(reserver_.admit(kBlockBytes));
+  if (size > old_size && old_size % kBlockBytes != 0) TRY(reserver_.admit(*inode, kBlockBytes));
   return reserver_.with_space([&] { return try_set_size(inode, size); });
 }
 

@@ -80,7 +80,9 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
       access_times_(dirty_, clock_, access_times_of(options)),
       reader_(device_.ahead, *store_, bands_, shared_, counters_, options.background),
       reserver_(*store_, shared_, bands_,
-                {.throttle = [this](std::size_t bytes) { return throttle_.admit(bytes); },
+                {.throttle = [this](const Inode& file, std::size_t bytes) {
+                   return throttle_.admit(file, bytes);
+                 },
                  .make_space = [this] { return space_maker_.make_space(); }}),
       truncation_(*store_, maps_, reader_, reserver_, bands_, pages_, dirty_, clock_),
       recovery_(*store_, inodes_, truncation_, clock_),

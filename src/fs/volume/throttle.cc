@@ -9,9 +9,11 @@
 namespace lazyfs::fs {
 namespace {
 
-// Passes of write-back that end, without a page leaving memory, before a writer gets the last
-// error.
+// Passes of write-back that end, the last with an error, without a page leaving memory, before a
+// writer waits no longer.
 constexpr std::uint64_t kFailedPasses = 3;
+// Then writes may fill memory past the limit by this part of it.
+constexpr std::size_t kShareOfLimit = 8;
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
 // A shorter pause would cost the CPUs more than a small write does.
 constexpr std::chrono::nanoseconds kShortestPause = std::chrono::milliseconds(1);
@@ -30,15 +32,15 @@ Throttle::Throttle(gc::Pacer& pacer, const data::PagePool& pages, const meta::St
       background_(background),
       requests_(std::move(requests)) {}
 
-Result<> Throttle::admit(std::size_t bytes) {
+Result<> Throttle::admit(const Inode& file, std::size_t bytes) {
   pacer_.note_request();
-  if (!background_) return admit_alone();
+  if (!background_) return admit_alone(file);
   const auto delay = pacer_.delay(blocks_for(bytes));
   if (delay.count() > 0) {
     requests_.clean_soon();
     pay(delay);
   }
-  return wait_for_memory();
+  return wait_for_memory(file);
 }
 
 // T3
@@ -51,24 +53,31 @@ void Throttle::pay(std::chrono::nanoseconds delay) {
 }
 
 // For mounts without threads: the writer itself makes room in memory.
-Result<> Throttle::admit_alone() {
+Result<> Throttle::admit_alone(const Inode& file) {
   const auto is_full = [&] { return pages_.used() >= limit_pages_; };
   if (!is_full() || rule_is_disabled(Rule::kBoundDirtyMemory)) return ok();
   const auto written = requests_.write_back();
-  return is_full() ? written : ok();
+  return is_full() && !written ? admit_past_limit(file) : ok();
 }
 
-Result<> Throttle::wait_for_memory() {
+// For a write that would wait for ever. The pages of a file whose write-back works leave memory at
+// the next pass.
+Result<> Throttle::admit_past_limit(const Inode& file) const {
+  if (file.write_back_failed) return fail(file.last_write_error.load());
+  const std::size_t limit = limit_pages_;
+  return pages_.used() <= limit + limit / kShareOfLimit ? ok() : fail(Errc::kMemoryFull);
+}
+
+Result<> Throttle::wait_for_memory(const Inode& file) {
   if (is_much_dirty()) requests_.write_back_soon();
   if (pages_.used() < limit_pages_) return ok();
   const auto start = clock_.monotonic();
-  const Result<> waited = wait_for_pages();
+  const Result<> waited = wait_for_pages(file);
   stalls_.add(clock_.monotonic() - start);
   return waited;
 }
 
-// Fails after kFailedPasses passes have ended, the last with an error, while no page left memory.
-Result<> Throttle::wait_for_pages() {
+Result<> Throttle::wait_for_pages(const Inode& file) {
   std::size_t least = pages_.used();
   std::optional<std::uint64_t> seen;  // passes when `least` was reached
   for (;;) {
@@ -78,7 +87,7 @@ Result<> Throttle::wait_for_pages() {
     if (used < limit_pages_ || stopping_ || store_.failed()) return ok();
     if (!seen || used < least) seen = passes_;
     least = std::min(least, used);
-    if (!last_pass_ && passes_ - *seen >= kFailedPasses) return last_pass_;
+    if (!last_pass_ && passes_ - *seen >= kFailedPasses) return admit_past_limit(file);
     freed_.wait_for(mu_, kLookAgain);
   }
 }

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/time_histogram.h"
 #include "data/page_pool.h"
+#include "fs/inode/inode.h"
 #include "gc/pacer.h"
 #include "meta/store/store.h"
 
@@ -39,10 +40,11 @@ class Throttle {
 
   void set_limit(std::size_t bytes) { limit_pages_ = bytes / kBlockBytes; }
 
-  // To be called before a write of `bytes`. Under space pressure each write waits a little, longer
-  // the less space is left, so that no write waits for a whole band. Fails when memory is full of
-  // data that cannot be written back, with the error of writing back.
-  Result<> admit(std::size_t bytes) EXCLUDES(mu_);
+  // To be called before `bytes` are written to `file`. Under space pressure each write waits a
+  // little, longer the less space is left, so that no write waits for a whole band. When memory is
+  // full of data that cannot be written back, fails with the error of writing this file back, if
+  // there is one. Else the write goes past the limit, or fails with kMemoryFull if too many have.
+  Result<> admit(const Inode& file, std::size_t bytes) EXCLUDES(mu_);
 
   void pages_freed() EXCLUDES(mu_);                       // notifies writers that wait for memory
   void pass_ended(const Result<>& result) EXCLUDES(mu_);  // of the background's write-back
@@ -53,10 +55,11 @@ class Throttle {
   bool is_much_dirty() const { return pages_.used() > limit_pages_ / 8; }
 
  private:
-  Result<> admit_alone();
+  Result<> admit_alone(const Inode& file);
+  Result<> admit_past_limit(const Inode& file) const;
   void pay(std::chrono::nanoseconds delay) EXCLUDES(mu_);
-  Result<> wait_for_memory() EXCLUDES(mu_);
-  Result<> wait_for_pages() EXCLUDES(mu_);
+  Result<> wait_for_memory(const Inode& file) EXCLUDES(mu_);
+  Result<> wait_for_pages(const Inode& file) EXCLUDES(mu_);
 
   gc::Pacer& pacer_;
   const data::PagePool& pages_;

@@ -243,6 +243,36 @@ TEST_F(ErrorsTest, AFileThatCannotBeRecordedKeepsNoOtherFromBeingWritten) {
   volume_->release(open_bad);
 }
 
+// Another file's data fills the memory, and stays there.
+TEST_F(ErrorsTest, AFileThatCannotBeRecordedKeepsNoOtherFromBeingWrittenTo) {
+  constexpr std::uint64_t kBlocks = 250, kInMemory = 32;
+  for (const bool background : {false, true}) {
+    SCOPED_TRACE(background);
+    options_.background = background;
+    options_.dirty_bytes = kInMemory * kBlockBytes;
+    remount();
+    const InodeNo bad = stored_file(background ? "bad" : "bad0", kBlocks);
+    for (std::uint64_t i = 0; i < kBlocks; i += 2) {
+      write(bad, i * kBlockBytes, block(i));
+      ASSERT_TRUE(volume_->sync());
+    }
+    remount();
+    for (std::uint64_t i = 0; i < kBlocks; ++i) ASSERT_TRUE(read_block(bad, i));
+    const InodeNo healthy = stored_file(background ? "f" : "f0", 8);
+    break_metadata_reads();
+    Result<> written = ok();
+    for (std::uint64_t i = 0; i < kBlocks && written; ++i) {
+      written = volume_->write(bad, i * kBlockBytes, bytes_of(block(i)));
+    }
+    EXPECT_EQ(written.error(), Errc::kDeviceRead);
+    for (std::uint64_t i = 8; i < 50; ++i) write(healthy, i * kBlockBytes, block(i));
+    EXPECT_LT(stat_of(*volume_, "data", "dirty_bytes"), 2 * kInMemory * kBlockBytes);
+    EXPECT_TRUE(volume_->fsync(healthy, nullptr, false));
+    faulty_.mend();
+    EXPECT_TRUE(volume_->sync());
+  }
+}
+
 class LargeErrorsTest : public ErrorsTest {
  protected:
   LargeErrorsTest() : ErrorsTest(400) {}

@@ -59,16 +59,17 @@ class ThrottleTest : public testing::Test {
   std::function<void()> on_request_ = [] {};
   std::function<Result<>()> write_back_ = [] { return ok(); };
   std::optional<Throttle> throttle_;
+  Inode file_{InodeNo{2}};
 };
 
 TEST_F(ThrottleTest, AdmitsAWriteBelowTheLimitAtOnceAndAsksForWriteBack) {
   Throttle& throttle = make(true);
   int requests = 0;
   on_request_ = [&] { ++requests; };
-  EXPECT_TRUE(throttle.admit(kBlockBytes));
+  EXPECT_TRUE(throttle.admit(file_, kBlockBytes));
   EXPECT_EQ(requests, 0);
   take_pages(kLimitPages - 1);
-  EXPECT_TRUE(throttle.admit(kBlockBytes));
+  EXPECT_TRUE(throttle.admit(file_, kBlockBytes));
   EXPECT_EQ(requests, 1);
   EXPECT_EQ(stalls_.count(), 0u);
 }
@@ -82,7 +83,7 @@ TEST_F(ThrottleTest, WriterWaitsAtTheLimitUntilPagesAreFreed) {
     free_page();
     throttle.pages_freed();
   };
-  EXPECT_TRUE(throttle.admit(kBlockBytes));
+  EXPECT_TRUE(throttle.admit(file_, kBlockBytes));
   EXPECT_EQ(pages_.used(), kLimitPages - 1);
   EXPECT_EQ(stalls_.count(), 1u);
 }
@@ -102,17 +103,33 @@ TEST_F(ThrottleTest, DelaysOfSmallWritesAreWaitedForTogether) {
   const auto writes_a_pause = (kPause + delay - std::chrono::nanoseconds(1)) / delay;
   ASSERT_GT(writes_a_pause, 1);
   Throttle& throttle = make(true);
-  for (int i = 0; i < 5 * writes_a_pause; ++i) EXPECT_TRUE(throttle.admit(kBlockBytes));
+  for (int i = 0; i < 5 * writes_a_pause; ++i) EXPECT_TRUE(throttle.admit(file_, kBlockBytes));
   EXPECT_EQ(stalls_.count(), 5u);
-  EXPECT_TRUE(throttle.admit(writes_a_pause * kBlockBytes));
+  EXPECT_TRUE(throttle.admit(file_, writes_a_pause * kBlockBytes));
   EXPECT_EQ(stalls_.count(), 6u);
 }
 
-TEST_F(ThrottleTest, WriterGetsTheErrorOfPassesThatFreeNoPage) {
+TEST_F(ThrottleTest, WriterGetsTheErrorOfItsFileWhenPassesFreeNoPage) {
   Throttle& throttle = make(true);
   take_pages(kLimitPages);
   on_request_ = [&] { throttle.pass_ended(fail(Errc::kDeviceWrite)); };
-  EXPECT_EQ(throttle.admit(kBlockBytes).error(), Errc::kDeviceWrite);
+  file_.last_write_error = Errc::kDeviceRead;
+  file_.write_back_failed = true;
+  EXPECT_EQ(throttle.admit(file_, kBlockBytes).error(), Errc::kDeviceRead);
+}
+
+TEST_F(ThrottleTest, WriterOfAnotherFileGoesALittlePastTheLimit) {
+  for (const bool background : {true, false}) {
+    Throttle& throttle = make(background);
+    throttle.set_limit(16 * kBlockBytes);
+    write_back_ = [] { return Result<>(fail(Errc::kDeviceWrite)); };
+    on_request_ = [&] { throttle.pass_ended(fail(Errc::kDeviceWrite)); };
+    take_pages(18 - dirty_.size());
+    EXPECT_TRUE(throttle.admit(file_, kBlockBytes));
+    take_pages(1);
+    EXPECT_EQ(throttle.admit(file_, kBlockBytes).error(), Errc::kMemoryFull);
+    free_page();
+  }
 }
 
 TEST_F(ThrottleTest, WriterWaitsWhilePassesFailButFreePages) {
@@ -122,7 +139,7 @@ TEST_F(ThrottleTest, WriterWaitsWhilePassesFailButFreePages) {
     free_page();
     throttle.pass_ended(fail(Errc::kDeviceWrite));
   };
-  EXPECT_TRUE(throttle.admit(kBlockBytes));
+  EXPECT_TRUE(throttle.admit(file_, kBlockBytes));
   EXPECT_EQ(pages_.used(), kLimitPages - 1);
 }
 
@@ -130,7 +147,7 @@ TEST_F(ThrottleTest, NoCallWaitsAfterStop) {
   Throttle& throttle = make(true);
   take_pages(kLimitPages);
   on_request_ = [&] { throttle.stop(); };
-  EXPECT_TRUE(throttle.admit(kBlockBytes));
+  EXPECT_TRUE(throttle.admit(file_, kBlockBytes));
   EXPECT_FALSE(throttle.pause(std::chrono::hours(1)));
 }
 
@@ -143,16 +160,19 @@ TEST_F(ThrottleTest, WithoutABackgroundTheWriterWritesBack) {
     free_page();
     return ok();
   };
-  EXPECT_TRUE(throttle.admit(kBlockBytes));
-  EXPECT_TRUE(throttle.admit(kBlockBytes));
+  EXPECT_TRUE(throttle.admit(file_, kBlockBytes));
+  EXPECT_TRUE(throttle.admit(file_, kBlockBytes));
   EXPECT_EQ(calls, 1);
 }
 
 TEST_F(ThrottleTest, WithoutABackgroundTheWriterGetsTheErrorThatLeavesMemoryFull) {
   Throttle& throttle = make(false);
   take_pages(kLimitPages);
-  write_back_ = [] { return Result<>(fail(Errc::kDeviceWrite)); };
-  EXPECT_EQ(throttle.admit(kBlockBytes).error(), Errc::kDeviceWrite);
+  write_back_ = [this] {
+    file_.write_back_failed = true;
+    return Result<>(fail(Errc::kDeviceWrite));
+  };
+  EXPECT_EQ(throttle.admit(file_, kBlockBytes).error(), Errc::kDeviceWrite);
 }
 
 }  // namespace
