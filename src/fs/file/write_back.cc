@@ -125,13 +125,24 @@ Result<> WriteBack::reach(WriteBackGoal& goal, const InodeRef& inode) {
 
 // ---- Passes over many inodes --------------------------------------------------------------------
 
-std::optional<InodeRef> WriteBack::next_dirty(std::chrono::nanoseconds before,
-                                              DirtyList::Sequence end) {
-  auto inode = dirty_.take(before, end);
-  if (!inode) return std::nullopt;
-  WriterLock lock((*inode)->mu);
-  (*inode)->on_dirty_list = false;
-  return inode;
+std::optional<WriteBack::Taken> WriteBack::next_dirty(std::chrono::nanoseconds before,
+                                                      DirtyList::Sequence end) {
+  auto entry = dirty_.take(before, end);
+  if (!entry) return std::nullopt;
+  return Taken{.inode = std::move(entry->inode), .since = entry->since, .goal = {}};
+}
+
+// From now on, a change adds the inode to the dirty list.
+void WriteBack::begin(Taken& work) {
+  if (std::exchange(work.is_begun, true) || !work.since) return;
+  WriterLock lock(work.inode->mu);
+  work.inode->on_dirty_list = false;
+}
+
+// Keeps the age of an inode that was taken from the dirty list.
+void WriteBack::put_back(const Taken& work) {
+  if (work.is_begun) return add_again(work.inode, *work.since);
+  dirty_.put_back({work.inode, *work.since});
 }
 
 void WriteBack::add_again(const InodeRef& inode, std::chrono::nanoseconds since) {
@@ -141,10 +152,11 @@ void WriteBack::add_again(const InodeRef& inode, std::chrono::nanoseconds since)
 
 // Adds the inode's pages to the group, and writes the group when that is full. False: another
 // thread holds the inode's token, and the goal is not reached.
-bool WriteBack::write_one(Pass& pass, Started& work) {
+bool WriteBack::write_one(Pass& pass, Taken& work) {
   for (;;) {
     auto token = WriteBackToken::try_take(work.inode);
     if (!token) return false;
+    begin(work);
     const auto blocks =
         collector_.collect(work.inode, std::move(*token), pass.room, pass.group, work.goal);
     if (!blocks) {
@@ -171,8 +183,9 @@ bool WriteBack::flush_pass(Pass& pass) {
 // Calls `leave` for inodes whose tokens other threads hold. If it is empty, waits for these tokens.
 Result<> WriteBack::write_each(const Next& next, const WriteBackGoal& goal, const Leave& leave) {
   Pass pass;
-  while (auto inode = next()) {
-    Started work{std::move(*inode), goal};
+  while (auto taken = next()) {
+    Taken& work = *taken;
+    work.goal = goal;
     const bool alone = work.inode->write_back_failed;
     if (alone) flush_pass(pass);
     if (!write_one(pass, work)) {
@@ -182,11 +195,12 @@ Result<> WriteBack::write_each(const Next& next, const WriteBackGoal& goal, cons
     }
   }
   flush_pass(pass);  // releases the tokens, before others are waited for
-  for (Started& work : pass.busy) {
+  for (Taken& work : pass.busy) {
     if (leave) {
-      leave(work.inode);
+      leave(work);
       continue;
     }
+    begin(work);
     const auto reached = reach(work.goal, work.inode);
     pass.note(reached);
     if (!reached) add_again(work.inode, clock_.monotonic());
@@ -199,8 +213,7 @@ Result<> WriteBack::write_dirty(std::chrono::nanoseconds before, Which which) {
   // An inode that is written to meanwhile, or fails, is added to the list again and waits for the
   // next pass. Else this pass would never end.
   const DirtyList::Sequence end = dirty_.end();
-  const auto since = std::min(before, clock_.monotonic());
-  const Leave leave = [this, since](const InodeRef& inode) { add_again(inode, since); };
+  const Leave leave = [this](const Taken& work) { put_back(work); };
   return write_each([&] { return next_dirty(before, end); }, {.all = which == Which::kAll},
                     which == Which::kNotBusy ? leave : Leave{});
 }
@@ -211,18 +224,18 @@ Result<> WriteBack::move_inline(bool all) {
       std::min<std::size_t>(kMaxInlineBlocks, bands_.space().total / kInlineShare);
   const auto before = all ? kEver : clock_.monotonic() - kInlineAge;
   std::size_t left = inline_queue_.size();  // others may add as fast as this pass takes
-  const auto next = [&]() -> std::optional<InodeRef> {
+  const auto next = [&]() -> std::optional<Taken> {
     while (left > 0) {
       --left;
       const auto number = inline_queue_.take(before, at_most);
       if (!number) return std::nullopt;
       auto inode = inodes_.get(*number);
-      if (inode) return std::move(*inode);  // else it was deleted
+      if (inode) return Taken{.inode = std::move(*inode), .since = {}, .goal = {}};
     }
     return std::nullopt;
   };
-  const Leave leave = [this](const InodeRef& inode) {
-    inline_queue_.add(inode->no, clock_.monotonic());
+  const Leave leave = [this](const Taken& work) {
+    inline_queue_.add(work.inode->no, clock_.monotonic());
   };
   return write_each(next, {.inline_rule = InlineRule::kMoveOut}, all ? Leave{} : leave);
 }

@@ -68,15 +68,17 @@ class WriteBack {
  private:
   static constexpr std::size_t kManyDirtyInodes = 16'384;
 
-  // An inode that a pass works on.
-  struct Started {
+  // An inode that a pass has taken from a list.
+  struct Taken {
     InodeRef inode;
+    std::optional<std::chrono::nanoseconds> since;  // of the dirty list
     WriteBackGoal goal;
+    bool is_begun = false;  // if taken from the dirty list: on_dirty_list was cleared
   };
   struct Pass {
     WriteBackGroup group;
     std::size_t room = kGroupBlocks;  // of the group
-    std::vector<Started> busy;        // other threads held their tokens
+    std::vector<Taken> busy;          // other threads held their tokens
     Result<> first_error = ok();
 
     void note(const Result<>& result) {
@@ -91,12 +93,14 @@ class WriteBack {
   Result<> append_all(WriteBackGroup& group);
   Result<> append_halves(WriteBackGroup& group);
   Result<> flush_group(WriteBackGroup& group);
-  std::optional<InodeRef> next_dirty(std::chrono::nanoseconds before, DirtyList::Sequence end);
+  std::optional<Taken> next_dirty(std::chrono::nanoseconds before, DirtyList::Sequence end);
+  static void begin(Taken& work);
+  void put_back(const Taken& work);
   void add_again(const InodeRef& inode, std::chrono::nanoseconds since);
-  bool write_one(Pass& pass, Started& work) REQUIRES(pass_mu_);
+  bool write_one(Pass& pass, Taken& work) REQUIRES(pass_mu_);
   bool flush_pass(Pass& pass) REQUIRES(pass_mu_);
-  using Next = std::function<std::optional<InodeRef>()>;
-  using Leave = std::function<void(const InodeRef&)>;
+  using Next = std::function<std::optional<Taken>()>;
+  using Leave = std::function<void(const Taken&)>;
   Result<> write_each(const Next& next, const WriteBackGoal& goal, const Leave& leave)
       REQUIRES(pass_mu_);
 

@@ -1,6 +1,7 @@
 // The inodes with changes that the tree lacks, oldest first.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -14,10 +15,15 @@ namespace lazyfs::fs {
 // A time past every change: as `before` it selects all dirty inodes.
 inline constexpr std::chrono::nanoseconds kEver = std::chrono::nanoseconds::max();
 
-// Invariant: an inode is in the list exactly while its on_dirty_list is set, which its lock guards.
-// So it is in the list at most once. Thread-safe; mu_ is a leaf lock.
+// Invariant: an inode is in the list, or taken by a thread that has not begun with it, exactly
+// while its on_dirty_list is set, which its lock guards. So it is in the list at most once.
+// Thread-safe; mu_ is a leaf lock.
 class DirtyList {
  public:
+  struct Entry {
+    InodeRef inode;
+    std::chrono::nanoseconds since;  // when it became dirty
+  };
   // Number of an addition; the numbers of entries are consecutive.
   using Sequence = std::uint64_t;
 
@@ -31,14 +37,21 @@ class DirtyList {
 
   // Removes and returns the oldest inode, if it became dirty at or before the time `before` and its
   // number is below `end`. REQUIRES: the caller clears on_dirty_list under the inode's lock before
-  // it looks at the inode's changes.
-  std::optional<InodeRef> take(std::chrono::nanoseconds before, Sequence end) EXCLUDES(mu_) {
+  // it looks at the inode's changes, or else puts the entry back.
+  std::optional<Entry> take(std::chrono::nanoseconds before, Sequence end) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (entries_.empty() || entries_.front().since > before) return std::nullopt;
     if (end_ - entries_.size() >= end) return std::nullopt;
-    InodeRef inode = std::move(entries_.front().inode);
+    Entry entry = std::move(entries_.front());
     entries_.pop_front();
-    return inode;
+    return entry;
+  }
+
+  // Puts the entry where its age belongs. REQUIRES: on_dirty_list has been set since take().
+  void put_back(Entry entry) EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    const auto is_younger = [&](const Entry& other) { return other.since > entry.since; };
+    entries_.insert(std::ranges::find_if(entries_, is_younger), std::move(entry));
   }
 
   // The number of the next addition.
@@ -53,10 +66,6 @@ class DirtyList {
   }
 
  private:
-  struct Entry {
-    InodeRef inode;
-    std::chrono::nanoseconds since;
-  };
   mutable Mutex mu_;
   std::deque<Entry> entries_ GUARDED_BY(mu_);
   Sequence end_ GUARDED_BY(mu_) = 0;  // one past the last entry's number

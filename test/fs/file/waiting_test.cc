@@ -55,6 +55,14 @@ class RefusingStore final : public meta::ForwardingStore {
   bool refuses_ = false;
 };
 
+// The system's clock, put forward.
+class LeapingClock final : public Clock {
+ public:
+  Timestamp now() override { return system_clock().now(); }
+  std::chrono::nanoseconds monotonic() override { return system_clock().monotonic() + ahead; }
+  std::chrono::nanoseconds ahead{0};
+};
+
 class WaitingTest : public VolumeTest {
  protected:
   void SetUp() override {
@@ -65,7 +73,7 @@ class WaitingTest : public VolumeTest {
     ASSERT_TRUE(store);
     auto refusing = std::make_unique<RefusingStore>(std::move(*store));
     store_ = refusing.get();
-    auto volume = std::make_unique<MountedVolume>(std::move(disk), options_, system_clock(),
+    auto volume = std::make_unique<MountedVolume>(std::move(disk), options_, clock_,
                                                   std::move(refusing));
     ASSERT_TRUE(volume->start({}));
     volume_ = std::move(volume);
@@ -107,6 +115,11 @@ class WaitingTest : public VolumeTest {
     return ok();
   }
 
+  std::uint64_t blocks_written() {
+    return (*Json::parse(volume_->stats_json()))["data"]["user_blocks_written"].number();
+  }
+
+  LeapingClock clock_;
   RefusingStore* store_ = nullptr;
   InodeNo from_, to_, file_, other_;
 };
@@ -171,9 +184,6 @@ TEST_F(WaitingTest, AFileThatIsTruncatedKeepsNoOtherFromBeingWrittenBack) {
   MountOptions options = options_;
   options.commit_interval = std::chrono::milliseconds(0);
   ASSERT_TRUE(volume_->change_options(options));
-  const auto blocks_written = [this] {
-    return (*Json::parse(volume_->stats_json()))["data"]["user_blocks_written"].number();
-  };
   write(other_, 0, "dirty");
   write(file_, 0, std::string(8 * kBlockBytes, 'n'));
   const std::uint64_t before = blocks_written();
@@ -188,6 +198,27 @@ TEST_F(WaitingTest, AFileThatIsTruncatedKeepsNoOtherFromBeingWrittenBack) {
   store_->while_waiting = nullptr;
   ASSERT_TRUE(volume_->sync());
   EXPECT_EQ(read(other_), "dirty" + std::string(95, 'o'));
+}
+
+// A pass that finds it busy puts it back before a younger file.
+TEST_F(WaitingTest, AFileThatIsTruncatedIsWrittenBackWhenItIsOldAlthoughAYoungerOneIsDirty) {
+  MountOptions options = options_;
+  options.commit_interval = std::chrono::hours(10);
+  ASSERT_TRUE(volume_->change_options(options));
+  write(other_, 0, std::string(2 * kBlockBytes, 'n'));
+  clock_.ahead += std::chrono::hours(5);
+  write(file_, 0, std::string(8 * kBlockBytes, 'n'));
+  clock_.ahead += std::chrono::hours(6);
+  const std::uint64_t before = blocks_written();
+  store_->while_waiting = [&] {
+    in_time([this] { volume_->tick(); });
+    EXPECT_EQ(blocks_written(), before);
+  };
+  ASSERT_TRUE(volume_->set_attributes(other_, {.size = 4 * kBlockBytes}));
+  store_->while_waiting = nullptr;
+  clock_.ahead += std::chrono::hours(1);
+  volume_->tick();
+  EXPECT_EQ(blocks_written(), before + 2);
 }
 
 // ---- A device that hangs ------------------------------------------------------------------------
