@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/test_hook.h"
+#include "meta/log/second_read.h"
 
 namespace lazyfs::meta {
 
@@ -34,7 +35,8 @@ Result<ConstBlockBytes> BackwardReader::block(BandAddress at, std::uint32_t bloc
 Result<> BackwardReader::fill(BandAddress first, std::uint32_t blocks) {
   band_ = first.band;
   begin_ = end_ = 0;
-  TRY(device_.read(first, window_.span().first(std::size_t{blocks} * kBlockBytes)));
+  const auto to = window_.span().first(std::size_t{blocks} * kBlockBytes);
+  TRY(blocks == 1 ? read_twice(device_, first, to) : device_.read(first, to));
   begin_ = first.rba;
   end_ = begin_ + blocks;
   return ok();
@@ -59,11 +61,10 @@ Result<> LogReader::find_bands(std::uint32_t search_blocks) {
 // descriptor before block `end`. 0: a cold band, whose slot the cold index gives. nullopt: no block
 // gives the slot.
 std::optional<std::uint64_t> LogReader::slot_of(BandId band, std::uint32_t end) {
-  if (const auto block = blocks_.block({band, 0}, 2); block) {  // the second costs next to nothing
-    const auto header = decode_band_header(*block);
-    if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
-      return header->is_cold ? 0 : header->stamp.slot;
-    }
+  // The second block costs next to nothing.
+  const auto header = blocks_.decode_twice({band, 0}, 2, decode_band_header);
+  if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
+    return header->is_cold ? 0 : header->stamp.slot;
   }
   for (std::uint32_t rba = 1; rba < end; ++rba) {
     const auto slot = slot_at({band, rba}, end - rba);
@@ -133,22 +134,28 @@ Result<Descriptor> LogReader::front(const FoundBand& band, const PartPlace& plac
   const std::uint32_t rba = place.address.rba + block;
   const std::uint32_t all = place.blocks / (kEntriesPerDescriptor + 2) + 1;  // or more: annotations
   const std::uint32_t ahead = std::min(all > block ? all - block : 1, place.blocks - block);
-  ASSIGN_OR_RETURN(const ConstBlockBytes bytes, blocks_.block({band.band, rba}, ahead));
-  ASSIGN_OR_RETURN(Descriptor d, decode_descriptor(DescriptorRole::kFront, bytes));
-  if (!fits(d, band, place, rba) || d.block != block) return fail(Errc::kLogDescriptorBad);
-  return d;
+  const auto decode = [&](ConstBlockBytes bytes) -> Result<Descriptor> {
+    ASSIGN_OR_RETURN(Descriptor d, decode_descriptor(DescriptorRole::kFront, bytes));
+    if (!fits(d, band, place, rba) || d.block != block) return fail(Errc::kLogDescriptorBad);
+    return d;
+  };
+  return blocks_.decode_twice({band.band, rba}, ahead, decode);
 }
 
 // The copy that lies `from_end` blocks before the part's last block.
 Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place,
                                    std::uint32_t from_end) {
   const std::uint32_t rba = place.address.rba + place.blocks - 1 - from_end;
-  ASSIGN_OR_RETURN(const ConstBlockBytes bytes, blocks_.block({band.band, rba}));
-  auto d = decode_descriptor(DescriptorRole::kCopy, bytes);
-  if (!d && from_end == 0) d = decode_descriptor(DescriptorRole::kCommit, bytes);
-  if (!d || !fits(*d, band, place, rba) || d->descriptors - d->block != from_end + 1) {
-    return fail(Errc::kLogDescriptorBad);
-  }
+  const auto decode = [&](ConstBlockBytes bytes) -> Result<Descriptor> {
+    auto d = decode_descriptor(DescriptorRole::kCopy, bytes);
+    if (!d && from_end == 0) d = decode_descriptor(DescriptorRole::kCommit, bytes);
+    if (!d || !fits(*d, band, place, rba) || d->descriptors - d->block != from_end + 1) {
+      return fail(Errc::kLogDescriptorBad);
+    }
+    return d;
+  };
+  auto d = blocks_.decode_twice({band.band, rba}, 1, decode);
+  if (!d) return d;
   log::warn("log band {} block {}: a descriptor of transaction {} is damaged; its copy is used",
             band.band.value, place.address.rba + d->block, place.address.seq.value);
   return d;
@@ -263,7 +270,7 @@ std::vector<FoundPart> LogReader::earlier(const FoundPart& part) const {
 
 Result<> LogReader::images(const FoundPart& part, std::uint32_t first, std::span<std::byte> to) {
   const std::uint32_t rba = part.address().rba + part.part.descriptors + first;
-  return device_.read({part.part.band, rba}, to);
+  return read_twice(device_, {part.part.band, rba}, to);
 }
 
 std::uint32_t LogReader::descriptors_crc(const FoundPart& part, std::uint32_t crc) const {
@@ -297,13 +304,22 @@ Result<> LogReader::verify_nodes(const FoundPart& part) {
     const std::uint32_t count = std::min(kWindow, part.images - done);
     TRY(images(part, done, buffer.span().first(std::size_t{count} * kBlockBytes)));
     for (std::uint32_t i = 0; i < count; ++i, ++done) {
-      const DescriptorEntry& entry = part.part.entries[done];
       const auto image = buffer.span().subspan(std::size_t{i} * kBlockBytes, kBlockBytes);
-      const bool matters = entry.kind == EntryKind::kImage;
-      if (matters && crc32c(image.subspan(8)) != entry.crc) return fail(Errc::kLogTorn);
+      TRY(verify_node(part, done, image));
     }
   }
   return ok();
+}
+
+// `image`: image `index` of the part, as it was read.
+Result<> LogReader::verify_node(const FoundPart& part, std::uint32_t index,
+                                std::span<std::byte> image) {
+  const DescriptorEntry& entry = part.part.entries[index];
+  const auto is_right = [&] { return crc32c(image.subspan(8)) == entry.crc; };
+  if (entry.kind != EntryKind::kImage || is_right()) return ok();
+  const std::uint32_t rba = part.address().rba + part.part.descriptors + index;
+  TRY(read_again(device_, {part.part.band, rba}, image));
+  return is_right() ? ok() : fail(Errc::kLogTorn);
 }
 
 Result<> LogReader::verify_data(std::span<const FoundPart> transaction) {
@@ -324,13 +340,21 @@ Result<> LogReader::verify_data(std::span<const FoundPart> transaction) {
 }
 
 Result<> LogReader::verify_run(const DescriptorEntry& run, std::span<std::byte> buffer) {
-  BandAddress at = BandAddress::unpack(run.number);
+  const BandAddress at = BandAddress::unpack(run.number);
   const auto& geometry = device_.geometry();
   const bool exists = geometry.has(at.band) && std::uint64_t{at.rba} + run.blocks <=
                                                    geometry.blocks_of(at.band);
   if (!exists) return fail(Errc::kLogTorn);
+  if (crc_of_run(at, run.blocks, buffer) == run.crc) return ok();
+  device_.forget_copies(at.band);
+  ASSIGN_OR_RETURN(const std::uint32_t crc, crc_of_run(at, run.blocks, buffer));
+  return crc == run.crc ? ok() : fail(Errc::kLogTorn);
+}
+
+Result<std::uint32_t> LogReader::crc_of_run(BandAddress at, std::uint32_t blocks,
+                                            std::span<std::byte> buffer) {
   std::uint32_t crc = 0;
-  for (std::uint32_t left = run.blocks; left > 0;) {
+  for (std::uint32_t left = blocks; left > 0;) {
     const auto count =
         std::min(left, static_cast<std::uint32_t>(buffer.size() / kBlockBytes));
     const auto bytes = buffer.first(std::size_t{count} * kBlockBytes);
@@ -341,7 +365,7 @@ Result<> LogReader::verify_run(const DescriptorEntry& run, std::span<std::byte> 
     at.rba += count;
     left -= count;
   }
-  return crc == run.crc ? ok() : fail(Errc::kLogTorn);
+  return crc;
 }
 
 }  // namespace lazyfs::meta

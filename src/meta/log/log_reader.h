@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -26,6 +27,17 @@ class BackwardReader {
   // The block, valid until the next call. `blocks`: the number of blocks from `at` on that the
   // caller will ask for.
   Result<ConstBlockBytes> block(BandAddress at, std::uint32_t blocks = 1);
+  // What `decode` makes of the block. If that is an error the block is read again, from the medium.
+  template <class Decode>
+  auto decode_twice(BandAddress at, std::uint32_t blocks, Decode decode)
+      -> decltype(decode(std::declval<ConstBlockBytes>())) {
+    if (const auto bytes = block(at, blocks); bytes) {
+      if (auto decoded = decode(*bytes); decoded) return decoded;
+    }
+    device_.forget_copies(at.band);
+    TRY(fill(at, 1));
+    return decode(ConstBlockBytes(window_.data(), kBlockBytes));
+  }
 
  private:
   static constexpr std::uint32_t kNearBlocks = 32;  // cheaper than another read
@@ -99,11 +111,14 @@ class LogReader {
   std::optional<std::uint64_t> slot_of(BandId band, std::uint32_t end);
   std::optional<std::uint64_t> slot_at(BandAddress at, std::uint32_t blocks_ahead);
   Result<> verify_run(const DescriptorEntry& run, std::span<std::byte> buffer);
+  Result<std::uint32_t> crc_of_run(BandAddress at, std::uint32_t blocks,
+                                   std::span<std::byte> buffer);
   Result<Descriptor> descriptor(const FoundBand& band, const FoundPart& part, std::uint32_t block);
   bool is_outdated(const FoundBand& band, const PartPlace& place, const Descriptor& front);
   Result<Descriptor> first_descriptor(const FoundBand& band, const FoundPart& part);
   Result<Descriptor> front(const FoundBand& band, const PartPlace& place, std::uint32_t block);
   Result<Descriptor> copy(const FoundBand& band, const PartPlace& place, std::uint32_t from_end);
+  Result<> verify_node(const FoundPart& part, std::uint32_t index, std::span<std::byte> image);
   bool fits(const Descriptor& d, const FoundBand& band, const PartPlace& place, std::uint32_t rba);
 
   device::Device& device_;

@@ -9,6 +9,7 @@
 #include "meta/log/checkpoint_format.h"
 #include "meta/log/log_end.h"
 #include "meta/log/log_reader.h"
+#include "meta/log/second_read.h"
 #include "meta/log/superblock_format.h"
 
 namespace lazyfs::meta {
@@ -46,6 +47,9 @@ class Recovery {
   Result<Parts> find_newest();
   void read_what_can_be_read(BandAddress at, AlignedBuffer& to);
   Result<Parts> search_band(const FoundBand& band);
+  Result<Parts> search_twice(const FoundBand& band, std::uint32_t begin, std::uint32_t end);
+  Result<Parts> search_piece(const FoundBand& band, std::uint32_t begin,
+                             std::span<const std::byte> blocks);
   Result<Parts> read_committed(const FoundBand& band, const Descriptor& commit);
   Result<Parts> read_transaction(const PartPlace& last);
   void suspect(const FoundBand& band, const Descriptor& d, std::uint64_t rba);
@@ -115,7 +119,7 @@ void Recovery::read_what_can_be_read(BandAddress at, AlignedBuffer& to) {
   if (device_.read(at, to.span())) return;
   for (std::size_t offset = 0; offset < to.size(); offset += kBlockBytes, ++at.rba) {
     const auto block = to.span().subspan(offset, kBlockBytes);
-    if (!device_.read(at, block)) std::ranges::fill(block, std::byte{0});
+    if (!read_twice(device_, at, block)) std::ranges::fill(block, std::byte{0});
   }
 }
 
@@ -147,27 +151,51 @@ Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
   std::uint32_t piece = kFirstPieceBlocks;
   for (std::uint32_t end = end_.search_end(band); end > 1;) {
     const std::uint32_t begin = end - std::min(end - 1, piece);
-    AlignedBuffer buffer(std::size_t{end - begin} * kBlockBytes);
-    read_what_can_be_read({band.band, begin}, buffer);
-    for (std::uint32_t rba = end; rba > begin; --rba) {
-      const ConstBlockBytes block(buffer.data() + std::size_t{rba - 1 - begin} * kBlockBytes,
-                                  kBlockBytes);
-      const auto front = decode_descriptor(DescriptorRole::kFront, block);
-      if (front && front->stamp.rba == rba - 1 && front->block == 0) suspect(band, *front, rba - 1);
-      const auto commit = decode_descriptor(DescriptorRole::kCommit, block);
-      if (commit && is_from_the_future(commit->stamp)) return fail(Errc::kSuperblockBad);
-      if (!commit || commit->stamp.slot != band.slot || commit->stamp.rba != rba - 1 ||
-          !log_.is_believable(commit->stamp, commit->seq) || !may_be_newest(*commit)) {
-        continue;
-      }
-      auto parts = read_committed(band, *commit);
-      if (parts) return parts;
-      log::info("log band {} block {}: transaction {} is not whole: {}", band.band.value, rba - 1,
-                commit->seq.value, describe(parts.error()));
-      suspect(band, *commit, rba - commit->part_blocks());
-    }
+    ASSIGN_OR_RETURN(Parts parts, search_twice(band, begin, end));
+    if (!parts.empty()) return parts;
     end = begin;
     piece = kLaterPieceBlocks;
+  }
+  return Parts{};
+}
+
+// Searches the blocks [begin, end). A block that was read wrong could hide a newer transaction. So
+// if the search passes over blocks, it is made again where a second read gives other bytes.
+Result<Recovery::Parts> Recovery::search_twice(const FoundBand& band, std::uint32_t begin,
+                                               std::uint32_t end) {
+  AlignedBuffer first(std::size_t{end - begin} * kBlockBytes), second(first.size());
+  read_what_can_be_read({band.band, begin}, first);
+  ASSIGN_OR_RETURN(Parts parts, search_piece(band, begin, first.span()));
+  const auto end_of = [](const PartPlace& place) { return place.address.rba + place.blocks; };
+  if (!parts.empty() && end_of(parts.front().part.place) == end) return parts;
+  device_.forget_copies(band.band);
+  read_what_can_be_read({band.band, begin}, second);
+  if (std::ranges::equal(first.span(), second.span())) return parts;
+  ASSIGN_OR_RETURN(Parts others, search_piece(band, begin, second.span()));
+  const bool is_newer =
+      !others.empty() && (parts.empty() || others.front().seq() > parts.front().seq());
+  return is_newer ? others : parts;
+}
+
+// `blocks`: those of the band from block `begin` on.
+Result<Recovery::Parts> Recovery::search_piece(const FoundBand& band, std::uint32_t begin,
+                                               std::span<const std::byte> blocks) {
+  for (std::size_t left = blocks.size() / kBlockBytes; left > 0; --left) {
+    const auto block = blocks.subspan((left - 1) * kBlockBytes).first<kBlockBytes>();
+    const std::uint32_t rba = begin + static_cast<std::uint32_t>(left) - 1;
+    const auto front = decode_descriptor(DescriptorRole::kFront, block);
+    if (front && front->stamp.rba == rba && front->block == 0) suspect(band, *front, rba);
+    const auto commit = decode_descriptor(DescriptorRole::kCommit, block);
+    if (commit && is_from_the_future(commit->stamp)) return fail(Errc::kSuperblockBad);
+    if (!commit || commit->stamp.slot != band.slot || commit->stamp.rba != rba ||
+        !log_.is_believable(commit->stamp, commit->seq) || !may_be_newest(*commit)) {
+      continue;
+    }
+    auto parts = read_committed(band, *commit);
+    if (parts) return parts;
+    log::info("log band {} block {}: transaction {} is not whole: {}", band.band.value, rba,
+              commit->seq.value, describe(parts.error()));
+    suspect(band, *commit, std::uint64_t{rba} + 1 - commit->part_blocks());
   }
   return Parts{};
 }
@@ -231,6 +259,10 @@ std::optional<MapCheckpoint> Recovery::checkpoint_of(const Parts& parts) {
   }
   if (!has_one) return std::nullopt;
   auto checkpoint = read_checkpoint(std::span(begin, parts.end()));
+  if (!checkpoint) {
+    for (auto part = begin; part != parts.end(); ++part) device_.forget_copies(part->part.band);
+    checkpoint = read_checkpoint(std::span(begin, parts.end()));
+  }
   if (checkpoint && !fit(*checkpoint, parts.front().tail, parts.back())) {
     checkpoint = fail(Errc::kLogCheckpointBad);
   }

@@ -10,6 +10,8 @@
 // If the newest transaction fails its checksums, and the transactions before it cannot be
 // recovered, it counts nevertheless: then it was durable, and bands have been reset since.
 //
+// A block counts as damaged only after a second read, from the medium.
+//
 // The header of a band gives its slot in the log. If the header is damaged, another block gives it.
 #pragma once
 

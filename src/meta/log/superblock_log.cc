@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/log.h"
 #include "meta/log/log_layout.h"
+#include "meta/log/second_read.h"
 #include "meta/log/superblock_format.h"
 
 namespace lazyfs::meta {
@@ -49,7 +50,9 @@ void merge(Search& into, Search from) {
 void search_piece(device::Device& device, BandId band, std::uint32_t begin, std::uint32_t end,
                   Search& search) {
   AlignedBuffer buffer(std::size_t{end - begin} * kBlockBytes);
-  if (auto read = device.read({band, begin}, buffer.span()); !read) {
+  auto read = device.read({band, begin}, buffer.span());
+  if (!read && end - begin == 1) read = read_again(device, {band, begin}, buffer.span());
+  if (!read) {
     if (end - begin == 1) return note(search, read.error());
     for (std::uint32_t rba = end; rba > begin; --rba) {
       search_piece(device, band, rba - 1, rba, search);
@@ -58,7 +61,12 @@ void search_piece(device::Device& device, BandId band, std::uint32_t begin, std:
   }
   for (std::uint32_t i = end - begin; i > 0; --i) {
     const auto block = buffer.span().subspan(std::size_t{i - 1} * kBlockBytes).first<kBlockBytes>();
-    if (auto record = decode_superblock(block)) {
+    auto record = decode_superblock(block);
+    if (!record && record.error() == Errc::kSuperblockBad &&
+        read_again(device, {band, begin + i - 1}, block)) {
+      record = decode_superblock(block);
+    }
+    if (record) {
       const bool is_newer = !search.newest || record->sequence > search.newest->sequence;
       if (!is_newer) continue;
       search.newest = std::move(*record);

@@ -1,5 +1,5 @@
 // Reads all newest images of nodes in the order of their addresses, in long runs, and validates
-// each.
+// each. An image that is damaged is read twice.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "device/device.h"
 #include "meta/log/log.h"
+#include "meta/log/second_read.h"
 #include "meta/tree/node_page.h"
 
 namespace lazyfs::meta {
@@ -51,9 +52,12 @@ class ImageScan {
     }
     for (std::size_t i = 0; i < run.size(); ++i) {
       const auto& [node, place] = run[i];
-      const std::span<const std::byte, kBlockBytes> image(bytes.data() + i * kBlockBytes,
-                                                          kBlockBytes);
-      const auto sound = read ? validate_node(image, node, place.seq, fs_tag_) : read;
+      const std::span<std::byte, kBlockBytes> image(bytes.data() + i * kBlockBytes, kBlockBytes);
+      auto sound = read ? validate_node(image, node, place.seq, fs_tag_) : read;
+      if (!sound) {
+        sound = read_again(device_, place.address, image);
+        if (sound) sound = validate_node(image, node, place.seq, fs_tag_);
+      }
       visit(run[i], sound, ConstNodePage(image.data()));
     }
   }

@@ -5,6 +5,7 @@
 
 #include "base/endian.h"
 #include "device/faulty.h"
+#include "device/forwarding.h"
 #include "test/meta/fixture.h"
 #include "test/meta/power_device.h"
 
@@ -113,6 +114,27 @@ class DamageAnywhereTest : public ::testing::Test {
     return lost > 0;
   }
 
+  // Until the copies of a band are forgotten, `at` cannot be read, or is read with a wrong bit.
+  class TroubledDevice final : public device::ForwardingDevice {
+   public:
+    TroubledDevice(Device& inner, BandAddress at, bool is_wrong)
+        : ForwardingDevice(inner), at_(at), is_wrong_(is_wrong) {}
+    Result<> read(BandAddress from, std::span<std::byte> to) override {
+      TRY(ForwardingDevice::read(from, to));
+      const bool hit = is_troubled_ && from.band == at_.band && from.rba <= at_.rba &&
+                       at_.rba < from.rba + to.size() / kBlockBytes;
+      if (hit && !is_wrong_) return fail(Errc::kDeviceRead);
+      if (hit) to[std::size_t{at_.rba - from.rba} * kBlockBytes + 99] ^= std::byte{1};
+      return ok();
+    }
+    void forget_copies(BandId band) override { is_troubled_ &= band != at_.band; }
+
+   private:
+    const BandAddress at_;
+    const bool is_wrong_;
+    bool is_troubled_ = true;
+  };
+
   std::mt19937_64 random;
   PowerDevice device;
   device::FaultyDevice faulty;
@@ -182,6 +204,31 @@ TEST_F(DamageAnywhereTest, AfterACrashDamageAtTheEndEndsRecoveryAtTheLastGoodCom
   }
   EXPECT_LE(roots_lost, 2);
   EXPECT_GE(ended_before, 4);  // a node and the commit record, each of them in both ways
+}
+
+TEST_F(DamageAnywhereTest, ABlockThatIsReadRightTheSecondTimeIsNotDamaged) {
+  for (const bool frees_a_band : {false, true}) {
+    fill(frees_a_band);
+    const Seq newest = store->durable_seq();
+    store.reset();
+    StoreOptions options = quiet_options();
+    options.read_only = true;
+    auto blocks = blocks_of_log();
+    for (const std::uint32_t band : {0u, 1u}) {
+      blocks.push_back({BandId{band}, *device.write_pointer(BandId{band}) - 1});
+    }
+    for (const BandAddress at : blocks) {
+      for (const bool is_wrong : {true, false}) {
+        SCOPED_TRACE(::testing::Message() << at.band.value << " " << at.rba << " " << is_wrong);
+        TroubledDevice troubled(device, at, is_wrong);
+        const auto opened = Store::open(troubled, options);
+        ASSERT_TRUE(opened) << describe(opened.error());
+        EXPECT_EQ((*opened)->durable_seq(), newest);
+        EXPECT_EQ(problems_of(**opened), std::vector<std::string>{});
+        ASSERT_EQ(contents_of(**opened), model);
+      }
+    }
+  }
 }
 
 // A transaction was durable if the band that it freed has been reset. So recovery keeps the
