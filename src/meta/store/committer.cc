@@ -25,6 +25,7 @@ Result<> Committer::fail_permanently(Errc cause, const char* what) {
 
 Result<> Committer::commit(Additions additions) {
   const std::size_t bands = log_.band_sizes().size();
+  while (lacks_room() && sizer_.grow()) continue;  // at most kMaxLogBands
   auto plan = seal(additions);
   if (!plan && failure_.has_failed()) return fail(Errc::kLogFailed);
   if (!plan) return fail_permanently(plan.error(), "planning a transaction that was admitted");
@@ -50,6 +51,23 @@ Result<> Committer::commit(Additions additions) {
   release_passed(additions.pieces() > 0);
   if (log_.band_sizes().size() != bands) sizer_.note_less_space();
   return ok();
+}
+
+// Whether bands have failed since the changes of the running transaction were admitted.
+bool Committer::lacks_room() {
+  ReaderLock lock(tree_.mu);
+  const Changes& running = tree_.cache.running();
+  return tree_.limits.cost(running.dirty.size(), running.freed.size()) > log_.space().available;
+}
+
+// Takes a place for the transaction of `plan`, and bands from the volume until the place has room.
+std::optional<LogPlan> Committer::plan_again(const LogPlan& plan, std::size_t images,
+                                             std::size_t annotations, bool is_rescue) {
+  auto again = log_.plan(plan.seq, images, annotations, is_rescue);
+  while (!again && sizer_.grow()) {  // at most kMaxLogBands
+    again = log_.plan(plan.seq, images, annotations, is_rescue);
+  }
+  return again;
 }
 
 // Seals the running transaction and takes space for it in the log. nullopt: there is nothing to
@@ -182,7 +200,7 @@ Result<> Committer::write_cold(std::vector<LogImage>& images, Additions& additio
     auto other = log_.plan(plan.seq, images.size() + pieces, annotations);
     if (!other) {
       images.resize(images.size() - room.blocks);
-      other = log_.plan(plan.seq, images.size() + pieces, annotations);
+      other = plan_again(plan, images.size() + pieces, annotations);
     }
     if (!other) return written;
     plan = std::move(*other);
@@ -218,20 +236,16 @@ Result<> Committer::write_sealed(const LogPlan& plan, std::vector<LogImage> imag
   return ok();
 }
 
-// If a band fails, writes the transaction to the next one, while one exists: a free band, or else
-// one that the volume gives.
+// If a band fails, writes the transaction to the next ones, while some exist: free bands, or else
+// ones that the volume gives.
 Result<> Committer::write_somewhere(const LogPlan& plan, std::span<const LogImage> images,
                                     std::span<const DescriptorEntry> annotations,
                                     NodeNo next_node, bool is_rescue) {
-  constexpr int kMaxFailures = 4;
+  constexpr int kMaxFailures = 16;
   Result<> written = log_.write(plan, images, annotations, next_node);
   for (int failures = 1; !written && is_bands_fault(written.error()) && failures < kMaxFailures;
        ++failures) {
-    const auto plan_again = [&] {
-      return log_.plan(plan.seq, images.size(), annotations.size(), is_rescue);
-    };
-    auto other = plan_again();
-    if (!other && sizer_.grow()) other = plan_again();
+    const auto other = plan_again(plan, images.size(), annotations.size(), is_rescue);
     if (!other) {
       log::error("metadata log: no band is left to write to");
       break;

@@ -48,6 +48,9 @@ class Committer {
   Figures figures() const;
 
  private:
+  bool lacks_room();
+  std::optional<LogPlan> plan_again(const LogPlan& plan, std::size_t images,
+                                    std::size_t annotations, bool is_rescue = false);
   Result<std::optional<LogPlan>> seal(Additions& additions);
   void leave_out_changed(Additions& additions) REQUIRES(tree_.mu);
   void add_moved(Additions& additions) REQUIRES(tree_.mu);

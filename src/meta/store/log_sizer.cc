@@ -64,22 +64,40 @@ void LogSizer::resize(SpaceDemand demand) {
 Result<> LogSizer::grow() {
   std::vector<BandId> bands = log_.bands();
   if (!source_.take || bands.size() >= kMaxLogBands) return fail(Errc::kLogFull);
-  const auto band = source_.take();
+  const auto band = take_usable();
   if (!band) return fail(Errc::kLogFull);
-  const auto give_back = [&] {
+  bands.push_back(*band);
+  if (auto written = superblock_.write_log_bands(std::move(bands)); !written) {
     if (source_.give_back) source_.give_back(*band);
     return fail(Errc::kLogFull);
-  };
-  if (!device_.geometry().has(*band) || device_.geometry().blocks_of(*band) < kMinLogBandBlocks) {
-    return give_back();
   }
-  if (auto reset = device_.reset(*band); !reset) return give_back();
-  bands.push_back(*band);
-  if (auto written = superblock_.write_log_bands(std::move(bands)); !written) return give_back();
   log_.add_band(*band);
   update_limits();
   log::info("metadata log: band {} added", band->value);
   return ok();
+}
+
+// Takes bands from the source until one can be reset. The refused ones are given back at the end,
+// because the source could give them out again.
+std::optional<BandId> LogSizer::take_usable() {
+  const device::Geometry& geometry = device_.geometry();
+  std::optional<BandId> usable;
+  std::vector<BandId> refused;
+  while (!usable && refused.size() < kMaxRefused) {
+    const auto band = source_.take();
+    if (!band) break;
+    const bool fits = geometry.has(*band) && geometry.blocks_of(*band) >= kMinLogBandBlocks;
+    if (fits && device_.reset(*band)) {
+      usable = *band;
+    } else {
+      refused.push_back(*band);
+    }
+  }
+  for (const BandId band : refused) {
+    log::error("band {} cannot be reset: the log does not take it", band.value);
+    if (source_.give_back) source_.give_back(band);
+  }
+  return usable;
 }
 
 // Gives back every free band that the log can do without, those farthest from the middle first.

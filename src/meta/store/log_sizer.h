@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -42,10 +43,13 @@ class LogSizer {
   bool is_due() const;
   // Grows or shrinks the log if wanted() says so.
   void resize(SpaceDemand demand);
-  // Takes one band from the source. Error: kLogFull when none is available.
+  // Takes one band from the source; another one, if that cannot be reset, but at most kMaxRefused.
+  // Error: kLogFull when none is available.
   Result<> grow();
 
  private:
+  static constexpr std::size_t kMaxRefused = 16;
+  std::optional<BandId> take_usable();
   void shrink(SpaceDemand demand);
 
   device::Device& device_;

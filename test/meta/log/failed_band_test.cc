@@ -1,11 +1,14 @@
 // Bands of the log that fail while they are written: the log turns to another one and loses
 // nothing, as long as there is one.
+#include <functional>
 #include <set>
 
 #include "device/faulty.h"
+#include "device/forwarding.h"
 #include "meta/log/superblock_log.h"
-#include "test/meta/spare_bands.h"
 #include "test/meta/modelled_store.h"
+#include "test/meta/power_device.h"
+#include "test/meta/spare_bands.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -260,6 +263,118 @@ TEST_F(FailedBandTest, NothingIsWrittenBehindAFlushThatFails) {
     EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
   }
   EXPECT_TRUE(grew && shrank);
+}
+
+TEST_F(FailedBandTest, WhenABandOfTheVolumeCannotBeResetTheLogTakesTheNext) {
+  begin();
+  SpareBands spare({beside_log(0), beside_log(1), beside_log(2)});
+  store->set_band_source(spare.source());
+  faulty->fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
+    const BandId band = info.at.band;
+    const bool is_of_log = band.value >= 2 && band < beside_log(0);
+    const bool fails = (info.call == device::Call::kAppend && is_of_log) ||
+                       (info.call == device::Call::kReset && band > beside_log(0));
+    return fails ? std::optional(device::Fault{Errc::kDeviceWrite}) : std::nullopt;
+  });
+  put(0, 'a');
+  ASSERT_TRUE(store->commit());
+  const auto log = store->log_bands();
+  EXPECT_EQ(std::ranges::count(log, beside_log(0)), 1);
+  EXPECT_EQ(log.size(), kLogBands + rescue_bands() + 1);
+  EXPECT_EQ(spare.size(), 2u);
+  faulty->mend();
+  open();
+  expect_all_there();
+}
+
+// A transaction of these bands' log takes more than one of them.
+class SmallBandsTest : public ModelledStoreTest {
+ protected:
+  static constexpr std::uint32_t kLogBands = 12, kBandBlocks = 16, kSpare = 8;
+  static constexpr std::uint64_t kKeys = 100;
+
+  // Runs `at_first` when the first append to a band of the log fails. `fails`: another such band.
+  class AppendsFail final : public device::ForwardingDevice {
+   public:
+    using ForwardingDevice::ForwardingDevice;
+    std::uint64_t failures_left = 0;
+    std::function<void()> at_first;
+    std::optional<BandId> fails;
+
+    Result<> append(BandAddress to, std::span<const device::Piece> pieces) override {
+      const bool is_of_log = to.band.value >= 2 && to.band < first_spare();
+      const bool fails_now = failures_left > 0 && (is_of_log || to.band == fails);
+      if (!fails_now) return ForwardingDevice::append(to, pieces);
+      --failures_left;
+      if (at_first) std::exchange(at_first, nullptr)();
+      return fail(Errc::kDeviceWrite);
+    }
+  };
+
+  static BandId first_spare() { return BandId{2 + kLogBands + rescue_bands()}; }
+  static std::uint32_t bands() { return 2 + kLogBands + rescue_bands() + kSpare; }
+  void TearDown() override { store.reset(); }
+  void begin() {
+    store.reset();
+    model.clear();
+    power.emplace(bands(), kBandBlocks, test_seed());
+    device.emplace(*power);
+    ASSERT_TRUE(Store::format(*device, small_superblock(kLogBands)));
+    open_on(*device);
+    for (std::uint64_t key = 0; key < kKeys; ++key) put(key, 'a');
+    ASSERT_TRUE(store->commit());
+    spare.emplace(first_spare().value, kSpare);
+    store->set_band_source(spare->source());
+  }
+  // Changes items that lie in many nodes.
+  void change(std::uint64_t first, std::uint64_t end, char letter) {
+    for (std::uint64_t key = first; key < end; key += 4) put(key, letter);
+  }
+  void open_after_a_crash() {
+    store.reset();
+    device->failures_left = 0;
+    power->restore_power();
+    open_on(*device);
+    EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
+  }
+
+  std::optional<PowerDevice> power;
+  std::optional<AppendsFail> device;
+  std::optional<SpareBands> spare;
+};
+
+// The second band that the volume gives fails when the first one is filled.
+TEST_F(SmallBandsTest, ATransactionTakesAsManyBandsOfTheVolumeAsItNeeds) {
+  bool was_cut = true;
+  for (std::uint64_t cut = 1; was_cut && !HasFailure(); ++cut) {
+    SCOPED_TRACE(cut);
+    begin();
+    const Model before = model;
+    change(0, 90, 'b');
+    device->fails = BandId{first_spare().value + kSpare - 2};
+    device->failures_left = ~std::uint64_t{0};
+    power->cut_power_after(cut);
+    const auto committed = store->commit();
+    was_cut = !committed;
+    if (committed) {
+      EXPECT_LE(spare->size(), kSpare - 4);
+    }
+    open_after_a_crash();
+    const Model found = contents_of(*store);
+    EXPECT_TRUE(found == model || (was_cut && found == before));
+  }
+}
+
+// The next transaction was admitted before the bands failed.
+TEST_F(SmallBandsTest, ATransactionThatWasAdmittedBeforeBandsFailedGetsBands) {
+  begin();
+  put(1, 'b');
+  device->failures_left = ~std::uint64_t{0};
+  device->at_first = [this] { change(0, 90, 'c'); };
+  ASSERT_TRUE(store->commit());
+  ASSERT_TRUE(store->commit());
+  open_after_a_crash();
+  EXPECT_EQ(contents_of(*store), model);
 }
 
 class SuperBandTest : public ::testing::Test {
