@@ -315,12 +315,15 @@ Result<> Log::write(const LogPlan& plan, std::span<const LogImage> images,
 
 // Called when a write to a band of the plan, or to a cold band, has failed. The band's contents
 // stay readable, and the cleaner empties it like other bands. It is not written again in this
-// session.
+// session, unless the device has no space: that is not the band's fault, so the band is used again
+// once it was reset.
 void Log::close_failed(BandId band, Errc why) {
-  log::error("log band {}: cannot be written: {}; it is set aside", band.value, describe(why));
+  const bool is_bands_fault = why != Errc::kDeviceNoSpace;
+  log::error("log band {}: cannot be written: {}; it is {}", band.value, describe(why),
+             is_bands_fault ? "set aside" : "used again after its reset");
   device_.seal(band);
   MutexLock lock(mu_);
-  pool_.set_failed(band);
+  if (is_bands_fault) pool_.set_failed(band);
   if (cold_.stop_filling(band)) return;
   const ChainBand* failed = chain_.find(band);
   if (failed == nullptr) return;

@@ -9,8 +9,9 @@
 namespace lazyfs::meta {
 namespace {
 
-// Errors that concern one band: a write to another band may succeed.
-bool is_bands_fault(Errc e) {
+// Whether a write to another band may succeed. Of a device without space another band may have its
+// blocks.
+bool concerns_one_band(Errc e) {
   return e == Errc::kDeviceWrite || e == Errc::kDeviceNoSpace || e == Errc::kBandFailed ||
          e == Errc::kBandReadOnly || e == Errc::kBandOffline || e == Errc::kNotAtWritePointer ||
          e == Errc::kTooManyOpenBands;
@@ -60,11 +61,12 @@ bool Committer::lacks_room() {
   return tree_.limits.cost(running.dirty.size(), running.freed.size()) > log_.space().available;
 }
 
-// Takes a place for the transaction of `plan`, and bands from the volume until the place has room.
-std::optional<LogPlan> Committer::plan_again(const LogPlan& plan, std::size_t images,
+// Takes a place for the transaction of `plan`, which failed because of `why`; and bands from the
+// volume until the place has room. A full device has no space in those bands either.
+std::optional<LogPlan> Committer::plan_again(const LogPlan& plan, Errc why, std::size_t images,
                                              std::size_t annotations, bool is_rescue) {
   auto again = log_.plan(plan.seq, images, annotations, is_rescue);
-  while (!again && sizer_.grow()) {  // at most kMaxLogBands
+  while (!again && why != Errc::kDeviceNoSpace && sizer_.grow()) {  // at most kMaxLogBands
     again = log_.plan(plan.seq, images, annotations, is_rescue);
   }
   return again;
@@ -193,14 +195,14 @@ Result<> Committer::write_cold(std::vector<LogImage>& images, Additions& additio
   const ColdRoom& room = *additions.cold;
   const auto cold = std::span(images).last(room.blocks);
   if (auto written = log_.write_cold(room, cold); !written) {
-    if (!is_bands_fault(written.error())) return written;
+    if (!concerns_one_band(written.error())) return written;
     log_.take_back(plan);
     const std::size_t annotations = sealed_frees().size() + additions.cold_index.size();
     const std::size_t pieces = additions.pieces();
     auto other = log_.plan(plan.seq, images.size() + pieces, annotations);
     if (!other) {
       images.resize(images.size() - room.blocks);
-      other = plan_again(plan, images.size() + pieces, annotations);
+      other = plan_again(plan, written.error(), images.size() + pieces, annotations);
     }
     if (!other) return written;
     plan = std::move(*other);
@@ -243,9 +245,10 @@ Result<> Committer::write_somewhere(const LogPlan& plan, std::span<const LogImag
                                     NodeNo next_node, bool is_rescue) {
   constexpr int kMaxFailures = 16;
   Result<> written = log_.write(plan, images, annotations, next_node);
-  for (int failures = 1; !written && is_bands_fault(written.error()) && failures < kMaxFailures;
+  for (int failures = 1; !written && concerns_one_band(written.error()) && failures < kMaxFailures;
        ++failures) {
-    const auto other = plan_again(plan, images.size(), annotations.size(), is_rescue);
+    const auto other =
+        plan_again(plan, written.error(), images.size(), annotations.size(), is_rescue);
     if (!other) {
       log::error("metadata log: no band is left to write to");
       break;

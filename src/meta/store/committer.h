@@ -49,7 +49,7 @@ class Committer {
 
  private:
   bool lacks_room();
-  std::optional<LogPlan> plan_again(const LogPlan& plan, std::size_t images,
+  std::optional<LogPlan> plan_again(const LogPlan& plan, Errc why, std::size_t images,
                                     std::size_t annotations, bool is_rescue = false);
   Result<std::optional<LogPlan>> seal(Additions& additions);
   void leave_out_changed(Additions& additions) REQUIRES(tree_.mu);

@@ -265,6 +265,49 @@ TEST_F(FailedBandTest, NothingIsWrittenBehindAFlushThatFails) {
   EXPECT_TRUE(grew && shrank);
 }
 
+// A thin-provisioned device, or the filesystem of an image, is full for a while.
+TEST_F(FailedBandTest, AFullDeviceCostsTheLogNoBand) {
+  begin();
+  SpareBands spare({beside_log(0), beside_log(1)});
+  store->set_band_source(spare.source());
+  std::set<std::uint32_t> failed, again;
+  faulty->fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
+    const std::uint32_t band = info.at.band.value;
+    if (info.call != device::Call::kAppend || band < 2) return std::nullopt;
+    if (failed.contains(band)) again.insert(band);
+    if (failed.size() == 2 || info.number % 17 != 0) return std::nullopt;
+    failed.insert(band);
+    return device::Fault{Errc::kDeviceNoSpace, 1};
+  });
+  for (int i = 0; i < 5 && !HasFailure(); ++i) work();
+  EXPECT_EQ(failed.size(), 2u);
+  EXPECT_EQ(again, failed);
+  EXPECT_EQ(spare.size(), 2u);
+  expect_all_there();
+  open();
+  expect_all_there();
+}
+
+TEST_F(FailedBandTest, AFullDeviceTakesNoBandOfTheVolume) {
+  begin();
+  work();
+  SpareBands spare({beside_log(0), beside_log(1)});
+  store->set_band_source(spare.source());
+  faulty->fail_when([](const device::CallInfo& info) -> std::optional<device::Fault> {
+    const bool fails = info.call == device::Call::kAppend && info.at.band.value >= 2;
+    return fails ? std::optional(device::Fault{Errc::kDeviceNoSpace}) : std::nullopt;
+  });
+  put(1, 'z');
+  EXPECT_EQ(store->commit(), fail(Errc::kLogFailed));
+  EXPECT_EQ(spare.size(), 2u);
+  EXPECT_EQ(contents_of(*store), model);
+  faulty->mend();
+  model[{1, 1, 1}] = std::string(1000, 'a' + 39 % 26);
+  open();
+  expect_all_there();
+  work();
+}
+
 TEST_F(FailedBandTest, WhenABandOfTheVolumeCannotBeResetTheLogTakesTheNext) {
   begin();
   SpareBands spare({beside_log(0), beside_log(1), beside_log(2)});
