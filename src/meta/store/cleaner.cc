@@ -1,7 +1,10 @@
 #include "meta/store/cleaner.h"
 
+#include <algorithm>
+
 #include "base/crc32c.h"
 #include "meta/log/checkpoint_format.h"
+#include "meta/log/second_read.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -100,16 +103,18 @@ bool Cleaner::must_rescue(const std::optional<CleanChoice>& victim) const {
 
 // A node that fails validation is copied verbatim so that it cannot pin the log tail. The copy
 // still fails validation, because the seq in it is not that of its transaction, and repair can
-// still read it. False: the device cannot read the block. It may read the block later, so the node
-// stays.
+// still read it. False: the device cannot read the block, or two reads give different bytes. A
+// later read may be right, so the node stays.
 bool Cleaner::gather_damaged(NodeNo node, Additions& to) {
   const auto place = log_.find(node);
   if (!place) return true;
-  AlignedBuffer bytes(kBlockBytes);
-  if (auto read = device_.read(place->address, bytes.span()); !read) return false;
+  AlignedBuffer bytes(kBlockBytes), again(kBlockBytes);
+  if (!device_.read(place->address, bytes.span())) return false;
   const auto image = bytes.span().first<kBlockBytes>();
   const bool was_read_wrong = validate_node(image, node, place->seq, tree_.fs_tag).has_value();
   if (was_read_wrong) return true;
+  if (!read_again(device_, place->address, again.span())) return false;
+  if (!std::ranges::equal(bytes.span(), again.span())) return false;
   const LogImage copy{node.value, bytes.data(), crc32c(image.subspan(8))};
   to.damaged.push_back({copy, *place, std::move(bytes)});
   return true;

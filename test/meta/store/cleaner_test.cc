@@ -399,6 +399,51 @@ TEST_F(UnreadableTailCleanerTest, NoLongerHoldsTheTailOfALogThatHasGrown) {
   EXPECT_EQ(problems_of(*store), std::vector<std::string>());
 }
 
+// A leaf that is read differently each time.
+class RestlessTailCleanerTest : public UnreadableTailCleanerTest {
+ protected:
+  class RestlessDevice final : public device::ForwardingDevice {
+   public:
+    using ForwardingDevice::ForwardingDevice;
+    std::set<BandAddress> bad;
+    std::uint64_t hits = 0;
+
+    Result<> read(BandAddress from, std::span<std::byte> to) override {
+      TRY(ForwardingDevice::read(from, to));
+      for (const BandAddress at : bad) {
+        const std::uint32_t block = at.rba - from.rba;
+        const bool hit = at.band == from.band && block < to.size() / kBlockBytes;
+        if (hit) to[std::size_t{block} * kBlockBytes + 100 + hits++ % 3000] ^= std::byte{1};
+      }
+      return ok();
+    }
+  };
+
+  void SetUp() override {
+    UnreadableTailCleanerTest::SetUp();
+    device.mend();
+    const auto images = images_of_first_leaf();
+    StoreOptions options = quiet_options();
+    options.cache_bytes = 16 * kBlockBytes;
+    store.reset();
+    memory->forget_write_pointers();
+    open_on(restless, options);
+    restless.bad = images;
+  }
+
+  RestlessDevice restless{*memory};
+};
+
+TEST_F(RestlessTailCleanerTest, IsNotMovedAsADamagedNode) {
+  SpareBands spare(8, 6);
+  store->set_band_source(spare.source());
+  for (std::uint64_t round = 0; round < 2000; ++round) ASSERT_EQ(change(round), ok()) << round;
+  EXPECT_GT(restless.hits, 1u);
+  restless.bad.clear();
+  EXPECT_EQ(contents_of(*store), model);
+  EXPECT_EQ(problems_of(*store), std::vector<std::string>());
+}
+
 TEST_F(UnreadableTailCleanerTest, CountsAgainOnceItsBandWasReset) {
   SpareBands spare(8, 3);
   store->set_band_source(spare.source());
