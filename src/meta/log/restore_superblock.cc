@@ -35,15 +35,9 @@ class Restorer {
   Result<Superblock> run(const std::optional<Superblock>& older, const std::optional<Uuid>& named) {
     for (std::uint32_t i = 0; i < device_.geometry().band_count(); ++i) look_at(BandId{i});
     if (older) return restore(*older);
-    Result<Superblock> result = fail(Errc::kNoFilesystem);
-    for (const Uuid& uuid : candidates(named)) {
-      Superblock s;
-      s.uuid = uuid;
-      auto restored = restore(std::move(s));
-      if (restored) return restored;
-      if (result.error() == Errc::kNoFilesystem) result = std::move(restored);
-    }
-    return result;
+    Superblock s;
+    ASSIGN_OR_RETURN(s.uuid, choose_log(named));
+    return restore(std::move(s));
   }
 
  private:
@@ -70,22 +64,27 @@ class Restorer {
       if (!stamp || stamp->rba != rba) continue;
       FoundLog& found = by_uuid_[stamp->uuid];
       found.bands.push_back(band);
+      found.oldest_session = std::min(found.oldest_session, stamp->session);
       found.newest_session = std::max(found.newest_session, stamp->session);
       return;
     }
   }
 
-  // The UUIDs of the logs that may be the volume's. A device that keeps no write pointers still
-  // shows logs of volumes that mkfs has replaced. None of them is restored in place of the named
-  // one, even if that one cannot be recovered. Sessions are counted from the time of mkfs, so that
-  // the newest volume comes first.
-  std::vector<Uuid> candidates(const std::optional<Uuid>& named) const {
-    if (named && by_uuid_.contains(*named)) return {*named};
-    std::vector<Uuid> all;
-    for (const auto& [uuid, found] : by_uuid_) all.push_back(uuid);
-    std::ranges::sort(all, std::greater{},
-                      [&](const Uuid& uuid) { return by_uuid_.at(uuid).newest_session; });
-    return all;
+  // The UUID of the volume's log. A device that keeps no write pointers still shows logs of volumes
+  // that mkfs has replaced. None of them is restored in place of the named or the newest one, even
+  // if that one cannot be recovered. Sessions are counted from the time of mkfs, so all sessions of
+  // the newest volume are newer than those of the others. If not, the clock was set back, and it is
+  // not known which volume is the newest. Errors: kNoFilesystem, kSuperblockBad.
+  Result<Uuid> choose_log(const std::optional<Uuid>& named) const {
+    if (named && by_uuid_.contains(*named)) return *named;
+    const auto newest = std::ranges::max_element(
+        by_uuid_, {}, [](const auto& log) { return log.second.newest_session; });
+    if (newest == by_uuid_.end()) return fail(Errc::kNoFilesystem);
+    for (const auto& [uuid, found] : by_uuid_) {
+      const bool is_older = found.newest_session < newest->second.oldest_session;
+      if (uuid != newest->first && !is_older) return fail(Errc::kSuperblockBad);
+    }
+    return newest->first;
   }
 
   // Rebuilds the superblock with this UUID. Replaces its fields about the log.
@@ -160,7 +159,8 @@ class Restorer {
 
   struct FoundLog {
     std::vector<BandId> bands;
-    std::uint64_t newest_session = 0;  // newest session that began one of them
+    std::uint64_t oldest_session = ~std::uint64_t{0};  // oldest session that began one of them
+    std::uint64_t newest_session = 0;                  // newest one
   };
 
   device::Device& device_;

@@ -17,8 +17,9 @@ namespace lazyfs::meta {
 // superblock does not list log bands that the device has taken offline: the log continues from the
 // newest transaction that the other bands hold. Reads every block of the log.
 // `named`: the volume's UUID according to the device. If no superblock exists, only the log with
-// this UUID counts. If no log has this UUID, the recoverable log with the newest session counts.
-// Errors: kNoFilesystem when no log exists either, kSuperblockVersion, those of the device.
+// this UUID counts. If no log has this UUID, only the log with the newest sessions counts.
+// Errors: kNoFilesystem when no log exists either, kSuperblockBad when it is not known which log is
+// the newest, kSuperblockVersion, those of the device.
 Result<> restore_superblock(device::Device& device, const std::optional<Uuid>& named,
                             const std::function<void(std::string)>& report);
 

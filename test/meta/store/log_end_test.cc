@@ -466,6 +466,14 @@ TEST_F(ReplacedVolumeTest, NoOtherVolumeIsRestoredForTheNamedOne) {
   EXPECT_EQ(read_superblock(*device).error(), Errc::kNoFilesystem);
 }
 
+TEST_F(ReplacedVolumeTest, NoOlderVolumeIsRestoredForTheNewestWhereTheNameWasChanged) {
+  lose_log_of(new_uuid);
+  Uuid name{};
+  name.fill(7);
+  EXPECT_EQ(repair(name).error(), Errc::kLogTailLost);
+  EXPECT_EQ(read_superblock(*device).error(), Errc::kNoFilesystem);
+}
+
 // The second block of a band that the log has given back is left over from the log; the first is
 // one of a file.
 TEST_F(LogEndTest, ABandWithALeftoverOfTheLogIsNotTakenForALogBand) {
