@@ -32,19 +32,20 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   std::swap(blocks_, other.blocks_);
   std::swap(unrecorded_, other.unrecorded_);
   std::swap(failed_, other.failed_);
-  std::swap(is_its_fault_, other.is_its_fault_);
+  std::swap(blame_, other.blame_);
   return *this;
 }
 
 Lease::~Lease() {
   if (!appender_) return;
-  appender_->end(band_, next_ == blocks_, failed_ || unrecorded_ > 0, failed_ && is_its_fault_);
+  appender_->end(band_, next_ == blocks_, failed_ || unrecorded_ > 0, blame_);
 }
 
 Result<> Lease::reset() {
   const auto done = appender_->device_.reset(band_);
   if (done) return done;
   failed_ = true;
+  blame_ = Blame::kSuspect;
   log::error("band {}: cannot be reset: {}; the band is set aside", band_.value,
              describe(done.error()));
   return done;
@@ -62,7 +63,7 @@ Result<Placed> Lease::append(std::span<const device::Piece> pages) {
   const auto done = appender_->device_.append(placed.at, pages);
   if (!done) {
     failed_ = true;
-    is_its_fault_ = done.error() != Errc::kTooManyOpenBands;
+    if (done.error() != Errc::kTooManyOpenBands) blame_ = Blame::kSuspect;
     log::error("band {}: append of {} blocks at {} failed: {}; the band is set aside", band_.value,
                pages.size(), next_, describe(done.error()));
     return fail(done.error());
@@ -133,9 +134,9 @@ Result<Lease> Appender::take(Stream stream, std::uint64_t want_blocks, bool anyw
   }
 }
 
-void Appender::end(BandId band, bool sealed, bool bad, bool is_its_fault) {
+void Appender::end(BandId band, bool sealed, bool bad, Blame blame) {
   MutexLock lock(mu_);
-  bands_.end_lease(band, sealed, bad, is_its_fault);
+  bands_.end_lease(band, sealed, bad, blame);
   if (bad) device_.seal(band);
   lease_ended_.notify_all();
 }

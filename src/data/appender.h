@@ -67,7 +67,7 @@ class Lease {
   std::uint32_t blocks_ = 0;  // of the band
   std::uint32_t unrecorded_ = 0;
   bool failed_ = false;
-  bool is_its_fault_ = true;  // a failure is a strike for the band
+  Blame blame_ = Blame::kNone;  // for the failure
 };
 
 // Thread-safe.
@@ -95,7 +95,7 @@ class Appender {
 
  private:
   friend class Lease;
-  void end(BandId band, bool sealed, bool bad, bool is_its_fault) EXCLUDES(mu_);
+  void end(BandId band, bool sealed, bool bad, Blame blame) EXCLUDES(mu_);
   // The band that the policy chooses; nullopt if no band is offered.
   std::optional<BandId> pick(const OpenChoice& choice, std::uint64_t want_blocks) const;
   Result<Lease> take(Stream stream, std::uint64_t want_blocks, bool anywhere) EXCLUDES(mu_);

@@ -63,6 +63,7 @@ struct BandView {
   std::uint64_t last_append = 0;
   Stream stream = Stream::kSmall;
   bool is_leased = false;  // a thread appends to it
+  bool is_suspect = false;   // kBad, and perhaps the device is to blame
   bool is_given_up = false;  // kBad until the next mount
 };
 

@@ -1,4 +1,4 @@
-// Which bands have failed, and how often.
+// Which bands have failed, how often, and whether the bands or the device are to blame.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,55 @@
 
 namespace lazyfs::data {
 
-// A strike is an append or a reset that failed because of the band, not for another reason. A band
-// with kMaxStrikes is given up: it is not written again before the next mount, which begins to
-// count from 0.
+// What a failure says about the band that it happened to.
+enum class Blame : std::uint8_t {
+  kNone,     // nothing
+  kSuspect,  // the band or the device is at fault
+  kBand,     // the band is at fault
+};
+
+// An append or a reset that the device fails makes the band a suspect: the band may be bad, or the
+// device fails as a whole for a while, for instance because its cable was pulled. The next append
+// to another band that is recorded decides:
+//   - one suspect: the band is to blame and gets a strike;
+//   - several suspects, which failed one after the other: the device is to blame. Each suspect gets
+//     an eighth of a strike only. So bad bands that fail in turn are not tried again for ever, and
+//     no band is lost because the device fails now and then.
+// A band that is set aside and has kMaxStrikes is given up: it is not written again before the next
+// mount, which begins to count from 0.
 //
 // Not thread-safe.
 class BandFailures {
  public:
-  explicit BandFailures(std::size_t bands) : strikes_(bands) {}
+  explicit BandFailures(std::size_t bands) : eighths_(bands) {}
 
   // REQUIRES: as many bands as there are, or more.
-  void set_band_count(std::size_t bands) { strikes_.resize(bands); }
+  void set_band_count(std::size_t bands) { eighths_.resize(bands); }
 
-  void strike(BandId band) { ++strikes_.at(band.value); }
-  void give_up(BandId band) { strikes_.at(band.value) = kMaxStrikes; }
-  bool is_given_up(BandId band) const { return strikes_.at(band.value) >= kMaxStrikes; }
+  void blame(BandId band, Blame blame) {
+    if (blame == Blame::kSuspect) suspects_.insert(band);
+    if (blame == Blame::kBand) add(band, kStrike);
+  }
+  bool is_suspect(BandId band) const { return suspects_.contains(band); }
+  // An append to the band has succeeded and is recorded.
+  void note_written(BandId band) {
+    const bool is_band_to_blame = suspects_.size() == 1;
+    for (const BandId suspect : std::exchange(suspects_, {})) {
+      if (suspect != band) add(suspect, is_band_to_blame ? kStrike : 1);
+    }
+  }
+
+  void give_up(BandId band) { eighths_.at(band.value) = kMaxStrikes * kStrike; }
+  bool is_given_up(BandId band) const {
+    return eighths_.at(band.value) >= kMaxStrikes * kStrike;
+  }
+
+  // A band that counted fewer live blocks than died.
+  void doubt(BandId band) {
+    doubtful_.insert(band);
+    give_up(band);
+  }
+  bool is_doubtful(BandId band) const { return doubtful_.contains(band); }
 
   // Bands of which the device could not read a block; each is taken once.
   void note_unreadable(BandId band) { unreadable_.insert(band); }
@@ -34,10 +68,15 @@ class BandFailures {
   }
 
  private:
-  static constexpr std::uint8_t kMaxStrikes = 3;
+  static constexpr unsigned kMaxStrikes = 3, kStrike = 8;  // in eighths
 
-  std::vector<std::uint8_t> strikes_;  // by band, since the mount
-  std::set<BandId> unreadable_;
+  void add(BandId band, unsigned eighths) {
+    if (!is_given_up(band)) eighths_.at(band.value) += eighths;
+  }
+
+  std::vector<unsigned> eighths_;  // of strikes, by band, since the mount
+  std::set<BandId> suspects_;      // since an append succeeded
+  std::set<BandId> doubtful_, unreadable_;
 };
 
 }  // namespace lazyfs::data

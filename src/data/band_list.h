@@ -46,7 +46,7 @@ class BandList {
   void unpin(BandId id);
 
   const Band& operator[](BandId id) const { return bands_.at(id.value); }
-  BandView view(BandId id) const;  // is_given_up is not known here
+  BandView view(BandId id) const;  // is_suspect and is_given_up are not known here
   std::uint32_t count() const { return static_cast<std::uint32_t>(bands_.size()); }
   std::uint32_t largest_blocks() const { return largest_blocks_; }
 

@@ -58,6 +58,7 @@ void BandTable::account_append(BandId id, std::uint32_t blocks, std::uint32_t li
                                std::uint32_t records) {
   MutexLock lock(mu_);
   appends_ += std::max(blocks, 1u);
+  failures_.note_written(id);
   ages_.appended(id, bands_[id].stream, bands_[id].counters.appended, blocks);
   bands_.change(id, [&, now = appends_](Band& band) {
     CHECK(live <= blocks && band.counters.appended + blocks <= band.blocks);
@@ -82,9 +83,9 @@ bool BandTable::account_death_now(BandId id, std::uint32_t blocks, std::uint32_t
   MutexLock lock(mu_);
   const bool is_bad = bands_[id].state == BandState::kBad;
   const bool is_new =
-      bands_[id].counters.live < blocks && !is_bad && !failures_.is_given_up(id);
-  if (is_new) failures_.give_up(id);
-  const bool is_doubtful = !is_bad && failures_.is_given_up(id);
+      bands_[id].counters.live < blocks && !is_bad && !failures_.is_doubtful(id);
+  if (is_new) failures_.doubt(id);
+  const bool is_doubtful = !is_bad && failures_.is_doubtful(id);
   bands_.change(id, [&](Band& band) {
     BandCounters& c = band.counters;
     c.live -= std::min<std::uint64_t>(blocks, c.live);
@@ -152,7 +153,7 @@ bool BandTable::lease(BandId id, Stream stream) {
   return true;
 }
 
-void BandTable::end_lease(BandId id, bool sealed, bool bad, bool is_its_fault) {
+void BandTable::end_lease(BandId id, bool sealed, bool bad, Blame blame) {
   MutexLock lock(mu_);
   bands_.change(id, [&](Band& band) {
     CHECK(band.leased && band.state == BandState::kOpen);
@@ -165,7 +166,7 @@ void BandTable::end_lease(BandId id, bool sealed, bool bad, bool is_its_fault) {
       band.state = BandState::kFree;
     }
   });
-  if (bad && is_its_fault) failures_.strike(id);
+  if (bad) failures_.blame(id, blame);
 }
 
 bool BandTable::seal(BandId id) {
@@ -239,7 +240,7 @@ bool BandTable::begin_reset(BandId id) {
   return true;
 }
 
-void BandTable::finish_reset(BandId id, bool good, bool is_its_fault) {
+void BandTable::finish_reset(BandId id, bool good, Blame blame) {
   MutexLock lock(mu_);
   ages_.reset(id, bands_[id].stream == Stream::kRewritten);
   bands_.change(id, [&](Band& band) {
@@ -247,7 +248,7 @@ void BandTable::finish_reset(BandId id, bool good, bool is_its_fault) {
     band.counters = BandCounters{};
     band.state = good ? BandState::kFree : BandState::kBad;
   });
-  if (!good && is_its_fault) failures_.strike(id);
+  if (!good) failures_.blame(id, blame);
 }
 
 // ---- failing ------------------------------------------------------------------------------------
@@ -343,7 +344,9 @@ Stream BandTable::stream_for_moved(BandId id) const {
 
 BandView BandTable::view_locked(BandId id) const {
   BandView view = bands_.view(id);
-  view.is_given_up = view.state == BandState::kBad && failures_.is_given_up(id);
+  const bool is_bad = view.state == BandState::kBad;
+  view.is_suspect = is_bad && failures_.is_suspect(id);
+  view.is_given_up = is_bad && failures_.is_given_up(id);
   return view;
 }
 

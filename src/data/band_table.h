@@ -93,9 +93,8 @@ class BandTable {
   // Takes the band for one appender; false when another thread was faster. A free band becomes
   // open; a band of another stream becomes this stream's.
   bool lease(BandId band, Stream stream);
-  // `sealed`: the band takes no more appends, even if it has room. `bad`: the band is set aside;
-  // with `is_its_fault` this is a strike.
-  void end_lease(BandId band, bool sealed, bool bad, bool is_its_fault = true);
+  // `sealed`: the band takes no more appends, even if it has room. `bad`: the band is set aside.
+  void end_lease(BandId band, bool sealed, bool bad, Blame blame = Blame::kSuspect);
   // Makes an open band kFull. Returns whether the band is kFull: false if it is leased or not
   // written.
   bool seal(BandId band);
@@ -113,8 +112,8 @@ class BandTable {
   // False when the band is pinned or not empty. REQUIRES: a commit that began after empty_bands()
   // had named the band is durable.
   bool begin_reset(BandId band);
-  // If not `good`, the band is set aside; with `is_its_fault` this is a strike.
-  void finish_reset(BandId band, bool good, bool is_its_fault = true);
+  // If not `good`, the band is set aside.
+  void finish_reset(BandId band, bool good, Blame blame = Blame::kSuspect);
 
   // ---- failing ----
   // The device could not read a block of the band. Has no effect on a band that is set aside.

@@ -63,8 +63,11 @@ Result<> BandResetter::reset(BandId band) {
     log::error("band {}: cannot be reset: {}", band.value, describe(done.error()));
   }
   // A full log is not the band's fault: the band's log is erased once there is room.
-  const bool is_its_fault = !done && done.error() != Errc::kLogFull;
-  bands_.finish_reset(band, done.has_value(), is_its_fault);
+  const bool is_log_full = !done && done.error() == Errc::kLogFull;
+  const data::Blame blame = !emptied     ? data::Blame::kSuspect
+                            : is_log_full ? data::Blame::kNone
+                                          : data::Blame::kBand;
+  bands_.finish_reset(band, done.has_value(), blame);
   mover_.forget_unreadable(band);
   return done;
 }

@@ -111,10 +111,14 @@ Result<> FailedBands::evacuate_now() {
   return ok();
 }
 
+bool FailedBands::has_bad_suspects() const {
+  return std::ranges::any_of(bands_.bad_bands(), &data::BandView::is_suspect);
+}
+
 Result<> FailedBands::evacuate() {
   if (port_.has_failed() || clock_.monotonic() < not_before_) return ok();
   const auto done = evacuate_now();
-  if (done) {
+  if (done && !has_bad_suspects()) {
     pause_ = kFirstPause;
   } else {
     not_before_ = clock_.monotonic() + pause_;

@@ -30,8 +30,9 @@ class FailedBands {
               Clock& clock)
       : port_(port), bands_(bands), mover_(mover), resetter_(resetter), clock_(clock) {}
 
-  // Does nothing for a while after an error: kFirstPause, and twice as long after each further one,
-  // at most kLongestPause. A band whose move failed is moved again after that.
+  // Does nothing for a while after an error, or while the device may be to blame that bands failed:
+  // kFirstPause, and twice as long each further time, at most kLongestPause. A band whose move or
+  // reset failed is tried again after that.
   Result<> evacuate();
   // Reads all live blocks of the band. If some cannot be read the band is set aside, waits to be
   // moved, and the result is true. REQUIRES: the band is sealed or bad.
@@ -53,6 +54,7 @@ class FailedBands {
   Result<> move_bad_bands();
   Result<> move_live_blocks();
   Result<> evacuate_now();
+  bool has_bad_suspects() const;
 
   Port& port_;
   data::BandTable& bands_;

@@ -263,6 +263,7 @@ TEST_F(BandTableTest, BandIsTriedAgainUntilItHasFailedThreeTimes) {
   const auto fail_append = [&] {
     ASSERT_TRUE(table.lease(kFirst, Stream::kSmall));
     table.end_lease(kFirst, false, true);
+    append(kLast, 1);
   };
   fail_append();
   ASSERT_TRUE(table.begin_retry(kFirst));
@@ -271,14 +272,48 @@ TEST_F(BandTableTest, BandIsTriedAgainUntilItHasFailedThreeTimes) {
   EXPECT_FALSE(table.view(kFirst).is_given_up);
   ASSERT_TRUE(table.begin_retry(kFirst));
   table.finish_reset(kFirst, false);  // the third time
+  EXPECT_FALSE(table.view(kFirst).is_given_up) << "the device may be to blame";
+  append(kLast, 1);
   EXPECT_TRUE(table.view(kFirst).is_given_up);
   EXPECT_FALSE(table.begin_retry(kFirst));
+}
+
+TEST_F(BandTableTest, BandIsGivenUpAtOnceForFailuresThatAreCertainlyItsOwn) {
+  append(kFirst, 1);
+  table.account_death(kFirst, 1, 1);
+  ASSERT_EQ(empty_bands(), Numbers{kFirst.value});
+  ASSERT_TRUE(table.begin_reset(kFirst));
+  table.finish_reset(kFirst, false, Blame::kBand);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(table.begin_retry(kFirst)) << i;
+    table.finish_reset(kFirst, false, Blame::kBand);
+    EXPECT_FALSE(table.view(kFirst).is_suspect);
+  }
+  EXPECT_TRUE(table.view(kFirst).is_given_up);
+}
+
+// The strike comes when the band is in use again: its live blocks count as before.
+TEST_F(BandTableTest, BandThatGetsItsLastStrikeWhileItIsInUseIsEmptiedLikeOthers) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(table.lease(kFirst, Stream::kSmall));
+    table.end_lease(kFirst, false, true);
+    EXPECT_TRUE(table.view(kFirst).is_suspect);
+    ASSERT_TRUE(table.begin_retry(kFirst));
+    table.finish_reset(kFirst, true);
+    EXPECT_FALSE(table.view(kFirst).is_suspect) << "it is not set aside any more";
+    append(kLast, 1);
+  }
+  append(kFirst, 2);
+  table.account_death(kFirst, 2, 1);
+  EXPECT_EQ(table.view(kFirst).counters.live, 0u);
+  EXPECT_EQ(empty_bands(), Numbers{kFirst.value});
 }
 
 TEST_F(BandTableTest, BandThatIsBlamedForNothingIsTriedAgainForEver) {
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(table.lease(kFirst, Stream::kSmall));
-    table.end_lease(kFirst, false, true, false);
+    table.end_lease(kFirst, false, true, Blame::kNone);
+    append(kLast, 1);
     ASSERT_TRUE(table.begin_retry(kFirst));
     table.finish_reset(kFirst, true);
   }

@@ -117,6 +117,77 @@ TEST_F(CollectorTest, PausesBetweenMovesThatFailGrow) {
   EXPECT_EQ(tried, expected);
 }
 
+// While the device fails as a whole, every change of a band fails.
+class FailingDeviceTest : public CollectorTest {
+ protected:
+  FailingDeviceTest() {
+    faulty_.fail_when([this](const CallInfo& info) -> std::optional<Fault> {
+      const bool is_change = info.call == Call::kAppend || info.call == Call::kReset;
+      const bool fails = fails_ || info.at.band == bad_;
+      return is_change && fails ? std::optional(Fault{Errc::kDeviceWrite}) : std::nullopt;
+    });
+  }
+  // A writer tries, and the housekeeper works, each once.
+  bool try_to_write() {
+    const auto is_written = [&] {
+      auto lease = appender_.lease(data::Stream::kSmall, 1, true);
+      if (!lease) return false;
+      const std::vector<device::Piece> page(1, page_.span());
+      if (!lease->append(page)) return false;
+      files_.record_lost(*lease);
+      return true;
+    }();
+    clock_.time += std::chrono::minutes(1);
+    ignore_error(collector_.evacuate_failed_bands(), "tried again");
+    return is_written;
+  }
+  bool is_given_up(std::uint32_t band) const { return bands_.view(BandId{band}).is_given_up; }
+
+  AlignedBuffer page_ = AlignedBuffer(kBlockBytes);
+  bool fails_ = false;
+  std::optional<BandId> bad_;
+};
+
+TEST_F(FailingDeviceTest, NoBandIsLostWhenTheWholeDeviceFailsForAWhile) {
+  files_.write(kFile, 0, kBandBlocks / 2);
+  fails_ = true;
+  for (std::uint32_t i = 0; i < 5 * kBands; ++i) EXPECT_FALSE(try_to_write());
+  EXPECT_EQ(bands_.bad_bands().size(), kBands);
+  fails_ = false;
+  clock_.time += std::chrono::minutes(1);
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_TRUE(bands_.bad_bands().empty());
+  EXPECT_TRUE(try_to_write());
+  EXPECT_EQ(files_.mapped(), kBandBlocks / 2);
+}
+
+TEST_F(FailingDeviceTest, OneBadBandIsGivenUpWhileOthersWork) {
+  bad_ = BandId{3};
+  int failures = 0;
+  for (std::uint32_t i = 0; i < 4 * kBandBlocks; ++i) failures += try_to_write() ? 0 : 1;
+  EXPECT_EQ(failures, 1) << "the resets fail too";
+  EXPECT_TRUE(is_given_up(3));
+  EXPECT_EQ(bands_.bad_bands().size(), 1u);
+}
+
+// Otherwise the bad band would be reset again every second for as long as nobody writes.
+TEST_F(FailingDeviceTest, PausesBetweenResetsGrowUntilItIsKnownWhoIsToBlame) {
+  fails_ = true;
+  EXPECT_FALSE(try_to_write());
+  int resets = 0;
+  faulty_.fail_when([&resets](const CallInfo& info) -> std::optional<Fault> {
+    if (info.call != Call::kReset) return std::nullopt;
+    ++resets;
+    return Fault{Errc::kDeviceWrite};
+  });
+  for (int second = 0; second < 100; ++second) {
+    EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+    clock_.time += std::chrono::seconds(1);
+  }
+  EXPECT_LE(resets, 2 * 8);
+  EXPECT_FALSE(is_given_up(0));
+}
+
 TEST_F(CollectorTest, BandIsResetOnlyAfterACommit) {
   files_.write(kFile, 0, kBandBlocks);
   for (std::uint64_t i = 0; i < kBandBlocks; ++i) files_.remove(kFile, i);
