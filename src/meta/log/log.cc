@@ -527,15 +527,22 @@ std::optional<CleanChoice> Log::choose_victim(bool may_adopt, bool has_cold) con
 
 Result<std::optional<CleanChoice>> Log::choose_to_empty(std::span<const BandId> bands,
                                                         std::uint64_t keep) {
+  std::optional<BandId> filled;
+  {
+    MutexLock lock(mu_);
+    const std::uint64_t available = space_locked().available;
+    if (cold_.filling() && is_among(bands, cold_.filling()->band)) {
+      filled = cold_.filling()->band;
+    }
+    const ChainBand* head = chain_.find(chain_.head_slot());
+    const bool fills_head = head != nullptr && is_among(bands, head->band);
+    const std::uint32_t rest = fills_head ? blocks_of(head->band) - chain_.head_rba() : 0;
+    if ((filled || rest > 0) && available < keep + rest) return fail(Errc::kLogFull);
+    if (filled) cold_.stop_filling(*filled);
+    if (rest > 0) chain_.close(*head, false);
+  }
+  if (filled) device_.seal(*filled);  // write() seals the head
   MutexLock lock(mu_);
-  const std::uint64_t available = space_locked().available;
-  const bool fills_cold = cold_.filling() && is_among(bands, cold_.filling()->band);
-  const ChainBand* head = chain_.find(chain_.head_slot());
-  const bool fills_head = head != nullptr && is_among(bands, head->band);
-  const std::uint32_t rest = fills_head ? blocks_of(head->band) - chain_.head_rba() : 0;
-  if ((fills_cold || rest > 0) && available < keep + rest) return fail(Errc::kLogFull);
-  if (fills_cold) cold_.stop_filling(cold_.filling()->band);
-  if (rest > 0) chain_.close(*head, false);
   for (const auto& [slot, cold] : cold_.bands()) {
     if (left_out_.contains(slot) || !is_among(bands, cold.band)) continue;
     return CleanChoice{.slot = slot};

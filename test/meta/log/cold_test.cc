@@ -324,6 +324,28 @@ TEST_F(EmptiedBandTest, LosesNothingWhenThePowerIsCutAtAnyChange) {
   EXPECT_GT(cuts, 10u);
 }
 
+// The device allows the two super bands, the log's head and one cold band to be partly written.
+TEST_F(ModelledStoreTest, TheLimitOfOpenBandsIsKeptWhenTheColdBandThatIsFilledIsEmptied) {
+  const auto limited = device::MemoryDevice::uniform(kBands + 2, kBlocks, {.max_open_bands = 4});
+  ASSERT_TRUE(Store::format(*limited, small_superblock(kBands)));
+  open_on(*limited);
+  constexpr std::uint64_t kKeys = kBands * kBlocks;  // three to a node
+  for (std::uint64_t key = 0; key < kKeys; ++key) put(key, 'c');
+  std::vector<BandId> bands;
+  for (const auto& use : store->log_band_use()) bands.push_back(use.band);
+  for (std::uint64_t i = 0; i < 5 * kKeys; ++i) {
+    put(i % 4 == 0 ? i * 37 % kKeys : i % 8, static_cast<char>('a' + i % 26));
+    ASSERT_TRUE(store->commit());
+    if (i % 128 == 0) {
+      const BandId band = bands[i / 128 % bands.size()];
+      ASSERT_EQ(store->empty_log_bands(std::span(&band, 1)), ok());
+    }
+  }
+  EXPECT_EQ(limited->refused_begins(), 0u);
+  EXPECT_EQ(contents_of(*store), model);
+  store.reset();
+}
+
 // Blocks written for each node that changes, in a log that is 60 % live, when so many of ten
 // changes meet a tenth of the items.
 double cost_of_changes(unsigned hot_of_ten) {
