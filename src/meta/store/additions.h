@@ -37,6 +37,10 @@ struct Additions {
   bool empty() const {
     return nodes.empty() && damaged.empty() && cold_index.empty() && checkpoint.size() == 0;
   }
+  // Whether the transaction makes the victim a cold band.
+  bool adopts() const {
+    return victim && victim->kind == CleanChoice::Kind::kAdopt && !cold_index.empty();
+  }
   std::size_t pieces() const { return checkpoint.size() / kBlockBytes; }
 };
 

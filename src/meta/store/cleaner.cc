@@ -135,7 +135,6 @@ Additions Cleaner::add_cold_index(Additions gathered) {
   if (adopts) {
     gathered.cold_index = log_.index_for_adoption(slot);
     if (gathered.cold_index.empty()) return gathered;
-    bands_adopted_.fetch_add(1, std::memory_order_relaxed);
   }
   const bool is_whole = adopts || gathered.is_rescue;
   const auto again = log_.index_again(slot, is_whole ? SIZE_MAX : kIndexedAtOnce);

@@ -2,7 +2,6 @@
 // docs/metadata-log.md, "The cleaner".
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 
@@ -44,8 +43,6 @@ class Cleaner {
   bool checkpoint_is_due() const;
   Additions take_checkpoint() const;
 
-  std::uint64_t bands_adopted() const { return bands_adopted_.load(std::memory_order_relaxed); }
-
  private:
   bool is_wanted() const;
   bool must_rescue(const std::optional<CleanChoice>& victim) const;
@@ -58,7 +55,6 @@ class Cleaner {
   SharedTree& tree_;
   NodeLoader& loader_;
   LogSizer& sizer_;
-  std::atomic<std::uint64_t> bands_adopted_{0};
 };
 
 }  // namespace lazyfs::meta

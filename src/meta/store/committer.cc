@@ -39,6 +39,7 @@ Result<> Committer::commit(Additions additions) {
       return fail_permanently(cold.error(), "moving cold nodes");
     }
   }
+  const bool adopts = additions.adopts();
   // Data that the transaction refers to and does not name must be durable before it is written.
   const bool flushes_first = !*plan || additions.flushes_first || (*plan)->flushes_first;
   if (auto flushed = flushes_first ? device_.flush() : ok(); !flushed) {
@@ -49,6 +50,7 @@ Result<> Committer::commit(Additions additions) {
     return fail_permanently(written.error(), "a commit");
   }
   finish_sealed();
+  if (adopts) bands_adopted_.fetch_add(1, std::memory_order_relaxed);
   release_passed(additions.pieces() > 0);
   if (log_.band_sizes().size() != bands) sizer_.note_less_space();
   return ok();
@@ -355,7 +357,8 @@ Committer::Figures Committer::figures() const {
           .checkpoints = checkpoints_.load(std::memory_order_relaxed),
           .nodes_written = nodes_written_.load(std::memory_order_relaxed),
           .nodes_cleaned = nodes_cleaned_.load(std::memory_order_relaxed),
-          .nodes_cooled = nodes_cooled_.load(std::memory_order_relaxed)};
+          .nodes_cooled = nodes_cooled_.load(std::memory_order_relaxed),
+          .bands_adopted = bands_adopted_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace lazyfs::meta

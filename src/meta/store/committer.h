@@ -43,7 +43,7 @@ class Committer {
   Seq durable_seq() const { return Seq{durable_seq_.load(std::memory_order_acquire)}; }
   struct Figures {
     std::uint64_t transactions = 0, checkpoints = 0;
-    std::uint64_t nodes_written = 0, nodes_cleaned = 0, nodes_cooled = 0;
+    std::uint64_t nodes_written = 0, nodes_cleaned = 0, nodes_cooled = 0, bands_adopted = 0;
   };
   Figures figures() const;
 
@@ -79,6 +79,7 @@ class Committer {
   std::atomic<std::uint64_t> durable_seq_;
   std::atomic<std::uint64_t> transactions_{0}, checkpoints_{0};
   std::atomic<std::uint64_t> nodes_written_{0}, nodes_cleaned_{0}, nodes_cooled_{0};
+  std::atomic<std::uint64_t> bands_adopted_{0};
 };
 
 }  // namespace lazyfs::meta

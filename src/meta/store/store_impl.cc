@@ -410,7 +410,7 @@ StoreStats StoreImpl::stats() const {
   stats.nodes_written = committed.nodes_written;
   stats.nodes_cleaned = committed.nodes_cleaned;
   stats.nodes_cooled = committed.nodes_cooled;
-  stats.bands_adopted = cleaner_.bands_adopted();
+  stats.bands_adopted = committed.bands_adopted;
   stats.log_cold_bands = log.cold_bands;
   stats.log_cold_live_blocks = log.cold_live;
   stats.log_live_blocks = log.live;

@@ -55,6 +55,22 @@ TEST_F(CommitterTest, WritesNothingOnceTheStoreHasFailed) {
   EXPECT_EQ(blocks_written(), 0u);
 }
 
+TEST_F(CommitterTest, CountsTheBandsThatItHasAdoptedAndNoOthers) {
+  ASSERT_TRUE(committer.commit(Additions{}));
+  const auto adoption = [](std::size_t entries) {
+    Additions additions;
+    additions.victim = CleanChoice{CleanChoice::Kind::kAdopt, 1, true};
+    additions.cold_index.assign(entries, {1, 2, EntryKind::kColdBand});
+    return additions;
+  };
+  ASSERT_TRUE(committer.commit(adoption(0)));  // nothing is live in the band
+  EXPECT_EQ(committer.figures().bands_adopted, 0u);
+  ASSERT_TRUE(committer.commit(adoption(1'000'000)));  // more than the log has room for
+  EXPECT_EQ(committer.figures().bands_adopted, 0u);
+  ASSERT_TRUE(committer.commit(adoption(1)));
+  EXPECT_EQ(committer.figures().bands_adopted, 1u);
+}
+
 TEST(CommitCyclesTest, NobodyWaitsForATransactionOfAFailedStore) {
   for (int round = 0; round < 50; ++round) {  // in some the thread waits already
     StoreFailure failure;
