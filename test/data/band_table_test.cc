@@ -33,6 +33,24 @@ TEST_F(BandTableTest, OffersNewBandsAtOnce) {
   EXPECT_EQ(table.band_count(), 3 * kBands);
 }
 
+TEST_F(BandTableTest, StrikesCountOnWhenBandsAreAddedAndForTheNewOnesToo) {
+  constexpr BandId kNew{kBands + 1};
+  const auto fail_alone = [&](BandId band) {
+    ASSERT_TRUE(table.lease(band, Stream::kSmall));
+    table.end_lease(band, false, true);
+    append(kLast, 1);
+    if (!table.begin_retry(band)) return;
+    table.finish_reset(band, true);
+  };
+  fail_alone(kFirst);
+  fail_alone(kFirst);
+  table.add_new(geometry_of(kBands + 2));
+  fail_alone(kFirst);
+  EXPECT_TRUE(table.view(kFirst).is_given_up);
+  for (int i = 0; i < 3; ++i) fail_alone(kNew);
+  EXPECT_TRUE(table.view(kNew).is_given_up);
+}
+
 TEST_F(BandTableTest, StartsWithEveryDataBandFree) {
   const SpaceCounts space = table.space();
   EXPECT_EQ(space.free_bands, kBands - 3);

@@ -322,6 +322,61 @@ TEST_F(CollectorTest, WritersHelpOnlyUnderSpacePressure) {
   EXPECT_GT(moved(), 0u);
 }
 
+// Two bands are left to append to; a block is moved for each that is gained.
+class WritersShareTest : public CollectorTest {
+ protected:
+  WritersShareTest() {
+    for (std::uint64_t i = 0; i < kFileBlocks; ++i) files_.write(kFile, i, 1);
+    for (std::uint64_t i = 0; i < kFileBlocks; i += 2) files_.remove(kFile, i);
+    const std::uint64_t room = bands_.user_room();
+    files_.write(InodeNo{9}, 0, static_cast<std::uint32_t>(room - 2 * kBandBlocks));
+  }
+};
+
+TEST_F(WritersShareTest, AWriterMovesAsMuchAsItsBlocksCostAndMoreTheLessRoomIsLeft) {
+  ASSERT_EQ(bands_.user_room(), 2 * kBandBlocks);
+  collector_.help(8);
+  EXPECT_EQ(moved(), 8u);
+  ASSERT_EQ(bands_.user_room(), kBandBlocks) << "the collector has begun a band";
+  collector_.help(8);
+  EXPECT_EQ(moved(), 8u + 12u);
+}
+
+TEST_F(WritersShareTest, AWriterOfLittleLeavesTheUnitToTheNextOnes) {
+  collector_.help(1);
+  EXPECT_EQ(moved(), 4u) << "a unit";
+  collector_.help(1);
+  EXPECT_EQ(moved(), 4u) << "1 + 1.5 blocks are owed, and four moved";
+  collector_.help(2);
+  EXPECT_EQ(moved(), 8u);
+}
+
+TEST_F(CollectorTest, TheEstimateCountsTheBandsInScope) {
+  make_holes(2);
+  files_.write(InodeNo{9}, 0, 8);
+  files_.remove(InodeNo{9}, 0);
+  const auto full = collector_.estimate({.least_dead_percent = 50});
+  EXPECT_EQ(full.bands, 8u);
+  EXPECT_EQ(full.live_blocks, kFileBlocks / 2);
+  EXPECT_EQ(full.dead_blocks, kFileBlocks / 2);
+  const auto open = collector_.estimate({.with_open = true, .least_dead_percent = 12});
+  EXPECT_EQ(open.bands, 9u);
+  EXPECT_EQ(open.live_blocks, kFileBlocks / 2 + 7);
+  EXPECT_EQ(open.dead_blocks, kFileBlocks / 2 + 1);
+  EXPECT_EQ(collector_.estimate({.with_open = true, .least_dead_percent = 13}).bands, 8u);
+  EXPECT_EQ(collector_.estimate({.least_dead_percent = 12}).bands, 8u);
+  EXPECT_EQ(collector_.estimate({.least_dead_percent = 51}).bands, 0u);
+}
+
+TEST_F(CollectorTest, YoungDataIsStillYoungAfterItWasMoved) {
+  make_holes(2);
+  ASSERT_EQ(collector_.clean_unit({}), true);
+  const BandId to{8};
+  ASSERT_GT(live_in(to.value), 0u);
+  EXPECT_EQ(bands_.view(to).stream, data::Stream::kCollector);
+  EXPECT_TRUE(bands_.is_young(to));
+}
+
 // Band 0 is as long as eight others together; all are full but the last two.
 class LongVictimTest : public CollectorTest {
  protected:

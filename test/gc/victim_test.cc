@@ -53,6 +53,16 @@ TEST(CostBenefitTest, ComparesBandsThatWereAppendedToJustNow) {
   EXPECT_EQ(pick_cost_benefit(Bands{{BandId{1}, 100, 75, 0}, {BandId{2}, 100, 50, 0}}), band(2));
 }
 
+TEST(CostBenefitTest, DividesByTheCostOfReadingTheBandAndWritingWhatIsLive) {
+  EXPECT_EQ(pick_cost_benefit(Bands{{BandId{1}, 100, 50, 9}, {BandId{2}, 100, 75, 21}}), band(1));
+  EXPECT_EQ(pick_cost_benefit(Bands{{BandId{1}, 100, 50, 9}, {BandId{2}, 100, 75, 23}}), band(2));
+}
+
+TEST(CostBenefitTest, AnOldBandNeedsHalfOfTheDeadShareOfAllBands) {
+  EXPECT_EQ(pick_cost_benefit(Bands{{BandId{1}, 100, 88, 1000}, {BandId{2}, 100, 62, 0}}), band(2));
+  EXPECT_EQ(pick_cost_benefit(Bands{{BandId{1}, 100, 87, 1000}, {BandId{2}, 100, 61, 0}}), band(1));
+}
+
 TEST(CostBenefitTest, PicksNothingWhenNothingIsDead) {
   EXPECT_EQ(pick_cost_benefit({}), std::nullopt);
   EXPECT_EQ(pick_cost_benefit(Bands{{BandId{1}, 100, 100, 1000}, {BandId{2}, 0, 0, 9}}),
