@@ -54,6 +54,11 @@ Workload cleaning_workload(std::mt19937_64& random, std::size_t length) {
   return wanted_workload(worn_image(), wearing_workload, cleans, random, length);
 }
 
+Workload halved_cleaning_workload(std::mt19937_64& random, std::size_t length) {
+  const IsWanted cleans = [](const OpCounts& counts) { return counts.data_resets > 1; };
+  return wanted_workload(halved_image(), wearing_workload, cleans, random, length);
+}
+
 // The log gets bands and gives some back.
 Workload resizing_workload(std::mt19937_64& random, std::size_t length) {
   const IsWanted resizes = [](const OpCounts& counts) {
@@ -169,6 +174,18 @@ TEST_F(CrashTest, NothingIsLostWhileBandsAreCleaned) {
   explore_random(worn_image(), {cleaning_workload}, 40, 20);
   EXPECT_GT(tried_.op_counts.data_resets, workloads_);
   EXPECT_GT(tried_.op_counts.discards, workloads_);
+}
+
+TEST_F(CrashTest, NothingIsLostWhileBandsOfDifferentLengthsAreCleaned) {
+  allow(6);
+  explore_random(halved_image(), {halved_cleaning_workload}, 60, 30);
+  EXPECT_GT(tried_.op_counts.data_resets, workloads_);
+}
+
+TEST_F(CrashTest, TailsOfBandsOfDifferentLengthsAreCleanedWithoutLoss) {
+  allow(3);
+  run_.mount.clean = fs::CleanChoice::kTail;
+  explore_random(halved_image(), {wearing_workload}, 60, 30);
 }
 
 TEST_F(CrashTest, NothingIsLostWhileTheLogGrowsAndShrinks) {

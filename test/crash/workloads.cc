@@ -78,7 +78,9 @@ Workload small_setup() {
 
 Image small_image() { return make_image(16, 32, small_setup()); }
 
-Image worn_image() {
+namespace {
+
+Workload wearing_setup() {
   Workload setup;
   std::uint32_t tag = 1;
   const auto name = [](int i) { return "/f" + std::to_string(i); };
@@ -92,7 +94,19 @@ Image worn_image() {
       setup.push_back(write(name(i), block * kB, kB, tag++));
     }
   }
-  return make_image(26, 16, setup);
+  return setup;
+}
+
+}  // namespace
+
+Image worn_image() { return make_image(26, 16, wearing_setup()); }
+
+Image halved_image() {
+  device::Geometry geometry;
+  for (std::uint32_t i = 0; i < 24; ++i) geometry.band_blocks.push_back(i / 3 % 2 == 0 ? 32 : 16);
+  geometry.band_kinds.assign(geometry.band_blocks.size(), device::BandKind::kShingled);
+  device::MemoryDevice device(geometry);
+  return make_image(device, wearing_setup());
 }
 
 Image crowded_image() {

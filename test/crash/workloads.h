@@ -17,6 +17,8 @@ Workload small_setup();
 Image small_image();
 // Small bands. Most of them are written and have both live and dead blocks.
 Image worn_image();
+// The same, and each second three bands are half as long as the others.
+Image halved_image();
 // A log of the minimum size, nearly full of live nodes.
 Image crowded_image();
 // A volume without space for file data.
@@ -39,7 +41,7 @@ Workload sequence(const Operation& first, Between between, const Operation& seco
 
 // Returns `length` operations on the names of small_image() and a few others.
 Workload random_workload(std::mt19937_64& random, std::size_t length);
-// For worn_image(): overwrites, deletes, collects garbage.
+// For worn_image() and halved_image(): overwrites, deletes, collects garbage.
 Workload wearing_workload(std::mt19937_64& random, std::size_t length);
 // For crowded_image(): adds and removes so many names and attributes that the log grows and
 // shrinks.
