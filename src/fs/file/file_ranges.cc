@@ -10,6 +10,9 @@
 namespace lazyfs::fs {
 namespace {
 
+// Data that is passed over at once, under the inode's lock.
+constexpr std::uint64_t kBlocksAStep = 8192;
+
 Result<> check_range(std::uint64_t offset, std::uint64_t length) {
   if (length == 0) return fail(Errc::kInvalid);
   if (offset > kMaxFileBytes || length > kMaxFileBytes - offset) return fail(Errc::kFileTooBig);
@@ -55,9 +58,8 @@ Result<> FileRanges::clear_part(const InodeRef& inode, std::uint64_t offset, std
   static constexpr std::array<std::byte, kBlockBytes> kZeros{};
   {
     ReaderLock lock(inode->mu);
-    const std::uint64_t block = offset / kBlockBytes;
-    ASSIGN_OR_RETURN(const std::uint64_t data_end, end_of_data(*inode, block));
-    if (data_end == block) return ok();
+    ASSIGN_OR_RETURN(const bool is_data, has_data(*inode, offset / kBlockBytes));
+    if (!is_data) return ok();
   }
   return writer_.write(inode, offset, std::span(kZeros).first(end - offset), {});
 }
@@ -107,27 +109,36 @@ Result<> FileRanges::touch(const InodeRef& inode, RangeFlags flags) {
 
 // ---- Finding ------------------------------------------------------------------------------------
 
-// The first block past the data that begins at `block`; `block` itself if it lies in a hole.
-Result<std::uint64_t> FileRanges::end_of_data(Inode& inode, std::uint64_t block) {
+// The first block past the data that begins at `block`, at most `end`; `block` itself if it lies in
+// a hole.
+Result<std::uint64_t> FileRanges::end_of_data(Inode& inode, std::uint64_t block,
+                                              std::uint64_t end) {
   ASSIGN_OR_RETURN(const InlineState inline_state, find_inline(store_, inode));
-  for (;;) {  // each turn moves `block` on, until a hole ends it
+  while (block < end) {  // each turn moves `block` on, until a hole ends it
     const std::uint64_t before = block;
-    while (inode.buffer && inode.buffer->has(block)) ++block;
-    ASSIGN_OR_RETURN(const auto entries, read_map(store_, inode.no, block, kMaxExtentBlocks));
+    while (block < end && inode.buffer && inode.buffer->has(block)) ++block;
+    const std::uint64_t count = std::min<std::uint64_t>(end - block, kMaxExtentBlocks);
+    ASSIGN_OR_RETURN(const auto entries, read_map(store_, inode.no, block, count));
     for (const MapEntry& entry : entries) {
       if (entry.file_block == block) block = entry.end();
     }
-    if (inline_state.is_in(block, 1)) ++block;
-    if (block == before) return block;
+    if (block < end && inline_state.is_in(block, 1)) ++block;
+    if (block == before) break;
   }
+  return block;
+}
+
+Result<bool> FileRanges::has_data(Inode& inode, std::uint64_t block) {
+  ASSIGN_OR_RETURN(const std::uint64_t data_end, end_of_data(inode, block, block + 1));
+  return data_end > block;
 }
 
 Result<std::uint64_t> FileRanges::find_data(Inode& inode, std::uint64_t offset) {
   ReaderLock lock(inode.mu);
   if (offset >= inode.record.size) return fail(Errc::kNoSuchRange);
   const std::uint64_t block = offset / kBlockBytes;
-  ASSIGN_OR_RETURN(const std::uint64_t data_end, end_of_data(inode, block));
-  if (data_end > block) return offset;
+  ASSIGN_OR_RETURN(const bool is_data, has_data(inode, block));
+  if (is_data) return offset;
   std::uint64_t next = meta::kMaxOffset;
   ASSIGN_OR_RETURN(const auto items,
                    store_.scan(key_of(inode.no, Kind::kExtent, block),
@@ -143,10 +154,14 @@ Result<std::uint64_t> FileRanges::find_data(Inode& inode, std::uint64_t offset) 
 }
 
 Result<std::uint64_t> FileRanges::find_hole(Inode& inode, std::uint64_t offset) {
-  ReaderLock lock(inode.mu);
-  if (offset >= inode.record.size) return fail(Errc::kNoSuchRange);
-  ASSIGN_OR_RETURN(const std::uint64_t data_end, end_of_data(inode, offset / kBlockBytes));
-  return std::min(inode.record.size, std::max(offset, data_end * kBlockBytes));
+  for (std::uint64_t block = offset / kBlockBytes;;) {  // each turn moves `block` on
+    ReaderLock lock(inode.mu);
+    if (offset >= inode.record.size) return fail(Errc::kNoSuchRange);
+    const std::uint64_t step_end = block + kBlocksAStep;
+    ASSIGN_OR_RETURN(block, end_of_data(inode, block, step_end));
+    if (block == step_end && block < blocks_for(inode.record.size)) continue;
+    return std::min(inode.record.size, std::max(offset, block * kBlockBytes));
+  }
 }
 
 }  // namespace lazyfs::fs

@@ -48,7 +48,9 @@ class FileRanges {
   Result<> free_part(Inode& inode, std::uint64_t first, std::uint64_t end) REQUIRES(inode.mu);
   Result<> free_inline(Inode& inode, std::uint64_t first, std::uint64_t end) REQUIRES(inode.mu);
   Result<> touch(const InodeRef& inode, RangeFlags flags);
-  Result<std::uint64_t> end_of_data(Inode& inode, std::uint64_t block) REQUIRES_SHARED(inode.mu);
+  Result<std::uint64_t> end_of_data(Inode& inode, std::uint64_t block, std::uint64_t end)
+      REQUIRES_SHARED(inode.mu);
+  Result<bool> has_data(Inode& inode, std::uint64_t block) REQUIRES_SHARED(inode.mu);
 
   meta::Store& store_;
   FileMaps& maps_;

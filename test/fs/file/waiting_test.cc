@@ -39,6 +39,13 @@ class RefusingStore final : public meta::ForwardingStore {
   explicit RefusingStore(std::unique_ptr<meta::Store> below)
       : ForwardingStore(*below), below_(std::move(below)) {}
   std::function<void()> while_waiting;  // called for each change that was refused
+  int scans = 0;
+
+  Result<std::vector<meta::Item>> scan(meta::Key first, meta::Key last,
+                                       std::size_t max_items) override {
+    ++scans;
+    return ForwardingStore::scan(first, last, max_items);
+  }
 
   Result<Seq> try_apply(const meta::Batch& batch, meta::Reserve reserve) override {
     refuses_ = while_waiting && !refuses_;
@@ -169,6 +176,24 @@ TEST_F(WaitingTest, PunchingAndSharing) {
   expect_free_locks([&] { return volume_->punch(other_, 0, 4 * kBlockBytes, {}); });
   EXPECT_EQ(read(file_), std::string(8 * kBlockBytes, 'o'));
   EXPECT_EQ(read(other_, 0, 1), std::string(1, '\0'));
+}
+
+// Whether a block is data is found out without the data that follows it.
+TEST_F(WaitingTest, FindingDataReadsNoMoreThanItNeeds) {
+  constexpr std::uint64_t kBlocks = 10'000;
+  for (std::uint64_t i = 0; i < kBlocks; i += 100) {
+    write(file_, i * kBlockBytes, std::string(100 * kBlockBytes, 'd'));
+  }
+  ASSERT_TRUE(volume_->sync());
+  store_->scans = 0;
+  EXPECT_EQ(volume_->find_data(file_, 10), 10u);
+  EXPECT_LE(store_->scans, 3);
+  EXPECT_EQ(volume_->find_hole(file_, 10), kBlocks * kBlockBytes);
+  store_->scans = 0;
+  ASSERT_TRUE(volume_->punch(file_, 10, 20, {}));
+  EXPECT_LE(store_->scans, 10);
+  ASSERT_TRUE(volume_->punch(file_, 9'000 * kBlockBytes, kBlockBytes, {}));
+  EXPECT_EQ(volume_->find_hole(file_, 10), 9'000 * kBlockBytes);
 }
 
 TEST_F(WaitingTest, WritingBack) {
