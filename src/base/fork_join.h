@@ -13,7 +13,8 @@ class ForkJoin {
  public:
   using Part = std::function<void(std::size_t number)>;
 
-  // With 0 threads each caller does all of its parts, in their order.
+  // With 0 threads each caller does all of its parts, in their order. If the system refuses
+  // threads, there are fewer.
   explicit ForkJoin(std::size_t threads);
   ~ForkJoin();  // REQUIRES: no run() is under way
 

@@ -124,6 +124,9 @@ namespace lazyfs {
   X(kMountFailed, EIO, "the kernel refused the mount")                                           \
   X(kMountPointBad, ENOTDIR, "the mount point is not a directory")                               \
   X(kNoMemory, ENOMEM, "out of memory")                                                          \
+  X(kNoThread, EAGAIN,                                                                           \
+    "the system makes no further thread: a limit on processes is reached (RLIMIT_NPROC, which "    \
+    "ulimit -u shows; pids.max of a control group or container; kernel.threads-max)")            \
   X(kInternal, EIO, "internal error: unexpected exception")
 
 enum class Errc {

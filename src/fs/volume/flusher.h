@@ -27,7 +27,7 @@ class Flusher {
 
   void set_commit_interval(std::chrono::nanoseconds interval) { commit_interval_ = interval; }
 
-  void start() { thread_.start(); }
+  Result<> start() { return thread_.start(); }
   void stop() { thread_.stop(); }
   void wake() { thread_.wake(); }
   // Does the write-back that is due, without a commit, on the caller's thread. For mounts without

@@ -20,7 +20,7 @@ class Housekeeper {
   Housekeeper(data::BandTable& bands, OrphanCleanup& orphans, OrphanRecovery& recovery,
               gc::Collector& collector, gc::Pacer& pacer, device::DiscardingDevice& disk);
 
-  void start() { thread_.start(); }
+  Result<> start() { return thread_.start(); }
   void stop() { thread_.stop(); }
   void wake() { thread_.wake(); }
   // Does all that is due, on the caller's thread. Cleans at most one band. For mounts without

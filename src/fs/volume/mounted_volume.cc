@@ -167,8 +167,8 @@ Result<> MountedVolume::start(const Lookups& held) {
               recovered.with_lost_blocks, recovered.reset);
   }
   if (background_) {
-    flusher_.start();
-    housekeeper_.start();
+    TRY(flusher_.start());
+    TRY(housekeeper_.start());
     if (recovery_.is_due()) housekeeper_.wake();
   }
   return ok();

@@ -1,10 +1,15 @@
 #include "fs/volume/periodic_thread.h"
 
+#include <utility>
+
+#include "base/thread.h"
+
 namespace lazyfs::fs {
 
-void PeriodicThread::start() {
+Result<> PeriodicThread::start() {
   MutexLock joining(joining_mu_);
-  thread_ = std::thread([this] { run(); });
+  ASSIGN_OR_RETURN(thread_, start_thread([this] { run(); }));
+  return ok();
 }
 
 void PeriodicThread::stop() {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/result.h"
 
 namespace lazyfs::fs {
 
@@ -26,7 +27,8 @@ class PeriodicThread {
   PeriodicThread(const PeriodicThread&) = delete;
   PeriodicThread& operator=(const PeriodicThread&) = delete;
 
-  void start() EXCLUDES(joining_mu_);  // at most once
+  // Errors: those of start_thread(). REQUIRES: called at most once.
+  Result<> start() EXCLUDES(joining_mu_);
   void stop() EXCLUDES(joining_mu_, mu_);
   void wake() EXCLUDES(mu_);
 

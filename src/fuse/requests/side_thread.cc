@@ -2,12 +2,24 @@
 
 #include <utility>
 
+#include "base/thread.h"
+
 namespace lazyfs::fuse {
+
+Result<> SideThread::start() {
+  MutexLock lock(mu_);
+  return start_locked();
+}
+
+Result<> SideThread::start_locked() {
+  if (thread_.joinable()) return ok();
+  ASSIGN_OR_RETURN(thread_, start_thread([this] { work(); }));
+  return ok();
+}
 
 bool SideThread::run(std::function<void()> job) {
   MutexLock lock(mu_);
-  if (ends_) return false;
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  if (ends_ || !start_locked()) return false;
   jobs_.push_back(std::move(job));
   changed_.notify_one();
   return true;

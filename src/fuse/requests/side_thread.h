@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/result.h"
 
 namespace lazyfs::fuse {
 
@@ -19,14 +20,17 @@ class SideThread {
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
-  // The first call begins the thread. `job` must not throw. False: finish() was called, and the job
-  // is not run.
+  // Begins the thread, which otherwise the first job does. Errors: those of start_thread().
+  Result<> start() EXCLUDES(mu_);
+  // `job` must not throw. False: finish() was called, or no thread could begin, and the job is not
+  // run.
   bool run(std::function<void()> job) EXCLUDES(mu_);
   // Refuses further jobs, and returns when all jobs are done. REQUIRES: the requests that jobs wait
   // for are still served; the caller is no job, and no other thread calls finish() meanwhile.
   void finish() EXCLUDES(mu_);
 
  private:
+  Result<> start_locked() REQUIRES(mu_);
   void work() EXCLUDES(mu_);
 
   Mutex mu_;

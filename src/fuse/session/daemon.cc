@@ -208,6 +208,9 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   if (auto free = check_not_mounted(plan.source); !free) return complain(plan, free.error());
   ReadOnlyRemounter read_only_remounter(keeper, plan.mount_point,
                                         [&] { return report_read_only(plan, *keeper); });
+  if (const auto made = read_only_remounter.start(); !made) {
+    return complain(plan, plan.source + ": " + std::string(describe(made.error())));
+  }
   plan.options.volume.on_read_only = [&] { read_only_remounter.ask(); };
   OptionsInForce options(plan.options);
   auto volume = open_volume(plan);
@@ -232,7 +235,7 @@ int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<voi
   keeper->note_mount();
   keeper->watch_crashes();
   log::info("{} is mounted on {}", plan.source, plan.mount_point);
-  read_only_remounter.start();  // also of a read-only mount, which may become writable
+  read_only_remounter.note_mount();  // also of a read-only mount, which may become writable
   {
     MountWatcher watcher(plan.mount_point, plan.options.volume.read_only,
                          [&](bool read_only) { follow_remount(**volume, read_only); });

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "fuse/session/mount_table.h"
 
 namespace lazyfs::fuse {
@@ -34,10 +35,9 @@ MountWatcher::MountWatcher(std::string mount_point, bool read_only,
       mount_id_(id_of_mount_at(mount_point_)),
       read_only_(read_only) {
   if (table_fd_ >= 0 && stop_fd_ >= 0) {
-    thread_ = std::thread([this] { run(); });
-  } else {
-    log::warn("fuse: a remount by the kernel alone will not be noticed");
+    if (auto thread = start_thread([this] { run(); })) thread_ = *std::move(thread);
   }
+  if (!thread_.joinable()) log::warn("fuse: a remount by the kernel alone will not be noticed");
 }
 
 MountWatcher::~MountWatcher() {

@@ -3,8 +3,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "fuse/session/mount_table.h"
 
 namespace lazyfs::fuse {
@@ -14,8 +16,15 @@ constexpr auto kTryAgainAfter = std::chrono::seconds(1);
 
 }  // namespace
 
-void ReadOnlyRemounter::start() {
-  thread_ = std::thread([this] { run(); });
+Result<> ReadOnlyRemounter::start() {
+  ASSIGN_OR_RETURN(thread_, start_thread([this] { run(); }));
+  return ok();
+}
+
+void ReadOnlyRemounter::note_mount() {
+  MutexLock lock(mu_);
+  mounted_ = true;
+  changed_.notify_all();
 }
 
 ReadOnlyRemounter::~ReadOnlyRemounter() {
@@ -51,8 +60,8 @@ ReadOnlyRemounter::Outcome ReadOnlyRemounter::remount() const {
 void ReadOnlyRemounter::run() {
   {
     MutexLock lock(mu_);
-    while (!asked_ && !stopping_) changed_.wait(mu_);
-    if (!asked_) return;
+    while (!(asked_ && mounted_) && !stopping_) changed_.wait(mu_);
+    if (!asked_ || !mounted_) return;
   }
   if (!report_()) return;
   for (bool first = true;; first = false) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/result.h"
 #include "fuse/session/mount_keeper.h"
 
 namespace lazyfs::fuse {
@@ -35,7 +36,9 @@ class ReadOnlyRemounter {
   ReadOnlyRemounter(const ReadOnlyRemounter&) = delete;
   ReadOnlyRemounter& operator=(const ReadOnlyRemounter&) = delete;
 
-  void start();  // REQUIRES: called once, when the filesystem is mounted
+  // Begins the thread. Errors: those of start_thread(). REQUIRES: called once.
+  Result<> start();
+  void note_mount() EXCLUDES(mu_);  // the filesystem is mounted now; until then nothing is done
   void ask() EXCLUDES(mu_);  // does not wait
 
  private:
@@ -49,6 +52,7 @@ class ReadOnlyRemounter {
   std::thread thread_;
   Mutex mu_;  // leaf
   CondVar changed_;
+  bool mounted_ GUARDED_BY(mu_) = false;
   bool asked_ GUARDED_BY(mu_) = false;
   bool stopping_ GUARDED_BY(mu_) = false;
 };

@@ -15,7 +15,6 @@
 #include "fuse/requests/low_level.h"
 #include "fuse/requests/handlers.h"
 #include "fuse/requests/operations.h"
-#include "fuse/session/unmount.h"
 #include "fuse/transport/kernel_ring.h"
 
 namespace lazyfs::fuse {
@@ -165,12 +164,23 @@ std::expected<std::unique_ptr<Session>, std::string> Session::mount(
     fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
     std::shared_ptr<MountKeeper> keeper) {
   std::unique_ptr<Session> session(new Session(volume, options, place, std::move(keeper)));
+  if (auto made = session->make_threads(); !made) return std::unexpected(made.error());
   if (auto attached = session->attach(); !attached) return std::unexpected(attached.error());
   if (!session->wait_until_ready()) {
     return std::unexpected(std::string("the kernel ended the connection at once"));
   }
   session->raise_read_ahead();
   return session;
+}
+
+std::expected<void, std::string> Session::make_threads() {
+  auto unmounter = Unmounter::make(keeper_, place_.mount_point);
+  if (!unmounter) return std::unexpected(std::string(describe(unmounter.error())));
+  unmounter_ = *std::move(unmounter);
+  if (const auto made = context_.side_thread.start(); !made) {
+    return std::unexpected(std::string(describe(made.error())));
+  }
+  return {};
 }
 
 std::expected<void, std::string> Session::attach() {
@@ -193,7 +203,9 @@ std::expected<void, std::string> Session::attach() {
   prepare_rings();
   transport_ = std::make_unique<Transport>(
       fd_, options_.transport, [this](const Request& request) { handle(request); }, wait_of);
-  transport_->start();
+  if (const auto started = transport_->start(); !started) {
+    return std::unexpected(std::string(describe(started.error())));
+  }
   return {};
 }
 
@@ -331,8 +343,7 @@ Json Session::transport_json() const {
 // --- the end -------------------------------------------------------------------------------------
 
 void Session::serve() {
-  Unmounter unmounter(keeper_, place_.mount_point, transport_->ended_fd());
-  if (unmounter.wait_for_end()) keeper_->note_end();
+  if (unmounter_->wait_for_end(transport_->ended_fd())) keeper_->note_end();
   context_.side_thread.finish();  // while workers run: its jobs wait for requests
   transport_->stop();
   transport_->join();

@@ -19,6 +19,7 @@
 #include "fuse/requests/context.h"
 #include "fuse/session/mount_keeper.h"
 #include "fuse/session/options.h"
+#include "fuse/session/unmount.h"
 #include "fuse/transport/ring_transport.h"
 #include "fuse/transport/transport.h"
 
@@ -51,6 +52,7 @@ class Session {
   Session(fs::Volume& volume, const SessionOptions& options, const MountPlace& place,
           std::shared_ptr<MountKeeper> keeper);
 
+  std::expected<void, std::string> make_threads();
   std::expected<void, std::string> attach();
   void prepare_rings();
   void begin_rings();
@@ -70,6 +72,7 @@ class Session {
   int fd_ = -1;
   bool mounted_ = false;
   std::atomic<std::uint64_t> destroy_unique_{0};  // of the DESTROY to be answered; 0: none
+  std::unique_ptr<Unmounter> unmounter_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<RingTransport> rings_;  // constant once transport_ has started; may be null
   bool rings_agreed_ = false;             // with the kernel, in the answer to INIT

@@ -10,9 +10,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 extern char** environ;
 
@@ -50,8 +52,7 @@ void detach(MountKeeper& keeper, const std::string& mount_point) {
   log::error("fuse: {} cannot be unmounted: {}", mount_point, std::strerror(error));
 }
 
-Unmounter::Unmounter(std::shared_ptr<MountKeeper> keeper, std::string mount_point, int ended_fd)
-    : keeper_(std::move(keeper)), mount_point_(std::move(mount_point)), ended_fd_(ended_fd) {
+Unmounter::Unmounter(std::string mount_point) : mount_point_(std::move(mount_point)) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
@@ -59,16 +60,42 @@ Unmounter::Unmounter(std::shared_ptr<MountKeeper> keeper, std::string mount_poin
   CHECK(signal_fd_ >= 0);
 }
 
-Unmounter::~Unmounter() {
-  close(signal_fd_);
-  // An umount(2) that waits returns at Session::farewell(), which comes later.
-  if (unmounting_.joinable()) unmounting_.detach();
+Result<std::unique_ptr<Unmounter>> Unmounter::make(std::shared_ptr<MountKeeper> keeper,
+                                                   std::string mount_point) {
+  std::unique_ptr<Unmounter> made(new Unmounter(mount_point));
+  auto work = [its = std::move(keeper), where = std::move(mount_point), order = made->order_] {
+    if (wait_for(*order)) unmount(*its, where);
+  };
+  ASSIGN_OR_RETURN(made->unmounting_, start_thread(std::move(work)));
+  return made;
 }
 
-bool Unmounter::wait_for_end() {
+Unmounter::~Unmounter() {
+  close(signal_fd_);
+  if (!unmounting_.joinable()) return;
+  if (has_begun_) {  // an umount(2) that waits returns at Session::farewell(), which comes later
+    unmounting_.detach();
+    return;
+  }
+  {
+    MutexLock lock(order_->mu);
+    order_->end = true;
+    order_->changed.notify_all();
+  }
+  unmounting_.join();
+}
+
+// True: the thread shall unmount.
+bool Unmounter::wait_for(Order& order) {
+  MutexLock lock(order.mu);
+  while (!order.unmount && !order.end) order.changed.wait(order.mu);
+  return order.unmount;
+}
+
+bool Unmounter::wait_for_end(int ended_fd) {
   int patience_ms = -1;
   while (true) {
-    pollfd wait[] = {{.fd = ended_fd_, .events = POLLIN}, {.fd = signal_fd_, .events = POLLIN}};
+    pollfd wait[] = {{.fd = ended_fd, .events = POLLIN}, {.fd = signal_fd_, .events = POLLIN}};
     const int got = poll(wait, std::size(wait), patience_ms);
     if (got < 0 && errno == EINTR) continue;
     if (got == 0) {
@@ -79,13 +106,12 @@ bool Unmounter::wait_for_end() {
     signalfd_siginfo signal{};
     if (read(signal_fd_, &signal, sizeof signal) != sizeof signal) continue;
     log::info("fuse: signal {}: unmounting {}", signal.ssi_signo, mount_point_);
-    if (!unmounting_.joinable()) begin();
+    has_begun_ = true;
+    MutexLock lock(order_->mu);
+    order_->unmount = true;
+    order_->changed.notify_all();
     patience_ms = kPatienceMs;
   }
-}
-
-void Unmounter::begin() {
-  unmounting_ = std::thread([keeper = keeper_, where = mount_point_] { unmount(*keeper, where); });
 }
 
 }  // namespace lazyfs::fuse

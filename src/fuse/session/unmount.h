@@ -5,6 +5,8 @@
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
+#include "base/result.h"
 #include "fuse/session/mount_keeper.h"
 
 namespace lazyfs::fuse {
@@ -16,24 +18,34 @@ void detach(MountKeeper& keeper, const std::string& mount_point);
 // Not thread-safe.
 class Unmounter {
  public:
-  // `ended_fd` polls readable when the mount has ended. REQUIRES: SIGTERM, SIGINT and SIGHUP are
-  // blocked in every thread.
-  Unmounter(std::shared_ptr<MountKeeper> keeper, std::string mount_point, int ended_fd);
+  // Begins the thread, which is needed only later, while it can still be refused in words. Errors:
+  // those of start_thread(). REQUIRES: SIGTERM, SIGINT and SIGHUP are blocked in every thread.
+  static Result<std::unique_ptr<Unmounter>> make(std::shared_ptr<MountKeeper> keeper,
+                                                 std::string mount_point);
   ~Unmounter();
   Unmounter(const Unmounter&) = delete;
   Unmounter& operator=(const Unmounter&) = delete;
 
-  // Returns when the mount has ended. When a signal comes, a mount that is in use is detached, and
-  // its users have a few seconds to close their files. False: they have not closed them.
-  bool wait_for_end();
+  // Returns when the mount has ended: `ended_fd` then polls readable. When a signal comes, a mount
+  // that is in use is detached, and its users have a few seconds to close their files. False: they
+  // have not closed them.
+  bool wait_for_end(int ended_fd);
 
  private:
-  void begin();
+  // What the thread shall do. The thread owns it too, because it may outlive the Unmounter.
+  struct Order {
+    Mutex mu;  // leaf
+    CondVar changed;
+    bool unmount GUARDED_BY(mu) = false;
+    bool end GUARDED_BY(mu) = false;
+  };
+  explicit Unmounter(std::string mount_point);
+  static bool wait_for(Order& order);
 
-  const std::shared_ptr<MountKeeper> keeper_;
   const std::string mount_point_;
-  const int ended_fd_;
+  const std::shared_ptr<Order> order_ = std::make_shared<Order>();
   int signal_fd_ = -1;
+  bool has_begun_ = false;
   std::thread unmounting_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/before_wait.h"
 #include "base/check.h"
+#include "base/log.h"
 
 namespace lazyfs::fuse {
 namespace {
@@ -67,6 +68,7 @@ RingTransport::RingTransport(std::vector<std::unique_ptr<RequestRing>> rings,
       wait_of_(std::move(wait_of)),
       on_end_(std::move(on_end)),
       running_max_(running_max(options.threads_max, rings.size())),
+      limit_(options.threads_max, options.try_threads_after),
       watchdog_(options.cpu_latency, options.tick, [this] { return look(); }) {
   for (auto& ring : rings) {
     lanes_.push_back(std::make_unique<Lane>());
@@ -84,24 +86,29 @@ RingTransport::~RingTransport() {
 }
 
 bool RingTransport::start() {
-  bool has_failed = false;
-  {
-    MutexLock lock(mu_);
-    for (auto& lane : lanes_) {
-      unowned_.push_back(lane.get());
-      need_thread_locked();
-    }
-    while (lanes_begun_ < lanes_.size() && !has_failed_) began_.wait(mu_);
-    has_failed = has_failed_;
-  }
-  if (!has_failed) {
-    watchdog_.start();
-    return true;
-  }
+  if (make_first_threads() && begin_all()) return true;
   stop();
   join();
   for (auto& lane : lanes_) lane->ring->decline();
   return false;
+}
+
+// Makes all threads that are needed before a ring begins: afterwards no ring can decline.
+bool RingTransport::make_first_threads() {
+  Result<> made = watchdog_.start();
+  MutexLock lock(mu_);
+  threads_.reserve(options_.threads_max);
+  while (made && threads_.size() < lanes_.size() + 1) made = add_thread_locked();
+  if (!made) log::warn("fuse: no thread for each ring: {}", describe(made.error()));
+  return made.has_value();
+}
+
+bool RingTransport::begin_all() {
+  MutexLock lock(mu_);
+  for (auto& lane : lanes_) unowned_.push_back(lane.get());
+  work_came_.notify_all();
+  while (lanes_begun_ < lanes_.size() && !has_failed_) began_.wait(mu_);
+  return !has_failed_;
 }
 
 void RingTransport::stop() { end(); }
@@ -189,9 +196,17 @@ void RingTransport::need_thread_locked() {
   if (idle_ > called_) {
     ++called_;
     work_came_.notify_one();
-  } else if (threads_.size() < options_.threads_max) {
-    threads_.emplace_back([this] { work(); });
+  } else if (threads_.size() < limit_.now()) {
+    if (const auto made = add_thread_locked(); !made) {
+      limit_.note_refusal(static_cast<unsigned>(threads_.size()), made.error());
+    }
   }  // else the next thread that has done its work finds it
+}
+
+Result<> RingTransport::add_thread_locked() {
+  ASSIGN_OR_RETURN(std::thread thread, start_thread([this] { work(); }));
+  threads_.push_back(std::move(thread));
+  return ok();
 }
 
 void RingTransport::handle_as_worker(const Task& task) {

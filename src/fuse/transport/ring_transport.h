@@ -16,6 +16,9 @@
 //   - the watchdog takes the ring away from an owner that has been busy with one request for a tick
 //     (1 ms), and another thread becomes its owner
 //
+// Where the system refuses a thread (ThreadLimit), those that exist serve: at least one for each
+// ring, and a worker.
+//
 // Invariants:
 //   R1  a lane's ring is used by its owner only; a lane has one owner, or is in unowned_
 //   R2  Lane::turn is odd while the owner handles a request. The thread that changes an odd turn
@@ -40,6 +43,8 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/result.h"
+#include "base/thread.h"
 #include "fuse/transport/request_ring.h"
 #include "fuse/transport/transport.h"
 #include "fuse/transport/watchdog.h"
@@ -56,7 +61,8 @@ class RingTransport {
   RingTransport(const RingTransport&) = delete;
   RingTransport& operator=(const RingTransport&) = delete;
 
-  // False: a ring could not begin. The kernel was asked to use /dev/fuse, and no thread runs.
+  // False: a ring or its thread could not begin. The kernel was asked to use /dev/fuse, and no
+  // thread runs.
   bool start();
   // Takes no more requests; those that were taken are handled.
   void stop();
@@ -108,6 +114,9 @@ class RingTransport {
   void give_away(const Task& task);
   void give_back_answered(Lane& lane);
   void wait(Lane& lane);
+  bool make_first_threads() EXCLUDES(mu_);
+  bool begin_all() EXCLUDES(mu_);
+  Result<> add_thread_locked() REQUIRES(mu_);
   void need_thread_locked() REQUIRES(mu_);
   Kind& kind_of(const Request& request) { return kinds_[request.header().opcode % kKinds]; }
   Watchdog::Seen look();
@@ -135,6 +144,7 @@ class RingTransport {
   std::uint64_t requests_seen_ = 0;  // the watchdog's
 
   mutable Mutex mu_;
+  ThreadLimit limit_ GUARDED_BY(mu_);
   CondVar work_came_, began_;
   std::deque<Lane*> unowned_ GUARDED_BY(mu_);
   std::deque<Task> jobs_ GUARDED_BY(mu_);  // oldest first; as many as there are slots

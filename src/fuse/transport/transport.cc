@@ -48,6 +48,7 @@ Transport::Transport(int fd, TransportOptions options, Handler handler, WaitOf w
       handler_(std::move(handler)),
       wait_of_(std::move(wait_of)),
       cpus_(std::max(1u, std::thread::hardware_concurrency())),
+      limit_(options.threads_max, options.try_threads_after),
       watchdog_(options.cpu_latency, options.tick, [this] { return look(); }) {
   ended_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   CHECK(ended_fd_ >= 0);
@@ -60,11 +61,14 @@ Transport::~Transport() {
   close(ended_fd_);
 }
 
-void Transport::start() {
+Result<> Transport::start() {
+  TRY(watchdog_.start());
   MutexLock lock(mu_);
   active_ = 1;
-  spawn_locked();
-  watchdog_.start();
+  for (unsigned i = 0; i < std::min(kThreadsMin, options_.threads_max); ++i) {
+    TRY(spawn_locked(i == 0));
+  }
+  return ok();
 }
 
 void Transport::stop() { end(); }
@@ -109,6 +113,7 @@ TransportCounts Transport::counts() const {
 // --- one worker ----------------------------------------------------------------------------------
 
 void Transport::work(Worker& worker) {
+  if (!worker.active) rest(worker);
   while (!stopping_.load(std::memory_order_relaxed)) {
     if (!may_begin(worker)) {
       rest(worker);
@@ -215,9 +220,16 @@ void Transport::handle_waiting(Worker& worker, const Request& request, Wait wait
 
 // --- parked requests -----------------------------------------------------------------------------
 
-bool Transport::has_room_locked(Wait wait) const {
-  const unsigned kept = std::max(1u, options_.threads_max / (wait == Wait::kSeldom ? 8 : 4));
-  return may_wait_ + kept < options_.threads_max;
+bool Transport::is_below_limit_locked(Wait wait) {
+  const unsigned threads = limit_.now();
+  const unsigned kept = std::max(1u, threads / (wait == Wait::kSeldom ? 8 : 4));
+  return may_wait_ + kept < threads;
+}
+
+// Makes a thread if all that exist may be waiting soon.
+bool Transport::has_room_locked(Wait wait) {
+  if (!is_below_limit_locked(wait)) return false;
+  return may_wait_ + 1 < workers_.size() || add_worker_locked(false);
 }
 
 // T5. False: the worker shall handle it.
@@ -326,19 +338,33 @@ void Transport::activate_one_locked() {
     ++grants_;
     ++active_;
     rested_.notify_one();
-  } else if (workers_.size() < options_.threads_max) {
+  } else if (add_worker_locked(true)) {
     ++active_;
-    spawn_locked();
   }  // else the next worker to finish becomes active: see rest()
 }
 
-void Transport::spawn_locked() {
-  auto worker = std::make_unique<Worker>();
-  worker->buffer = AlignedBuffer(kBlockBytes + options_.payload_bytes_max + kOtherBytes);
-  Worker& it = *worker;
-  it.before_wait = [this, &it] { hand_over(it); };
-  workers_.push_back(std::move(worker));
-  it.thread = std::thread([this, &it] { work(it); });
+bool Transport::add_worker_locked(bool is_active) {
+  const auto count = static_cast<unsigned>(workers_.size());
+  if (count >= limit_.now()) return false;
+  const auto made = spawn_locked(is_active);
+  if (!made) limit_.note_refusal(count, made.error());
+  return made.has_value();
+}
+
+Result<> Transport::spawn_locked(bool is_active) {
+  try {
+    auto worker = std::make_unique<Worker>();
+    worker->buffer = AlignedBuffer(kBlockBytes + options_.payload_bytes_max + kOtherBytes);
+    worker->active = is_active;
+    Worker& it = *worker;
+    it.before_wait = [this, &it] { hand_over(it); };
+    workers_.reserve(workers_.size() + 1);
+    ASSIGN_OR_RETURN(it.thread, start_thread([this, &it] { work(it); }));
+    workers_.push_back(std::move(worker));
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::kNoMemory);
+  }
+  return ok();
 }
 
 // T3

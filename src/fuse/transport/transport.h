@@ -9,6 +9,7 @@
 //     The thread of any other hands over when it is about to wait for the disk (before_wait.h)
 //   - a watchdog hands over for a thread that has been busy with one request for a tick (1 ms), and
 //     adds a thread (up to the number of CPUs) when the queue was never empty for a whole tick
+//   - where the system refuses a thread (ThreadLimit), those that exist serve, at least kThreadsMin
 //   - a thread that finds the queue empty while another one leads goes to rest; one that has
 //     handed over looks first, because to rest and to wake another for the next request costs more
 //     than to handle it
@@ -16,15 +17,16 @@
 // Invariants:
 //   T1  active_ = workers whose `active` is set. A worker loses it when its request waits for the
 //       disk or is found long by the watchdog, and when it rests. active_ == 0 only while each of
-//       threads_max workers handles a request
+//       limit_.now() workers handles a request
 //   T2  at most one worker leads, and only an active one
 //   T3  a worker begins a request only if it is active, or one of as many assistants as there are
 //       CPUs: one that waited, is no longer active, and does not wait for a request. Without this
 //       limit many workers would want a CPU at once, and each reply would wait for its turn
 //   T4  grants_ <= resting_; a resting worker becomes active only by a grant, counted in active_
-//   T5  may_wait_ = workers that handle a request that may wait. An eighth of threads_max is kept
+//   T5  may_wait_ = workers that handle a request that may wait. An eighth of the threads is kept
 //       for requests that never wait, and as much for those that seldom do. Requests beyond that
-//       are parked, but at most kParkedWithData that carry data
+//       are parked, but at most kParkedWithData that carry data. Those that begin leave a thread
+//       that exists to others
 //   T6  no parked request that has room by T5 is left over: a worker that ends a request that may
 //       wait takes a parked one, unless all assistants work; an assistant that stops being one
 //       looks for one afterwards, or calls another thread
@@ -45,6 +47,7 @@
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/thread.h"
 #include "fuse/transport/cpu_latency.h"
 #include "fuse/transport/request.h"
 #include "fuse/transport/spin_policy.h"
@@ -66,6 +69,7 @@ struct TransportOptions {
   std::size_t payload_bytes_max = 1 << 20;  // of a WRITE
   CpuLatencyChoice cpu_latency = CpuLatencyChoice::kOff;
   std::chrono::milliseconds tick{1};  // of the watchdog
+  std::chrono::milliseconds try_threads_after{1000};  // when the system has refused one
 };
 
 struct TransportCounts {
@@ -86,6 +90,7 @@ struct TransportCounts {
 class Transport {
  public:
   using Handler = RequestHandler;
+  static constexpr unsigned kThreadsMin = 2;  // one may wait (T5)
 
   // `fd` is an open /dev/fuse, made non-blocking here, and must stay open until join() returns.
   Transport(int fd, TransportOptions options, Handler handler, WaitOf wait_of);
@@ -93,7 +98,8 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  void start();
+  // Errors: those of start_thread(), if not even kThreadsMin workers and the watchdog can be made.
+  Result<> start();
   // Takes no more requests; those that are running finish.
   void stop();
   void join();
@@ -136,7 +142,8 @@ class Transport {
   };
   using ParkedRequests = std::list<Parked>;
   bool park(Worker& worker, const Request& request, Wait wait);
-  bool has_room_locked(Wait wait) const REQUIRES(mu_);
+  bool is_below_limit_locked(Wait wait) REQUIRES(mu_);
+  bool has_room_locked(Wait wait) REQUIRES(mu_);
   ParkedRequests::iterator first_with_room_locked() REQUIRES(mu_);
   bool can_begin_parked();
   ParkedRequests take_parked_locked(ParkedRequests::iterator parked) REQUIRES(mu_);
@@ -150,7 +157,8 @@ class Transport {
   void end();
 
   void activate_one_locked() REQUIRES(mu_);
-  void spawn_locked() REQUIRES(mu_);
+  bool add_worker_locked(bool is_active) REQUIRES(mu_);
+  Result<> spawn_locked(bool is_active) REQUIRES(mu_);
   void retire_locked(Worker& worker) REQUIRES(mu_);
 
   Watchdog::Seen look();
@@ -172,6 +180,7 @@ class Transport {
   SpinPolicy spin_policy_;  // the leader's: passed on with leader_
 
   mutable Mutex mu_;
+  ThreadLimit limit_ GUARDED_BY(mu_);
   CondVar rested_;
   std::vector<std::unique_ptr<Worker>> workers_ GUARDED_BY(mu_);
   unsigned active_ GUARDED_BY(mu_) = 0;

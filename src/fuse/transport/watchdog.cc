@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/thread.h"
+
 namespace lazyfs::fuse {
 namespace {
 
@@ -10,10 +12,11 @@ constexpr int kIdleTicksBeforeSleep = 40;  // longer than CpuLatencyLimit lasts
 
 }  // namespace
 
-void Watchdog::start() {
+Result<> Watchdog::start() {
   // Opened here: the confined process may open nothing for writing.
   auto limit = std::make_unique<CpuLatencyLimit>(latency_);
-  thread_ = std::thread([this, mine = std::move(limit)] { watch(*mine); });
+  ASSIGN_OR_RETURN(thread_, start_thread([this, mine = std::move(limit)] { watch(*mine); }));
+  return ok();
 }
 
 void Watchdog::ask_to_end() {

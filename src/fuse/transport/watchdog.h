@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/result.h"
 #include "fuse/transport/cpu_latency.h"
 
 namespace lazyfs::fuse {
@@ -33,8 +34,8 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // REQUIRES: not started before; the process is not confined yet.
-  void start();
+  // Errors: those of start_thread(). REQUIRES: not started before; the process is not confined yet.
+  Result<> start();
   // Asks the thread to end, and does not wait for it.
   void ask_to_end() EXCLUDES(mu_);
   // Returns when the thread has ended.

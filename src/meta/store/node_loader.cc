@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -15,10 +16,11 @@ constexpr std::uint32_t kMaxGapBlocks = 32;  // reading this gap costs less than
 
 }  // namespace
 
-void NodeLoader::start() {
+Result<> NodeLoader::start() {
   MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(thread_, start_thread([this] { run_thread(); }));
   has_thread_ = true;
-  thread_ = std::thread([this] { run_thread(); });
+  return ok();
 }
 
 void NodeLoader::stop() {

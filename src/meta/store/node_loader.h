@@ -34,8 +34,8 @@ class NodeLoader {
   ~NodeLoader() { stop(); }
 
   // Starts a thread that reads the nodes that lie far ahead, until stop(). Without the thread
-  // load() reads them.
-  void start() EXCLUDES(mu_);
+  // load() reads them. Errors: those of start_thread().
+  Result<> start() EXCLUDES(mu_);
   void stop() EXCLUDES(mu_);
 
   // The node, in memory and pinned. Errors: kNodeMissing when the map does not have it (it may just

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "meta/log/features.h"
 #include "meta/log/recovery.h"
 #include "meta/log/superblock_format.h"
@@ -105,9 +106,9 @@ Result<> StoreImpl::start(bool repair) {
   }
   if (!root && !repair) return fail(root.error());
   root_pin_ = root ? std::move(*root) : replace_root();
-  if (options_.background) loader_.start();
+  if (options_.background) TRY(loader_.start());
   if (options_.background && !options_.read_only) {
-    background_ = std::thread([this] { run_background(); });
+    ASSIGN_OR_RETURN(background_, start_thread([this] { run_background(); }));
   }
   return ok();
 }

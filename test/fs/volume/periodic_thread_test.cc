@@ -24,7 +24,7 @@ TEST(PeriodicThreadTest, WakeIsFollowedByAStepThatKnowsOfIt) {
     steps.notify_all();
     return false;
   });
-  thread.start();
+  ASSERT_TRUE(thread.start());
   for (int i = 1; i <= 3; ++i) {
     thread.wake();
     wait_for(steps, i);
@@ -41,7 +41,7 @@ TEST(PeriodicThreadTest, WakeBeforeTheStartIsNotLost) {
     return false;
   });
   thread.wake();
-  thread.start();
+  ASSERT_TRUE(thread.start());
   wait_for(steps, 1);
 }
 
@@ -52,7 +52,7 @@ TEST(PeriodicThreadTest, StepThatAsksForMoreIsRepeatedAtOnce) {
     steps.notify_all();
     return more;
   });
-  thread.start();
+  ASSERT_TRUE(thread.start());
   thread.wake();
   wait_for(steps, 5);
   thread.stop();
@@ -67,7 +67,7 @@ TEST(PeriodicThreadTest, PeriodIsEnoughForAStep) {
     steps.notify_all();
     return false;
   });
-  thread.start();
+  ASSERT_TRUE(thread.start());
   wait_for(steps, 3);
 }
 
@@ -81,7 +81,7 @@ TEST(PeriodicThreadTest, EveryStopReturnsAfterTheStepHasEnded) {
     ended = true;
     return false;
   });
-  thread.start();
+  ASSERT_TRUE(thread.start());
   thread.wake();
   wait_for(steps, 1);
   const auto stop = [&] {

@@ -13,7 +13,8 @@ class ReadOnlyRemounterTest : public testing::Test {
   // Nothing is mounted there, and no keeper is asked.
   void start(ReadOnlyRemounter::Report report) {
     remounter_ = std::make_unique<ReadOnlyRemounter>(nullptr, "/nowhere", std::move(report));
-    remounter_->start();
+    ASSERT_TRUE(remounter_->start());
+    remounter_->note_mount();
   }
 
   std::atomic<int> reports_{0};
@@ -46,6 +47,16 @@ TEST_F(ReadOnlyRemounterTest, WhatWasAskedJustBeforeTheEndIsReported) {
     remounter_.reset();
     EXPECT_EQ(reports_, round);
   }
+}
+
+TEST_F(ReadOnlyRemounterTest, NothingIsReportedBeforeTheMount) {
+  ReadOnlyRemounter remounter(nullptr, "/nowhere", [&] {
+    ++reports_;
+    return false;
+  });
+  remounter.ask();
+  ASSERT_TRUE(remounter.start());
+  EXPECT_EQ(reports_, 0);
 }
 
 TEST_F(ReadOnlyRemounterTest, NothingIsReportedUnlessAsked) {

@@ -19,6 +19,7 @@
 #include "base/before_wait.h"
 #include "fuse/transport/ring_transport.h"
 #include "socket_ring.h"
+#include "test/support/thread_refusal.h"
 
 namespace lazyfs::fuse {
 namespace {
@@ -53,7 +54,7 @@ class ReadSubject final : public Subject {
  public:
   ReadSubject(int fd, const TransportOptions& options, RequestHandler handler)
       : transport_(fd, options, std::move(handler), wait_of) {
-    transport_.start();
+    EXPECT_TRUE(transport_.start());
   }
   void stop() override { transport_.stop(); }
   void join() override { transport_.join(); }
@@ -335,6 +336,69 @@ TEST_P(TransportTest, ParkedRequestsAreHandledAfterTheEnd) {
   note(1000);
   transport_->join();
   EXPECT_EQ(seen_.size(), 6u);
+}
+
+// Besides the thread that runs the test: a watchdog, a thread that reads or owns the ring, and one
+// that waits.
+constexpr unsigned kFewestThreads = 3;
+
+TEST_P(TransportTest, ServesWithTheThreadsThatTheSystemGives) {
+  if (!can_refuse_threads()) GTEST_SKIP() << "only root can become another user";
+  EXPECT_EQ(with_threads(kFewestThreads, [&] {
+              start(
+                  [&](const Request& request) {
+                    if (request.header().opcode == kLong) wait_for(1000);
+                    note(request.header().unique);
+                  },
+                  {.threads_max = 16});
+              for (std::uint64_t i = 1; i <= 20; ++i) send(kLong, i);
+              send(kShort, 100);
+              wait_for(100);
+              const bool are_few = transport_->counts().threads == 2;
+              note(1000);
+              wait_for_count(22);
+              return are_few;
+            }), 0);
+}
+
+TEST_P(TransportTest, TriesLaterToHaveMoreThreads) {
+  if (!can_refuse_threads()) GTEST_SKIP() << "only root can become another user";
+  EXPECT_EQ(with_threads(kFewestThreads, [&] {
+              start(
+                  [&](const Request& request) {
+                    const std::uint64_t unique = request.header().unique;
+                    if (request.header().opcode == kLong) wait_for(unique < 10 ? 1000 : 2000);
+                    note(unique);
+                  },
+                  {.threads_max = 16, .try_threads_after = std::chrono::milliseconds(0)});
+              for (std::uint64_t i = 1; i <= 3; ++i) send(kLong, i);
+              send(kShort, 100);
+              wait_for(100);
+              allow_threads(30);
+              note(1000);
+              wait_for_count(5);
+              for (std::uint64_t i = 11; i <= 15; ++i) send(kLong, i);
+              while (transport_->counts().threads < 6) std::this_thread::yield();
+              note(2000);
+              wait_for_count(11);
+              return true;
+            }), 0);
+}
+
+TEST_P(TransportTest, DoesNotStartWithTooFewThreads) {
+  if (!can_refuse_threads()) GTEST_SKIP() << "only root can become another user";
+  for (unsigned possible = 0; possible < kFewestThreads; ++possible) {
+    EXPECT_EQ(with_threads(possible, [&] {
+                if (GetParam() == Way::kRead) {
+                  Transport transport(ends_[1], {}, [](const Request&) {}, wait_of);
+                  const auto started = transport.start();
+                  return !started && started.error() == Errc::kNoThread;
+                }
+                std::vector<std::unique_ptr<RequestRing>> rings;
+                rings.push_back(std::make_unique<SocketRing>(ends_[1]));
+                return !RingTransport(std::move(rings), {}, [](const Request&) {}, wait_of).start();
+              }), 0) << possible;
+  }
 }
 
 TEST_P(TransportTest, NeverHasMoreThreadsThanAllowed) {

@@ -40,7 +40,7 @@ class WatchdogTest : public testing::Test {
 };
 
 TEST_F(WatchdogTest, SleepsWhileNoRequestComesAndFindsTheNext) {
-  watchdog_.start();
+  ASSERT_TRUE(watchdog_.start());
   for (int round = 1; round <= 3; ++round) {
     while (idle_looks_ < kLooksUntilItSleeps) std::this_thread::yield();
     begin_request();
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Looks, WatchdogSleepTest,
                          testing::Range(kLooksUntilItSleeps - 2, kLooksUntilItSleeps + 1));
 
 TEST_P(WatchdogSleepTest, DoesNotSleepThroughARequestThatBeginsJustAfterALook) {
-  watchdog_.start();
+  ASSERT_TRUE(watchdog_.start());
   while (found_ < 1) std::this_thread::yield();
   watchdog_.stop();
 }
