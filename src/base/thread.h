@@ -1,7 +1,9 @@
-// Threads that the system may refuse, and what a pool of threads does then.
+// Threads that the system may refuse, and what a pool of threads does then. What each thread has to
+// report its own stack's overflow.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -13,12 +15,30 @@
 
 namespace lazyfs {
 
-// Begins a thread that does `work`, which must not throw. Errors: kNoThread when a limit on the
-// number of processes is reached, kNoMemory.
+// While this exists, handlers of signals with SA_ONSTACK run on a stack of their own in the thread
+// that made it, so that they run even when the thread's own stack has overflowed. Best effort. A
+// stack that a sanitizer has provided stays in use.
+class SignalStack {
+ public:
+  SignalStack();
+  ~SignalStack();
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+ private:
+  void* memory_ = nullptr;  // null: not in use
+  std::size_t size_bytes_ = 0;
+};
+
+// Begins a thread that does `work`, which must not throw, and that has a SignalStack. Errors:
+// kNoThread when a limit on the number of processes is reached, kNoMemory.
 template <class Work>
 Result<std::thread> start_thread(Work work) {
   try {
-    return std::thread(std::move(work));
+    return std::thread([job = std::move(work)]() mutable {
+      const SignalStack signal_stack;
+      job();
+    });
   } catch (const std::system_error&) {
     return fail(Errc::kNoThread);
   } catch (const std::bad_alloc&) {

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <csignal>
 #include <functional>
 
 #include "base/fork_join.h"
@@ -49,6 +51,56 @@ TEST(StartThreadTest, CallersDoThePartsOfThreadsThatWereRefused) {
                 return std::ranges::all_of(done, [](int times) { return times == 1; });
               }), 0);
   }
+}
+
+// Uses up the stack of the thread.
+[[gnu::noinline]] int overflow(volatile char* above) {
+  volatile char more[1024];
+  more[0] = above ? *above : char{0};
+  return more[0] != 0 ? 0 : overflow(more) + more[0];
+}
+
+// Runs `body` in a process where SIGSEGV is handled on the alternate stack. Returns its status.
+template <class Body>
+int exit_status(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    struct sigaction handler {};
+    handler.sa_handler = [](int) { _exit(42); };
+    handler.sa_flags = SA_ONSTACK;
+    sigaction(SIGSEGV, &handler, nullptr);
+    body();
+    _exit(1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(SignalStackTest, AHandlerRunsAfterTheStackOfAThreadHasOverflowed) {
+  EXPECT_EQ(exit_status([] {
+              auto thread = start_thread([] { overflow(nullptr); });
+              thread->join();
+            }), 42);
+}
+
+TEST(SignalStackTest, AHandlerRunsAfterTheFirstThreadsStackHasOverflowed) {
+  EXPECT_EQ(exit_status([] {
+              const SignalStack signal_stack;
+              overflow(nullptr);
+            }), 42);
+}
+
+TEST(SignalStackTest, IsInUseWhileItExists) {
+  stack_t before{}, during{}, after{};
+  sigaltstack(nullptr, &before);
+  {
+    const SignalStack signal_stack, second;
+    sigaltstack(nullptr, &during);
+  }
+  sigaltstack(nullptr, &after);
+  EXPECT_EQ(during.ss_flags & SS_DISABLE, 0);
+  EXPECT_EQ(after.ss_flags, before.ss_flags);
 }
 
 TEST(ThreadLimitTest, ARefusalCountsForAWhile) {

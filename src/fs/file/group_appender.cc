@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -73,7 +74,10 @@ std::future<Result<data::Placed>> GroupAppender::begin_append(data::Lease& lease
   pages = pages.first(std::min(pages.size(), kAppendBlocks));
   // If no thread can or may be made, the append is done in get().
   const auto policy = ahead_ ? std::launch::async | std::launch::deferred : std::launch::deferred;
-  return std::async(policy, [&lease, pages] { return lease.append(pages); });
+  return std::async(policy, [&lease, pages] {
+    const SignalStack signal_stack;
+    return lease.append(pages);
+  });
 }
 
 // Appends pages, the first ones of the group's parts that are not recorded, to one band, and

@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/time_slice.h"
 #include "fuse/session/confine.h"
 #include "fuse/session/mount_table.h"
@@ -194,6 +195,7 @@ std::string panic_trigger(const DaemonPlan& plan) {
 
 // The daemon's life. `on_ready` is called when the mount is usable.
 int live(DaemonPlan plan, const OpenVolume& open_volume, const std::function<void()>& on_ready) {
+  const SignalStack signal_stack;
   set_up_log(plan);
   StartLock start_lock(plan.source);  // may wait; a signal still ends us
   block_signals();

@@ -217,7 +217,7 @@ void MountKeeper::watch_crashes() {
   g_crash_fd = fd_;
   struct sigaction report {};
   report.sa_sigaction = report_crash;
-  report.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESETHAND);
+  report.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESETHAND | SA_ONSTACK);
   for (const int signal : kCoreSignals) {
     struct sigaction now {};
     sigaction(signal, nullptr, &now);
