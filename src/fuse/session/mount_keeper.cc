@@ -8,14 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <ranges>
-#include <span>
 #include <utility>
 
 #include "base/log.h"
@@ -31,6 +32,9 @@ constexpr unsigned long kKeptFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_SYNCH
 // The signals that dump a core by default.
 constexpr std::array kCoreSignals{SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT,
                                   SIGQUIT, SIGTRAP, SIGXCPU, SIGXFSZ, SIGSYS};
+
+// How long a crash waits for the keeper.
+constexpr int kCrashPatienceMs = 2000;
 
 constexpr const char* kReadOnlyEvent = "read-only";
 
@@ -102,7 +106,8 @@ void add_options(std::string_view list, std::vector<std::string>& options) {
   }
 }
 
-std::atomic<int> g_crash_fd = -1;              // in the daemon, for a handler of signals
+// In the daemon, for a handler of signals.
+std::atomic<int> g_crash_fd = -1, g_aborted_fd = -1;
 volatile std::sig_atomic_t g_daemon_died = 0;  // in the keeper
 
 // The end of the socket is not enough: a thread that waits in the kernel keeps the daemon's files
@@ -116,51 +121,23 @@ void watch_daemon() {
   prctl(PR_SET_PDEATHSIG, SIGUSR1);  // sent when the thread that made the keeper ends
 }
 
-// Returns the length of the next message; 0 or less when the daemon has died.
-ssize_t receive(int fd, std::span<char> message) {
+// Waits until one of the two can be read; a negative one cannot. False: the daemon has died.
+bool wait_for(std::array<pollfd, 2>& fds) {
   sigset_t mask;
   sigprocmask(SIG_BLOCK, nullptr, &mask);
   sigdelset(&mask, SIGUSR1);
-  pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
   while (g_daemon_died == 0) {
-    if (ppoll(&wait, 1, nullptr, &mask) > 0) return recv(fd, message.data(), message.size(), 0);
+    if (ppoll(fds.data(), fds.size(), nullptr, &mask) > 0) return true;
   }
-  return 0;
+  return false;
 }
 
-// False: the mount was detached or moved, or another one covers it.
-bool is_reachable(const MountEntry& mount) {
-  const auto now = mount_at(mount.point);
-  return now && now->id == mount.id;
-}
-
-// Ends the connection of the mount by a forced unmount; true: done. The mount itself stays, because
-// a descriptor of it is open meanwhile.
-bool force_end(const MountEntry& mount) {
-  if (!is_reachable(mount)) return false;
-  const int hold = open(mount.point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (hold < 0) return false;
-  const int done = umount2(mount.point.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE);
-  const bool has_ended = done == 0 || errno == EBUSY;
-  close(hold);
-  return has_ended;
-}
-
-// Ends the connection by the control filesystem, which the mount's owner may use too. Only root can
-// mount it.
-void abort_connection(const MountEntry& mount) {
-  const std::string connections = "/sys/fs/fuse/connections",
-                    connection = connections + "/" + std::to_string(connection_number(mount)),
-                    path = connection + "/abort";
-  if (access(connection.c_str(), F_OK) != 0 &&
-      ::mount("fusectl", connections.c_str(), "fusectl", 0, nullptr) != 0) {
-    log::debug("{} cannot be mounted: {}", connections, std::strerror(errno));
-  }
-  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0 || write(fd, "1", 1) != 1) {
-    log::debug("the connection is not ended: {}: {}", path, std::strerror(errno));
-  }
-  if (fd >= 0) close(fd);
+void close_all_but(int one, int other) {
+  const auto low = static_cast<unsigned>(std::min(one, other)),
+             high = static_cast<unsigned>(std::max(one, other));
+  if (low > 0) close_range(0, low - 1, 0);
+  if (high > low + 1) close_range(low + 1, high - 1, 0);
+  close_range(high + 1, ~0U, 0);
 }
 
 // Called after the daemon's death. Mounts again, unless someone has unmounted since.
@@ -168,6 +145,7 @@ void mount_again(const KeeperPlan& plan, const std::vector<std::string>& changed
   if (plan.restart.empty() || !is_dead(plan.mount_point)) return;
   const auto mount = mount_at(plan.mount_point);
   log::to_syslog();
+  log::set_level(log::Level::kWarn);
   log::error("the daemon of {} has died: mounting again", plan.mount_point);
   if (umount2(plan.mount_point.c_str(), UMOUNT_NOFOLLOW | MNT_DETACH) != 0) {
     return log::error("{} cannot be unmounted: {}", plan.mount_point, std::strerror(errno));
@@ -191,30 +169,40 @@ void mount_again(const KeeperPlan& plan, const std::vector<std::string>& changed
 }  // namespace
 
 MountKeeper::MountKeeper(const KeeperPlan& plan) {
-  std::array<int, 2> ends{};
+  std::array<int, 2> ends{}, aborted{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
+  if (pipe2(aborted.data(), O_CLOEXEC) != 0) {
+    for (const int end : ends) close(end);
+    return;
+  }
   const pid_t daemon = getpid();
   process_ = fork();
-  if (process_ == 0) serve(ends[1], plan, daemon);
+  if (process_ == 0) serve(ends[1], aborted[1], plan, daemon);
   close(ends[1]);
+  close(aborted[1]);
   fd_ = ends[0];
+  aborted_fd_ = aborted[0];
   int ready = -1;
   if (process_ > 0 && recv(fd_, &ready, sizeof ready, 0) == sizeof ready) return;
   log::warn("fuse: the keeper, which unmounts, cannot be started: {}", std::strerror(errno));
   close(std::exchange(fd_, -1));
+  close(std::exchange(aborted_fd_, -1));
 }
 
 MountKeeper::~MountKeeper() {
   if (fd_ < 0) return;
   ask({Request::kFarewell, 0});
   g_crash_fd = -1;
+  g_aborted_fd = -1;
   close(fd_);
+  close(aborted_fd_);
   while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
 void MountKeeper::watch_crashes() {
   g_crash_fd = fd_;
+  g_aborted_fd = aborted_fd_;
   struct sigaction report {};
   report.sa_sigaction = report_crash;
   report.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESETHAND | SA_ONSTACK);
@@ -225,14 +213,17 @@ void MountKeeper::watch_crashes() {
   }
 }
 
-// Waits for no answer. A fault of an instruction comes again when this returns, and then kills the
-// process; any other signal must be raised again.
+// Waits a moment until the keeper has ended the connection, because what a thread waits for in the
+// kernel may need another thread, and none runs while a core is dumped. A fault of an instruction
+// comes again when this returns, and then kills the process; any other signal must be raised again.
 void MountKeeper::report_crash(int signal, siginfo_t* info, void*) {
   const Request request{Request::kCrash, 0};
   const bool is_sent = send(g_crash_fd, &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+  pollfd aborted{.fd = g_aborted_fd, .events = POLLIN, .revents = 0};
+  if (is_sent) poll(&aborted, 1, kCrashPatienceMs);
   const bool is_fault =
       signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE;
-  if (!is_sent || !is_fault || info->si_code <= 0) raise(signal);
+  if (!is_fault || info->si_code <= 0) raise(signal);
 }
 
 void MountKeeper::note_end() const {
@@ -258,49 +249,110 @@ int MountKeeper::ask(Request request, std::string_view text) {
 // The keeper's side.
 class MountKeeper::Process {
  public:
-  Process(const KeeperPlan& plan, pid_t daemon) : plan_(plan), daemon_(daemon) {}
-  // Returns 0 or an errno.
-  int carry_out(Request request, std::string_view text);
-  // The daemon has ended.
-  void end() const {
-    if (is_farewell_ || has_ended_) return;
-    end_connection();
-    if (is_own()) mount_again(plan_, changed_options_);
-  }
+  Process(int fd, int aborted_fd, const KeeperPlan& plan, pid_t daemon)
+      : fd_(fd), aborted_fd_(aborted_fd), plan_(plan), daemon_(daemon) {}
+  // Returns when the daemon has ended.
+  void run();
 
  private:
-  // Whether what is at the mount point is the daemon's mount, as far as the keeper knows.
-  bool is_own() const { return !has_ended_ && (!mount_ || is_reachable(*mount_)); }
+  // What a process of the keeper's own returned, or would return; nothing: the answer comes later.
+  using Answer = std::optional<int>;
+  bool receive();
+  Answer carry_out(Request request, std::string_view text);
+  Answer begin_change(Request request);
   int change_mount(Request request) const;
-  void end_connection() const;
+  bool pass_on_change();
+  bool send_answer(int answer) const;
+  bool is_reachable() const;
+  bool is_own() const;
+  bool force_end() const;
+  bool abort_connection() const;
+  void end_connection();
+  void end();
 
+  const int fd_, aborted_fd_;
   const KeeperPlan& plan_;
   const pid_t daemon_;
+  int change_fd_ = -1;               // of the process that changes the mount; -1: none
   std::optional<MountEntry> mount_;  // the daemon's
-  bool has_crashed_ = false;         // the keeper ends the connection: that is no unmounting
-  bool has_ended_ = false;           // the mount: what is mounted there now is another one
+  std::optional<std::uint64_t> number_;
+  bool has_crashed_ = false;           // the keeper ends the connection: that is no unmounting
+  bool has_ended_ = false;             // the mount: what is mounted there now is another one
+  bool is_connection_ended_ = false;   // by the keeper
   bool is_farewell_ = false;
   std::vector<std::string> changed_options_;
 };
 
-int MountKeeper::Process::carry_out(Request request, std::string_view text) {
+void MountKeeper::Process::run() {
+  for (;;) {
+    std::array<pollfd, 2> fds{pollfd{.fd = fd_, .events = POLLIN, .revents = 0},
+                              pollfd{.fd = change_fd_, .events = POLLIN, .revents = 0}};
+    if (!wait_for(fds)) break;
+    if (fds[1].revents != 0 && !pass_on_change()) break;
+    if (fds[0].revents != 0 && !receive()) break;
+  }
+  end();
+}
+
+// Takes one message. False: the daemon has died.
+bool MountKeeper::Process::receive() {
+  std::array<char, sizeof(Request) + kMaxListBytes> message{};
+  Request request{};
+  const ssize_t got = recv(fd_, message.data(), message.size(), 0);
+  if (got < static_cast<ssize_t>(sizeof request)) return false;
+  std::memcpy(&request, message.data(), sizeof request);
+  const Answer answer = carry_out(request, {message.data() + sizeof request,
+                                            static_cast<std::size_t>(got) - sizeof request});
+  return !answer || send_answer(*answer);
+}
+
+bool MountKeeper::Process::send_answer(int answer) const {
+  return send(fd_, &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer;
+}
+
+MountKeeper::Process::Answer MountKeeper::Process::carry_out(Request request,
+                                                             std::string_view text) {
   int done = 0;
   switch (request.what) {
     case Request::kUnmount:
     case Request::kDetach:
-    case Request::kReadOnly: done = change_mount(request); break;
+    case Request::kReadOnly: return begin_change(request);
     case Request::kReport: done = start(plan_); break;
     case Request::kRemember: add_options(text, changed_options_); break;
-    case Request::kMounted: mount_ = mount_at(plan_.mount_point); break;
-    case Request::kEnded: has_ended_ = !has_crashed_; break;
+    case Request::kMounted:
+      mount_ = mount_at(plan_.mount_point);
+      number_ = mount_number(AT_FDCWD, plan_.mount_point);
+      break;
+    case Request::kEnded: has_ended_ = !has_crashed_; return {};  // the daemon does not wait
     case Request::kCrash:
       has_crashed_ = true;
       end_connection();
-      break;
+      if (write(aborted_fd_, "", 1) != 1) return {};  // the daemon waits a moment
+      return {};
     case Request::kPanic: done = crash_machine(plan_); break;
     case Request::kFarewell: is_farewell_ = true; break;
   }
   return done == 0 ? 0 : errno;
+}
+
+// Changes the mount in a process of its own: umount(2) and mount(2) may wait for the daemon, and
+// the keeper must notice the daemon's crash meanwhile. The daemon waits for the answer, and so asks
+// for one change at a time.
+MountKeeper::Process::Answer MountKeeper::Process::begin_change(Request request) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) return errno;
+  const pid_t child = fork();
+  if (child == 0) {
+    close(fd_);
+    const int answer = change_mount(request) == 0 ? 0 : errno;
+    _exit(write(ends[1], &answer, sizeof answer) == sizeof answer ? 0 : 1);
+  }
+  const int error = errno;
+  close(ends[1]);
+  change_fd_ = ends[0];
+  if (child > 0) return {};
+  close(std::exchange(change_fd_, -1));
+  return error;
 }
 
 // Returns 0 or -1 with errno.
@@ -318,35 +370,85 @@ int MountKeeper::Process::change_mount(Request request) const {
   return umount2(mount_point, UMOUNT_NOFOLLOW | detach);
 }
 
-// The daemon has died, or is about to: ends its connection, and with it what its last threads may
-// wait for. While it has threads, its files are open, and no other connection has the number.
-void MountKeeper::Process::end_connection() const {
-  if (!mount_ || has_ended_ || force_end(*mount_)) return;
-  if (getppid() == daemon_) abort_connection(*mount_);
+// The process that changes the mount has ended, or answers. False: the daemon has died.
+bool MountKeeper::Process::pass_on_change() {
+  int answer = ECHILD;
+  if (read(change_fd_, &answer, sizeof answer) != sizeof answer) answer = ECHILD;
+  close(std::exchange(change_fd_, -1));
+  return send_answer(answer);
 }
 
-void MountKeeper::serve(int fd, const KeeperPlan& plan, pid_t daemon) {
+// False: the mount was detached or moved, or another one covers it.
+bool MountKeeper::Process::is_reachable() const {
+  if (number_) return mount_number(AT_FDCWD, mount_->point) == number_;
+  const auto now = mount_at(mount_->point);
+  return now && now->id == mount_->id;
+}
+
+// Whether what is at the mount point is the daemon's mount, as far as the keeper knows.
+bool MountKeeper::Process::is_own() const {
+  return !has_ended_ && (!mount_ || is_reachable());
+}
+
+// Ends the connection of the mount by a forced unmount; true: done. The mount itself stays, because
+// a descriptor of it is open meanwhile.
+bool MountKeeper::Process::force_end() const {
+  const int hold = open(mount_->point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (hold < 0) return false;
+  bool has_ended = false;
+  if (number_ ? mount_number(hold, "") == number_ : is_reachable()) {
+    const int done = umount2(mount_->point.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE);
+    has_ended = done == 0 || errno == EBUSY;
+  }
+  close(hold);
+  return has_ended;
+}
+
+// Ends the connection by the control filesystem, which the mount's owner may use too. Only root can
+// mount it. While the daemon has threads, its files are open, and no other connection has the
+// number. The file stays that of the connection for which it was opened.
+bool MountKeeper::Process::abort_connection() const {
+  const std::string connections = "/sys/fs/fuse/connections",
+                    connection = connections + "/" + std::to_string(connection_number(*mount_)),
+                    path = connection + "/abort";
+  if (access(connection.c_str(), F_OK) != 0) {
+    ::mount("fusectl", connections.c_str(), "fusectl", 0, nullptr);
+  }
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool is_done = getppid() == daemon_ && write(fd, "1", 1) == 1;
+  close(fd);
+  return is_done;
+}
+
+// The daemon has died, or is about to: ends its connection, and with it what its last threads may
+// wait for. Ends no connection after that.
+void MountKeeper::Process::end_connection() {
+  if (!mount_ || has_ended_ || is_connection_ended_) return;
+  is_connection_ended_ = force_end() || abort_connection();
+}
+
+// The daemon has ended.
+void MountKeeper::Process::end() {
+  if (is_farewell_ || has_ended_) return;
+  end_connection();
+  // An unmount that was under way is not undone. Without its daemon it ends by itself.
+  pollfd change{.fd = change_fd_, .events = POLLIN, .revents = 0};
+  while (change_fd_ >= 0 && poll(&change, 1, -1) < 0) continue;
+  if (is_own()) mount_again(plan_, changed_options_);
+}
+
+void MountKeeper::serve(int fd, int aborted_fd, const KeeperPlan& plan, pid_t daemon) {
   prctl(PR_SET_NAME, "lazyfs-keeper");
   std::signal(SIGCHLD, SIG_IGN);
   std::signal(SIGQUIT, [](int) {});  // from a terminal it reaches the daemon, too
+  std::signal(SIGPIPE, SIG_IGN);
   watch_daemon();
-  if (fd > 0) close_range(0, static_cast<unsigned>(fd) - 1, 0);
-  close_range(static_cast<unsigned>(fd) + 1, ~0U, 0);
-  int answer = chdir("/");
+  log::set_level(log::Level::kOff);  // its file is closed now
+  close_all_but(fd, aborted_fd);
+  const int answer = chdir("/");
   if (answer != 0 || send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(1);
-  std::array<char, sizeof(Request) + kMaxListBytes> message{};
-  Process process(plan, daemon);
-  for (ssize_t got = 0; (got = receive(fd, message)) > 0;) {
-    Request request{};
-    const auto length = static_cast<std::size_t>(got);
-    if (length < sizeof request) break;
-    std::memcpy(&request, message.data(), sizeof request);
-    answer = process.carry_out(request, {message.data() + sizeof request, length - sizeof request});
-    const bool is_note = request.what == Request::kEnded || request.what == Request::kCrash;
-    if (is_note) continue;  // the daemon waits for no answer
-    if (send(fd, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) break;
-  }
-  process.end();
+  Process(fd, aborted_fd, plan, daemon).run();
   _exit(0);
 }
 

@@ -6,9 +6,10 @@
 // holds no descriptor of the daemon: when the daemon dies, its connection ends, and with it all
 // that the keeper waits for. A daemon that is killed while it notifies the kernel of invalid pages
 // still waits for itself. So the keeper notices the death of the daemon's main thread, and ends the
-// connection, even if the mount has been detached. The keeper also lets the daemon run without the
-// right to mount, or to start programs. If asked to, the keeper mounts again when the daemon dies
-// without a farewell.
+// connection, even if the mount has been detached. The keeper itself waits for nothing that needs
+// the daemon: processes of its own unmount and remount. The keeper also lets the daemon run without
+// the right to mount, or to start programs. If asked to, the keeper mounts again when the daemon
+// dies without a farewell.
 #pragma once
 
 #include <sys/types.h>
@@ -50,8 +51,9 @@ class MountKeeper {
   // From now on the keeper leaves every mount there alone, because it is another one. Does not wait
   // for the keeper, which may be in an umount(2) that waits for the daemon to close the volume.
   void note_end() const;
-  // From now on a signal that dumps a core makes the keeper end the connection at once: the kernel
-  // ends no thread before the core is dumped, and the dump waits for all of them. A process has one
+  // From now on a signal that dumps a core makes the keeper end the connection first, for which the
+  // crash waits up to 2 s: the kernel ends no thread before the core is dumped, and the dump waits
+  // for all of them. A process has one
   // keeper for which this holds, the last one that was asked. A thread reports the overflow of its
   // stack only if it has a SignalStack (base/thread.h).
   void watch_crashes();
@@ -93,10 +95,11 @@ class MountKeeper {
   int ask(Request request, std::string_view text = {}) EXCLUDES(mu_);
   static void report_crash(int signal, siginfo_t* info, void* context);
   class Process;
-  [[noreturn]] static void serve(int fd, const KeeperPlan& plan, pid_t daemon);
+  [[noreturn]] static void serve(int fd, int aborted_fd, const KeeperPlan& plan, pid_t daemon);
 
   Mutex mu_;  // held while the keeper works
   int fd_ = -1;
+  int aborted_fd_ = -1;  // can be read after a crash, when the keeper has ended the connection
   pid_t process_ = -1;
 };
 

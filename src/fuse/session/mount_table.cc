@@ -1,6 +1,8 @@
 #include "fuse/session/mount_table.h"
 
+#include <fcntl.h>
 #include <libmount/libmount.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
@@ -11,6 +13,9 @@
 
 namespace lazyfs::fuse {
 namespace {
+
+// STATX_MNT_ID_UNIQUE, which this system's headers may lack.
+constexpr unsigned kStatxUniqueMountId = 0x4000;
 
 using Table = std::unique_ptr<libmnt_table, decltype(&mnt_unref_table)>;
 
@@ -42,6 +47,16 @@ std::optional<MountEntry> mount_at(const std::string& point) {
   const Table table = read_table();
   if (!table) return {};
   return entry_of(mnt_table_find_target(table.get(), point.c_str(), MNT_ITER_BACKWARD));
+}
+
+std::optional<std::uint64_t> mount_number(int folder, const std::string& path) {
+  struct statx found {};
+  constexpr int kFlags =
+      AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
+  constexpr unsigned kNumbers = STATX_MNT_ID | kStatxUniqueMountId;
+  if (statx(folder, path.c_str(), kFlags, kNumbers, &found) != 0) return {};
+  if ((found.stx_mask & kNumbers) == 0) return {};
+  return found.stx_mnt_id;
 }
 
 std::optional<MountEntry> mount_of(dev_t device) {

@@ -20,6 +20,10 @@ struct MountEntry {
 // The mount on top at `point`, an absolute path; nothing when there is none, or the table cannot be
 // read.
 std::optional<MountEntry> mount_at(const std::string& point);
+// The number of the mount on top at `path`, which is relative to `folder` as for openat(2); of
+// `folder` itself if `path` is empty. Since Linux 6.8 no other mount ever gets the same number;
+// before, none has it at the same time. Asks no daemon.
+std::optional<std::uint64_t> mount_number(int folder, const std::string& path);
 // A mount of this device.
 std::optional<MountEntry> mount_of(dev_t device);
 // Of a mount of FUSE: the name of its folder in the kernel's control filesystem.

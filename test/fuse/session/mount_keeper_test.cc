@@ -7,16 +7,21 @@
 #include <poll.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
+#include "base/thread.h"
 #include "fuse/session/mount_table.h"
 #include "test/support/test_folder.h"
 
@@ -38,16 +43,27 @@ class MountKeeperTest : public testing::Test {
     if (geteuid() != 0) GTEST_SKIP() << "only root may mount";
     fuse_ = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     if (fuse_ < 0) GTEST_SKIP() << "no /dev/fuse";
+    close(fuse_);
     std::filesystem::create_directory(mount_point_);
-    const std::string options =
-        "fd=" + std::to_string(fuse_) + ",rootmode=40000,user_id=0,group_id=0";
-    ASSERT_EQ(mount("keeper-test", mount_point_.c_str(), "fuse", 0, options.c_str()), 0);
+    mount_it();
     prctl(PR_SET_CHILD_SUBREAPER, 1);  // the keeper becomes this process's child
   }
   void TearDown() override {
     prctl(PR_SET_CHILD_SUBREAPER, 0);
     if (is_mounted()) umount2(mount_point_.c_str(), MNT_DETACH);
     if (fuse_ >= 0) close(fuse_);
+  }
+  void mount_it() {
+    fuse_ = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    ASSERT_GE(fuse_, 0);
+    const std::string options =
+        "fd=" + std::to_string(fuse_) + ",rootmode=40000,user_id=0,group_id=0";
+    ASSERT_EQ(mount("keeper-test", mount_point_.c_str(), "fuse", 0, options.c_str()), 0);
+  }
+  // Of this process; they were stopped.
+  static void continue_children() {
+    std::ifstream children("/proc/self/task/" + std::to_string(getpid()) + "/children");
+    for (pid_t child = 0; children >> child;) kill(child, SIGCONT);
   }
   KeeperPlan plan() const {
     return {mount_point_, "", "", {"/bin/sh", "-c", "touch " + restarted_}};
@@ -147,6 +163,82 @@ TEST_F(MountKeeperTest, ATrapEndsTheDaemon) {
   while (wait(nullptr) > 0) {
   }
   EXPECT_TRUE(was_restarted());
+}
+
+[[gnu::noinline]] int overflow(volatile char* above) {
+  volatile char more[1024];
+  more[0] = above ? *above : char{0};
+  return more[0] != 0 ? 0 : overflow(more) + more[0];
+}
+
+// A core is dumped before the daemon's threads end. This process keeps /dev/fuse open, so that only
+// the keeper ends the connection.
+TEST_F(MountKeeperTest, TheConnectionEndsBeforeADaemonThatCrashes) {
+  const std::array<void (*)(), 3> crashes{[] { std::abort(); }, [] { raise(SIGSEGV); },
+                                          [] {
+                                            start_thread([] { overflow(nullptr); })->join();
+                                          }};
+  constexpr std::size_t kRounds = 15;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    const pid_t daemon = fork();
+    if (daemon == 0) {
+      const rlimit none{};
+      setrlimit(RLIMIT_CORE, &none);
+      MountKeeper keeper({mount_point_, "", ""});
+      keeper.note_mount();
+      keeper.watch_crashes();
+      crashes[round % crashes.size()]();
+    }
+    int status = 0;
+    waitpid(daemon, &status, 0);
+    EXPECT_FALSE(is_connected()) << "round " << round;
+    EXPECT_TRUE(WIFSIGNALED(status)) << status;
+    while (wait(nullptr) > 0) {
+    }
+    umount2(mount_point_.c_str(), MNT_DETACH);
+    close(fuse_);
+    mount_it();
+  }
+}
+
+// The keeper hangs, or has been killed.
+TEST_F(MountKeeperTest, ACrashDoesNotDependOnTheKeeper) {
+  for (const int signal : {SIGSTOP, SIGKILL}) {
+    pid_t keeper_process = 0;
+    int status = 0;
+    const pid_t daemon = fork();
+    if (daemon == 0) {
+      MountKeeper keeper({mount_point_, "", ""});
+      keeper.watch_crashes();
+      std::ifstream children("/proc/self/task/" + std::to_string(getpid()) + "/children");
+      children >> keeper_process;
+      if (kill(keeper_process, signal) != 0) _exit(1);
+      raise(SIGABRT);
+    }
+    EXPECT_EQ(waitpid(daemon, &status, 0), daemon);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
+    if (signal == SIGSTOP) continue_children();
+    while (wait(nullptr) > 0) {
+    }
+  }
+}
+
+// The kernel gives the next mount the short number of the old one.
+TEST_F(MountKeeperTest, AMountThatTakesThePlaceAtOnceIsLeftAlone) {
+  run_daemon([this](MountKeeper&) {
+    close(fuse_);
+    umount2(mount_point_.c_str(), MNT_DETACH);
+    if (::mount("tmpfs", mount_point_.c_str(), "tmpfs", 0, nullptr) != 0) _exit(1);
+    if (::mount(nullptr, mount_point_.c_str(), nullptr, MS_REMOUNT, nullptr) != 0) _exit(1);
+  });
+  EXPECT_FALSE(was_restarted());
+  ASSERT_TRUE(is_mounted());
+  MountKeeper keeper(plan());
+  keeper.note_mount();
+  umount2(mount_point_.c_str(), MNT_DETACH);
+  ASSERT_EQ(::mount("tmpfs", mount_point_.c_str(), "tmpfs", 0, nullptr), 0);
+  EXPECT_EQ(keeper.unmount(), ENOTCONN);
+  EXPECT_TRUE(is_mounted());
 }
 
 TEST_F(MountKeeperTest, AMountThatReplacesADetachedOneIsLeftAlone) {
