@@ -223,7 +223,9 @@ void MountKeeper::report_crash(int signal, siginfo_t* info, void*) {
   if (is_sent) poll(&aborted, 1, kCrashPatienceMs);
   const bool is_fault =
       signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE;
-  if (!is_fault || info->si_code <= 0) raise(signal);
+  // A memory error that was found before an instruction has met it.
+  const bool is_early = signal == SIGBUS && info->si_code == BUS_MCEERR_AO;
+  if (!is_fault || is_early || info->si_code <= 0) raise(signal);
 }
 
 void MountKeeper::note_end() const {

@@ -165,6 +165,26 @@ TEST_F(MountKeeperTest, ATrapEndsTheDaemon) {
   EXPECT_TRUE(was_restarted());
 }
 
+TEST_F(MountKeeperTest, AMemoryErrorThatNothingHasMetEndsTheDaemon) {
+  int status = 0;
+  const pid_t daemon = fork();
+  if (daemon == 0) {
+    MountKeeper keeper(plan());
+    keeper.note_mount();
+    keeper.watch_crashes();
+    siginfo_t info{};
+    info.si_signo = SIGBUS;
+    info.si_code = BUS_MCEERR_AO;
+    syscall(SYS_rt_sigqueueinfo, getpid(), SIGBUS, &info);
+    _exit(0);
+  }
+  EXPECT_EQ(waitpid(daemon, &status, 0), daemon);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) << status;
+  while (wait(nullptr) > 0) {
+  }
+  EXPECT_TRUE(was_restarted());
+}
+
 [[gnu::noinline]] int overflow(volatile char* above) {
   volatile char more[1024];
   more[0] = above ? *above : char{0};
