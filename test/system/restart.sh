@@ -68,6 +68,25 @@ for option in ro noatime commit=30; do
 done
 unmount_background
 
+say "always, beside busy processes"
+ulimit -c 0
+mount_in_background restart=always
+busy=()
+for ((i = 0; i < 2 * $(nproc); i++)); do
+  # Ends with this script, however that ends.
+  (while [[ -e /proc/$$ ]]; do for ((n = 0; n < 100000; n++)); do :; done; done) &
+  busy+=($!)
+done
+signals=(ABRT SEGV KILL BUS)
+for round in 1 2 3 4 5 6 7 8; do
+  before=$DAEMON
+  kill "-${signals[round % 4]}" "$DAEMON"
+  until_true "not mounted again in round $round: $(tail -n 3 "$LOG")" is_new_daemon "$before"
+done
+kill "${busy[@]}"
+wait "${busy[@]}" 2>/dev/null || true
+unmount_background
+
 say "always, by io_uring"
 for round in 1 2 3; do
   [[ -e $URING ]] || break
