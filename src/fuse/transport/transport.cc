@@ -241,19 +241,35 @@ bool Transport::park(Worker& worker, const Request& request, Wait wait) {
     ++may_wait_;
     return false;
   }
-  Parked& parked = parked_.emplace_back();
-  parked.wait = wait;
-  if (has_data) {
-    ++parked_with_data_;
-    parked.buffer = std::exchange(worker.buffer, AlignedBuffer(worker.buffer.size()));
-    parked.request = request;
-  } else {
-    parked.copy.assign(request.bytes.begin(), request.bytes.end());
-    parked.request = Request{parked.copy};
+  ParkedRequests parked = set_aside(worker, request, wait);
+  if (parked.empty()) {
+    ++may_wait_;
+    return false;
   }
+  parked_.splice(parked_.end(), parked);
+  if (has_data) ++parked_with_data_;
   has_parked_ = true;
   parkings_.fetch_add(1, std::memory_order_relaxed);
   return true;
+}
+
+// The request, in memory of its own; an empty list for lack of memory.
+Transport::ParkedRequests Transport::set_aside(Worker& worker, const Request& request, Wait wait) {
+  try {
+    ParkedRequests one(1);
+    Parked& parked = one.front();
+    parked.wait = wait;
+    if (request.bytes.size() > kCopiedBytesMax) {
+      parked.buffer = std::exchange(worker.buffer, AlignedBuffer(worker.buffer.size()));
+      parked.request = request;
+    } else {
+      parked.copy.assign(request.bytes.begin(), request.bytes.end());
+      parked.request = Request{parked.copy};
+    }
+    return one;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
 }
 
 Transport::ParkedRequests::iterator Transport::first_with_room_locked() {

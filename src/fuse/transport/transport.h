@@ -25,8 +25,8 @@
 //   T4  grants_ <= resting_; a resting worker becomes active only by a grant, counted in active_
 //   T5  may_wait_ = workers that handle a request that may wait. An eighth of the threads is kept
 //       for requests that never wait, and as much for those that seldom do. Requests beyond that
-//       are parked, but at most kParkedWithData that carry data. Those that begin leave a thread
-//       that exists to others
+//       are parked, but at most kParkedWithData that carry data, and while there is memory. Those
+//       that begin leave a thread that exists to others
 //   T6  no parked request that has room by T5 is left over: a worker that ends a request that may
 //       wait takes a parked one, unless all assistants work; an assistant that stops being one
 //       looks for one afterwards, or calls another thread
@@ -142,6 +142,7 @@ class Transport {
   };
   using ParkedRequests = std::list<Parked>;
   bool park(Worker& worker, const Request& request, Wait wait);
+  static ParkedRequests set_aside(Worker& worker, const Request& request, Wait wait);
   bool is_below_limit_locked(Wait wait) REQUIRES(mu_);
   bool has_room_locked(Wait wait) REQUIRES(mu_);
   ParkedRequests::iterator first_with_room_locked() REQUIRES(mu_);

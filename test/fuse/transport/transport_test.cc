@@ -555,6 +555,30 @@ TEST_P(ReadTransportTest, AnAssistantThatWaitsLeavesParkedRequestsToAnotherThrea
   note(kRelease + kHoldsTheActiveThread);
 }
 
+// T5. Only buffers are too large for the memory that is left.
+TEST_P(ReadTransportTest, ARequestThatCannotBeParkedForLackOfMemoryIsHandledAtOnce) {
+  if (!can_refuse_threads()) GTEST_SKIP() << "sanitizers need memory of their own";
+  EXPECT_EQ(with_threads(kFewestThreads, [&] {
+              start(
+                  [&](const Request& request) {
+                    note(100 + request.header().unique);
+                    wait_for(1000);
+                    note(request.header().unique);
+                  },
+                  {.threads_max = 2, .payload_bytes_max = std::size_t{1} << 30, .tick = kNoTick});
+              send(kLong, 1, 8192);
+              wait_for(101);
+              const rlimit none{};
+              setrlimit(RLIMIT_AS, &none);
+              send(kLong, 2, 8192);
+              wait_for(102);
+              send(kPerhapsLong, 3, 8192);
+              note(1000);
+              for (std::uint64_t i = 1; i <= 3; ++i) wait_for(i);
+              return true;
+            }), 0);
+}
+
 // T6. A request that is left over would be handled by nobody.
 TEST_P(ReadTransportTest, NoParkedRequestIsLeftOver) {
   Mutex mu;
