@@ -58,6 +58,9 @@ struct RequestContext {
   OperationCounts counts{};
   StatsTexts stats_texts{};
   SideThread side_thread{};
+  // Drops names from the kernel's cache, for which it waits for the locks of directories. A request
+  // may hold such a lock while it waits for the side thread, so this is another one.
+  SideThread name_thread{};
   LateErrors late_errors{};
   ListingAdvice listing_advice{};
   BufferPool read_buffers{kMaxWriteBytes};  // each for one READ

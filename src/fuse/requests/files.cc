@@ -112,7 +112,7 @@ void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
     ASSIGN_OR_RETURN(const fs::Created file,
                      volume.create(inode_of(parent), name, rest, owner_of(req)));
-    const auto durable = commit_names(context, inode_of(parent));
+    const auto durable = commit_names(context, {{inode_of(parent), name}});
     if (durable) return file;
     volume.release(file.file);
     volume.forget(file.attributes.inode, 1);

@@ -9,7 +9,9 @@
 
 #include <chrono>
 #include <exception>
+#include <initializer_list>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -78,8 +80,16 @@ auto call(fuse_req_t req, Operation operation, F&& body) noexcept
 
 // reply.cc: replies, and what must be durable before them.
 
-// Commits a change of names in `parent` if the mount has `dirsync` or `sync`.
-Result<> commit_names(RequestContext& context, InodeNo parent);
+// A name that a request has made, moved or removed.
+struct ChangedName {
+  InodeNo parent;
+  std::string_view name;
+};
+using ChangedNames = std::initializer_list<ChangedName>;
+
+// Commits a change of names if the mount has `dirsync` or `sync`. After an error the volume has the
+// change all the same. So the kernel is made to look these names up again, once it has the reply.
+Result<> commit_names(RequestContext& context, ChangedNames names);
 // Makes a change of `inode` durable if the mount has `sync`.
 Result<> commit_change(RequestContext& context, InodeNo inode);
 
@@ -88,8 +98,9 @@ void reply_done(fuse_req_t req, const Result<>& result);
 void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result);
 // Gives the lookup back when the request was interrupted meanwhile.
 void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result);
-// Replies to a request that has made a name in `parent`, after commit_names().
-void reply_new_entry(fuse_req_t req, InodeNo parent, const Result<fs::Attributes>& result);
+// Each replies to a request that has changed names, after commit_names().
+void reply_new_entry(fuse_req_t req, ChangedName name, const Result<fs::Attributes>& result);
+void reply_names(fuse_req_t req, ChangedNames names, const Result<>& result);
 fuse_entry_param to_entry(const fs::Attributes& attributes);
 
 namespace handlers {

@@ -67,7 +67,7 @@ void mknod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
     return volume.make_node(inode_of(parent), name, rest, rdev, owner_of(req));
   };
-  reply_new_entry(req, inode_of(parent), call(req, Operation::mknod, make));
+  reply_new_entry(req, {inode_of(parent), name}, call(req, Operation::mknod, make));
 }
 
 void mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
@@ -76,14 +76,14 @@ void mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
     return volume.make_directory(inode_of(parent), name, rest, owner_of(req));
   };
-  reply_new_entry(req, inode_of(parent), call(req, Operation::mkdir, make));
+  reply_new_entry(req, {inode_of(parent), name}, call(req, Operation::mkdir, make));
 }
 
 void symlink(fuse_req_t req, const char* target, fuse_ino_t parent, const char* name) {
   const auto make = [&](fs::Volume& volume) {
     return volume.make_symlink(inode_of(parent), name, target, owner_of(req));
   };
-  reply_new_entry(req, inode_of(parent), call(req, Operation::symlink, make));
+  reply_new_entry(req, {inode_of(parent), name}, call(req, Operation::symlink, make));
 }
 
 void readlink(fuse_req_t req, fuse_ino_t ino) {
@@ -97,21 +97,19 @@ void link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
   const auto make = [&](fs::Volume& volume) {
     return volume.link(inode_of(ino), inode_of(parent), name);
   };
-  reply_new_entry(req, inode_of(parent), call(req, Operation::link, make));
+  reply_new_entry(req, {inode_of(parent), name}, call(req, Operation::link, make));
 }
 
 void unlink(fuse_req_t req, fuse_ino_t parent, const char* name) {
-  reply_done(req, call(req, Operation::unlink, [&](fs::Volume& volume) -> Result<> {
-               TRY(volume.unlink(inode_of(parent), name));
-               return commit_names(context_of(req), inode_of(parent));
-             }));
+  const auto remove = [&](fs::Volume& volume) { return volume.unlink(inode_of(parent), name); };
+  reply_names(req, {{inode_of(parent), name}}, call(req, Operation::unlink, remove));
 }
 
 void rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
-  reply_done(req, call(req, Operation::rmdir, [&](fs::Volume& volume) -> Result<> {
-               TRY(volume.remove_directory(inode_of(parent), name));
-               return commit_names(context_of(req), inode_of(parent));
-             }));
+  const auto remove = [&](fs::Volume& volume) {
+    return volume.remove_directory(inode_of(parent), name);
+  };
+  reply_names(req, {{inode_of(parent), name}}, call(req, Operation::rmdir, remove));
 }
 
 namespace {
@@ -130,11 +128,12 @@ Result<fs::RenameFlags> rename_flags(fuse_req_t req, unsigned flags) {
 
 void rename(fuse_req_t req, fuse_ino_t from_parent, const char* from, fuse_ino_t to_parent,
             const char* to, unsigned flags) {
-  reply_done(req, call(req, Operation::rename, [&](fs::Volume& volume) -> Result<> {
-               ASSIGN_OR_RETURN(const fs::RenameFlags kind, rename_flags(req, flags));
-               TRY(volume.rename(inode_of(from_parent), from, inode_of(to_parent), to, kind));
-               return commit_names(context_of(req), inode_of(to_parent));
-             }));
+  const ChangedName old_name{inode_of(from_parent), from}, new_name{inode_of(to_parent), to};
+  const auto move = [&](fs::Volume& volume) -> Result<> {
+    ASSIGN_OR_RETURN(const fs::RenameFlags kind, rename_flags(req, flags));
+    return volume.rename(old_name.parent, from, new_name.parent, to, kind);
+  };
+  reply_names(req, {old_name, new_name}, call(req, Operation::rename, move));
 }
 
 }  // namespace lazyfs::fuse::handlers

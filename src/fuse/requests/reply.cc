@@ -1,9 +1,27 @@
 #include "fuse/requests/handlers.h"
 
 namespace lazyfs::fuse {
+namespace {
 
-Result<> commit_names(RequestContext& context, InodeNo parent) {
-  return context.sync.load() == SyncChoice::kNone ? ok() : context.volume.fsync_directory(parent);
+// Makes the kernel look the name up again, and read the attributes and the entries of its directory
+// again. In the kernel a request about a name holds the directory's lock until it has the reply, so
+// this waits for the reply.
+void drop_name(RequestContext& context, const ChangedName& changed) {
+  context.name_thread.run([&context, parent = changed.parent.value,
+                           name = std::string(changed.name)] {
+    fuse_lowlevel_notify_inval_entry(context.session, parent, name.data(), name.size());
+    fuse_lowlevel_notify_inval_inode(context.session, parent, 0, 0);
+  });
+}
+
+}  // namespace
+
+Result<> commit_names(RequestContext& context, ChangedNames names) {
+  if (context.sync.load() == SyncChoice::kNone) return ok();
+  const auto durable = context.volume.fsync_directory(names.begin()->parent);
+  if (durable) return durable;
+  for (const ChangedName& changed : names) drop_name(context, changed);
+  return durable;
 }
 
 Result<> commit_change(RequestContext& context, InodeNo inode) {
@@ -44,10 +62,14 @@ void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result) {
   if (fuse_reply_entry(req, &entry) != 0) context.volume.forget(result->inode, 1);
 }
 
-void reply_new_entry(fuse_req_t req, InodeNo parent, const Result<fs::Attributes>& result) {
+void reply_names(fuse_req_t req, ChangedNames names, const Result<>& result) {
+  reply_done(req, result ? commit_names(context_of(req), names) : result);
+}
+
+void reply_new_entry(fuse_req_t req, ChangedName name, const Result<fs::Attributes>& result) {
   RequestContext& context = context_of(req);
   if (result) {
-    if (const auto durable = commit_names(context, parent); !durable) {
+    if (const auto durable = commit_names(context, {name}); !durable) {
       context.volume.forget(result->inode, 1);
       return reply_error(req, durable.error());
     }

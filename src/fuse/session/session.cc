@@ -265,6 +265,7 @@ bool Session::wait_until_ready() {
 
 Session::~Session() {
   context_.side_thread.finish();
+  context_.name_thread.finish();
   if (transport_) {
     transport_->stop();
     transport_->join();
@@ -345,6 +346,7 @@ Json Session::transport_json() const {
 void Session::serve() {
   if (unmounter_->wait_for_end(transport_->ended_fd())) keeper_->note_end();
   context_.side_thread.finish();  // while workers run: its jobs wait for requests
+  context_.name_thread.finish();
   transport_->stop();
   transport_->join();
   if (rings_) {
