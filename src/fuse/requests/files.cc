@@ -90,6 +90,18 @@ SeekableFile seekable(RequestContext& context, InodeNo inode) {
               }};
 }
 
+// Replies to a change of a range of contents that has failed, perhaps after a part was made. First
+// the kernel drops its pages of the range, so that the caller sees what the volume has. That is for
+// the side thread, because the kernel sends dirty pages meanwhile.
+void reply_failed_change(fuse_req_t req, Errc error, fuse_ino_t ino, off_t offset, off_t length) {
+  RequestContext& context = context_of(req);
+  const bool runs = context.side_thread.run([=, &context] {
+    fuse_lowlevel_notify_inval_inode(context.session, ino, offset, length);
+    reply_error(req, error);
+  });
+  if (!runs) reply_error(req, error);
+}
+
 // Called after a protected file has refused data from the kernel's cache, so that readers see the
 // file as it is.
 void drop_pages(RequestContext& context, fuse_ino_t ino, off_t offset, std::size_t size) {
@@ -228,6 +240,9 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
     TRY(change_range(volume, inode_of(ino), kind, from, bytes, flags));
     return commit_change(context_of(req), inode_of(ino));
   });
+  if (!done && done.error() != Errc::kNotSupported) {
+    return reply_failed_change(req, done.error(), ino, offset, length);
+  }
   if (done && mode_changes) {
     fuse_lowlevel_notify_inval_inode(context_of(req).session, ino, -1, 0);
   }
@@ -250,7 +265,9 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
     return bytes;
   };
   const auto copied = call(req, Operation::copy_file_range, copy);
-  if (!copied) return reply_error(req, copied.error());
+  if (!copied) {
+    return reply_failed_change(req, copied.error(), to, to_offset, static_cast<off_t>(length));
+  }
   if (mode_changes) fuse_lowlevel_notify_inval_inode(context_of(req).session, to, -1, 0);
   fuse_reply_write(req, *copied);
 }

@@ -1,0 +1,78 @@
+// Changes of a file's contents that fail when a part of them is made. The kernel must then show
+// what the volume has.
+#include <sys/ioctl.h>
+
+#include "failing_mount.h"
+
+namespace lazyfs::fuse {
+namespace {
+
+constexpr off_t kPage = 4096;
+
+class FailedChanges : public FailingMount, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    FailingMount::SetUp();
+    if (!IsSkipped()) mount_failing(GetParam());
+  }
+  // A file of 8 pages, all of them in the kernel's cache and in the volume.
+  int file_of(char letter, const std::string& name = "f") const {
+    const std::string text(8 * kPage, letter);
+    const int fd = open(at(name).c_str(), O_RDWR | O_CREAT, 0644);
+    EXPECT_EQ(pwrite(fd, text.data(), text.size(), 0), ssize_t(text.size()));
+    EXPECT_EQ(fsync(fd), 0);
+    EXPECT_EQ(read_page(fd, 7), letter);
+    return fd;
+  }
+  // The letter that fills the page; '?' if it has more than one.
+  static char read_page(int fd, off_t page) {
+    std::string text(kPage, '?');
+    EXPECT_EQ(pread(fd, text.data(), text.size(), page * kPage), kPage);
+    return text.find_first_not_of(text[0]) == std::string::npos ? text[0] : '?';
+  }
+  static std::string pages(int fd) {
+    std::string letters;
+    for (off_t page = 0; page < 8; ++page) letters += read_page(fd, page);
+    return letters;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Modes, FailedChanges,
+                         testing::Values("sync", "sync,opens", "sync,nowriteback"));
+
+const std::string kHalf = std::string(4, '\0') + "aaaa";
+
+TEST_P(FailedChanges, APunchThatFailsHalfWayShowsWhatWasPunched) {
+  const int fd = file_of('a');
+  faults_->ranges = true;
+  EXPECT_ERRNO(EIO, fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 8 * kPage));
+  EXPECT_EQ(pages(fd), kHalf);
+  close(fd);
+}
+
+TEST_P(FailedChanges, ARangeWhoseZeroingFailsHalfWayShowsTheZeros) {
+  const int fd = file_of('a');
+  faults_->ranges = true;
+  EXPECT_ERRNO(EIO, fallocate(fd, FALLOC_FL_ZERO_RANGE, 0, 8 * kPage));
+  EXPECT_EQ(pages(fd), kHalf);
+  close(fd);
+}
+
+TEST_P(FailedChanges, ACopyThatFailsHalfWayShowsWhatWasCopied) {
+  const int from = file_of('b', "from"), to = file_of('a');
+  faults_->ranges = true;
+  EXPECT_ERRNO(EIO, int(copy_file_range(from, nullptr, to, nullptr, 8 * kPage, 0)));
+  EXPECT_EQ(pages(to), "bbbbaaaa");
+  close(from);
+  close(to);
+}
+
+TEST_P(FailedChanges, APunchWhoseCommitFailsShowsTheHole) {
+  const int fd = file_of('a');
+  faults_->commits = true;
+  EXPECT_ERRNO(EIO, fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 8 * kPage));
+  EXPECT_EQ(pages(fd), std::string(8, '\0'));
+  close(fd);
+}
+
+}  // namespace
+}  // namespace lazyfs::fuse
