@@ -62,21 +62,55 @@ void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {
                    }));
 }
 
+namespace {
+
+// Called after a truncation that has failed. The kernel shows the file's old size until it forgets
+// the file: where it caches writes, it takes no other size from the volume. So the volume must have
+// the old size too. What was cut off is lost, and reads as zeros.
+void restore_size(fs::Volume& volume, InodeNo inode, std::uint64_t size) {
+  const auto now = volume.get_attributes(inode);
+  if (!now || now->size == size) return;
+  if (const auto done = volume.set_attributes(inode, {.size = size}); !done) {
+    log::error("fuse: inode {} has {} bytes, but the kernel shows another size: {}", inode.value,
+               now->size, describe(done.error()));
+  }
+}
+
+Result<fs::Attributes> change_and_commit(fuse_req_t req, fs::Volume& volume, InodeNo inode,
+                                         const fs::AttributeChange& change) {
+  TRY(prepare_set_id(req, volume, inode, change.clear_set_id));
+  ASSIGN_OR_RETURN(const fs::Attributes now, volume.set_attributes(inode, change));
+  TRY(commit_change(context_of(req), inode));
+  return now;
+}
+
+// The kernel sends no data of the file during such a request, so no other change of the size comes
+// in between.
+Result<fs::Attributes> change_size(fuse_req_t req, fs::Volume& volume, InodeNo inode,
+                                   const fs::AttributeChange& change) {
+  ASSIGN_OR_RETURN(const fs::Attributes before, volume.get_attributes(inode));
+  const auto changed = change_and_commit(req, volume, inode, change);
+  const bool kernel_keeps_size = context_of(req).settings.writeback_cache;
+  if (!changed && kernel_keeps_size) restore_size(volume, inode, before.size);
+  return changed;
+}
+
+}  // namespace
+
 void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
   // A change of owner drops the bits, also for root, unless the same request sets the mode.
   const bool new_owner =
       (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 && (to_set & FUSE_SET_ATTR_MODE) == 0;
   const auto change = to_change(*values, to_set, new_owner || truncation_clears_set_id());
-  const auto changed =
-      call(req, Operation::setattr, [&](fs::Volume& volume) -> Result<fs::Attributes> {
-        TRY(prepare_set_id(req, volume, inode_of(ino), change.clear_set_id));
-        ASSIGN_OR_RETURN(const fs::Attributes now, volume.set_attributes(inode_of(ino), change));
-        TRY(commit_change(context_of(req), inode_of(ino)));
-        return now;
-      });
+  RequestContext& context = context_of(req);
+  const auto changed = call(req, Operation::setattr, [&](fs::Volume& volume) {
+    return change.size ? change_size(req, volume, inode_of(ino), change)
+                       : change_and_commit(req, volume, inode_of(ino), change);
+  });
   // A part may have changed: the kernel must drop the attributes that it has cached.
-  if (!changed) fuse_lowlevel_notify_inval_inode(context_of(req).session, ino, -1, 0);
+  if (!changed) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   reply_attributes(req, changed);
+  if (!changed && change.size) drop_pages(context, ino, static_cast<off_t>(*change.size), 0);
 }
 
 void statfs(fuse_req_t req, fuse_ino_t) {

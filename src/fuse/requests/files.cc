@@ -102,14 +102,6 @@ void reply_failed_change(fuse_req_t req, Errc error, fuse_ino_t ino, off_t offse
   if (!runs) reply_error(req, error);
 }
 
-// Called after a protected file has refused data from the kernel's cache, so that readers see the
-// file as it is.
-void drop_pages(RequestContext& context, fuse_ino_t ino, off_t offset, std::size_t size) {
-  context.side_thread.run([&context, ino, offset, size] {
-    fuse_lowlevel_notify_inval_inode(context.session, ino, offset, static_cast<off_t>(size));
-  });
-}
-
 }  // namespace
 
 void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
@@ -190,7 +182,10 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
   // drops attributes only, so it does not wait for the request that is about to be answered.
   if (mode_changes || is_late) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   if (!done) reply_error(req, done.error());
-  if (is_late && done.error() == Errc::kNotPermitted) drop_pages(context, ino, offset, size);
+  // A protected file has refused the data: readers must see the file as it is.
+  if (is_late && done.error() == Errc::kNotPermitted) {
+    drop_pages(context, ino, offset, static_cast<off_t>(size));
+  }
   if (!done) return;
   context.counts.add_write(size);
   fuse_reply_write(req, size);

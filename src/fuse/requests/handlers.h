@@ -96,6 +96,9 @@ Result<> commit_change(RequestContext& context, InodeNo inode);
 void reply_error(fuse_req_t req, Errc error);
 void reply_done(fuse_req_t req, const Result<>& result);
 void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result);
+// Makes the kernel drop its pages of a range, and its attributes. The side thread waits for that,
+// because the kernel sends dirty pages first. Called after the reply. `length` 0: to the end.
+void drop_pages(RequestContext& context, fuse_ino_t ino, off_t offset, off_t length);
 // Gives the lookup back when the request was interrupted meanwhile.
 void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result);
 // Each replies to a request that has changed names, after commit_names().

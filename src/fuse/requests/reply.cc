@@ -39,6 +39,12 @@ void reply_done(fuse_req_t req, const Result<>& result) {
   fuse_reply_err(req, 0);
 }
 
+void drop_pages(RequestContext& context, fuse_ino_t ino, off_t offset, off_t length) {
+  context.side_thread.run([=, &context] {
+    fuse_lowlevel_notify_inval_inode(context.session, ino, offset, length);
+  });
+}
+
 void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result) {
   if (!result) return reply_error(req, result.error());
   const struct stat st = to_stat(*result);

@@ -74,5 +74,31 @@ TEST_P(FailedChanges, APunchWhoseCommitFailsShowsTheHole) {
   close(fd);
 }
 
+TEST_P(FailedChanges, AFileWhoseTruncationFailsHasOneSize) {
+  for (const off_t size : {4 * kPage, 16 * kPage}) {
+    const int fd = file_of('a', std::to_string(size));
+    faults_->commits = true;
+    EXPECT_ERRNO(EIO, ftruncate(fd, size));
+    struct stat st {};
+    ASSERT_EQ(fstat(fd, &st), 0);
+    EXPECT_EQ(std::uint64_t(st.st_size), faults_->size.load());
+    faults_->commits = false;
+    close(fd);
+  }
+}
+
+TEST_P(FailedChanges, AFileWhoseTruncationFailsHalfWayShowsWhatIsLeft) {
+  const int fd = file_of('a');
+  faults_->attributes = true;
+  EXPECT_ERRNO(EIO, ftruncate(fd, 4 * kPage));
+  struct stat st {};
+  ASSERT_EQ(fstat(fd, &st), 0);
+  EXPECT_EQ(std::uint64_t(st.st_size), faults_->size.load());
+  char letter = '?';
+  EXPECT_TRUE(comes_true([&] { return pread(fd, &letter, 1, 4 * kPage) == 0 || letter == '\0'; }));
+  EXPECT_EQ(read_page(fd, 3), 'a');
+  close(fd);
+}
+
 }  // namespace
 }  // namespace lazyfs::fuse
