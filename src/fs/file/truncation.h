@@ -34,11 +34,11 @@ class Truncation {
         dirty_(dirty),
         clock_(clock) {}
 
-  // Sets the size. Bytes past the end are freed, added bytes read as zeros. After an error either
-  // nothing has changed, or the size has and the truncation is pending. A file that grows may need
-  // space for its last block, which is reserved as for a write. REQUIRES: the caller holds no lock
-  // and no token. Errors: kStale, kInvalid (no regular file), kFileTooBig, those of reading the
-  // last block, of PageReserver and of Store::apply().
+  // Sets the size. Bytes past the end are freed, added bytes read as zeros. Where bytes cannot be
+  // freed now, the truncation is pending, which is no error. After an error nothing has changed. A
+  // file that grows may need space for its last block, which is reserved as for a write. REQUIRES:
+  // the caller holds no lock and no token. Errors: kStale, kInvalid (no regular file), kFileTooBig,
+  // those of reading the last block, of PageReserver and of Store::apply().
   Result<> set_size(const InodeRef& inode, std::uint64_t size);
   // Continues a truncation that an earlier session has left, if the inode's orphan record still
   // says so. False: blocks remain after `max_parts` parts. After an error the truncation is

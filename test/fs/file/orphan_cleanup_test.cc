@@ -376,7 +376,7 @@ TEST_F(OrphanCleanupTest, AMountDoesNotWaitForDeletionsAndTruncations) {
   const InodeNo truncated = make("truncated", 8);
   for (int i = 0; i < 200; ++i) ASSERT_TRUE(volume_->unlink(kRootInode, std::to_string(i)));
   store_->room = 2;
-  EXPECT_EQ(truncate(truncated, 1).error(), Errc::kLogFull);
+  EXPECT_TRUE(truncate(truncated, 1));
   ASSERT_TRUE(store_->commit());
   mount_again(SIZE_MAX);
   for (const InodeNo inode : inodes) EXPECT_TRUE(has_item(inode));
@@ -451,7 +451,7 @@ TEST_F(OrphanCleanupTest, BlocksOfAPendingTruncationAreNeverReadAgain) {
   const InodeNo source = make("source", 1), target = make("target", 8);
   store_->room = 2;
   for (const InodeNo inode : {grown, written, synced, target}) {
-    EXPECT_EQ(truncate(inode, 1).error(), Errc::kLogFull);
+    EXPECT_TRUE(truncate(inode, 1));
     EXPECT_EQ(letters(inode), "\a");
   }
   store_->room = SIZE_MAX;
@@ -468,7 +468,7 @@ TEST_F(OrphanCleanupTest, BlocksOfAPendingTruncationAreNeverReadAgain) {
 TEST_F(OrphanCleanupTest, AMountFinishesAPendingTruncationWhenTheLogHasRoom) {
   const InodeNo grown = make("grown", 8), synced = make("synced", 8);
   store_->room = 2;
-  for (const InodeNo inode : {grown, synced}) EXPECT_EQ(truncate(inode, 1).error(), Errc::kLogFull);
+  for (const InodeNo inode : {grown, synced}) EXPECT_TRUE(truncate(inode, 1));
   store_->room = 0;
   ASSERT_TRUE(store_->commit());
   mount_again(0);
@@ -484,7 +484,7 @@ TEST_F(OrphanCleanupTest, AMountFinishesAPendingTruncationWhenTheLogHasRoom) {
 TEST_F(OrphanCleanupTest, FinishingATruncationChangesNoTimes) {
   const InodeNo inode = make("f", 8);
   store_->room = 2;
-  EXPECT_EQ(truncate(inode, 1).error(), Errc::kLogFull);
+  EXPECT_TRUE(truncate(inode, 1));
   ASSERT_TRUE(store_->commit());
   const auto before = volume_->get_attributes(inode);
   mount_again(SIZE_MAX);
@@ -537,7 +537,7 @@ TEST_F(OrphanCleanupTest, AnUnnamedFileGetsANameWhileItsTruncationIsPending) {
   for (std::uint64_t i = 0; i < 8; ++i) write(inode, 2 * i, 'a');
   ASSERT_TRUE(volume_->sync());
   store_->room = 2;
-  EXPECT_EQ(truncate(inode, 1).error(), Errc::kLogFull);
+  EXPECT_TRUE(truncate(inode, 1));
   ASSERT_TRUE(volume_->link(inode, kRootInode, "name"));
   ASSERT_TRUE(volume_->fsync_directory(kRootInode));
   volume_->release(made->file);
