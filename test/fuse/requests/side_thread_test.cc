@@ -1,6 +1,7 @@
 #include "fuse/requests/side_thread.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <vector>
 
@@ -40,6 +41,20 @@ TEST(SideThreadTest, AJobThatComesAfterTheEndIsRefused) {
   side.finish();
   EXPECT_TRUE(first);
   EXPECT_FALSE(late);
+}
+
+TEST(SideThreadTest, AJobIsRefusedWhereNoThreadCanBegin) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_attr_init(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, std::size_t{1} << 50), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  SideThread side;
+  EXPECT_FALSE(side.run([] {}));
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_TRUE(side.run([] {}));
+  pthread_attr_destroy(&huge);
+  pthread_attr_destroy(&usual);
 }
 
 }  // namespace
