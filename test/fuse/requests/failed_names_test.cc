@@ -63,6 +63,12 @@ TEST_P(FailedNames, ThatWereExchangedAreExchanged) {
   EXPECT_TRUE(comes_true([&] { return read("b") == "of a"; }));
 }
 
+TEST_P(FailedNames, DoNotMeanThatAttributesAreCommittedToo) {
+  write("f", "text");
+  faults_->commits = true;
+  EXPECT_EQ(chmod(at("f").c_str(), 0600) == 0, std::string(GetParam()) != "sync");
+}
+
 TEST_P(FailedNames, AreNotDroppedWhenNothingHasChanged) {
   ASSERT_EQ(mkdir(at("d").c_str(), 0755), 0);
   write("d/f", "text");

@@ -43,18 +43,35 @@ TEST(SideThreadTest, AJobThatComesAfterTheEndIsRefused) {
   EXPECT_FALSE(late);
 }
 
+// While this exists, no thread can begin.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_getattr_default_np(&usual_);
+    pthread_attr_t huge;
+    pthread_attr_init(&huge);
+    pthread_attr_setstacksize(&huge, std::size_t{1} << 50);
+    EXPECT_EQ(pthread_setattr_default_np(&huge), 0);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&usual_);
+    pthread_attr_destroy(&usual_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t usual_;
+};
+
 TEST(SideThreadTest, AJobIsRefusedWhereNoThreadCanBegin) {
-  pthread_attr_t usual, huge;
-  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
-  ASSERT_EQ(pthread_attr_init(&huge), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&huge, std::size_t{1} << 50), 0);
-  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
   SideThread side;
-  EXPECT_FALSE(side.run([] {}));
-  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  {
+    const NoThreads none;
+    EXPECT_FALSE(side.run([] {}));
+  }
   EXPECT_TRUE(side.run([] {}));
-  pthread_attr_destroy(&huge);
-  pthread_attr_destroy(&usual);
 }
 
 }  // namespace

@@ -237,6 +237,41 @@ TEST_P(Syscalls, OthersMayDoOnlyWhatTheModeAllows) {
   EXPECT_EQ(status_of("ours").st_mode & 06000u, 0u);
 }
 
+TEST_P(Syscalls, ATruncationByOthersDropsSetIdBits) {
+  write("ours", "open");
+  ASSERT_EQ(chmod(at("ours").c_str(), 06777), 0);
+  ASSERT_EQ(chmod(top_.c_str(), 0755), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgid(1234) != 0 || setuid(1234) != 0) _exit(9);
+    _exit(truncate(at("ours").c_str(), 1) == 0 ? 0 : 1);
+  }
+  int how = 0;
+  ASSERT_EQ(waitpid(child, &how, 0), child);
+  EXPECT_EQ(WEXITSTATUS(how), 0);
+  EXPECT_EQ(status_of("ours").st_mode & 06777u, 0777u);
+  ASSERT_EQ(chmod(at("ours").c_str(), 06777), 0);
+  ASSERT_EQ(truncate(at("ours").c_str(), 0), 0);
+  EXPECT_EQ(status_of("ours").st_mode & 06777u, 06777u) << "root may keep them";
+}
+
+TEST_P(Syscalls, OnlyRootSeesTrustedAttributes) {
+  write("f", "x");
+  ASSERT_EQ(chmod(top_.c_str(), 0755), 0);
+  ASSERT_EQ(setxattr(at("f").c_str(), "trusted.one", "1", 1, 0), 0);
+  ASSERT_EQ(setxattr(at("f").c_str(), "user.two", "2", 1, 0), 0);
+  constexpr ssize_t kBoth = sizeof "trusted.one" + sizeof "user.two";
+  EXPECT_EQ(listxattr(at("f").c_str(), nullptr, 0), kBoth);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgid(1234) != 0 || setuid(1234) != 0) _exit(9);
+    _exit(listxattr(at("f").c_str(), nullptr, 0) == sizeof "user.two" ? 0 : 1);
+  }
+  int how = 0;
+  ASSERT_EQ(waitpid(child, &how, 0), child);
+  EXPECT_EQ(WEXITSTATUS(how), 0);
+}
+
 TEST_P(Syscalls, ADirectorysGroupIsInheritedWhereItsModeSaysSo) {
   ASSERT_EQ(mkdir(at("d").c_str(), 0755), 0);
   ASSERT_EQ(chown(at("d").c_str(), 0, 4321), 0);
@@ -260,6 +295,8 @@ TEST_P(Syscalls, ExtendedAttributesComeAndGo) {
   EXPECT_EQ(getxattr(path.c_str(), "user.one", nullptr, 0), 1);
   ASSERT_EQ(setxattr(path.c_str(), "user.one", "12345", 5, 0), 0);
   EXPECT_ERRNO(ERANGE, getxattr(path.c_str(), "user.one", value, 4));
+  EXPECT_EQ(getxattr(path.c_str(), "user.one", value, 5), 5);
+  EXPECT_ERRNO(EINVAL, setxattr(path.c_str(), "user.", "1", 1, 0));
   EXPECT_ERRNO(ENODATA, getxattr(path.c_str(), "user.none", value, 4));
   char list[64];
   EXPECT_EQ(listxattr(path.c_str(), nullptr, 0), 18);
