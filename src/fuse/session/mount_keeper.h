@@ -53,9 +53,8 @@ class MountKeeper {
   void note_end() const;
   // From now on a signal that dumps a core makes the keeper end the connection first, for which the
   // crash waits up to 2 s: the kernel ends no thread before the core is dumped, and the dump waits
-  // for all of them. A process has one
-  // keeper for which this holds, the last one that was asked. A thread reports the overflow of its
-  // stack only if it has a SignalStack (base/thread.h).
+  // for all of them. A process has one keeper for which this holds, the last one that was asked. A
+  // thread reports the overflow of its stack only if it has a SignalStack (base/thread.h).
   void watch_crashes();
   // Each returns 0 or the errno of umount(2) or mount(2); ENOTCONN when the mount has ended, was
   // detached or moved, or is covered by another one; ECHILD when no keeper could be started.
