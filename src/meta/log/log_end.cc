@@ -32,9 +32,9 @@ bool LogEnd::log_is_newer() {
   const FoundBand* head = log_.band_of(superblock_.head_slot);
   if (head == nullptr || durable_end() >= head->write_pointer) return false;
   const auto next = static_cast<std::uint32_t>(durable_end());
-  const auto block = blocks_.block({head->band, next});
-  if (!block) return false;
-  const auto d = decode_descriptor(DescriptorRole::kFront, *block);
+  const auto d = blocks_.decode_twice({head->band, next}, 1, [](ConstBlockBytes block) {
+    return decode_descriptor(DescriptorRole::kFront, block);
+  });
   return d && d->stamp.uuid == superblock_.uuid && d->stamp.slot == head->slot &&
          d->stamp.rba == next && d->stamp.session > superblock_.session;
 }

@@ -11,6 +11,7 @@
 #include "meta/log/log_format.h"
 #include "meta/log/log_layout.h"
 #include "meta/log/recovery.h"
+#include "meta/log/second_read.h"
 #include "meta/log/superblock_format.h"
 #include "meta/log/superblock_log.h"
 
@@ -59,7 +60,7 @@ class Restorer {
     AlignedBuffer block(kBlockBytes);
     const std::uint32_t shown = needs_rescue_band(device_.capabilities()) ? 1 : 2;
     for (std::uint32_t rba = 0; rba < std::min(*write_pointer, shown); ++rba) {
-      if (!device_.read({band, rba}, block.span())) continue;
+      if (!read_twice(device_, {band, rba}, block.span())) continue;
       const auto stamp = log_stamp_of(block.span().first<kBlockBytes>());
       if (!stamp || stamp->rba != rba) continue;
       FoundLog& found = by_uuid_[stamp->uuid];
@@ -125,7 +126,7 @@ class Restorer {
       const bool whole = device_.read({band, at}, bytes).has_value();
       for (std::uint32_t i = 0; i < blocks; ++i) {
         const auto block = bytes.subspan(std::size_t{i} * kBlockBytes).first<kBlockBytes>();
-        if (!whole && !device_.read({band, at + i}, block)) continue;
+        if (!whole && !read_twice(device_, {band, at + i}, block)) continue;
         const auto stamp = log_stamp_of(block);
         if (stamp && stamp->uuid == uuid && stamp->rba == at + i) {
           newest_session_ = std::max(newest_session_, stamp->session);

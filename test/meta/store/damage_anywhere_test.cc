@@ -5,9 +5,9 @@
 
 #include "base/endian.h"
 #include "device/faulty.h"
-#include "device/forwarding.h"
 #include "test/meta/fixture.h"
 #include "test/meta/power_device.h"
+#include "test/meta/troubled_device.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -113,27 +113,6 @@ class DamageAnywhereTest : public ::testing::Test {
     EXPECT_LE(lost, 13u);  // as many as a leaf holds
     return lost > 0;
   }
-
-  // Until the copies of a band are forgotten, `at` cannot be read, or is read with a wrong bit.
-  class TroubledDevice final : public device::ForwardingDevice {
-   public:
-    TroubledDevice(Device& inner, BandAddress at, bool is_wrong)
-        : ForwardingDevice(inner), at_(at), is_wrong_(is_wrong) {}
-    Result<> read(BandAddress from, std::span<std::byte> to) override {
-      TRY(ForwardingDevice::read(from, to));
-      const bool hit = is_troubled_ && from.band == at_.band && from.rba <= at_.rba &&
-                       at_.rba < from.rba + to.size() / kBlockBytes;
-      if (hit && !is_wrong_) return fail(Errc::kDeviceRead);
-      if (hit) to[std::size_t{at_.rba - from.rba} * kBlockBytes + 99] ^= std::byte{1};
-      return ok();
-    }
-    void forget_copies(BandId band) override { is_troubled_ &= band != at_.band; }
-
-   private:
-    const BandAddress at_;
-    const bool is_wrong_;
-    bool is_troubled_ = true;
-  };
 
   std::mt19937_64 random;
   PowerDevice device;

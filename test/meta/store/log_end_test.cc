@@ -14,6 +14,7 @@
 #include "test/meta/spare_bands.h"
 #include "test/meta/modelled_store.h"
 #include "test/meta/power_device.h"
+#include "test/meta/troubled_device.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -318,6 +319,11 @@ TEST_F(LogEndTest, ASuperblockThatIsOlderThanTheLogIsNoticedAfterACleanEnd) {
     commit();
     crash();
     for (std::uint32_t i = 0; i < 2; ++i) device->poke({BandId{i}, 0}, older[i].span());
+    // Also when the block that shows it is read wrong at first.
+    const Superblock named = superblock();
+    const BandAddress next{band_of(named.head_slot), named.head_rba + named.head_blocks};
+    TroubledDevice troubled(*device, next, true);
+    EXPECT_EQ(Store::open(troubled, quiet_options()).error(), Errc::kSuperblockBad);
     EXPECT_EQ(Store::open(*device, quiet_options()).error(), Errc::kSuperblockBad);
     auto repaired = Store::repair(
         *device, quiet_options(), [](const std::string&) {},
