@@ -247,6 +247,7 @@ class Run {
       found("The superblock has another label or UUID than the identification block.");
       ++report_.problems;
     }
+    for (const std::string& text : store.log_losses()) noted(text);
     TRY(check_copies(device));
     return check_log_headers(device, store);
   }

@@ -53,6 +53,7 @@ class Verifier {
     medium_.forget_write_pointers();
     auto store = meta::Store::open(device_, options);
     if (!store) return add(when, {"check: " + std::string(describe(store.error()))});
+    add(when, (*store)->log_losses());  // a torn transaction is none
     const auto report = fsck::check(**store, device_, {.data = data},
                                   [&](const std::string& text) { add(when, {"check: " + text}); });
     if (!report) add(when, {"check: " + std::string(describe(report.error()))});

@@ -54,6 +54,7 @@ class ForwardingStore : public Store {
   std::vector<LogBandUse> log_band_use() const override { return inner_.log_band_use(); }
   Superblock superblock() const override { return inner_.superblock(); }
   bool was_clean() const override { return inner_.was_clean(); }
+  const std::vector<std::string>& log_losses() const override { return inner_.log_losses(); }
   void set_data_ends_known(bool known) override { inner_.set_data_ends_known(known); }
   void set_cache_bytes(std::size_t bytes) override { inner_.set_cache_bytes(bytes); }
   StoreStats stats() const override { return inner_.stats(); }

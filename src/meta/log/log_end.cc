@@ -48,6 +48,7 @@ bool LogEnd::may_hold_newest(const FoundBand& band) const {
 }
 
 std::uint32_t LogEnd::search_end(const FoundBand& band) {
+  unread_.reset();
   if (keeps_write_pointers_) return band.write_pointer;
   const bool is_head = band.slot == superblock_.head_slot;
   const std::uint64_t from = is_head ? durable_end() : 1;
@@ -82,7 +83,10 @@ std::uint32_t LogEnd::walk(const FoundBand& band, std::uint32_t from) {
 std::uint64_t LogEnd::written_at(const FoundBand& band, std::uint32_t rba) {
   const auto block =
       blocks_.block({band.band, rba}, std::min(read_ahead_, band.write_pointer - rba));
-  if (!block) return 0;
+  if (!block) {
+    if (!unread_) unread_ = BandAddress{band.band, rba};
+    return 0;
+  }
   for (const auto role : {DescriptorRole::kFront, DescriptorRole::kCopy, DescriptorRole::kCommit}) {
     const auto d = decode_descriptor(role, *block);
     if (!d) continue;

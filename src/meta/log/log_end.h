@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "device/device.h"
 #include "meta/log/log_reader.h"
@@ -40,6 +41,8 @@ class LogEnd {
   bool may_hold_newest(const FoundBand& band) const;
   // The search for the newest transaction goes backwards from this block.
   std::uint32_t search_end(const FoundBand& band);
+  // The first block that the last search_end() could not read.
+  const std::optional<BandAddress>& unread() const { return unread_; }
   // Where the log continues in its newest band, if `newest` is the last part of the log. The size
   // of the band means nowhere, because a crash may have left blocks there.
   std::uint32_t append_place(const FoundBand& band, const PartPlace& newest) const;
@@ -54,6 +57,7 @@ class LogEnd {
   const bool keeps_write_pointers_;
   BackwardReader blocks_;
   std::uint32_t read_ahead_;  // blocks that the walk reads at once
+  std::optional<BandAddress> unread_;
 };
 
 }  // namespace lazyfs::meta

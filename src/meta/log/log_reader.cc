@@ -66,24 +66,29 @@ std::optional<std::uint64_t> LogReader::slot_of(BandId band, std::uint32_t end) 
   if (header && header->stamp.uuid == superblock_.uuid && header->band == band) {
     return header->is_cold ? 0 : header->stamp.slot;
   }
-  for (std::uint32_t rba = 1; rba < end; ++rba) {
+  bool is_unread = false;
+  for (std::uint32_t rba = 0; rba < end; ++rba) {
     const auto slot = slot_at({band, rba}, end - rba);
-    if (!slot) continue;
+    if (!slot) {
+      is_unread |= slot.error() != Errc::kLogDescriptorBad;
+      continue;
+    }
     log::warn("log band {}: header is damaged, its place is known by block {}", band.value, rba);
     return *slot;
   }
+  if (is_unread) unread_.push_back(band);
   return std::nullopt;
 }
 
-// The slot that a descriptor, or a copy of one, gives. nullopt: the block is neither.
-std::optional<std::uint64_t> LogReader::slot_at(BandAddress at, std::uint32_t blocks_ahead) {
-  const auto block = blocks_.block(at, blocks_ahead);
-  if (!block) return std::nullopt;
+// The slot that a descriptor, or a copy of one, gives. Errors: kLogDescriptorBad when the block is
+// neither; those of the device.
+Result<std::uint64_t> LogReader::slot_at(BandAddress at, std::uint32_t blocks_ahead) {
+  ASSIGN_OR_RETURN(const auto block, blocks_.block(at, blocks_ahead));
   for (const auto role : {DescriptorRole::kFront, DescriptorRole::kCopy, DescriptorRole::kCommit}) {
-    const auto d = decode_descriptor(role, *block);
+    const auto d = decode_descriptor(role, block);
     if (d && d->stamp.uuid == superblock_.uuid && d->stamp.rba == at.rba) return d->stamp.slot;
   }
-  return std::nullopt;
+  return fail(Errc::kLogDescriptorBad);
 }
 
 const FoundBand* LogReader::band_of(std::uint64_t slot) const {

@@ -82,6 +82,8 @@ class LogReader {
   Result<> find_bands(std::uint32_t search_blocks);
   const std::vector<FoundBand>& bands() const { return bands_; }  // highest slot first
   const FoundBand* band_of(std::uint64_t slot) const;
+  // Bands whose slot find_bands() did not find, because the device cannot read blocks of them.
+  const std::vector<BandId>& unread_bands() const { return unread_; }
   // Gives a written band of the log the slot that a checkpoint names, if find_bands() found nothing
   // in the band that gives its slot.
   void believe(const ChainBand& band);
@@ -109,7 +111,7 @@ class LogReader {
 
  private:
   std::optional<std::uint64_t> slot_of(BandId band, std::uint32_t end);
-  std::optional<std::uint64_t> slot_at(BandAddress at, std::uint32_t blocks_ahead);
+  Result<std::uint64_t> slot_at(BandAddress at, std::uint32_t blocks_ahead);
   Result<> verify_run(const DescriptorEntry& run, std::span<std::byte> buffer);
   Result<std::uint32_t> crc_of_run(BandAddress at, std::uint32_t blocks,
                                    std::span<std::byte> buffer);
@@ -126,6 +128,7 @@ class LogReader {
   BackwardReader blocks_;
   std::vector<FoundBand> bands_;
   std::vector<FoundBand> unknown_;  // written, but no block gives their slot, which is 0
+  std::vector<BandId> unread_;
 };
 
 }  // namespace lazyfs::meta

@@ -8,6 +8,7 @@
 #include "base/types.h"
 #include "meta/log/checkpoint_format.h"
 #include "meta/log/log_format.h"
+#include "meta/log/log_loss.h"
 
 namespace lazyfs::meta {
 
@@ -26,6 +27,7 @@ struct RecoveredLog {
   std::uint32_t head_rba = 0;   // where the head band continues; its size: nowhere
   Seq seq;                      // newest transaction
   NodeNo next_node;
+  LogLoss loss;
 };
 
 }  // namespace lazyfs::meta

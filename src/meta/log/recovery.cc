@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -45,7 +46,9 @@ class Recovery {
   bool may_be_newest(const Descriptor& commit) const;
   bool is_known_durable(Seq seq) const;
   Result<Parts> find_newest();
-  void read_what_can_be_read(BandAddress at, AlignedBuffer& to);
+  std::optional<BandAddress> read_what_can_be_read(BandAddress at, AlignedBuffer& to);
+  void note_unread(const FoundBand& band, const std::optional<BandAddress>& at);
+  LogLoss loss_of(const RecoveredLog& found) const;
   Result<Parts> search_band(const FoundBand& band);
   Result<Parts> search_twice(const FoundBand& band, std::uint32_t begin, std::uint32_t end);
   Result<Parts> search_piece(const FoundBand& band, std::uint32_t begin,
@@ -68,6 +71,8 @@ class Recovery {
   Seq begun_;  // newest transaction of which the search found a descriptor
   std::vector<PartPlace> suspects_;      // last parts of transactions that look torn, newest first
   std::optional<MapCheckpoint> checkpoint_;  // when the walk has found one
+  std::map<std::uint64_t, BandAddress> unread_;  // by slot: the last block that cannot be read
+  Seq unverified_;                               // see LogLoss
 };
 
 // ---- The newest transaction --------------------------------------------------------------------
@@ -114,13 +119,23 @@ bool Recovery::is_known_durable(Seq seq) const {
   return seq.value <= superblock_.durable_seq || seq < begun_;
 }
 
-// Blocks that the device cannot read become zeros.
-void Recovery::read_what_can_be_read(BandAddress at, AlignedBuffer& to) {
-  if (device_.read(at, to.span())) return;
+// Blocks that the device cannot read become zeros. Returns the last of them.
+std::optional<BandAddress> Recovery::read_what_can_be_read(BandAddress at, AlignedBuffer& to) {
+  std::optional<BandAddress> unread;
+  if (device_.read(at, to.span())) return unread;
   for (std::size_t offset = 0; offset < to.size(); offset += kBlockBytes, ++at.rba) {
     const auto block = to.span().subspan(offset, kBlockBytes);
-    if (!read_twice(device_, at, block)) std::ranges::fill(block, std::byte{0});
+    if (read_twice(device_, at, block)) continue;
+    std::ranges::fill(block, std::byte{0});
+    unread = at;
   }
+  return unread;
+}
+
+void Recovery::note_unread(const FoundBand& band, const std::optional<BandAddress>& at) {
+  if (!at) return;
+  BandAddress& last = unread_.try_emplace(band.slot, *at).first->second;
+  last.rba = std::max(last.rba, at->rba);
 }
 
 // Whether the transaction is the one that the superblock says was durable, or a later one. A
@@ -149,7 +164,9 @@ void Recovery::suspect(const FoundBand& band, const Descriptor& d, std::uint64_t
 // The newest whole transaction of the band; empty when there is none.
 Result<Recovery::Parts> Recovery::search_band(const FoundBand& band) {
   std::uint32_t piece = kFirstPieceBlocks;
-  for (std::uint32_t end = end_.search_end(band); end > 1;) {
+  std::uint32_t end = end_.search_end(band);
+  note_unread(band, end_.unread());
+  while (end > 1) {
     const std::uint32_t begin = end - std::min(end - 1, piece);
     ASSIGN_OR_RETURN(Parts parts, search_twice(band, begin, end));
     if (!parts.empty()) return parts;
@@ -169,7 +186,7 @@ Result<Recovery::Parts> Recovery::search_twice(const FoundBand& band, std::uint3
   const auto end_of = [](const PartPlace& place) { return place.address.rba + place.blocks; };
   if (!parts.empty() && end_of(parts.front().part.place) == end) return parts;
   device_.forget_copies(band.band);
-  read_what_can_be_read({band.band, begin}, second);
+  note_unread(band, read_what_can_be_read({band.band, begin}, second));
   if (std::ranges::equal(first.span(), second.span())) return parts;
   ASSIGN_OR_RETURN(Parts others, search_piece(band, begin, second.span()));
   const bool is_newer =
@@ -195,6 +212,7 @@ Result<Recovery::Parts> Recovery::search_piece(const FoundBand& band, std::uint3
     if (parts) return parts;
     log::info("log band {} block {}: transaction {} is not whole: {}", band.band.value, rba,
               commit->seq.value, describe(parts.error()));
+    if (parts.error() == Errc::kDeviceRead) unverified_ = std::max(unverified_, commit->seq);
     suspect(band, *commit, std::uint64_t{rba} + 1 - commit->part_blocks());
   }
   return Parts{};
@@ -340,6 +358,25 @@ bool Recovery::fit(MapCheckpoint& checkpoint, const PartAddress& tail,
 
 // ---- Together ----------------------------------------------------------------------------------
 
+// After a clean end the superblock names the newest transaction, so none can be lost unnoticed.
+LogLoss Recovery::loss_of(const RecoveredLog& found) const {
+  LogLoss loss;
+  if (superblock_.ended_cleanly()) return loss;
+  loss.newest = found.seq;
+  loss.unverified = unverified_;
+  loss.begun = begun_;
+  const PartPlace& last = found.parts.back().place;
+  const std::pair end(last.address.slot, last.address.rba + last.blocks);
+  for (const auto& [slot, at] : unread_) {
+    if (std::pair(slot, at.rba) >= end) loss.blocks.push_back(at);
+  }
+  for (const BandId band : log_.unread_bands()) {
+    const bool used = std::ranges::find(found.chain, band, &ChainBand::band) != found.chain.end();
+    if (!used) loss.bands.push_back(band);
+  }
+  return loss;
+}
+
 RecoveredLog Recovery::assemble(Parts parts) {
   RecoveredLog found;
   found.seq = parts.front().seq();
@@ -361,6 +398,7 @@ RecoveredLog Recovery::assemble(Parts parts) {
   }
   const FoundBand& head = *log_.band_of(found.chain.back().slot);
   found.head_rba = end_.append_place(head, found.parts.back().place);
+  found.loss = loss_of(found);
   return found;
 }
 

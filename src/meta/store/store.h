@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -212,6 +213,9 @@ class Store {
   // Whether the last session ended cleanly: nothing was written after its last transaction. The
   // flag in superblock() is about the present session.
   virtual bool was_clean() const = 0;
+  // A sentence for each place that could not be read when the store was opened, if it may have held
+  // transactions newer than those that were recovered.
+  virtual const std::vector<std::string>& log_losses() const = 0;
   // The owner of the data bands calls it at the end of a session: whether each of them ends where
   // its summary says. The next session finds it in superblock(), if was_clean().
   virtual void set_data_ends_known(bool known) = 0;

@@ -54,6 +54,7 @@ Result<std::unique_ptr<StoreImpl>> StoreImpl::open(device::Device& device,
   }
   auto store =
       std::make_unique<StoreImpl>(device, options, std::move(superblock), found, was_clean);
+  if (store->log_.is_sound()) store->report_loss(found.loss);
   TRY(store->start(repair));
   return store;
 }
@@ -111,6 +112,17 @@ Result<> StoreImpl::start(bool repair) {
     ASSIGN_OR_RETURN(background_, start_thread([this] { run_background(); }));
   }
   return ok();
+}
+
+// Cold bands hold no transactions, and the map knows which bands with live nodes are cold.
+void StoreImpl::report_loss(LogLoss loss) {
+  if (!loss.bands.empty()) {
+    for (const auto& [band, live_blocks] : log_band_use()) {
+      if (live_blocks > 0) std::erase(loss.bands, band);
+    }
+  }
+  log_losses_ = describe_loss(loss);
+  for (const std::string& text : log_losses_) log::error("metadata log: {}", text);
 }
 
 // Tells a device that keeps no write pointers where the log continues.

@@ -67,6 +67,7 @@ class StoreImpl final : public Store {
   std::vector<LogBandUse> log_band_use() const override;
   Superblock superblock() const override { return superblock_.current(); }
   bool was_clean() const override { return was_clean_; }
+  const std::vector<std::string>& log_losses() const override { return log_losses_; }
   void set_data_ends_known(bool known) override { superblock_.set_data_ends_known(known); }
   void set_cache_bytes(std::size_t bytes) override;
   StoreStats stats() const override;
@@ -84,6 +85,7 @@ class StoreImpl final : public Store {
   Result<> commit_in_cycle();
   void clean_in_cycle();
   Result<> get_past(Applier::Obstacle obstacle, Seq running);
+  void report_loss(LogLoss loss);
   Result<> state_log_end();
   NodePin replace_root();
 
@@ -96,6 +98,7 @@ class StoreImpl final : public Store {
   device::Device& device_;
   const StoreOptions options_;
   const bool was_clean_;
+  std::vector<std::string> log_losses_;  // const after open()
   StoreFailure failure_;
   Log log_;
   SharedTree tree_;

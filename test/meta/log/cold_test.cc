@@ -306,6 +306,28 @@ TEST_F(EmptiedBandTest, IsFreeAfterwardsWhicheverItIs) {
   EXPECT_GT(emptied, 2u);
 }
 
+// Neither a cold band nor one that older transactions lie in held the newest ones.
+TEST_F(EmptiedBandTest, IsNoLossOfTheNewestTransactionsIfItCannotBeRead) {
+  open();
+  const std::vector<BandId> bands = bands_in_use();
+  store->abandon();
+  device.forget_write_pointers();
+  const BandId head = recover_log(device, *read_superblock(device))->chain.back().band;
+  StoreOptions options = quiet_options();
+  options.read_only = true;
+  int opened = 0;
+  for (const BandId band : bands) {
+    if (band == head) continue;
+    device::FaultyDevice faulty(device);
+    faulty.break_band(band);
+    const auto found = Store::open(faulty, options);
+    if (!found) continue;
+    EXPECT_EQ((*found)->log_losses(), std::vector<std::string>()) << band.value;
+    ++opened;
+  }
+  EXPECT_GT(opened, 1);
+}
+
 TEST_F(EmptiedBandTest, LosesNothingWhenThePowerIsCutAtAnyChange) {
   const std::vector<BandId> bands = bands_in_use();
   std::uint64_t cuts = 0;

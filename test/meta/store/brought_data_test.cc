@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/crc32c.h"
+#include "device/faulty.h"
 #include "device/forwarding.h"
 #include "test/meta/fixture.h"
 #include "meta/log/log_format.h"
@@ -89,6 +90,19 @@ class BroughtDataTest : public ::testing::Test {
   FlushCounter device{*memory};
   std::unique_ptr<Store> store;
 };
+
+// It may have been durable, and what it names have become unreadable since.
+TEST_F(BroughtDataTest, ATransactionWhoseDataCannotBeReadIsReported) {
+  put_with_data(1, kData, 2);
+  ASSERT_TRUE(store->commit());
+  store->abandon();
+  device::FaultyDevice faulty(device);
+  faulty.break_band(kData.band);
+  const auto opened = Store::open(faulty, quiet_options());
+  ASSERT_TRUE(opened) << describe(opened.error());
+  ASSERT_EQ((*opened)->log_losses().size(), 1u);
+  EXPECT_NE((*opened)->log_losses()[0].find("that it names cannot be read"), std::string::npos);
+}
 
 TEST_F(BroughtDataTest, ACommitIsOneFlush) {
   EXPECT_EQ(flushes(), 1u);  // of what was appended before, if nothing was applied

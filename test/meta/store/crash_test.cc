@@ -52,6 +52,7 @@ class Workload {
   void expect_recovered(Store& store) {
     const Seq newest = store.durable_seq();
     EXPECT_GE(newest, committed_);
+    EXPECT_EQ(store.log_losses(), std::vector<std::string>());
     while (!states_.empty() && states_.back().first > newest) states_.pop_back();
     const Model& expected = states_.empty() ? Model{} : states_.back().second;
     ASSERT_EQ(contents_of(store), expected) << "as of transaction " << newest.value;

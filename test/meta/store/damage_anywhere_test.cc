@@ -5,6 +5,7 @@
 
 #include "base/endian.h"
 #include "device/faulty.h"
+#include "meta/log/log_format.h"
 #include "test/meta/fixture.h"
 #include "test/meta/power_device.h"
 #include "test/meta/troubled_device.h"
@@ -70,6 +71,24 @@ class DamageAnywhereTest : public ::testing::Test {
     }
     return blocks;
   }
+  // Commits until the log begins a band, and returns the band.
+  BandId put_until_a_band_begins() {
+    const BandId head = newest_band();
+    for (int i = 0; i < 1000 && newest_band() == head; ++i) {
+      put(random() % kKeys);
+      EXPECT_TRUE(store->commit());
+    }
+    return newest_band();
+  }
+  BandId newest_band() {
+    std::pair<std::uint64_t, BandId> newest{};  // by slot
+    for (std::uint32_t band = 2; band < device.geometry().band_count(); ++band) {
+      if (!device.read({BandId{band}, 0}, block.span())) continue;
+      const auto header = decode_band_header(block.span().first<kBlockBytes>());
+      if (header && !header->is_cold) newest = std::max(newest, {header->stamp.slot, header->band});
+    }
+    return newest.second;
+  }
   void make_unreadable(BandAddress at) {
     faulty.fail_when([at](const device::CallInfo& call) -> std::optional<device::Fault> {
       const bool hit = call.call == device::Call::kRead && call.at.band == at.band &&
@@ -119,6 +138,7 @@ class DamageAnywhereTest : public ::testing::Test {
   device::FaultyDevice faulty;
   std::unique_ptr<Store> store;
   Model model, before;
+  AlignedBuffer block{kBlockBytes};
   int roots_lost = 0;
 };
 
@@ -176,6 +196,10 @@ TEST_F(DamageAnywhereTest, AfterACrashDamageAtTheEndEndsRecoveryAtTheLastGoodCom
       } else {
         expect_one_node_lost_at_most(at);
       }
+      if (opened) {  // what was torn looks like a flipped bit
+        const bool may_be_lost = !flipped && (*opened)->durable_seq() != newest;
+        EXPECT_EQ((*opened)->log_losses().size(), may_be_lost ? 1u : 0u);
+      }
       if (flipped) device.damage(at, 8 * 99);
       faulty.mend();
       if (HasFailure()) return;
@@ -183,6 +207,52 @@ TEST_F(DamageAnywhereTest, AfterACrashDamageAtTheEndEndsRecoveryAtTheLastGoodCom
   }
   EXPECT_LE(roots_lost, 2);
   EXPECT_GE(ended_before, 4);  // a node and the commit record, each of them in both ways
+}
+
+// Recovery ends before the band, and says what that may cost.
+TEST_F(DamageAnywhereTest, AfterACrashANewestBandThatCannotBeReadIsReported) {
+  fill();
+  int reported = 0;
+  for (int band = 0; band < 12; ++band) {
+    const BandId newest_band = put_until_a_band_begins();
+    const Seq newest = store->durable_seq();
+    faulty.break_band(newest_band);
+    const auto opened = open();
+    if (opened) {
+      EXPECT_LT((*opened)->durable_seq(), newest);
+      const auto& losses = (*opened)->log_losses();
+      ASSERT_EQ(losses.size(), 1u);
+      EXPECT_NE(losses[0].find("Log band " + std::to_string(newest_band.value)), losses[0].npos)
+          << losses[0];
+      ++reported;
+    } else {
+      EXPECT_EQ(opened.error(), Errc::kLogTailLost);  // a band was freed since
+    }
+    faulty.mend();
+    const auto whole = open();
+    ASSERT_TRUE(whole) << describe(whole.error());
+    EXPECT_EQ((*whole)->durable_seq(), newest);
+    EXPECT_EQ((*whole)->log_losses(), std::vector<std::string>());
+  }
+  EXPECT_GT(reported, 2);
+}
+
+// A transaction was durable if a later one was begun.
+TEST_F(DamageAnywhereTest, AfterACrashADurableTransactionThatIsLostIsReported) {
+  fill();
+  const Seq newest = store->durable_seq();
+  store.reset();
+  for (const BandAddress at : blocks_of_log()) {
+    ASSERT_TRUE(device.read(at, block.span()));
+    const auto commit =
+        decode_descriptor(DescriptorRole::kCommit, block.span().first<kBlockBytes>());
+    if (commit && commit->seq.value + 1 >= newest.value) device.damage(at, 8 * 99);
+  }
+  const auto opened = open();
+  ASSERT_TRUE(opened) << describe(opened.error());
+  EXPECT_EQ((*opened)->durable_seq().value + 2, newest.value);
+  ASSERT_EQ((*opened)->log_losses().size(), 1u);
+  EXPECT_NE((*opened)->log_losses()[0].find("are lost"), std::string::npos);
 }
 
 TEST_F(DamageAnywhereTest, ABlockThatIsReadRightTheSecondTimeIsNotDamaged) {
@@ -203,6 +273,7 @@ TEST_F(DamageAnywhereTest, ABlockThatIsReadRightTheSecondTimeIsNotDamaged) {
         const auto opened = Store::open(troubled, options);
         ASSERT_TRUE(opened) << describe(opened.error());
         EXPECT_EQ((*opened)->durable_seq(), newest);
+        EXPECT_EQ((*opened)->log_losses(), std::vector<std::string>{});
         EXPECT_EQ(problems_of(**opened), std::vector<std::string>{});
         ASSERT_EQ(contents_of(**opened), model);
       }
