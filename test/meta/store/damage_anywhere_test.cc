@@ -237,6 +237,31 @@ TEST_F(DamageAnywhereTest, AfterACrashANewestBandThatCannotBeReadIsReported) {
   EXPECT_GT(reported, 2);
 }
 
+// The newest transaction looks torn, so the search reads on and meets the block.
+TEST_F(DamageAnywhereTest, AfterACrashAnUnreadableBlockBeforeTheEndIsNotReported) {
+  fill();
+  const Seq newest = store->durable_seq();
+  store.reset();
+  BandAddress end;  // the last block of the transaction before
+  for (const BandAddress at : blocks_of_log()) {
+    ASSERT_TRUE(device.read(at, block.span()));
+    const auto commit =
+        decode_descriptor(DescriptorRole::kCommit, block.span().first<kBlockBytes>());
+    if (commit && commit->seq == newest) device.damage(at, 8 * 99);
+    if (commit && commit->seq.value + 1 == newest.value) end = at;
+  }
+  int opened = 0;
+  for (BandAddress at{end.band, 0}; at.rba < end.rba; ++at.rba) {
+    make_unreadable(at);
+    const auto found = open();
+    faulty.mend();
+    if (!found || (*found)->durable_seq().value + 1 != newest.value) continue;
+    EXPECT_EQ((*found)->log_losses(), std::vector<std::string>()) << at.rba;
+    ++opened;
+  }
+  EXPECT_GT(opened, 0);
+}
+
 // A transaction was durable if a later one was begun.
 TEST_F(DamageAnywhereTest, AfterACrashADurableTransactionThatIsLostIsReported) {
   fill();
