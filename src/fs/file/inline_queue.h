@@ -2,6 +2,7 @@
 // band (docs/small-contents.md).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <iterator>
@@ -19,6 +20,11 @@ namespace lazyfs::fs {
 // Thread-safe; mu_ is a leaf lock.
 class InlineQueue {
  public:
+  struct Entry {
+    InodeNo inode;
+    std::chrono::nanoseconds since;  // its last addition
+  };
+
   void add(InodeNo inode, std::chrono::nanoseconds now) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     const auto found = places_.find(inode);
@@ -27,16 +33,24 @@ class InlineQueue {
     places_[inode] = std::prev(entries_.end());
   }
 
-  // Removes and returns the oldest inode, if it was added at or before `before`, or if the queue
+  // Puts a taken entry where its age belongs, unless its inode was added meanwhile.
+  void put_back(const Entry& entry) EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (places_.contains(entry.inode)) return;
+    const auto is_younger = [&](const Entry& other) { return other.since > entry.since; };
+    places_[entry.inode] = entries_.insert(std::ranges::find_if(entries_, is_younger), entry);
+  }
+
+  // Removes and returns the oldest entry, if it was added at or before `before`, or if the queue
   // has more than `at_most`.
-  std::optional<InodeNo> take(std::chrono::nanoseconds before, std::size_t at_most) EXCLUDES(mu_) {
+  std::optional<Entry> take(std::chrono::nanoseconds before, std::size_t at_most) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (entries_.empty()) return std::nullopt;
     const Entry oldest = entries_.front();
     if (oldest.since > before && entries_.size() <= at_most) return std::nullopt;
     entries_.pop_front();
     places_.erase(oldest.inode);
-    return oldest.inode;
+    return oldest;
   }
 
   std::size_t size() const EXCLUDES(mu_) {
@@ -45,10 +59,6 @@ class InlineQueue {
   }
 
  private:
-  struct Entry {
-    InodeNo inode;
-    std::chrono::nanoseconds since;
-  };
   mutable Mutex mu_;
   std::list<Entry> entries_ GUARDED_BY(mu_);
   std::unordered_map<InodeNo, std::list<Entry>::iterator> places_ GUARDED_BY(mu_);

@@ -16,6 +16,12 @@ constexpr std::uint64_t kSmallFileBytes = kInlinePieceBytes;
 
 }  // namespace
 
+bool may_move_inline(const Inode& inode) {
+  ReaderLock lock(inode.mu);
+  const bool has_block = !inode.inline_state.is_known || inode.inline_state.bytes > 0;
+  return !inode.deleted && has_block && inode.record.size > kSmallFileBytes;
+}
+
 Result<> PageCollector::put_record(Inode& inode) {
   meta::Batch batch;
   batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, inode.record)));

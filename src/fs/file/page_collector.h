@@ -36,6 +36,9 @@ struct WriteBackGoal {
   bool is_reached = false;
 };
 
+// Whether the inode may have an inline block that kMoveOut moves to a band.
+bool may_move_inline(const Inode& inode);
+
 // Thread-safe.
 class PageCollector {
  public:

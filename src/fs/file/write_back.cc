@@ -224,20 +224,34 @@ Result<> WriteBack::move_inline(bool all) {
       std::min<std::size_t>(kMaxInlineBlocks, bands_.space().total / kInlineShare);
   const auto before = all ? kEver : clock_.monotonic() - kInlineAge;
   std::size_t left = inline_queue_.size();  // others may add as fast as this pass takes
+  std::vector<TakenInline> taken;           // put back after the pass, so that the pass ends
   const auto next = [&]() -> std::optional<Taken> {
-    while (left > 0) {
+    // Without space no block can move.
+    for (; left > 0 && bands_.space().available > 0; --left) {
+      const auto entry = inline_queue_.take(before, at_most);
+      if (!entry) return std::nullopt;
+      auto inode = inodes_.get(entry->inode);
+      if (!inode && inode.error() == Errc::kStale) continue;
+      taken.push_back({*entry, inode ? *inode : InodeRef{}});
+      if (!inode) continue;
       --left;
-      const auto number = inline_queue_.take(before, at_most);
-      if (!number) return std::nullopt;
-      auto inode = inodes_.get(*number);
-      if (inode) return Taken{.inode = std::move(*inode), .since = {}, .goal = {}};
+      return Taken{.inode = std::move(*inode), .since = {}, .goal = {}};
     }
     return std::nullopt;
   };
-  const Leave leave = [this](const Taken& work) {
-    inline_queue_.add(work.inode->no, clock_.monotonic());
-  };
-  return write_each(next, {.inline_rule = InlineRule::kMoveOut}, all ? Leave{} : leave);
+  const Leave leave = [](const Taken&) {};
+  const auto done =
+      write_each(next, {.inline_rule = InlineRule::kMoveOut}, all ? Leave{} : leave);
+  for (const TakenInline& work : taken) keep_if_inline(work);
+  return done;
+}
+
+// An entry whose block is still in the tree keeps its age. One that failed is retried after the
+// time that a new one waits, so that a damaged node is not reported at every pass.
+void WriteBack::keep_if_inline(const TakenInline& work) {
+  InlineQueue::Entry entry = work.entry;
+  if (!work.inode || work.inode->write_back_failed) entry.since = clock_.monotonic();
+  if (!work.inode || may_move_inline(*work.inode)) inline_queue_.put_back(entry);
 }
 
 }  // namespace lazyfs::fs

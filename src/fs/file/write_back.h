@@ -62,7 +62,8 @@ class WriteBack {
   // So many inodes are dirty that young ones must be written back too: each takes memory.
   bool has_many_dirty() const { return dirty_.size() > kManyDirtyInodes; }
   // Moves inline blocks to bands: those that have not been written for a while, and the oldest if
-  // there are many; or `all`. Errors as above.
+  // there are many; or `all`. A block that cannot move now is left to a later pass. Errors as
+  // above.
   Result<> move_inline(bool all = false);
 
  private:
@@ -74,6 +75,11 @@ class WriteBack {
     std::optional<std::chrono::nanoseconds> since;  // of the dirty list
     WriteBackGoal goal;
     bool is_begun = false;  // if taken from the dirty list: on_dirty_list was cleared
+  };
+  // An entry that a pass has taken from inline_queue_.
+  struct TakenInline {
+    InlineQueue::Entry entry;
+    InodeRef inode;  // null: it could not be read
   };
   struct Pass {
     WriteBackGroup group;
@@ -97,6 +103,7 @@ class WriteBack {
   static void begin(Taken& work);
   void put_back(const Taken& work);
   void add_again(const InodeRef& inode, std::chrono::nanoseconds since);
+  void keep_if_inline(const TakenInline& work);
   bool write_one(Pass& pass, Taken& work) REQUIRES(pass_mu_);
   bool flush_pass(Pass& pass) REQUIRES(pass_mu_);
   using Next = std::function<std::optional<Taken>()>;

@@ -156,5 +156,35 @@ TEST_F(BusyTest, ACopyEndsWhereItsSourceEndsThatIsTruncatedMeanwhile) {
   EXPECT_EQ(read(target), std::string(kBlockBytes, 't'));
 }
 
+// The token that fsync holds keeps the first pass from moving the block.
+TEST_F(BusyTest, InlineBlockOfABusyFileKeepsItsAge) {
+  ASSERT_TRUE(volume_->unmount());
+  class : public Clock {
+   public:
+    Timestamp now() override { return {1'700'000'000, 0}; }
+    std::chrono::nanoseconds monotonic() override { return time; }
+    std::chrono::nanoseconds time = std::chrono::hours(1);
+  } clock;
+  volume_ = std::move(*Volume::mount(busy_, options_, clock));
+  const InodeNo file = create("f");
+  write_letter(file, 0, 1, 'a');
+  ASSERT_TRUE(volume_->sync());
+  write(file, kBlockBytes, std::string(2000, 'b'));
+  ASSERT_TRUE(volume_->fsync(file, nullptr, false));
+  const auto sectors = [&] { return volume_->get_attributes(file)->blocks_512; };
+  ASSERT_EQ(sectors(), 8u + 4);
+  clock.time += std::chrono::seconds(31);
+  at_each_append_of_data([&](int) { volume_->tick(); });
+  write(file, 0, "c");
+  ASSERT_TRUE(volume_->fsync(file, nullptr, false));
+  ASSERT_EQ(appends_, 1);
+  busy_.before_append = nullptr;
+  EXPECT_EQ(sectors(), 8u + 4);
+  volume_->tick();
+  EXPECT_EQ(sectors(), 8u + 8);
+  ASSERT_TRUE(volume_->unmount());
+  volume_.reset();  // before its clock
+}
+
 }  // namespace
 }  // namespace lazyfs::fs

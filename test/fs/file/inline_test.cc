@@ -6,6 +6,7 @@
 
 #include "device/faulty.h"
 #include "fs/item/schema.h"
+#include "fs/volume/open_file.h"
 #include "meta/store/store.h"
 #include "test/fs/volume_fixture.h"
 #include "test/support/seed.h"
@@ -242,29 +243,116 @@ class LaterClock final : public Clock {
   std::chrono::nanoseconds ahead{0};
 };
 
-TEST_F(InlineTest, AnInlineBlockThatIsNotWrittenAnyMoreMovesToABand) {
-  ASSERT_TRUE(volume_->unmount());
-  LaterClock clock;
-  volume_ = std::move(*Volume::mount(faulty_, options_, clock));
+class InlineAgeTest : public InlineTest {
+ protected:
+  static constexpr std::chrono::seconds kAge{30};
+
+  InlineAgeTest() { options_.cache_bytes = 0; }  // the least
+  void mount() override {
+    auto volume = Volume::mount(faulty_, options_, clock_);
+    ASSERT_TRUE(volume) << describe(volume.error());
+    volume_ = std::move(*volume);
+  }
+  void TearDown() override {
+    InlineTest::TearDown();
+    volume_.reset();  // before the clock that it uses
+  }
+  // Ticks after the time that an inline block waits.
+  void tick_later() {
+    clock_.ahead += kAge;
+    volume_->tick();
+  }
+  // From now on the nodes of files that were made so far cannot be read.
+  void break_metadata_reads() {
+    const InodeNo large = create("large");
+    const std::string value(kMaxXattrBytes, 'v');
+    ASSERT_TRUE(volume_->set_xattr(large, "user.large", value, XattrMode::kAny));
+    ASSERT_TRUE(volume_->sync());
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(volume_->get_xattr(large, "user.large"), value);
+    faulty_.fail_when([this](const device::CallInfo& call) -> std::optional<device::Fault> {
+      const bool is_node =
+          call.call == device::Call::kRead && std::ranges::count(log_bands_, call.at.band) > 0;
+      return is_node ? std::optional(device::Fault{Errc::kDeviceRead}) : std::nullopt;
+    });
+  }
+  // Nothing must have been moved so far.
+  void expect_to_move(InodeNo file, std::uint64_t sectors) {
+    const std::string contents = read(file);
+    EXPECT_EQ(sectors_of(file), sectors);
+    volume_->tick();
+    EXPECT_EQ(sectors_of(file), (sectors + 7) / 8 * 8);
+    EXPECT_EQ(read(file), contents);
+  }
+
+  LaterClock clock_;
+};
+
+TEST_F(InlineAgeTest, AnInlineBlockThatIsNotWrittenAnyMoreMovesToABand) {
   const InodeNo old = create("old"), busy = create("busy"), small = create("small");
   const InodeNo deleted = create("deleted");
   for (const InodeNo file : {old, busy, deleted}) add(file, 2000, 'a');
   add(small, 1000, 'a');
   volume_->forget(deleted, 1);
   ASSERT_TRUE(volume_->unlink(kRootInode, "deleted"));
-  clock.ahead += std::chrono::seconds(20);
+  clock_.ahead += std::chrono::seconds(20);
   add(busy, 1, 'b');
-  clock.ahead += std::chrono::seconds(20);
+  clock_.ahead += std::chrono::seconds(20);
   volume_->tick();
   EXPECT_EQ(sectors_of(old), 8u);
   EXPECT_EQ(sectors_of(busy), 4u);
   EXPECT_EQ(sectors_of(small), 2u);
   EXPECT_EQ(read(old), std::string(2000, 'a'));
   EXPECT_EQ(read(busy), std::string(2000, 'a') + 'b');
-  ASSERT_TRUE(volume_->unmount());
-  volume_.reset();
-  mount();
+  remount();
   EXPECT_EQ(read(lookup("old")), std::string(2000, 'a'));
+}
+
+TEST_F(InlineAgeTest, AnInlineBlockWhoseInodeCannotBeReadMovesLater) {
+  const InodeNo file = create("f");
+  add(file, 2000, 'a');
+  volume_->forget(file, 1);
+  break_metadata_reads();
+  tick_later();
+  faulty_.mend();
+  clock_.ahead += kAge;
+  expect_to_move(lookup("f"), 4);
+}
+
+TEST_F(InlineAgeTest, AnInlineBlockThatCannotBeReadMovesLaterAndIsNotTriedAtEachPass) {
+  const InodeNo file = create("f");
+  add(file, 2000, 'a');
+  break_metadata_reads();
+  const auto opened = volume_->open(file);
+  ASSERT_TRUE(opened);
+  tick_later();
+  EXPECT_EQ((*opened)->take_error().error(), Errc::kDeviceRead);
+  volume_->tick();
+  EXPECT_TRUE((*opened)->take_error());
+  volume_->release(*opened);
+  faulty_.mend();
+  clock_.ahead += kAge;
+  expect_to_move(file, 4);
+}
+
+TEST_F(InlineAgeTest, AnInlineBlockThatFindsNoSpaceMovesOnceThereIsSome) {
+  const InodeNo file = create("f"), all = create("all");
+  std::uint64_t end = 0;
+  const auto fill = [&](std::uint64_t blocks_left) {
+    for (; volume_->space()->available_blocks > blocks_left; end += kB) {
+      write(all, end, std::string(kB, 'x'));
+    }
+    ASSERT_TRUE(volume_->sync());
+  };
+  fill(8);
+  add(file, 2000, 'a');
+  fill(0);
+  tick_later();
+  EXPECT_EQ(sectors_of(file), 4u);
+  volume_->forget(all, 1);
+  ASSERT_TRUE(volume_->unlink(kRootInode, "all"));
+  for (int i = 0; i < 2; ++i) volume_->tick();  // the first may delete the file at its end
+  EXPECT_EQ(sectors_of(file), 8u);
+  EXPECT_EQ(read(file), std::string(2000, 'a'));
 }
 
 TEST_F(InlineTest, AsManyFilesFitOnTheDiskAsWithoutFsync) {
