@@ -109,16 +109,22 @@ Result<> WriteBack::write_inode(const InodeRef& inode, InlineRule rule) {
   return done;
 }
 
+// As PageCollector::collect(). Notes in the inode whether it has failed, or succeeded as a whole.
+Result<std::size_t> WriteBack::collect(const InodeRef& inode, WriteBackToken token,
+                                       std::size_t max_blocks, WriteBackGroup& group,
+                                       WriteBackGoal& goal) {
+  const auto blocks = collector_.collect(inode, std::move(token), max_blocks, group, goal);
+  if (!blocks) note_error(*inode, blocks.error());
+  if (blocks && *blocks == 0) inode->write_back_failed = false;
+  return blocks;
+}
+
 Result<> WriteBack::reach(WriteBackGoal& goal, const InodeRef& inode) {
   for (;;) {
     WriteBackGroup group;
-    const auto blocks =
-        collector_.collect(inode, WriteBackToken(inode), kGroupBlocks, group, goal);
-    if (!blocks) {
-      note_error(*inode, blocks.error());
-      return fail(blocks.error());
-    }
-    if (*blocks == 0) return ok();
+    ASSIGN_OR_RETURN(const std::size_t blocks,
+                     collect(inode, WriteBackToken(inode), kGroupBlocks, group, goal));
+    if (blocks == 0) return ok();
     TRY(flush_group(group));
   }
 }
@@ -157,10 +163,8 @@ bool WriteBack::write_one(Pass& pass, Taken& work) {
     auto token = WriteBackToken::try_take(work.inode);
     if (!token) return false;
     begin(work);
-    const auto blocks =
-        collector_.collect(work.inode, std::move(*token), pass.room, pass.group, work.goal);
+    const auto blocks = collect(work.inode, std::move(*token), pass.room, pass.group, work.goal);
     if (!blocks) {
-      note_error(*work.inode, blocks.error());
       pass.note(fail(blocks.error()));
       add_again(work.inode, clock_.monotonic());
       return true;

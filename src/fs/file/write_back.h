@@ -92,6 +92,8 @@ class WriteBack {
     }
   };
 
+  Result<std::size_t> collect(const InodeRef& inode, WriteBackToken token, std::size_t max_blocks,
+                              WriteBackGroup& group, WriteBackGoal& goal);
   Result<> reach(WriteBackGoal& goal, const InodeRef& inode);
   void note_error(Inode& inode, Errc error);
   void finish(GroupMember& member, Errc error);

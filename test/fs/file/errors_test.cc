@@ -273,6 +273,27 @@ TEST_F(ErrorsTest, AFileThatCannotBeRecordedKeepsNoOtherFromBeingWrittenTo) {
   }
 }
 
+// What it writes then needs no band.
+TEST_F(ErrorsTest, AFileWhoseLastWriteBackWorkedIsWrittenToThoughAnEarlierOneFailed) {
+  options_.dirty_bytes = 32 * kBlockBytes;
+  remount();
+  const InodeNo small = create("small"), punched = create("punched"), bad = create("bad");
+  for (const InodeNo file : {small, punched}) write(file, 0, block(0));
+  break_data_appends();
+  EXPECT_EQ(volume_->sync().error(), Errc::kDeviceWrite);
+  ASSERT_TRUE(volume_->set_attributes(small, {.size = 100}));  // a dirty part of a block remains
+  ASSERT_TRUE(volume_->punch(punched, 0, kBlockBytes, {}));    // the inode's item remains
+  EXPECT_TRUE(volume_->sync());
+  Result<> written = ok();
+  for (std::uint64_t i = 0; i < 200 && written; ++i) {
+    written = volume_->write(bad, i * kBlockBytes, bytes_of(block(i)));
+  }
+  EXPECT_EQ(written.error(), Errc::kDeviceWrite);
+  for (const InodeNo file : {small, punched}) write(file, 0, "x");
+  faulty_.mend();
+  EXPECT_TRUE(volume_->sync());
+}
+
 class LargeErrorsTest : public ErrorsTest {
  protected:
   LargeErrorsTest() : ErrorsTest(400) {}
