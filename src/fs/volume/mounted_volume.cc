@@ -394,7 +394,9 @@ Result<Attributes> MountedVolume::set_attributes(InodeNo number, const Attribute
     if (is_ignored(inode->record, change)) return attributes_of(*inode, *store_);
     if (change.size && S_ISDIR(inode->record.mode)) return fail(Errc::kIsDirectory);
   }
-  if (change.size) TRY(truncation_.set_size(inode, *change.size));
+  if (change.size) {
+    TRY(space_maker_.with_log_room([&] { return truncation_.set_size(inode, *change.size); }));
+  }
   const bool others = change.mode || change.flags || change.uid || change.gid || change.access ||
                       change.modification || change.change || change.access_now ||
                       change.modification_now || change.clear_set_id;
@@ -469,7 +471,8 @@ Result<> MountedVolume::punch(InodeNo number, std::uint64_t offset, std::uint64_
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   TRY(check_contents(*inode));
-  return ranges_.punch(inode, offset, length, flags);
+  return space_maker_.with_log_room(
+      [&] { return ranges_.punch(inode, offset, length, flags); });
 }
 
 Result<> MountedVolume::zero(InodeNo number, std::uint64_t offset, std::uint64_t length,
@@ -477,7 +480,8 @@ Result<> MountedVolume::zero(InodeNo number, std::uint64_t offset, std::uint64_t
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   TRY(check_contents(*inode));
-  return ranges_.zero(inode, offset, length, flags);
+  return space_maker_.with_log_room(
+      [&] { return ranges_.zero(inode, offset, length, flags); });
 }
 
 Result<std::uint64_t> MountedVolume::copy_range(InodeNo from_number, std::uint64_t from_offset,

@@ -317,6 +317,39 @@ TEST_P(SpaceTest, WhatIsAcceptedBeforeTheLogIsFullIsStored) {
   }
 }
 
+// Each hole makes the map of a copy larger and frees no block. While the disk has space, the log
+// gets a band of it.
+TEST_P(SpaceTest, FullLogLetsHolesBePunchedIntoCopiesWhileThereIsSpace) {
+  constexpr std::size_t kCopies = 150;
+  const InodeNo large = create("large"), rest = create("rest");
+  const std::uint64_t blocks = available() * 40 / 100 / kChunkBlocks * kChunkBlocks;
+  for (std::uint64_t at = 0; at < blocks; at += kChunkBlocks) {
+    ASSERT_TRUE(write(large, at, kChunkBlocks, 1));
+    ASSERT_TRUE(write(rest, at, kChunkBlocks, 1));
+  }
+  ASSERT_TRUE(volume_->sync());
+  std::vector<InodeNo> copies;
+  for (std::size_t i = 0; i < kCopies; ++i) {
+    copies.push_back(create(std::to_string(i)));
+    const std::uint64_t bytes = blocks * kBlockBytes;
+    ASSERT_EQ(volume_->copy_range(large, 0, copies[i], 0, bytes, false), bytes);
+  }
+  Result<> error = ok();
+  fill(create("all"), UINT64_MAX / kBlockBytes / 2, 1, error);
+  ASSERT_TRUE(volume_->sync());
+  remove("rest", rest);  // its dead blocks share their bands with live ones
+  volume_->tick();
+  Result<> punched = ok();
+  for (std::size_t i = 0; i < kCopies && punched; ++i) {
+    for (std::uint64_t block = 1; block < blocks && punched; block += 2) {
+      punched = volume_->punch(copies[i], block * kBlockBytes, kBlockBytes, {});
+    }
+  }
+  ASSERT_EQ(punched.error(), Errc::kLogFull);
+  EXPECT_LT(available(), GetParam().band_blocks);
+  for (std::size_t i = 0; i < kCopies; ++i) remove(std::to_string(i), copies[i]);
+}
+
 // The metadata log takes bands while small files are made, and returns them when the files are
 // deleted.
 TEST_P(SpaceTest, DiskIsFilledWithSmallFilesAndEmptiedManyTimes) {
