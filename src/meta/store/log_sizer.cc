@@ -77,8 +77,8 @@ Result<> LogSizer::grow() {
   return ok();
 }
 
-// Takes bands from the source until one can be reset. The refused ones are given back at the end,
-// because the source could give them out again.
+// Takes bands from the source until one fits and can be reset. The refused ones are given back at
+// the end, because the source could give them out again.
 std::optional<BandId> LogSizer::take_usable() {
   const device::Geometry& geometry = device_.geometry();
   std::optional<BandId> usable;
@@ -94,7 +94,7 @@ std::optional<BandId> LogSizer::take_usable() {
     }
   }
   for (const BandId band : refused) {
-    log::error("band {} cannot be reset: the log does not take it", band.value);
+    log::error("band {} is too small, or cannot be reset: the log does not take it", band.value);
     if (source_.give_back) source_.give_back(band);
   }
   return usable;
