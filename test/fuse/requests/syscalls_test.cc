@@ -32,6 +32,15 @@ class Syscalls : public MountTest, public testing::WithParamInterface<const char
     closedir(dir);
     return names;
   }
+  // What `action` returns in a process of another user; 99 if it cannot become one.
+  template <class Action>
+  static int do_as_other(const Action& action) {
+    const pid_t child = fork();
+    if (child == 0) _exit(setgid(1234) == 0 && setuid(1234) == 0 ? action() : 99);
+    int how = 0;
+    EXPECT_EQ(waitpid(child, &how, 0), child);
+    return WEXITSTATUS(how);
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Modes, Syscalls, testing::Values("rw", "opens", "nowriteback", "spin=0"));
 
@@ -220,20 +229,16 @@ TEST_P(Syscalls, OthersMayDoOnlyWhatTheModeAllows) {
   write("ours", "open");
   ASSERT_EQ(chmod(at("ours").c_str(), 06777), 0);
   ASSERT_EQ(chmod(top_.c_str(), 0755), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setgid(1234) != 0 || setuid(1234) != 0) _exit(9);
-    if (open(at("mine").c_str(), O_RDONLY) >= 0 || errno != EACCES) _exit(1);
-    if (mkdir(at("new").c_str(), 0755) == 0 || errno != EACCES) _exit(2);
+  const auto use_both = [this] {
+    if (open(at("mine").c_str(), O_RDONLY) >= 0 || errno != EACCES) return 1;
+    if (mkdir(at("new").c_str(), 0755) == 0 || errno != EACCES) return 2;
     const int fd = open(at("ours").c_str(), O_WRONLY);
-    if (fd < 0 || ::write(fd, "x", 1) != 1) _exit(3);
+    if (fd < 0 || ::write(fd, "x", 1) != 1) return 3;
     struct stat st {};
-    if (fstat(fd, &st) != 0 || (st.st_mode & 06000) != 0) _exit(4);  // writing drops both bits
-    _exit(0);
-  }
-  int how = 0;
-  ASSERT_EQ(waitpid(child, &how, 0), child);
-  EXPECT_EQ(WEXITSTATUS(how), 0);
+    if (fstat(fd, &st) != 0 || (st.st_mode & 06000) != 0) return 4;  // writing drops both bits
+    return 0;
+  };
+  EXPECT_EQ(do_as_other(use_both), 0);
   EXPECT_EQ(status_of("ours").st_mode & 06000u, 0u);
 }
 
@@ -241,14 +246,7 @@ TEST_P(Syscalls, ATruncationByOthersDropsSetIdBits) {
   write("ours", "open");
   ASSERT_EQ(chmod(at("ours").c_str(), 06777), 0);
   ASSERT_EQ(chmod(top_.c_str(), 0755), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setgid(1234) != 0 || setuid(1234) != 0) _exit(9);
-    _exit(truncate(at("ours").c_str(), 1) == 0 ? 0 : 1);
-  }
-  int how = 0;
-  ASSERT_EQ(waitpid(child, &how, 0), child);
-  EXPECT_EQ(WEXITSTATUS(how), 0);
+  EXPECT_EQ(do_as_other([this] { return truncate(at("ours").c_str(), 1); }), 0);
   EXPECT_EQ(status_of("ours").st_mode & 06777u, 0777u);
   ASSERT_EQ(chmod(at("ours").c_str(), 06777), 0);
   ASSERT_EQ(truncate(at("ours").c_str(), 0), 0);
@@ -262,14 +260,8 @@ TEST_P(Syscalls, OnlyRootSeesTrustedAttributes) {
   ASSERT_EQ(setxattr(at("f").c_str(), "user.two", "2", 1, 0), 0);
   constexpr ssize_t kBoth = sizeof "trusted.one" + sizeof "user.two";
   EXPECT_EQ(listxattr(at("f").c_str(), nullptr, 0), kBoth);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setgid(1234) != 0 || setuid(1234) != 0) _exit(9);
-    _exit(listxattr(at("f").c_str(), nullptr, 0) == sizeof "user.two" ? 0 : 1);
-  }
-  int how = 0;
-  ASSERT_EQ(waitpid(child, &how, 0), child);
-  EXPECT_EQ(WEXITSTATUS(how), 0);
+  const auto list = [this] { return static_cast<int>(listxattr(at("f").c_str(), nullptr, 0)); };
+  EXPECT_EQ(do_as_other(list), static_cast<int>(sizeof "user.two"));
 }
 
 TEST_P(Syscalls, ADirectorysGroupIsInheritedWhereItsModeSaysSo) {
