@@ -120,6 +120,14 @@ class OrphanRetryTest : public testing::Test {
     clock_.time += pause;
     volume_->tick();
   }
+  // Works for the orphans, and again after a pause. False: there was no such read.
+  bool finish_with_failed_read(int nth) {
+    store_->reads_until_failure = nth;
+    volume_->tick();
+    const bool has_failed = std::exchange(store_->reads_until_failure, 0) == 0;
+    tick_after(std::chrono::seconds(2));
+    return has_failed;
+  }
   Volume& volume() { return *volume_; }
 
   const std::vector<std::byte> kBlock{kBlockBytes, std::byte{7}};
@@ -136,11 +144,7 @@ TEST_F(OrphanRetryTest, AReadThatFailsOnceDelaysOrphansOfEarlierSessions) {
     make_truncated();
     lose_power();
     ASSERT_EQ(orphans(), 4u);
-    store_->reads_until_failure = nth;
-    volume_->tick();
-    has_failed = store_->reads_until_failure == 0;
-    store_->reads_until_failure = 0;
-    tick_after(std::chrono::seconds(2));
+    has_failed = finish_with_failed_read(nth);
     EXPECT_EQ(orphans(), 0u) << "read " << nth;
     EXPECT_EQ(stats_of(*volume_)["inodes_to_delete"].number(), 0u);
     ASSERT_TRUE(volume_->unlink(kRootInode, "truncated"));
@@ -156,11 +160,7 @@ TEST_F(OrphanRetryTest, AReadThatFailsOnceDelaysOrphansOfThisSession) {
     ASSERT_TRUE(volume_->sync());
     for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(volume_->unlink(kRootInode, name));
     for (const InodeNo inode : inodes) volume_->forget(inode, 1);
-    store_->reads_until_failure = nth;
-    volume_->tick();
-    has_failed = store_->reads_until_failure == 0;
-    store_->reads_until_failure = 0;
-    tick_after(std::chrono::seconds(2));
+    has_failed = finish_with_failed_read(nth);
     EXPECT_EQ(orphans(), 0u) << "read " << nth;
   }
 }
