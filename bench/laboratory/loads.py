@@ -1,6 +1,5 @@
 """Loads on the files of a mounted filesystem. Each is the same in every run."""
 import concurrent.futures
-import functools
 import multiprocessing
 import os
 import random
@@ -206,7 +205,3 @@ def linux_archive(plan, parts):
         lab.run("tar", "-cf", archive, "-C", folder, ".")
         shutil.rmtree(folder)
     return archive
-
-
-def build_phases(archive):
-    return functools.partial(unpack, archive), compile_tree

@@ -101,7 +101,6 @@ namespace lazyfs {
   X(kTooManyLinks, EMLINK, "too many links")                                                     \
   X(kInvalid, EINVAL, "invalid argument")                                                        \
   X(kNotPermitted, EPERM, "operation is not permitted")                                          \
-  X(kAccessDenied, EACCES, "permission denied")                                                  \
   X(kFileTooBig, EFBIG, "file would exceed the maximum size")                                    \
   X(kStale, ESTALE, "the inode no longer exists")                                                \
   X(kNoSuchRange, ENXIO, "no data or hole at or after that offset")                              \
@@ -120,9 +119,7 @@ namespace lazyfs {
   X(kMkfsTooFewBands, ENOSPC, "the device has too few bands for a filesystem")                 \
   X(kMkfsSuperBands, EINVAL, "the super bands must be shingled, with at least 16 blocks")      \
   X(kMkfsLogTooLarge, ENOSPC, "a metadata log of that size leaves no space for files")         \
-  /* fuse: mounting */                                                                           \
-  X(kMountFailed, EIO, "the kernel refused the mount")                                           \
-  X(kMountPointBad, ENOTDIR, "the mount point is not a directory")                               \
+  /* any layer */                                                                                \
   X(kNoMemory, ENOMEM, "out of memory")                                                          \
   X(kNoThread, EAGAIN,                                                                           \
     "the system makes no further thread: a limit on processes is reached (RLIMIT_NPROC, which "    \

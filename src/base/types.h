@@ -19,7 +19,6 @@ using InodeNo = Id<struct InodeNoTag>;                // 0 is "no inode"; the ro
 using BandId = Id<struct BandIdTag, std::uint32_t>;   // index of a band on the device, from 0
 using NodeNo = Id<struct NodeNoTag>;                  // number of a metadata node; 0 is "no node"
 using Seq = Id<struct SeqTag>;                        // number of a metadata transaction, from 1
-using Epoch = Id<struct EpochTag, std::uint64_t>;     // incarnation of a band: +1 at every reset
 
 // A block on the device: band number and block number within the band (RBA).
 struct BandAddress {

@@ -82,11 +82,6 @@ class ConstNodePage {
   // Index of the first item whose key is not less than `key`; count() if there is none.
   unsigned lower_bound(Key key) const;
   bool has(unsigned i, Key wanted) const { return i < count() && key(i) == wanted; }
-  // Inner nodes: index of the child whose range holds `key`. Requires count() > 0.
-  unsigned child_index(Key key) const {
-    const unsigned i = lower_bound(key);
-    return has(i, key) || i == 0 ? i : i - 1;
-  }
 
  protected:
   template <class T>
