@@ -3,7 +3,8 @@ import json
 import signal
 import types
 
-from comparison.systems import Ext4, Lazyfs, Passthrough, run
+from commands import run, stats_of
+from comparison.systems import Ext4, Lazyfs, Passthrough
 
 GIB, MIB = 1 << 30, 1 << 20
 
@@ -64,7 +65,7 @@ class LazyfsWorker(Worker, Lazyfs):
             self.loop)
 
     def stats(self):
-        return json.loads(run(self.plan.bin / "lazyfsctl", "stats", "--json", self.mnt))
+        return stats_of(self.plan.bin, self.mnt)
 
     def data_counters(self):
         found = self.stats()

@@ -13,23 +13,7 @@ import re
 import subprocess
 import time
 
-
-class Failed(Exception):
-    """A command failed. The message says which, and why."""
-
-
-def run(*command, **options):
-    """Returns the command's output."""
-    done = subprocess.run([str(word) for word in command], text=True, capture_output=True,
-                          check=False, **options)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
-    return done.stdout.strip()
-
-
-def drop_caches():
-    os.sync()
-    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
+from commands import Failed, attach, drop_caches, run
 
 
 def touch_free_memory():
@@ -75,9 +59,7 @@ class System:
         self.mnt.mkdir(exist_ok=True)
         self.image.unlink(missing_ok=True)
         self.make_image()
-        self.loop = pathlib.Path(
-            run("losetup", "--find", "--show", "--direct-io=on", self.image))
-        run("blockdev", "--setrw", self.loop)  # the previous user may have left it read-only
+        self.loop = pathlib.Path(attach(self.image))
         self.make()
         self.mount()
         # In a used mount the kernel has already learnt that lazyfs needs no OPEN requests.

@@ -73,8 +73,7 @@ class Counted(volumes.Lazyfs):
         self.marks = [self.requests()]
 
     def requests(self):
-        return json.loads(lab.run(self.plan.bin / "lazyfsctl", "stats", "--json",
-                                  self.mnt))["operations"]
+        return lab.stats_of(self.plan.bin, self.mnt)["operations"]
 
     def mark(self):
         self.marks.append(self.requests())

@@ -382,7 +382,7 @@ def mounts(plan, files):
         volume.mount()
         loads.create_files(volume.mnt, files)
         loads.sync(volume.mnt)
-        stats = json.loads(lab.run(plan.bin / "lazyfsctl", "stats", "--json", volume.mnt))
+        stats = lab.stats_of(plan.bin, volume.mnt)
         lab.run(plan.bin / "lazyfsctl", "shutdown", volume.mnt)
         volume.unmount()
         crash = mount_trace(volume, plan.work / "crash.trace")

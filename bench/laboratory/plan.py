@@ -2,24 +2,12 @@
 import dataclasses
 import json
 import pathlib
-import subprocess
 import sys
+
+from commands import Failed, run, stats_of  # noqa: F401  (what experiments use)
 
 MIB, GIB = 1 << 20, 1 << 30
 SECTOR = 512
-
-
-class Failed(Exception):
-    """An experiment cannot be done; the text says why."""
-
-
-def run(*command, **options):
-    """Returns what the command prints. Raises Failed with its message."""
-    words = [str(word) for word in command]
-    done = subprocess.run(words, text=True, capture_output=True, check=False, **options)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(words[:6])}: {(done.stderr or done.stdout).strip()[-400:]}")
-    return done.stdout
 
 
 @dataclasses.dataclass(eq=False)

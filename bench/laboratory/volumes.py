@@ -13,6 +13,8 @@ import subprocess
 import threading
 import time
 
+import commands
+
 from . import plan as lab
 
 TRACING = pathlib.Path("/sys/kernel/tracing")
@@ -35,11 +37,10 @@ def loop_device(backing, size_bytes):
     backing.unlink(missing_ok=True)
     with open(backing, "wb") as file:
         file.truncate(size_bytes)
-    device = lab.run("losetup", "--find", "--show", "--direct-io=on", backing).strip()
     try:
-        yield device
+        with commands.loop_device(backing) as device:
+            yield device
     finally:
-        lab.run("losetup", "-d", device)
         backing.unlink()
 
 
@@ -57,12 +58,8 @@ def real_disk(plan, disk, size):
                 if server.poll() is not None:
                     raise lab.Failed("smrdisk ended")
                 time.sleep(0.1)
-            device = lab.run("losetup", "--find", "--show", "--direct-io=on",
-                             shown / "disk").strip()
-            try:
+            with commands.loop_device(shown / "disk") as device:
                 yield device
-            finally:
-                lab.run("losetup", "-d", device)
         finally:
             lab.run("umount", shown)
 
