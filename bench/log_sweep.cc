@@ -13,9 +13,7 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>

@@ -3,7 +3,6 @@
 #include <malloc.h>
 
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>

@@ -2,7 +2,6 @@
 // mounted. Never writes to the device.
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>

@@ -11,8 +11,6 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <stdexcept>
-#include <vector>
 
 #include "base/buffer.h"
 #include "tools/sparse_file.h"

@@ -14,9 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <set>
-#include <vector>
 
 #include "base/json.h"
 #include "base/size.h"

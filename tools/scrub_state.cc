@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/json.h"
-#include "tools/mount_point.h"
 #include "tools/volume_commands.h"
 
 namespace lazyfs {

@@ -15,7 +15,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/log_limit.h"

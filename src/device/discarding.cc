@@ -1,7 +1,5 @@
 #include "device/discarding.h"
 
-#include <utility>
-
 namespace lazyfs::device {
 
 void DiscardingDevice::set_on(bool is_on) {

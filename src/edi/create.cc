@@ -8,7 +8,6 @@
 
 #include "base/endian.h"
 #include "device/backing.h"
-#include "edi/format0.h"
 #include "edi/format1.h"
 #include "edi/pointer_table.h"
 

@@ -1,7 +1,5 @@
 #include "fsck/directory_items.h"
 
-#include <algorithm>
-
 namespace lazyfs::fsck {
 
 void DirectoryItems::begin(InodeNo directory, const std::optional<InodeRecord>& record) {

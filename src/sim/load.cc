@@ -1,7 +1,5 @@
 #include "sim/load.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 #include "base/size.h"
 

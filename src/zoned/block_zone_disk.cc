@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "zoned/queue.h"
 #include "zoned/zoned_device.h"

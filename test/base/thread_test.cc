@@ -5,10 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <functional>
 
 #include "base/fork_join.h"
 #include "test/support/thread_refusal.h"

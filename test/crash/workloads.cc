@@ -1,6 +1,5 @@
 #include "crash/workloads.h"
 
-#include <array>
 #include <string>
 
 #include "base/types.h"

@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <optional>
-#include <vector>
 
 #include "test/data/band_table_fixture.h"
 #include "test/support/result_printer.h"

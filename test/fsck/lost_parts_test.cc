@@ -5,7 +5,6 @@
 #include <string>
 
 #include "test/fsck/repaired.h"
-#include "test/support/units.h"
 
 namespace lazyfs::fsck {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-
 #include "sim/managed.h"
 #include "sim/models.h"
 #include "test/sim/units.h"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
-
 #include "sim/seek_curve.h"
 
 namespace lazyfs::sim {

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <optional>
-#include <vector>
 
 #include "sim/random.h"
 #include "test/support/seed.h"

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 

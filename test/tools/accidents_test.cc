@@ -14,7 +14,6 @@
 #include "fs/volume/volume.h"
 #include "mkfs/mkfs.h"
 #include "plain/create.h"
-#include "plain/identity.h"
 #include "test/support/test_folder.h"
 #include "tools/contents.h"
 

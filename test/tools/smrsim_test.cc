@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include "test/support/test_folder.h"
 #include "tools/smrsim_report.h"

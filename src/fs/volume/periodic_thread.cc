@@ -1,7 +1,5 @@
 #include "fs/volume/periodic_thread.h"
 
-#include <utility>
-
 #include "base/thread.h"
 
 namespace lazyfs::fs {

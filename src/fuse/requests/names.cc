@@ -1,5 +1,4 @@
 // Requests about names: looking them up, making, moving and removing them.
-#include <cstring>
 
 #include "fuse/requests/handlers.h"
 

@@ -1,7 +1,6 @@
 #include "fuse/session/options.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <functional>
 #include <map>

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <functional>
 
-#include "base/check.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
 

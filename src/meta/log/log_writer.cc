@@ -1,7 +1,5 @@
 #include "meta/log/log_writer.h"
 
-#include <algorithm>
-
 namespace lazyfs::meta {
 namespace {
 

@@ -1,6 +1,5 @@
 // Copies that share blocks (fs/file/file_copier.h, fs/file/shared_extents.h).
 #include <algorithm>
-#include <map>
 #include <random>
 #include <thread>
 

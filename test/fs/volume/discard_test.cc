@@ -1,7 +1,6 @@
 // Which bands a mounted volume discards, and when.
 #include <chrono>
 #include <set>
-#include <vector>
 
 #include "fs/volume/trim.h"
 #include "test/fs/volume_fixture.h"

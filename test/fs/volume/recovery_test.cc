@@ -1,5 +1,4 @@
 // What a mount does before the first operation, where the volume's metadata is unusual.
-#include "fs/volume/recovery.h"
 
 #include <gtest/gtest.h>
 

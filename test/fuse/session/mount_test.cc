@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 
 #include "fuse/requests/control.h"
 #include "mount_fixture.h"

@@ -6,7 +6,6 @@
 #include "meta/log/clean_policy.h"
 #include "meta/log/damaged_headers.h"
 #include "meta/log/log.h"
-#include "meta/log/log_layout.h"
 #include "meta/tree/node_page.h"
 #include "meta/log/recovery.h"
 #include "test/meta/modelled_store.h"

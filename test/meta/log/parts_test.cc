@@ -1,7 +1,6 @@
 // The small parts beneath the store: batches, the map, the layout of transactions.
 #include <algorithm>
 #include <deque>
-#include <set>
 
 #include "base/endian.h"
 #include "test/meta/fixture.h"

@@ -1,7 +1,6 @@
 // Data that a transaction refers to: one flush makes it durable together with the transaction, and
 // recovery proves it. docs/metadata-log.md, "Data".
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 #include "base/crc32c.h"

@@ -1,7 +1,6 @@
 // One block of the log is damaged, wherever it lies and whatever it is: what is lost is the node in
 // it, by name, or nothing; after a crash, at the very end of the log, the last transaction.
 #include <algorithm>
-#include <set>
 
 #include "base/endian.h"
 #include "device/faulty.h"
