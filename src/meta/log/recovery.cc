@@ -69,6 +69,7 @@ class Recovery {
   LogReader log_;
   LogEnd end_;
   Seq begun_;  // newest transaction of which the search found a descriptor
+  PartPlace before_begun_;  // the last part of the one before begun_; seq 0: not known
   std::vector<PartPlace> suspects_;      // last parts of transactions that look torn, newest first
   std::optional<MapCheckpoint> checkpoint_;  // when the walk has found one
   std::map<std::uint64_t, BandAddress> unread_;  // by slot: the last block that cannot be read
@@ -154,7 +155,9 @@ void Recovery::suspect(const FoundBand& band, const Descriptor& d, std::uint64_t
   const PartPlace place{{band.slot, static_cast<std::uint32_t>(rba), d.seq},
                         static_cast<std::uint32_t>(d.part_blocks())};
   if (d.stamp.slot != band.slot || !log_.is_believable(d.stamp, d.seq)) return;
+  if (d.seq > begun_) before_begun_ = PartPlace{};
   begun_ = std::max(begun_, d.seq);
+  if (d.seq == begun_ && d.part == 0) before_begun_ = d.previous;
   const bool possible = d.seq.value > superblock_.durable_seq &&
                         rba + d.part_blocks() <= band.write_pointer;
   const bool is_known = !suspects_.empty() && suspects_.back() == place;
@@ -219,20 +222,27 @@ Result<Recovery::Parts> Recovery::search_piece(const FoundBand& band, std::uint3
 }
 
 // Finds the newest transaction by its commit record. If that is damaged, takes the transaction that
-// the superblock says was durable.
+// the superblock says was durable, or the one that a later transaction names, because nothing of
+// the later one was written before.
 Result<Recovery::Parts> Recovery::find_newest() {
   if (end_.log_is_newer()) return fail(Errc::kSuperblockBad);
+  Parts found;
   for (const FoundBand& band : log_.bands()) {
     if (band.slot < superblock_.head_slot) break;
     if (!end_.may_hold_newest(band)) continue;
-    ASSIGN_OR_RETURN(Parts parts, search_band(band));
-    if (!parts.empty()) return parts;
+    ASSIGN_OR_RETURN(found, search_band(band));
+    if (!found.empty()) break;
   }
-  log::warn("metadata log: transaction {} has no commit record any more", superblock_.durable_seq);
   const Superblock& s = superblock_;
-  auto parts = read_transaction({{s.head_slot, s.head_rba, Seq{s.durable_seq}}, s.head_blocks});
-  if (!parts) return fail(Errc::kLogTailLost);
-  return parts;
+  const PartPlace named{{s.head_slot, s.head_rba, Seq{s.durable_seq}}, s.head_blocks};
+  for (const PartPlace& durable : {before_begun_, named}) {
+    const Seq seq = durable.address.seq;
+    if (found.empty() ? seq < named.address.seq : seq <= found.front().seq()) continue;
+    log::warn("metadata log: transaction {} has no commit record any more", seq.value);
+    if (auto parts = read_transaction(durable); parts) return parts;
+  }
+  if (found.empty()) return fail(Errc::kLogTailLost);
+  return found;
 }
 
 // ---- What lies before it -----------------------------------------------------------------------

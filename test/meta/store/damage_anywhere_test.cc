@@ -88,6 +88,14 @@ class DamageAnywhereTest : public ::testing::Test {
     }
     return newest.second;
   }
+  // Of the transaction.
+  void damage_descriptors(DescriptorRole role, Seq seq) {
+    for (const BandAddress at : blocks_of_log()) {
+      ASSERT_TRUE(device.read(at, block.span()));
+      const auto d = decode_descriptor(role, block.span().first<kBlockBytes>());
+      if (d && d->seq == seq) device.damage(at, 8 * 99);
+    }
+  }
   void make_unreadable(BandAddress at) {
     faulty.fail_when([at](const device::CallInfo& call) -> std::optional<device::Fault> {
       const bool hit = call.call == device::Call::kRead && call.at.band == at.band &&
@@ -261,17 +269,28 @@ TEST_F(DamageAnywhereTest, AfterACrashAnUnreadableBlockBeforeTheEndIsNotReported
   EXPECT_GT(opened, 0);
 }
 
-// A transaction was durable if a later one was begun.
+// A transaction was durable if a later one was begun. The later one says where it lies.
+TEST_F(DamageAnywhereTest, AfterACrashADurableTransactionWithoutACommitRecordIsFound) {
+  fill();
+  const Seq newest = store->durable_seq();
+  store.reset();
+  damage_descriptors(DescriptorRole::kCommit, Seq{newest.value - 1});
+  damage_descriptors(DescriptorRole::kCommit, newest);  // it looks torn
+  const auto opened = open();
+  ASSERT_TRUE(opened) << describe(opened.error());
+  EXPECT_EQ((*opened)->durable_seq().value + 1, newest.value);
+  EXPECT_EQ((*opened)->log_losses(), std::vector<std::string>{});
+  EXPECT_EQ(contents_of(**opened), before);
+}
+
 TEST_F(DamageAnywhereTest, AfterACrashADurableTransactionThatIsLostIsReported) {
   fill();
   const Seq newest = store->durable_seq();
   store.reset();
-  for (const BandAddress at : blocks_of_log()) {
-    ASSERT_TRUE(device.read(at, block.span()));
-    const auto commit =
-        decode_descriptor(DescriptorRole::kCommit, block.span().first<kBlockBytes>());
-    if (commit && commit->seq.value + 1 >= newest.value) device.damage(at, 8 * 99);
+  for (const auto role : {DescriptorRole::kCommit, DescriptorRole::kFront}) {
+    damage_descriptors(role, Seq{newest.value - 1});
   }
+  damage_descriptors(DescriptorRole::kCommit, newest);  // it looks torn
   const auto opened = open();
   ASSERT_TRUE(opened) << describe(opened.error());
   EXPECT_EQ((*opened)->durable_seq().value + 2, newest.value);
