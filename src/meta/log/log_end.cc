@@ -1,6 +1,7 @@
 #include "meta/log/log_end.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "meta/log/log_format.h"
 #include "meta/log/log_layout.h"
@@ -53,7 +54,14 @@ std::uint32_t LogEnd::search_end(const FoundBand& band) {
   const bool is_head = band.slot == superblock_.head_slot;
   const std::uint64_t from = is_head ? durable_end() : 1;
   const auto begin = static_cast<std::uint32_t>(std::min<std::uint64_t>(from, band.write_pointer));
-  return is_head && superblock_.ended_cleanly() ? begin : walk(band, begin);
+  if (is_head && superblock_.ended_cleanly()) return begin;
+  // Blocks that were read wrong could seem to be the end. So another walk must find the same end.
+  std::uint32_t end = walk(band, begin), known = begin;
+  do {
+    blocks_.forget(band.band);
+    known = std::exchange(end, walk(band, end));
+  } while (end > known);
+  return end;
 }
 
 std::uint32_t LogEnd::append_place(const FoundBand& band, const PartPlace& newest) const {

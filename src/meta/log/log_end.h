@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kLookAheadBlocks = 256;
 
 // Invariants:
 //   E1  every part that was durable when the power failed lies before search_end() of its band,
-//       unless kLookAheadBlocks blocks in a row are damaged
+//       unless kLookAheadBlocks blocks in a row are damaged, also when they are read again
 //   E2  search_end() reads no block that lies kLookAheadBlocks or more past the last block that
 //       belongs to the present life of the band, and none before the place that the superblock
 //       names

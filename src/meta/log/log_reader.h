@@ -27,6 +27,11 @@ class BackwardReader {
   // The block, valid until the next call. `blocks`: the number of blocks from `at` on that the
   // caller will ask for.
   Result<ConstBlockBytes> block(BandAddress at, std::uint32_t blocks = 1);
+  // Makes the next call read from the medium.
+  void forget(BandId band) {
+    device_.forget_copies(band);
+    begin_ = end_ = 0;
+  }
   // What `decode` makes of the block. If that is an error the block is read again, from the medium.
   template <class Decode>
   auto decode_twice(BandAddress at, std::uint32_t blocks, Decode decode)
