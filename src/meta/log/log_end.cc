@@ -92,7 +92,7 @@ std::uint64_t LogEnd::written_at(const FoundBand& band, std::uint32_t rba) {
   const auto block =
       blocks_.block({band.band, rba}, std::min(read_ahead_, band.write_pointer - rba));
   if (!block) {
-    if (!unread_) unread_ = BandAddress{band.band, rba};
+    unread_ = BandAddress{band.band, rba};
     return 0;
   }
   for (const auto role : {DescriptorRole::kFront, DescriptorRole::kCopy, DescriptorRole::kCommit}) {

@@ -41,7 +41,7 @@ class LogEnd {
   bool may_hold_newest(const FoundBand& band) const;
   // The search for the newest transaction goes backwards from this block.
   std::uint32_t search_end(const FoundBand& band);
-  // The first block that the last search_end() could not read.
+  // The last block that the last search_end() could not read.
   const std::optional<BandAddress>& unread() const { return unread_; }
   // Where the log continues in its newest band, if `newest` is the last part of the log. The size
   // of the band means nowhere, because a crash may have left blocks there.

@@ -182,6 +182,34 @@ TEST_F(LogEndTest, ADamagedDescriptorLosesNothingThatWasDurable) {
   }
 }
 
+// Of two blocks that cannot be read only the one past the newest transaction may have held another.
+TEST_F(LogEndTest, AnUnreadableBlockPastTheEndIsReportedBesideOneBeforeTheEnd) {
+  make(9, 256, 6);
+  open_on(*device);
+  const BandId head = band_of(superblock().head_slot);
+  std::vector<std::uint32_t> ends;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    put(i, 'a');
+    commit();
+    ends.push_back(written_in(head));
+  }
+  crash();
+  device::FaultyDevice faulty(*device);
+  faulty.fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
+    const auto hits = [&](std::uint32_t rba) {
+      return info.call == device::Call::kRead && info.at.band == head && info.at.rba <= rba &&
+             rba < info.at.rba + info.blocks;
+    };
+    if (!hits(ends[1]) && !hits(ends[3])) return std::nullopt;
+    return device::Fault{Errc::kDeviceRead};
+  });
+  open_on(faulty);
+  EXPECT_EQ(contents_of(*store), model);
+  ASSERT_EQ(store->log_losses().size(), 1u);
+  const std::string place = "at block " + std::to_string(ends[3]) + ",";
+  EXPECT_NE(store->log_losses()[0].find(place), std::string::npos) << store->log_losses()[0];
+}
+
 // More images than the look-ahead has blocks follow the damaged descriptor.
 TEST_F(LogEndTest, ADamagedDescriptorOfALargeTransactionLosesNothingThatWasDurable) {
   make(9, 2048, 6);
