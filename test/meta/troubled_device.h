@@ -1,5 +1,7 @@
-// A device of which one block is read wrong for a while.
+// Devices of which a block, or a read, is wrong for a while.
 #pragma once
+
+#include <algorithm>
 
 #include "device/forwarding.h"
 
@@ -24,6 +26,22 @@ class TroubledDevice final : public device::ForwardingDevice {
   const BandAddress at_;
   const bool is_wrong_;
   bool is_troubled_ = true;
+};
+
+// All bytes of the n-th read are zeros.
+class WrongReadDevice final : public device::ForwardingDevice {
+ public:
+  WrongReadDevice(Device& inner, std::uint64_t n) : ForwardingDevice(inner), n_(n) {}
+  Result<> read(BandAddress from, std::span<std::byte> to) override {
+    TRY(ForwardingDevice::read(from, to));
+    if (++reads_ == n_) std::ranges::fill(to, std::byte{0});
+    return ok();
+  }
+  bool is_past() const { return reads_ >= n_; }
+
+ private:
+  const std::uint64_t n_;
+  std::uint64_t reads_ = 0;
 };
 
 }  // namespace lazyfs::meta

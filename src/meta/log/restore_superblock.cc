@@ -60,8 +60,7 @@ class Restorer {
     AlignedBuffer block(kBlockBytes);
     const std::uint32_t shown = needs_rescue_band(device_.capabilities()) ? 1 : 2;
     for (std::uint32_t rba = 0; rba < std::min(*write_pointer, shown); ++rba) {
-      if (!read_twice(device_, {band, rba}, block.span())) continue;
-      const auto stamp = log_stamp_of(block.span().first<kBlockBytes>());
+      const auto stamp = stamp_at({band, rba}, block);
       if (!stamp || stamp->rba != rba) continue;
       FoundLog& found = by_uuid_[stamp->uuid];
       found.bands.push_back(band);
@@ -69,6 +68,15 @@ class Restorer {
       found.newest_session = std::max(found.newest_session, stamp->session);
       return;
     }
+  }
+
+  // Reads twice before the block counts as one that does not belong to a log.
+  std::optional<BlockStamp> stamp_at(BandAddress at, AlignedBuffer& block) {
+    const auto bytes = block.span().first<kBlockBytes>();
+    if (device_.read(at, bytes)) {
+      if (const auto stamp = log_stamp_of(bytes)) return stamp;
+    }
+    return read_again(device_, at, bytes) ? log_stamp_of(bytes) : std::nullopt;
   }
 
   // The UUID of the volume's log. A device that keeps no write pointers still shows logs of volumes
@@ -96,7 +104,11 @@ class Restorer {
     newest_session_ = 0;
     s.super_bands = device_.geometry().super_bands;
     s.log_bands = found->second.bands;
-    for (const BandId band : s.log_bands) read_commits(band, s.uuid);
+    for (const BandId band : s.log_bands) {
+      read_commits(band, s.uuid);
+      device_.forget_copies(band);
+      read_commits(band, s.uuid);  // what was read wrong could be a session's first transaction
+    }
     if (commits_.empty()) return fail(Errc::kLogTailLost);
     s.sequence += 1;
     s.set_clean_end(false);

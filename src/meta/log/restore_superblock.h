@@ -15,7 +15,7 @@ namespace lazyfs::meta {
 // If the log cannot be opened with any superblock that exists, writes a new one and reports that;
 // else does nothing. If no superblock exists, the label and the time of mkfs are lost. The new
 // superblock does not list log bands that the device has taken offline: the log continues from the
-// newest transaction that the other bands hold. Reads every block of the log.
+// newest transaction that the other bands hold. Reads every block of the log twice.
 // `named`: the volume's UUID according to the device. If no superblock exists, only the log with
 // this UUID counts. If no log has this UUID, only the log with the newest sessions counts.
 // Errors: kNoFilesystem when no log exists either, kSuperblockBad when it is not known which log is

@@ -324,24 +324,6 @@ TEST_F(DamageAnywhereTest, ABlockThatIsReadRightTheSecondTimeIsNotDamaged) {
   }
 }
 
-// All bytes of the n-th read are wrong.
-class WrongReadDevice final : public device::ForwardingDevice {
- public:
-  WrongReadDevice(Device& inner, std::uint64_t n, std::byte byte)
-      : ForwardingDevice(inner), n_(n), byte_(byte) {}
-  Result<> read(BandAddress from, std::span<std::byte> to) override {
-    TRY(ForwardingDevice::read(from, to));
-    if (++reads_ == n_) std::ranges::fill(to, byte_);
-    return ok();
-  }
-  bool is_past() const { return reads_ >= n_; }
-
- private:
-  const std::uint64_t n_;
-  const std::byte byte_;
-  std::uint64_t reads_ = 0;
-};
-
 // All blocks of the read, which may be many.
 TEST_F(DamageAnywhereTest, AnyOneReadOfAnOpeningMayReturnOtherBytes) {
   for (const bool frees_a_band : {false, true}) {
@@ -354,7 +336,7 @@ TEST_F(DamageAnywhereTest, AnyOneReadOfAnOpeningMayReturnOtherBytes) {
     bool is_past = true;
     for (std::uint64_t n = 1; is_past && !HasFailure(); ++n) {
       SCOPED_TRACE(n);
-      WrongReadDevice wrong(device, n, std::byte{0});
+      WrongReadDevice wrong(device, n);
       const auto opened = Store::open(wrong, options);
       is_past = wrong.is_past();
       ASSERT_TRUE(opened) << describe(opened.error());
