@@ -22,6 +22,11 @@ namespace {
 constexpr device::Capabilities kPlain{.keeps_write_pointers = false};
 constexpr std::uint32_t kSmallestLog = min_log_bands(kPlain);
 
+// A log of `log_bands`, the rescue band included, whatever devices other tests use.
+Superblock plain_superblock(std::uint32_t log_bands) {
+  return small_superblock(log_bands - rescue_bands());
+}
+
 // Counts the blocks of the log that are read.
 class LogReadCounter final : public device::ForwardingDevice {
  public:
@@ -37,7 +42,7 @@ class LogEndTest : public ModelledStoreTest {
  protected:
   void make(std::uint32_t bands, std::uint32_t band_blocks, std::uint32_t log_bands) {
     device = device::MemoryDevice::uniform(bands, band_blocks, kPlain);
-    ASSERT_TRUE(Store::format(*device, small_superblock(log_bands)));
+    ASSERT_TRUE(Store::format(*device, plain_superblock(log_bands)));
     reopen_device();
   }
   // What the end of the process does to the device.
@@ -302,7 +307,7 @@ TEST_F(LogEndTest, IsNeverStuckWhenThePowerIsCutAtEachChange) {
     SCOPED_TRACE(log_bands);
     const std::uint32_t blocks = log_bands == kSmallestLog ? 16 : 32;
     PowerDevice power(log_bands + 3, blocks, random(), false);
-    ASSERT_TRUE(Store::format(power, small_superblock(log_bands)));
+    ASSERT_TRUE(Store::format(power, plain_superblock(log_bands)));
     power.forget_write_pointers();
     Model committed;
     for (std::uint64_t life = 0; life < 400; ++life) {
@@ -431,7 +436,7 @@ class ReplacedVolumeTest : public LogEndTest {
   }
   // Makes the next volume, a minute later.
   void make_new_volume() {
-    Superblock next = small_superblock(kLogBands);
+    Superblock next = plain_superblock(kLogBands);
     next.uuid = new_uuid;
     for (BandId& band : next.log_bands) band.value += kLogBands;
     next.created_seconds += 60;
@@ -467,7 +472,7 @@ class ReplacedVolumeTest : public LogEndTest {
     return ok();
   }
 
-  const Uuid old_uuid = small_superblock(kLogBands).uuid;
+  const Uuid old_uuid = plain_superblock(kLogBands).uuid;
   const Uuid new_uuid = [this] {
     Uuid uuid = old_uuid;
     uuid.front() ^= 1;
