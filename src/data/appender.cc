@@ -45,7 +45,7 @@ Result<> Lease::reset() {
   const auto done = appender_->device_.reset(band_);
   if (done) return done;
   failed_ = true;
-  blame_ = Blame::kSuspect;
+  blame_ = blame_for(done.error());
   log::error("band {}: cannot be reset: {}; the band is set aside", band_.value,
              describe(done.error()));
   return done;
@@ -63,7 +63,7 @@ Result<Placed> Lease::append(std::span<const device::Piece> pages) {
   const auto done = appender_->device_.append(placed.at, pages);
   if (!done) {
     failed_ = true;
-    if (done.error() != Errc::kTooManyOpenBands) blame_ = Blame::kSuspect;
+    blame_ = blame_for(done.error());
     log::error("band {}: append of {} blocks at {} failed: {}; the band is set aside", band_.value,
                pages.size(), next_, describe(done.error()));
     return fail(done.error());

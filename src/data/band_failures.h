@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "base/types.h"
 
 namespace lazyfs::data {
@@ -13,9 +14,16 @@ namespace lazyfs::data {
 // What a failure says about the band that it happened to.
 enum class Blame : std::uint8_t {
   kNone,     // nothing
+  kDevice,   // the device is at fault: it has no space
   kSuspect,  // the band or the device is at fault
   kBand,     // the band is at fault
 };
+
+// The blame for an append or a reset that the device has failed.
+constexpr Blame blame_for(Errc error) {
+  if (error == Errc::kTooManyOpenBands) return Blame::kNone;
+  return error == Errc::kDeviceNoSpace ? Blame::kDevice : Blame::kSuspect;
+}
 
 // An append or a reset that the device fails makes the band a suspect: the band may be bad, or the
 // device fails as a whole for a while, for instance because its cable was pulled. The next append
@@ -24,6 +32,8 @@ enum class Blame : std::uint8_t {
 //   - several suspects, which failed one after the other: the device is to blame. Each suspect gets
 //     an eighth of a strike only. So bad bands that fail in turn are not tried again for ever, and
 //     no band is lost because the device fails now and then.
+// A thin-provisioned device, or the filesystem of an image, may be full for a while. No band gets a
+// strike for that.
 // A band that is set aside and has kMaxStrikes is given up: it is not written again before the next
 // mount, which begins to count from 0.
 //
@@ -36,12 +46,17 @@ class BandFailures {
   void set_band_count(std::size_t bands) { eighths_.resize(bands); }
 
   void blame(BandId band, Blame blame) {
+    if (blame == Blame::kDevice) without_space_.insert(band);
     if (blame == Blame::kSuspect) suspects_.insert(band);
     if (blame == Blame::kBand) add(band, kStrike);
   }
-  bool is_suspect(BandId band) const { return suspects_.contains(band); }
+  // Whether the band has failed since an append succeeded, and the device may be at fault.
+  bool is_suspect(BandId band) const {
+    return suspects_.contains(band) || without_space_.contains(band);
+  }
   // An append to the band has succeeded and is recorded.
   void note_written(BandId band) {
+    without_space_.clear();
     const bool is_band_to_blame = suspects_.size() == 1;
     for (const BandId suspect : std::exchange(suspects_, {})) {
       if (suspect != band) add(suspect, is_band_to_blame ? kStrike : 1);
@@ -75,7 +90,7 @@ class BandFailures {
   }
 
   std::vector<unsigned> eighths_;  // of strikes, by band, since the mount
-  std::set<BandId> suspects_;      // since an append succeeded
+  std::set<BandId> suspects_, without_space_;  // since an append succeeded
   std::set<BandId> doubtful_, unreadable_;
 };
 

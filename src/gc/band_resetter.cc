@@ -64,7 +64,7 @@ Result<> BandResetter::reset(BandId band) {
   }
   // A full log is not the band's fault: the band's log is erased once there is room.
   const bool is_log_full = !done && done.error() == Errc::kLogFull;
-  const data::Blame blame = !emptied     ? data::Blame::kSuspect
+  const data::Blame blame = !emptied      ? data::blame_for(emptied.error())
                             : is_log_full ? data::Blame::kNone
                                           : data::Blame::kBand;
   bands_.finish_reset(band, done.has_value(), blame);

@@ -106,6 +106,20 @@ TEST_F(AppenderTest, SetsABandAsideWhoseAppendFailed) {
   EXPECT_EQ(next->at.band, BandId{4});
 }
 
+TEST_F(AppenderTest, ABandIsNotGivenUpBecauseTheDeviceHasNoSpace) {
+  for (const Errc error : {Errc::kDeviceNoSpace, Errc::kDeviceWrite}) {
+    for (int i = 0; i < 3; ++i) {
+      device.fail_nth(device::Call::kAppend, 1, {.error = error});
+      EXPECT_EQ(append_once(Stream::kSmall, 1).error(), error);
+      EXPECT_TRUE(append_once(Stream::kCollector, 1));  // another band works
+      EXPECT_EQ(table.view(kFirst).is_given_up, error == Errc::kDeviceWrite && i == 2);
+      if (!table.begin_retry(kFirst)) continue;
+      EXPECT_TRUE(device.reset(kFirst));
+      table.finish_reset(kFirst, true);
+    }
+  }
+}
+
 TEST_F(AppenderTest, SetsABandAsideWhoseAppendWasNotRecorded) {
   {
     auto lease = appender.lease(Stream::kSmall, 1);

@@ -74,6 +74,23 @@ TEST_F(BandFailuresTest, BandsThatAlwaysFailTogetherAreGivenUpInTheEnd) {
   EXPECT_TRUE(failures.is_given_up(kOther));
 }
 
+// It is a suspect until the next append, so that its retries pause.
+TEST_F(BandFailuresTest, ADeviceWithoutSpaceCostsNoBandAStrike) {
+  strike(kOther, 2);
+  for (int i = 0; i < 100; ++i) {
+    failures.blame(kBad, blame_for(Errc::kDeviceNoSpace));
+    EXPECT_TRUE(failures.is_suspect(kBad));
+    failures.note_written(kThird);
+    EXPECT_FALSE(failures.is_suspect(kBad));
+  }
+  EXPECT_FALSE(failures.is_given_up(kBad));
+  // Nor does it hide which band is to blame for another error.
+  failures.blame(kBad, blame_for(Errc::kDeviceNoSpace));
+  failures.blame(kOther, blame_for(Errc::kDeviceWrite));
+  failures.note_written(kThird);
+  EXPECT_TRUE(failures.is_given_up(kOther));
+}
+
 TEST_F(BandFailuresTest, AStrikeForACertainFailureCountsAtOnce) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(failures.is_given_up(kBad)) << i;
