@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -10,9 +11,10 @@
 
 #include "base/json.h"
 #include "base/size.h"
+#include "device/backing.h"
+#include "device/undo_file.h"
 #include "disk/copies.h"
 #include "disk/names.h"
-#include "device/undo_file.h"
 #include "disk/open.h"
 #include "fsck/check.h"
 #include "fsck/repair.h"
@@ -27,6 +29,7 @@
 namespace {
 
 using namespace lazyfs;
+using device::Backing;
 
 enum ExitStatus { kClean = 0, kCorrected = 1, kLeftUncorrected = 4, kCouldNotRun = 8, kUsage = 16 };
 
@@ -172,7 +175,8 @@ void print_losses(const Arguments& arguments, const fsck::RepairReport& repair, 
                 .c_str());
 }
 
-// One run: a check, a repair if asked for, and a second check.
+// One run: a check, a repair if asked for, and a second check. The device stays claimed from the
+// beginning to the end.
 class Run {
  public:
   explicit Run(const Arguments& arguments)
@@ -182,7 +186,12 @@ class Run {
   int run() {
     const BlockDeviceClaim claim(arguments_.device);
     if (claim.is_busy()) return refuse(arguments_.device, describe(Errc::kDeviceBusy));
-    exclusive_ = !claim.is_held();
+    std::optional<Backing> image;  // keeps the claim between the check and the repair
+    if (!claim.is_held()) {
+      auto opened = Backing::open(arguments_.device, true, Backing::Claim::kExclusive);
+      if (!opened) return refuse(arguments_.device, describe(opened.error()));
+      image.emplace(*std::move(opened));
+    }
     const bool may_change = arguments_.preen || arguments_.yes;
     const auto status = check_only(may_change);
     const bool has_work = can_rewrite_copy_ || (arguments_.yes && has_damaged_header_);
@@ -210,7 +219,7 @@ class Run {
   Result<int> check_only(bool may_change) {
     ASSIGN_OR_RETURN(
         const auto device,
-        disk::open(arguments_.device, {.read_only = true, .exclusive = exclusive_}));
+        disk::open(arguments_.device, {.read_only = true, .exclusive = false}));
     const auto store = meta::Store::open(*device, {.background = false, .read_only = true});
     if (!store) {
       why_ = meta::explain(*device, store.error());
@@ -339,7 +348,6 @@ class Run {
       return fail(undo.error());
     }
     const Result<> repaired = repair_device(undo->get());
-    using device::Backing;
     ASSIGN_OR_RETURN(const Backing device,
                      Backing::open(arguments_.device, true, Backing::Claim::kNone));
     const Result<> finished = (*undo)->finish(device);
@@ -354,7 +362,7 @@ class Run {
 
   Result<> repair_device(device::UndoFile* undo) {
     ASSIGN_OR_RETURN(const auto device,
-                     disk::open(arguments_.device, {.exclusive = exclusive_, .undo = undo}));
+                     disk::open(arguments_.device, {.exclusive = false, .undo = undo}));
     TRY(check_may_repair(*device));
     const auto listener = [&](const std::string& text) { changed(text); };
     ASSIGN_OR_RETURN(const auto mended, disk::mend_copies(*device));
@@ -450,7 +458,6 @@ class Run {
 
   const Arguments& arguments_;
   ProgressLine progress_;
-  bool exclusive_ = false;
   std::string why_;  // it cannot run, if describe() does not say enough
   std::ofstream loss_file_;        // of --losses, open during a repair
   bool has_no_loss_file_ = false;  // it could not be written

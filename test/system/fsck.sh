@@ -85,12 +85,24 @@ dd if="$WORK/grown.img" of="$WORK/header" bs=64K count=1 status=none
 lazyfsctl grow "$WORK/grown.img" 128M >/dev/null
 dd if="$WORK/header" of="$WORK/grown.img" conv=notrunc status=none
 note() { fsck.lazyfs "$1" "$WORK/grown.img" >"$WORK/fsck.log"; }
+cp --sparse=always "$WORK/grown.img" "$WORK/older.img"
 note -n || fail "an older copy is a problem, status $?: $(cat "$WORK/fsck.log")"
 grep -q "Copy 1 of the image's header is not the newest" "$WORK/fsck.log" || fail "no word of it"
 note -y || (($? == 1)) || fail "status $?: $(cat "$WORK/fsck.log")"
 grep -q ": repair: Copies were rewritten" "$WORK/fsck.log" || fail "$(cat "$WORK/fsck.log")"
 note -y || fail "after the copy was rewritten, status $?: $(cat "$WORK/fsck.log")"
 if grep -q "repair" "$WORK/fsck.log"; then fail "rewritten twice: $(cat "$WORK/fsck.log")"; fi
+
+# Somebody could mount it after the check, and before the repair.
+say "the image stays claimed from the check to the repair"
+status=0
+if ! strace -o /dev/null true; then
+  say "skipped: strace may not trace here"
+else
+  python3 "$HERE/claims.py" "$WORK/older.img" fsck.lazyfs -y "$WORK/older.img" >"$WORK/fsck.log" ||
+    status=$?
+  ((status == 1)) || fail "status $status: $(cat "$WORK/fsck.log")"
+fi
 
 mount_fs
 touch "$WORK/losses"  # no repair, no file
