@@ -469,7 +469,11 @@ class Run {
 };
 
 int take_back(const Arguments& arguments) {
-  const auto bytes = device::undo(arguments.undo, arguments.device, arguments.force);
+  const BlockDeviceClaim claim(arguments.device);
+  if (claim.is_busy()) return refuse(arguments.device, describe(Errc::kDeviceBusy));
+  const auto bytes =
+      device::undo(arguments.undo, arguments.device, arguments.force,
+                   claim.is_held() ? Backing::Claim::kNone : Backing::Claim::kExclusive);
   if (!bytes) {
     std::fprintf(stderr, "fsck.lazyfs: %s\n", bytes.error().c_str());
     return kCouldNotRun;

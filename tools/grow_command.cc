@@ -14,6 +14,7 @@
 #include "disk/open.h"
 #include "fs/volume/volume.h"
 #include "fuse/requests/control.h"
+#include "tools/block_device_claim.h"
 #include "tools/volume_commands.h"
 
 namespace lazyfs {
@@ -49,7 +50,9 @@ bool may_be_image(const std::string& path) {
 
 // Mounts the volume in this process, without threads. This also recovers it after a crash.
 void grow_unmounted(const std::string& path, std::uint64_t bytes) {
-  const auto device = disk::open(path);
+  const BlockDeviceClaim claim(path);
+  if (claim.is_busy()) fail_with(path, describe(Errc::kDeviceBusy));
+  const auto device = disk::open(path, {.exclusive = !claim.is_held()});
   if (!device) fail_with(path, describe(device.error()));
   auto volume = fs::Volume::mount(**device, {.background = false});
   if (!volume) fail_with(path, describe(volume.error()));

@@ -27,6 +27,7 @@
 #include "fuse/requests/control.h"
 #include "meta/store/store.h"
 #include "tools/answer_in_time.h"
+#include "tools/block_device_claim.h"
 #include "tools/uuid.h"
 
 namespace lazyfs {
@@ -147,8 +148,9 @@ Json volume_of(const Mount& mount) {
   }
 }
 
-std::unique_ptr<device::Device> open_device(const std::string& path, bool for_writing) {
-  auto device = disk::open(path, {.read_only = !for_writing, .exclusive = for_writing});
+std::unique_ptr<device::Device> open_device(const std::string& path,
+                                            const device::OpenOptions& options) {
+  auto device = disk::open(path, options);
   if (!device) fail_with(path, describe(device.error()));
   return std::move(*device);
 }
@@ -192,7 +194,9 @@ struct Change {
 // The identification blocks of a plain device first, then the superblock by a session of its own.
 // If the power fails in between, fsck.lazyfs -y makes the superblock follow.
 void apply(const std::string& path, const Change& change) {
-  const auto device = open_device(path, true);
+  const BlockDeviceClaim claim(path);
+  if (claim.is_busy()) fail_with(path, describe(Errc::kDeviceBusy));
+  const auto device = open_device(path, {.exclusive = !claim.is_held()});
   const meta::Superblock superblock = superblock_on(path, *device);
   if (!superblock.ended_cleanly()) {
     fail_with(path, "the volume has not ended cleanly; mount and unmount it first");
@@ -246,7 +250,7 @@ Json info_of(const std::string& path) {
   if (answer) {
     info = std::move(*answer);
   } else {
-    const auto device = open_device(path, false);
+    const auto device = open_device(path, {.read_only = true, .exclusive = false});
     const auto superblock = superblock_on(path, *device);
     info = fs::to_json(fs::describe_volume(superblock, device->geometry()));
   }

@@ -246,13 +246,14 @@ std::string objection(const Backing& device, const UndoPlan& plan, bool force) {
 }  // namespace
 
 std::expected<std::uint64_t, std::string> undo(const std::string& undo_path,
-                                               const std::string& device_path, bool force) {
+                                               const std::string& device_path, bool force,
+                                               Backing::Claim claim) {
   const auto file = Backing::open(undo_path, true, Backing::Claim::kNone);
   if (!file) return refused(undo_path, describe(file.error()));
   const auto plan = read_plan(*file);
   if (!plan) return refused(undo_path, describe(plan.error()));
   if (!*plan) return refused(undo_path, "this is no undo file of lazyfs");
-  const auto device = Backing::open(device_path, false, Backing::Claim::kExclusive);
+  const auto device = Backing::open(device_path, false, claim);
   if (!device) return refused(device_path, describe(device.error()));
   const std::string why_not = objection(*device, **plan, force);
   if (!why_not.empty()) return refused(device_path, why_not);

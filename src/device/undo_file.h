@@ -69,9 +69,10 @@ class UndoFile {
 // Writes back the contents in the undo file at `undo_path`, and makes them durable. Returns the
 // number of bytes written. May be repeated after an interruption. Refuses, without any change, a
 // device of another size. Without `force` it also refuses a device that was changed after the
-// repair, and an undo file of an interrupted repair, which cannot show such changes. Error: a
-// sentence for users.
-std::expected<std::uint64_t, std::string> undo(const std::string& undo_path,
-                                               const std::string& device_path, bool force);
+// repair, and an undo file of an interrupted repair, which cannot show such changes. `claim`: kNone
+// if the caller has claimed the device. Error: a sentence for users.
+std::expected<std::uint64_t, std::string> undo(
+    const std::string& undo_path, const std::string& device_path, bool force,
+    Backing::Claim claim = Backing::Claim::kExclusive);
 
 }  // namespace lazyfs::device

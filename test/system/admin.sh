@@ -91,6 +91,31 @@ for size in 0 0 0 4096 4096 4096; do
 done
 rm "$WORK/new.edi"
 
+say "commands claim a block device as long as they write to it"
+# keeps_claim STATUS COMMAND...: the command, which writes to $LOOP, ends with that status.
+keeps_claim() {
+  local status=0
+  python3 "$HERE/claims.py" "$LOOP" "${@:2}" >"$WORK/out" 2>"$WORK/err" || status=$?
+  ((status == $1)) || fail "${*:2}: status $status: $(cat "$WORK/out" "$WORK/err")"
+}
+truncate -s 64M "$WORK/claimed.img"
+attach "$WORK/claimed.img"
+if ! strace -o /dev/null true; then
+  say "skipped: strace may not trace here"
+else
+  keeps_claim 0 mkfs.lazyfs -q "$LOOP"
+  keeps_claim 0 lazyfsctl label "$LOOP" claimed
+  keeps_claim 0 lazyfsctl uuid "$LOOP" random
+  truncate -s 128M "$WORK/claimed.img"
+  losetup -c "$LOOP"
+  keeps_claim 0 lazyfsctl grow "$LOOP"
+  dd if=/dev/zero of="$LOOP" bs=4096 seek=16 count=1 status=none  # the identification block
+  keeps_claim 1 fsck.lazyfs -y -z "$WORK/undo" "$LOOP"
+  keeps_claim 1 fsck.lazyfs --undo "$WORK/undo" "$LOOP"
+fi
+detach "$LOOP"
+rm "$WORK/claimed.img"
+
 say "- is standard output"
 cd "$WORK"
 expect 0 edistats --html - "$DEVICE"
