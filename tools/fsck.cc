@@ -376,12 +376,10 @@ class Run {
                                            progress_.show(done_of(stage, progress));
                                          }));
     TRY(empty_bands_without_header(*device, *store));
-    if (was_misnamed) {
+    if (was_misnamed && !is_misnamed(*device, store->superblock())) {
       changed("The superblock got the label and UUID of the identification block.");
     }
-    for (const BandId band : bands.value_or(std::vector<BandId>{})) {
-      changed("The superblock in band " + std::to_string(band.value) + " was rewritten.");
-    }
+    if (bands) TRY(report_superblocks(*device, *bands));
     problems_.clear();
     notes_.clear();
     const bool could_rewrite_copy = std::exchange(can_rewrite_copy_, false);
@@ -391,6 +389,17 @@ class Run {
     }
     repair_.repairs = changes_;
     return store->close();
+  }
+
+  // Reports which of the superblocks in `bands`, which were damaged, the repair has rewritten. A
+  // band that takes no writes has an old one for good.
+  Result<> report_superblocks(device::Device& device, const std::vector<BandId>& bands) {
+    ASSIGN_OR_RETURN(const auto left, meta::damaged_superblocks(device));
+    for (const BandId band : bands) {
+      if (std::ranges::find(left, band) != left.end()) continue;
+      changed("The superblock in band " + std::to_string(band.value) + " was rewritten.");
+    }
+    return ok();
   }
 
   // Empties log bands with a damaged header. The log writes the header when it begins the band

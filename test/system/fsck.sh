@@ -93,6 +93,27 @@ grep -q ": repair: Copies were rewritten" "$WORK/fsck.log" || fail "$(cat "$WORK
 note -y || fail "after the copy was rewritten, status $?: $(cat "$WORK/fsck.log")"
 if grep -q "repair" "$WORK/fsck.log"; then fail "rewritten twice: $(cat "$WORK/fsck.log")"; fi
 
+# A copy of a block device, to whose last band a limit on sizes of files lets nothing be written.
+say "a superblock that cannot be rewritten"
+truncate -s 64M "$WORK/limited.img"
+attach "$WORK/limited.img"
+mkfs.lazyfs -q "$LOOP"
+detach "$LOOP"
+last_band=$(edidump --json "$WORK/limited.img" | python3 -c 'import json, sys
+print(json.load(sys.stdin)["bands"][-1]["offset"])')
+dd if=/dev/zero of="$WORK/limited.img" bs=4096 seek=$((last_band / 4096)) count=64 conv=notrunc \
+  status=none
+limited() {
+  trap '' XFSZ
+  ulimit -f $((last_band / 1024))
+  fsck.lazyfs -y "$WORK/limited.img" 2>&1
+}
+log=$(limited) || fail "status $?: $log"
+if grep -q ": repair: " <<<"$log"; then fail "it was not rewritten: $log"; fi
+grep -q "The newest superblock is not in band" <<<"$log" || fail "no word of it: $log"
+log=$(fsck.lazyfs -y "$WORK/limited.img" 2>&1) || (($? == 1)) || fail "status $?: $log"
+grep -q ": repair: The superblock in band .* was rewritten" <<<"$log" || fail "no word: $log"
+
 # Somebody could mount it after the check, and before the repair.
 say "the image stays claimed from the check to the repair"
 status=0
