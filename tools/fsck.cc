@@ -256,7 +256,7 @@ class Run {
       found("The superblock has another label or UUID than the identification block.");
       ++report_.problems;
     }
-    for (const std::string& text : store.log_losses()) noted(text);
+    for (const std::string& text : store.log_losses()) log_loss_noted(text);
     TRY(check_copies(device));
     return check_log_headers(device, store);
   }
@@ -433,6 +433,13 @@ class Run {
     progress_.clear();
     std::puts((arguments_.device + ": " + text).c_str());
   }
+  // A repair opens the log again, and finds the same loss.
+  void log_loss_noted(const std::string& text) {
+    const bool is_known = std::ranges::find(log_losses_, text) != log_losses_.end();
+    if (is_known) return notes_.push_back(text);
+    log_losses_.push_back(text);
+    noted(text);
+  }
   void copy_noted(const std::string& text) {
     can_rewrite_copy_ = true;
     noted(text);
@@ -471,6 +478,7 @@ class Run {
   std::ofstream loss_file_;        // of --losses, open during a repair
   bool has_no_loss_file_ = false;  // it could not be written
   std::vector<std::string> problems_, notes_, repairs_;
+  std::vector<std::string> log_losses_;  // notes that were printed
   std::uint64_t changes_ = 0;  // calls of changed()
   bool can_rewrite_copy_ = false, has_damaged_header_ = false;
   fsck::CheckReport report_;

@@ -129,3 +129,40 @@ mount_fs
 touch "$WORK/losses"  # no repair, no file
 python3 "$HERE/fsck.py" verify "$MNT" "$files" $((files / 5)) "$WORK/losses" || fail "see above"
 unmount_fs
+
+# The newest transaction is torn, and the end of the one before it; and a superblock.
+say "a log that has lost transactions, and is repaired"
+new_fs 64M
+mount_fs
+for ((i = 0; i < 5; i++)); do
+  mkdir "$MNT/d$i"
+  sync "$MNT/d$i"
+done
+kill_fs
+wait_for_device
+# The newest transaction but its first descriptor; then of the one before it the descriptor, and the
+# copy at its end; then the newest superblock.
+edidump --json "$DEVICE" >"$WORK/bands"
+for what in newest older superblock; do
+  lazyfs-debug transactions --json "$DEVICE" >"$WORK/transactions" 2>/dev/null
+  python3 - "$what" "$IMAGE" "$WORK/transactions" "$WORK/bands" <<'END'
+import json, os, sys
+what, image, transactions, bands = sys.argv[1:]
+fd = os.open(image, os.O_RDWR)
+part = json.load(open(transactions))["parts"][0]
+bands = json.load(open(bands))["bands"]
+def tear(band, first, blocks):
+    os.pwrite(fd, bytes(blocks * 4096), bands[band]["offset"] + first * 4096)
+if what == "newest":
+    tear(part["band"], part["rba"] + 1, part["blocks"] - 1)
+elif what == "older":
+    tear(part["band"], part["rba"], 1)
+    tear(part["band"], part["rba"] + part["blocks"] - 1, 1)
+else:
+    tear(1, bands[1]["write_pointer"] - 1, 1)
+END
+done
+fsck -n || fail "status $?: $(cat "$WORK/fsck.log")"
+fsck.lazyfs -y "$DEVICE" >"$WORK/fsck.log" || (($? == 1)) || fail "status $?"
+losses=$(grep -c "The metadata log is damaged" "$WORK/fsck.log") || true
+((losses == 1)) || fail "the loss is named $losses times: $(cat "$WORK/fsck.log")"
