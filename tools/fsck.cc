@@ -206,7 +206,7 @@ class Run {
     }
     const auto repaired = repair();
     progress_.clear();
-    if (!repaired) return refuse(arguments_.device, why(repaired.error()));
+    if (!repaired) return give_up(repaired.error());
     has_no_loss_file_ = !write_losses();
     print();
     if (has_no_loss_file_) return refuse(arguments_.losses, kCannotWrite) | kLeftUncorrected;
@@ -215,6 +215,18 @@ class Run {
   }
 
  private:
+  // Ends a run whose repair has failed. What the repair has lost before, no later check finds.
+  int give_up(Errc error) {
+    if (repair_.losses_counted > 0) {
+      has_no_loss_file_ = !write_losses();
+      arguments_.json ? print() : print_losses(arguments_, repair_, has_no_loss_file_);
+    } else if (is_new_loss_file_) {
+      std::error_code ignored;
+      std::filesystem::remove(arguments_.losses, ignored);
+    }
+    return refuse(arguments_.device, why(error));
+  }
+
   // Changes nothing. A volume that cannot be opened is a finding that -y may repair.
   Result<int> check_only(bool may_change) {
     ASSIGN_OR_RETURN(
@@ -322,7 +334,10 @@ class Run {
   // of an earlier repair remains until write_losses(). REQUIRES: nothing was changed yet.
   Result<> open_losses() {
     if (arguments_.losses.empty()) return ok();
+    std::error_code ignored;
+    const bool is_new = !std::filesystem::exists(arguments_.losses, ignored);
     loss_file_.open(arguments_.losses, std::ios::app);
+    is_new_loss_file_ = is_new && loss_file_;
     if (loss_file_) return ok();
     why_ = arguments_.losses + ": " + kCannotWrite;
     return fail(Errc::kDeviceAccess);
@@ -348,6 +363,11 @@ class Run {
       return fail(undo.error());
     }
     const Result<> repaired = repair_device(undo->get());
+    if (!repaired && (*undo)->is_empty()) {  // -z would not take its name again
+      std::error_code ignored;
+      std::filesystem::remove(arguments_.keep, ignored);
+      return repaired;
+    }
     ASSIGN_OR_RETURN(const Backing device,
                      Backing::open(arguments_.device, true, Backing::Claim::kNone));
     const Result<> finished = (*undo)->finish(device);
@@ -477,6 +497,7 @@ class Run {
   std::string why_;  // it cannot run, if describe() does not say enough
   std::ofstream loss_file_;        // of --losses, open during a repair
   bool has_no_loss_file_ = false;  // it could not be written
+  bool is_new_loss_file_ = false;  // this run has made it
   std::vector<std::string> problems_, notes_, repairs_;
   std::vector<std::string> log_losses_;  // notes that were printed
   std::uint64_t changes_ = 0;  // calls of changed()

@@ -46,6 +46,11 @@ class UndoFile {
   // The caller calls it after the last change of the device. Notes the present contents of the
   // saved ranges, so that later changes by others can be detected. Errors: as keep().
   Result<> finish(const Backing& device) EXCLUDES(mu_);
+  // Whether keep() has saved nothing.
+  bool is_empty() EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return file_bytes_ == 0;
+  }
 
  private:
   struct Range {

@@ -110,6 +110,10 @@ else
   losetup -c "$LOOP"
   keeps_claim 0 lazyfsctl grow "$LOOP"
   dd if=/dev/zero of="$LOOP" bs=4096 seek=16 count=1 status=none  # the identification block
+  blockdev --setro "$LOOP"
+  expect 8 fsck.lazyfs -y -z "$WORK/undo" --losses "$WORK/losses" "$LOOP"
+  [[ ! -e $WORK/undo && ! -e $WORK/losses ]] || fail "files of a repair that has not begun remain"
+  blockdev --setrw "$LOOP"
   keeps_claim 1 fsck.lazyfs -y -z "$WORK/undo" "$LOOP"
   keeps_claim 1 fsck.lazyfs --undo "$WORK/undo" "$LOOP"
 fi
@@ -575,3 +579,30 @@ cp --sparse=always "$WORK/damaged.edi" "$DEVICE"
 expect 12 fsck.lazyfs -y --losses /dev/full "$DEVICE"
 grep -q "/dev/full: cannot be written" "$WORK/err" || fail "--losses: $(cat "$WORK/err")"
 (($(grep -c "^$DEVICE: lost: " "$WORK/out") == lost)) || fail "not $lost losses in the output"
+
+# A repair is durable before its session ends. The n-th flush and all later ones fail.
+say "losses of a repair whose end fails"
+if ! strace -o /dev/null true; then
+  say "skipped: strace may not trace here"
+  exit 0
+fi
+fails_at() {
+  ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -o /dev/null \
+    -P "$DEVICE" -e inject=fdatasync:error=EIO:when="$1+" \
+    fsck.lazyfs -y --losses "$WORK/late" "$DEVICE" >"$WORK/out" 2>"$WORK/err"
+}
+repaired=0
+for ((n = 1; n < 100; n++)); do
+  cp --sparse=always "$WORK/damaged.edi" "$DEVICE"
+  rm -f "$WORK/late"
+  status=0
+  fails_at "$n" || status=$?
+  ((status != 1)) || break
+  ((status == 8)) || fail "flush $n fails: status $status"
+  # There is no file after a failure of the repair itself.
+  if [[ ! -e $WORK/late ]] || ! fsck.lazyfs -n "$DEVICE" &>/dev/null; then continue; fi
+  repaired=$((repaired + 1))
+  (($(wc -l <"$WORK/late") == lost)) || fail "flush $n fails: not $lost losses in the file"
+  grep -q ": lost: .* more, in" "$WORK/out" || fail "flush $n fails: no losses in the output"
+done
+((repaired > 0 && n < 100)) || fail "no flush failed between the repair and its end"
