@@ -379,11 +379,11 @@ void run(const Arguments& arguments) {
   const bool is_new_file = !held;
   const Plan plan = plan_for(arguments, held);
   make_device(arguments, plan, held);
-  const auto device = disk::open(arguments.device, {.held = &*held});
-  if (!device) throw Trouble(arguments.device, device.error());
   try {
+    const auto device = disk::open(arguments.device, {.held = &*held});
+    if (!device) throw Trouble(arguments.device, device.error());
     make_filesystem(arguments, plan, **device);
-  } catch (const Trouble&) {
+  } catch (const std::exception&) {
     if (is_new_file) unlink(arguments.device.c_str());
     throw;
   }

@@ -78,6 +78,13 @@ else
   exec 7<&-
 fi
 
+say "a new file that cannot be opened twice"
+for limit in 4 5 6 7; do
+  if (ulimit -n "$limit"; mkfs.lazyfs -q "$WORK/few" 64M) &>"$WORK/err"; then break; fi
+  [[ ! -e $WORK/few ]] || fail "with $limit open files mkfs.lazyfs leaves a file: $(<"$WORK/err")"
+done
+rm -f "$WORK/few"
+
 say "an EDI without a filesystem"
 edicreate -s4096 -b256 -c128 -f"$WORK/bare.edi"
 refuses 'no (lazyfs )?(file ?system|superblock)|holds no|no lazyfs' lazyfs "$WORK/bare.edi" "$MNT"
