@@ -20,6 +20,14 @@ inline const Corruption kBands[] = {
     {"AppendRecordsCountedWrong",
      [](V& v) { v.change_summary(kB1, [](BandSummaryRecord& s) { s.append_records = 4; }); },
      "Band 2: the summary counts 4 append records, but there are 3."},
+    {"AppendRecordsOfABandWithoutLiveBlocksCountedWrong",
+     [](V& v) {
+       const AlignedBuffer block = AlignedBuffer::zeroed(kBlockBytes);
+       ASSERT_TRUE(v.device->append({BandId{4}, 0}, block.span()));
+       v.put(key_of(kVolumeOwner, Kind::kBandSummary, 4), encode(BandSummaryRecord{1, 0, 2, 0}));
+       v.put(key_of(BandId{4}, Kind::kAppendRecord), encode(AppendRecord{InodeNo{0}, 0, 1, 0}));
+     },
+     "Band 4: the summary counts 2 append records, but there are 1."},
     {"DeleteRecordsCountedWrong",
      [](V& v) { v.change_summary(kB1, [](BandSummaryRecord& s) { s.delete_records = 0; }); },
      "Band 2: the summary counts 0 delete records, but there are 1."},

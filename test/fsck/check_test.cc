@@ -221,6 +221,15 @@ TEST(CheckTest, OneWrongShareCountIsOneProblem) {
   EXPECT_EQ(volume.problems().size(), 1u);
 }
 
+TEST(CheckTest, InlineDataPastTheEndOfAFileToBeTruncatedIsNoProblem) {
+  SampleVolume volume;
+  volume.change_inode(2, [](InodeRecord& r) { r.size = 99; });
+  volume.put(key_of(kVolumeOwner, Kind::kOrphan, 2),
+             encode(OrphanRecord{OrphanRecord::Work::kTruncate}));
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
 TEST(CheckTest, OneWrongLinkCountIsOneProblem) {
   SampleVolume volume;
   volume.change_inode(2, [](InodeRecord& r) { r.links = 3; });

@@ -153,6 +153,12 @@ inline const Corruption kInodes[] = {
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
      },
      "Inode 3 is to be deleted, but is a directory that is not empty."},
+    {"RootToBeDeleted",
+     [](V& v) {
+       v.put(key_of(kVolumeOwner, Kind::kOrphan, 1),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+     },
+     "Inode 1 is to be deleted, but is the root."},
     {"OrphanDoesNotExist",
      [](V& v) {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 99),
@@ -169,6 +175,8 @@ inline const Corruption kInodes[] = {
      "Item (owner 0x8000000000000000, kind 17, offset 7) holds impossible values."},
     {"DamagedInode", [](V& v) { v.put_text(key_of(InodeNo{5}, Kind::kInode), "no inode"); },
      "Item (owner 0x5, kind 1, offset 0) holds impossible values."},
+    {"InodeInAnotherPlace", [](V& v) { v.put_text(key_of(InodeNo{2}, Kind::kInode, 1), "?"); },
+     "Item (owner 0x2, kind 1, offset 1) holds impossible values."},
     {"ItemsWithoutInode", [](V& v) { v.erase(key_of(InodeNo{5}, Kind::kInode)); },
      "Inode 5 does not exist, but has items (the first is of kind 4)."},
     {"ItemOfAnUnknownKind", [](V& v) { v.put_text(key_of(InodeNo{5}, Kind{10}), "?"); },
@@ -222,6 +230,12 @@ inline const Corruption kInodes[] = {
      "Symbolic link 5 of 1500 bytes has a target of 0 bytes in 0 pieces that do not fit."},
     {"SymlinkWithAPieceMissing", [](V& v) { v.erase(key_of(InodeNo{5}, Kind::kSymlink, 0)); },
      "Symbolic link 5 of 1500 bytes has a target of 476 bytes in 1 pieces that do not fit."},
+    {"SymlinkWithAPieceInAnotherPlace",
+     [](V& v) {
+       v.erase(key_of(InodeNo{5}, Kind::kSymlink, 1));
+       v.put_text(key_of(InodeNo{5}, Kind::kSymlink, 2), std::string(476, 's'));
+     },
+     "Symbolic link 5 of 1500 bytes has a target of 1500 bytes in 2 pieces that do not fit."},
     {"SymlinkOfAnotherLength",
      [](V& v) { v.change_inode(5, [](InodeRecord& r) { r.size = 1499; }); },
      "Symbolic link 5 of 1499 bytes has a target of 1500 bytes in 2 pieces that do not fit."},
@@ -277,6 +291,9 @@ inline const Corruption kExtents[] = {
        v.put_text(inline_key(InodeNo{2}, 1), "x");
      },
      "Inode 2 has inline data of block 1 besides that of block 0."},
+    {"InlineDataOfTheFirstBlockThatCannotBe",
+     [](V& v) { v.put_text(inline_key(InodeNo{2}, blocks_for(kMaxFileBytes)), "x"); },
+     "kind 7, offset"},
     {"InlineDataOfABlockThatCannotBe",
      [](V& v) { v.put_text(key_of(InodeNo{2}, Kind::kInline, meta::kMaxOffset), "x"); },
      "Item (owner 0x2, kind 7, offset 18446744073709551615) holds impossible values."},

@@ -74,6 +74,30 @@ TEST(RepairTest, NamelessInodesAreInLostAndFound) {
   EXPECT_EQ(contents.at(4).size(), 3 * kBlockBytes);  // inside the directory
 }
 
+TEST(RepairTest, OfADirectorysNamesTheOneInItsParentStays) {
+  SampleVolume volume;
+  volume.put_entry(3, {InodeNo{3}, 1, 4, "loop"});
+  volume.commit();
+  EXPECT_EQ(repair(volume).report.found_inodes, 0u);
+  EXPECT_EQ(volume.problems(), Strings{});
+  const auto left = decode_dentries(volume.value_of(volume.name_key(1, "dir")));
+  ASSERT_TRUE(left);
+  EXPECT_EQ(left->front().inode, InodeNo{3});
+}
+
+TEST(RepairTest, OfADirectorysNamesInItsParentOneStays) {
+  SampleVolume volume;
+  volume.put_entry(1, {InodeNo{3}, 3, 4, "second"});
+  volume.commit();
+  EXPECT_EQ(repair(volume).report.found_inodes, 0u);
+  EXPECT_EQ(volume.problems(), Strings{});
+  const auto is_left = [&](const char* name) {
+    const auto item = volume.store->get(volume.name_key(1, name));
+    return item && *item;
+  };
+  EXPECT_NE(is_left("dir"), is_left("second"));
+}
+
 TEST(RepairTest, NameOfLostAndFoundThatIsTakenMoves) {
   SampleVolume volume;
   volume.erase_entry(1, "sym", 4);
