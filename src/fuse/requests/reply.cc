@@ -18,7 +18,9 @@ void drop_name(RequestContext& context, const ChangedName& changed) {
 
 Result<> commit_names(RequestContext& context, ChangedNames names) {
   if (context.sync.load() == SyncChoice::kNone) return ok();
-  const auto durable = context.volume.fsync_directory(names.begin()->parent);
+  const auto durable = run_guarded(context, Operation::fsyncdir, [&](fs::Volume& volume) {
+    return volume.fsync_directory(names.begin()->parent);
+  });
   if (durable) return durable;
   for (const ChangedName& changed : names) drop_name(context, changed);
   return durable;

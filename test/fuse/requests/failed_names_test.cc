@@ -63,6 +63,19 @@ TEST_P(FailedNames, ThatWereExchangedAreExchanged) {
   EXPECT_TRUE(comes_true([&] { return read("b") == "of a"; }));
 }
 
+TEST_P(FailedNames, ForLackOfMemoryDoNotEndTheDaemon) {
+  write("f", "text");
+  write("old", "text");
+  ASSERT_EQ(mkdir(at("d").c_str(), 0755), 0);
+  faults_->memory = true;
+  EXPECT_ERRNO(ENOMEM, mkdir(at("new").c_str(), 0755));
+  EXPECT_ERRNO(ENOMEM, unlink(at("f").c_str()));
+  EXPECT_ERRNO(ENOMEM, rmdir(at("d").c_str()));
+  EXPECT_ERRNO(ENOMEM, rename(at("old").c_str(), at("moved").c_str()));
+  EXPECT_TRUE(appears("new") && appears("moved"));
+  EXPECT_TRUE(vanishes("f") && vanishes("d") && vanishes("old"));
+}
+
 TEST_P(FailedNames, DoNotMeanThatAttributesAreCommittedToo) {
   write("f", "text");
   faults_->commits = true;

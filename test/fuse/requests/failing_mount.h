@@ -19,6 +19,7 @@ namespace lazyfs::fuse {
 // Shared by the test and the daemon.
 struct Faults {
   std::atomic<bool> commits = false;     // every commit fails
+  std::atomic<bool> memory = false;      // every commit lacks memory
   std::atomic<bool> ranges = false;      // punch, zero and copies fail half-way
   std::atomic<bool> attributes = false;  // a truncation fails when the size is already changed
   std::atomic<std::uint64_t> size = 0;   // the volume's, of the file changed last
@@ -61,7 +62,10 @@ class FailingVolume : public bench::MemoryVolume {
   }
 
  private:
-  Result<> commit() { return faults_.commits ? Result<>(fail(Errc::kDeviceWrite)) : ok(); }
+  Result<> commit() {
+    if (faults_.memory) throw std::bad_alloc();
+    return faults_.commits ? Result<>(fail(Errc::kDeviceWrite)) : ok();
+  }
   Result<> note_size(InodeNo inode) {
     ASSIGN_OR_RETURN(const fs::Attributes now, get_attributes(inode));
     faults_.size = now.size;
