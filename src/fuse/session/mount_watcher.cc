@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
@@ -19,22 +20,21 @@ namespace {
 // Other mounts may come and go all the time, and each look reads the whole table.
 constexpr int kBetweenLooksMs = 100;
 
-int id_of_mount_at(const std::string& point) {
+std::optional<dev_t> device_of_mount_at(const std::string& point) {
   const auto mount = mount_at(point);
-  return mount ? mount->id : -1;
+  return mount ? std::optional(mount->device) : std::nullopt;
 }
 
 }  // namespace
 
-MountWatcher::MountWatcher(std::string mount_point, bool read_only,
+MountWatcher::MountWatcher(const std::string& mount_point, bool read_only,
                            std::function<void(bool)> changed)
-    : mount_point_(std::move(mount_point)),
-      changed_(std::move(changed)),
+    : changed_(std::move(changed)),
       table_fd_(open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)),
       stop_fd_(eventfd(0, EFD_CLOEXEC)),
-      mount_id_(id_of_mount_at(mount_point_)),
+      device_(device_of_mount_at(mount_point)),
       read_only_(read_only) {
-  if (table_fd_ >= 0 && stop_fd_ >= 0) {
+  if (table_fd_ >= 0 && stop_fd_ >= 0 && device_) {
     if (auto thread = start_thread([this] { run(); })) thread_ = *std::move(thread);
   }
   if (!thread_.joinable()) log::warn("fuse: a remount by the kernel alone will not be noticed");
@@ -67,9 +67,10 @@ void MountWatcher::run() {
 }
 
 void MountWatcher::look() {
+  if (!device_) return;
   MutexLock lock(mu_);
-  const auto mount = mount_at(mount_point_);
-  if (!mount || mount->id != mount_id_) return;  // unmounted, or covered by another mount
+  const auto mount = mount_of(*device_);
+  if (!mount) return;  // unmounted
   const bool read_only = (mount->filesystem_flags & MS_RDONLY) != 0;
   if (read_only == std::exchange(read_only_, read_only)) return;
   changed_(read_only);

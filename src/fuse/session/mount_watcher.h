@@ -2,7 +2,10 @@
 // on to the daemon of a FUSE filesystem.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -14,12 +17,14 @@ namespace lazyfs::fuse {
 // changed. A remount by lazyfs itself (remount.h) asks the daemon before it returns, and does not
 // depend on this. Thread-safe.
 //
-// Invariant: only the mount that existed at the construction is watched, not one that has taken its
-// place since.
+// Invariant: only the filesystem that was mounted at the construction is watched, wherever it is
+// mounted, not one that has taken its place since. While a filesystem exists, no other has its
+// device number; the number of a mount is free after its unmount, when another mount of the
+// filesystem may remain.
 class MountWatcher {
  public:
   // `read_only`: how the filesystem was mounted. `changed` is called for changes from then on.
-  MountWatcher(std::string mount_point, bool read_only, std::function<void(bool)> changed);
+  MountWatcher(const std::string& mount_point, bool read_only, std::function<void(bool)> changed);
   ~MountWatcher();  // ends the thread, after a call of `changed` that is running
   // Looks now. Returns after `changed` was called for a change since the last look.
   void look() EXCLUDES(mu_);
@@ -30,10 +35,9 @@ class MountWatcher {
   void run();
   bool wait_for(int events, int timeout_ms) const;
 
-  const std::string mount_point_;
   const std::function<void(bool)> changed_;
   const int table_fd_, stop_fd_;
-  const int mount_id_;
+  const std::optional<dev_t> device_;  // of the filesystem; nothing: the table could not be read
   Mutex mu_;  // held while `changed` runs
   bool read_only_ GUARDED_BY(mu_);
   std::thread thread_;  // last
