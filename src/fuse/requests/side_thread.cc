@@ -17,7 +17,7 @@ Result<> SideThread::start_locked() {
   return ok();
 }
 
-bool SideThread::run(std::function<void()> job) {
+bool SideThread::add(std::function<void()> job) {
   MutexLock lock(mu_);
   if (ends_ || !start_locked()) return false;
   jobs_.push_back(std::move(job));

@@ -5,7 +5,9 @@
 
 #include <deque>
 #include <functional>
+#include <new>
 #include <thread>
+#include <utility>
 
 #include "base/mutex.h"
 #include "base/result.h"
@@ -22,14 +24,22 @@ class SideThread {
 
   // Begins the thread, which otherwise the first job does. Errors: those of start_thread().
   Result<> start() EXCLUDES(mu_);
-  // `job` must not throw. False: finish() was called, or no thread could begin, and the job is not
-  // run.
-  bool run(std::function<void()> job) EXCLUDES(mu_);
+  // `job` must not throw. False: the job is not run, because finish() was called, no thread could
+  // begin, or memory is exhausted.
+  template <class Job>
+  bool run(Job&& job) noexcept EXCLUDES(mu_) {
+    try {
+      return add(std::forward<Job>(job));
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
   // Refuses further jobs, and returns when all jobs are done. REQUIRES: the requests that jobs wait
   // for are still served; the caller is no job, and no other thread calls finish() meanwhile.
   void finish() EXCLUDES(mu_);
 
  private:
+  bool add(std::function<void()> job) EXCLUDES(mu_);
   Result<> start_locked() REQUIRES(mu_);
   void work() EXCLUDES(mu_);
 

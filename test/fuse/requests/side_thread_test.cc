@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <new>
 #include <vector>
 
 namespace lazyfs::fuse {
@@ -71,6 +72,20 @@ TEST(SideThreadTest, AJobIsRefusedWhereNoThreadCanBegin) {
     const NoThreads none;
     EXPECT_FALSE(side.run([] {}));
   }
+  EXPECT_TRUE(side.run([] {}));
+}
+
+// Lacks memory where it is copied.
+struct LargeJob {
+  LargeJob() = default;
+  LargeJob(const LargeJob&) { throw std::bad_alloc(); }
+  void operator()() const {}
+};
+
+TEST(SideThreadTest, AJobIsRefusedForLackOfMemory) {
+  SideThread side;
+  const LargeJob job;
+  EXPECT_FALSE(side.run(job));
   EXPECT_TRUE(side.run([] {}));
 }
 
