@@ -50,12 +50,14 @@ TEST_F(ReadOnlyRemounterTest, WhatWasAskedJustBeforeTheEndIsReported) {
 }
 
 TEST_F(ReadOnlyRemounterTest, NothingIsReportedBeforeTheMount) {
-  ReadOnlyRemounter remounter(nullptr, "/nowhere", [&] {
-    ++reports_;
-    return false;
-  });
-  remounter.ask();
-  ASSERT_TRUE(remounter.start());
+  {
+    ReadOnlyRemounter remounter(nullptr, "/nowhere", [&] {
+      ++reports_;
+      return false;
+    });
+    remounter.ask();
+    ASSERT_TRUE(remounter.start());
+  }  // the thread has ended
   EXPECT_EQ(reports_, 0);
 }
 
