@@ -73,7 +73,7 @@ Result<std::unique_ptr<Unmounter>> Unmounter::make(std::shared_ptr<MountKeeper> 
 Unmounter::~Unmounter() {
   close(signal_fd_);
   if (!unmounting_.joinable()) return;
-  if (has_begun_) {  // an umount(2) that waits returns at Session::farewell(), which comes later
+  if (has_begun_) {  // may still wait for the keeper
     unmounting_.detach();
     return;
   }
