@@ -275,6 +275,15 @@ TEST_P(Syscalls, ADirectorysGroupIsInheritedWhereItsModeSaysSo) {
   EXPECT_EQ(status_of("d/e").st_mode & 02000u, 02000u);
 }
 
+// The kernel lets every user do this, and asks the daemon to set no more than the time of a change.
+TEST_P(Syscalls, AChangeOfOwnerThatChangesNothingTakesNobodysSetIdBits) {
+  write("f", "text");
+  ASSERT_EQ(chmod(at("f").c_str(), 06755), 0);
+  ASSERT_EQ(chmod(top_.c_str(), 0755), 0);
+  EXPECT_EQ(do_as_other([this] { return chown(at("f").c_str(), -1, -1); }), 0);
+  EXPECT_EQ(status_of("f").st_mode & 07777, 06755u);
+}
+
 TEST_P(Syscalls, ExtendedAttributesComeAndGo) {
   write("f", "x");
   const std::string path = at("f");
