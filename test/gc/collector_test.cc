@@ -351,6 +351,22 @@ TEST_F(WritersShareTest, AWriterOfLittleLeavesTheUnitToTheNextOnes) {
   EXPECT_EQ(moved(), 8u);
 }
 
+TEST_F(WritersShareTest, WhatIsOwedForOneBandIsNotOwedForTheNext) {
+  collector_.help(2 * kBandBlocks);
+  EXPECT_EQ(moved(), kBandBlocks / 2) << "all of the first band";
+  collector_.help(1);
+  EXPECT_EQ(moved(), kBandBlocks / 2 + 4u) << "a unit";
+}
+
+TEST_F(WritersShareTest, LittleIsOwedWhileABandGainsMuch) {
+  for (std::uint64_t i = 0; i < kFileBlocks; ++i) {
+    if (i % 8 != 7) files_.remove(kFile, i);
+  }
+  ASSERT_EQ(bands_.user_room(), 2 * kBandBlocks);
+  collector_.help(16);
+  EXPECT_EQ(moved(), 4u) << "2.3 blocks are owed, and a unit is moved";
+}
+
 TEST_F(CollectorTest, TheEstimateCountsTheBandsInScope) {
   make_holes(2);
   files_.write(InodeNo{9}, 0, 8);
@@ -375,6 +391,31 @@ TEST_F(CollectorTest, YoungDataIsStillYoungAfterItWasMoved) {
   ASSERT_GT(live_in(to.value), 0u);
   EXPECT_EQ(bands_.view(to).stream, data::Stream::kCollector);
   EXPECT_TRUE(bands_.is_young(to));
+}
+
+TEST_F(CollectorTest, OfBandsThatGainTheSameTheOneAppendedToLongAgoIsCleaned) {
+  files_.write(kFile, 0, kBandBlocks);
+  files_.write(InodeNo{4}, 0, kBandBlocks);
+  for (std::uint64_t i = 0; i < kBandBlocks; ++i) files_.remove(kFile, i);
+  ASSERT_TRUE(collector_.reset_empty_bands());
+  files_.write(InodeNo{5}, 0, kBandBlocks);
+  ASSERT_EQ(live_in(0), kBandBlocks) << "the first band is younger now";
+  for (std::uint64_t i = 0; i < kBandBlocks; i += 2) {
+    files_.remove(InodeNo{4}, i);
+    files_.remove(InodeNo{5}, i);
+  }
+  ASSERT_EQ(collector_.clean_unit({}), true);
+  EXPECT_EQ(live_in(0), kBandBlocks / 2);
+  EXPECT_LT(live_in(1), kBandBlocks / 2);
+}
+
+// A job would seal the band, and move a part of it at most.
+TEST_F(CollectorTest, AnOpenBandIsNotBegunWhoseLiveBlocksFitOnlyIntoItself) {
+  files_.write(kFile, 0, kBandBlocks / 2);
+  files_.remove(kFile, 0);
+  for (std::uint32_t i = 1; i < kBands; ++i) bands_.set_bad(BandId{i});
+  EXPECT_FALSE(collector_.make_room());
+  EXPECT_EQ(bands_.view(BandId{0}).state, data::BandState::kOpen);
 }
 
 // Band 0 is as long as eight others together; all are full but the last two.

@@ -47,6 +47,13 @@ class FakeFiles final : public Port {
     bands_.account_death(at->second.band, 1, 1);
     places_.erase(at);
   }
+  // The block becomes another owner's where it lies, as when two files begin to share it.
+  void give(InodeNo from, std::uint64_t block, InodeNo to) {
+    auto given = places_.extract({from, block});
+    ASSERT_FALSE(given.empty());
+    given.key() = {to, block};
+    places_.insert(std::move(given));
+  }
   std::size_t mapped() const { return places_.size(); }
   // No two blocks have one place, and each place is an appended block of its band.
   bool is_sound() const {

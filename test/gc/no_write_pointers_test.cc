@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
 
 #include "collector_fixture.h"
@@ -182,6 +183,38 @@ TEST_F(CollectorWithoutPointersTest, AnUnreadableBandThatIsBeingCleanedTakesNotT
   EXPECT_EQ(live_in(0), kBandBlocks);
   EXPECT_EQ(collector_.clean_unit({}), true);
   EXPECT_EQ(bands_.view(BandId{1}).state, data::BandState::kBad);
+  EXPECT_EQ(bands_.space().free_bands, 1u);
+}
+
+// Band 0 has eight blocks, the others have four.
+class ShortLastBandTest : public CollectorTest {
+ protected:
+  static constexpr std::uint32_t kShortBlocks = 4;
+
+  ShortLastBandTest() : CollectorTest(device()) {}
+  static std::unique_ptr<device::MemoryDevice> device() {
+    device::Geometry geometry;
+    geometry.band_blocks.assign(kBands, kShortBlocks);
+    geometry.band_blocks[0] = 2 * kShortBlocks;
+    geometry.band_kinds.assign(kBands, device::BandKind::kShingled);
+    return std::make_unique<device::MemoryDevice>(
+        geometry, device::Capabilities{.keeps_write_pointers = false});
+  }
+};
+
+TEST_F(ShortLastBandTest, ARescueMayFillTheLastFreeBand) {
+  for (std::uint64_t i = 0; i < 2 * kShortBlocks; ++i) {
+    files_.write(kFile, i, 1, data::Stream::kCollector);
+  }
+  ASSERT_EQ(live_in(0), 2 * kShortBlocks);
+  for (std::uint64_t i = 0; i < kShortBlocks; ++i) files_.remove(kFile, 2 * i);
+  for (std::uint32_t i = 1; i + 1 < kBands; ++i) bands_.set_bad(BandId{i});
+  std::optional<std::uint64_t> moved_at_first_remap;
+  files_.before_remap = [&] {
+    if (!moved_at_first_remap) moved_at_first_remap = moved();
+  };
+  ASSERT_EQ(collector_.clean_unit({}), true);
+  EXPECT_EQ(moved_at_first_remap, kShortBlocks);
   EXPECT_EQ(bands_.space().free_bands, 1u);
 }
 

@@ -129,12 +129,6 @@ TEST_F(TailCleanerTest, NothingIsCutWhileTheReserveIsIncomplete) {
   EXPECT_EQ(picked(), std::nullopt);
 }
 
-TEST_F(TailCleanerTest, ABandWithoutLiveBlocksIsLeftToBeReset) {
-  fill(kRecords);
-  for (std::uint32_t record = 0; record < kRecords; ++record) kill(0, record);
-  EXPECT_EQ(picked(), std::nullopt);
-}
-
 TEST_F(TailCleanerTest, ATailIsLeftIfItsBandWasAppendedToMeanwhile) {
   fill(kRecords / 2);
   kill(0, 5);
@@ -143,6 +137,21 @@ TEST_F(TailCleanerTest, ATailIsLeftIfItsBandWasAppendedToMeanwhile) {
   files_.write(kFile, kBandBlocks / 2, kRecord);
   EXPECT_EQ(cleaner_.clean(*tail), false);
   EXPECT_EQ(counters_.blocks_moved, 0u);
+}
+
+// Otherwise the block would be cut off and lost.
+TEST_F(TailCleanerTest, NothingIsCutIfABlockIsMeanwhileAnotherOwners) {
+  fill(kRecords);
+  kill(0, 10);
+  const auto tail = cleaner_.pick(std::nullopt, {});
+  ASSERT_TRUE(tail);
+  files_.before_remap = [this] {
+    files_.before_remap = [] {};
+    files_.give(kFile, kBandBlocks - 1, kDamaged);
+  };
+  EXPECT_EQ(cleaner_.clean(*tail), false);
+  EXPECT_EQ(live_in(0), 10 * kRecord + 1);
+  EXPECT_EQ(bands_.view(BandId{0}).counters.appended, kBandBlocks);
 }
 
 TEST_F(TailCleanerTest, AfterThreeCutsThatFailBandsAreCleanedAsAWhole) {
@@ -195,6 +204,12 @@ TEST_F(LongTailTest, AHoleIsFoundWithin64AppendRecords) {
 
 TEST_F(LongTailTest, AHoleFurtherFromTheEndIsNot) {
   fill_band(100, 64);
+  EXPECT_EQ(picked(), std::nullopt);
+}
+
+TEST_F(LongTailTest, ABandWithoutLiveBlocksIsLeftToBeReset) {
+  for (std::uint32_t i = 0; i < kLongBlocks; i += 32) files_.write(kFile, i, 32);
+  for (std::uint32_t i = 0; i < kLongBlocks; ++i) files_.remove(kFile, i);
   EXPECT_EQ(picked(), std::nullopt);
 }
 
