@@ -16,21 +16,37 @@ class FailedNames : public FailingMount, public testing::WithParamInterface<cons
     FailingMount::SetUp();
     if (!IsSkipped()) mount_failing(GetParam());
   }
+  // Four new inodes, and a link to the file `f`.
+  void make_names() {
+    write("f", "text");
+    faults_->commits = true;
+    EXPECT_ERRNO(EIO, mkdir(at("directory").c_str(), 0755));
+    EXPECT_ERRNO(EIO, mknod(at("node").c_str(), S_IFIFO | 0644, 0));
+    EXPECT_ERRNO(EIO, symlink("f", at("symlink").c_str()));
+    EXPECT_ERRNO(EIO, link(at("f").c_str(), at("link").c_str()));
+    EXPECT_ERRNO(EIO, open(at("file").c_str(), O_CREAT | O_WRONLY, 0644));
+    for (const char* name : {"directory", "node", "symlink", "link", "file"}) {
+      EXPECT_TRUE(appears(name)) << name;
+    }
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Modes, FailedNames, testing::Values("dirsync", "sync", "dirsync,opens"));
 
 TEST_P(FailedNames, ThatWereMadeAppear) {
-  write("f", "text");
-  faults_->commits = true;
-  EXPECT_ERRNO(EIO, mkdir(at("directory").c_str(), 0755));
-  EXPECT_ERRNO(EIO, mknod(at("node").c_str(), S_IFIFO | 0644, 0));
-  EXPECT_ERRNO(EIO, symlink("f", at("symlink").c_str()));
-  EXPECT_ERRNO(EIO, link(at("f").c_str(), at("link").c_str()));
-  EXPECT_ERRNO(EIO, open(at("file").c_str(), O_CREAT | O_WRONLY, 0644));
-  for (const char* name : {"directory", "node", "symlink", "link", "file"}) {
-    EXPECT_TRUE(appears(name)) << name;
-  }
+  make_names();
   EXPECT_EQ(status_of("f").st_nlink, 2u);
+}
+
+// Otherwise the volume would keep their inodes and their blocks until it is unmounted.
+TEST_P(FailedNames, ThatWereMadeAndRemovedLeaveNothing) {
+  make_names();
+  faults_->commits = false;
+  EXPECT_EQ(rmdir(at("directory").c_str()), 0);
+  for (const char* name : {"node", "symlink", "link", "file", "f"}) {
+    EXPECT_EQ(unlink(at(name).c_str()), 0) << name;
+  }
+  EXPECT_TRUE(comes_true([this] { return faults_->dropped == 5; })) << faults_->dropped;
+  EXPECT_TRUE(comes_true([this] { return faults_->open_files == 0; })) << faults_->open_files;
 }
 
 TEST_P(FailedNames, ThatWereRemovedVanish) {

@@ -22,7 +22,10 @@ struct Faults {
   std::atomic<bool> memory = false;      // every commit lacks memory
   std::atomic<bool> ranges = false;      // punch, zero and copies fail half-way
   std::atomic<bool> attributes = false;  // a truncation fails when the size is already changed
+  std::atomic<bool> writes = false;      // every write is refused
   std::atomic<std::uint64_t> size = 0;   // the volume's, of the file changed last
+  std::atomic<int> dropped = 0;          // inodes that have neither names nor lookups any more
+  std::atomic<int> open_files = 0;
 };
 
 class FailingVolume : public bench::MemoryVolume {
@@ -51,6 +54,7 @@ class FailingVolume : public bench::MemoryVolume {
   }
   Result<> write(InodeNo inode, std::uint64_t offset, std::span<const std::byte> from,
                  fs::WriteFlags flags) override {
+    if (faults_.writes) return fail(Errc::kDeviceWrite);
     TRY(MemoryVolume::write(inode, offset, from, flags));
     return note_size(inode);
   }
@@ -60,6 +64,24 @@ class FailingVolume : public bench::MemoryVolume {
     if (change.size && faults_.attributes.exchange(false)) return fail(Errc::kDeviceWrite);
     return changed;
   }
+  Result<fs::Created> create(InodeNo parent, std::string_view name, std::uint32_t mode,
+                             fs::Owner owner) override {
+    const auto created = MemoryVolume::create(parent, name, mode, owner);
+    if (created) ++faults_.open_files;
+    return created;
+  }
+  Result<fs::OpenFile*> open(InodeNo inode) override {
+    const auto opened = MemoryVolume::open(inode);
+    if (opened) ++faults_.open_files;
+    return opened;
+  }
+  void release(fs::OpenFile* file) override {
+    MemoryVolume::release(file);
+    --faults_.open_files;
+  }
+
+ protected:
+  void dropped(InodeNo, std::uint32_t) override { ++faults_.dropped; }
 
  private:
   Result<> commit() {
