@@ -11,9 +11,9 @@
 namespace lazyfs::fuse::handlers {
 namespace {
 
-// True when the caller who truncates may not keep set-user-ID and set-group-ID bits. libfuse 3.14
-// hides this bit of the request.
-bool truncation_clears_set_id() {
+// True for a change of the owner or group, and for a truncation whose caller may not keep
+// set-user-ID and set-group-ID bits. libfuse 3.14 hides this bit of the request.
+bool change_clears_set_id() {
   const Request* request = current_request();
   const auto* body = request ? request->body<fuse_setattr_in>() : nullptr;
   return body && (body->valid & FATTR_KILL_SUIDGID) != 0;
@@ -98,10 +98,7 @@ Result<fs::Attributes> change_size(fuse_req_t req, fs::Volume& volume, InodeNo i
 }  // namespace
 
 void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
-  // A change of owner drops the bits, also for root, unless the same request sets the mode.
-  const bool new_owner =
-      (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 && (to_set & FUSE_SET_ATTR_MODE) == 0;
-  const auto change = to_change(*values, to_set, new_owner || truncation_clears_set_id());
+  const auto change = to_change(*values, to_set, change_clears_set_id());
   RequestContext& context = context_of(req);
   const auto changed = call(req, Operation::setattr, [&](fs::Volume& volume) {
     return change.size ? change_size(req, volume, inode_of(ino), change)
