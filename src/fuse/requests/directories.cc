@@ -50,10 +50,6 @@ class EntryBuffer {
     if (fuse_reply_buf(req_, bytes_.get(), used_) == 0) return;
     for (const InodeNo inode : looked_up_) context.volume.forget(inode, 1);
   }
-  void give_up(Errc error) {
-    for (const InodeNo inode : looked_up_) context_of(req_).volume.forget(inode, 1);
-    reply_error(req_, error);
-  }
 
  private:
   std::size_t needed(const std::string& name) const {
@@ -136,7 +132,7 @@ void read_entries(fuse_req_t req, Operation operation, fuse_ino_t ino, std::size
   const auto done = call(req, operation, [&](fs::Volume& volume) {
     return fill(volume, buffer, directory, static_cast<std::uint64_t>(offset), attributes);
   });
-  if (!done && buffer.empty()) return buffer.give_up(done.error());
+  if (!done && buffer.empty()) return reply_error(req, done.error());
   if (plus) context.listing_advice.add(directory, buffer.entries());
   const bool ends_names = plus && attributes == Attributes::kNone && buffer.empty();
   buffer.reply();  // the entries read before an error; the next request meets the error again
