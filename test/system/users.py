@@ -250,6 +250,14 @@ class Lists(UserTest):
         self.refused(errno.EPERM, BOB,
                      lambda: os.setxattr("d", "system.posix_acl_default", value))
 
+    def test_a_list_set_by_an_outsider_of_the_group_drops_its_set_group_id_bit(self):
+        for groups, left in ([], 0o755), ([TEAM], 0o2755):
+            put("f", b"x")
+            os.chown("f", BOB, TEAM)
+            os.chmod("f", 0o2755)
+            self.succeeds(BOB, lambda: self.setfacl("-m", f"u:{ALICE}:rx", "f"), groups)
+            self.assertEqual(oct(stat.S_IMODE(os.stat("f").st_mode)), oct(left))
+
     def test_removing_a_missing_acl_succeeds(self):
         os.mkdir("d")
         for kind in "access", "default":
