@@ -203,6 +203,28 @@ grep -q "option 'typo': not known" "$WORK/remount" || fail "remount,typo: $(cat 
 with_helpers mount -o remount,ro "$MNT" || fail "mount -o remount,ro: status $?"
 expect_options ro
 with_helpers mount -o remount,rw "$MNT" || fail "mount -o remount,rw: status $?"
+
+# These flags are those of a mount point, so one namespace does all of it.
+access_times() {
+  set -e
+  expect() {
+    mount -o "remount,$1" "$MNT"
+    grep " $MNT " /proc/self/mounts | grep -q "[ ,]$2," || exit 1
+    expect_options "${@:3}"
+  }
+  expect noatime noatime noatime
+  expect commit=13 noatime noatime commit=13
+  expect relatime relatime relatime
+  expect commit=14 relatime relatime commit=14
+  expect noatime,nodiratime noatime,nodiratime noatime nodiratime
+  expect diratime noatime noatime
+  [[ $(options) != *nodiratime* ]]
+  expect atime relatime relatime
+}
+say "access times, as mount(8) shows them"
+export MNT TEST
+with_helpers bash -c "$(declare -f access_times expect_options options fail); access_times" ||
+  fail "access times: $(options)"
 unmount_fs
 
 say "a device that cannot be written"

@@ -317,6 +317,15 @@ Reason apply(Parser& parser, std::string_view option) {
   return "option " + quoted(option) + ": not known; man lazyfs lists them";
 }
 
+// A remount that does not name them takes back noatime and nodiratime, like the other flags that
+// the kernel shows: mount(8) repeats what is shown, and leaves them out for atime and diratime.
+void forget_shown_flags(Options& options) {
+  auto& access_time = options.volume.access_time;
+  if (access_time == fs::AccessTime::kNone) access_time = fs::AccessTime::kRelative;
+  options.volume.directory_access_time = true;
+  options.session.kernel.clear();
+}
+
 Options finish(Parser parser, bool as_root) {
   auto& kernel = parser.options.session.kernel;
   kernel.push_back(parser.read_only ? "ro" : "rw");
@@ -330,6 +339,7 @@ Options finish(Parser parser, bool as_root) {
                                 : parser.directory_sync ? SyncChoice::kNames
                                                         : SyncChoice::kNone;
   if (parser.options.volume.access_time == fs::AccessTime::kNone) kernel.push_back("noatime");
+  if (!parser.options.volume.directory_access_time) kernel.push_back("nodiratime");
   parser.options.session.allow_other = parser.entire_world;
   parser.options.volume.read_only = parser.read_only;
   return std::move(parser.options);
@@ -370,7 +380,7 @@ std::expected<Options, std::string> parse_options(const std::vector<std::string>
                 .devices = as_root,
                 .set_id = as_root,
                 .entire_world = in_force.session.allow_other || as_root};
-  parser.options.session.kernel.clear();
+  forget_shown_flags(parser.options);
   for (const std::string& list : lists) {
     std::string_view rest = list;
     while (!rest.empty()) {

@@ -61,9 +61,9 @@ std::string list_options();
 // Reads comma-separated lists as they follow -o, in their order; a later option wins. With
 // `as_root` the defaults are those of a disk filesystem: devices and set-user-ID work, and every
 // user has access. The error is a sentence that names the option.
-// `in_force`: the values of options that are not given. Exceptions: ro, sync, dirsync, and the
-// options for the kernel alone (dev, suid, exec) follow the lists only, as mount(8) expects of a
-// remount.
+// `in_force`: the values of options that are not given. Exceptions: ro, sync, dirsync, noatime,
+// nodiratime, and the options for the kernel alone (dev, suid, exec) follow the lists only, as
+// mount(8) expects of a remount.
 std::expected<Options, std::string> parse_options(const std::vector<std::string>& lists,
                                                   bool as_root, const Options& in_force = {});
 

@@ -36,12 +36,15 @@ std::string send_options(const std::string& mount_point, const std::vector<std::
 }
 
 unsigned long mount_flags_of(const Options& options) {
-  unsigned long flags = MS_REMOUNT | (options.volume.read_only ? MS_RDONLY : 0);
+  // The kernel keeps all flags of access times if none is named. MS_RELATIME, which it shows of a
+  // mount with strictatime, too, ends noatime.
+  unsigned long flags = MS_REMOUNT | MS_RELATIME | (options.volume.read_only ? MS_RDONLY : 0);
   for (const std::string& option : options.session.kernel) {
     if (option == "nodev") flags |= MS_NODEV;
     if (option == "nosuid") flags |= MS_NOSUID;
     if (option == "noexec") flags |= MS_NOEXEC;
     if (option == "noatime") flags |= MS_NOATIME;
+    if (option == "nodiratime") flags |= MS_NODIRATIME;
     if (option == "sync") flags |= MS_SYNCHRONOUS;
     if (option == "dirsync") flags |= MS_DIRSYNC;
   }

@@ -141,19 +141,34 @@ TEST(Options, WhatProcMountsSaysOfAMountRemountsIt) {
 }
 
 TEST(Options, WhatARemountDoesNotNameStays) {
-  const Options before = parsed("commit=30,placement=best,gc=off,nodiratime,sync,threads=7");
+  const Options before = parsed("commit=30,placement=best,gc=off,strictatime,sync,threads=7");
   const auto after = parse_options({"remount,rw,cache=1M"}, false, before);
   ASSERT_TRUE(after) << after.error();
   EXPECT_EQ(after->volume.cache_bytes, std::size_t{1} << 20);
   EXPECT_EQ(after->volume.commit_interval, std::chrono::seconds(30));
   EXPECT_EQ(after->volume.placement, data::Placement::kBestFit);
   EXPECT_FALSE(after->volume.gc_idle);
-  EXPECT_FALSE(after->volume.directory_access_time);
+  EXPECT_EQ(after->volume.access_time, fs::AccessTime::kStrict);
   EXPECT_EQ(after->session.transport.threads_max, 7u);
   EXPECT_EQ(after->session.allow_other, before.session.allow_other);
   // mount(8) repeats the flags that the kernel shows.
   EXPECT_EQ(after->session.requests.sync, SyncChoice::kNone);
   EXPECT_EQ(after->session.kernel, std::vector<std::string>{"rw"});
+}
+
+TEST(Options, ARemountThatDoesNotNameThemEndsNoatimeAndNodiratime) {
+  const Options before = parsed("noatime,nodiratime");
+  EXPECT_TRUE(passes(before, "noatime") && passes(before, "nodiratime"));
+  const auto kept = parse_options({"remount,rw,noatime,nodiratime,commit=9"}, false, before);
+  ASSERT_TRUE(kept) << kept.error();
+  EXPECT_EQ(kept->volume.access_time, fs::AccessTime::kNone);
+  EXPECT_FALSE(kept->volume.directory_access_time);
+  // All that mount(8) passes on of atime and diratime.
+  const auto ended = parse_options({"remount,rw"}, false, *kept);
+  ASSERT_TRUE(ended) << ended.error();
+  EXPECT_EQ(ended->volume.access_time, fs::AccessTime::kRelative);
+  EXPECT_TRUE(ended->volume.directory_access_time);
+  EXPECT_EQ(ended->session.kernel, std::vector<std::string>{"rw"});
 }
 
 TEST(Options, RemountIsSeen) {
