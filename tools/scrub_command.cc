@@ -238,6 +238,16 @@ void begin_background(const ScrubFiles& files, const ScrubState& state) {
   _exit(0);
 }
 
+// What a command for a scrub in the background has done.
+void report_done(const ScrubPlan& plan, const std::string& done) {
+  if (plan.json) {
+    const Json answer = Json::object({{"mount_point", plan.mount_point}, {"done", done}});
+    std::puts(answer.dump(true).c_str());
+  } else {
+    std::printf("%s: %s\n", plan.mount_point.c_str(), done.c_str());
+  }
+}
+
 std::string_view status_text(const ScrubState& state, bool is_running) {
   if (is_running) return "running";
   switch (state.status) {
@@ -272,7 +282,7 @@ void start_scrub(const ScrubPlan& plan) {
   ScrubFiles files = files_of(plan);
   if (!files.lock()) fail_with(plan.mount_point, "a scrub is running already");
   begin_background(files, new_state(mount, plan));
-  std::printf("%s: the scrub has begun\n", plan.mount_point.c_str());
+  report_done(plan, "the scrub has begun");
 }
 
 void resume_scrub(const ScrubPlan& plan) {
@@ -285,7 +295,7 @@ void resume_scrub(const ScrubPlan& plan) {
   state->failure.clear();
   if (plan.rate > 0) state->rate = plan.rate;
   begin_background(files, *state);
-  std::printf("%s: the scrub continues\n", plan.mount_point.c_str());
+  report_done(plan, "the scrub continues");
 }
 
 void cancel_scrub(const ScrubPlan& plan) {
@@ -297,8 +307,7 @@ void cancel_scrub(const ScrubPlan& plan) {
   }
   for (int tries = 0; tries < kCancelTries && files.is_running(); ++tries) sleep_for(0.1);
   if (files.is_running()) fail_with(plan.mount_point, "the scrub does not end");
-  std::printf("%s: the scrub was cancelled: %s\n", plan.mount_point.c_str(),
-              result_text(*files.read()).c_str());
+  report_done(plan, "the scrub was cancelled: " + result_text(*files.read()));
 }
 
 bool scrub_status(const ScrubPlan& plan) {

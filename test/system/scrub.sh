@@ -21,6 +21,10 @@ state() { # NAME
   scrub 0 status --json "${STATE[@]}" "$MNT"
   python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1" <"$WORK/out"
 }
+is_done() { # WORDS: the JSON object of the last command says so.
+  python3 -c 'import json, sys; sys.exit(sys.argv[1] not in json.load(sys.stdin)["done"])' "$1" \
+    <"$WORK/out" || fail "the output is $(cat "$WORK/out")"
+}
 is_state() { [[ $(state status) == "$1" ]]; }
 
 say "in the foreground"
@@ -41,7 +45,8 @@ say "in the background"
 scrub 1 status "${STATE[@]}" "$MNT"
 grep -q "no scrub was started" "$WORK/err" || fail "status: $(cat "$WORK/err")"
 scrub 1 cancel "${STATE[@]}" "$MNT"
-scrub 0 start --rate 8M "${STATE[@]}" "$MNT"
+scrub 0 start --json --rate 8M "${STATE[@]}" "$MNT"
+is_done "has begun"
 scrub 0 status "${STATE[@]}" "$MNT"
 grep -q ": running: " "$WORK/out" || fail "status: $(cat "$WORK/out")"
 scrub 1 start "${STATE[@]}" "$MNT"
@@ -49,13 +54,15 @@ grep -q "running already" "$WORK/err" || fail "a second start: $(cat "$WORK/err"
 scrub 1 resume "${STATE[@]}" "$MNT"
 has_begun() { (($(state blocks) > 0)); }
 until_true "the scrub reads nothing" has_begun
-scrub 0 cancel "${STATE[@]}" "$MNT"
+scrub 0 cancel --json "${STATE[@]}" "$MNT"
+is_done "cancelled: "
 is_state cancelled || fail "the state is $(state status)"
 read_before=$(state blocks)
 ((read_before < 25600)) || fail "the scrub was not limited"
 
 say "interrupted and resumed"
-scrub 0 resume "${STATE[@]}" "$MNT"
+scrub 0 resume --json "${STATE[@]}" "$MNT"
+is_done "continues"
 has_continued() { (($(state blocks) > read_before)); }
 until_true "the scrub does not continue" has_continued
 kill -KILL "$(state pid)"
