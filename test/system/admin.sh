@@ -509,6 +509,11 @@ lazyfs "$2" "$3"
 head -c 3000000 /dev/urandom >"$3/relative"
 (cd "${3%/*}" && umount "${3##*/}")
 lazyfsctl wait --timeout 0 "$2"
+# A device that is not there is no error with nofail, and one without.
+mount -t lazyfs -o nofail "$2.none" "$3"
+if mountpoint -q "$3"; then exit 4; fi
+if mount -t lazyfs "$2.none" "$3" 2>"$3.log"; then exit 5; fi
+grep -q "$2.none: no such file or device" "$3.log"
 # A name that findmnt(8) escapes.
 odd="${2%/*}/$(printf ' a\tb\\x20\303\274 .edi')"
 mkfs.lazyfs -q "$odd" 128M
