@@ -21,6 +21,13 @@ std::uint64_t room_now(const data::BandView& view) {
   return view.is_leased ? 0 : data::room_in(view);
 }
 
+// The band's live blocks and those that its cleaning gains. A full band takes no appends, so its
+// cleaning gains the rest of a band that was sealed with room, too: a mount seals bands if the disk
+// limits how many are open.
+std::uint64_t extent_of(const data::BandView& view) {
+  return view.state == data::BandState::kFull ? view.blocks : view.counters.appended;
+}
+
 }  // namespace
 
 Collector::Collector(Port& port, device::Device& device, data::BandTable& bands,
@@ -65,7 +72,7 @@ std::optional<BandUse> Collector::pick_locked(VictimScope scope) const {
   for (const data::BandView& view : views) {
     const bool fits = view.counters.live <= room - room_now(view);  // C4
     if (!fits || mover_.has_unreadable(view.band)) continue;
-    const BandUse use{view.band, view.counters.appended, view.counters.live,
+    const BandUse use{view.band, extent_of(view), view.counters.live,
                       newest - view.last_append};
     if (view.state == data::BandState::kFull) full.push_back(use);
     if (view.state == data::BandState::kOpen && !view.is_leased) open.push_back(use);
@@ -109,7 +116,7 @@ std::optional<data::BandView> Collector::pick_rescue_locked() const {
   std::optional<data::BandView> victim;
   for (const data::BandView& view : bands_.all()) {
     const bool may = view.state == data::BandState::kFull && !mover_.has_unreadable(view.band) &&
-                     view.counters.live < view.counters.appended;
+                     view.counters.live < extent_of(view);
     if (may && (!victim || view.counters.live < victim->counters.live)) victim = view;
   }
   return victim;
@@ -196,16 +203,16 @@ CleanEstimate Collector::estimate(VictimScope scope) const {
   for (const data::BandView& view : bands_.all()) {
     const bool may = view.state == data::BandState::kFull ||
                      (scope.with_open && view.state == data::BandState::kOpen);
-    const auto& [appended, live] = std::pair(view.counters.appended, view.counters.live);
-    if (!may || !is_in_scope(appended - live, appended, scope)) continue;
+    const auto& [extent, live] = std::pair(extent_of(view), view.counters.live);
+    if (!may || !is_in_scope(extent - live, extent, scope)) continue;
     ++all.bands;
     all.live_blocks += live;
-    all.dead_blocks += appended - live;
+    all.dead_blocks += extent - live;
   }
   return all;
 }
 
-// Does units until a band is reset or cut. False when no band in scope has dead blocks.
+// Does units until a band is reset or cut. False when no band in scope would gain any.
 Result<bool> Collector::clean_one(VictimScope scope) {
   for (;;) {  // each unit begins at a higher RBA of a band
     ASSIGN_OR_RETURN(const Progress progress, work(scope));
@@ -216,7 +223,7 @@ Result<bool> Collector::clean_one(VictimScope scope) {
 Result<> Collector::clean_all() {
   const auto views = bands_.all();
   const auto has_dead = [](const data::BandView& view) {
-    return view.counters.live < view.counters.appended;
+    return view.counters.live < extent_of(view);
   };
   // Blocks that die meanwhile in other bands add no passes.
   for (auto passes = std::ranges::count_if(views, has_dead); passes > 0; --passes) {

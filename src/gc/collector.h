@@ -47,7 +47,8 @@ class Collector {
   // Commits, then resets the bands that held nothing live before.
   Result<> reset_empty_bands() EXCLUDES(work_mu_);
   // Does one unit of cleaning: continues the band that is being cleaned, else begins the best
-  // victim, or cleans a band's tail if that pays more. False when no band in scope has dead blocks.
+  // victim, or cleans a band's tail if that pays more. False when nothing is gained by it: no band
+  // in scope has dead blocks or was sealed with room.
   Result<bool> clean_unit(VictimScope scope) EXCLUDES(work_mu_);
   // Thread-safe; takes no lock of the collector.
   CleanEstimate estimate(VictimScope scope) const;

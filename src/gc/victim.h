@@ -22,7 +22,7 @@ enum class CleanMode : std::uint8_t {
 
 struct BandUse {
   BandId band;
-  std::uint64_t written_blocks = 0;  // the write pointer
+  std::uint64_t written_blocks = 0;  // the write pointer; of a full band its length
   std::uint64_t live_blocks = 0;     // <= written_blocks
   std::uint64_t age = 0;             // since the last append, any unit
 };

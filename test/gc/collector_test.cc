@@ -286,6 +286,17 @@ TEST_F(CollectorTest, WriterThatFindsNoRoomGetsWhatNearlyLiveBandsHold) {
   EXPECT_EQ(collector_.counters().bands_waited_for, 1u);
 }
 
+// As after a crash on a disk with a limit of open bands. Nothing is dead.
+TEST_F(CollectorTest, AWriterThatFindsNoRoomGetsTheRestOfBandsThatWereSealed) {
+  files_.write(kFile, 0, 8);
+  ASSERT_TRUE(bands_.seal(BandId{0}));
+  const std::uint64_t room = bands_.space().unwritten;
+  EXPECT_TRUE(collector_.make_room());
+  EXPECT_EQ(bands_.space().unwritten, room + kBandBlocks - 8);
+  EXPECT_EQ(moved(), 8u);
+  EXPECT_FALSE(collector_.make_room());
+}
+
 // A writer that is as fast as the collector: whenever a block is moved, others die.
 TEST_F(CollectorTest, CleaningOnDemandEndsHoweverFastOthersWrite) {
   make_holes(4);
