@@ -39,8 +39,8 @@ WriteBack::WriteBack(meta::Store& store, InodeTable& inodes, FileMaps& maps,
                 ahead) {}
 
 void WriteBack::note_error(Inode& inode, Errc error) {
+  inode.last_write_error = error;  // before the flag, which the throttle reads without a lock
   inode.write_back_failed = true;
-  inode.last_write_error = error;
   ++inode.write_errors;
   ++counters_.write_back_errors;
   log::error("inode {}: write-back failed: {}", inode.no.value, describe(error));
