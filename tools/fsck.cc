@@ -335,6 +335,10 @@ class Run {
   Result<> open_losses() {
     if (arguments_.losses.empty()) return ok();
     std::error_code ignored;
+    if (std::filesystem::equivalent(arguments_.losses, arguments_.device, ignored)) {
+      why_ = arguments_.losses + ": is what is repaired";
+      return fail(Errc::kDeviceAccess);
+    }
     const bool is_new = !std::filesystem::exists(arguments_.losses, ignored);
     loss_file_.open(arguments_.losses, std::ios::app);
     is_new_loss_file_ = is_new && loss_file_;
