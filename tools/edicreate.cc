@@ -1,4 +1,6 @@
 // Makes an Emulated Disk Image in a new sparse file or on a block device.
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -7,6 +9,7 @@
 #include "base/size.h"
 #include "edi/create.h"
 #include "tools/command_line.h"
+#include "tools/contents.h"
 
 namespace {
 
@@ -75,6 +78,16 @@ edi::CreateOptions options_of(const Arguments& arguments) {
   return options;
 }
 
+// edi::create() itself refuses existing files and images.
+void refuse_contents(const Arguments& arguments) {
+  struct stat st {};
+  const bool is_device = stat(arguments.file.c_str(), &st) == 0 && S_ISBLK(st.st_mode);
+  if (!is_device || arguments.force) return;
+  if (const auto contents = find_contents(arguments.file)) {
+    throw Trouble(arguments.file + ": holds " + *contents + " already (--force replaces it)");
+  }
+}
+
 std::string hint(Errc error) {
   switch (error) {
     case Errc::kEdiExists: return " (--force replaces it)";
@@ -106,11 +119,13 @@ int main(int argc, char** argv) {
       .with_commas();
   app.option("--linked", arguments.linked, "A-B: bands joined into one; may be repeated")
       .with_commas();
-  app.flag("--force", arguments.force, "replace an existing file or image");
+  app.flag("--force", arguments.force,
+           "replace an existing file or image, or what a block device holds");
   if (const auto status = app.parse(argc, argv)) return *status;
 
   try {
     const edi::CreateOptions options = options_of(arguments);
+    refuse_contents(arguments);
     if (const auto made = edi::create(arguments.file, options); !made) {
       throw Trouble(arguments.file + ": " + std::string(describe(made.error())) +
                     hint(made.error()));

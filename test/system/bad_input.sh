@@ -91,6 +91,18 @@ refuses 'no (lazyfs )?(file ?system|superblock)|holds no|no lazyfs' lazyfs "$WOR
 refuses 'no (lazyfs )?(file ?system|superblock)|holds no|no lazyfs' fsck.lazyfs -n "$WORK/bare.edi"
 edidump "$WORK/bare.edi" >/dev/null || fail "edidump of a bare EDI"
 
+say "an EDI on a block device that holds something"
+truncate -s 64M "$WORK/ext4"
+mkfs.ext4 -q "$WORK/ext4"
+cp "$WORK/ext4" "$WORK/ext4.before"
+attach "$WORK/ext4"
+refuses 'holds an ext4 filesystem already .--force' edicreate -s4096 -b16 -c16 -f"$LOOP"
+cmp "$LOOP" "$WORK/ext4.before" || fail "edicreate writes over an ext4"
+edicreate --force -s4096 -b16 -c16 -f"$LOOP" || fail "edicreate --force"
+refuses 'already .--force' edicreate -s4096 -b16 -c16 -f"$LOOP"
+detach "$LOOP"
+rm "$WORK/ext4" "$WORK/ext4.before"
+
 say "an image cut short"
 DEVICE_KIND=image new_fs 64M
 cp --sparse=always "$IMAGE" "$WORK/cut"
