@@ -55,7 +55,6 @@ Health unanswered(const std::string& path, std::chrono::milliseconds timeout) {
 // Returns whether there is no finding.
 bool print(const Health& health, bool as_json) {
   const bool is_healthy = health.findings.empty();
-  const char* const name = health.mount_point.c_str();
   if (as_json) {
     const Json all = Json::object({{"mount_point", health.mount_point},
                                    {"healthy", is_healthy},
@@ -64,6 +63,8 @@ bool print(const Health& health, bool as_json) {
     std::puts(all.dump(true).c_str());
     return is_healthy;
   }
+  const std::string path = printable(health.mount_point);
+  const char* const name = path.c_str();
   for (const std::string& finding : health.findings) std::printf("%s: %s\n", name, finding.c_str());
   if (is_healthy) std::printf("%s: healthy, %s\n", name, health.state.c_str());
   return is_healthy;

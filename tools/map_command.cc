@@ -105,6 +105,10 @@ std::string path_in(const Paths& paths, InodeNo inode) {
   return found == paths.end() ? "(without a name)" : found->second;
 }
 
+void print_summary(const std::string& path, std::uint64_t runs, std::uint64_t blocks) {
+  std::printf("%s: %s\n", printable(path).c_str(), summary_of(runs, blocks).c_str());
+}
+
 void print_owners(const Place& place, const std::vector<FileRun>& owners, const Paths& paths,
                   bool json) {
   Json list = Json::array();
@@ -116,7 +120,7 @@ void print_owners(const Place& place, const std::vector<FileRun>& owners, const 
     line["path"] = path;
     if (!json) {
       std::printf("%10u %10llu %14llu  %s%s\n", run.at.rba, plain(run.blocks),
-                  plain(run.file_block * kBlockBytes), path.c_str(),
+                  plain(run.file_block * kBlockBytes), printable(path).c_str(),
                   run.is_shared ? " (shared)" : "");
     }
     list.push_back(std::move(line));
@@ -153,7 +157,7 @@ void print_shape(const std::string& device, const VolumeShape& shape, const Path
                  bool json) {
   Json worst = Json::array();
   if (!json) {
-    std::printf("%s: %s with data, %llu of them in one run; %s\n", device.c_str(),
+    std::printf("%s: %s with data, %llu of them in one run; %s\n", printable(device).c_str(),
                 count_text(shape.files, "file").c_str(), plain(shape.in_one_run),
                 summary_of(shape.runs, shape.blocks).c_str());
   }
@@ -162,7 +166,7 @@ void print_shape(const std::string& device, const VolumeShape& shape, const Path
     worst.push_back(Json::object(
         {{"path", path}, {"inode", file.inode.value}, {"runs", file.runs},
          {"bytes", file.blocks * kBlockBytes}}));
-    if (!json) std::printf("%s: %s\n", path.c_str(), summary_of(file.runs, file.blocks).c_str());
+    if (!json) print_summary(path, file.runs, file.blocks);
   }
   if (!json) return;
   const Json all = Json::object({{"device", device},
@@ -214,7 +218,7 @@ void map_command(const std::string& file, bool json) {
     std::puts(all.dump(true).c_str());
     return;
   }
-  std::printf("%s: inode %llu, %s\n", file.c_str(), plain(inode.value),
+  std::printf("%s: inode %llu, %s\n", printable(file).c_str(), plain(inode.value),
               runs.empty() ? "no data outside of the metadata"
                            : summary_of(runs.size(), blocks_of(runs)).c_str());
   if (runs.empty()) return;
@@ -255,7 +259,7 @@ void frag_command(const std::string& path, bool json) {
   const InodeNo inode = inode_of_file(path);
   const std::vector<FileRun> runs = runs_of_file(path, inode);
   if (!json) {
-    std::printf("%s: %s\n", path.c_str(), summary_of(runs.size(), blocks_of(runs)).c_str());
+    print_summary(path, runs.size(), blocks_of(runs));
     return;
   }
   const Json all = Json::object({{"path", path},

@@ -34,7 +34,7 @@ class Group {
 };
 
 void add_line(std::string& page, const char* name, const std::string& text) {
-  if (!text.empty()) page += text_of("%-14s %s\n", name, text.c_str());
+  if (!text.empty()) page += text_of("%-14s %s\n", name, printable(text).c_str());
 }
 
 double amplification(std::uint64_t user, std::uint64_t collector) {

@@ -148,12 +148,13 @@ void add_request_lines(std::vector<std::string>& page, const MountFigures& befor
 std::vector<std::string> top_page(const MountFigures& before, const MountFigures& now,
                                   const TopView& view) {
   const Figures figures(before.stats, now.stats);
-  const std::string label = text_in(now.info, "label");
+  const std::string label = printable(text_in(now.info, "label"));
   std::vector<std::string> page;
   // The names come last: long ones do not fit.
   page.push_back(text_in(now.stats, "state") + ", up " +
-                 duration_text(figures.now("", "uptime_seconds")) + ": " + now.mount_point +
-                 (label.empty() ? "" : " (" + label + ")") + ", " + now.device);
+                 duration_text(figures.now("", "uptime_seconds")) + ": " +
+                 printable(now.mount_point) +
+                 (label.empty() ? "" : " (" + label + ")") + ", " + printable(now.device));
   page.emplace_back();
   add_figures(page, figures);
   page.emplace_back();

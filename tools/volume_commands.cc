@@ -29,6 +29,7 @@
 #include "tools/answer_in_time.h"
 #include "tools/block_device_claim.h"
 #include "tools/uuid.h"
+#include "tools/words.h"
 
 namespace lazyfs {
 namespace {
@@ -183,7 +184,7 @@ std::string features_text(const Json& features) {
 }
 
 void print_line(const char* name, const std::string& value) {
-  if (!value.empty()) std::printf("%-12s %s\n", name, value.c_str());
+  if (!value.empty()) std::printf("%-12s %s\n", name, printable(value).c_str());
 }
 
 struct Change {
@@ -219,7 +220,7 @@ void require_unmounted(const std::string& path) {
 }  // namespace
 
 [[noreturn]] void fail_with(const std::string& what, std::string_view why) {
-  throw std::runtime_error(what + ": " + std::string(why));
+  throw std::runtime_error(printable(what) + ": " + printable(why));
 }
 
 std::string mount_point_of(const std::string& path) {
@@ -297,16 +298,17 @@ void print_mounts(bool as_json) {
     return;
   }
   for (const Json& mount : list.items()) {
-    std::printf("%s on %s (%s)%s%s UUID %s\n", mount["device"].text().c_str(),
-                mount["mounted_on"].text().c_str(), mount["state"].text().c_str(),
-                mount["label"].text().empty() ? "" : " label ", mount["label"].text().c_str(),
-                mount["uuid"].text().c_str());
+    const auto text = [&](const char* name) { return printable(mount[name].text()); };
+    const std::string label = text("label");
+    std::printf("%s on %s (%s)%s%s UUID %s\n", text("device").c_str(),
+                text("mounted_on").c_str(), text("state").c_str(),
+                label.empty() ? "" : " label ", label.c_str(), text("uuid").c_str());
   }
 }
 
 void label_command(const std::string& path, const std::optional<std::string>& value) {
   if (!value) {
-    std::puts(info_of(path)["label"].text().c_str());
+    std::puts(printable(info_of(path)["label"].text()).c_str());
     return;
   }
   if (value->size() > meta::kMaxLabelBytes) fail_with(path, "the label is longer than 63 bytes");

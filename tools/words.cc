@@ -7,6 +7,31 @@
 #include "base/size.h"
 
 namespace lazyfs {
+namespace {
+
+// The length of the character at the beginning; 0 if it is not UTF-8. REQUIRES: text is not empty.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (text.size() < length) return 0;
+  for (std::size_t at = 1; at < length; ++at) {
+    if ((byte(at) & 0xC0) != 0x80) return 0;
+  }
+  const bool is_too_long = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
+  return is_too_long ? 0 : length;
+}
+
+// REQUIRES: `text` is one character of UTF-8. Those from U+0080 to U+009F are commands, too.
+bool is_control(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (text.size() == 1) return first < 0x20 || first == 0x7F;
+  return first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
+}
+
+}  // namespace
 
 std::string text_of(const char* format, ...) {
   va_list values, again;
@@ -41,6 +66,21 @@ std::string duration_text(double seconds) {
 std::string rate_text(double bytes, double seconds) {
   const double rate = seconds > 0 && bytes > 0 ? bytes / seconds : 0;
   return size_text(static_cast<std::uint64_t>(rate)) + (rate < 1024 ? " B/s" : "/s");
+}
+
+std::string printable(std::string_view text) {
+  std::string to;
+  while (!text.empty()) {
+    const std::size_t known = utf8_length(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(known, 1));
+    if (known > 0 && !is_control(character)) {
+      to += character;
+    } else {
+      for (const char c : character) to += text_of("\\%03o", static_cast<unsigned char>(c));
+    }
+    text.remove_prefix(character.size());
+  }
+  return to;
 }
 
 std::string count_text(std::uint64_t count, const char* noun) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/types.h"
@@ -18,6 +19,9 @@ std::string time_text(std::uint64_t ns);
 std::string duration_text(double seconds);
 // A rate in bytes: "12.3 MiB/s".
 std::string rate_text(double bytes, double seconds);
+// The text as a terminal may show it: control characters, and bytes that are not UTF-8, become
+// octal, as "\033". A backslash stays.
+std::string printable(std::string_view text);
 // "1 band", "2 bands".
 std::string count_text(std::uint64_t count, const char* noun);
 // "2 bands: 3, 17"; of more than five bands the first five: "9 bands: 3, 17, 20, 21, 22, ...".

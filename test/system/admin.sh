@@ -387,6 +387,20 @@ expect 1 lazyfsctl map "$WORK/out"
 expect 0 lazyfsctl frag "$MNT/one"
 expect 0 lazyfsctl frag "$MNT"
 grep -q "2 files with data, " "$WORK/out" || fail "frag: $(cat "$WORK/out")"
+hostile=$MNT/$'\e[2Jx'
+head -c 300000 /dev/urandom >"$hostile"
+hostile_band=$(lazyfsctl map --json "$hostile" |
+  python3 -c 'import json, sys; print(json.load(sys.stdin)["extents"][0]["band"])')
+for command in map frag owner; do
+  arguments=("$hostile")
+  if [[ $command == owner ]]; then arguments=("$MNT" "$hostile_band"); fi
+  expect 0 lazyfsctl "$command" "${arguments[@]}"
+  grep -qF '\033[2Jx' "$WORK/out" || fail "$command of a hostile name: $(cat -v "$WORK/out")"
+  if grep -q $'\e' "$WORK/out"; then fail "$command lets a name command the terminal"; fi
+done
+expect 1 lazyfsctl map "$hostile/none"
+if grep -q $'\e' "$WORK/err"; then fail "an error lets a name command the terminal"; fi
+rm "$hostile"
 unmount_fs
 expect 0 lazyfsctl frag --json "$DEVICE"
 expect 0 lazyfsctl owner "$DEVICE" "$band"

@@ -49,6 +49,24 @@ TEST(WordsTest, NameTheFirstFiveBands) {
   EXPECT_EQ(bands_text(bands), "6 bands: 3, 17, 20, 21, 22, ...");
 }
 
+TEST(WordsTest, ShowNoControlCharacterToATerminal) {
+  EXPECT_EQ(printable("a b\\\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80"),
+            "a b\\\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80");
+  EXPECT_EQ(printable("\x1B[2J\n\x7F"), "\\033[2J\\012\\177");
+  EXPECT_EQ(printable("\xC2\x9B"), "\\302\\233");              // U+009B
+  EXPECT_EQ(printable("\x9B\xFF"), "\\233\\377");              // not UTF-8
+  EXPECT_EQ(printable("\xE0\x82\x9B"), "\\340\\202\\233");  // U+009B, too long
+  EXPECT_EQ(printable("\xE2\x82"), "\\342\\202");              // cut off
+}
+
+TEST(WordsTest, PagesShowNoControlCharacter) {
+  MountFigures mount = figures(10, 0, {1});
+  mount.mount_point = "/\x1B[2J";
+  mount.info["label"] = "\x1B[3J";
+  const std::string page = stats_page(mount) + top_page(mount, mount, {}).front();
+  EXPECT_EQ(page.find('\x1B'), page.npos) << page;
+}
+
 bool has_line(const std::string& text, const std::string& wanted) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
