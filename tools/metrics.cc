@@ -86,10 +86,11 @@ std::string number_text(double value) {
   return {text.data(), end.ptr};
 }
 
-// Of a value of a label.
+// Of a value of a label. Bytes that are not UTF-8 are replaced: Prometheus refuses them.
 std::string escaped(std::string_view text) {
+  const auto valid = Json::parse(Json(text).dump());
   std::string to;
-  for (const char c : text) {
+  for (const char c : valid->text()) {
     if (c == '\\' || c == '"') to += '\\';
     if (c == '\n') {
       to += "\\n";

@@ -83,6 +83,14 @@ TEST(Metrics, AreInBaseUnitsWithEscapedLabels) {
   EXPECT_TRUE(has_line(text, "lazyfs_uptime_seconds" + at + " 10")) << text;
 }
 
+TEST(Metrics, AreUtf8) {
+  MountFigures mount = figures(10, 100, {});
+  mount.mount_point = "/a\xFF\xC3\xA4";
+  const std::string text = metrics_text(mount);
+  const std::string at = "{mountpoint=\"/a\xEF\xBF\xBD\xC3\xA4\"}";
+  EXPECT_TRUE(has_line(text, "lazyfs_uptime_seconds" + at + " 10")) << text;
+}
+
 TEST(Progress, SaysWhatIsKnown) {
   const std::uint64_t mib = std::uint64_t{1} << 20;
   EXPECT_EQ(progress_text({"inodes", 0, 0}, 0), "inodes     0");
