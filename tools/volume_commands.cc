@@ -279,7 +279,7 @@ void print_info(const std::string& path, bool as_json) {
   print_line("Options", info["options"].text());
   print_line("Made", date_text(info["created"].number()));
   print_line("Mounted", date_text(info["mounted"].number()) + ", " +
-                            std::to_string(info["mounts"].number()) + " times");
+                            count_text(info["mounts"].number(), "time"));
   print_line("Checked", date_text(info["checked"].number()));
 }
 

@@ -142,6 +142,8 @@ for path in "$DEVICE" "$MNT" "$MNT/x"; do
   [[ $(field "$path" mounted_on) == "$MNT" ]] || fail "info $path: $(field "$path" mounted_on)"
 done
 [[ $(field "$DEVICE" mounts) == 1 ]] || fail "info: mounts"
+lazyfsctl info "$MNT" | grep -q '^Mounted  *[0-9].*, 1 time$' ||
+  fail "info: $(lazyfsctl info "$MNT")"
 lazyfsctl list | grep -q "^$DEVICE on $MNT (writable) label archive 2 UUID $uuid$" ||
   fail "list: $(lazyfsctl list)"
 # FS_IOC_GETFSLABEL and FS_IOC_GETFSUUID. Linux from 6.9 on answers the second one itself.
