@@ -194,7 +194,7 @@ class Run {
     }
     const bool may_change = arguments_.preen || arguments_.yes;
     const auto status = check_only(may_change);
-    const bool has_work = can_rewrite_copy_ || (arguments_.yes && has_damaged_header_);
+    const bool has_work = may_rewrite_copy() || (arguments_.yes && has_damaged_header_);
     if (!status || !may_change || (*status != kLeftUncorrected && !has_work)) {
       if (!status) return refuse(arguments_.device, why(status.error()));
       print();
@@ -215,6 +215,13 @@ class Run {
   }
 
  private:
+  // A device that takes no writes keeps its damaged copy: -p needs the good one only.
+  bool may_rewrite_copy() const {
+    if (!can_rewrite_copy_ || !arguments_.preen) return can_rewrite_copy_;
+    const auto device = Backing::open(arguments_.device, false, Backing::Claim::kNone);
+    return device || device.error() != Errc::kDeviceReadOnly;
+  }
+
   // Ends a run whose repair has failed. What the repair has lost before, no later check finds.
   int give_up(Errc error) {
     if (repair_.losses_counted > 0) {

@@ -165,6 +165,10 @@ PYTHON
 for copy in first second; do
   cp --sparse=always "$IMAGE" "$WORK/whole"
   flip "$copy" || fail "no superblocks to flip"
+  blockdev --setro "$DEVICE"
+  fsck.lazyfs -p "$DEVICE" >"$WORK/out" 2>&1 || fail "fsck -p, read-only: $? $(cat "$WORK/out")"
+  grep -q "other copy is good" "$WORK/out" || fail "fsck -p, read-only: $(cat "$WORK/out")"
+  blockdev --setrw "$DEVICE"
   mount_fs
   [[ $(cat "$MNT/precious") == precious ]] || fail "the file is lost with the $copy superblock"
   unmount_fs
