@@ -1,13 +1,14 @@
 // Makes an Emulated Disk Image in a new sparse file or on a block device.
-#include <sys/stat.h>
-
 #include <cstdio>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/size.h"
+#include "device/backing.h"
 #include "edi/create.h"
+#include "tools/block_device_claim.h"
 #include "tools/command_line.h"
 #include "tools/contents.h"
 
@@ -78,14 +79,21 @@ edi::CreateOptions options_of(const Arguments& arguments) {
   return options;
 }
 
-// edi::create() itself refuses existing files and images.
-void refuse_contents(const Arguments& arguments) {
-  struct stat st {};
-  const bool is_device = stat(arguments.file.c_str(), &st) == 0 && S_ISBLK(st.st_mode);
-  if (!is_device || arguments.force) return;
-  if (const auto contents = find_contents(arguments.file)) {
-    throw Trouble(arguments.file + ": holds " + *contents + " already (--force replaces it)");
-  }
+// REQUIRES: the caller has claimed the device.
+Result<> write_block_device(const std::string& path, const edi::CreateOptions& options) {
+  const auto contents = options.overwrite ? std::nullopt : find_contents(path);
+  if (contents) throw Trouble(path + ": holds " + *contents + " already (--force replaces it)");
+  ASSIGN_OR_RETURN(auto device,
+                   device::Backing::open(path, false, device::Backing::Claim::kNone));
+  return edi::overwrite(device, options);
+}
+
+// A block device stays claimed from the look at it to the end. edi::create() itself refuses
+// existing files.
+Result<> make_image(const std::string& path, const edi::CreateOptions& options) {
+  const BlockDeviceClaim claim(path);
+  if (claim.is_busy()) return fail(Errc::kDeviceBusy);
+  return claim.is_held() ? write_block_device(path, options) : edi::create(path, options);
 }
 
 std::string hint(Errc error) {
@@ -125,8 +133,7 @@ int main(int argc, char** argv) {
 
   try {
     const edi::CreateOptions options = options_of(arguments);
-    refuse_contents(arguments);
-    if (const auto made = edi::create(arguments.file, options); !made) {
+    if (const auto made = make_image(arguments.file, options); !made) {
       throw Trouble(arguments.file + ": " + std::string(describe(made.error())) +
                     hint(made.error()));
     }

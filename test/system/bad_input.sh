@@ -97,6 +97,14 @@ mkfs.ext4 -q "$WORK/ext4"
 cp "$WORK/ext4" "$WORK/ext4.before"
 attach "$WORK/ext4"
 refuses 'holds an ext4 filesystem already .--force' edicreate -s4096 -b16 -c16 -f"$LOOP"
+python3 - "$LOOP" <<'PYTHON' || fail "edicreate looks at a device that another program claims"
+import os, subprocess, sys
+fd = os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL)
+for force in [], ["--force"]:
+    made = subprocess.run(["edicreate", "-b16", "-c16", "-f" + sys.argv[1], *force],
+                          capture_output=True, text=True)
+    assert made.returncode == 1 and "in use or mounted" in made.stderr, made
+PYTHON
 cmp "$LOOP" "$WORK/ext4.before" || fail "edicreate writes over an ext4"
 edicreate --force -s4096 -b16 -c16 -f"$LOOP" || fail "edicreate --force"
 refuses 'already .--force' edicreate -s4096 -b16 -c16 -f"$LOOP"
