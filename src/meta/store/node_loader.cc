@@ -66,6 +66,12 @@ Result<NodePin> NodeLoader::load(NodeNo number) {
   return NodePin(**node);
 }
 
+Result<NodePin> NodeLoader::load_twice(NodeNo number) {
+  if (auto node = load(number)) return node;
+  if (const auto place = log_.find(number)) device_.forget_copies(place->address.band);
+  return load(number);
+}
+
 Result<> NodeLoader::read_place(NodeNo number, const Log::Location& place, std::byte* image) {
   reads_.fetch_add(1, std::memory_order_relaxed);
   TRY(device_.read(place.address, {image, kBlockBytes}));

@@ -42,6 +42,8 @@ class NodeLoader {
   // have been freed: the caller asks the tree again), kNodeChecksumBad, kNodeBad, those of the
   // device.
   Result<NodePin> load(NodeNo number) EXCLUDES(mu_);
+  // The same, but an error, or wrong bytes, may be temporary: reads again, from the medium.
+  Result<NodePin> load_twice(NodeNo number) EXCLUDES(mu_);
   std::uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
 
  private:

@@ -123,8 +123,8 @@ class Store {
   // with a sentence for each change. Calls `on_lost(store, ranges)`, with the ranges where items
   // may have been lost, before the repaired tree is committed; changes made by the callback are
   // committed in the same transaction as the repair, if they fit.
-  // Errors: those of open() when the log is lost or cannot be read; those of apply() and of
-  // `on_lost`.
+  // Errors: those of open() when the log is lost or cannot be read, or a sound node can no longer
+  // be read; those of apply() and of `on_lost`.
   using LostListener = std::function<Result<>(Store&, const std::vector<KeyRange>&)>;
   //
   // On a device that keeps no write pointers the log may have no free band after the superblock was

@@ -100,11 +100,7 @@ Result<> StoreImpl::start(bool repair) {
     log_.resume();
     sizer_.update_limits();  // the bands that have been reset count, the others do not
   }
-  auto root = loader_.load(Tree::kRoot);
-  if (const auto place = log_.find(Tree::kRoot); !root && place) {
-    device_.forget_copies(place->address.band);
-    root = loader_.load(Tree::kRoot);
-  }
+  auto root = loader_.load_twice(Tree::kRoot);
   if (!root && !repair) return fail(root.error());
   root_pin_ = root ? std::move(*root) : replace_root();
   if (options_.background) TRY(loader_.start());

@@ -145,7 +145,7 @@ class TreeRepair {
   Result<bool> fix(NodeNo number, Key lower, Upper upper) {
     std::vector<Child> children;
     std::uint8_t level = 0;
-    ASSIGN_OR_RETURN(const NodePin pin, s_.loader.load(number));
+    ASSIGN_OR_RETURN(const NodePin pin, s_.loader.load_twice(number));
     {
       ReaderLock lock(s_.tree.mu);
       const ConstNodePage page = (*pin).page();
@@ -233,7 +233,7 @@ class TreeRepair {
     for (const auto& [node, place] : live_) {
       if (visited_.contains(node)) continue;
       const auto facts = facts_.find(node);
-      if (facts != facts_.end() && facts->second.level == 0) TRY(insert_items(node, place));
+      if (facts != facts_.end() && facts->second.level == 0) TRY(insert_items(node));
       report_(fmt::format("node {} is in the map but not in the tree: freed", node.value));
       WriterLock lock(s_.tree.mu);
       if (Node* cached = s_.tree.cache.find(node)) {
@@ -245,11 +245,15 @@ class TreeRepair {
     return ok();
   }
 
-  Result<> insert_items(NodeNo node, const Log::Location& place) {
+  // The leaf was sound. If it cannot be read now, the repair fails, and keeps the leaf: a later one
+  // may read it. Commits of what is put in may move it.
+  Result<> insert_items(NodeNo node) {
     AlignedBuffer image(kBlockBytes);
-    TRY(s_.device.read(place.address, image.span()));
-    const auto bytes = image.span().first<kBlockBytes>();
-    if (!validate_node(bytes, node, place.seq, s_.tree.fs_tag)) return ok();
+    {
+      ASSIGN_OR_RETURN(const NodePin pin, s_.loader.load_twice(node));
+      ReaderLock lock(s_.tree.mu);
+      std::copy_n((*pin).image, kBlockBytes, image.data());
+    }
     const ConstNodePage page(image.data());
     for (unsigned i = 0; i < page.count(); ++i) {
       ASSIGN_OR_RETURN(const auto there, s_.store.get(page.key(i)));

@@ -9,6 +9,7 @@
 #include "test/meta/fixture.h"
 #include "meta/tree/node_page.h"
 #include "test/meta/power_device.h"
+#include "test/meta/troubled_device.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -555,6 +556,80 @@ TEST_F(DamageTest, AHostileTreeIsAnErrorAtWorst) {
     }
     (void)problems_of(**store);
   }
+}
+
+// A leaf that the root does not name any more. A repair puts its items back into the tree.
+class LeafWithoutAParentTest : public DamageTest {
+ protected:
+  static constexpr std::uint64_t kItems = 60;
+
+  // Fills the store, and removes the second child from its root.
+  void fill_and_cut() {
+    auto store = open();
+    ASSERT_TRUE(store);
+    for (std::uint64_t i = 0; i < kItems; ++i) ASSERT_TRUE(put(**store, i));
+    ASSERT_TRUE((*store)->close());
+    AlignedBuffer block(kBlockBytes);
+    int changed = 0;
+    for (const BandAddress at : blocks_with("LZND")) {
+      ASSERT_TRUE(device.read(at, block.span()));
+      NodePage page(block.data());
+      if (page.is_leaf()) continue;
+      page.erase(1);
+      store_le_at(block.span(), 4, crc32c(block.span().subspan(8)));
+      device.overwrite(at, block.span().first<kBlockBytes>());
+      ++changed;
+    }
+    ASSERT_EQ(changed, 1);
+  }
+  // All blocks of the device.
+  std::vector<AlignedBuffer> copy() {
+    std::vector<AlignedBuffer> bands;
+    for (std::uint32_t band = 0; band < device.geometry().band_count(); ++band) {
+      const std::uint32_t blocks = *device.write_pointer(BandId{band});
+      bands.emplace_back(std::size_t{blocks} * kBlockBytes);
+      EXPECT_TRUE(blocks == 0 || device.read({BandId{band}, 0}, bands.back().span()));
+    }
+    return bands;
+  }
+  void restore(PowerDevice& to, std::vector<AlignedBuffer>& bands) {
+    for (std::uint32_t band = 0; band < bands.size(); ++band) {
+      if (bands[band].size() == 0) continue;
+      ASSERT_TRUE(to.reset(BandId{band}));
+      ASSERT_TRUE(to.append({BandId{band}, 0}, bands[band].span()));
+    }
+    to.forget_write_pointers();
+  }
+};
+
+TEST_F(LeafWithoutAParentTest, KeepsItsItemsWhicheverReadIsWrong) {
+  fill_and_cut();
+  ASSERT_FALSE(HasFatalFailure());
+  auto bands = copy();
+  bool is_past = false;
+  std::uint64_t n = 0;
+  while (!is_past) {
+    SCOPED_TRACE(++n);
+    PowerDevice again(kLogBands + 2 + rescue_bands(), kBandBlocks, test_seed());
+    restore(again, bands);
+    WrongReadDevice wrong(again, n);
+    std::size_t lost = 0;
+    auto store = Store::repair(wrong, quiet_options(), [](const std::string&) {},
+                               [&](Store&, const std::vector<KeyRange>& ranges) {
+                                 lost += ranges.size();
+                                 return ok();
+                               });
+    ASSERT_TRUE(store) << describe(store.error());
+    is_past = !wrong.is_past();
+    EXPECT_EQ(lost, 0u);
+    for (std::uint64_t i = 0; i < kItems; ++i) {
+      const auto value = (*store)->get(key_of(i));
+      ASSERT_TRUE(value && *value) << i;
+      EXPECT_EQ(as_text(**value), value_of(i));
+    }
+    EXPECT_EQ(problems_of(**store), std::vector<std::string>{});
+  }
+  EXPECT_GT(n, 5u);
 }
 
 TEST_F(DamageTest, AnEmptyDeviceAndOneWithoutSuperblocksAreNoFilesystem) {
