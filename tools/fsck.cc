@@ -343,7 +343,7 @@ class Run {
     if (arguments_.losses.empty()) return ok();
     std::error_code ignored;
     if (std::filesystem::equivalent(arguments_.losses, arguments_.device, ignored)) {
-      why_ = arguments_.losses + ": is what is repaired";
+      why_ = arguments_.losses + ": this is the device that is being repaired";
       return fail(Errc::kDeviceAccess);
     }
     const bool is_new = !std::filesystem::exists(arguments_.losses, ignored);

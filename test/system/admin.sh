@@ -588,7 +588,8 @@ grep -q "$WORK/none/losses: cannot be written" "$WORK/err" || fail "--losses: $(
 cmp "$DEVICE" "$WORK/damaged.edi" || fail "fsck repairs without a file for the losses"
 ln -s "$DEVICE" "$WORK/alias"
 expect 8 fsck.lazyfs -y --losses "$WORK/alias" "$DEVICE"
-grep -q "$WORK/alias: is what is repaired" "$WORK/err" || fail "--losses: $(cat "$WORK/err")"
+grep -q "$WORK/alias: this is the device that is being repaired" "$WORK/err" ||
+  fail "--losses: $(cat "$WORK/err")"
 cmp "$DEVICE" "$WORK/damaged.edi" || fail "fsck writes its losses over the image"
 rm "$WORK/alias"
 expect 1 fsck.lazyfs -y --losses "$WORK/losses" "$DEVICE"
