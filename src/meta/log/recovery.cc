@@ -76,6 +76,11 @@ class Recovery {
   Seq unverified_;                               // see LogLoss
 };
 
+// Not so of what a power cut has torn: other bytes, or a place past the write pointer.
+bool was_perhaps_durable(Errc why) {
+  return why == Errc::kDeviceRead || why == Errc::kBandOffline;
+}
+
 // ---- The newest transaction --------------------------------------------------------------------
 
 // The parts of the transaction whose last part lies at `last`.
@@ -215,7 +220,7 @@ Result<Recovery::Parts> Recovery::search_piece(const FoundBand& band, std::uint3
     if (parts) return parts;
     log::info("log band {} block {}: transaction {} is not whole: {}", band.band.value, rba,
               commit->seq.value, describe(parts.error()));
-    if (parts.error() == Errc::kDeviceRead) unverified_ = std::max(unverified_, commit->seq);
+    if (was_perhaps_durable(parts.error())) unverified_ = std::max(unverified_, commit->seq);
     suspect(band, *commit, std::uint64_t{rba} + 1 - commit->part_blocks());
   }
   return Parts{};

@@ -103,6 +103,17 @@ TEST_F(BroughtDataTest, ATransactionWhoseDataCannotBeReadIsReported) {
   EXPECT_NE((*opened)->log_losses()[0].find("that it names cannot be read"), std::string::npos);
 }
 
+TEST_F(BroughtDataTest, ATransactionWhoseDataLiesInABandThatIsOfflineIsReported) {
+  put_with_data(1, kData, 2);
+  ASSERT_TRUE(store->commit());
+  store->abandon();
+  memory->retire(kData.band, device::BandCondition::kOffline);
+  const auto opened = Store::open(device, quiet_options());
+  ASSERT_TRUE(opened) << describe(opened.error());
+  ASSERT_EQ((*opened)->log_losses().size(), 1u);
+  EXPECT_NE((*opened)->log_losses()[0].find("that it names cannot be read"), std::string::npos);
+}
+
 TEST_F(BroughtDataTest, ACommitIsOneFlush) {
   EXPECT_EQ(flushes(), 1u);  // of what was appended before, if nothing was applied
   ASSERT_TRUE(store->apply(put(1)));
