@@ -71,7 +71,7 @@ Additions Cleaner::gather(std::optional<CleanChoice> victim) {
 bool Cleaner::gather_nodes(std::size_t max, Additions& to) {
   bool all_read = true;
   for (const NodeNo node : log_.live_of(to.victim->slot, max)) {
-    if (auto pin = loader_.load(node); pin) {
+    if (auto pin = loader_.load_twice(node); pin) {
       to.nodes.push_back(std::move(*pin));
     } else {
       all_read &= gather_damaged(node, to);
