@@ -56,10 +56,12 @@ Result<> Committer::commit(Additions additions) {
   return ok();
 }
 
-// Whether bands have failed since the changes of the running transaction were admitted.
+// Whether bands have failed since the changes of the running transaction were admitted. What the
+// cleaner adds is left out where it has no room.
 bool Committer::lacks_room() {
   ReaderLock lock(tree_.mu);
   const Changes& running = tree_.cache.running();
+  if (running.empty()) return false;
   return tree_.limits.cost(running.dirty.size(), running.freed.size()) > log_.space().available;
 }
 

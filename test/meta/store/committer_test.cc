@@ -5,6 +5,7 @@
 
 #include "meta/store/commit_cycles.h"
 #include "test/meta/fixture.h"
+#include "test/meta/spare_bands.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -53,6 +54,25 @@ TEST_F(CommitterTest, WritesNothingOnceTheStoreHasFailed) {
   failure.set(Errc::kNodeBad, "a test", Seq{0});
   EXPECT_EQ(committer.commit(Additions{}).error(), Errc::kLogFailed);
   EXPECT_EQ(blocks_written(), 0u);
+}
+
+// Such as a flush of file data.
+TEST_F(CommitterTest, TakesNoBandFromTheVolumeWhenNothingHasChanged) {
+  ASSERT_TRUE(committer.commit(Additions{}));  // begins a band
+  while (log.remove_free_band()) continue;
+  for (bool has_room = true; has_room;) {
+    {
+      WriterLock lock(tree.mu);
+      tree.cache.make_dirty(*tree.cache.find(Tree::kRoot));
+    }
+    ASSERT_TRUE(committer.commit(Additions{}));
+    ReaderLock lock(tree.mu);
+    has_room = tree.limits.cost(0, 0) <= log.space().available;
+  }
+  SpareBands spare(12, 3);
+  sizer.set_source(spare.source());
+  ASSERT_TRUE(committer.commit(Additions{}));
+  EXPECT_EQ(spare.size(), 3u);
 }
 
 TEST_F(CommitterTest, CountsTheBandsThatItHasAdoptedAndNoOthers) {
