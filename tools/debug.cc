@@ -14,6 +14,7 @@
 #include "tools/debug_image.h"
 #include "tools/debug_show.h"
 #include "tools/debug_volume.h"
+#include "tools/words.h"
 
 namespace {
 
@@ -75,12 +76,12 @@ void print_flat(const Json& value, const std::string& name) {
                            value.items().front().is_object();
   if (has_objects) {
     for (const Json& inner : value.items()) {
-      std::printf("%s %s\n", name.c_str(), inner.dump().c_str());
+      std::printf("%s %s\n", name.c_str(), printable(inner.dump()).c_str());
     }
     return;
   }
-  std::printf("%-24s %s\n", name.c_str(),
-              value.is_string() ? value.text().c_str() : value.dump().c_str());
+  const std::string text = printable(value.is_string() ? value.text() : value.dump());
+  std::printf("%-24s %s\n", name.c_str(), text.c_str());
 }
 
 void print(const Plan& plan, const Json& json) {
@@ -138,7 +139,8 @@ int run(const Plan& plan) {
   }
   if (plan.image->was_given()) {
     const std::uint64_t bytes = copy_metadata(*device, plan.device, plan.target);
-    std::printf("%s: %s of metadata copied\n", plan.target.c_str(), size_text(bytes).c_str());
+    std::printf("%s: %s of metadata copied\n", printable(plan.target).c_str(),
+                size_text(bytes).c_str());
   }
   return plan.copy->was_given() ? take_out(plan, *device) : 0;
 }
@@ -156,7 +158,7 @@ int main(int argc, char** argv) {
   try {
     return end_output("lazyfs-debug", run(plan));
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "lazyfs-debug: %s\n", e.what());
+    std::fprintf(stderr, "lazyfs-debug: %s\n", printable(e.what()).c_str());
     return 1;
   }
 }

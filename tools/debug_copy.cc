@@ -14,6 +14,7 @@
 
 #include "base/buffer.h"
 #include "tools/sparse_file.h"
+#include "tools/words.h"
 
 namespace lazyfs {
 namespace {
@@ -53,8 +54,8 @@ class CopyOut {
   void note(const std::string& path, std::string_view why) {
     if (path != last_noted_) ++damaged_;
     last_noted_ = path;
-    std::fprintf(stderr, "lazyfs-debug: %s: %.*s\n", path.c_str(), static_cast<int>(why.size()),
-                 why.data());
+    std::fprintf(stderr, "lazyfs-debug: %s: %s\n", printable(path).c_str(),
+                 printable(why).c_str());
   }
 
   // Notes the losses of an inode, and of names in it whose inodes are lost.

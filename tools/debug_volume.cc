@@ -11,6 +11,7 @@
 #include "disk/open.h"
 #include "fsck/repair.h"
 #include "tools/overlay_device.h"
+#include "tools/words.h"
 
 namespace lazyfs {
 namespace {
@@ -25,7 +26,7 @@ fs::MountOptions to_look() { return {.read_only = true, .background = false}; }
 fsck::RepairReport repair_in_memory(device::Device& overlay,
                                     const std::optional<meta::Uuid>& uuid) {
   const auto listener = [](const std::string& text) {
-    std::fprintf(stderr, "lazyfs-debug: repaired in memory: %s\n", text.c_str());
+    std::fprintf(stderr, "lazyfs-debug: repaired in memory: %s\n", printable(text).c_str());
   };
   const auto store = fsck::open_for_repair(
       overlay, listener, {.background = false, .new_uuid = uuid});
@@ -53,7 +54,7 @@ void use_volume(device::Device& device, bool repaired, const VolumeUse& use) {
   if (!repaired) {
     const auto volume = fs::Volume::mount(device, to_look());
     if (volume) return use_mounted(**volume, {}, use);
-    std::fprintf(stderr, "lazyfs-debug: %s: %s\n", device.name().c_str(),
+    std::fprintf(stderr, "lazyfs-debug: %s: %s\n", printable(device.name()).c_str(),
                  std::string(describe(volume.error())).c_str());
   }
   OverlayDevice overlay(device);

@@ -10,6 +10,7 @@
 #include "edi/image.h"
 #include "plain/plain_device.h"
 #include "tools/command_line.h"
+#include "tools/words.h"
 #include "zoned/zoned_device.h"
 
 namespace {
@@ -141,7 +142,7 @@ Json describe_device(device::Device& device) {
 unsigned long long whole(const Json& value) { return value.number(); }
 
 void print_text(const Json& image) {
-  std::printf("EDI Image:     %s\n", image["device"].text().c_str());
+  std::printf("EDI Image:     %s\n", printable(image["device"].text()).c_str());
   std::printf("Magic:         0x%llX\n", whole(image["magic"]));
   std::printf("Format:        %llu\n", whole(image["format"]));
   if (image.contains("uuid")) {
@@ -174,10 +175,10 @@ void print_text(const Json& image) {
 }
 
 void print_plain(const Json& device) {
-  std::printf("Plain device:   %s\n", device["device"].text().c_str());
+  std::printf("Plain device:   %s\n", printable(device["device"].text()).c_str());
   std::printf("Layout:         plain\n");
   std::printf("UUID:           %s\n", device["uuid"].text().c_str());
-  std::printf("Label:          %s\n", device["label"].text().c_str());
+  std::printf("Label:          %s\n", printable(device["label"].text()).c_str());
   std::printf("Block size:     %llu\n", whole(device["block_size"]));
   std::printf("Bands:          %llu of %s\n", whole(device["band_count"]),
               size_text(whole(device["band_bytes"])).c_str());
@@ -200,7 +201,7 @@ std::string limit_text(const Json& limit) {
 }
 
 void print_zoned(const Json& device) {
-  std::printf("Zoned device:   %s\n", device["device"].text().c_str());
+  std::printf("Zoned device:   %s\n", printable(device["device"].text()).c_str());
   std::printf("Block size:     %llu, written in units of %llu bytes\n", whole(device["block_size"]),
               whole(device["write_granularity"]));
   std::printf("Zones:          %llu\n", whole(device["band_count"]));
@@ -237,7 +238,7 @@ int main(int argc, char** argv) {
   // Looking takes no claim: a mounted device can be looked at too.
   const auto opened = disk::open(device, {.read_only = true, .exclusive = false});
   if (!opened) {
-    std::fprintf(stderr, "edidump: %s: %s\n", device.c_str(),
+    std::fprintf(stderr, "edidump: %s: %s\n", printable(device).c_str(),
                  std::string(describe(opened.error())).c_str());
     return 1;
   }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "tools/block_device_claim.h"
 #include "tools/command_line.h"
 #include "tools/progress.h"
+#include "tools/words.h"
 
 namespace {
 
@@ -68,9 +70,12 @@ bool is_misnamed(const device::Device& device, const Result<meta::Superblock>& s
          *name != disk::VolumeName{superblock->volume_uuid(), superblock->label};
 }
 
+// Names of files may have control characters.
+void print_line(std::string_view text) { std::puts(printable(text).c_str()); }
+
 int refuse(const std::string& device, std::string_view why) {
-  std::fprintf(stderr, "fsck.lazyfs: %s: %.*s\n", device.c_str(), static_cast<int>(why.size()),
-               why.data());
+  std::fprintf(stderr, "fsck.lazyfs: %s: %s\n", printable(device).c_str(),
+               printable(why).c_str());
   return kCouldNotRun;
 }
 
@@ -129,7 +134,7 @@ void print_summary(const Arguments& arguments, const fsck::CheckReport& report,
           : report.problems == 1 ? "1 problem"
                                  : number(report.problems) + " problems";
   if (report.items == 0) {  // not even the root directory was found
-    std::puts((text + "; nothing was checked").c_str());
+    print_line(text + "; nothing was checked");
     return;
   }
   text += ", " + number(report.inodes) + " inodes (" + number(report.directories) +
@@ -149,7 +154,7 @@ void print_summary(const Arguments& arguments, const fsck::CheckReport& report,
   if (repair.found_inodes > 0) text += ", " + number(repair.found_inodes) + " in lost+found";
   if (repair.copied_blocks > 0) text += ", " + number(repair.copied_blocks) + " blocks copied";
   if (repair.lost_blocks > 0) text += ", " + number(repair.lost_blocks) + " blocks of files lost";
-  std::puts(text.c_str());
+  print_line(text);
 }
 
 constexpr std::size_t kLossesShown = 20;
@@ -166,13 +171,12 @@ void print_losses(const Arguments& arguments, const fsck::RepairReport& repair, 
   const std::size_t most = has_no_file ? repair.losses.size() : kLossesShown;
   const std::size_t shown = std::min(repair.losses.size(), most);
   for (std::size_t i = 0; i < shown; ++i) {
-    std::puts((arguments.device + ": lost: " + loss_text(repair.losses[i])).c_str());
+    print_line(arguments.device + ": lost: " + loss_text(repair.losses[i]));
   }
   if (repair.losses_counted <= shown) return;
   const bool is_in_file = !arguments.losses.empty() && !has_no_file;
-  std::puts((arguments.device + ": lost: " + std::to_string(repair.losses_counted - shown) +
-             " more" + (is_in_file ? ", in " + arguments.losses : ""))
-                .c_str());
+  print_line(arguments.device + ": lost: " + std::to_string(repair.losses_counted - shown) +
+             " more" + (is_in_file ? ", in " + arguments.losses : ""));
 }
 
 // One run: a check, a repair if asked for, and a second check. The device stays claimed from the
@@ -384,9 +388,8 @@ class Run {
     const Result<> finished = (*undo)->finish(device);
     if (!repaired || !finished) return repaired ? finished : repaired;
     if (!arguments_.json) {
-      std::puts((arguments_.device + ": fsck.lazyfs --undo " + arguments_.keep + " " +
-                 arguments_.device + " takes the repair back, until the device is changed")
-                    .c_str());
+      print_line(arguments_.device + ": fsck.lazyfs --undo " + arguments_.keep + " " +
+                 arguments_.device + " takes the repair back, until the device is changed");
     }
     return ok();
   }
@@ -455,14 +458,14 @@ class Run {
     if (arguments_.json) {
       keep(problems_, text);
     } else {
-      std::puts((arguments_.device + ": " + text).c_str());
+      print_line(arguments_.device + ": " + text);
     }
   }
   void noted(const std::string& text) {
     notes_.push_back(text);
     if (arguments_.json) return;
     progress_.clear();
-    std::puts((arguments_.device + ": " + text).c_str());
+    print_line(arguments_.device + ": " + text);
   }
   // A repair opens the log again, and finds the same loss.
   void log_loss_noted(const std::string& text) {
@@ -485,7 +488,7 @@ class Run {
     if (arguments_.json) {
       keep(repairs_, text);
     } else {
-      std::puts((arguments_.device + ": repair: " + text).c_str());
+      print_line(arguments_.device + ": repair: " + text);
     }
   }
   void print() const {
@@ -524,11 +527,10 @@ int take_back(const Arguments& arguments) {
       device::undo(arguments.undo, arguments.device, arguments.force,
                    claim.is_held() ? Backing::Claim::kNone : Backing::Claim::kExclusive);
   if (!bytes) {
-    std::fprintf(stderr, "fsck.lazyfs: %s\n", bytes.error().c_str());
+    std::fprintf(stderr, "fsck.lazyfs: %s\n", printable(bytes.error()).c_str());
     return kCouldNotRun;
   }
-  std::printf("%s: the repair was taken back: %s\n", arguments.device.c_str(),
-              size_text(*bytes).c_str());
+  print_line(arguments.device + ": the repair was taken back: " + size_text(*bytes));
   return kCorrected;
 }
 

@@ -14,10 +14,13 @@ truncate -s 1G "$MNT/d/sparse"
 chmod 640 "$MNT/d/small"
 chown 5:6 "$MNT/d/small"
 touch -d 2001-02-03 "$MNT/d/large"
-for ((i = 0; i < 500; i++)); do echo "$i" >"$MNT/file$i"; done
+hostile=$'file\e[2Jx'  # a command to a terminal
+for ((i = 0; i < 250; i++)); do echo "$i" >"$MNT/file$i"; done
+echo hostile >"$MNT/$hostile"
+for ((i = 250; i < 500; i++)); do echo "$i" >"$MNT/file$i"; done
 cp -a --reflink=auto "$MNT/d" "$WORK/d"
 inode=$(stat -c %i "$MNT/d/large")
-small=$(stat -c %i "$MNT/file250")
+small=$(stat -c %i "$MNT/$hostile")
 unmount_fs
 
 # debug STATUS WORDS...: its output is in $WORK/out and $WORK/err.
@@ -72,7 +75,7 @@ same "$WORK/copy" || fail "the copy differs: $(cat "$WORK/diff")"
 (($(stat -c %b "$WORK/copy/sparse") < 1000)) || fail "holes are not copied as holes"
 debug 1 copy "$DEVICE" /d "$WORK/copy"
 debug 0 copy "$DEVICE" / "$WORK/all"
-[[ $(find "$WORK/all" -name 'file*' | wc -l) == 500 ]] || fail "not all was copied"
+[[ $(find "$WORK/all" -name 'file*' | wc -l) == 501 ]] || fail "not all was copied"
 [[ $(digest) == "$before" ]] || fail "lazyfs-debug has changed the device"
 
 say "an image of the metadata"
@@ -102,8 +105,9 @@ damage_leaf() {
 cp --sparse=always "$IMAGE" "$WORK/damaged"
 damage_leaf "$WORK/damaged" "$small"
 debug 4 copy --repaired "$WORK/damaged" / "$WORK/some"
-grep -q "^lazyfs-debug: $WORK/some/file250: lost" "$WORK/err" ||
-  fail "no word of file250: $(cat "$WORK/err")"
+grep -qF "lazyfs-debug: $WORK/some/file\033[2Jx: lost" "$WORK/err" ||
+  fail "no word of the hostile name: $(cat -v "$WORK/err")"
+if grep -q $'\e' "$WORK/err"; then fail "a lost name commands the terminal"; fi
 for ((i = 0; i < 500; i++)); do
   cmp -s "$WORK/all/file$i" "$WORK/some/file$i" || grep -q "/some/file$i: lost" "$WORK/err" ||
     fail "no word of file$i, which is not whole: $(cat "$WORK/err")"
@@ -112,6 +116,10 @@ lost=$(grep -c "/some/file.*: lost" "$WORK/err")
 grep -q "^lazyfs-debug: $lost files are not whole" "$WORK/err" || fail "$(cat "$WORK/err")"
 debug 0 copy --repaired "$WORK/damaged" /d "$WORK/whole"
 same "$WORK/whole" || fail "the copy differs: $(cat "$WORK/diff")"
+fsck.lazyfs -y "$WORK/damaged" >"$WORK/fsck.log" && fail "fsck has found nothing"
+grep -qF 'lost: /file\033[2Jx (inode' "$WORK/fsck.log" ||
+  fail "fsck has no word of the hostile name: $(cat -v "$WORK/fsck.log")"
+if grep -q $'\e' "$WORK/fsck.log"; then fail "a name that fsck shows commands the terminal"; fi
 
 say "a volume that cannot be mounted"
 debug 0 superblock --json "$DEVICE"
