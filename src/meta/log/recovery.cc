@@ -76,7 +76,8 @@ class Recovery {
   Seq unverified_;                               // see LogLoss
 };
 
-// Not so of what a power cut has torn: other bytes, or a place past the write pointer.
+// Whether a transaction may have been durable although a read of it failed with this error. A power
+// cut that tears a transaction leaves other errors: wrong bytes, or a place past the write pointer.
 bool was_perhaps_durable(Errc why) {
   return why == Errc::kDeviceRead || why == Errc::kBandOffline;
 }
