@@ -264,7 +264,7 @@ TITLES = {
 # ---- what the loads need -------------------------------------------------------------------------
 
 def warm(path):
-    """Reads the archive into the page cache, so that reading it from the disk is not measured."""
+    """Reads a file into the page cache, so that reading it from the disk is not measured."""
     with open(path, "rb") as file:
         while file.read(1 << 24):
             pass
@@ -301,8 +301,8 @@ def linux_archive(plan):
 
 
 def git_repository(plan):
-    """A repository with one commit of Linux' source, made once."""
-    repository = plan.work / f"linux-{plan.scale:g}.git"
+    """A repository with one commit of Linux' source, in one pack as after a clone; made once."""
+    repository = plan.work / f"linux-packed-{plan.scale:g}.git"
     if repository.exists():
         return repository
     part, tree_ = repository.with_suffix(".part"), plan.work / "linux.tree"
@@ -315,7 +315,7 @@ def git_repository(plan):
     run(*at, "add", "--force", ".")
     run(*at, "commit", "-q", "-m", "bench: add the source")
     run("rm", "-rf", tree_)
-    run("git", f"--git-dir={part}", "repack", "-a", "-d", "-q")  # one pack, as after a clone
+    run("git", f"--git-dir={part}", "repack", "-a", "-d", "-q")
     part.rename(repository)
     return repository
 
