@@ -46,13 +46,14 @@ Result<bool> FileMaps::free_in_parts(const Inode& inode, std::uint64_t first, st
   return true;
 }
 
-Result<> FileMaps::free_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) {
+Result<> FileMaps::free_blocks(Inode& inode, std::uint64_t first, std::uint64_t end,
+                               meta::Reserve reserve) {
   MapBatch batch = this->batch();
   MapChange& change = batch.change(inode.no);
   TRY(change.unmap(first, end - first));
   if (change.blocks_delta() == 0) return ok();
   batch.put_inode(inode, inode.record, inode.tree_size, change);
-  return batch.apply(meta::Reserve::kDelete);
+  return batch.apply(reserve);
 }
 
 }  // namespace lazyfs::fs

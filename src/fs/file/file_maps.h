@@ -32,7 +32,8 @@ class FileMaps {
                              std::size_t max_parts, const FreePart& free_part) EXCLUDES(inode.mu);
   // Frees the blocks of one part, and updates the inode's item in the same batch. Errors: kItemBad,
   // kBatchTooLarge, and those of reading the tree and of Store::try_apply().
-  Result<> free_blocks(Inode& inode, std::uint64_t first, std::uint64_t end) REQUIRES(inode.mu);
+  Result<> free_blocks(Inode& inode, std::uint64_t first, std::uint64_t end, meta::Reserve reserve)
+      REQUIRES(inode.mu);
 
  private:
   Result<std::uint64_t> begin_of_last(InodeNo inode, std::uint64_t first, std::uint64_t end,

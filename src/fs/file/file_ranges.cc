@@ -79,7 +79,7 @@ Result<> FileRanges::free_whole_blocks(const InodeRef& inode, std::uint64_t firs
 Result<> FileRanges::free_part(Inode& inode, std::uint64_t first, std::uint64_t end) {
   if (inode.deleted) return fail(Errc::kStale);
   TRY(free_inline(inode, first, end));
-  TRY(maps_.free_blocks(inode, first, end));
+  TRY(maps_.free_blocks(inode, first, end, meta::Reserve::kPunch));
   if (!inode.buffer) return ok();
   bands_.release(inode.buffer->drop_range(first, end));
   if (inode.buffer->clean()) inode.tree_size = inode.record.size;  // I5

@@ -22,7 +22,7 @@ Result<bool> Truncation::free_past_end(const InodeRef& inode, std::size_t max_pa
   }
   const auto free_one = [&](std::uint64_t begin, std::uint64_t end) {
     WriterLock lock(inode->mu);
-    return maps_.free_blocks(*inode, begin, end);
+    return maps_.free_blocks(*inode, begin, end, meta::Reserve::kDelete);
   };
   ASSIGN_OR_RETURN(const bool all, maps_.free_in_parts(*inode, end_block, meta::kMaxOffset,
                                                        max_parts, free_one));

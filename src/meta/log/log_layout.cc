@@ -134,6 +134,7 @@ LogLimits limits_of(std::span<const std::uint32_t> bands, std::uint64_t transact
   limits.live_max = low;
   limits.live_ordinary = low - std::max(std::min<std::uint64_t>(low, 3), low / 16);
   limits.live_promised = low - (low - limits.live_ordinary) / 2;
+  limits.live_punched = low - (low - limits.live_promised + 1) / 2;
   return limits;
 }
 

@@ -71,6 +71,7 @@ struct LogLimits {
   std::uint64_t live_max = 0;     // nodes that may exist, so that cleaning always makes room
   std::uint64_t live_ordinary = 0;  // the same limit for work that does not free space
   std::uint64_t live_promised = 0;  // the same limit for recording data that was accepted before
+  std::uint64_t live_punched = 0;   // the same limit for punching holes
   bool has_cold = false;            // the log is large enough for cold bands, or has some now
 
   // Most blocks that a transaction can take, wherever the head stands.

@@ -89,6 +89,7 @@ std::uint64_t Applier::nodes_allowed(Reserve reserve) const {
   const LogLimits limits = tree_.limits;
   switch (reserve) {
     case Reserve::kDelete: return limits.live_max;
+    case Reserve::kPunch: return limits.live_punched;
     case Reserve::kPromised: return limits.live_promised;
     case Reserve::kNone: break;
   }

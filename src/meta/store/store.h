@@ -46,7 +46,8 @@ struct StoreOptions {
 enum class Reserve : std::uint8_t {
   kNone,      // ordinary work: fails with kLogFull first
   kPromised,  // recording data that the volume has accepted: see promise_with()
-  kDelete,    // work that frees space: unlink, truncate, the collector
+  kPunch,     // punching holes: it frees space, but each hole may make a map larger
+  kDelete,    // other work that frees space: unlink, truncate, the collector
 };
 
 // Each figure is a count since the store was opened, or the present state.

@@ -202,6 +202,11 @@ TEST(LogLayoutTest, TheSmallestLogHasRoomForATreeAndALargeOneForMuchMore) {
   const LogLimits large = limits_of(usual, 16384);
   EXPECT_GT(large.live_max, 8 * 65536u / 2);
   EXPECT_GE(large.achievable(large.live_max), large.reserve + large.transaction);
+  for (const LogLimits& limits : {small, large}) {
+    EXPECT_LT(limits.live_ordinary, limits.live_promised);
+    EXPECT_LE(limits.live_promised, limits.live_punched);
+    EXPECT_LT(limits.live_punched, limits.live_max);
+  }
 }
 
 }  // namespace

@@ -119,6 +119,14 @@ TEST_P(CleanerTest, TheReserveForDeletionsGoesFurtherThanOrdinaryWork) {
   EXPECT_EQ(problems_of(*store), std::vector<std::string>{});
 }
 
+TEST_P(CleanerTest, PunchingLeavesRoomForDeletions) {
+  std::uint64_t key = fill();
+  Result<Seq> punched = Seq{};
+  while ((punched = put(key, std::string(1000, 'p'), Reserve::kPunch))) ++key;
+  EXPECT_EQ(punched.error(), Errc::kLogFull);
+  EXPECT_TRUE(put(key, std::string(1000, 'd'), Reserve::kDelete));
+}
+
 TEST_P(CleanerTest, AFullLogTakesABandAndGivesItBackWhenEmpty) {
   SpareBands pool(2 + log_bands(), 6);  // the bands given back need not be those that were taken
   const auto source = [&] {
