@@ -463,7 +463,8 @@ Result<> MountedVolume::write(InodeNo number, std::uint64_t offset, std::span<co
   TRY(check_usable(true));
   ASSIGN_OR_RETURN(const InodeRef inode, inodes_.get(number));
   TRY(check_write(reader_, *inode, offset, from));
-  return writer_.write(inode, offset, from, flags);
+  // A write that grows a file over a pending truncation finishes it.
+  return space_maker_.with_log_room([&] { return writer_.write(inode, offset, from, flags); });
 }
 
 Result<> MountedVolume::punch(InodeNo number, std::uint64_t offset, std::uint64_t length,

@@ -286,6 +286,20 @@ TEST_F(OrphanCleanupTest, AttributesAreChangedAndBlocksCopiedOnceADeletionHasMad
   });
 }
 
+// The deletion is smaller than what the write has to free first.
+TEST_F(OrphanCleanupTest, AWritePastAPendingTruncationSucceedsOnceADeletionHasMadeRoom) {
+  const InodeNo inode = make("f", 8), deleted = make("deleted", 0);
+  ASSERT_TRUE(volume_->unlink(kRootInode, "deleted"));
+  store_->room = 2;
+  EXPECT_TRUE(truncate(inode, 1));
+  volume_->forget(deleted, 1);
+  store_->room = 3;
+  store_->after_apply = [this] { give_room(); };
+  write(inode, 6, 'w');
+  EXPECT_FALSE(has_item(deleted));
+  EXPECT_EQ(letters(inode), "\a00000w");
+}
+
 // The blocks are with the thread that deletes: to find the queue empty does not mean a full disk.
 TEST_F(OrphanCleanupTest, AWriterWaitsForTheDeletionOfAnotherThread) {
   const InodeNo large = make("large", 1), other = make("other", 1);
