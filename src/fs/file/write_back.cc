@@ -147,13 +147,14 @@ void WriteBack::begin(Taken& work) {
 
 // Keeps the age of an inode that was taken from the dirty list.
 void WriteBack::put_back(const Taken& work) {
-  if (work.is_begun) return add_again(work.inode, *work.since);
-  dirty_.put_back({work.inode, *work.since});
+  if (!work.is_begun) return dirty_.put_back({work.inode, *work.since});
+  WriterLock lock(work.inode->mu);
+  dirty_.add_again(work.inode, *work.since);
 }
 
-void WriteBack::add_again(const InodeRef& inode, std::chrono::nanoseconds since) {
+void WriteBack::add_failed(const InodeRef& inode) {
   WriterLock lock(inode->mu);
-  dirty_.add(inode, since);
+  dirty_.add(inode, clock_.monotonic());
 }
 
 // Adds the inode's pages to the group, and writes the group when that is full. False: another
@@ -166,7 +167,7 @@ bool WriteBack::write_one(Pass& pass, Taken& work) {
     const auto blocks = collect(work.inode, std::move(*token), pass.room, pass.group, work.goal);
     if (!blocks) {
       pass.note(fail(blocks.error()));
-      add_again(work.inode, clock_.monotonic());
+      add_failed(work.inode);
       return true;
     }
     pass.room -= std::min(pass.room, *blocks);
@@ -207,7 +208,7 @@ Result<> WriteBack::write_each(const Next& next, const WriteBackGoal& goal, cons
     begin(work);
     const auto reached = reach(work.goal, work.inode);
     pass.note(reached);
-    if (!reached) add_again(work.inode, clock_.monotonic());
+    if (!reached) add_failed(work.inode);
   }
   return pass.first_error;
 }

@@ -104,7 +104,7 @@ class WriteBack {
   std::optional<Taken> next_dirty(std::chrono::nanoseconds before, DirtyList::Sequence end);
   static void begin(Taken& work);
   void put_back(const Taken& work);
-  void add_again(const InodeRef& inode, std::chrono::nanoseconds since);
+  void add_failed(const InodeRef& inode);
   void keep_if_inline(const TakenInline& work);
   bool write_one(Pass& pass, Taken& work) REQUIRES(pass_mu_);
   bool flush_pass(Pass& pass) REQUIRES(pass_mu_);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <utility>
 
 #include "base/mutex.h"
 #include "fs/inode/inode.h"
@@ -50,8 +51,19 @@ class DirtyList {
   // Puts the entry where its age belongs. REQUIRES: on_dirty_list has been set since take().
   void put_back(Entry entry) EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    const auto is_younger = [&](const Entry& other) { return other.since > entry.since; };
-    entries_.insert(std::ranges::find_if(entries_, is_younger), std::move(entry));
+    insert_locked(std::move(entry));
+  }
+
+  // As put_back(), for a taken inode whose on_dirty_list was cleared: in place of the entry that
+  // add() may have made since. REQUIRES: no other thread has taken that entry.
+  void add_again(const InodeRef& inode, std::chrono::nanoseconds since) REQUIRES(inode->mu)
+      EXCLUDES(mu_) {
+    const bool is_listed = std::exchange(inode->on_dirty_list, true);
+    MutexLock lock(mu_);
+    if (is_listed) {
+      std::erase_if(entries_, [&](const Entry& e) { return e.inode.get() == inode.get(); });
+    }
+    insert_locked({inode, since});
   }
 
   // The number of the next addition.
@@ -66,6 +78,11 @@ class DirtyList {
   }
 
  private:
+  void insert_locked(Entry entry) REQUIRES(mu_) {
+    const auto is_younger = [&](const Entry& other) { return other.since > entry.since; };
+    entries_.insert(std::ranges::find_if(entries_, is_younger), std::move(entry));
+  }
+
   mutable Mutex mu_;
   std::deque<Entry> entries_ GUARDED_BY(mu_);
   Sequence end_ GUARDED_BY(mu_) = 0;  // one past the last entry's number
