@@ -259,11 +259,11 @@ Result<OrphanCleanup::Gathered> OrphanCleanup::gather(Marked& marked, std::size_
   return all ? Gathered::kAll : Gathered::kPart;
 }
 
-// Puts as many of the inodes into one batch as have room, and applies it. Raises `at` past the
-// inodes that are deleted, or that cannot be. kMustWait, kBatchTooLarge, kLogFull: fewer items may
-// have room, and nothing has changed but `at`.
-Result<> OrphanCleanup::delete_next(std::span<Marked> inodes, std::size_t max_items,
-                                    std::size_t& at) {
+// Puts as many of the inodes into one batch as have room, and applies it. False: none could be put
+// into it. Raises `at` past the inodes that are deleted, or that cannot be. kMustWait,
+// kBatchTooLarge, kLogFull: fewer items may have room, and nothing has changed but `at`.
+Result<bool> OrphanCleanup::delete_next(std::span<Marked> inodes, std::size_t max_items,
+                                        std::size_t& at) {
   MapBatch batch = maps_.batch();
   std::size_t next = at, items = 0;
   bool has_part = false;
@@ -278,17 +278,18 @@ Result<> OrphanCleanup::delete_next(std::span<Marked> inodes, std::size_t max_it
       at = next;
     }
   }
-  if (!batch.has_changes()) return ok();
+  if (!batch.has_changes()) return false;
   TRY(batch.apply(meta::Reserve::kDelete));
   for (; at < next; ++at) finish(inodes[at]);
   if (has_part) count_down(inodes[at].inode->no, inodes[at].freed);
-  return ok();
+  return true;
 }
 
-// Deletes inodes with all their items, in at most `batches`, which it lowers. Inodes that remain
-// then, and those for which the log has no room, are left to the next run. Each turn deletes items,
-// halves `max_items` or `max_inodes`, or postpones one inode. An inode is postponed only when it
-// was alone in its batch: the damage of another inode may have failed a larger batch.
+// Deletes inodes with all their items, in at most `batches`, which it lowers, also by batches into
+// which no inode could be put. Inodes that remain then, and those for which the log has no room,
+// are left to the next run. Each turn deletes items, halves `max_items` or `max_inodes`, or
+// postpones inodes. One whose batch failed is postponed only when it was alone in the batch: the
+// damage of another inode may have failed a larger one.
 void OrphanCleanup::delete_inodes(std::span<Marked> inodes, std::size_t& batches) {
   std::size_t max_items = kItemsABatch, max_inodes = inodes.size(), at = 0;
   while (at < inodes.size() && batches > 0) {
@@ -298,7 +299,7 @@ void OrphanCleanup::delete_inodes(std::span<Marked> inodes, std::size_t& batches
         meta::when_room(store_, [&] { return delete_next(some, max_items, at); });
     if (done) {
       --batches;
-      count_batch();
+      if (*done) count_batch();
       continue;
     }
     const bool too_large =

@@ -48,7 +48,7 @@ class OrphanCleanup {
         wake_(std::move(wake)) {}
 
   void add(Unnamed inode) EXCLUDES(mu_);
-  // Deletes the queued inodes, many in one batch, until none is left or `max_batches` were applied.
+  // Deletes the queued inodes, many in one batch, until none is left or `max_batches` were tried.
   // Returns whether batches remain. An inode for whose deletion the metadata log has no room is
   // retried at the next run: deleting others makes room. After another error it is retried by a
   // run after a pause (fs/file/retry_pause.h), and in the end by the next mount.
@@ -101,7 +101,7 @@ class OrphanCleanup {
   void finish(const Marked& marked);
   void try_later(InodeNo number, const InodeRef& marked, Errc error) EXCLUDES(mu_);
   void count_batch() EXCLUDES(mu_);
-  Result<> delete_next(std::span<Marked> inodes, std::size_t max_items, std::size_t& at);
+  Result<bool> delete_next(std::span<Marked> inodes, std::size_t max_items, std::size_t& at);
   void delete_inodes(std::span<Marked> inodes, std::size_t& batches);
   void leave(const InodeRef& inode);
   Result<Gathered> gather(Marked& marked, std::size_t max_items, MapBatch& batch,

@@ -19,6 +19,7 @@
 #include "mkfs/mkfs.h"
 #include "fs/volume/mounted_volume.h"
 #include "fs/item/schema.h"
+#include "test/fs/file/file_parts.h"
 #include "test/fsck/expect_clean.h"
 #include "test/meta/forwarding_store.h"
 #include "test/support/stats.h"
@@ -323,6 +324,46 @@ TEST_F(OrphanCleanupTest, AWriterWaitsForTheDeletionOfAnotherThread) {
   store_->before_give_back = [&] { looking.count_down(); };
   const auto written = volume().write(other, 16 * kBlockBytes, piece);
   EXPECT_TRUE(written) << describe(written.error());
+}
+
+// A store whose scans fail. The first one calls a function before that.
+class UnreadableStore final : public meta::ForwardingStore {
+ public:
+  UnreadableStore(meta::Store& inner, std::function<void()> before_scan)
+      : ForwardingStore(inner), before_scan_(std::move(before_scan)) {}
+  Result<std::vector<meta::Item>> scan(meta::Key, meta::Key, std::size_t) override {
+    if (before_scan_) std::exchange(before_scan_, {})();
+    return fail(Errc::kNodeChecksumBad);
+  }
+
+ private:
+  std::function<void()> before_scan_;
+};
+
+using OrphanWaitTest = FilePartsTest;
+
+TEST_F(OrphanWaitTest, AWriterThatWaitsLearnsThatNothingWasDeleted) {
+  std::function<void()> begin_to_wait;
+  UnreadableStore store(*store_, [&] { begin_to_wait(); });
+  OrphanCleanup cleanup(store, inodes_, maps_, bands_, clock_, [] {});
+  const InodeNo inode = make(100)->no;
+  cleanup.add({.number = inode, .held = {}});
+  std::atomic<pid_t> writer = 0;
+  std::atomic<bool> is_done = false, has_gained = false;
+  std::thread waiter;
+  begin_to_wait = [&] {
+    waiter = std::thread([&] {
+      writer = gettid();
+      has_gained = cleanup.await_others();
+      is_done = true;
+    });
+    while (!is_done && (writer == 0 || !sleeps(writer))) std::this_thread::yield();
+  };
+  cleanup.run();
+  waiter.join();
+  EXPECT_FALSE(has_gained);
+  EXPECT_EQ(cleanup.waiting().inodes, 1u);
+  cleanup.drop_all();
 }
 
 // ---- What earlier sessions have left ------------------------------------------------------------
