@@ -2,11 +2,9 @@
 // band (docs/small-contents.md).
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <iterator>
-#include <list>
+#include <map>
 #include <optional>
 #include <unordered_map>
 
@@ -29,16 +27,14 @@ class InlineQueue {
     MutexLock lock(mu_);
     const auto found = places_.find(inode);
     if (found != places_.end()) entries_.erase(found->second);
-    entries_.push_back({inode, now});
-    places_[inode] = std::prev(entries_.end());
+    places_[inode] = entries_.emplace(now, inode);
   }
 
   // Puts a taken entry where its age belongs, unless its inode was added meanwhile.
   void put_back(const Entry& entry) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (places_.contains(entry.inode)) return;
-    const auto is_younger = [&](const Entry& other) { return other.since > entry.since; };
-    places_[entry.inode] = entries_.insert(std::ranges::find_if(entries_, is_younger), entry);
+    places_[entry.inode] = entries_.emplace(entry.since, entry.inode);
   }
 
   // Removes and returns the oldest entry, if it was added at or before `before`, or if the queue
@@ -46,11 +42,12 @@ class InlineQueue {
   std::optional<Entry> take(std::chrono::nanoseconds before, std::size_t at_most) EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (entries_.empty()) return std::nullopt;
-    const Entry oldest = entries_.front();
-    if (oldest.since > before && entries_.size() <= at_most) return std::nullopt;
-    entries_.pop_front();
-    places_.erase(oldest.inode);
-    return oldest;
+    const auto oldest = entries_.begin();
+    const Entry entry{.inode = oldest->second, .since = oldest->first};
+    if (entry.since > before && entries_.size() <= at_most) return std::nullopt;
+    entries_.erase(oldest);
+    places_.erase(entry.inode);
+    return entry;
   }
 
   std::size_t size() const EXCLUDES(mu_) {
@@ -59,9 +56,12 @@ class InlineQueue {
   }
 
  private:
+  // By the last addition; of equal ones, the first is first.
+  using Entries = std::multimap<std::chrono::nanoseconds, InodeNo>;
+
   mutable Mutex mu_;
-  std::list<Entry> entries_ GUARDED_BY(mu_);
-  std::unordered_map<InodeNo, std::list<Entry>::iterator> places_ GUARDED_BY(mu_);
+  Entries entries_ GUARDED_BY(mu_);
+  std::unordered_map<InodeNo, Entries::iterator> places_ GUARDED_BY(mu_);
 };
 
 }  // namespace lazyfs::fs
