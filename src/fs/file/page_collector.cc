@@ -124,7 +124,7 @@ std::size_t PageCollector::blocks_to_take(const Inode& inode, std::size_t max_bl
   return goal.all ? inode.buffer->dirty_blocks() : 0;
 }
 
-Result<std::size_t> PageCollector::collect(const InodeRef& inode, WriteBackToken token,
+Result<std::size_t> PageCollector::collect(const InodeRef& inode, WriteBackToken& token,
                                            std::size_t max_blocks, WriteBackGroup& group,
                                            WriteBackGoal& goal) {
   TRY(truncation_.finish(inode, token));
@@ -139,7 +139,7 @@ Result<std::size_t> PageCollector::collect(const InodeRef& inode, WriteBackToken
   return collect_with(false);
 }
 
-// Moves the token into the group, if it freezes pages. After an error the goal is unchanged.
+// After an error the goal is unchanged.
 Result<std::size_t> PageCollector::collect_locked(const InodeRef& inode, std::size_t max_blocks,
                                                   bool may_be_inline, WriteBackToken& token,
                                                   WriteBackGroup& group, WriteBackGoal& goal) {
@@ -159,25 +159,24 @@ Result<std::size_t> PageCollector::collect_locked(const InodeRef& inode, std::si
       blocks_to_take(*inode, max_blocks, goes_inline && !is_only_one, goal);
   if (to_take == 0) return 0;
   const auto frozen = inode->buffer->begin_writing(to_take);
-  GroupMember member{.inode = inode,
-                .token = std::move(token),
-                .size = inode->record.size,
-                .next_dirty = inode->buffer->first_dirty().value_or(meta::kMaxOffset),
-                .parts = {}};
+  FrozenParts parts;
   for (const data::DirtyRun& run : frozen) {
-    const auto sorted = sort_by_stream(*inode, run, member);
+    const auto sorted = sort_by_stream(*inode, run, parts);
     if (sorted) continue;
     inode->buffer->abort_writing();  // no page was overwritten meanwhile, so none is released
     return fail(sorted.error());
   }
-  const std::size_t blocks = member.blocks();
-  group.push_back(std::move(member));
-  return blocks;
+  group.push_back({.inode = inode,
+                   .token = std::move(token),
+                   .size = inode->record.size,
+                   .next_dirty = inode->buffer->first_dirty().value_or(meta::kMaxOffset),
+                   .parts = std::move(parts)});
+  return group.back().blocks();
 }
 
 // Blocks that replace young ones are likely to be replaced soon too, so they go to kRewritten.
 Result<> PageCollector::sort_by_stream(Inode& inode, const data::DirtyRun& run,
-                                       GroupMember& member) {
+                                       FrozenParts& parts) {
   const bool is_large = inode.record.size >= kLargeFileBytes;
   std::vector<data::Stream> streams(run.pages.size(),
                                     is_large ? data::Stream::kLarge : data::Stream::kSmall);
@@ -192,7 +191,8 @@ Result<> PageCollector::sort_by_stream(Inode& inode, const data::DirtyRun& run,
     }
   }
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    member.part(streams[i]).pages.push_back({run.first_block + i, run.pages[i]});
+    const auto stream = static_cast<std::size_t>(streams[i]);
+    parts[stream].pages.push_back({run.first_block + i, run.pages[i]});
   }
   return ok();
 }

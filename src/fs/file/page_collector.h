@@ -54,10 +54,11 @@ class PageCollector {
         counters_(counters) {}
 
   // Freezes dirty pages of the inode, at most `max_blocks` unless the goal needs more, and adds the
-  // inode to the group. `token`: the inode's. Returns the number of pages. 0: nothing is left to
+  // inode to the group. `token`: the inode's; it moves into the group, and stays the caller's if no
+  // page was frozen. Returns the number of pages. 0: nothing is left to
   // do; inline contents and the inode's item, if these were dirty, are in the tree. Errors: those
   // of Truncation::finish(), of reading the map, and of Store::apply().
-  Result<std::size_t> collect(const InodeRef& inode, WriteBackToken token, std::size_t max_blocks,
+  Result<std::size_t> collect(const InodeRef& inode, WriteBackToken& token, std::size_t max_blocks,
                               WriteBackGroup& group, WriteBackGoal& goal);
 
  private:
@@ -71,7 +72,7 @@ class PageCollector {
   Result<> move_inline_out(Inode& inode, InlineRule rule) REQUIRES(inode.mu);
   Result<bool> is_last_block_inline(const Inode& inode, InlineRule rule) REQUIRES_SHARED(inode.mu);
   Result<bool> write_inline(Inode& inode) REQUIRES(inode.mu);
-  Result<> sort_by_stream(Inode& inode, const data::DirtyRun& run, GroupMember& member)
+  Result<> sort_by_stream(Inode& inode, const data::DirtyRun& run, FrozenParts& parts)
       REQUIRES(inode.mu);
 
   meta::Store& store_;

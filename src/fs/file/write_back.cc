@@ -113,7 +113,7 @@ Result<> WriteBack::write_inode(const InodeRef& inode, InlineRule rule) {
 Result<std::size_t> WriteBack::collect(const InodeRef& inode, WriteBackToken token,
                                        std::size_t max_blocks, WriteBackGroup& group,
                                        WriteBackGoal& goal) {
-  const auto blocks = collector_.collect(inode, std::move(token), max_blocks, group, goal);
+  const auto blocks = collector_.collect(inode, token, max_blocks, group, goal);
   if (!blocks) note_error(*inode, blocks.error());
   if (blocks && *blocks == 0) inode->write_back_failed = false;
   return blocks;

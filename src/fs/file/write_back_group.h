@@ -31,13 +31,15 @@ struct FrozenPart {
   }
 };
 
+using FrozenParts = std::array<FrozenPart, data::kUserStreams>;  // by stream
+
 // One inode of a group.
 struct GroupMember {
   InodeRef inode;
   WriteBackToken token;
   std::uint64_t size = 0;        // of the file when its pages were frozen
   std::uint64_t next_dirty = 0;  // the first block that was dirty and not frozen then
-  std::array<FrozenPart, data::kUserStreams> parts;  // by stream
+  FrozenParts parts;
 
   FrozenPart& part(data::Stream stream) { return parts[static_cast<std::size_t>(stream)]; }
   std::size_t blocks() const {

@@ -89,6 +89,7 @@ struct Inode {
   std::uint64_t map_version GUARDED_BY(mu) = 0;  // +1 whenever blocks get another place or content
   std::unique_ptr<data::WriteBuffer> buffer GUARDED_BY(mu);  // null until the first write
 
+  // Only the holder of the token changes these three.
   // The number of write-back errors. Each open file stores the number up to which it has reported.
   std::atomic<std::uint64_t> write_errors{0};
   std::atomic<Errc> last_write_error{Errc::kDeviceWrite};
