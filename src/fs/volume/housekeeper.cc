@@ -8,18 +8,22 @@ namespace {
 constexpr auto kHousekeepingPeriod = std::chrono::milliseconds(500);
 // Batches of deletion in one step. Then bands are reset and cleaned, even if more is to be deleted.
 constexpr std::size_t kBatchesAStep = 64;
+// Then a step deletes although users are busy.
+constexpr auto kLongestWait = std::chrono::seconds(30);
 
 }  // namespace
 
 Housekeeper::Housekeeper(data::BandTable& bands, OrphanCleanup& orphans,
                          OrphanRecovery& recovery, gc::Collector& collector, gc::Pacer& pacer,
-                         device::DiscardingDevice& disk)
+                         device::DiscardingDevice& disk, Clock& clock)
     : bands_(bands),
       orphans_(orphans),
       recovery_(recovery),
       collector_(collector),
       pacer_(pacer),
       disk_(disk),
+      clock_(clock),
+      last_deletion_(clock.monotonic()),
       thread_(kHousekeepingPeriod, [this](bool woken) { return step(woken); }) {}
 
 void Housekeeper::run_due() {
@@ -27,6 +31,11 @@ void Housekeeper::run_due() {
   bool more = step(true);
   while (more && collector_.is_cleaning()) more = step(false);
   if (pacer_.is_quiet()) disk_.discard_ready();
+}
+
+bool Housekeeper::is_deletion_due(bool woken, gc::CleanPriority priority) const {
+  return woken || pacer_.is_quiet() || priority != gc::CleanPriority::kNone ||
+         clock_.monotonic() - last_deletion_ >= kLongestWait;
 }
 
 // Whether more is to be deleted.
@@ -40,7 +49,8 @@ bool Housekeeper::step(bool woken) {
   const gc::CleanPriority priority = pacer_.priority();
   const auto evacuated = collector_.evacuate_failed_bands();
   if (!evacuated) log::error("moving data out of failed bands: {}", describe(evacuated.error()));
-  const bool now = woken || pacer_.is_quiet() || priority != gc::CleanPriority::kNone;
+  const bool now = is_deletion_due(woken, priority);
+  if (now) last_deletion_ = clock_.monotonic();
   const bool more_to_delete = now && delete_some();
   if (now && bands_.has_empty_bands()) {
     ignore_error(collector_.reset_empty_bands(), "logged, and tried again");

@@ -2,6 +2,9 @@
 // empty bands, and collects garbage when it is due.
 #pragma once
 
+#include <chrono>
+
+#include "base/clock.h"
 #include "data/band_table.h"
 #include "device/discarding.h"
 #include "fs/file/orphan_cleanup.h"
@@ -12,13 +15,15 @@
 
 namespace lazyfs::fs {
 
-// Deleting and resetting wait until users are quiet, wake() was called, or space is short: a
-// program that removes a tree need not share the CPUs with the deletion of its files.
+// Deleting and resetting wait until users are quiet, wake() was called, or space is short, but at
+// most half a minute: a program that removes a tree need not share the CPUs with the deletion of
+// its files, and orphans do not wait forever on a volume that is always busy.
 // Thread-safe, but run_due() requires that the thread was not started.
 class Housekeeper {
  public:
   Housekeeper(data::BandTable& bands, OrphanCleanup& orphans, OrphanRecovery& recovery,
-              gc::Collector& collector, gc::Pacer& pacer, device::DiscardingDevice& disk);
+              gc::Collector& collector, gc::Pacer& pacer, device::DiscardingDevice& disk,
+              Clock& clock);
 
   Result<> start() { return thread_.start(); }
   void stop() { thread_.stop(); }
@@ -29,6 +34,7 @@ class Housekeeper {
 
  private:
   bool step(bool woken);
+  bool is_deletion_due(bool woken, gc::CleanPriority priority) const;
   bool delete_some();
 
   data::BandTable& bands_;
@@ -37,6 +43,8 @@ class Housekeeper {
   gc::Collector& collector_;
   gc::Pacer& pacer_;
   device::DiscardingDevice& disk_;
+  Clock& clock_;
+  std::chrono::nanoseconds last_deletion_;  // of the thread
   PeriodicThread thread_;  // last: it ends before what it uses
 };
 

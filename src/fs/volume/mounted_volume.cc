@@ -110,7 +110,7 @@ MountedVolume::MountedVolume(std::unique_ptr<device::DiscardingDevice> disk,
              counters_of(*store_), stalls_, *disk_),
       flusher_(*store_, write_back_, throttle_, clock_, options.commit_interval,
                options.on_read_only),
-      housekeeper_(bands_, orphans_, recovery_, collector_, pacer_, *disk_) {}
+      housekeeper_(bands_, orphans_, recovery_, collector_, pacer_, *disk_, clock_) {}
 
 MountedVolume::~MountedVolume() {
   stop_threads();
