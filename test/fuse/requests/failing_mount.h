@@ -26,13 +26,17 @@ struct Faults {
   std::atomic<std::uint64_t> size = 0;   // the volume's, of the file changed last
   std::atomic<int> dropped = 0;          // inodes that have neither names nor lookups any more
   std::atomic<int> open_files = 0;
+  std::atomic<int> data_syncs = 0;       // fsyncs of a file's data only
 };
 
 class FailingVolume : public bench::MemoryVolume {
  public:
   explicit FailingVolume(Faults& faults) : MemoryVolume(true), faults_(faults) {}
 
-  Result<> fsync(InodeNo, fs::OpenFile*, bool) override { return commit(); }
+  Result<> fsync(InodeNo, fs::OpenFile*, bool data_only) override {
+    if (data_only) ++faults_.data_syncs;
+    return commit();
+  }
   Result<> fsync_directory(InodeNo) override { return commit(); }
   Result<> punch(InodeNo inode, std::uint64_t offset, std::uint64_t length,
                  fs::RangeFlags flags) override {
@@ -68,6 +72,14 @@ class FailingVolume : public bench::MemoryVolume {
                              fs::Owner owner) override {
     const auto created = MemoryVolume::create(parent, name, mode, owner);
     if (created) ++faults_.open_files;
+    return created;
+  }
+  Result<fs::Created> create_unnamed(InodeNo parent, std::uint32_t mode,
+                                     fs::Owner owner) override {
+    const std::string_view name = "will have no name";
+    ASSIGN_OR_RETURN(fs::Created created, create(parent, name, mode, owner));
+    TRY(unlink(parent, name));
+    ASSIGN_OR_RETURN(created.attributes, get_attributes(created.attributes.inode));
     return created;
   }
   Result<fs::OpenFile*> open(InodeNo inode) override {
