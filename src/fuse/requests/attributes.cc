@@ -5,6 +5,7 @@
 #include "fs/namespace/acl.h"
 #include "fuse/requests/caller.h"
 #include "fuse/requests/handlers.h"
+#include "fuse/requests/old_size.h"
 #include "fuse/requests/set_id.h"
 #include "fuse/transport/transport.h"
 
@@ -64,18 +65,6 @@ void getattr(fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {
 
 namespace {
 
-// Called after a truncation that has failed. The kernel shows the file's old size until it forgets
-// the file: where it caches writes, it takes no other size from the volume. So the volume must have
-// the old size too. What was cut off is lost, and reads as zeros.
-void restore_size(fs::Volume& volume, InodeNo inode, std::uint64_t size) {
-  const auto now = volume.get_attributes(inode);
-  if (!now || now->size == size) return;
-  if (const auto done = volume.set_attributes(inode, {.size = size}); !done) {
-    log::error("fuse: inode {} has {} bytes, but the kernel shows another size: {}", inode.value,
-               now->size, describe(done.error()));
-  }
-}
-
 Result<fs::Attributes> change_and_commit(fuse_req_t req, fs::Volume& volume, InodeNo inode,
                                          const fs::AttributeChange& change) {
   TRY(prepare_set_id(req, volume, inode, change.clear_set_id));
@@ -84,26 +73,18 @@ Result<fs::Attributes> change_and_commit(fuse_req_t req, fs::Volume& volume, Ino
   return now;
 }
 
-// The kernel sends no data of the file during such a request, so no other change of the size comes
-// in between.
-Result<fs::Attributes> change_size(fuse_req_t req, fs::Volume& volume, InodeNo inode,
-                                   const fs::AttributeChange& change) {
-  ASSIGN_OR_RETURN(const fs::Attributes before, volume.get_attributes(inode));
-  const auto changed = change_and_commit(req, volume, inode, change);
-  const bool kernel_keeps_size = context_of(req).settings.writeback_cache;
-  if (!changed && kernel_keeps_size) restore_size(volume, inode, before.size);
-  return changed;
-}
-
 }  // namespace
 
 void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fuse_file_info*) {
   const auto change = to_change(*values, to_set, change_clears_set_id());
   RequestContext& context = context_of(req);
-  const auto changed = call(req, Operation::setattr, [&](fs::Volume& volume) {
-    return change.size ? change_size(req, volume, inode_of(ino), change)
-                       : change_and_commit(req, volume, inode_of(ino), change);
+  OldSize old_size(context, inode_of(ino));
+  using Changed = Result<fs::Attributes>;
+  const auto changed = call(req, Operation::setattr, [&](fs::Volume& volume) -> Changed {
+    if (change.size) TRY(old_size.note(volume));
+    return change_and_commit(req, volume, inode_of(ino), change);
   });
+  if (!changed) old_size.restore(0);  // the kernel sends no data during a truncation
   // A part may have changed: the kernel must drop the attributes that it has cached.
   if (!changed) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   reply_attributes(req, changed);

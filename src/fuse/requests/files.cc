@@ -15,6 +15,7 @@
 #include "fuse/requests/handlers.h"
 #include "fuse/requests/hole_seek.h"
 #include "fuse/requests/inode_flags.h"
+#include "fuse/requests/old_size.h"
 #include "fuse/requests/operations.h"
 #include "fuse/requests/set_id.h"
 #include "fuse/transport/transport.h"
@@ -91,10 +92,13 @@ SeekableFile seekable(RequestContext& context, InodeNo inode) {
 }
 
 // Replies to a change of a range of contents that has failed, perhaps after a part was made. First
-// the kernel drops its pages of the range, so that the caller sees what the volume has. That is for
-// the side thread, because the kernel sends dirty pages meanwhile.
-void reply_failed_change(fuse_req_t req, Errc error, fuse_ino_t ino, off_t offset, off_t length) {
+// the file gets its old size back, and the kernel drops its pages of the range, so that the caller
+// sees what the volume has. Dropping is for the side thread, because the kernel sends dirty pages
+// meanwhile. The kernel has written those past `offset` before such a request.
+void reply_failed_change(fuse_req_t req, Errc error, OldSize& old_size, fuse_ino_t ino,
+                         off_t offset, off_t length) {
   RequestContext& context = context_of(req);
+  old_size.restore(static_cast<std::uint64_t>(offset));
   const bool runs = context.side_thread.run([=, &context] {
     fuse_lowlevel_notify_inval_inode(context.session, ino, offset, length);
     reply_error(req, error);
@@ -228,15 +232,17 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
   const fs::RangeFlags flags{.keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0,
                              .clear_set_id = fuse_req_ctx(req)->uid != 0};
   const int kind = mode & ~FALLOC_FL_KEEP_SIZE;
+  OldSize old_size(context_of(req), inode_of(ino));
   bool mode_changes = false;
   const auto done = call(req, Operation::fallocate, [&](fs::Volume& volume) -> Result<> {
     if (kind == 0) return fail(Errc::kNotSupported);
+    TRY(old_size.note(volume));
     ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(ino), flags.clear_set_id));
     TRY(change_range(volume, inode_of(ino), kind, from, bytes, flags));
     return commit_change(context_of(req), inode_of(ino));
   });
   if (!done && done.error() != Errc::kNotSupported) {
-    return reply_failed_change(req, done.error(), ino, offset, length);
+    return reply_failed_change(req, done.error(), old_size, ino, offset, length);
   }
   if (done && mode_changes) {
     fuse_lowlevel_notify_inval_inode(context_of(req).session, ino, -1, 0);
@@ -249,8 +255,10 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
 void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info*,
                      fuse_ino_t to, off_t to_offset, fuse_file_info*, std::size_t length, int) {
   const bool clear_set_id = fuse_req_ctx(req)->uid != 0;
+  OldSize old_size(context_of(req), inode_of(to));
   bool mode_changes = false;
   const auto copy = [&](fs::Volume& volume) -> Result<std::uint64_t> {
+    TRY(old_size.note(volume));
     ASSIGN_OR_RETURN(mode_changes, prepare_set_id(req, volume, inode_of(to), clear_set_id));
     ASSIGN_OR_RETURN(
         const std::uint64_t bytes,
@@ -261,7 +269,8 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
   };
   const auto copied = call(req, Operation::copy_file_range, copy);
   if (!copied) {
-    return reply_failed_change(req, copied.error(), to, to_offset, static_cast<off_t>(length));
+    return reply_failed_change(req, copied.error(), old_size, to, to_offset,
+                               static_cast<off_t>(length));
   }
   if (mode_changes) fuse_lowlevel_notify_inval_inode(context_of(req).session, to, -1, 0);
   fuse_reply_write(req, *copied);

@@ -89,6 +89,32 @@ TEST_P(FailedChanges, AFileWhoseTruncationFailsHasOneSize) {
   }
 }
 
+// Where the kernel caches writes, it takes no size from the volume.
+TEST_P(FailedChanges, AFileWhoseGrowthFailsHasOneSize) {
+  const int from = file_of('b', "from");
+  for (std::atomic<bool>* const fault : {&faults_->commits, &faults_->memory, &faults_->ranges}) {
+    for (const bool copies : {false, true}) {
+      const int fd = file_of('a');
+      *fault = true;
+      off_t to = 7 * kPage;
+      EXPECT_EQ(copies ? int(copy_file_range(from, nullptr, fd, &to, 8 * kPage, 0))
+                       : fallocate(fd, FALLOC_FL_ZERO_RANGE, to, 8 * kPage),
+                -1);
+      EXPECT_EQ(errno, fault == &faults_->memory ? ENOMEM : EIO);
+      *fault = false;
+      struct stat st {};
+      ASSERT_EQ(fstat(fd, &st), 0);
+      EXPECT_EQ(std::uint64_t(st.st_size), faults_->size.load());
+      EXPECT_TRUE(kernel_takes_sizes() || st.st_size == 8 * kPage) << st.st_size;
+      EXPECT_EQ(read_page(fd, 7), copies ? 'b' : '\0');
+      EXPECT_EQ(read_page(fd, 6), 'a');
+      close(fd);
+      ASSERT_EQ(unlink(at("f").c_str()), 0);
+    }
+  }
+  close(from);
+}
+
 TEST_P(FailedChanges, AFileWhoseTruncationFailsHalfWayShowsWhatIsLeft) {
   const int fd = file_of('a');
   faults_->attributes = true;

@@ -46,6 +46,7 @@ class FailingVolume : public bench::MemoryVolume {
                 fs::RangeFlags) override {
     const std::vector<std::byte> zeros(faults_.ranges ? length / 2 : length);
     TRY(MemoryVolume::write(inode, offset, zeros, {}));
+    TRY(note_size(inode));
     return faults_.ranges ? Result<>(fail(Errc::kDeviceWrite)) : ok();
   }
   Result<std::uint64_t> copy_range(InodeNo from, std::uint64_t from_offset, InodeNo to,
@@ -53,6 +54,7 @@ class FailingVolume : public bench::MemoryVolume {
     std::vector<std::byte> bytes(faults_.ranges ? length / 2 : length);
     ASSIGN_OR_RETURN(const std::size_t got, read(from, from_offset, bytes, false));
     TRY(MemoryVolume::write(to, to_offset, std::span(bytes).first(got), {}));
+    TRY(note_size(to));
     if (faults_.ranges) return fail(Errc::kDeviceWrite);
     return got;
   }
