@@ -116,14 +116,17 @@ void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
     return;
   }
   const std::uint32_t umask = fuse_req_ctx(req)->umask;
-  const auto made = call(req, Operation::create, [&](fs::Volume& volume) -> Result<fs::Created> {
+  const auto make = [&](fs::Volume& volume) -> Result<fs::Created> {
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
-    ASSIGN_OR_RETURN(const fs::Created file,
-                     volume.create(inode_of(parent), name, rest, owner_of(req)));
+    return volume.create(inode_of(parent), name, rest, owner_of(req));
+  };
+  const auto made = run_timed(context, Operation::create, [&]() -> Result<fs::Created> {
+    const auto file = run_guarded(context, Operation::create, make);
+    if (!file) return file;
     const auto durable = commit_names(context, {{inode_of(parent), name}});
     if (durable) return file;
-    volume.release(file.file);
-    volume.forget(file.attributes.inode, 1);
+    context.volume.release(file->file);
+    context.volume.forget(file->attributes.inode, 1);
     return fail(durable.error());
   });
   if (!made) return reply_error(req, made.error());

@@ -60,16 +60,25 @@ auto run_guarded(RequestContext& context, Operation operation, F&& body) noexcep
   }
 }
 
-// As run_guarded(), and counts the operation and its time, unless it has to be begun again.
+// Runs `body()`, and counts the operation and its time, unless it has to be begun again.
 template <class F>
-auto call(RequestContext& context, Operation operation, F&& body) noexcept
-    -> decltype(body(context.volume)) {
+auto run_timed(RequestContext& context, Operation operation, F&& body) noexcept
+    -> decltype(body()) {
   const auto begun = std::chrono::steady_clock::now();
-  auto outcome = run_guarded(context, operation, std::forward<F>(body));
+  auto outcome = body();
   if (outcome || outcome.error() != Errc::kWouldWait) {
     context.counts.add(operation, std::chrono::steady_clock::now() - begun);
   }
   return outcome;
+}
+
+// As run_guarded(), timed.
+template <class F>
+auto call(RequestContext& context, Operation operation, F&& body) noexcept
+    -> decltype(body(context.volume)) {
+  return run_timed(context, operation, [&] {
+    return run_guarded(context, operation, std::forward<F>(body));
+  });
 }
 
 template <class F>
@@ -90,6 +99,9 @@ using ChangedNames = std::initializer_list<ChangedName>;
 // Commits a change of names if the mount has `dirsync` or `sync`. After an error the volume has the
 // change all the same. So the kernel is made to look these names up again, once it has the reply.
 Result<> commit_names(RequestContext& context, ChangedNames names);
+// The same after a request that has made a name. If the commit fails, the lookup is given back.
+Result<fs::Attributes> commit_new_name(RequestContext& context, ChangedName name,
+                                       const Result<fs::Attributes>& made);
 // Makes a change of `inode` durable if the mount has `sync`.
 Result<> commit_change(RequestContext& context, InodeNo inode);
 
@@ -101,9 +113,24 @@ void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result);
 void drop_pages(RequestContext& context, fuse_ino_t ino, off_t offset, off_t length);
 // Gives the lookup back when the request was interrupted meanwhile.
 void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result);
-// Each replies to a request that has changed names, after commit_names().
-void reply_new_entry(fuse_req_t req, ChangedName name, const Result<fs::Attributes>& result);
-void reply_names(fuse_req_t req, ChangedNames names, const Result<>& result);
+// As call() with `change(volume)`, or with `make(volume)`, which gives an inode a name. Then each
+// commits the change, which is part of the operation's time, and replies. A commit that has failed
+// does not begin the change again.
+template <class F>
+void change_names(fuse_req_t req, Operation operation, ChangedNames names, F&& change) {
+  RequestContext& context = context_of(req);
+  reply_done(req, run_timed(context, operation, [&] {
+               const auto done = run_guarded(context, operation, change);
+               return done ? commit_names(context, names) : done;
+             }));
+}
+template <class F>
+void make_name(fuse_req_t req, Operation operation, ChangedName name, F&& make) {
+  RequestContext& context = context_of(req);
+  reply_entry(req, run_timed(context, operation, [&] {
+                return commit_new_name(context, name, run_guarded(context, operation, make));
+              }));
+}
 fuse_entry_param to_entry(const fs::Attributes& attributes);
 
 namespace handlers {

@@ -66,7 +66,7 @@ void mknod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
     return volume.make_node(inode_of(parent), name, rest, rdev, owner_of(req));
   };
-  reply_new_entry(req, {inode_of(parent), name}, call(req, Operation::mknod, make));
+  make_name(req, Operation::mknod, {inode_of(parent), name}, make);
 }
 
 void mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
@@ -75,14 +75,14 @@ void mkdir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
     ASSIGN_OR_RETURN(const std::uint32_t rest, masked(volume, inode_of(parent), mode, umask));
     return volume.make_directory(inode_of(parent), name, rest, owner_of(req));
   };
-  reply_new_entry(req, {inode_of(parent), name}, call(req, Operation::mkdir, make));
+  make_name(req, Operation::mkdir, {inode_of(parent), name}, make);
 }
 
 void symlink(fuse_req_t req, const char* target, fuse_ino_t parent, const char* name) {
   const auto make = [&](fs::Volume& volume) {
     return volume.make_symlink(inode_of(parent), name, target, owner_of(req));
   };
-  reply_new_entry(req, {inode_of(parent), name}, call(req, Operation::symlink, make));
+  make_name(req, Operation::symlink, {inode_of(parent), name}, make);
 }
 
 void readlink(fuse_req_t req, fuse_ino_t ino) {
@@ -96,19 +96,19 @@ void link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
   const auto make = [&](fs::Volume& volume) {
     return volume.link(inode_of(ino), inode_of(parent), name);
   };
-  reply_new_entry(req, {inode_of(parent), name}, call(req, Operation::link, make));
+  make_name(req, Operation::link, {inode_of(parent), name}, make);
 }
 
 void unlink(fuse_req_t req, fuse_ino_t parent, const char* name) {
   const auto remove = [&](fs::Volume& volume) { return volume.unlink(inode_of(parent), name); };
-  reply_names(req, {{inode_of(parent), name}}, call(req, Operation::unlink, remove));
+  change_names(req, Operation::unlink, {{inode_of(parent), name}}, remove);
 }
 
 void rmdir(fuse_req_t req, fuse_ino_t parent, const char* name) {
   const auto remove = [&](fs::Volume& volume) {
     return volume.remove_directory(inode_of(parent), name);
   };
-  reply_names(req, {{inode_of(parent), name}}, call(req, Operation::rmdir, remove));
+  change_names(req, Operation::rmdir, {{inode_of(parent), name}}, remove);
 }
 
 namespace {
@@ -132,7 +132,7 @@ void rename(fuse_req_t req, fuse_ino_t from_parent, const char* from, fuse_ino_t
     ASSIGN_OR_RETURN(const fs::RenameFlags kind, rename_flags(req, flags));
     return volume.rename(old_name.parent, from, new_name.parent, to, kind);
   };
-  reply_names(req, {old_name, new_name}, call(req, Operation::rename, move));
+  change_names(req, Operation::rename, {old_name, new_name}, move);
 }
 
 }  // namespace lazyfs::fuse::handlers

@@ -38,8 +38,7 @@ std::string_view name_of(Operation operation);
 // Thread-safe.
 class OperationCounts {
  public:
-  // `took`: without the commit before the reply that the mount option sync asks for, and without
-  // the reply.
+  // `took`: with the commit that the mount options sync and dirsync ask for, but without the reply.
   void add(Operation operation, std::chrono::nanoseconds took) {
     times_[static_cast<std::size_t>(operation)].add(took);
   }

@@ -26,6 +26,15 @@ Result<> commit_names(RequestContext& context, ChangedNames names) {
   return durable;
 }
 
+Result<fs::Attributes> commit_new_name(RequestContext& context, ChangedName name,
+                                       const Result<fs::Attributes>& made) {
+  if (!made) return made;
+  const auto durable = commit_names(context, {name});
+  if (durable) return made;
+  context.volume.forget(made->inode, 1);
+  return fail(durable.error());
+}
+
 Result<> commit_change(RequestContext& context, InodeNo inode) {
   if (context.sync.load() != SyncChoice::kAll) return ok();
   return context.volume.fsync(inode, nullptr, false);
@@ -68,21 +77,6 @@ void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result) {
   RequestContext& context = context_of(req);
   const fuse_entry_param entry = to_entry(*result);
   if (fuse_reply_entry(req, &entry) != 0) context.volume.forget(result->inode, 1);
-}
-
-void reply_names(fuse_req_t req, ChangedNames names, const Result<>& result) {
-  reply_done(req, result ? commit_names(context_of(req), names) : result);
-}
-
-void reply_new_entry(fuse_req_t req, ChangedName name, const Result<fs::Attributes>& result) {
-  RequestContext& context = context_of(req);
-  if (result) {
-    if (const auto durable = commit_names(context, {name}); !durable) {
-      context.volume.forget(result->inode, 1);
-      return reply_error(req, durable.error());
-    }
-  }
-  reply_entry(req, result);
 }
 
 }  // namespace lazyfs::fuse

@@ -106,6 +106,18 @@ TEST_P(FailedNames, AreNotDroppedWhenNothingHasChanged) {
   EXPECT_EQ(read("d/f"), "text");
 }
 
+TEST_P(FailedNames, ThatWereCommittedHaveTheTimeOfTheCommit) {
+  constexpr unsigned kCommitUs = 20'000;
+  faults_->commit_us = kCommitUs;
+  EXPECT_EQ(mkdir(at("d").c_str(), 0755), 0);
+  EXPECT_EQ(rename(at("d").c_str(), at("e").c_str()), 0);
+  EXPECT_EQ(rmdir(at("e").c_str()), 0);
+  for (const char* operation : {"mkdir", "rename", "rmdir"}) {
+    const std::uint64_t longest_ns = figure({"operation_times", operation, "max_ns"});
+    EXPECT_GE(longest_ns, kCommitUs * std::uint64_t{1000}) << operation;
+  }
+}
+
 // chattr holds the directory's lock in the kernel while it waits for the daemon's side thread, and
 // a name is dropped under this lock.
 TEST_P(FailedNames, InADirectoryWhoseFlagsChangeMeanwhile) {

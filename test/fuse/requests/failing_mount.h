@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <string>
@@ -20,6 +22,7 @@ namespace lazyfs::fuse {
 struct Faults {
   std::atomic<bool> commits = false;     // every commit fails
   std::atomic<bool> memory = false;      // every commit lacks memory
+  std::atomic<unsigned> commit_us = 0;   // how long every commit takes
   std::atomic<bool> ranges = false;      // punch, zero and copies fail half-way
   std::atomic<bool> attributes = false;  // a truncation fails when the size is already changed
   std::atomic<bool> writes = false;      // every write is refused
@@ -99,6 +102,7 @@ class FailingVolume : public bench::MemoryVolume {
 
  private:
   Result<> commit() {
+    usleep(faults_.commit_us);
     if (faults_.memory) throw std::bad_alloc();
     return faults_.commits ? Result<>(fail(Errc::kDeviceWrite)) : ok();
   }
@@ -139,6 +143,13 @@ class FailingMount : public MountTest {
   bool exists(const std::string& name) const {
     struct stat st {};
     return lstat(at(name).c_str(), &st) == 0;
+  }
+  // A figure of the statistics, by its path in their JSON object.
+  std::uint64_t figure(std::initializer_list<std::string> path) {
+    const std::string text = run(std::string(LAZYFSCTL) + " stats --json " + mnt_).text;
+    std::size_t at = 0;
+    for (const std::string& key : path) at = text.find("\"" + key + "\":", at) + key.size() + 3;
+    return std::strtoull(text.c_str() + std::min(at, text.size()), nullptr, 10);
   }
   // The kernel is notified after the reply, so a test waits. False: in vain.
   template <class Condition>
