@@ -86,7 +86,7 @@ void setattr(fuse_req_t req, fuse_ino_t ino, struct stat* values, int to_set, fu
   });
   if (!changed) old_size.restore(0);  // the kernel sends no data during a truncation
   // A part may have changed: the kernel must drop the attributes that it has cached.
-  if (!changed) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
+  if (!changed) drop_attributes(context, inode_of(ino));
   reply_attributes(req, changed);
   if (!changed && change.size) drop_pages(context, ino, static_cast<off_t>(*change.size), 0);
 }

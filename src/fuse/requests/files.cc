@@ -123,7 +123,7 @@ void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
   const auto made = run_timed(context, Operation::create, [&]() -> Result<fs::Created> {
     const auto file = run_guarded(context, Operation::create, make);
     if (!file) return file;
-    const auto durable = commit_names(context, {{inode_of(parent), name}});
+    const auto durable = commit_names(context, {{inode_of(parent), name}}, {});
     if (durable) return file;
     context.volume.release(file->file);
     context.volume.forget(file->attributes.inode, 1);
@@ -185,9 +185,8 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
   });
   const bool is_late = !done && info->writepage != 0;
   if (is_late && is_cached) context.late_errors.note(inode_of(ino), done.error());
-  // The kernel does not expect a write to change the mode that it has cached. The notification
-  // drops attributes only, so it does not wait for the request that is about to be answered.
-  if (mode_changes || is_late) fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
+  // The kernel does not expect a write to change the mode that it has cached.
+  if (mode_changes || is_late) drop_attributes(context, inode_of(ino));
   if (!done) reply_error(req, done.error());
   // A protected file has refused the data: readers must see the file as it is.
   if (is_late && done.error() == Errc::kNotPermitted) {
@@ -247,9 +246,7 @@ void fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t len
   if (!done && done.error() != Errc::kNotSupported) {
     return reply_failed_change(req, done.error(), old_size, ino, offset, length);
   }
-  if (done && mode_changes) {
-    fuse_lowlevel_notify_inval_inode(context_of(req).session, ino, -1, 0);
-  }
+  if (done && mode_changes) drop_attributes(context_of(req), inode_of(ino));
   reply_done(req, done);
 }
 
@@ -275,7 +272,7 @@ void copy_file_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_fi
     return reply_failed_change(req, copied.error(), old_size, to, to_offset,
                                static_cast<off_t>(length));
   }
-  if (mode_changes) fuse_lowlevel_notify_inval_inode(context_of(req).session, to, -1, 0);
+  if (mode_changes) drop_attributes(context_of(req), inode_of(to));
   fuse_reply_write(req, *copied);
 }
 

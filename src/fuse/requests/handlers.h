@@ -7,6 +7,7 @@
 #endif
 #include <fuse_lowlevel.h>
 
+#include <array>
 #include <chrono>
 #include <exception>
 #include <initializer_list>
@@ -94,11 +95,16 @@ struct ChangedName {
   InodeNo parent;
   std::string_view name;
 };
-using ChangedNames = std::initializer_list<ChangedName>;
+using ChangedNames = std::initializer_list<ChangedName>;  // at most two
+// Inodes whose link counts a request changes; InodeNo{}: none.
+using LinkedInodes = std::array<InodeNo, 2>;
 
+// Returns the inodes that have the names before a change, if the change is to be committed.
+LinkedInodes linked_inodes(RequestContext& context, fs::Volume& volume, ChangedNames names);
 // Commits a change of names if the mount has `dirsync` or `sync`. After an error the volume has the
-// change all the same. So the kernel is made to look these names up again, once it has the reply.
-Result<> commit_names(RequestContext& context, ChangedNames names);
+// change all the same. So the kernel is made to read the attributes of these inodes again, and to
+// look these names up again once it has the reply.
+Result<> commit_names(RequestContext& context, ChangedNames names, const LinkedInodes& inodes);
 // The same after a request that has made a name. If the commit fails, the lookup is given back.
 Result<fs::Attributes> commit_new_name(RequestContext& context, ChangedName name,
                                        const Result<fs::Attributes>& made);
@@ -108,6 +114,12 @@ Result<> commit_change(RequestContext& context, InodeNo inode);
 void reply_error(fuse_req_t req, Errc error);
 void reply_done(fuse_req_t req, const Result<>& result);
 void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result);
+// Makes the kernel drop the attributes of an inode. Before it looks the inode up, the kernel waits
+// for the end of an eviction, and eviction waits for data and times that are being written back.
+// REQUIRES: the caller is no request during which the kernel may evict the inode. (The kernel holds
+// an inode during requests about the inode, and writes data and times back before it drops its last
+// reference.)
+void drop_attributes(RequestContext& context, InodeNo inode);
 // Makes the kernel drop its pages of a range, and its attributes. The side thread waits for that,
 // because the kernel sends dirty pages first. Called after the reply. `length` 0: to the end.
 void drop_pages(RequestContext& context, fuse_ino_t ino, off_t offset, off_t length);
@@ -120,8 +132,12 @@ template <class F>
 void change_names(fuse_req_t req, Operation operation, ChangedNames names, F&& change) {
   RequestContext& context = context_of(req);
   reply_done(req, run_timed(context, operation, [&] {
-               const auto done = run_guarded(context, operation, change);
-               return done ? commit_names(context, names) : done;
+               LinkedInodes inodes{};
+               const auto done = run_guarded(context, operation, [&](fs::Volume& volume) {
+                 inodes = linked_inodes(context, volume, names);
+                 return change(volume);
+               });
+               return done ? commit_names(context, names, inodes) : done;
              }));
 }
 template <class F>

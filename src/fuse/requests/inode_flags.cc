@@ -61,7 +61,7 @@ Result<> change_flags(RequestContext& context, InodeNo inode, std::uint32_t flag
     fuse_lowlevel_notify_inval_inode(context.session, inode.value, 0, 0);
   }
   TRY(context.volume.set_attributes(inode, {.flags = flags}));
-  fuse_lowlevel_notify_inval_inode(context.session, inode.value, -1, 0);
+  drop_attributes(context, inode);
   return commit_change(context, inode);
 }
 

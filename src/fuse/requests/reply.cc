@@ -16,12 +16,28 @@ void drop_name(RequestContext& context, const ChangedName& changed) {
 
 }  // namespace
 
-Result<> commit_names(RequestContext& context, ChangedNames names) {
+LinkedInodes linked_inodes(RequestContext& context, fs::Volume& volume, ChangedNames names) {
+  LinkedInodes inodes{};
+  if (context.sync.load() == SyncChoice::kNone) return inodes;
+  auto inode = inodes.begin();
+  for (const ChangedName& named : names) {
+    const auto found = volume.lookup(named.parent, named.name);
+    if (!found) continue;
+    volume.forget(found->inode, 1);
+    *inode++ = found->inode;
+  }
+  return inodes;
+}
+
+Result<> commit_names(RequestContext& context, ChangedNames names, const LinkedInodes& inodes) {
   if (context.sync.load() == SyncChoice::kNone) return ok();
   const auto durable = run_guarded(context, Operation::fsyncdir, [&](fs::Volume& volume) {
     return volume.fsync_directory(names.begin()->parent);
   });
   if (durable) return durable;
+  for (const InodeNo inode : inodes) {
+    if (inode != InodeNo{}) drop_attributes(context, inode);
+  }
   for (const ChangedName& changed : names) drop_name(context, changed);
   return durable;
 }
@@ -29,7 +45,7 @@ Result<> commit_names(RequestContext& context, ChangedNames names) {
 Result<fs::Attributes> commit_new_name(RequestContext& context, ChangedName name,
                                        const Result<fs::Attributes>& made) {
   if (!made) return made;
-  const auto durable = commit_names(context, {name});
+  const auto durable = commit_names(context, {name}, {made->inode});
   if (durable) return made;
   context.volume.forget(made->inode, 1);
   return fail(durable.error());
@@ -48,6 +64,10 @@ void reply_error(fuse_req_t req, Errc error) {
 void reply_done(fuse_req_t req, const Result<>& result) {
   if (!result) return reply_error(req, result.error());
   fuse_reply_err(req, 0);
+}
+
+void drop_attributes(RequestContext& context, InodeNo inode) {
+  fuse_lowlevel_notify_inval_inode(context.session, inode.value, -1, 0);
 }
 
 void drop_pages(RequestContext& context, fuse_ino_t ino, off_t offset, off_t length) {

@@ -59,6 +59,22 @@ TEST_P(FailedNames, ThatWereRemovedVanish) {
   EXPECT_TRUE(vanishes("directory"));
 }
 
+TEST_P(FailedNames, ChangeTheLinkCountOfTheirFile) {
+  write("f", "text");
+  ASSERT_EQ(link(at("f").c_str(), at("g").c_str()), 0);
+  write("other", "text");
+  const auto links = [this] { return status_of("f").st_nlink; };
+  ASSERT_EQ(links(), 2u);
+  faults_->commits = true;
+  EXPECT_ERRNO(EIO, link(at("f").c_str(), at("h").c_str()));
+  EXPECT_EQ(links(), 3u);
+  EXPECT_ERRNO(EIO, unlink(at("g").c_str()));
+  EXPECT_EQ(links(), 2u);
+  EXPECT_TRUE(appears("h"));
+  EXPECT_ERRNO(EIO, rename(at("other").c_str(), at("h").c_str()));
+  EXPECT_EQ(links(), 1u);
+}
+
 TEST_P(FailedNames, ThatWereMovedHaveMoved) {
   write("a", "text");
   ASSERT_EQ(mkdir(at("d").c_str(), 0755), 0);
