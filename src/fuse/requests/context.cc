@@ -25,7 +25,8 @@ std::string stats_json(const RequestContext& context) {
   (*stats)["operations"] = std::move(operations);
   (*stats)["operation_times"] = std::move(times);
   (*stats)["files"] = Json::object({{"bytes_read", context.counts.bytes_read()},
-                                    {"bytes_written", context.counts.bytes_written()}});
+                                    {"bytes_written", context.counts.bytes_written()},
+                                    {"late_errors", context.counts.late_errors()}});
   (*stats)["transport"] = context.transport_json();
   return stats->dump();
 }

@@ -74,6 +74,13 @@ bool must_be_durable(const fuse_file_info& info, std::size_t size) {
   return (info.flags & O_DSYNC) != 0 && size < kMaxWriteBytes;
 }
 
+// No program may be left to get the error of data that the kernel sends late.
+void report_late_error(RequestContext& context, InodeNo inode, Errc error) {
+  context.counts.add_late_error();
+  log::warn("fuse: inode {}: data that the kernel sent after write(2) was refused: {}", inode.value,
+            describe(error));
+}
+
 // A notification of invalid pages makes the kernel send the dirty pages, and drop all pages.
 SeekableFile seekable(RequestContext& context, InodeNo inode) {
   using Found = Result<std::uint64_t>;
@@ -184,6 +191,7 @@ void write(fuse_req_t req, fuse_ino_t ino, const char* bytes, std::size_t size, 
     return must_be_durable(*info, size) ? volume.fsync(inode_of(ino), nullptr, true) : ok();
   });
   const bool is_late = !done && info->writepage != 0;
+  if (is_late) report_late_error(context, inode_of(ino), done.error());
   if (is_late && is_cached) context.late_errors.note(inode_of(ino), done.error());
   // The kernel does not expect a write to change the mode that it has cached.
   if (mode_changes || is_late) drop_attributes(context, inode_of(ino));

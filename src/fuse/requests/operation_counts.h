@@ -1,5 +1,5 @@
-// The kinds of requests, how many of each were handled, how long they took, and the bytes of files
-// that they carried.
+// The kinds of requests, how many of each were handled, how long they took, the bytes of files that
+// they carried, and how many late errors (late_errors.h) there were.
 #pragma once
 
 #include <array>
@@ -43,17 +43,19 @@ class OperationCounts {
     times_[static_cast<std::size_t>(operation)].add(took);
   }
   void add_read(std::size_t bytes) { bytes_read_.fetch_add(bytes, std::memory_order_relaxed); }
+  void add_late_error() { late_errors_.fetch_add(1, std::memory_order_relaxed); }
   void add_write(std::size_t bytes) { bytes_written_.fetch_add(bytes, std::memory_order_relaxed); }
 
   const TimeHistogram& of(Operation operation) const {
     return times_[static_cast<std::size_t>(operation)];
   }
   std::uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
+  std::uint64_t late_errors() const { return late_errors_.load(std::memory_order_relaxed); }
   std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
 
  private:
   std::array<TimeHistogram, kOperationCount> times_;
-  std::atomic<std::uint64_t> bytes_read_{0}, bytes_written_{0};
+  std::atomic<std::uint64_t> bytes_read_{0}, bytes_written_{0}, late_errors_{0};
 };
 
 }  // namespace lazyfs::fuse

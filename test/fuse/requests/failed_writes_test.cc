@@ -39,6 +39,15 @@ TEST_P(FailedWrites, DoNotMakeOtherCallsFail) {
   EXPECT_EQ(lstat(at("f").c_str(), &st), 0);
 }
 
+// The error may reach no program: nobody asks before the kernel forgets the file.
+TEST_P(FailedWrites, AreCounted) {
+  close(fd_);
+  fd_ = -1;
+  ASSERT_EQ(unlink(at("f").c_str()), 0);
+  EXPECT_TRUE(comes_true([this] { return faults_->dropped == 1; }));
+  EXPECT_EQ(figure({"files", "late_errors"}), 1u);
+}
+
 TEST_P(FailedWrites, AreNotReportedByAWriteAfterAnFsync) {
   EXPECT_EQ(fsync(fd_), 0) << "sync_file_range(2) has reported the error to this descriptor";
   EXPECT_EQ(pwrite(fd_, "x", 1, 0), 1);
