@@ -14,6 +14,7 @@
 
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "base/clock.h"
@@ -109,7 +110,7 @@ std::uint64_t count_left_out(Level level, fmt::string_view format) {
 
 }  // namespace
 
-void write(Level level, fmt::string_view format, fmt::format_args arguments) {
+void write(Level level, fmt::string_view format, fmt::format_args arguments) try {
   spdlog::logger* logger = spdlog::default_logger_raw();
   if (!logger->should_log(to_spdlog(level))) return;
   const std::uint64_t left_out = count_left_out(level, format);
@@ -117,6 +118,7 @@ void write(Level level, fmt::string_view format, fmt::format_args arguments) {
   std::string line = fmt::vformat(format, arguments);
   if (left_out > 0) line += fmt::format(" ({} lines like this one were left out)", left_out);
   logger->log(to_spdlog(level), line);
+} catch (const std::bad_alloc&) {  // the line is lost, but not what its writer is about to do
 }
 
 void set_level(Level level) { spdlog::set_level(to_spdlog(level)); }

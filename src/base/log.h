@@ -12,7 +12,7 @@ namespace lazyfs::log {
 enum class Level { kTrace, kDebug, kInfo, kWarn, kError, kCritical, kOff };
 
 // Writes a line unless the log's level is higher than `level`. At most 20 warnings and errors of
-// each format pass in a minute. Thread-safe.
+// each format pass in a minute. A line for which there is no memory is left out. Thread-safe.
 void write(Level level, fmt::string_view format, fmt::format_args arguments);
 // Drops lines below `level` from now on. kOff drops all lines.
 void set_level(Level level);
