@@ -3,6 +3,8 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "fuse/requests/cookie.h"
@@ -17,7 +19,9 @@ namespace {
 class EntryBuffer {
  public:
   EntryBuffer(fuse_req_t req, std::size_t size, bool plus)
-      : req_(req), bytes_(std::make_unique_for_overwrite<char[]>(size)), size_(size), plus_(plus) {}
+      : req_(req), bytes_(std::make_unique_for_overwrite<char[]>(size)), size_(size), plus_(plus) {
+    if (plus) looked_up_.reserve(size / needed("1"));  // enough: no lookup is lost without memory
+  }
 
   // False when the entry does not fit. `with_attributes`: if the kernel asks for them.
   bool put(fs::Volume& volume, const std::string& name, InodeNo inode, mode_t type,
@@ -48,7 +52,7 @@ class EntryBuffer {
   void reply() {
     RequestContext& context = context_of(req_);
     if (fuse_reply_buf(req_, bytes_.get(), used_) == 0) return;
-    for (const InodeNo inode : looked_up_) context.volume.forget(inode, 1);
+    for (const InodeNo inode : looked_up_) give_back(context, inode);
   }
 
  private:
@@ -128,14 +132,15 @@ void read_entries(fuse_req_t req, Operation operation, fuse_ino_t ino, std::size
   const InodeNo directory = inode_of(ino);
   const Attributes attributes =
       plus ? context.listing_advice.begin_reply(directory, offset == 0) : Attributes::kNone;
-  EntryBuffer buffer(req, size, plus);
+  std::optional<EntryBuffer> buffer;
   const auto done = call(req, operation, [&](fs::Volume& volume) {
-    return fill(volume, buffer, directory, static_cast<std::uint64_t>(offset), attributes);
+    buffer.emplace(req, size, plus);
+    return fill(volume, *buffer, directory, static_cast<std::uint64_t>(offset), attributes);
   });
-  if (!done && buffer.empty()) return reply_error(req, done.error());
-  if (plus) context.listing_advice.add(directory, buffer.entries());
-  const bool ends_names = plus && attributes == Attributes::kNone && buffer.empty();
-  buffer.reply();  // the entries read before an error; the next request meets the error again
+  if (!done && (!buffer || buffer->empty())) return reply_error(req, done.error());
+  if (plus) context.listing_advice.add(directory, buffer->entries());
+  const bool ends_names = plus && attributes == Attributes::kNone && buffer->empty();
+  buffer->reply();  // the entries read before an error; the next request meets the error again
   if (ends_names) drop_listing(context, ino);
 }
 

@@ -132,16 +132,14 @@ void create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
     if (!file) return file;
     const auto durable = commit_names(context, {{inode_of(parent), name}}, {});
     if (durable) return file;
-    context.volume.release(file->file);
-    context.volume.forget(file->attributes.inode, 1);
+    give_back(context, file->attributes.inode, file->file);
     return fail(durable.error());
   });
   if (!made) return reply_error(req, made.error());
   const fuse_entry_param entry = to_entry(made->attributes);
   describe_open(*info, made->file);
   if (fuse_reply_create(req, &entry, info) == 0) return;
-  context.volume.release(made->file);
-  context.volume.forget(made->attributes.inode, 1);
+  give_back(context, made->attributes.inode, made->file);
 }
 
 void open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* info) {

@@ -123,6 +123,8 @@ void drop_attributes(RequestContext& context, InodeNo inode);
 // Makes the kernel drop its pages of a range, and its attributes. The side thread waits for that,
 // because the kernel sends dirty pages first. Called after the reply. `length` 0: to the end.
 void drop_pages(RequestContext& context, fuse_ino_t ino, off_t offset, off_t length);
+// Gives a lookup back that the kernel does not get, and a file that the kernel does not open.
+void give_back(RequestContext& context, InodeNo inode, fs::OpenFile* file = nullptr) noexcept;
 // Gives the lookup back when the request was interrupted meanwhile.
 void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result);
 // As call() with `change(volume)`, or with `make(volume)`, which gives an inode a name. Then each

@@ -129,9 +129,10 @@ void change_mount(fuse_req_t req, std::size_t out_size, Result<> (fs::Volume::*c
   ChangeAnswer answer;
   if (!is_from_root(req)) return reply_error(req, Errc::kNotPermitted);
   if (out_size < sizeof answer) return reply_error(req, Errc::kInvalid);
-  context_of(req).settings.catch_up();
-  const auto done =
-      call(req, Operation::ioctl, [&](fs::Volume& volume) { return (volume.*change)(); });
+  const auto done = call(req, Operation::ioctl, [&](fs::Volume& volume) {
+    context_of(req).settings.catch_up();
+    return (volume.*change)();
+  });
   if (!done) {
     const std::string_view reason = describe(done.error());
     reason.copy(answer.reason, sizeof answer.reason - 1);

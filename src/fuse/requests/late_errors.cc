@@ -1,12 +1,18 @@
 #include "fuse/requests/late_errors.h"
 
+#include <new>
+
+#include "base/log.h"
+
 namespace lazyfs::fuse {
 
-void LateErrors::note(InodeNo inode, Errc error) {
+void LateErrors::note(InodeNo inode, Errc error) noexcept try {
   MutexLock lock(mu_);
   if (errors_.size() >= kFilesMax && !errors_.contains(inode.value)) return;
   errors_[inode.value] = error;
   any_.store(true, std::memory_order_release);
+} catch (const std::bad_alloc&) {
+  log::debug("fuse: no memory for the late error of inode {}", inode.value);
 }
 
 void LateErrors::drop(InodeNo inode) {

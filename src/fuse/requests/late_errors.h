@@ -21,7 +21,8 @@ class LateErrors {
  public:
   static constexpr std::size_t kFilesMax = 1024;  // errors of further files are dropped
 
-  void note(InodeNo inode, Errc error) EXCLUDES(mu_);
+  // Does nothing for lack of memory.
+  void note(InodeNo inode, Errc error) noexcept EXCLUDES(mu_);
   // Returns the latest error of the file, and drops it.
   std::optional<Errc> take(InodeNo inode) EXCLUDES(mu_);
   // The file's error was reported otherwise, or nobody has the file open.

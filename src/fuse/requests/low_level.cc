@@ -118,8 +118,8 @@ void make_unnamed(RequestContext& context, const Request& request) {
   const bool keeps_file = context.settings.announce_opens;
   if (keeps_file) open.fh = reinterpret_cast<std::uint64_t>(made->file);
   const bool taken = answer(context, header.unique, entry, open);
-  if (!taken || !keeps_file) context.volume.release(made->file);
-  if (!taken) context.volume.forget(made->attributes.inode, 1);
+  if (!taken) return give_back(context, made->attributes.inode, made->file);
+  if (!keeps_file) context.volume.release(made->file);
 }
 
 void sync_all(RequestContext& context, const Request& request) {

@@ -6,12 +6,22 @@ namespace {
 // Makes the kernel look the name up again, and read the attributes and the entries of its directory
 // again. In the kernel a request about a name holds the directory's lock until it has the reply, so
 // this waits for the reply.
-void drop_name(RequestContext& context, const ChangedName& changed) {
-  context.name_thread.run([&context, parent = changed.parent.value,
-                           name = std::string(changed.name)] {
+Result<> drop_name(RequestContext& context, const ChangedName& changed) {
+  const bool runs = context.name_thread.run([&context, parent = changed.parent.value,
+                                             name = std::string(changed.name)] {
     fuse_lowlevel_notify_inval_entry(context.session, parent, name.data(), name.size());
     fuse_lowlevel_notify_inval_inode(context.session, parent, 0, 0);
   });
+  return runs ? ok() : fail(Errc::kNoMemory);
+}
+
+// Without memory for this the kernel keeps what it knows of the names.
+void drop_names(RequestContext& context, ChangedNames names) {
+  const auto dropped = run_guarded(context, Operation::fsyncdir, [&](fs::Volume&) -> Result<> {
+    for (const ChangedName& changed : names) TRY(drop_name(context, changed));
+    return ok();
+  });
+  if (!dropped) log::warn("fuse: the kernel may show names that were changed as they were before");
 }
 
 }  // namespace
@@ -38,7 +48,7 @@ Result<> commit_names(RequestContext& context, ChangedNames names, const LinkedI
   for (const InodeNo inode : inodes) {
     if (inode != InodeNo{}) drop_attributes(context, inode);
   }
-  for (const ChangedName& changed : names) drop_name(context, changed);
+  drop_names(context, names);
   return durable;
 }
 
@@ -47,7 +57,7 @@ Result<fs::Attributes> commit_new_name(RequestContext& context, ChangedName name
   if (!made) return made;
   const auto durable = commit_names(context, {name}, {made->inode});
   if (durable) return made;
-  context.volume.forget(made->inode, 1);
+  give_back(context, made->inode);
   return fail(durable.error());
 }
 
@@ -82,6 +92,15 @@ void reply_attributes(fuse_req_t req, const Result<fs::Attributes>& result) {
   fuse_reply_attr(req, &st, kForeverSeconds);
 }
 
+void give_back(RequestContext& context, InodeNo inode, fs::OpenFile* file) noexcept {
+  const auto given_back = run_guarded(context, Operation::forget, [&](fs::Volume& volume) {
+    if (file) volume.release(file);
+    volume.forget(inode, 1);
+    return ok();
+  });
+  ignore_error(given_back, "the inode stays in memory until the unmount");
+}
+
 fuse_entry_param to_entry(const fs::Attributes& attributes) {
   fuse_entry_param entry{};
   entry.ino = attributes.inode.value;
@@ -96,7 +115,7 @@ void reply_entry(fuse_req_t req, const Result<fs::Attributes>& result) {
   if (!result) return reply_error(req, result.error());
   RequestContext& context = context_of(req);
   const fuse_entry_param entry = to_entry(*result);
-  if (fuse_reply_entry(req, &entry) != 0) context.volume.forget(result->inode, 1);
+  if (fuse_reply_entry(req, &entry) != 0) give_back(context, result->inode);
 }
 
 }  // namespace lazyfs::fuse

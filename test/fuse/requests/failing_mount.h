@@ -29,6 +29,7 @@ struct Faults {
   std::atomic<std::uint64_t> size = 0;   // the volume's, of the file changed last
   std::atomic<int> dropped = 0;          // inodes that have neither names nor lookups any more
   std::atomic<int> open_files = 0;
+  std::atomic<unsigned> starved = 0;     // opcode of requests that get no memory (some tests)
   std::atomic<int> data_syncs = 0;       // fsyncs of a file's data only
 };
 
