@@ -393,13 +393,15 @@ bool MountKeeper::Process::is_own() const {
 }
 
 // Ends the connection of the mount by a forced unmount; true: done. The mount itself stays, because
-// a descriptor of it is open meanwhile.
+// a descriptor of it is open meanwhile. The path names this mount even if, after the check, it is
+// detached and another one takes its place. Only one that covers it after the check would be met.
 bool MountKeeper::Process::force_end() const {
   const int hold = open(mount_->point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (hold < 0) return false;
   bool has_ended = false;
   if (number_ ? mount_number(hold, "") == number_ : is_reachable()) {
-    const int done = umount2(mount_->point.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE);
+    const std::string held = "/proc/self/fd/" + std::to_string(hold);
+    const int done = umount2(held.c_str(), MNT_FORCE);
     has_ended = done == 0 || errno == EBUSY;
   }
   close(hold);
