@@ -31,10 +31,10 @@ fsck::RepairReport repair_in_memory(device::Device& overlay,
   const auto store = fsck::open_for_repair(
       overlay, listener, {.background = false, .new_uuid = uuid});
   if (!store) refuse(overlay.name(), store.error());
-  const auto repaired = fsck::repair(**store, overlay, system_clock(), listener);
-  if (!repaired) refuse(overlay.name(), repaired.error());
+  fsck::RepairReport repaired = fsck::repair(**store, overlay, system_clock(), listener);
+  if (!repaired.result) refuse(overlay.name(), repaired.result.error());
   if (const auto closed = (*store)->close(); !closed) refuse(overlay.name(), closed.error());
-  return *repaired;
+  return repaired;
 }
 
 void use_mounted(fs::Volume& volume, const fsck::RepairReport& repaired, const VolumeUse& use) {

@@ -405,10 +405,11 @@ class Run {
     const bool was_misnamed = is_misnamed(*device, meta::read_superblock(*device));
     ASSIGN_OR_RETURN(const auto store,
                      fsck::open_for_repair(*device, listener, repair_options(*device)));
-    ASSIGN_OR_RETURN(repair_, fsck::repair(*store, *device, system_clock(), listener,
-                                         [&](std::string_view stage, fsck::StageProgress progress) {
-                                           progress_.show(done_of(stage, progress));
-                                         }));
+    repair_ = fsck::repair(*store, *device, system_clock(), listener,
+                           [&](std::string_view stage, fsck::StageProgress progress) {
+                             progress_.show(done_of(stage, progress));
+                           });
+    TRY(repair_.result);
     TRY(empty_bands_without_header(*device, *store));
     if (was_misnamed && !is_misnamed(*device, store->superblock())) {
       changed("The superblock got the label and UUID of the identification block.");

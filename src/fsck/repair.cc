@@ -1,5 +1,7 @@
 #include "fsck/repair.h"
 
+#include <utility>
+
 #include "base/size.h"
 #include "fsck/passes.h"
 
@@ -39,6 +41,32 @@ Result<std::vector<BandId>> find_free_bands(meta::Store& store, const device::Ge
   return free;
 }
 
+Result<> outcome(const Context& c) { return c.error() ? fail(*c.error()) : ok(); }
+
+// Everything but the bands' logs. Makes the list of losses complete.
+Result<> mend_items(Context& c) {
+  TRY(c.learn_bands());
+  volume_items_pass(c);
+  find_targets(c);
+  inodes_pass(c);
+  bands_pass(c);
+  copy_claimed_blocks(c);
+  salvage_extents(c);
+  shared_extents_pass(c);
+  names_pass(c);
+  recount(c);
+  counters_pass(c);
+  c.find_paths_of_losses();
+  return outcome(c);
+}
+
+Result<> finish(Context& c) {
+  rebuild_bands(c);  // it forgets the inodes
+  forget_lost_ranges(c);
+  TRY(outcome(c));
+  return c.store.commit();
+}
+
 }  // namespace
 
 std::string lost_parts(const Loss& loss) {
@@ -73,26 +101,17 @@ Result<std::unique_ptr<meta::Store>> open_for_repair(device::Device& device,
       [&](meta::Store& store) { return find_free_bands(store, device.geometry()); });
 }
 
-Result<RepairReport> repair(meta::Store& store, device::Device& device, Clock& clock,
-                            const FindingListener& listener, const ProgressListener& progress) {
+RepairReport repair(meta::Store& store, device::Device& device, Clock& clock,
+                    const FindingListener& listener, const ProgressListener& progress) {
   Context c(Mode::kRepair, store, device, clock.now(), listener, progress);
-  TRY(c.learn_bands());
-  volume_items_pass(c);
-  find_targets(c);
-  inodes_pass(c);
-  bands_pass(c);
-  copy_claimed_blocks(c);
-  salvage_extents(c);
-  shared_extents_pass(c);
-  names_pass(c);
-  recount(c);
-  counters_pass(c);
-  c.find_paths_of_losses();
-  rebuild_bands(c);  // it forgets the inodes
-  forget_lost_ranges(c);
-  if (c.error()) return fail(*c.error());
-  TRY(store.commit());
-  return c.repair;
+  c.repair.result = mend_items(c);
+  if (c.repair.result) {
+    c.repair.result = finish(c);
+  } else {
+    c.repair.losses.clear();
+    c.repair.losses_counted = 0;
+  }
+  return std::move(c.repair);
 }
 
 }  // namespace lazyfs::fsck

@@ -218,7 +218,7 @@ class HostileTest : public testing::Test {
     const auto listener = [&](const std::string& text) { changes.push_back(text); };
     const auto store = open_for_repair(device, listener);
     if (!store) return false;
-    if (!fsck::repair(**store, device, clock, listener)) return false;
+    if (!fsck::repair(**store, device, clock, listener).result) return false;
     EXPECT_TRUE(
         fsck::check(**store, device, {}, [&](const std::string& text) { left.push_back(text); }));
     EXPECT_EQ(left, std::vector<std::string>{}) << testing::PrintToString(changes);

@@ -55,6 +55,24 @@ TEST(RepairLostTest, NamesOfLostInodesAreListedByPath) {
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
 }
 
+// No later run finds the name if the transaction is durable in spite of the error.
+TEST(RepairLostTest, LossesAreListedAlsoWhenTheLastCommitFails) {
+  SampleVolume volume;
+  volume.erase(key_of(InodeNo{4}, Kind::kInode));
+  volume.erase(key_of(InodeNo{4}, Kind::kExtent, 0));
+  volume.commit();
+  ASSERT_TRUE(volume.store->close());
+  volume.store.reset();
+  device::FaultyDevice faulty(*volume.device);
+  const auto store = *meta::Store::open(faulty, {.background = false});
+  faulty.fail_nth(device::Call::kFlush, 1, {Errc::kDeviceFlush});
+  FixedClock clock;
+  const RepairReport report = fsck::repair(*store, faulty, clock, [](const std::string&) {});
+  EXPECT_FALSE(report.result);
+  ASSERT_EQ(report.losses_counted, 1u);
+  EXPECT_EQ(report.losses.at(0).path, "/dir/inner");
+}
+
 // The next run meets a record that the interrupted one has rebuilt, which says no more of the
 // file's size than what was found again by then.
 TEST(RepairLostTest, InterruptedRepairStillFindsAllOfALostFile) {

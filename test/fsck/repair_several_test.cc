@@ -49,7 +49,8 @@ void repair_until(SampleVolume& volume, std::uint64_t change) {
     ignore_error(fsck::repair(**store, faulty, clock,
                             [&](const std::string&) {
                               ignore_error((*store)->commit(), "it may be cut off anywhere");
-                            }),
+                            })
+                     .result,
                  "likewise");
   }
   volume.open();

@@ -264,10 +264,10 @@ class DamagedSharesTest : public testing::Test {
     ASSERT_TRUE(store) << describe(store.error());
     see_what_is_lost(**store);
     FixedClock clock;
-    const auto report = fsck::repair(**store, *device, clock, listener);
-    ASSERT_TRUE(report) << describe(report.error());
+    const RepairReport report = fsck::repair(**store, *device, clock, listener);
+    ASSERT_TRUE(report.result) << describe(report.result.error());
     losses.clear();
-    for (const Loss& loss : report->losses) losses.insert(loss.inode.value);
+    for (const Loss& loss : report.losses) losses.insert(loss.inode.value);
     EXPECT_TRUE(check(**store, *device, {.data = true},
                       [&](const std::string& text) { left.push_back(text); }));
     EXPECT_EQ(left, Strings{}) << testing::PrintToString(changes);
@@ -283,7 +283,8 @@ class DamagedSharesTest : public testing::Test {
     const auto listener = [](const std::string&) {};
     const auto store = open_for_repair(
         faulty, listener, {.cache_bytes = std::size_t{16} * kBlockBytes, .background = false});
-    return store && fsck::repair(**store, faulty, clock, listener) && (*store)->close();
+    return store && fsck::repair(**store, faulty, clock, listener).result &&
+           (*store)->close();
   }
 
   void expect_nothing_foreign() {

@@ -301,9 +301,9 @@ class DamagedTreeTest : public testing::Test {
     EXPECT_TRUE(store) << describe(store.error());
     if (!store) return changes;
     FixedClock clock;
-    const auto report = fsck::repair(**store, *device, clock, listener);
-    EXPECT_TRUE(report) << describe(report.error());
-    losses = report ? report->losses : std::vector<Loss>{};
+    const RepairReport report = fsck::repair(**store, *device, clock, listener);
+    EXPECT_TRUE(report.result) << describe(report.result.error());
+    losses = report.losses;
     Strings left;
     EXPECT_TRUE(check(**store, *device, {.data = true},
                       [&](const std::string& text) { left.push_back(text); }));
@@ -365,7 +365,8 @@ class DamagedTreeTest : public testing::Test {
         const auto store,
         open_for_repair(device, listener,
                         {.cache_bytes = std::size_t{64} * kBlockBytes, .background = false}));
-    ASSIGN_OR_RETURN(const RepairReport report, fsck::repair(*store, device, clock, listener));
+    RepairReport report = fsck::repair(*store, device, clock, listener);
+    TRY(report.result);
     TRY(store->close());
     return report;
   }

@@ -22,9 +22,9 @@ inline Repaired repair(SampleVolume& volume, const std::vector<meta::KeyRange>& 
   FixedClock clock;
   EXPECT_TRUE(note_lost_ranges(*volume.store, lost));
   const auto listener = [&](const std::string& text) { repaired.changes.push_back(text); };
-  const auto report = fsck::repair(*volume.store, *volume.device, clock, listener);
-  EXPECT_TRUE(report) << describe(report.error());
-  if (report) repaired.report = *report;
+  repaired.report = fsck::repair(*volume.store, *volume.device, clock, listener);
+  const Result<>& result = repaired.report.result;
+  EXPECT_TRUE(result) << describe(result.error());
   EXPECT_EQ(repaired.report.repairs, repaired.changes.size());
   return repaired;
 }
@@ -64,7 +64,8 @@ void interrupt_everywhere(Lose lose, const meta::KeyRange& lost, See see) {
         anything_durable |= store->commit().has_value();
       };
       interrupted =
-          !note_lost_ranges(*store, {lost}) || !fsck::repair(*store, faulty, clock, listener);
+          !note_lost_ranges(*store, {lost}) ||
+          !fsck::repair(*store, faulty, clock, listener).result;
     }
     volume.open();
     // With nothing durable the tree is as damaged as it was, and is found to be.

@@ -204,7 +204,7 @@ bool repair(device::Device& device) {
   const auto listener = [](const std::string&) {};
   const auto store = fsck::open_for_repair(device, listener);
   if (!store) return false;
-  if (!fsck::repair(**store, device, clock, listener)) return false;
+  if (!fsck::repair(**store, device, clock, listener).result) return false;
   const auto left = fsck::check(**store, device, {}, [](const std::string& problem) {
     std::fprintf(stderr, "%s\n", problem.c_str());
   });

@@ -163,7 +163,8 @@ TEST_F(NamesTest, RepairMendsAChainWithAMissingItem) {
     const auto checked =
         fsck::check(*store, *device_, {}, [&](const std::string&) { ++problems; });
     EXPECT_GT(problems, 0);
-    const auto repaired = fsck::repair(*store, *device_, system_clock(), [](const std::string&) {});
+    const Result<> repaired =
+        fsck::repair(*store, *device_, system_clock(), [](const std::string&) {}).result;
     ASSERT_TRUE(repaired) << describe(repaired.error());
     ASSERT_TRUE(store->close());
   }
