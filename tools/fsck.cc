@@ -79,9 +79,11 @@ int refuse(const std::string& device, std::string_view why) {
   return kCouldNotRun;
 }
 
+// `failure`: why the repair has failed; "" if it has not.
 void print_json(const Arguments& arguments, const fsck::CheckReport& report,
                 const std::vector<std::string>& problems, const std::vector<std::string>& notes,
-                const std::vector<std::string>& repairs, const fsck::RepairReport& repair) {
+                const std::vector<std::string>& repairs, const fsck::RepairReport& repair,
+                const std::string& failure) {
   Json losses = Json::array();
   for (const fsck::Loss& loss : repair.losses) {
     losses.push_back(Json::object(
@@ -92,7 +94,8 @@ void print_json(const Arguments& arguments, const fsck::CheckReport& report,
   }
   const Json json = Json::object({
       {"device", arguments.device},
-      {"clean", report.problems == 0},
+      {"clean", report.problems == 0 && failure.empty()},
+      {"failure", failure},
       {"complete", report.complete},
       {"problem_count", report.problems},
       {"problems", problems},
@@ -230,11 +233,12 @@ class Run {
   int give_up(Errc error) {
     if (repair_.losses_counted > 0) {
       has_no_loss_file_ = !write_losses();
-      arguments_.json ? print() : print_losses(arguments_, repair_, has_no_loss_file_);
+      if (!arguments_.json) print_losses(arguments_, repair_, has_no_loss_file_);
     } else if (is_new_loss_file_) {
       std::error_code ignored;
       std::filesystem::remove(arguments_.losses, ignored);
     }
+    if (arguments_.json) print(why(error));
     return refuse(arguments_.device, why(error));
   }
 
@@ -492,9 +496,9 @@ class Run {
       print_line(arguments_.device + ": repair: " + text);
     }
   }
-  void print() const {
+  void print(const std::string& failure = "") const {
     if (arguments_.json) {
-      print_json(arguments_, report_, problems_, notes_, repairs_, repair_);
+      print_json(arguments_, report_, problems_, notes_, repairs_, repair_, failure);
     } else {
       print_losses(arguments_, repair_, has_no_loss_file_);
       print_summary(arguments_, report_, repair_);

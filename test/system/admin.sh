@@ -612,10 +612,10 @@ if ! strace -o /dev/null true; then
   say "skipped: strace may not trace here"
   exit 0
 fi
-fails_at() {
+fails_at() { # N OPTION...
   ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -o /dev/null \
     -P "$DEVICE" -e inject=fdatasync:error=EIO:when="$1+" \
-    fsck.lazyfs -y --losses "$WORK/late" "$DEVICE" >"$WORK/out" 2>"$WORK/err"
+    fsck.lazyfs -y "${@:2}" --losses "$WORK/late" "$DEVICE" >"$WORK/out" 2>"$WORK/err"
 }
 repaired=0
 for ((n = 1; n < 100; n++)); do
@@ -632,3 +632,11 @@ for ((n = 1; n < 100; n++)); do
   grep -q ": lost: .* more, in" "$WORK/out" || fail "flush $n fails: no losses in the output"
 done
 ((repaired > 0 && n < 100)) || fail "no flush failed between the repair and its end"
+for at in $((n - 1)) 1; do
+  cp --sparse=always "$WORK/damaged.edi" "$DEVICE"
+  fails_at "$at" --json || (($? == 8)) || fail "--json: flush $at fails: status $?"
+  python3 -c 'import json, sys
+answer = json.load(sys.stdin)
+sys.exit(answer["clean"] or "flush" not in answer["failure"])' <"$WORK/out" ||
+    fail "--json: flush $at fails: $(cut -c 1-1000 "$WORK/out")"
+done
