@@ -367,7 +367,9 @@ class Run {
     if (arguments_.losses.empty()) return true;
     std::error_code ignored;  // a pipe has no length
     std::filesystem::resize_file(arguments_.losses, 0, ignored);
-    for (const fsck::Loss& loss : repair_.losses) loss_file_ << loss_text(loss) << '\n';
+    for (const fsck::Loss& loss : repair_.losses) {
+      loss_file_ << unambiguous(loss_text(loss)) << '\n';
+    }
     loss_file_.close();
     return !loss_file_.fail();
   }

@@ -31,6 +31,26 @@ bool is_control(std::string_view text) {
   return first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
 }
 
+// Characters that `is_special` names, and bytes that are not UTF-8, become octal.
+std::string with_octal(std::string_view text, bool (*is_special)(std::string_view character)) {
+  std::string to;
+  while (!text.empty()) {
+    const std::size_t known = utf8_length(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(known, 1));
+    if (known > 0 && !is_special(character)) {
+      to += character;
+    } else {
+      for (const char c : character) to += text_of("\\%03o", static_cast<unsigned char>(c));
+    }
+    text.remove_prefix(character.size());
+  }
+  return to;
+}
+
+bool is_control_or_backslash(std::string_view character) {
+  return character == "\\" || is_control(character);
+}
+
 }  // namespace
 
 std::string text_of(const char* format, ...) {
@@ -68,19 +88,10 @@ std::string rate_text(double bytes, double seconds) {
   return size_text(static_cast<std::uint64_t>(rate)) + (rate < 1024 ? " B/s" : "/s");
 }
 
-std::string printable(std::string_view text) {
-  std::string to;
-  while (!text.empty()) {
-    const std::size_t known = utf8_length(text);
-    const std::string_view character = text.substr(0, std::max<std::size_t>(known, 1));
-    if (known > 0 && !is_control(character)) {
-      to += character;
-    } else {
-      for (const char c : character) to += text_of("\\%03o", static_cast<unsigned char>(c));
-    }
-    text.remove_prefix(character.size());
-  }
-  return to;
+std::string printable(std::string_view text) { return with_octal(text, is_control); }
+
+std::string unambiguous(std::string_view text) {
+  return with_octal(text, is_control_or_backslash);
 }
 
 std::string count_text(std::uint64_t count, const char* noun) {

@@ -22,6 +22,8 @@ std::string rate_text(double bytes, double seconds);
 // The text as a terminal may show it: control characters, and bytes that are not UTF-8, become
 // octal, as "\033". A backslash stays.
 std::string printable(std::string_view text);
+// As printable(), but a backslash becomes "\134", so that a program can read the text back.
+std::string unambiguous(std::string_view text);
 // "1 band", "2 bands".
 std::string count_text(std::uint64_t count, const char* noun);
 // "2 bands: 3, 17"; of more than five bands the first five: "9 bands: 3, 17, 20, 21, 22, ...".

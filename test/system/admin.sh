@@ -580,6 +580,10 @@ DEVICE=$WORK/losses.edi
 mkfs.lazyfs -q "$DEVICE" 256M
 mount_fs
 python3 "$HERE/fsck.py" make "$MNT" 3000
+python3 -c 'import os, sys
+for folder, _, names in os.walk(sys.argv[1]):
+    for name in names:
+        os.rename(f"{folder}/{name}", f"{folder}/two\nlines\\{name}")' "$MNT"
 unmount_fs
 say "$(python3 "$HERE/fsck.py" damage "$DEVICE" 10 1)"
 cp --sparse=always "$DEVICE" "$WORK/damaged.edi"
@@ -595,6 +599,9 @@ rm "$WORK/alias"
 expect 1 fsck.lazyfs -y --losses "$WORK/losses" "$DEVICE"
 lost=$(wc -l <"$WORK/losses")
 ((lost > 20)) || fail "only $lost losses"
+grep -q '/two\\012lines\\134[0-9]* (inode ' "$WORK/losses" ||
+  fail "names: $(head -n 3 "$WORK/losses")"
+if grep -v ' (inode [0-9]*)' "$WORK/losses"; then fail "a loss is on more than one line"; fi
 expect 0 fsck.lazyfs -y --losses "$WORK/losses" "$DEVICE"
 (($(wc -l <"$WORK/losses") == lost)) || fail "fsck without a repair has emptied the list of losses"
 cp --sparse=always "$WORK/damaged.edi" "$DEVICE"

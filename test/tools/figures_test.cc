@@ -59,6 +59,11 @@ TEST(WordsTest, ShowNoControlCharacterToATerminal) {
   EXPECT_EQ(printable("\xE2\x82"), "\\342\\202");              // cut off
 }
 
+TEST(WordsTest, UnambiguousTextTellsABackslashFromAnOctalNumber) {
+  EXPECT_EQ(unambiguous("a\n\xFF\xC3\xA4"), "a\\012\\377\xC3\xA4");
+  EXPECT_EQ(unambiguous("a\\012"), "a\\134012");
+}
+
 TEST(WordsTest, PagesShowNoControlCharacter) {
   MountFigures mount = figures(10, 0, {1});
   mount.mount_point = "/\x1B[2J";
