@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -193,12 +194,11 @@ class Run {
   int run() {
     const BlockDeviceClaim claim(arguments_.device);
     if (claim.is_busy()) return refuse(arguments_.device, describe(Errc::kDeviceBusy));
-    std::optional<Backing> image;  // keeps the claim between the check and the repair
-    if (!claim.is_held()) {
-      auto opened = Backing::open(arguments_.device, true, Backing::Claim::kExclusive);
-      if (!opened) return refuse(arguments_.device, describe(opened.error()));
-      image.emplace(*std::move(opened));
-    }
+    auto opened =
+        Backing::open(arguments_.device, true,
+                      claim.is_held() ? Backing::Claim::kNone : Backing::Claim::kExclusive);
+    if (!opened) return refuse(arguments_.device, describe(opened.error()));
+    held_.emplace(*std::move(opened));
     const bool may_change = arguments_.preen || arguments_.yes;
     const auto status = check_only(may_change);
     const bool has_work = may_rewrite_copy() || (arguments_.yes && has_damaged_header_);
@@ -242,11 +242,25 @@ class Run {
     return refuse(arguments_.device, why(error));
   }
 
+  // Opens the claimed file or block device again. By now the path may lead to another one, which
+  // nobody has claimed or checked.
+  Result<Backing> open_again(bool read_only) {
+    ASSIGN_OR_RETURN(Backing again,
+                     Backing::open(arguments_.device, read_only, Backing::Claim::kNone));
+    if (again.is_same(*held_)) return again;
+    why_ = "it is not the device any more that was opened first";
+    return fail(Errc::kDeviceMissing);
+  }
+  Result<std::unique_ptr<device::Device>> open_device(bool read_only,
+                                                      device::UndoFile* undo = nullptr) {
+    ASSIGN_OR_RETURN(const Backing again, open_again(read_only));
+    return disk::open(arguments_.device,
+                      {.read_only = read_only, .exclusive = false, .held = &again, .undo = undo});
+  }
+
   // Changes nothing. A volume that cannot be opened is a finding that -y may repair.
   Result<int> check_only(bool may_change) {
-    ASSIGN_OR_RETURN(
-        const auto device,
-        disk::open(arguments_.device, {.read_only = true, .exclusive = false}));
+    ASSIGN_OR_RETURN(const auto device, open_device(true));
     const auto store = meta::Store::open(*device, {.background = false, .read_only = true});
     if (!store) {
       why_ = meta::explain(*device, store.error());
@@ -389,8 +403,7 @@ class Run {
       std::filesystem::remove(arguments_.keep, ignored);
       return repaired;
     }
-    ASSIGN_OR_RETURN(const Backing device,
-                     Backing::open(arguments_.device, true, Backing::Claim::kNone));
+    ASSIGN_OR_RETURN(const Backing device, open_again(true));
     const Result<> finished = (*undo)->finish(device);
     if (!repaired || !finished) return repaired ? finished : repaired;
     if (!arguments_.json) {
@@ -401,8 +414,7 @@ class Run {
   }
 
   Result<> repair_device(device::UndoFile* undo) {
-    ASSIGN_OR_RETURN(const auto device,
-                     disk::open(arguments_.device, {.exclusive = false, .undo = undo}));
+    ASSIGN_OR_RETURN(const auto device, open_device(false, undo));
     TRY(check_may_repair(*device));
     const auto listener = [&](const std::string& text) { changed(text); };
     ASSIGN_OR_RETURN(const auto mended, disk::mend_copies(*device));
@@ -514,6 +526,7 @@ class Run {
   static constexpr const char* kCannotWrite = "cannot be written";
 
   const Arguments& arguments_;
+  std::optional<Backing> held_;  // as it was opened first; keeps the claim of an image
   ProgressLine progress_;
   std::string why_;  // it cannot run, if describe() does not say enough
   std::ofstream loss_file_;        // of --losses, open during a repair

@@ -150,6 +150,14 @@ Result<Backing> Backing::duplicate() const {
   return copy;
 }
 
+bool Backing::is_same(const Backing& other) const {
+  struct stat st, of_other;
+  if (::fstat(fd_, &st) != 0 || ::fstat(other.fd_, &of_other) != 0) return false;
+  if (is_block_device_ != other.is_block_device_) return false;
+  if (is_block_device_) return st.st_rdev == of_other.st_rdev;
+  return st.st_dev == of_other.st_dev && st.st_ino == of_other.st_ino;
+}
+
 bool Backing::is_zoned() const {
   std::uint32_t zone_sectors = 0;
   return is_block_device_ && ::ioctl(fd_, BLKGETZONESZ, &zone_sectors) == 0 && zone_sectors > 0;

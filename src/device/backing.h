@@ -53,6 +53,8 @@ class Backing {
   ~Backing();
 
   bool is_block_device() const { return is_block_device_; }
+  // Whether both are one file, or one block device.
+  bool is_same(const Backing& other) const;
   bool is_zoned() const;  // a block device whose zones take writes at their write pointers only
   bool is_loop_over_file() const;  // a loop device that begins where its file begins
   // For ioctls that only one kind of device has.

@@ -612,6 +612,25 @@ expect 12 fsck.lazyfs -y --losses /dev/full "$DEVICE"
 grep -q "/dev/full: cannot be written" "$WORK/err" || fail "--losses: $(cat "$WORK/err")"
 (($(grep -c "^$DEVICE: lost: " "$WORK/out") == lost)) || fail "not $lost losses in the output"
 
+# The repair opens the pipe before it opens the image for writing, and waits there.
+say "the image is renamed before it is repaired"
+mkfifo "$WORK/pipe"
+cp --sparse=always "$WORK/damaged.edi" "$DEVICE"
+cp --sparse=always "$WORK/damaged.edi" "$WORK/other.edi"
+fsck.lazyfs -y --losses "$WORK/pipe" "$DEVICE" >"$WORK/out" 2>"$WORK/err" &
+is_open() { find "/proc/$!/fd" -lname "$DEVICE" | grep -q .; }
+until_true "the image is not opened" is_open
+ln "$DEVICE" "$WORK/renamed.edi"
+mv "$WORK/other.edi" "$DEVICE"
+timeout 20 cat "$WORK/pipe" >/dev/null || true  # it has ended already if its check comes too late
+status=0
+wait $! || status=$?
+((status == 8)) || fail "status $status: $(cat "$WORK/err")"
+grep -q "not the device any more" "$WORK/err" || fail "$(cat "$WORK/err")"
+cmp "$DEVICE" "$WORK/damaged.edi" || fail "another image was repaired"
+cmp "$WORK/renamed.edi" "$WORK/damaged.edi" || fail "the renamed image was changed"
+rm "$WORK/renamed.edi"
+
 # The n-th flush and all later ones fail. What was written before is on the device all the same: a
 # repair whose last commit has failed, and one that was durable before the end of its session.
 say "losses of a repair whose end fails"
