@@ -186,6 +186,7 @@ ScrubFiles files_of(const ScrubPlan& plan) {
 
 void scrub_in_background(const ScrubFiles& files, ScrubState state) {
   end_on_signals();
+  files.announce();
   state.status = ScrubState::Status::kRunning;
   state.pid = getpid();
   files.write(state);
@@ -300,11 +301,9 @@ void resume_scrub(const ScrubPlan& plan) {
 
 void cancel_scrub(const ScrubPlan& plan) {
   const ScrubFiles files = files_of(plan);
-  const auto state = files.read();
-  if (!state || !files.is_running()) fail_with(plan.mount_point, "no scrub is running");
-  if (kill(static_cast<pid_t>(state->pid), SIGTERM) != 0) {
-    fail_with(plan.mount_point, std::strerror(errno));
-  }
+  const auto scrubber = files.scrubber();
+  if (!scrubber) fail_with(plan.mount_point, "no scrub is running");
+  if (kill(*scrubber, SIGTERM) != 0) fail_with(plan.mount_point, std::strerror(errno));
   for (int tries = 0; tries < kCancelTries && files.is_running(); ++tries) sleep_for(0.1);
   if (files.is_running()) fail_with(plan.mount_point, "the scrub does not end");
   report_done(plan, "the scrub was cancelled: " + result_text(*files.read()));

@@ -1,7 +1,6 @@
 #include "tools/scrub_state.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -35,6 +34,18 @@ int open_lock(const std::string& path) {
   const int fd = open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) fail_with(name, std::strerror(errno));
   return fd;
+}
+
+// Bytes of the lock file, which is empty.
+constexpr off_t kBeginByte = 0, kScrubberByte = 1;
+
+struct flock write_lock(off_t byte) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  return lock;
 }
 
 Json json_of(const std::vector<fuse::ScrubPiece::Found>& found) {
@@ -110,12 +121,22 @@ ScrubFiles::ScrubFiles(const std::string& folder, const std::string& uuid)
 
 ScrubFiles::~ScrubFiles() { close(lock_fd_); }
 
-bool ScrubFiles::lock() { return flock(lock_fd_, LOCK_EX | LOCK_NB) == 0; }
+// A lock of the open file: a child of fork() shares it.
+bool ScrubFiles::lock() {
+  struct flock lock = write_lock(kBeginByte);
+  return fcntl(lock_fd_, F_OFD_SETLK, &lock) == 0;
+}
 
-bool ScrubFiles::is_running() const {
-  if (flock(lock_fd_, LOCK_SH | LOCK_NB) != 0) return true;
-  flock(lock_fd_, LOCK_UN);
-  return false;
+// A lock of the process: only of such a lock the kernel says who has it.
+void ScrubFiles::announce() const {
+  struct flock lock = write_lock(kScrubberByte);
+  if (fcntl(lock_fd_, F_SETLK, &lock) != 0) fail_with(path_ + ".lock", std::strerror(errno));
+}
+
+std::optional<pid_t> ScrubFiles::scrubber() const {
+  struct flock lock = write_lock(kScrubberByte);
+  if (fcntl(lock_fd_, F_GETLK, &lock) != 0) fail_with(path_ + ".lock", std::strerror(errno));
+  return lock.l_type == F_UNLCK ? std::nullopt : std::optional(lock.l_pid);
 }
 
 std::optional<ScrubState> ScrubFiles::read() const {

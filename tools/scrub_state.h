@@ -3,6 +3,8 @@
 // machine.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,7 +37,10 @@ std::string to_json(const ScrubState& state);
 // nullopt: the text is no state.
 std::optional<ScrubState> parse_scrub_state(std::string_view text);
 
-// The files of one volume in a folder: the state, and a lock that the program which scrubs holds.
+// The files of one volume in a folder: the state, and a file for two locks. One lets a scrub begin
+// only when no other one runs. The other one, which the scrubbing process takes, says its number:
+// the number in the state may be that of a process which has ended. Only lock() and announce() take
+// locks: questions leave them alone, and so keep no scrub from beginning.
 // All functions throw std::runtime_error("what: why").
 class ScrubFiles {
  public:
@@ -45,9 +50,14 @@ class ScrubFiles {
   ScrubFiles(const ScrubFiles&) = delete;
   ScrubFiles& operator=(const ScrubFiles&) = delete;
 
-  // Takes the lock; false when another program has it. A child of fork() has it too.
+  // Lets no other scrub begin as long as this process or a child of fork() keeps the files open.
+  // Returns false when another program has done so.
   bool lock();
-  bool is_running() const;  // another program has the lock
+  // Makes this process the one that scrubs. REQUIRES: lock() in this process or its parent.
+  void announce() const;
+  // The process that scrubs; nullopt: none, or this one.
+  std::optional<pid_t> scrubber() const;
+  bool is_running() const { return scrubber().has_value(); }
   std::optional<ScrubState> read() const;
   void write(const ScrubState& state) const;  // replaces the file at once
 
