@@ -60,7 +60,7 @@ bool is_file_with_bytes(const std::string& path) {
 
 std::optional<std::string> find_contents(const std::string& path) {
   if (const auto trace = find_lazyfs_traces(path)) {
-    return "a lazyfs, perhaps a damaged one (" + *trace + ")";
+    return "a lazyfs or an Emulated Disk Image, perhaps a damaged one (" + *trace + ")";
   }
   if (auto known = known_contents(path)) return known;
   if (is_file_with_bytes(path)) return "data of a kind that is not known";

@@ -76,6 +76,14 @@ TEST_F(TracesTest, EitherHeaderOfAnImageIsFound) {
   EXPECT_EQ(found(), "header of an EDI at byte 65536");
 }
 
+TEST_F(TracesTest, AnImageThatNobodyHasUsedIsNotSurelyALazyfs) {
+  auto options = *edi::fill(64 * kMib, 128);
+  ASSERT_TRUE(edi::create(path(), options));
+  EXPECT_EQ(find_contents(path()),
+            "a lazyfs or an Emulated Disk Image, perhaps a damaged one (header of an EDI at byte "
+            "0)");
+}
+
 TEST_F(TracesTest, SuperblocksOfAnImageWithoutHeadersAreFound) {
   for (const std::uint32_t format : {0u, 1u}) {
     for (const std::uint32_t band_blocks : {16u, 128u, 256u, 512u}) {
