@@ -38,8 +38,11 @@ spdlog::level::level_enum to_spdlog(Level level) {
 
 constexpr auto kName = "lazyfs";
 
+bool g_is_on_standard_error = false;
+
 // `make(name)` makes a logger, whose name must be free.
 void use(auto make) {
+  g_is_on_standard_error = false;
   spdlog::drop(kName);
   const auto logger = make(kName);
   logger->flush_on(spdlog::level::info);
@@ -127,6 +130,7 @@ void set_level(const std::string& name) { spdlog::set_level(spdlog::level::from_
 
 void to_standard_error() {
   use([](const char* name) { return spdlog::stderr_logger_mt(name); });
+  g_is_on_standard_error = true;
 }
 void to_syslog() {
   const bool has_syslog = syslog_takes_messages(SOCK_DGRAM) || syslog_takes_messages(SOCK_STREAM);
@@ -136,6 +140,8 @@ void to_syslog() {
 void to_file(const std::string& path) {
   use([&](const char* name) { return spdlog::basic_logger_mt(name, path); });
 }
+
+bool is_on_standard_error() { return g_is_on_standard_error; }
 
 void flush() { spdlog::default_logger_raw()->flush(); }
 

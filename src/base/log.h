@@ -26,6 +26,9 @@ void to_standard_error();
 void to_syslog();       // the kernel's log if /dev/log takes no messages now
 void to_file(const std::string& path);  // appends; throws spdlog's exception if open fails
 
+// What a program has printed there needs no line in the log.
+bool is_on_standard_error();
+
 #define LAZYFS_LOG_LEVEL(name, level)                               \
   template <class... Args>                                          \
   void name(fmt::format_string<Args...> format, Args&&... args) {   \

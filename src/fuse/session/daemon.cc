@@ -30,7 +30,7 @@ namespace lazyfs::fuse {
 
 int complain(const DaemonPlan& plan, const std::string& what) {
   std::fprintf(stderr, "%s: %s\n", plan.program.c_str(), what.c_str());
-  log::error("{}", what);
+  if (!log::is_on_standard_error()) log::error("{}", what);
   return kFailed;
 }
 
