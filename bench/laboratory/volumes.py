@@ -23,6 +23,8 @@ EXTENT = re.compile(r"\(\d+(?:-\d+)?\):(\d+)(?:-(\d+))?")
 
 
 def drop_caches():
+    """Unlike commands.drop_caches(), writes nothing: what a mount has left to be written belongs to
+    the requests that are recorded."""
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
 
 
