@@ -148,8 +148,8 @@ Result<Descriptor> LogReader::front(const FoundBand& band, const PartPlace& plac
 }
 
 // The copy that lies `from_end` blocks before the part's last block.
-Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place,
-                                   std::uint32_t from_end) {
+Result<Descriptor> LogReader::read_copy(const FoundBand& band, const PartPlace& place,
+                                        std::uint32_t from_end) {
   const std::uint32_t rba = place.address.rba + place.blocks - 1 - from_end;
   const auto decode = [&](ConstBlockBytes bytes) -> Result<Descriptor> {
     auto d = decode_descriptor(DescriptorRole::kCopy, bytes);
@@ -159,7 +159,13 @@ Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place
     }
     return d;
   };
-  auto d = blocks_.decode_twice({band.band, rba}, 1, decode);
+  return blocks_.decode_twice({band.band, rba}, 1, decode);
+}
+
+// The same in the place of a damaged descriptor.
+Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place,
+                                   std::uint32_t from_end) {
+  auto d = read_copy(band, place, from_end);
   if (!d) return d;
   log::warn("log band {} block {}: a descriptor of transaction {} is damaged; its copy is used",
             band.band.value, place.address.rba + d->block, place.address.seq.value);
@@ -171,12 +177,8 @@ Result<Descriptor> LogReader::copy(const FoundBand& band, const PartPlace& place
 // descriptor of the younger session counts.
 bool LogReader::is_outdated(const FoundBand& band, const PartPlace& place,
                             const Descriptor& front) {
-  const std::uint32_t rba = place.address.rba + place.blocks - 1;
-  const auto bytes = blocks_.block({band.band, rba});
-  if (!bytes) return false;
-  auto last = decode_descriptor(DescriptorRole::kCopy, *bytes);
-  if (!last) last = decode_descriptor(DescriptorRole::kCommit, *bytes);
-  return last && fits(*last, band, place, rba) && last->stamp.session > front.stamp.session;
+  const auto last = read_copy(band, place, 0);
+  return last && last->stamp.session > front.stamp.session;
 }
 
 Result<Descriptor> LogReader::first_descriptor(const FoundBand& band, const FoundPart& part) {

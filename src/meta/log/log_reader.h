@@ -124,6 +124,8 @@ class LogReader {
   bool is_outdated(const FoundBand& band, const PartPlace& place, const Descriptor& front);
   Result<Descriptor> first_descriptor(const FoundBand& band, const FoundPart& part);
   Result<Descriptor> front(const FoundBand& band, const PartPlace& place, std::uint32_t block);
+  Result<Descriptor> read_copy(const FoundBand& band, const PartPlace& place,
+                               std::uint32_t from_end);
   Result<Descriptor> copy(const FoundBand& band, const PartPlace& place, std::uint32_t from_end);
   Result<> verify_node(const FoundPart& part, std::uint32_t index, std::span<std::byte> image);
   bool fits(const Descriptor& d, const FoundBand& band, const PartPlace& place, std::uint32_t rba);

@@ -1,5 +1,6 @@
 // What the store does when the device fails or its bytes are damaged.
 #include <algorithm>
+#include <map>
 
 #include "base/crc32c.h"
 #include "base/endian.h"
@@ -76,25 +77,23 @@ class DamageTest : public SmallLogTest {
   PowerDevice device;
 };
 
-using OutdatedFrontTest = SmallLogTest;
-
 // A session writes a transaction and loses it: the write pointer is where it was. The next one
 // writes another with the same number to the same place, and the power is cut: of its first block
 // the medium shows what the lost one was. They are distinguished as long as it is the newest, and
 // later.
-TEST_F(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt) {
-  const auto device = memory_device(kLogBands + 2, kBandBlocks);
-  ASSERT_TRUE(Store::format(*device, small_superblock(kLogBands)));
-  const auto write_pointers = [&] {
+class OutdatedFrontTest : public SmallLogTest {
+ protected:
+  static constexpr std::uint64_t kItems = 60;  // in several leaves
+
+  std::vector<std::uint32_t> write_pointers() {
     std::vector<std::uint32_t> all;
     for (std::uint32_t band = 2; band < kLogBands + 2; ++band) {
       all.push_back(*device->write_pointer(BandId{band}));
     }
     return all;
-  };
-  constexpr std::uint64_t kItems = 60;  // in several leaves
+  }
   // Opens, changes items, commits, and is killed. Returns where the log ended before.
-  const auto change = [&](std::uint64_t first, std::uint64_t end, std::uint64_t value) {
+  std::vector<std::uint32_t> change(std::uint64_t first, std::uint64_t end, std::uint64_t value) {
     auto store = Store::open(*device, quiet_options());
     EXPECT_TRUE(store);
     const auto before = write_pointers();
@@ -102,35 +101,77 @@ TEST_F(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfter
       Batch batch;
       batch.put(key_of(i), as_value(value_of(value)));
       EXPECT_TRUE((*store)->apply(batch));
+      values[i] = value;
     }
     EXPECT_TRUE((*store)->commit());
     return before;
-  };
-  change(0, kItems, 0);
-  const auto before = change(0, 1, 1);
-  const auto lost = write_pointers();
-  const auto band =
-      static_cast<std::size_t>(std::ranges::mismatch(before, lost).in1 - before.begin());
-  ASSERT_LT(band, before.size());
-  const BandAddress front{BandId{static_cast<std::uint32_t>(band) + 2}, before[band]};
-  AlignedBuffer outdated(kBlockBytes), now(kBlockBytes);
-  device->peek(front, outdated.span());
-  device->place_write_pointer(front.band, front.rba);
-  ASSERT_EQ(change(kItems - 1, kItems, 2), before);
-  ASSERT_EQ(write_pointers(), lost);
-  device->peek(front, now.span());
-  ASSERT_FALSE(std::ranges::equal(now.span(), outdated.span()));
-  device->poke(front, outdated.span());
+  }
+  // `earlier`: the number of transactions that come first, so that this one lies elsewhere in its
+  // band. False if it lies in two bands.
+  bool write_one_with_an_outdated_front(int earlier) {
+    device = memory_device(kLogBands + 2, kBandBlocks);
+    EXPECT_TRUE(Store::format(*device, small_superblock(kLogBands)));
+    change(0, kItems, 0);
+    for (; earlier > 0; --earlier) change(0, 1, 0);
+    const auto before = change(0, 1, 1);
+    values[0] = 0;
+    const auto lost = write_pointers();
+    const auto differs = std::ranges::mismatch(before, lost);
+    if (!std::equal(differs.in1 + 1, before.end(), differs.in2 + 1)) return false;
+    const auto band = static_cast<std::uint32_t>(differs.in1 - before.begin()) + 2;
+    const BandAddress front{BandId{band}, *differs.in1};
+    AlignedBuffer outdated(kBlockBytes), now(kBlockBytes);
+    device->peek(front, outdated.span());
+    device->place_write_pointer(front.band, front.rba);
+    EXPECT_EQ(change(kItems - 1, kItems, 2), before);
+    EXPECT_EQ(write_pointers(), lost);
+    device->peek(front, now.span());
+    EXPECT_FALSE(std::ranges::equal(now.span(), outdated.span()));
+    device->poke(front, outdated.span());
+    return true;
+  }
+  void expect_all_there(Store& store) {
+    for (const auto& [i, number] : values) {
+      const auto value = store.get(key_of(i));
+      ASSERT_TRUE(value && *value) << i;
+      EXPECT_EQ(as_text(**value), value_of(number)) << i;
+    }
+  }
+
+  std::unique_ptr<device::MemoryDevice> device;
+  std::map<std::uint64_t, std::uint64_t> values;  // by item
+};
+
+TEST_F(OutdatedFrontTest, WhatALostSessionHadWrittenIsNeverTakenForWhatCameAfterIt) {
+  ASSERT_TRUE(write_one_with_an_outdated_front(0));
   for (int mount = 0; mount < 3; ++mount) {
     SCOPED_TRACE(mount);
     auto store = Store::open(*device, quiet_options());
     ASSERT_TRUE(store) << describe(store.error());
-    for (std::uint64_t i = 0; i < kItems; ++i) {
-      const auto value = (*store)->get(key_of(i));
-      ASSERT_TRUE(value && *value) << i;
-      EXPECT_TRUE(std::ranges::equal(**value, as_value(value_of(i == kItems - 1 ? 2 : 0)))) << i;
+    expect_all_there(**store);
+  }
+}
+
+// Also if a read is wrong.
+TEST_F(OutdatedFrontTest, IsNotTakenForTheNewOneWhicheverReadIsWrong) {
+  StoreOptions options = quiet_options();
+  options.read_only = true;
+  int tried = 0;
+  for (int earlier = 0; earlier < 20; ++earlier) {
+    SCOPED_TRACE(earlier);
+    if (!write_one_with_an_outdated_front(earlier)) continue;
+    change(kItems / 2, kItems / 2 + 1, 3);
+    bool is_past = true;
+    for (std::uint64_t n = 1; is_past && !HasFailure(); ++n, ++tried) {
+      SCOPED_TRACE(n);
+      WrongReadDevice wrong(*device, n);
+      auto store = Store::open(wrong, options);
+      ASSERT_TRUE(store) << describe(store.error());
+      is_past = wrong.is_past();
+      if (is_past) expect_all_there(**store);
     }
   }
+  EXPECT_GT(tried, 50);
 }
 
 // A store is formatted again under the same UUID. A power cut shows blocks of the store before, at
