@@ -307,23 +307,32 @@ std::uint32_t LogReader::descriptors_crc(const FoundPart& part, std::uint32_t cr
 Result<> LogReader::verify_nodes(const FoundPart& part) {
   constexpr std::uint32_t kWindow = BackwardReader::kWindowBlocks;
   AlignedBuffer buffer(std::size_t{kWindow} * kBlockBytes);
-  for (std::uint32_t done = 0; done < part.images;) {
-    const std::uint32_t count = std::min(kWindow, part.images - done);
-    TRY(images(part, done, buffer.span().first(std::size_t{count} * kBlockBytes)));
-    for (std::uint32_t i = 0; i < count; ++i, ++done) {
-      const auto image = buffer.span().subspan(std::size_t{i} * kBlockBytes, kBlockBytes);
-      TRY(verify_node(part, done, image));
+  const auto is_node = [&](std::uint32_t index) {
+    return index < part.images && part.part.entries[index].kind == EntryKind::kImage;
+  };
+  for (std::uint32_t first = 0; first < part.images;) {
+    std::uint32_t count = 0;
+    while (count < kWindow && is_node(first + count)) ++count;
+    if (count == 0) {
+      ++first;
+      continue;
     }
+    TRY(images(part, first, buffer.span().first(std::size_t{count} * kBlockBytes)));
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto image = buffer.span().subspan(std::size_t{i} * kBlockBytes, kBlockBytes);
+      TRY(verify_node(part, first + i, image));
+    }
+    first += count;
   }
   return ok();
 }
 
-// `image`: image `index` of the part, as it was read.
+// `image`: image `index` of the part, as it was read: that of a node.
 Result<> LogReader::verify_node(const FoundPart& part, std::uint32_t index,
                                 std::span<std::byte> image) {
   const DescriptorEntry& entry = part.part.entries[index];
   const auto is_right = [&] { return crc32c(image.subspan(8)) == entry.crc; };
-  if (entry.kind != EntryKind::kImage || is_right()) return ok();
+  if (is_right()) return ok();
   const std::uint32_t rba = part.address().rba + part.part.descriptors + index;
   TRY(read_again(device_, {part.part.band, rba}, image));
   return is_right() ? ok() : fail(Errc::kLogTorn);

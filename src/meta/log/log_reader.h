@@ -108,7 +108,9 @@ class LogReader {
   // crc32c over the checksums of the part's descriptors, which may be damaged themselves, continued
   // from `crc`.
   std::uint32_t descriptors_crc(const FoundPart& part, std::uint32_t crc) const;
-  // Whether all node images of the part are what its descriptors say. Error: kLogTorn.
+  // Whether all node images of the part are what its descriptors say. Does not read pieces of a
+  // checkpoint, which the transaction can do without. Errors: kLogTorn, and what the device
+  // returns.
   Result<> verify_nodes(const FoundPart& part);
   // Whether all data that the transaction of these parts names is what its descriptors say. Reads
   // at most kMaxUnprovenBytes. Errors: kLogTorn, and what the device returns.

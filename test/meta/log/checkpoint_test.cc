@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/endian.h"
+#include "device/faulty.h"
 #include "test/meta/fixture.h"
 #include "meta/log/log_layout.h"
 #include "test/meta/power_device.h"
@@ -200,6 +201,34 @@ TEST_F(CheckpointTest, ADamagedPieceDoesNotUndoTheTransactionThatCarriesIt) {
   EXPECT_EQ(store->durable_seq(), newest);
   EXPECT_GT(store->stats().recovered_parts, 2u);
   expect_all_there();
+}
+
+// Nor does a piece that cannot be read.
+TEST_F(CheckpointTest, AnUnreadablePieceDoesNotUndoTheTransactionThatCarriesIt) {
+  open();
+  fill();
+  while (store->stats().log_blocks_after_checkpoint > 0 || store->stats().checkpoints < 3) {
+    ASSERT_TRUE(churn(1));
+  }
+  const Seq newest = store->durable_seq();
+  store.reset();
+  device.forget_write_pointers();
+  const BandAddress piece = blocks_with("LZSN").front();
+  device::FaultyDevice faulty(device);
+  faulty.fail_when([piece](const device::CallInfo& call) -> std::optional<device::Fault> {
+    const bool hit = call.call == device::Call::kRead && call.at.band == piece.band &&
+                     call.at.rba <= piece.rba && piece.rba < call.at.rba + call.blocks;
+    return hit ? std::optional(device::Fault{Errc::kDeviceRead}) : std::nullopt;
+  });
+  StoreOptions read_only = frequent();
+  read_only.read_only = true;
+  auto opened = Store::open(faulty, read_only);
+  ASSERT_TRUE(opened) << describe(opened.error());
+  store = std::move(*opened);
+  EXPECT_EQ(store->durable_seq(), newest);
+  EXPECT_EQ(store->log_losses(), std::vector<std::string>{});
+  expect_all_there();
+  store.reset();
 }
 
 TEST_F(CheckpointTest, AMapOfCheckpointAndDescriptorsIsTheMapOfAllDescriptors) {
