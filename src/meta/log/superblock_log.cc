@@ -46,7 +46,32 @@ void merge(Search& into, Search from) {
   into.newest_rba = from.newest_rba;
 }
 
-// Looks through the blocks [begin, end) of `band` from the last to the first.
+// Looks through `blocks`, of which the first one has the RBA `begin`, from the last to the first.
+// Returns whether all of them are records.
+bool search_blocks(std::span<const std::byte> blocks, std::uint32_t begin, Search& search) {
+  bool all = true;
+  for (std::size_t i = blocks.size() / kBlockBytes; i-- > 0;) {
+    const auto block = blocks.subspan(i * kBlockBytes).first<kBlockBytes>();
+    auto record = decode_superblock(block);
+    if (record) {
+      const bool is_newer = !search.newest || record->sequence > search.newest->sequence;
+      if (!is_newer) continue;
+      search.newest = std::move(*record);
+      search.newest_rba = begin + static_cast<std::uint32_t>(i);
+      continue;
+    }
+    all = false;
+    note(search, record.error());
+    if (record.error() == Errc::kSuperblockNewer) {
+      search.newer_version_sequence =
+          std::max(search.newer_version_sequence, superblock_sequence(block));
+    }
+  }
+  return all;
+}
+
+// Searches the blocks [begin, end) of `band`. A block that was read wrong could hide the newest
+// record, whatever it looks like. So if some are no records, all are read again.
 void search_piece(device::Device& device, BandId band, std::uint32_t begin, std::uint32_t end,
                   Search& search) {
   AlignedBuffer buffer(std::size_t{end - begin} * kBlockBytes);
@@ -59,25 +84,9 @@ void search_piece(device::Device& device, BandId band, std::uint32_t begin, std:
     }
     return;
   }
-  for (std::uint32_t i = end - begin; i > 0; --i) {
-    const auto block = buffer.span().subspan(std::size_t{i - 1} * kBlockBytes).first<kBlockBytes>();
-    auto record = decode_superblock(block);
-    if (!record && record.error() == Errc::kSuperblockBad &&
-        read_again(device, {band, begin + i - 1}, block)) {
-      record = decode_superblock(block);
-    }
-    if (record) {
-      const bool is_newer = !search.newest || record->sequence > search.newest->sequence;
-      if (!is_newer) continue;
-      search.newest = std::move(*record);
-      search.newest_rba = begin + i - 1;
-    } else {
-      note(search, record.error());
-      if (record.error() == Errc::kSuperblockNewer) {
-        search.newer_version_sequence =
-            std::max(search.newer_version_sequence, superblock_sequence(block));
-      }
-    }
+  if (search_blocks(buffer.span(), begin, search)) return;
+  if (read_again(device, {band, begin}, buffer.span())) {
+    search_blocks(buffer.span(), begin, search);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "device/power_cut.h"
 #include "meta/log/superblock_format.h"
 #include "test/meta/fixture.h"
+#include "test/meta/troubled_device.h"
 #include "test/support/result_printer.h"
 
 namespace lazyfs::meta {
@@ -158,6 +159,24 @@ TEST_P(SuperblockLogTest, ABandThatFailsLeavesTheOtherOneItsRecords) {
     memory_->forget_write_pointers();
     session(faulty, 1);
     for (const std::size_t lost : {0, 1}) EXPECT_EQ(newest_without(lost), before + 5);
+  }
+}
+
+// One super band holds nothing, and one read of the other one is wrong.
+TEST_P(SuperblockLogTest, TheNewestRecordIsFoundWhicheverReadIsWrong) {
+  format();
+  session(*memory_, 70);  // more than a search reads at once
+  memory_->forget_write_pointers();
+  const std::uint64_t newest = newest_on(*memory_);
+  for (const BandId lost : geometry().super_bands) {
+    bool is_past = true;
+    for (std::uint64_t n = 1; is_past; ++n) {
+      device::FaultyDevice faulty(*memory_);
+      faulty.break_band(lost);
+      WrongReadDevice wrong(faulty, n);
+      EXPECT_EQ(newest_on(wrong), newest) << n;
+      is_past = wrong.is_past();
+    }
   }
 }
 
