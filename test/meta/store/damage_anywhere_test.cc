@@ -5,6 +5,7 @@
 #include "base/endian.h"
 #include "device/faulty.h"
 #include "meta/log/log_format.h"
+#include "meta/log/superblock_format.h"
 #include "test/meta/fixture.h"
 #include "test/meta/power_device.h"
 #include "test/meta/troubled_device.h"
@@ -95,6 +96,22 @@ class DamageAnywhereTest : public ::testing::Test {
       const auto d = decode_descriptor(role, block.span().first<kBlockBytes>());
       if (d && d->seq == seq) device.damage(at, 8 * 99);
     }
+  }
+  // Its descriptors and nodes.
+  std::vector<BandAddress> blocks_of_transaction(Seq seq) {
+    std::vector<BandAddress> blocks;
+    for (const BandAddress at : blocks_of_log()) {
+      EXPECT_TRUE(device.read(at, block.span()));
+      const auto bytes = block.span().first<kBlockBytes>();
+      bool is_of_it = seq_of_image(bytes, fs_tag_of(small_superblock(kLogBands).uuid)) == seq;
+      for (const auto role :
+           {DescriptorRole::kFront, DescriptorRole::kCopy, DescriptorRole::kCommit}) {
+        const auto d = decode_descriptor(role, bytes);
+        is_of_it |= d && d->seq == seq;
+      }
+      if (is_of_it) blocks.push_back(at);
+    }
+    return blocks;
   }
   void make_unreadable(BandAddress at) {
     faulty.fail_when([at](const device::CallInfo& call) -> std::optional<device::Fault> {
@@ -242,6 +259,34 @@ TEST_F(DamageAnywhereTest, AfterACrashANewestBandThatCannotBeReadIsReported) {
     EXPECT_EQ((*whole)->log_losses(), std::vector<std::string>());
   }
   EXPECT_GT(reported, 2);
+}
+
+// What is older than the torn transaction was durable.
+TEST_F(DamageAnywhereTest, AfterACrashNothingDurableIsLostSilentlyBesideATornTransaction) {
+  fill();
+  int opened = 0, reported = 0;
+  for (int state = 0; state < 6; ++state) {
+    put_until_a_band_begins();  // the transaction before ends in another band
+    const Seq newest = store->durable_seq();
+    for (const BandAddress at : blocks_of_transaction(newest)) {
+      device.damage(at, 8 * 99);
+      for (const BandId broken : store->log_bands()) {
+        SCOPED_TRACE(::testing::Message() << at.band.value << " " << at.rba << " beside "
+                                          << broken.value);
+        faulty.break_band(broken);
+        const auto found = open();
+        faulty.mend();
+        if (!found) continue;  // not silently
+        ++opened;
+        if ((*found)->durable_seq().value + 1 >= newest.value) continue;
+        EXPECT_FALSE((*found)->log_losses().empty());
+        ++reported;
+      }
+      device.damage(at, 8 * 99);
+    }
+  }
+  EXPECT_GT(opened, reported);
+  EXPECT_TRUE(reported > 0 || devices_are_plain());
 }
 
 // The newest transaction looks torn, so the search reads on and meets the block.
