@@ -33,6 +33,7 @@ class TreeRepair {
     visited_.insert(Tree::kRoot);
     ASSIGN_OR_RETURN(const bool keeps, fix(Tree::kRoot, Key{}, std::nullopt));
     if (!keeps) make_root_empty();
+    free_damaged();
     if (!lost_.empty()) TRY(on_lost_(s_.store, lost_));  // before a commit
     return insert_the_rest();
   }
@@ -112,6 +113,7 @@ class TreeRepair {
 
   // Makes the node an inner node of `level`, with all children that it can have.
   void fill(Node& node, std::uint8_t level, Key lower, Upper upper) {
+    lost_an_inner_node_ = true;
     const std::vector<Child> children =
         parentless(static_cast<std::uint8_t>(level - 1), lower, upper);
     WriterLock lock(s_.tree.mu);
@@ -169,6 +171,7 @@ class TreeRepair {
       visited_.insert(child);
       return level == 0 ? Result<bool>(true) : fix(child, lower, upper);
     }
+    named_.insert(child);
     // The items of a sound node in the wrong place are put into the tree later.
     if (level == 0 || facts_.contains(child)) {
       report_(fmt::format(
@@ -178,6 +181,7 @@ class TreeRepair {
       return false;
     }
     if (parentless(static_cast<std::uint8_t>(level - 1), lower, upper).empty()) {
+      lost_an_inner_node_ = true;
       lost_.push_back({lower, upper});
       return false;
     }
@@ -227,22 +231,41 @@ class TreeRepair {
     page.format(Tree::kRoot, 0, s_.tree.fs_tag);
   }
 
+  // Frees the damaged nodes that are not in the tree any more, in the transaction that takes them
+  // out of it. If no node named one of them, and no node is lost that may have, nothing says which
+  // items it held.
+  void free_damaged() {
+    bool is_any_unnamed = false;
+    for (const auto& [node, place] : live_) {
+      if (!damaged_.contains(node) || visited_.contains(node)) continue;
+      is_any_unnamed |= !named_.contains(node);
+      free(node);
+    }
+    if (!is_any_unnamed || lost_an_inner_node_) return;
+    report_("no node says which items are lost with a damaged node");
+    lost_.push_back({Key{}, std::nullopt});
+  }
+
   // Puts the items of the leaves without a parent into the tree, and frees every node without a
   // parent.
   Result<> insert_the_rest() {
     for (const auto& [node, place] : live_) {
-      if (visited_.contains(node)) continue;
       const auto facts = facts_.find(node);
-      if (facts != facts_.end() && facts->second.level == 0) TRY(insert_items(node));
-      report_(fmt::format("node {} is in the map but not in the tree: freed", node.value));
-      WriterLock lock(s_.tree.mu);
-      if (Node* cached = s_.tree.cache.find(node)) {
-        s_.tree.cache.free_node(*cached);
-      } else {
-        s_.tree.cache.free_unread(node);
-      }
+      if (facts == facts_.end() || visited_.contains(node)) continue;
+      if (facts->second.level == 0) TRY(insert_items(node));
+      free(node);
     }
     return ok();
+  }
+
+  void free(NodeNo node) {
+    report_(fmt::format("node {} is in the map but not in the tree: freed", node.value));
+    WriterLock lock(s_.tree.mu);
+    if (Node* cached = s_.tree.cache.find(node)) {
+      s_.tree.cache.free_node(*cached);
+    } else {
+      s_.tree.cache.free_unread(node);
+    }
   }
 
   // The leaf was sound. If it cannot be read now, the repair fails, and keeps the leaf: a later one
@@ -272,6 +295,8 @@ class TreeRepair {
   std::unordered_map<NodeNo, Facts> facts_;  // of nodes whose image is sound
   std::unordered_set<NodeNo> damaged_;
   std::unordered_set<NodeNo> visited_;  // that have a parent
+  std::unordered_set<NodeNo> named_;    // by a parent, but lost or in the wrong place
+  bool lost_an_inner_node_ = false;     // whose children lie in ranges of lost_
   std::vector<KeyRange> lost_;
 };
 

@@ -1,6 +1,7 @@
 // What the store does when the device fails or its bytes are damaged.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/crc32c.h"
 #include "base/endian.h"
@@ -616,6 +617,7 @@ class LeafWithoutAParentTest : public DamageTest {
       ASSERT_TRUE(device.read(at, block.span()));
       NodePage page(block.data());
       if (page.is_leaf()) continue;
+      cut = page.child(1);
       page.erase(1);
       store_le_at(block.span(), 4, crc32c(block.span().subspan(8)));
       device.overwrite(at, block.span().first<kBlockBytes>());
@@ -641,6 +643,8 @@ class LeafWithoutAParentTest : public DamageTest {
     }
     to.forget_write_pointers();
   }
+
+  NodeNo cut;  // the leaf
 };
 
 TEST_F(LeafWithoutAParentTest, KeepsItsItemsWhicheverReadIsWrong) {
@@ -671,6 +675,37 @@ TEST_F(LeafWithoutAParentTest, KeepsItsItemsWhicheverReadIsWrong) {
     EXPECT_EQ(problems_of(**store), std::vector<std::string>{});
   }
   EXPECT_GT(n, 5u);
+}
+
+// Nothing says which items it held.
+TEST_F(LeafWithoutAParentTest, IsALossIfItIsDamaged) {
+  fill_and_cut();
+  ASSERT_FALSE(HasFatalFailure());
+  AlignedBuffer block(kBlockBytes);
+  std::set<std::uint64_t> items;  // of the leaf
+  for (const BandAddress at : blocks_with("LZND")) {
+    ASSERT_TRUE(device.read(at, block.span()));
+    const ConstNodePage page(block.data());
+    if (!page.is_leaf() || page.node() != cut) continue;
+    for (unsigned i = 0; i < page.count(); ++i) items.insert(page.key(i).offset);
+    device.damage(at, 8 * 1000 + 3);
+  }
+  ASSERT_FALSE(items.empty());
+  std::vector<KeyRange> lost;
+  auto store = Store::repair(device, quiet_options(), [](const std::string&) {},
+                             [&](Store&, const std::vector<KeyRange>& ranges) {
+                               lost = ranges;
+                               return ok();
+                             });
+  ASSERT_TRUE(store) << describe(store.error());
+  for (const std::uint64_t i : items) {
+    EXPECT_TRUE(std::ranges::any_of(lost, [&](const KeyRange& range) {
+      return range.first <= key_of(i) && (!range.end || key_of(i) < *range.end);
+    })) << i;
+  }
+  EXPECT_EQ(contents_of(**store).size() + items.size(), kItems);
+  ASSERT_TRUE((*store)->commit());
+  EXPECT_EQ(problems_of(**store), std::vector<std::string>{});
 }
 
 TEST_F(DamageTest, AnEmptyDeviceAndOneWithoutSuperblocksAreNoFilesystem) {
