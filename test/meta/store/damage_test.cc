@@ -62,6 +62,9 @@ class DamageTest : public SmallLogTest {
   }
   // Where the device holds blocks that begin with `magic`.
   std::vector<BandAddress> blocks_with(std::string_view magic) {
+    return blocks_with(magic, device);
+  }
+  static std::vector<BandAddress> blocks_with(std::string_view magic, PowerDevice& device) {
     std::vector<BandAddress> found;
     AlignedBuffer block(kBlockBytes);
     for (std::uint32_t band = 0; band < device.geometry().band_count(); ++band) {
@@ -554,6 +557,7 @@ TEST_F(DamageTest, RandomDamageIsAnErrorOrHarmlessButNeverACrash) {
 // operation ends, with an error or without.
 TEST_F(DamageTest, AHostileTreeIsAnErrorAtWorst) {
   std::mt19937_64 random(test_seed());
+  int changed = 0, opened = 0;
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(round);
     PowerDevice hostile(kLogBands + 2 + rescue_bands(), kBandBlocks, test_seed());
@@ -566,24 +570,26 @@ TEST_F(DamageTest, AHostileTreeIsAnErrorAtWorst) {
     }
     AlignedBuffer block(kBlockBytes);
     const auto bytes = block.span();
-    for (std::uint32_t rba = 1; rba < *hostile.write_pointer(BandId{2}); ++rba) {
-      ASSERT_TRUE(hostile.read({BandId{2}, rba}, bytes));
-      if (!std::ranges::equal(bytes.first(4), as_value("LZND"))) continue;
+    for (const BandAddress at : blocks_with("LZND", hostile)) {
+      ASSERT_TRUE(hostile.read(at, bytes));
       NodePage page(block.data());
       if (!page.is_leaf()) {
         for (unsigned n = random() % 4; n > 0; --n) {  // a child twice, or one that is not there
           const unsigned from = static_cast<unsigned>(random() % page.count());
-          page.set_child(static_cast<unsigned>(random() % page.count()),
-                         random() % 5 == 0 ? NodeNo{random() % 40} : page.child(from));
+          const unsigned to = static_cast<unsigned>(random() % page.count());
+          const NodeNo child = random() % 5 == 0 ? NodeNo{random() % 40} : page.child(from);
+          changed += child != page.child(to);
+          page.set_child(to, child);
         }
       } else if (random() % 8 == 0) {
         block.data()[24 + random() % 100] = static_cast<std::byte>(random());
       }
       store_le_at(bytes, 4, crc32c(bytes.subspan(8)));
-      hostile.overwrite({BandId{2}, rba}, bytes.first<kBlockBytes>());
+      hostile.overwrite(at, bytes.first<kBlockBytes>());
     }
     auto store = Store::open(hostile, quiet_options());
     if (!store) continue;
+    ++opened;
     (void)problems_of(**store);
     for (int i = 0; i < 200; ++i) {
       Batch batch;
@@ -598,6 +604,8 @@ TEST_F(DamageTest, AHostileTreeIsAnErrorAtWorst) {
     }
     (void)problems_of(**store);
   }
+  EXPECT_GT(changed, 100);
+  EXPECT_GT(opened, 100);
 }
 
 // A leaf that the root does not name any more. A repair puts its items back into the tree.
