@@ -10,6 +10,9 @@
 namespace lazyfs::meta {
 namespace {
 
+// An entry of a cold index that belongs to no band: nothing comes of it.
+constexpr DescriptorEntry kNoBand{1, 0, EntryKind::kColdNode};
+
 class CommitterTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -33,12 +36,75 @@ class CommitterTest : public ::testing::Test {
     return blocks;
   }
 
+  // Nodes that the newest transaction has written into one band, pinned.
+  std::vector<NodePin> nodes(std::size_t count) {
+    std::vector<NodePin> pins;
+    {
+      WriterLock lock(tree.mu);
+      for (std::size_t i = 0; i < count; ++i) {
+        Node& node = tree.cache.create(0);
+        node.pins.fetch_add(1);
+        pins.emplace_back(node);
+      }
+    }
+    EXPECT_TRUE(committer.commit(Additions{}));
+    return pins;
+  }
+  // What the cleaner adds to move the nodes, which lie in the newest band of the chain.
+  Additions moves(std::vector<NodePin> nodes) {
+    Additions additions;
+    additions.victim = CleanChoice{CleanChoice::Kind::kMove, log.newest().address.slot, false};
+    additions.nodes = std::move(nodes);
+    return additions;
+  }
+  // Of a node that is not in memory, whose image is damaged.
+  void add_damaged(NodePin& pin, Additions& to) {
+    const NodeNo node = (*pin).number;
+    const auto place = log.find(node);
+    ASSERT_TRUE(place);
+    AlignedBuffer bytes(kBlockBytes);
+    ASSERT_TRUE(device->read(place->address, bytes.span()));
+    const LogImage image{node.value, bytes.data(), 0};
+    to.damaged.push_back({image, *place, std::move(bytes)});
+    pin = NodePin();
+    WriterLock lock(tree.mu);  // evicts what nobody uses
+    tree.cache.set_limit(1);
+    std::byte* const other = tree.cache.take_image();
+    NodePage(other).format(NodeNo{1'000'000 + node.value}, 0, tree.fs_tag);
+    const NodePin evicts(tree.cache.insert_clean(NodeNo{1'000'000 + node.value}, other));
+    ASSERT_EQ(tree.cache.find(node), nullptr);
+  }
+  LogLimits limits() {
+    ReaderLock lock(tree.mu);
+    return tree.limits;
+  }
+  void keep_no_cold_bands() {
+    WriterLock lock(tree.mu);
+    tree.limits.has_cold = false;
+  }
+  // Writes the root, and at last new nodes, until this many blocks of the head band are left.
+  void fill_log(std::uint64_t available) {
+    for (;;) {
+      const std::uint64_t over = log.space().available - available;
+      if (over == 0) return;
+      ASSERT_TRUE(over >= 3 && over < 1000) << over;  // a node takes two blocks more
+      if (over > 3 && over < 6) {
+        nodes(over - 2);
+        continue;
+      }
+      {
+        WriterLock lock(tree.mu);
+        tree.cache.make_dirty(*tree.cache.find(Tree::kRoot));
+      }
+      ASSERT_TRUE(committer.commit(Additions{}));
+    }
+  }
   std::unique_ptr<device::MemoryDevice> device = device::MemoryDevice::uniform(16, 256);
   StoreOptions options = quiet_options();
   StoreFailure failure;
   CommitCycles cycles{failure};
   Log log{*device, {Uuid{}, 1}, empty_log()};
-  SharedTree tree{100, 7, Seq{1}, Tree::kRoot, 0};
+  SharedTree tree{1000, 7, Seq{1}, Tree::kRoot, 0};
   StoreSuperblock superblock{*device, log, failure, small_superblock(8)};
   LogSizer sizer{*device, options, log, tree, superblock, [] {}};
   Committer committer{*device, log, tree, sizer, superblock, cycles, failure, Seq{0}};
@@ -90,6 +156,184 @@ TEST_F(CommitterTest, CountsTheBandsThatItHasAdoptedAndNoOthers) {
   ASSERT_TRUE(committer.commit(adoption(1)));
   EXPECT_EQ(committer.figures().bands_adopted, 1u);
 }
+
+TEST_F(CommitterTest, MovesNodesToAColdBand) {
+  std::vector<NodePin> pins = nodes(10);
+  std::vector<NodeNo> numbers;
+  for (const NodePin& pin : pins) numbers.push_back((*pin).number);
+  const std::uint64_t slot = log.newest().address.slot;
+  ASSERT_TRUE(committer.commit(moves(std::move(pins))));
+  EXPECT_EQ(committer.figures().nodes_cleaned, 10u);
+  EXPECT_EQ(committer.figures().nodes_cooled, 10u);
+  EXPECT_EQ(log.figures().cold_live, 10u);
+  for (const NodeNo node : numbers) EXPECT_FALSE(log.is_live_in(slot, node));
+}
+
+TEST_F(CommitterTest, MovesNoMoreNodesThanTheColdBandHasRoomFor) {
+  ASSERT_TRUE(committer.commit(moves(nodes(230))));
+  ASSERT_EQ(log.space().cold_room, 25u);
+  ASSERT_TRUE(committer.commit(moves(nodes(100))));
+  EXPECT_EQ(log.space().cold_room, 0u);
+  EXPECT_EQ(committer.figures().nodes_cooled, 255u);
+  EXPECT_EQ(committer.figures().nodes_cleaned, 255u);
+  EXPECT_EQ(log.figures().cold_live, 255u);
+  ASSERT_TRUE(committer.commit(moves(nodes(100))));  // to another one
+  EXPECT_EQ(log.figures().cold_bands, 2u);
+  EXPECT_EQ(log.figures().cold_live, 355u);
+}
+
+TEST_F(CommitterTest, MovesDamagedNodesFirst) {
+  std::vector<NodePin> good = nodes(60);
+  Additions additions;
+  for (int i = 0; i < 3; ++i) {
+    add_damaged(good.back(), additions);
+    good.pop_back();
+  }
+  additions.victim = CleanChoice{CleanChoice::Kind::kMove, log.newest().address.slot, false};
+  additions.nodes = std::move(good);
+  ASSERT_TRUE(committer.commit(std::move(additions)));
+  EXPECT_EQ(committer.figures().nodes_cooled, 60u);
+  EXPECT_EQ(committer.figures().nodes_cleaned, 57u);
+  EXPECT_EQ(log.figures().cold_live, 60u);
+}
+
+TEST_F(CommitterTest, MovesAsManyNodesAsTheHotLogHasRoomFor) {
+  keep_no_cold_bands();
+  std::vector<NodePin> pins = nodes(40);
+  while (log.remove_free_band()) continue;
+  fill_log(30);
+  const std::uint64_t available = log.space().available;
+  std::uint64_t room = 0;
+  while (limits().cost(room + 1, 0) <= available) ++room;
+  ASSERT_GT(room, 4u);
+  std::vector<NodeNo> numbers;
+  std::vector<std::optional<Log::Location>> places;
+  for (const NodePin& pin : pins) {
+    numbers.push_back((*pin).number);
+    places.push_back(log.find(numbers.back()));
+  }
+  Additions additions = moves({});
+  for (NodePin& pin : std::span(pins).first(2)) add_damaged(pin, additions);
+  for (NodePin& pin : std::span(pins).subspan(2)) additions.nodes.push_back(std::move(pin));
+  ASSERT_TRUE(committer.commit(std::move(additions)));
+  EXPECT_EQ(committer.figures().nodes_cleaned, room - 2);
+  EXPECT_EQ(committer.figures().nodes_cooled, 0u);
+  EXPECT_EQ(log.figures().cold_bands, 0u);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(log.find(numbers[i]) != places[i], i < room) << i;
+  }
+}
+
+TEST_F(CommitterTest, MovesAsManyDamagedNodesAsTheHotLogHasRoomFor) {
+  keep_no_cold_bands();
+  std::vector<NodePin> pins = nodes(20);
+  while (log.remove_free_band()) continue;
+  fill_log(10);
+  std::uint64_t room = 0;
+  while (limits().cost(room + 1, 0) <= 10) ++room;
+  ASSERT_GT(room, 2u);
+  std::vector<NodeNo> numbers;
+  std::vector<std::optional<Log::Location>> places;
+  Additions additions = moves({});
+  for (NodePin& pin : pins) {
+    numbers.push_back((*pin).number);
+    places.push_back(log.find(numbers.back()));
+    add_damaged(pin, additions);
+  }
+  ASSERT_TRUE(committer.commit(std::move(additions)));
+  EXPECT_EQ(committer.figures().nodes_cleaned, 0u);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(log.find(numbers[i]) != places[i], i < room) << i;
+  }
+}
+
+// Only a cleaner that moves nodes needs a cold band.
+TEST_F(CommitterTest, ACommitThatOnlyIndexesBeginsNoColdBand) {
+  ASSERT_TRUE(committer.commit(Additions{}));
+  const std::uint64_t before = blocks_written();
+  Additions additions = moves({});
+  additions.cold_index.assign(3, kNoBand);
+  ASSERT_TRUE(committer.commit(std::move(additions)));
+  EXPECT_EQ(blocks_written(), before + 2);  // a descriptor and its copy
+}
+
+// What a transaction holds besides the nodes that are moved to the cold band.
+struct Work {
+  std::size_t moved = 0, freed = 0, index = 0;
+  bool changes_root = false;
+  std::uint64_t images() const { return changes_root ? 1 : 0; }
+  std::uint64_t annotations() const { return freed + index; }
+};
+
+class CommitterRoomTest : public CommitterTest, public ::testing::WithParamInterface<Work> {
+ protected:
+  // Makes the transaction when so much room is left to the log, in the head band and in so many
+  // other ones.
+  void commit_with(std::uint64_t free_bands, std::uint64_t available) {
+    const Work& work = GetParam();
+    std::vector<NodePin> freed = nodes(work.freed), moved = nodes(work.moved);
+    const std::uint64_t slot = log.newest().address.slot;
+    for (const NodePin& pin : moved) ASSERT_TRUE(log.is_live_in(slot, (*pin).number));
+    while (log.figures().free_bands > free_bands) ASSERT_TRUE(log.remove_free_band());
+    fill_log(available);
+    {
+      WriterLock lock(tree.mu);
+      for (const NodePin& pin : freed) tree.cache.free_node(*pin);
+      if (work.changes_root) tree.cache.make_dirty(*tree.cache.find(Tree::kRoot));
+    }
+    Additions additions;
+    additions.victim = CleanChoice{CleanChoice::Kind::kMove, slot, false};
+    additions.nodes = std::move(moved);
+    additions.cold_index.assign(work.index, kNoBand);
+    ASSERT_TRUE(committer.commit(std::move(additions)));
+  }
+  // The transaction with the index of what is moved, what cleaning needs besides, and the band.
+  std::uint64_t room_for_a_cold_band() {
+    const Work& work = GetParam();
+    return limits().cost(work.images(), work.annotations() + work.moved + 2) + limits().frames +
+           255;
+  }
+  static std::uint64_t free_bands() { return GetParam().moved > 200 ? 2 : 1; }
+};
+
+TEST_P(CommitterRoomTest, BeginsAColdBandThatLeavesTheFrames) {
+  commit_with(free_bands(), room_for_a_cold_band());
+  EXPECT_EQ(committer.figures().nodes_cooled, GetParam().moved);
+}
+
+TEST_P(CommitterRoomTest, BeginsNoColdBandThatTakesTheFrames) {
+  commit_with(free_bands(), room_for_a_cold_band() - 1);
+  EXPECT_EQ(committer.figures().nodes_cooled, 0u);
+  EXPECT_EQ(committer.figures().nodes_cleaned, GetParam().moved);
+}
+
+TEST_P(CommitterRoomTest, BeginsNoColdBandInALogThatIsTooSmall) {
+  keep_no_cold_bands();
+  commit_with(free_bands(), room_for_a_cold_band());
+  EXPECT_EQ(committer.figures().nodes_cooled, 0u);
+  EXPECT_EQ(committer.figures().nodes_cleaned, GetParam().moved);
+}
+
+TEST_P(CommitterRoomTest, MovesAsManyNodesAsTheHotLogHasRoomForBesidesTheRest) {
+  const Work& work = GetParam();
+  keep_no_cold_bands();
+  constexpr std::uint64_t kAvailable = 15;
+  std::uint64_t room = 0;
+  while (room < work.moved &&
+         limits().cost(work.images() + room + 1, work.annotations()) <= kAvailable) {
+    ++room;
+  }
+  ASSERT_GT(room, 0u);
+  commit_with(free_bands() - 1, kAvailable);
+  EXPECT_EQ(committer.figures().nodes_cleaned, room);
+}
+
+// A descriptor has 247 entries, so the index of 246 nodes, their band and part, takes two.
+INSTANTIATE_TEST_SUITE_P(Transactions, CommitterRoomTest,
+                         ::testing::Values(Work{.moved = 20}, Work{.moved = 246},
+                                           Work{.moved = 20, .freed = 300},
+                                           Work{.moved = 20, .index = 300},
+                                           Work{.moved = 20, .changes_root = true}));
 
 TEST(CommitCyclesTest, NobodyWaitsForATransactionOfAFailedStore) {
   for (int round = 0; round < 50; ++round) {  // in some the thread waits already
