@@ -14,7 +14,7 @@ namespace {
 class ApplierTest : public ::testing::Test {
  protected:
   static constexpr std::size_t kLimitNodes = 100;
-  static constexpr std::uint64_t kKeys = 400;
+  static constexpr std::uint64_t kKeys = 400, kManyKeys = 6000;
 
   void SetUp() override {
     log.reset_retired();
@@ -47,6 +47,83 @@ class ApplierTest : public ::testing::Test {
     auto plan = tree.tree.plan(changes_);
     EXPECT_TRUE(plan);
     return std::move(*plan);
+  }
+  // An estimate that can be compared.
+  struct Need {
+    std::uint64_t dirty = 0, made = 0, freed = 0;
+    friend bool operator==(const Need&, const Need&) = default;
+    friend void PrintTo(const Need& need, std::ostream* to) {
+      *to << need.dirty << " dirty, " << need.made << " made, " << need.freed << " freed";
+    }
+  };
+  Need need_of(const Batch& batch) {
+    auto changes = coalesce(batch);
+    EXPECT_TRUE(changes);
+    ReaderLock lock(tree.mu);
+    const auto plan = tree.tree.plan(*changes);
+    EXPECT_TRUE(plan);
+    return {plan->estimate.dirty, plan->estimate.made, plan->estimate.freed};
+  }
+  // Makes the change, and compares it with its estimate.
+  void change(const Batch& batch) {
+    auto changes = coalesce(batch);
+    ASSERT_TRUE(changes);
+    WriterLock lock(tree.mu);
+    const Changes& running = tree.cache.running();
+    const std::size_t dirty = running.dirty.size(), freed = running.freed.size();
+    const std::uint64_t nodes = tree.cache.nodes();
+    auto plan = tree.tree.plan(*changes);
+    ASSERT_TRUE(plan);
+    const Estimate most = plan->estimate;
+    ASSERT_TRUE(tree.tree.apply(*changes, *plan));
+    EXPECT_LE(running.dirty.size(), dirty + most.dirty);
+    EXPECT_LE(running.freed.size(), freed + most.freed);
+    EXPECT_LE(tree.cache.nodes(), nodes + most.made);
+  }
+  void end_transaction() {
+    WriterLock lock(tree.mu);
+    tree.cache.seal();
+    tree.cache.mark_durable(0, tree.cache.sealed().dirty.size());
+    tree.cache.end_sealed();
+  }
+  // `count` items, from `first` on, each `step` after the one before it.
+  static Batch puts(std::uint64_t first, std::uint64_t count, std::uint64_t step,
+                    std::size_t bytes) {
+    Batch batch;
+    const std::string value(bytes, 'd');
+    for (std::uint64_t i = 0; i < count; ++i) batch.put({1, 1, first + i * step}, as_value(value));
+    return batch;
+  }
+  // Of `count` of the items that fill() has put, from the key `first` on.
+  static Batch erasures(std::uint64_t first, std::uint64_t count) {
+    Batch batch;
+    for (std::uint64_t i = 0; i < count; ++i) batch.erase({1, 1, first + 2 * i});
+    return batch;
+  }
+  std::uint64_t nodes() {
+    ReaderLock lock(tree.mu);
+    return tree.cache.nodes();
+  }
+  // Puts items of even keys, three in a leaf, until the root has no room for so many leaves more.
+  // Returns the next key.
+  std::uint64_t fill_root(std::size_t leaves = 1) {
+    {
+      WriterLock lock(tree.mu);
+      tree.cache.set_limit(10'000);
+    }
+    const auto room = [this] {
+      ReaderLock lock(tree.mu);
+      const ConstNodePage root = tree.cache.find(Tree::kRoot)->page();
+      return root.is_leaf() ? kBlockBytes : root.free_bytes();
+    };
+    std::uint64_t key = 0;
+    while (room() >= leaves * kInnerItemRoom) {
+      change(puts(key, 1, 1, 1000));
+      key += 2;
+    }
+    for (; key % 6 != 0; key += 2) change(puts(key, 1, 1, 1000));
+    end_transaction();
+    return key;
   }
   bool is_current(const TreePlan& plan) {
     ReaderLock lock(tree.mu);
@@ -108,6 +185,91 @@ TEST_F(ApplierTest, APlanHoldsNoLongerWhenACommitHasBegun) {
   EXPECT_FALSE(tree.tree.is_current(made));
 }
 
+TEST_F(ApplierTest, AChangeThatFitsNeedsItsLeaves) {
+  fill();
+  end_transaction();
+  EXPECT_EQ(need_of(puts(0, 1, 1, 100)), (Need{.dirty = 1}));
+  EXPECT_EQ(need_of(puts(0, 30, 2, 100)), (Need{.dirty = 1}));
+  Batch far = puts(0, 1, 1, 100);
+  far.put({1, 1, kKeys}, as_value("b"));
+  EXPECT_EQ(need_of(far), (Need{.dirty = 2}));
+  change(puts(0, 1, 1, 100));
+  EXPECT_EQ(need_of(puts(0, 1, 1, 100)), Need{});  // the transaction has the leaf already
+  EXPECT_EQ(need_of(far), (Need{.dirty = 1}));
+}
+
+// An inner node whose first key is above the item: that key is lowered (T3).
+TEST_F(ApplierTest, AnItemBelowAllOthersNeedsTheNodesOnTheWay) {
+  const std::uint64_t first_end = fill_root();  // the root becomes the first inner node below it
+  for (std::uint64_t i = 0; i < 900; ++i) change(puts(first_end + 2 * i, 1, 1, 1000));
+  change(erasures(0, first_end / 2));
+  end_transaction();
+  EXPECT_EQ(need_of(puts(first_end, 1, 1, 1000)), (Need{.dirty = 1}));
+  EXPECT_EQ(need_of(puts(0, 1, 1, 100)), (Need{.dirty = 2}));
+}
+
+TEST_F(ApplierTest, AChangeThatSplitsNeedsTheNewNodesAndTheParent) {
+  fill();
+  end_transaction();
+  EXPECT_EQ(need_of(puts(1, 1, 2, 100)), (Need{.dirty = 3, .made = 1}));
+  EXPECT_EQ(need_of(puts(1, 3, 2, 100)), (Need{.dirty = 4, .made = 2}));
+  EXPECT_EQ(need_of(puts(1, 30, 2, 100)), (Need{.dirty = 6, .made = 4}));
+  change(puts(0, 1, 1, 100));
+  EXPECT_EQ(need_of(puts(1, 1, 2, 100)), (Need{.dirty = 2, .made = 1}));
+}
+
+TEST_F(ApplierTest, ASplitOfAFullRootNeedsTwoNodesMore) {
+  fill_root();
+  EXPECT_EQ(need_of(puts(1, 1, 2, 1000)), (Need{.dirty = 5, .made = 3}));
+}
+
+// The root may be split for each of the new leaves.
+TEST_F(ApplierTest, ARootWithRoomForOneLeafIsFullForTwo) {
+  fill_root(2);
+  EXPECT_EQ(need_of(puts(1, 1, 2, 1000)), (Need{.dirty = 3, .made = 1}));
+  EXPECT_EQ(need_of(puts(1, 2, 2, 1000)), (Need{.dirty = 7, .made = 5}));
+}
+
+// A node is joined with a sibling when a quarter of it is left, or less.
+TEST_F(ApplierTest, AnErasureNeedsSiblingsOnlyWhereLittleIsLeft) {
+  fill();
+  end_transaction();
+  EXPECT_EQ(need_of(erasures(0, 24)), (Need{.dirty = 1}));
+  EXPECT_EQ(need_of(erasures(0, 25)), (Need{.dirty = 3, .freed = 2}));
+  EXPECT_EQ(need_of(puts(0, 33, 2, 1)), (Need{.dirty = 1}));  // smaller ones, none erased
+  Batch smaller = puts(0, 32, 2, 1);
+  smaller.erase({1, 1, 64});
+  EXPECT_EQ(need_of(smaller), (Need{.dirty = 3, .freed = 2}));
+  Batch both = puts(1, 1, 2, 1000);  // may split, and what is left of the halves be joined
+  both.erase({1, 1, 0});
+  EXPECT_EQ(need_of(both), (Need{.dirty = 4, .made = 1, .freed = 2}));
+}
+
+// Several leaves at a time are made, emptied and joined, and so are inner nodes.
+TEST_F(ApplierTest, AChangeOfATreeOfThreeLevelsNeedsNoMoreThanItsEstimate) {
+  std::mt19937_64 random(test_seed());
+  fill_root();
+  std::uint64_t freed_at_most_once = 0;
+  for (int round = 0; round < 600; ++round) {
+    const bool grows = round / 60 % 2 == 0;
+    Batch batch;
+    std::uint64_t at = random() % kManyKeys;
+    for (std::uint64_t n = 1 + random() % 300; n > 0; --n, at += 1 + random() % 2) {
+      if (random() % 16 < (grows ? 1 : 15)) {
+        batch.erase({1, 1, at});
+      } else {
+        batch.put({1, 1, at}, as_value(std::string(700 + random() % 300, 'c')));
+      }
+    }
+    const std::uint64_t before = nodes();
+    change(batch);
+    freed_at_most_once = std::max(freed_at_most_once, before - std::min(before, nodes()));
+    if (round % 4 == 0) end_transaction();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(freed_at_most_once, 60u);
+}
+
 // Items of all sizes come and go next to each other, so that leaves are split, emptied and merged.
 TEST_F(ApplierTest, AChangeNeedsNoMoreThanItsEstimate) {
   std::mt19937_64 random(test_seed());
@@ -127,23 +289,9 @@ TEST_F(ApplierTest, AChangeNeedsNoMoreThanItsEstimate) {
         batch.put(key, as_value(std::string(random() % 8 == 0 ? 1000 : random() % 200, 'c')));
       }
     }
-    auto changes = coalesce(batch);
-    ASSERT_TRUE(changes);
-    WriterLock lock(tree.mu);
-    const Changes& running = tree.cache.running();
-    const std::size_t dirty = running.dirty.size(), freed = running.freed.size();
-    const std::uint64_t nodes = tree.cache.nodes();
-    auto plan = tree.tree.plan(*changes);
-    ASSERT_TRUE(plan);
-    const Estimate most = plan->estimate;
-    ASSERT_TRUE(tree.tree.apply(*changes, *plan));
-    ASSERT_LE(running.dirty.size(), dirty + most.dirty) << round;
-    ASSERT_LE(running.freed.size(), freed + most.freed) << round;
-    ASSERT_LE(tree.cache.nodes(), nodes + most.made) << round;
-    if (round % 8 != 0) continue;
-    tree.cache.seal();
-    tree.cache.mark_durable(0, tree.cache.sealed().dirty.size());
-    tree.cache.end_sealed();
+    change(batch);
+    ASSERT_FALSE(HasFailure()) << round;
+    if (round % 8 == 0) end_transaction();
   }
 }
 
