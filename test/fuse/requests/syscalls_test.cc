@@ -1,5 +1,6 @@
 // System calls on a mount, and what they answer.
 #include <dirent.h>
+#include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
@@ -139,6 +140,20 @@ TEST_P(Syscalls, ErrorsAreThoseOfAnyFilesystem) {
     close(fd);
     return result;
   }());
+}
+
+TEST_P(Syscalls, ProjectsAndExtentSizesAreNotSupported) {
+  write("f", "text");
+  const int fd = open(at("f").c_str(), O_RDONLY);
+  fsxattr flags{};
+  flags.fsx_xflags = FS_XFLAG_NODUMP;
+  EXPECT_EQ(ioctl(fd, FS_IOC_FSSETXATTR, &flags), 0);
+  for (const auto other : {&fsxattr::fsx_projid, &fsxattr::fsx_extsize, &fsxattr::fsx_cowextsize}) {
+    fsxattr values = flags;
+    values.*other = 4096;
+    EXPECT_ERRNO(EOPNOTSUPP, ioctl(fd, FS_IOC_FSSETXATTR, &values));
+  }
+  close(fd);
 }
 
 TEST_P(Syscalls, RenameReplacesExchangesOrRefuses) {

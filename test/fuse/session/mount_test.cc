@@ -294,6 +294,23 @@ TEST_F(MountTest, ShutDownFlagThatIsNoneIsRefused) {
   close(fd);
 }
 
+TEST_F(MountTest, CleaningTakesAShareOfDeadBlocksFromOneToAHundredPercent) {
+  mount_it();
+  const int fd = open(mnt_.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_GE(fd, 0);
+  const auto estimate = [fd](std::uint32_t dead_percent) {
+    CleanPiece piece{.dead_percent = dead_percent};
+    return ioctl(fd, kCleanRequest, &piece);
+  };
+  EXPECT_ERRNO(EINVAL, estimate(0));
+  EXPECT_EQ(estimate(1), 0);
+  EXPECT_EQ(estimate(100), 0);
+  EXPECT_ERRNO(EINVAL, estimate(101));
+  CleanPiece unknown{.dead_percent = 20, .what = CleanPiece::kStep + 1};
+  EXPECT_ERRNO(EINVAL, ioctl(fd, kCleanRequest, &unknown));
+  close(fd);
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // What is left: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_SYS_ADMIN.
 TEST_F(MountTest, DaemonKeepsNoPrivilegesThatItDoesNotNeed) {
