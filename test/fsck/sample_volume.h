@@ -54,13 +54,17 @@ class SampleVolume {
  public:
   static constexpr BandId kB1{2}, kB2{3}, kUnused{4}, kB3{5};
 
-  SampleVolume() {
+  explicit SampleVolume(device::Capabilities capabilities = {.set_write_pointer = true})
+      : device(device::MemoryDevice::uniform(24, 64, capabilities)) {
     FixedClock clock;
     const auto made =
         mkfs::make_filesystem(*device, {.label = "sample", .uuid = sample_uuid()}, clock);
     EXPECT_TRUE(made) << describe(made.error());
     log_band = made->layout.log_bands.front();
     open();
+    if (!capabilities.keeps_write_pointers) {
+      for (const BandId band : {kB1, kB2, kB3}) EXPECT_TRUE(device->reset(band));
+    }
     add_names();
     add_files();
     commit();
@@ -162,7 +166,7 @@ class SampleVolume {
     return crcs;
   }
 
-  std::unique_ptr<device::MemoryDevice> device = device::MemoryDevice::uniform(24, 64);
+  std::unique_ptr<device::MemoryDevice> device;
   std::unique_ptr<meta::Store> store;
   BandId log_band;
   CheckReport report;  // of the last problems()
