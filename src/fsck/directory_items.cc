@@ -51,12 +51,18 @@ void DirectoryItems::rewrite(const meta::Item& item, const std::vector<DentryRec
 // The scan may or may not meet the name again under its own hash, depending on what has been read
 // ahead. So the name is handled here, and skipped there.
 void DirectoryItems::move(const DentryRecord& entry) {
-  if (find_name(c_, directory(), entry.name)) return;
-  if (c_.repairs()) {
-    put_name(c_, directory(), entry);
-    moved_.insert(entry.name);
-  }
+  if (find(entry.name)) return;
+  if (c_.repairs()) put_name(c_, directory(), entry);
+  moved_.emplace(entry.name, entry);
   one_name(entry);
+}
+
+// A check does not move a name, but its findings are those of a repair, which does.
+std::optional<DentryRecord> DirectoryItems::find(const std::string& name) {
+  auto found = find_name(c_, directory(), name);
+  const auto moved = moved_.find(name);
+  if (!found && moved != moved_.end()) found = moved->second;
+  return found;
 }
 
 void DirectoryItems::count(const DentryRecord& entry) {
@@ -101,7 +107,7 @@ void DirectoryItems::add_twin(DentryRecord entry, bool is_cookie_taken) {
 void DirectoryItems::by_cookie(const meta::Item& item) {
   auto entry = decode_dentry(item.value);
   if (!entry || item.key.offset == 0) return c_.bad_item(item.key);
-  const auto named = find_name(c_, directory(), entry->name);
+  const auto named = find(entry->name);
   const bool is_in_place = entry->cookie == item.key.offset;
   if (named && *named == *entry && is_in_place) return;
   if (named && named->cookie == item.key.offset) return;  // a finding of the name

@@ -2,6 +2,7 @@
 // once.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,6 +26,7 @@ class DirectoryItems {
  private:
   void rewrite(const meta::Item& item, const std::vector<DentryRecord>& entries);
   void move(const DentryRecord& entry);
+  std::optional<DentryRecord> find(const std::string& name);
   void count(const DentryRecord& entry);
   void one_name(DentryRecord entry);
   void add_twin(DentryRecord entry, bool is_cookie_taken);
@@ -42,7 +44,7 @@ class DirectoryItems {
   std::uint64_t chain_first_ = 0;
   std::optional<std::uint64_t> chain_last_;
   std::set<std::string> chain_names_;
-  std::set<std::string> moved_;  // names that were under wrong hashes
+  std::map<std::string, DentryRecord> moved_;  // names that were under wrong hashes
 };
 
 }  // namespace lazyfs::fsck

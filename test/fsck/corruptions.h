@@ -67,6 +67,20 @@ inline const Corruption kNames[] = {
        v.put(v.name_key(1, "elsewhere"), encode(DentryRecord{InodeNo{5}, 4, 10, "sym"}));
      },
      "Directory 1: the name 'sym' stands under the wrong hash"},
+    {"NamePastAGapOfItsChain",
+     [](V& v) {
+       meta::Key key = v.name_key(1, "sym");
+       v.erase(key);
+       key.offset += 1;
+       v.put(key, encode(DentryRecord{InodeNo{5}, 4, 10, "sym"}));
+     },
+     "Directory 1: the name 'sym' stands under the wrong hash"},
+    {"NameFarBeforeItsHash",
+     [](V& v) {
+       v.erase(v.name_key(1, "sym"));
+       v.put(key_of(kRoot, Kind::kDentryName, 1), encode(DentryRecord{InodeNo{5}, 4, 10, "sym"}));
+     },
+     "Directory 1: the name 'sym' stands under the wrong hash 0x1."},
     {"NameTwiceInOneItem",
      [](V& v) {
        const DentryRecord entry{InodeNo{5}, 4, 10, "sym"};
