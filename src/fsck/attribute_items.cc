@@ -34,7 +34,7 @@ void AttributeItems::name(const meta::Item& item) {
                  record->name)) {
     return c_.erase(item.key);
   }
-  attributes_[item.key.offset] = {record->value_bytes, 0, false};
+  attributes_[item.key.offset] = {record->value_bytes, 0};
 }
 
 void AttributeItems::value(const meta::Item& item) {
@@ -58,7 +58,7 @@ void AttributeItems::value(const meta::Item& item) {
     a.found_bytes += static_cast<std::uint32_t>(due);
     return;
   }
-  if (due > 0) a.is_damaged = true;  // a repair removes all of the attribute: end()
+  // Of an attribute that lacks a piece a repair removes all: end().
   if (c_.finding(Action::kRemove,
                  "Inode {}: piece {} of the value of attribute {} is of the wrong length or place",
                  no_.value, piece, id)) {
@@ -72,7 +72,7 @@ void AttributeItems::end(const InodeRecord* record) {
                record->xattrs, count_);
   }
   for (const auto& [id, a] : attributes_) {
-    if (!a.is_damaged && a.found_bytes == a.value_bytes) continue;
+    if (a.found_bytes == a.value_bytes) continue;
     if (c_.finding(Action::kRemove,
                    "Inode {}: attribute {} has {} bytes, but only {} of them exist", no_.value, id,
                    a.value_bytes, a.found_bytes)) {

@@ -28,8 +28,7 @@ class AttributeItems {
  private:
   struct Attribute {
     std::uint32_t value_bytes = 0;
-    std::uint32_t found_bytes = 0;
-    bool is_damaged = false;
+    std::uint32_t found_bytes = 0;  // of the pieces up to the first that is missing or wrong
   };
   void erase(std::uint64_t id);
 

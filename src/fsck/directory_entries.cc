@@ -76,11 +76,9 @@ void erase_entry(Context& c, InodeNo directory, const DentryRecord& entry) {
 }
 
 void add_name(Context& c, InodeNo directory, std::string name, InodeNo inode, std::uint8_t type) {
-  auto record = c.inode(directory);
+  const auto record = c.inode(directory);
   if (!record) return;
   const std::uint64_t cookie = free_cookie(c, directory, record->next_cookie);
-  record->next_cookie = cookie + 1;
-  c.put_inode(directory, *record);
   put_entry(c, directory, {inode, cookie, type, std::move(name)});
 }
 

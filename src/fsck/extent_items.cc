@@ -82,7 +82,6 @@ void ExtentItems::end_last_at(std::uint64_t file_block, std::string_view what) {
     c_.put(key_of(inode_, Kind::kExtent, last_block_),
            encode(part_of(last_, 0, static_cast<std::uint32_t>(blocks))));
   }
-  mapped_to_ = file_block;
 }
 
 // Cuts the last entry at the file's end. (What lies past it is a finding of the inode.)
