@@ -6,9 +6,56 @@
 
 namespace lazyfs::fsck {
 
+inline void erase_extents_of_second_band(SampleVolume& v) {
+  for (const std::uint64_t inode : {4, 7}) {
+    v.erase(key_of(InodeNo{inode}, Kind::kExtent));
+    v.change_inode(inode, [](InodeRecord& r) { r.blocks = 0; });
+  }
+}
+
 inline const Corruption kBands[] = {
     {"AppendRecordsWithAGap", [](V& v) { v.erase(key_of(kB1, Kind::kAppendRecord, 8)); },
      "Band 2: no append record covers the blocks from 8 to 8."},
+    {"FirstAppendRecordIsMissing", [](V& v) { v.erase(key_of(kB1, Kind::kAppendRecord, 0)); },
+     "Band 2: no append record covers the blocks from 0 to 7."},
+    {"FirstAppendRecordIsMissingAndNoLiveBlocksAreCounted",
+     [](V& v) {
+       v.erase(key_of(kB1, Kind::kAppendRecord, 0));
+       v.change_summary(kB1, [](BandSummaryRecord& s) { s.live = 0; });
+     },
+     "Band 2: no append record covers the blocks from 0 to 7."},
+    {"FirstAppendRecordAndExtentsAreMissing",
+     [](V& v) {
+       v.erase(key_of(kB2, Kind::kAppendRecord, 0));
+       erase_extents_of_second_band(v);
+     },
+     "Band 3: no append record covers the blocks from 0 to 2."},
+    {"AppendRecordsWithAGapAndNoLiveBlocks",
+     [](V& v) {
+       if (*v.device->write_pointer(V::kUnused) == 0) v.append(V::kUnused, 3);
+       v.put(key_of(kVolumeOwner, Kind::kBandSummary, V::kUnused.value),
+             encode(BandSummaryRecord{3, 0, 2, 0}));
+       for (const std::uint32_t rba : {0, 2}) {
+         v.put(key_of(V::kUnused, Kind::kAppendRecord, rba),
+               encode(AppendRecord{InodeNo{0}, 0, 1, 0}));
+       }
+     },
+     "Band 4: no append record covers the blocks from 1 to 1."},
+    {"AppendRecordsOfABandWithDeleteRecordsAreMissing",
+     [](V& v) { v.erase(key_of(kB3, Kind::kAppendRecord, 0)); },
+     "Band 5: delete record 4 names append record 0, which does not exist."},
+    {"BlocksOfADeadBandNeitherLiveNorDead",
+     [](V& v) {
+       erase_extents_of_second_band(v);
+       v.put(key_of(kB2, Kind::kDeleteRecord, 0), encode(DeleteRecord{InodeNo{4}, 0, 0, 3, 0}));
+       v.change_summary(kB2, [](BandSummaryRecord& s) { s.live = 0; });
+     },
+     "Band 3: the blocks from 3 to 4 are neither live nor dead."},
+    {"AppendRecordPastTheBandsEnd",
+     [](V& v) {
+       v.put(key_of(kB1, Kind::kAppendRecord, 65), encode(AppendRecord{InodeNo{0}, 0, 1, 0}));
+     },
+     "Item (owner 0x8000000100000002, kind 24, offset 65) holds impossible values."},
     {"AppendRecordsThatOverlap",
      [](V& v) { v.change_append(kB1, 0, [](AppendRecord& a) { a.blocks = 9; }); },
      "Band 2: append record 8 overlaps the one before it."},
@@ -58,6 +105,20 @@ inline const Corruption kBands[] = {
      [](V& v) { v.change_delete(kB1, 3, [](DeleteRecord& d) { d.inode = InodeNo{2}; }); },
      "Band 2: delete record 3 (inode 2, file block 3, 1 blocks) is not part of append record 0 "
      "(inode 6, file block 0, 8 blocks)."},
+    {"DeleteRecordOfAnotherFileBlock",
+     [](V& v) { v.change_delete(kB1, 3, [](DeleteRecord& d) { d.file_block = 4; }); },
+     "Band 2: delete record 3 (inode 6, file block 4, 1 blocks) is not part of append record 0"},
+    {"DeleteRecordLongerThanItsAppendRecord",
+     [](V& v) { v.change_delete(kB1, 3, [](DeleteRecord& d) { d.blocks = 6; }); },
+     "Band 2: delete record 3 (inode 6, file block 3, 6 blocks) is not part of append record 0"},
+    {"DeleteRecordLongerThanItsBand",
+     [](V& v) { v.change_delete(kB1, 3, [](DeleteRecord& d) { d.blocks = 62; }); },
+     "Item (owner 0x8000000100000002, kind 25, offset 3) holds impossible values."},
+    {"DeleteRecordPastTheBandsEnd",
+     [](V& v) {
+       v.put(key_of(kB1, Kind::kDeleteRecord, 65), encode(DeleteRecord{InodeNo{6}, 65, 65, 1, 0}));
+     },
+     "Item (owner 0x8000000100000002, kind 25, offset 65) holds impossible values."},
     {"DeleteRecordInAnotherPlace",
      [](V& v) {
        v.put(key_of(kB1, Kind::kDeleteRecord, 5), encode(DeleteRecord{InodeNo{6}, 3, 3, 1, 0}));

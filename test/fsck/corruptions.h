@@ -81,6 +81,22 @@ inline const Corruption kNames[] = {
        v.put(key_of(kRoot, Kind::kDentryName, 1), encode(DentryRecord{InodeNo{5}, 4, 10, "sym"}));
      },
      "Directory 1: the name 'sym' stands under the wrong hash 0x1."},
+    {"EntryUnderASecondCookie",
+     [](V& v) {
+       v.put(key_of(kRoot, Kind::kDentrySeq, 3), encode(DentryRecord{InodeNo{2}, 3, 8, "file"}));
+     },
+     "Directory 1: the entry 'file' under cookie 3 has no equal one under its name."},
+    {"EntryByCookieAloneInAnotherPlace",
+     [](V& v) {
+       v.erase_entry(1, "sym", 4);
+       v.put(key_of(kRoot, Kind::kDentrySeq, 3), encode(DentryRecord{InodeNo{5}, 4, 10, "sym"}));
+     },
+     "Directory 1: the entry 'sym' under cookie 3 calls itself 4."},
+    {"EntryUnderCookieZero",
+     [](V& v) {
+       v.put(key_of(kRoot, Kind::kDentrySeq, 0), encode(DentryRecord{InodeNo{5}, 4, 10, "sym"}));
+     },
+     "Item (owner 0x1, kind 3, offset 0) holds impossible values."},
     {"NameTwiceInOneItem",
      [](V& v) {
        const DentryRecord entry{InodeNo{5}, 4, 10, "sym"};
@@ -112,6 +128,9 @@ inline const Corruption kNames[] = {
     {"DirectoryLinksCountedWrong",
      [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.links = 2; }); },
      "Directory 1 has link count 2, but it should be 3 for 1 subdirectories."},
+    {"DirectoryWithNamesAndNoLinks",
+     [](V& v) { v.change_inode(3, [](InodeRecord& r) { r.links = 0; }); },
+     "Directory 3 has link count 0, but it should be 2 for 0 subdirectories."},
     {"DirectoryWithASize", [](V& v) { v.change_inode(3, [](InodeRecord& r) { r.size = 32; }); },
      "Directory 3 has size 32 where 0 is due."},
     {"WrongParent", [](V& v) { v.change_inode(3, [](InodeRecord& r) { r.parent = InodeNo{2}; }); },
@@ -133,6 +152,17 @@ inline const Corruption kNames[] = {
      },
      "Directory 3 has a name for the root: 'root'."},
     {"RootIsMissing", [](V& v) { v.erase(key_of(kRoot, Kind::kInode)); },
+     "The root directory (inode 1) does not exist."},
+    {"RootIsMissingWithItsNames",
+     [](V& v) {
+       v.erase(key_of(kRoot, Kind::kInode));
+       for (const char* name : {"file", "dir", "sym", "big", "again", "left", "right"}) {
+         v.erase(v.name_key(1, name));
+       }
+       for (const std::uint64_t cookie : {1, 2, 4, 5, 6, 7, 8}) {
+         v.erase(key_of(kRoot, Kind::kDentrySeq, cookie));
+       }
+     },
      "The root directory (inode 1) does not exist."},
     {"RootIsAFile",
      [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.mode = S_IFREG | 0644; }); },
@@ -160,6 +190,9 @@ inline const Corruption kInodes[] = {
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
      },
      "Inode 6 is to be deleted, but has 1 names."},
+    {"InodeToBeDeletedHasALink",
+     [](V& v) { v.change_inode(7, [](InodeRecord& r) { r.links = 1; }); },
+     "Inode 7 is to be deleted, but has link count 1."},
     {"DirectoryToBeDeletedHasNames",
      [](V& v) {
        v.erase_entry(1, "dir", 2);
@@ -242,12 +275,25 @@ inline const Corruption kInodes[] = {
        v.erase(key_of(InodeNo{5}, Kind::kSymlink, 1));
      },
      "Symbolic link 5 of 1500 bytes has a target of 0 bytes in 0 pieces that do not fit."},
+    {"SymlinkWithAnAttributeWithoutATarget",
+     [](V& v) {
+       for (const std::uint64_t piece : {0, 1}) v.erase(key_of(InodeNo{5}, Kind::kSymlink, piece));
+       v.put(key_of(InodeNo{5}, Kind::kXattrName, 1), encode(XattrRecord{0, "trusted.x"}));
+       v.change_inode(5, [](InodeRecord& r) { r.xattrs = 1; });
+     },
+     "Symbolic link 5 of 1500 bytes has a target of 0 bytes in 0 pieces that do not fit."},
     {"SymlinkWithAPieceMissing", [](V& v) { v.erase(key_of(InodeNo{5}, Kind::kSymlink, 0)); },
      "Symbolic link 5 of 1500 bytes has a target of 476 bytes in 1 pieces that do not fit."},
     {"SymlinkWithAPieceInAnotherPlace",
      [](V& v) {
        v.erase(key_of(InodeNo{5}, Kind::kSymlink, 1));
        v.put_text(key_of(InodeNo{5}, Kind::kSymlink, 2), std::string(476, 's'));
+     },
+     "Symbolic link 5 of 1500 bytes has a target of 1500 bytes in 2 pieces that do not fit."},
+    {"SymlinkWithAShortPiece",
+     [](V& v) {
+       v.put_text(key_of(InodeNo{5}, Kind::kSymlink, 0), std::string(1000, 's'));
+       v.put_text(key_of(InodeNo{5}, Kind::kSymlink, 1), std::string(500, 's'));
      },
      "Symbolic link 5 of 1500 bytes has a target of 1500 bytes in 2 pieces that do not fit."},
     {"SymlinkOfAnotherLength",
@@ -272,6 +318,12 @@ inline const Corruption kInodes[] = {
     {"AttributeWithAPieceOfTheWrongLength",
      [](V& v) { v.put_text(key_of(InodeNo{6}, Kind::kXattrValue, 1 << 8 | 1), "short"); },
      "Inode 6: piece 1 of the value of attribute 1 is of the wrong length or place."},
+    {"AttributeWithAPieceInAnotherPlace",
+     [](V& v) {
+       v.put(key_of(InodeNo{6}, Kind::kXattrName, 2), encode(XattrRecord{5, "user.empty"}));
+       v.put_text(key_of(InodeNo{6}, Kind::kXattrValue, 2 << 8 | 1), "12345");
+     },
+     "Inode 6: piece 1 of the value of attribute 2 is of the wrong length or place."},
     {"AttributeWithAPieceBehindItsEnd",
      [](V& v) { v.put_text(key_of(InodeNo{6}, Kind::kXattrValue, 1 << 8 | 2), "more"); },
      "Inode 6: piece 2 of the value of attribute 1 is of the wrong length or place."},
@@ -296,6 +348,12 @@ inline const Corruption kExtents[] = {
     {"InlineDataPastTheEndInAnotherPiece",
      [](V& v) { v.put_text(inline_key(InodeNo{2}, 0, 2), "xyz"); },
      "Inode 2 has 100 bytes, but inline data up to byte 2051."},
+    {"InlineDataPastTheEndInTheLastPiece",
+     [](V& v) { v.put_text(inline_key(InodeNo{2}, 0, kInlinePieces - 1), "xyz"); },
+     "Inode 2 has 100 bytes, but inline data up to byte 3075."},
+    {"LastPieceOfInlineDataBesideAnExtent",
+     [](V& v) { v.put_text(inline_key(InodeNo{4}, 0, kInlinePieces - 1), "x"); },
+     "Inode 4 has both inline data and an extent for its block 0."},
     {"InlineDataBesideAnExtentOfALaterBlock",
      [](V& v) { v.put_text(inline_key(InodeNo{6}, 5, 1), "x"); },
      "Inode 6 has both inline data and an extent for its block 5."},
@@ -326,6 +384,24 @@ inline const Corruption kExtents[] = {
     {"ExtentsOverlapInTheFile",
      [](V& v) { v.change_extent(6, 0, [](ExtentRecord& e) { e.crcs.resize(5); }); },
      "Inode 6: the extent at file block 4 overlaps the one before it."},
+    {"UnconfirmedExtentsOverlapInTheFile",
+     [](V& v) {
+       v.change_append(kB1, 0, [](AppendRecord& a) { a.inode = InodeNo{4}; });
+       v.change_extent(6, 0, [](ExtentRecord& e) { e.crcs.resize(5); });
+     },
+     "Inode 6: the extent at file block 4 overlaps the one before it."},
+    {"ExtentsOverlapAfterAnUnconfirmedOne",
+     [](V& v) {
+       v.change_append(kB2, 0, [](AppendRecord& a) { a.inode = InodeNo{6}; });
+       v.change_extent(6, 0, [](ExtentRecord& e) { e.crcs.resize(5); });
+     },
+     "Inode 6: the extent at file block 4 overlaps the one before it."},
+    {"ExtentWhereNoBlockCanBe",
+     [](V& v) {
+       v.put(key_of(InodeNo{6}, Kind::kExtent, meta::kMaxOffset),
+             encode(ExtentRecord{{kB1, 3}, 0, {1}}));
+     },
+     "Item (owner 0x6, kind 8, offset 18446744073709551615) holds impossible values."},
     {"BlockUsedTwice",
      [](V& v) {
        v.put(key_of(InodeNo{4}, Kind::kExtent, 1), encode(ExtentRecord{{kB1, 8}, 8, {1}}));
@@ -342,6 +418,13 @@ inline const Corruption kExtents[] = {
      "which holds metadata."},
     {"ExtentBehindWhatIsAppended",
      [](V& v) { v.change_extent(6, 8, [](ExtentRecord& e) { e.at.rba = 13; }); },
+     "the extent at file block 8 reaches block 14 of band 2, of which 13 are appended."},
+    {"ExtentInBlocksThatNoLogRecords",
+     [](V& v) {
+       const std::uint32_t rba = *v.device->write_pointer(kB1);
+       const auto crcs = v.append(kB1, 1);
+       v.change_extent(6, 8, [&](ExtentRecord& e) { e = {{kB1, rba}, 8, crcs}; });
+     },
      "the extent at file block 8 reaches block 14 of band 2, of which 13 are appended."},
     {"ExtentInAnUnwrittenBand",
      [](V& v) { v.change_extent(6, 8, [](ExtentRecord& e) { e.at.band = V::kUnused; }); },
@@ -399,6 +482,8 @@ inline const Corruption kSharedExtents[] = {
     {"ReferencePastTheEnd",
      [](V& v) { v.change_inode(9, [](InodeRecord& r) { r.size = 2 * kBlockBytes; }); },
      "Inode 9 has 8192 bytes, but an extent reaches to block 3."},
+    {"ReferenceWhollyPastTheEnd", [](V& v) { v.put_reference(9, 5, 10, 0, 1); },
+     "Inode 9 has 12288 bytes, but an extent reaches to block 6."},
     {"ReferenceOverAnExtent",
      [](V& v) {
        v.put_reference(6, 2, 10, 0, 2);
