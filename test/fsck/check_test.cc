@@ -6,9 +6,11 @@
 #include <map>
 #include <string>
 
+#include "device/faulty.h"
 #include "test/fsck/band_corruptions.h"
 #include "test/fsck/corruptions.h"
 #include "test/fsck/counting_store.h"
+#include "test/meta/forwarding_store.h"
 
 namespace lazyfs::fsck {
 namespace {
@@ -53,6 +55,92 @@ TEST(CheckTest, CleanVolumeHasNoProblems) {
   EXPECT_EQ(volume.report.dead_blocks, 6u);
   EXPECT_EQ(volume.report.unaccounted_blocks, 0u);
   EXPECT_EQ(volume.report.verified_blocks, 17u);
+  EXPECT_EQ(volume.report.nodes, volume.store->stats().jmap_entries);
+  EXPECT_GT(volume.report.nodes, 0u);
+  const meta::Key last{~std::uint64_t{0}, 255, meta::kMaxOffset};
+  const auto items = volume.store->scan({0, 0, 0}, last, 1000);
+  ASSERT_TRUE(items);
+  EXPECT_EQ(volume.report.items, items->size());
+}
+
+TEST(CheckTest, VolumeWithoutWritePointersHasNoProblems) {
+  SampleVolume volume({.keeps_write_pointers = false});
+  ASSERT_TRUE(volume.store->close());
+  volume.store.reset();
+  volume.device->forget_write_pointers();
+  volume.open();
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(volume.report.unaccounted_blocks, 0u);
+}
+
+TEST(CheckTest, NamesThatOtherInodesHaveTooAreNoProblem) {
+  SampleVolume volume;
+  volume.put_entry(3, {InodeNo{5}, 2, 10, "sym"});
+  volume.change_inode(5, [](InodeRecord& r) { r.links = 2; });
+  volume.change_inode(3, [](InodeRecord& r) {
+    r.entries = 2;
+    r.next_cookie = 3;
+  });
+  volume.put(key_of(InodeNo{4}, Kind::kXattrName, 1), encode(XattrRecord{0, "user.empty"}));
+  volume.change_inode(4, [](InodeRecord& r) { r.xattrs = 1; });
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
+TEST(CheckTest, ImmutableFilesAndDirectoriesAreNoProblem) {
+  SampleVolume volume;
+  volume.change_inode(2, [](InodeRecord& r) { r.flags = kAppendOnly; });
+  volume.change_inode(3, [](InodeRecord& r) { r.flags = kImmutable; });
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
+TEST(CheckTest, InlineDataOfABlockBetweenExtentsIsNoProblem) {
+  SampleVolume volume;
+  volume.put_text(inline_key(InodeNo{6}, 3), "between");
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
+// Its last blocks are dead.
+TEST(CheckTest, BandThatIsWrittenToItsEndIsNoProblem) {
+  SampleVolume volume;
+  volume.append(kB1, 51);
+  volume.put(key_of(kB1, Kind::kAppendRecord, 13), encode(AppendRecord{InodeNo{6}, 20, 51, 0}));
+  volume.put(key_of(kB1, Kind::kDeleteRecord, 13),
+             encode(DeleteRecord{InodeNo{6}, 20, 13, 51, 13}));
+  volume.change_summary(kB1, [](BandSummaryRecord& s) {
+    s = {.appended = 64, .live = 8, .append_records = 4, .delete_records = 2};
+  });
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{});
+  EXPECT_EQ(volume.report.dead_blocks, 57u);
+}
+
+TEST(CheckTest, BlocksOfAnUnconfirmedExtentAreLive) {
+  SampleVolume volume;
+  volume.change_extent(6, 4, [](ExtentRecord& extent) { extent.append_record = 1; });
+  volume.commit();
+  EXPECT_EQ(volume.problems().size(), 1u);
+  EXPECT_EQ(volume.report.live_blocks, 17u);
+}
+
+// As a defect might have it: the metadata log claims a band that the device lacks, and one of the
+// superblocks.
+TEST(CheckTest, BandsWithTwoUsesAndNoneAreNamed) {
+  class OtherLogBands final : public meta::ForwardingStore {
+   public:
+    using ForwardingStore::ForwardingStore;
+    std::vector<BandId> log_bands() const override { return {BandId{0}, BandId{24}}; }
+  };
+  SampleVolume volume;
+  OtherLogBands store(*volume.store);
+  Strings found;
+  ASSERT_TRUE(check(store, *volume.device, {},
+                    [&](const std::string& text) { found.push_back(text); }));
+  ASSERT_GE(found.size(), 2u);
+  EXPECT_EQ(found[0], "Band 0 holds metadata, but it has another use already.");
+  EXPECT_EQ(found[1], "Band 24 holds metadata, but the device has no such band.");
 }
 
 TEST(CheckTest, DataIsReadOnlyWhenAsked) {
@@ -93,6 +181,10 @@ TEST(CheckTest, ResetBandWhoseLogsACrashHasKeptIsNoProblem) {
   volume.append(kB2, 2);
   EXPECT_EQ(volume.problems(), Strings{});
   EXPECT_EQ(volume.report.unaccounted_blocks, 2u);
+  volume.change_summary(kB3, [](BandSummaryRecord& s) { s.live = 3; });  // of a later band
+  volume.commit();
+  EXPECT_EQ(volume.problems(),
+            Strings{"Band 5: the summary counts 3 live blocks, but there are 4."});
 }
 
 TEST(CheckTest, ResetBandWhoseLogsAreErasedInPartIsNoProblem) {
@@ -111,10 +203,11 @@ TEST(CheckTest, ResetBandWhoseLogsAreErasedInPartIsNoProblem) {
 
 TEST(CheckTest, LogsLeftOfABandThatTheMetadataLogHasTakenAreNoProblem) {
   SampleVolume volume;
-  volume.put(key_of(kVolumeOwner, Kind::kBandSummary, volume.log_band.value),
-             encode(BandSummaryRecord{1, 0, 1, 1}));
-  volume.put(key_of(volume.log_band, Kind::kAppendRecord),
-             encode(AppendRecord{InodeNo{0}, 0, 1, 0}));
+  for (const BandId band : volume.store->log_bands()) {
+    volume.put(key_of(kVolumeOwner, Kind::kBandSummary, band.value),
+               encode(BandSummaryRecord{1, 0, 1, 1}));
+    volume.put(key_of(band, Kind::kAppendRecord), encode(AppendRecord{InodeNo{0}, 0, 1, 0}));
+  }
   volume.commit();
   EXPECT_EQ(volume.problems(), Strings{});
 }
@@ -175,6 +268,42 @@ TEST(CheckTest, BadSharedBlockIsNamedByEachFileThatRefersToIt) {
                      "Inode 9 (/right), byte 8192: the block (band 5, block 1) cannot be read: "
                      "file data fails its checksum."}));
   EXPECT_EQ(volume.report.verified_blocks, 17u);
+}
+
+TEST(CheckTest, BadSharedBlockIsNotNamedByAFileThatRefersToOthers) {
+  SampleVolume volume;
+  volume.device->flip({kB3, 2}, 77);
+  const Strings problems = volume.problems({.data = true});
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_TRUE(problems.front().starts_with("Inode 8 (/left), byte 8192: the block (band 5, block"));
+}
+
+TEST(CheckTest, BadSharedBlockThatNoFileRefersToIsNamed) {
+  SampleVolume volume;
+  volume.change_reference(8, 0, [](ReferenceRecord& r) { r.count = 3; });
+  volume.commit();
+  volume.device->flip({kB3, 3}, 77);
+  EXPECT_TRUE(volume.problems({.data = true}).back().starts_with(
+      "Inode 10 (without a name), byte 12288: the block (band 5, block 3) cannot be read"));
+}
+
+// Of an extent that cannot be read as a whole each block is tried.
+TEST(CheckTest, EachBlockThatTheDeviceCannotReadIsNamed) {
+  SampleVolume volume;
+  volume.device->flip({kB1, 6}, 77);
+  device::FaultyDevice faulty(*volume.device);
+  faulty.fail_when([](const device::CallInfo& call) -> std::optional<device::Fault> {
+    const bool has_it = call.at.band == kB1 && call.at.rba <= 5 && 5 < call.at.rba + call.blocks;
+    if (call.call != device::Call::kRead || !has_it) return std::nullopt;
+    return device::Fault{};
+  });
+  Strings found;
+  ASSERT_TRUE(check(*volume.store, faulty, {.data = true},
+                    [&](const std::string& text) { found.push_back(text); }));
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_TRUE(found[0].starts_with("Inode 6 (/big), byte 20480: the block (band 2, block 5)"));
+  EXPECT_NE(found[0].find(describe(Errc::kDeviceRead)), std::string::npos) << found[0];
+  EXPECT_TRUE(found[1].starts_with("Inode 6 (/big), byte 24576: the block (band 2, block 6)"));
 }
 
 TEST(CheckTest, FileThatIsDeletedInPartStillHoldsWhatItRefersTo) {
@@ -340,8 +469,11 @@ TEST(CheckTest, UnreadableMetadataIsAProblemAndNotTheEnd) {
   for (const BandId band : volume.store->log_bands()) {
     ASSERT_TRUE(volume.device->set_write_pointer(band, 0));
   }
-  EXPECT_FALSE(volume.problems().empty());
+  const Strings problems = volume.problems();
   EXPECT_FALSE(volume.report.complete);
+  EXPECT_EQ(problems.back(),
+            "Link counts, names and shared blocks were not compared, because not all metadata can "
+            "be read.");
 }
 
 }  // namespace
