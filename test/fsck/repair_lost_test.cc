@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "fsck/lost_keys.h"
 #include "test/fsck/repaired.h"
 #include "test/support/units.h"
 
@@ -71,6 +72,16 @@ TEST(RepairLostTest, LossesAreListedAlsoWhenTheLastCommitFails) {
   EXPECT_FALSE(report.result);
   ASSERT_EQ(report.losses_counted, 1u);
   EXPECT_EQ(report.losses.at(0).path, "/dir/inner");
+}
+
+TEST(RepairLostTest, SmallFileIsRebuiltFromItsInlineData) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.erase(key_of(InodeNo{2}, Kind::kInode));
+  volume.commit();
+  repair(volume, {{key_of(InodeNo{2}, Kind::kInode), key_of(InodeNo{2}, Kind::kInline)}});
+  EXPECT_EQ(volume.problems(), Strings{});
+  EXPECT_EQ(readable(volume), before);
 }
 
 // The next run meets a record that the interrupted one has rebuilt, which says no more of the
@@ -183,6 +194,37 @@ TEST(RepairLostTest, LostAndFoundThatHasAllTheNamesAlreadyTakesOneMore) {
   volume.commit();
   EXPECT_EQ(repair(volume).report.found_inodes, 1u);
   EXPECT_EQ(volume.problems(), Strings{});
+  const auto entry = decode_dentries(volume.value_of(volume.name_key(1, "lost+found")));
+  ASSERT_TRUE(entry);
+  EXPECT_EQ(entry->front().inode, InodeNo{11});
+}
+
+// ---- Keys that are lost -------------------------------------------------------------------------
+
+meta::KeyRange keys_from_to(std::uint64_t first, std::uint64_t end) {
+  return {key_of(InodeNo{first}, Kind::kInode), key_of(InodeNo{end}, Kind::kInode)};
+}
+// The first lost inode from this one on.
+std::uint64_t first_lost(const LostKeys& lost, std::uint64_t inode) {
+  const auto found = lost.first_in(key_of(InodeNo{inode}, Kind::kInode), key_of(InodeNo{99}, {}));
+  return found ? found->owner : 0;
+}
+
+TEST(LostKeysTest, RangeWithinAnotherOneTakesNothingOffIt) {
+  const LostKeys lost({keys_from_to(20, 30), keys_from_to(2, 9), keys_from_to(3, 5),
+                       keys_from_to(8, 11), keys_from_to(11, 12)});
+  EXPECT_EQ(first_lost(lost, 1), 2u);
+  EXPECT_EQ(first_lost(lost, 6), 6u);
+  EXPECT_EQ(first_lost(lost, 11), 11u);
+  EXPECT_EQ(first_lost(lost, 12), 20u);
+  EXPECT_EQ(first_lost(lost, 30), 0u);
+}
+
+TEST(LostKeysTest, RangeWithoutAnEndHoldsAllThatBeginLater) {
+  const LostKeys lost({{key_of(InodeNo{5}, Kind::kInode), {}}, keys_from_to(6, 8),
+                       keys_from_to(2, 6)});
+  EXPECT_EQ(first_lost(lost, 1), 2u);
+  EXPECT_EQ(first_lost(lost, 9), 9u);
 }
 
 }  // namespace

@@ -109,6 +109,69 @@ TEST(RepairSharedExtentsTest, ReferencesToBlocksOfAFileGetCopies) {
   EXPECT_EQ(after.at(9), std::string(kB, '\0') + before.at(6).substr(2 * kB, 2 * kB));
 }
 
+// Blocks 2 to 8, of which 3 is a hole, in three extents.
+TEST(RepairSharedExtentsTest, ReferenceToSeveralExtentsOfAFileGetsCopiesOfAll) {
+  SampleVolume volume;
+  volume.change_inode(9, [](InodeRecord& r) { r.size = 8 * kB; });
+  volume.change_reference(9, 1, [](ReferenceRecord& r) { r = {InodeNo{6}, 2, 7}; });
+  volume.commit();
+  std::string expected = readable(volume).at(6).substr(2 * kB);
+  expected.resize(7 * kB);
+  const Repaired repaired = repair(volume);
+  EXPECT_EQ(repaired.report.copied_blocks, 6u);
+  EXPECT_EQ(repaired.report.lost_blocks, 1u);
+  EXPECT_TRUE(std::ranges::any_of(repaired.changes, [](const std::string& text) {
+    return text.starts_with("Inode 9: 1 blocks from block 2 on were of inode 6");
+  })) << testing::PrintToString(repaired.changes);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume).at(9).substr(kB, 6 * kB), expected.substr(0, 6 * kB));
+}
+
+TEST(RepairSharedExtentsTest, ReferenceKeepsTheBlocksAroundThoseThatItHasLost) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.change_extent(10, 0, [&](ExtentRecord& extent) {
+    const std::vector<std::uint32_t> last(extent.crcs.begin() + 2, extent.crcs.end());
+    volume.put(key_of(kShared, Kind::kExtent, 2),
+               encode(ExtentRecord{{SampleVolume::kB3, 2}, 0, last}));
+    extent.crcs.resize(1);
+  });
+  volume.commit();
+  const RepairReport report = repair(volume).report;
+  EXPECT_EQ(report.lost_blocks, 2u);
+  ASSERT_EQ(report.losses.size(), 2u);
+  EXPECT_EQ(report.losses[0].path, "/left");
+  EXPECT_EQ(report.losses[0].blocks, 1u);
+  EXPECT_EQ(report.losses[1].path, "/right");
+  EXPECT_EQ(report.losses[1].blocks, 1u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  const std::string hole(kB, '\0');
+  const auto after = readable(volume);
+  EXPECT_EQ(after.at(8), before.at(8).substr(0, kB) + hole + before.at(8).substr(2 * kB));
+  EXPECT_EQ(after.at(9), before.at(9).substr(0, 2 * kB) + hole);
+}
+
+// The blocks of the shared-extent inode are not counted besides those of the files.
+TEST(RepairSharedExtentsTest, BlocksOfASharedInodeAreLostByItsFiles) {
+  SampleVolume volume;
+  volume.change_extent(10, 0, [](ExtentRecord& extent) { extent.at.band = BandId{24}; });
+  volume.commit();
+  EXPECT_EQ(repair(volume).report.lost_blocks, 6u);
+}
+
+TEST(RepairSharedExtentsTest, SharedInodeThatCallsItselfAShortFileKeepsItsBlocks) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.change_inode(10, [](InodeRecord& r) {
+    r.mode = S_IFREG | 0644;
+    r.size = kB;
+  });
+  volume.commit();
+  EXPECT_EQ(repair(volume).report.lost_blocks, 0u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume), before);
+}
+
 // It would show what it never had, else.
 TEST(RepairSharedExtentsTest, FileThatIsReferredToDoesNotGrow) {
   SampleVolume volume;
@@ -162,6 +225,31 @@ TEST(RepairSharedExtentsTest, BlocksOfALostFileAreAFileOfTheirOwn) {
   // Blocks 0 and 1 are in the other file, too; the last block has more than the file had.
   const std::string tail = before.at(8).substr(2 * kB);
   EXPECT_EQ(after.at(11).substr(2 * kB, tail.size()), tail);
+}
+
+// Or the next mount would delete it.
+TEST(RepairSharedExtentsTest, BlocksOfALostFileGetNoNumberThatIsToBeDeleted) {
+  SampleVolume volume;
+  lose_left(volume);
+  volume.put(key_of(kVolumeOwner, Kind::kOrphan, 11),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+  volume.commit();
+  repair(volume, {all_of(kLeft)});
+  EXPECT_EQ(volume.problems(), Strings{});
+  const auto after = readable(volume);
+  EXPECT_FALSE(after.contains(11));
+  EXPECT_TRUE(after.contains(12));
+}
+
+// Or a file would show blocks that it never had.
+TEST(RepairSharedExtentsTest, BlocksOfALostFileGetNoNumberThatAReferenceLeadsTo) {
+  SampleVolume volume;
+  lose_left(volume);
+  volume.change_reference(9, 1, [](ReferenceRecord& r) { r = {InodeNo{11}, 2, 2}; });
+  volume.commit();
+  repair(volume, {all_of(kLeft)});
+  EXPECT_EQ(volume.problems(), Strings{});
+  EXPECT_EQ(readable(volume).at(9), std::string(3 * kB, '\0'));
 }
 
 TEST(RepairSharedExtentsTest, SharedInodeWhoseFilesAreAllLostIsAFile) {

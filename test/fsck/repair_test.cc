@@ -111,6 +111,95 @@ TEST(RepairTest, NameOfLostAndFoundThatIsTakenMoves) {
   EXPECT_TRUE(decode_dentries(volume.value_of(volume.name_key(1, "lost+found.1"))));
 }
 
+// Another directory has the name that one repair action has moved.
+TEST(RepairTest, NameUnderAWrongHashIsMovedInItsDirectoryAlone) {
+  SampleVolume volume;
+  const DentryRecord entry{InodeNo{4}, 9, 8, "inner"};
+  volume.put(key_of(kRoot, Kind::kDentryName, 1), encode(entry));
+  volume.put(key_of(kRoot, Kind::kDentrySeq, 9), encode(entry));
+  volume.change_inode(1, [](InodeRecord& r) {
+    r.entries = 8;
+    r.next_cookie = 10;
+  });
+  volume.change_inode(4, [](InodeRecord& r) { r.links = 2; });
+  volume.commit();
+  repair(volume);
+  EXPECT_EQ(volume.problems(), Strings{});
+  EXPECT_EQ(decode_inode(volume.value_of(key_of(InodeNo{4}, Kind::kInode)))->links, 2u);
+}
+
+// The highest number is in use, and the lowest belongs to a file without a name.
+TEST(RepairTest, LostAndFoundGetsNoNumberInUse) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.erase_entry(1, "file", 1);
+  volume.erase_entry(1, "again", 6);
+  InodeRecord last;
+  last.mode = S_IFREG | 0644;
+  volume.put(key_of(InodeNo{kMaxInode}, Kind::kInode), encode(last));
+  volume.commit();
+  EXPECT_EQ(repair(volume).report.found_inodes, 2u);
+  EXPECT_EQ(volume.problems(), Strings{});
+  EXPECT_EQ(readable(volume).at(2), before.at(2));
+}
+
+// The band may come back: neither its logs nor what refers to it change.
+TEST(RepairTest, OfflineBandStaysAsItIs) {
+  SampleVolume volume;
+  volume.change_summary(kB2, [](BandSummaryRecord& s) { s.delete_records = 1; });
+  volume.commit();
+  volume.device->retire(kB2, device::BandCondition::kOffline);
+  volume.device->place_write_pointer(kB2, 0);  // an offline band may have lost it
+  const Strings problems = volume.problems();
+  EXPECT_EQ(problems,
+            (Strings{"Band 3: 5 blocks are appended, but the write pointer stands at 0.",
+                     "Band 3: the summary counts 1 delete records, but there are 0."}));
+  const Repaired repaired = repair(volume);
+  EXPECT_EQ(repaired.changes, Strings{});
+  EXPECT_EQ(repaired.report.rebuilt_bands, 0u);
+  EXPECT_EQ(volume.problems(), problems);
+}
+
+// A damaged summary does not make more of the band than it has.
+TEST(RepairTest, OfflineBandHasNoBlocksPastItsEnd) {
+  SampleVolume volume;
+  volume.change_summary(kB2, [](BandSummaryRecord& s) { s.appended = 100; });
+  volume.change_extent(4, 0, [](ExtentRecord& extent) { extent.at.rba = 64; });
+  volume.commit();
+  volume.device->retire(kB2, device::BandCondition::kOffline);
+  EXPECT_EQ(repair(volume).report.lost_blocks, 3u);
+}
+
+TEST(RepairTest, RebuiltBandsAreCounted) {
+  SampleVolume volume;
+  volume.erase(key_of(kB1, Kind::kAppendRecord, 8));
+  volume.change_summary(kB3, [](BandSummaryRecord& s) { s.live = 3; });
+  volume.commit();
+  const Repaired repaired = repair(volume);
+  EXPECT_EQ(repaired.report.rebuilt_bands, 2u);
+  const char sentence[] =
+      "Band 2: its append log is rebuilt: 13 blocks, 8 of them live, in 5 records.";
+  EXPECT_EQ(std::ranges::count(repaired.changes, sentence), 1)
+      << testing::PrintToString(repaired.changes);
+}
+
+TEST(RepairTest, LossesOfEachInodeAreCounted) {
+  SampleVolume volume;
+  for (const std::uint64_t block : {0, 8}) {
+    volume.change_extent(6, block, [](ExtentRecord& extent) { extent.at.band = BandId{24}; });
+  }
+  volume.change_extent(4, 0, [](ExtentRecord& extent) { extent.at.band = BandId{24}; });
+  volume.commit();
+  const RepairReport report = repair(volume).report;
+  EXPECT_EQ(report.lost_blocks, 7u);
+  EXPECT_EQ(report.losses_counted, 2u);
+  ASSERT_EQ(report.losses.size(), 2u);
+  EXPECT_EQ(report.losses[0].path, "/dir/inner");
+  EXPECT_EQ(report.losses[0].blocks, 3u);
+  EXPECT_EQ(report.losses[1].path, "/big");
+  EXPECT_EQ(report.losses[1].blocks, 4u);
+}
+
 // An extent that a lost node held is found again by the append log, and checked before it counts.
 TEST(RepairTest, LostExtentsAreFoundByTheAppendLog) {
   SampleVolume volume;
