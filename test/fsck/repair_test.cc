@@ -170,6 +170,34 @@ TEST(RepairTest, OfflineBandHasNoBlocksPastItsEnd) {
   EXPECT_EQ(repair(volume).report.lost_blocks, 3u);
 }
 
+TEST(RepairTest, RemovedDirectoryThatIsStillOpenStaysAsItIs) {
+  SampleVolume volume;
+  InodeRecord directory;
+  directory.mode = S_IFDIR | 0755;
+  directory.parent = kRootInode;
+  volume.put(key_of(InodeNo{11}, Kind::kInode), encode(directory));
+  volume.put(key_of(kVolumeOwner, Kind::kOrphan, 11),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+  volume.put(key_of(kVolumeOwner, Kind::kCounters),
+             encode(CounterRecord{.next_inode = 12, .inodes = 10}));
+  volume.commit();
+  EXPECT_EQ(repair(volume).changes, Strings{});
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
+// A repair was cut off, and the next one finds more damage.
+TEST(RepairTest, LostRangesOfARepairStayBesideThoseOfTheNext) {
+  SampleVolume volume;
+  for (const std::uint64_t inode : {4, 6}) {
+    ASSERT_TRUE(note_lost_ranges(*volume.store, {all_of(InodeNo{inode})}));
+  }
+  const auto noted = volume.store->scan(
+      key_of(kVolumeOwner, Kind::kLostRange),
+      key_of(kVolumeOwner, Kind::kLostRange, meta::kMaxOffset), 10);
+  ASSERT_TRUE(noted);
+  EXPECT_EQ(noted->size(), 2u);
+}
+
 TEST(RepairTest, RebuiltBandsAreCounted) {
   SampleVolume volume;
   volume.erase(key_of(kB1, Kind::kAppendRecord, 8));
