@@ -10,6 +10,7 @@
 #include "test/fsck/repaired.h"
 #include "test/fsck/corruptions.h"
 #include "test/support/rounds.h"
+#include "meta/log/log_layout.h"
 #include "meta/tree/node_page.h"
 #include "meta/log/superblock.h"
 
@@ -168,6 +169,48 @@ TEST(RepairTest, OfflineBandHasNoBlocksPastItsEnd) {
   volume.commit();
   volume.device->retire(kB2, device::BandCondition::kOffline);
   EXPECT_EQ(repair(volume).report.lost_blocks, 3u);
+}
+
+// Without write pointers the log needs one band more, which the repair takes from the volume.
+TEST(RepairTest, LogThatLacksABandTakesOneWithoutData) {
+  const auto device = device::MemoryDevice::uniform(20, 64, {.keeps_write_pointers = false});
+  FixedClock clock;
+  ASSERT_TRUE(mkfs::make_filesystem(*device, {.uuid = sample_uuid()}, clock));
+  {
+    const auto volume = Volume::mount(*device, {.background = false}, clock);
+    const auto fill = [&](const char* name, std::uint64_t bytes_at_most) {
+      const auto file = (*volume)->create(kRootInode, name, 0644, {});
+      const std::vector<std::byte> bytes(kB, std::byte{7});
+      const InodeNo inode = file->attributes.inode;
+      std::uint64_t at = 0;
+      while (at < bytes_at_most && (*volume)->write(inode, at, bytes)) at += kB;
+      (*volume)->release(file->file);
+      EXPECT_TRUE((*volume)->sync());
+      (*volume)->forget(inode, 1);
+    };
+    fill("first", 128 * kB);
+    fill("rest", UINT64_MAX);
+    EXPECT_TRUE((*volume)->unlink(kRootInode, "first"));
+    (*volume)->tick();
+    ASSERT_TRUE((*volume)->unmount());
+  }
+  const auto before = Readable::of(*device);
+  // Of the free bands only low ones are left, which are the last that the repair tries.
+  std::size_t left = 0;
+  const auto log = meta::read_superblock(*device)->log_bands;
+  for (std::uint32_t i = log.front().value; i < device->geometry().band_count(); ++i) {
+    const bool is_log = std::ranges::count(log, BandId{i}) > 0;
+    if (device->write_pointer(BandId{i}) == 0u) {
+      device->retire(BandId{i}, device::BandCondition::kOffline);
+    } else if (is_log) {
+      ++left;
+    }
+  }
+  ASSERT_LT(left, meta::min_log_bands(device->capabilities()));
+  const auto store = *open_for_repair(*device, [](const std::string&) {});
+  EXPECT_GT(store->log_bands().size(), left);
+  ASSERT_TRUE(store->close());
+  EXPECT_EQ(Readable::of(*device), before);
 }
 
 TEST(RepairTest, RemovedDirectoryThatIsStillOpenStaysAsItIs) {
