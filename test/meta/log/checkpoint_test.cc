@@ -33,6 +33,19 @@ class CheckpointTest : public ::testing::Test {
     ASSERT_TRUE(opened) << describe(opened.error());
     store = std::move(*opened);
   }
+  // Fills a store, and leaves it as a crash does after a transaction that carries a checkpoint.
+  // Returns that transaction.
+  Seq end_with_a_checkpoint() {
+    open();
+    fill();
+    while (store->stats().log_blocks_after_checkpoint > 0 || store->stats().checkpoints < 3) {
+      if (!churn(1)) break;
+    }
+    EXPECT_EQ(store->stats().log_blocks_after_checkpoint, 0u);
+    const Seq newest = store->durable_seq();
+    store.reset();
+    return newest;
+  }
   bool put(std::uint64_t key, std::size_t bytes) {
     const std::string value(bytes, static_cast<char>('a' + random() % 26));
     Batch batch;
@@ -189,13 +202,7 @@ TEST_F(CheckpointTest, ADamagedCheckpointFallsBackToTheOneBeforeAndAtLastToTheWh
 // After a crash the newest transaction is verified, as it may be torn; a piece of its checkpoint
 // that is damaged does not make it so.
 TEST_F(CheckpointTest, ADamagedPieceDoesNotUndoTheTransactionThatCarriesIt) {
-  open();
-  fill();
-  while (store->stats().log_blocks_after_checkpoint > 0 || store->stats().checkpoints < 3) {
-    ASSERT_TRUE(churn(1));
-  }
-  const Seq newest = store->durable_seq();
-  store.reset();
+  const Seq newest = end_with_a_checkpoint();
   device.damage(blocks_with("LZSN").front(), 8 * 100 + 1);
   open();
   EXPECT_EQ(store->durable_seq(), newest);
@@ -205,13 +212,7 @@ TEST_F(CheckpointTest, ADamagedPieceDoesNotUndoTheTransactionThatCarriesIt) {
 
 // Nor does a piece that cannot be read.
 TEST_F(CheckpointTest, AnUnreadablePieceDoesNotUndoTheTransactionThatCarriesIt) {
-  open();
-  fill();
-  while (store->stats().log_blocks_after_checkpoint > 0 || store->stats().checkpoints < 3) {
-    ASSERT_TRUE(churn(1));
-  }
-  const Seq newest = store->durable_seq();
-  store.reset();
+  const Seq newest = end_with_a_checkpoint();
   device.forget_write_pointers();
   const BandAddress piece = blocks_with("LZSN").front();
   device::FaultyDevice faulty(device);
