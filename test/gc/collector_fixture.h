@@ -9,26 +9,19 @@
 #include <optional>
 #include <utility>
 
-#include "base/clock.h"
 #include "data/appender.h"
 #include "data/band_table.h"
 #include "device/faulty.h"
 #include "device/memory.h"
 #include "fake_files.h"
 #include "gc/collector.h"
+#include "test/support/stepped_clock.h"
 
 namespace lazyfs::gc {
 
 using device::Call;
 using device::CallInfo;
 using device::Fault;
-
-class SteppedClock final : public Clock {
- public:
-  Timestamp now() override { return {1'700'000'000, 0}; }
-  std::chrono::nanoseconds monotonic() override { return time; }
-  std::chrono::nanoseconds time = std::chrono::hours(1);
-};
 
 class CollectorTest : public testing::Test {
  protected:

@@ -15,15 +15,9 @@
 #include "fs/file/write_back.h"
 #include "fs/volume/recovery.h"
 #include "mkfs/mkfs.h"
+#include "test/support/stepped_clock.h"
 
 namespace lazyfs::fs {
-
-class SetClock final : public Clock {
- public:
-  Timestamp now() override { return {1'700'000'000, 0}; }
-  std::chrono::nanoseconds monotonic() override { return time; }
-  std::chrono::nanoseconds time = std::chrono::hours(1);
-};
 
 class FilePartsTest : public testing::Test {
  protected:
@@ -53,7 +47,7 @@ class FilePartsTest : public testing::Test {
   }
 
   std::function<void()> progress_;  // of WriteBack::Hooks
-  SetClock clock_;
+  SteppedClock clock_;
   Counters counters_;
   std::unique_ptr<device::MemoryDevice> device_ = device::MemoryDevice::uniform(128, 256);
   std::unique_ptr<meta::Store> store_ = make_store();
