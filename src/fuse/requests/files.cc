@@ -74,7 +74,7 @@ bool must_be_durable(const fuse_file_info& info, std::size_t size) {
   return (info.flags & O_DSYNC) != 0 && size < kMaxWriteBytes;
 }
 
-// No program may be left to get the error of data that the kernel sends late.
+// Perhaps no program is left that gets the error of data that the kernel sends late.
 void report_late_error(RequestContext& context, InodeNo inode, Errc error) {
   context.counts.add_late_error();
   log::warn("fuse: inode {}: data that the kernel sent after write(2) was refused: {}", inode.value,

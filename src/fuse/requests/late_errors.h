@@ -1,8 +1,8 @@
 // Errors of data that the kernel sent after write(2) had succeeded. The kernel reports them by
 // fsync and close. A program that only writes must see the error too: so the kernel is made to ask
-// for the file's attributes before the next write(2), and gets the error as the answer. No program
-// may do any of these before the kernel forgets the file, so each late error is logged and counted
-// when it occurs.
+// for the file's attributes before the next write(2), and gets the error as the answer. Perhaps no
+// program does any of these before the kernel forgets the file. So each late error is logged and
+// counted when it occurs.
 #pragma once
 
 #include <atomic>
