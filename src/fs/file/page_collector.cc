@@ -127,7 +127,7 @@ std::size_t PageCollector::blocks_to_take(const Inode& inode, std::size_t max_bl
 Result<std::size_t> PageCollector::collect(const InodeRef& inode, WriteBackToken& token,
                                            std::size_t max_blocks, WriteBackGroup& group,
                                            WriteBackGoal& goal) {
-  TRY(truncation_.finish(inode, token));
+  TRY(truncation_.try_finish(inode, token));
   const auto collect_with = [&](bool may_be_inline) {
     return meta::when_room(store_, [&] {
       WriterLock lock(inode->mu);

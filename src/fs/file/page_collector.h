@@ -56,8 +56,8 @@ class PageCollector {
   // Freezes dirty pages of the inode, at most `max_blocks` unless the goal needs more, and adds the
   // inode to the group. `token`: the inode's; it moves into the group, and stays the caller's if no
   // page was frozen. Returns the number of pages. 0: nothing is left to do; inline contents and the
-  // inode's item, if these were dirty, are in the tree. Errors: those of Truncation::finish(), of
-  // reading the map, and of Store::apply().
+  // inode's item, if these were dirty, are in the tree. Errors: those of Truncation::try_finish(),
+  // of reading the map, and of Store::apply().
   Result<std::size_t> collect(const InodeRef& inode, WriteBackToken& token, std::size_t max_blocks,
                               WriteBackGroup& group, WriteBackGoal& goal);
 

@@ -49,6 +49,12 @@ Result<> Truncation::finish(const InodeRef& inode, const WriteBackToken&) {
   return ok();
 }
 
+Result<bool> Truncation::try_finish(const InodeRef& inode, const WriteBackToken&) {
+  const auto freed = keep_after_error(inode, free_past_end(inode, SIZE_MAX));
+  if (!freed && freed.error() == Errc::kLogFull) return false;
+  return freed;
+}
+
 Result<> Truncation::finish(const InodeRef& inode) {
   const WriteBackToken token(inode);
   return finish(inode, token);

@@ -520,6 +520,24 @@ TEST_F(OrphanCleanupTest, BlocksOfAPendingTruncationAreNeverReadAgain) {
   EXPECT_EQ(volume_->get_attributes(synced)->blocks_512, kBlockBytes / 512);
 }
 
+TEST_F(OrphanCleanupTest, DataIsRecordedWhileTheLogHasNoRoomToFinishATruncation) {
+  const InodeNo inode = make("f", 8);
+  store_->room = 2;
+  EXPECT_TRUE(truncate(inode, 4));
+  write(inode, 0, 'w');
+  EXPECT_TRUE(volume_->fsync(inode, nullptr, false));
+  write(inode, 1, 'v');
+  EXPECT_TRUE(volume_->sync());
+  EXPECT_EQ(stat_of(*volume_, "data", "write_back_errors"), 0u);
+  EXPECT_GT(volume_->get_attributes(inode)->blocks_512, 4 * kBlockBytes / 512);
+  mount_again(2);
+  EXPECT_EQ(letters(inode), "wv\a0");
+  give_room();
+  volume_->tick();
+  ASSERT_TRUE(volume_->sync());
+  EXPECT_EQ(volume_->get_attributes(inode)->blocks_512, 3 * kBlockBytes / 512);
+}
+
 TEST_F(OrphanCleanupTest, AMountFinishesAPendingTruncationWhenTheLogHasRoom) {
   const InodeNo grown = make("grown", 8), synced = make("synced", 8);
   store_->room = 2;
