@@ -70,7 +70,9 @@ RingTransport::RingTransport(std::vector<std::unique_ptr<RequestRing>> rings,
       running_max_(running_max(options.threads_max, rings.size())),
       limit_(options.threads_max, options.try_threads_after),
       watchdog_(options.cpu_latency, options.tick, [this] { return look(); }) {
+  std::size_t slots = 0;
   for (auto& ring : rings) {
+    slots += ring->slots().size();
     lanes_.push_back(std::make_unique<Lane>());
     lanes_.back()->ring = std::move(ring);
     for (const unsigned cpu : lanes_.back()->ring->cpus()) {
@@ -78,6 +80,8 @@ RingTransport::RingTransport(std::vector<std::unique_ptr<RequestRing>> rings,
       lane_of_cpu_[cpu] = lanes_.back().get();
     }
   }
+  unowned_.set_capacity(lanes_.size());
+  jobs_.set_capacity(slots);
 }
 
 RingTransport::~RingTransport() {

@@ -32,9 +32,9 @@
 
 #include <array>
 #include <atomic>
+#include <boost/circular_buffer.hpp>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -146,8 +146,9 @@ class RingTransport {
   mutable Mutex mu_;
   ThreadLimit limit_ GUARDED_BY(mu_);
   CondVar work_came_, began_;
-  std::deque<Lane*> unowned_ GUARDED_BY(mu_);
-  std::deque<Task> jobs_ GUARDED_BY(mu_);  // oldest first; as many as there are slots
+  // Oldest first. Each has room for all lanes, or all slots, from the beginning.
+  boost::circular_buffer<Lane*> unowned_ GUARDED_BY(mu_);
+  boost::circular_buffer<Task> jobs_ GUARDED_BY(mu_);
   std::vector<std::thread> threads_ GUARDED_BY(mu_);
   unsigned running_ GUARDED_BY(mu_) = 0;  // R3
   unsigned idle_ GUARDED_BY(mu_) = 0;
