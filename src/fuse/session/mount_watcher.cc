@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -61,8 +62,20 @@ bool MountWatcher::wait_for(int events, int timeout_ms) const {
 
 void MountWatcher::run() {
   while (wait_for(POLLPRI, -1)) {
+    for (bool has_looked = false; !has_looked;) {
+      has_looked = try_to_look();
+      if (!wait_for(0, kBetweenLooksMs)) return;
+    }
+  }
+}
+
+// False: memory was short.
+bool MountWatcher::try_to_look() {
+  try {
     look();
-    if (!wait_for(0, kBetweenLooksMs)) return;
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 }
 
@@ -72,8 +85,9 @@ void MountWatcher::look() {
   const auto mount = mount_of(*device_);
   if (!mount) return;  // unmounted
   const bool read_only = (mount->filesystem_flags & MS_RDONLY) != 0;
-  if (read_only == std::exchange(read_only_, read_only)) return;
+  if (read_only == read_only_) return;
   changed_(read_only);
+  read_only_ = read_only;
 }
 
 }  // namespace lazyfs::fuse

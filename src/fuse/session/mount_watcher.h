@@ -33,6 +33,7 @@ class MountWatcher {
 
  private:
   void run();
+  bool try_to_look() EXCLUDES(mu_);
   bool wait_for(int events, int timeout_ms) const;
 
   const std::function<void(bool)> changed_;

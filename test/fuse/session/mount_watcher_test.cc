@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <latch>
+#include <new>
 #include <string>
 
 #include "test/support/test_folder.h"
@@ -80,6 +82,19 @@ TEST_F(MountWatcherTest, ARemountOfTheFilesystemsOtherMountIsNoticed) {
   ASSERT_EQ(umount2(point_.c_str(), 0), 0);
   remount(other_, MS_RDONLY);
   watcher.look();
+  EXPECT_TRUE(is_read_only_);
+}
+
+TEST_F(MountWatcherTest, LooksAgainAfterMemoryWasShort) {
+  std::atomic<int> tries{0};
+  std::latch noticed(1);
+  MountWatcher watcher(point_, false, [&](bool read_only) {
+    if (tries++ == 0) throw std::bad_alloc();
+    note(read_only);
+    noticed.count_down();
+  });
+  remount(point_, MS_RDONLY);
+  noticed.wait();
   EXPECT_TRUE(is_read_only_);
 }
 
