@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <ranges>
 #include <utility>
@@ -237,9 +239,11 @@ void MountKeeper::note_end() const {
 
 int MountKeeper::ask(Request request, std::string_view text) {
   MutexLock lock(mu_);
-  std::string message(reinterpret_cast<const char*>(&request), sizeof request);
-  message += text;
-  if (fd_ < 0 || send(fd_, message.data(), message.size(), MSG_NOSIGNAL) < 0) return ECHILD;
+  iovec parts[] = {{&request, sizeof request}, {const_cast<char*>(text.data()), text.size()}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = std::size(parts);
+  if (fd_ < 0 || sendmsg(fd_, &message, MSG_NOSIGNAL) < 0) return ECHILD;
   int answer = 0;
   ssize_t got = 0;
   do {
