@@ -147,8 +147,7 @@ TEST(RepairTest, OfflineBandStaysAsItIs) {
   volume.device->place_write_pointer(kB2, 0);  // an offline band may have lost it
   const Strings problems = volume.problems();
   EXPECT_EQ(problems,
-            (Strings{"Band 3: 5 blocks are appended, but the write pointer stands at 0.",
-                     "Band 3: the summary counts 1 delete records, but there are 0."}));
+            Strings{"Band 3: the summary counts 1 delete records, but there are 0."});
   const Repaired repaired = repair(volume);
   EXPECT_EQ(repaired.changes, Strings{});
   EXPECT_EQ(repaired.report.rebuilt_bands, 0u);
