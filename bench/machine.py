@@ -33,6 +33,12 @@ def save(path, command, **found):
                                indent=1) + "\n")
 
 
+def set_aside(path):
+    """Keeps what an earlier campaign has written: results.csv becomes results.previous.csv."""
+    if path.exists():
+        path.rename(path.with_stem(path.stem + ".previous"))
+
+
 def check(program, commands, max_load, patience=0):
     """Ends the program with a message when it cannot measure here. Waits `patience` seconds for the
     load to fall."""
