@@ -22,11 +22,13 @@ constexpr std::pair<ScrubState::Status, std::string_view> kStatusNames[] = {
     {ScrubState::Status::kCancelled, "cancelled"},
     {ScrubState::Status::kFailed, "failed"}};
 
+// Absolute, because a scrub in the background changes its working directory.
 std::string path_in(const std::string& folder, const std::string& uuid) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  const std::filesystem::path absolute = std::filesystem::absolute(folder, error);
+  if (!error) std::filesystem::create_directories(absolute, error);
   if (error) fail_with(folder, error.message());
-  return folder + "/scrub-" + uuid;
+  return absolute / ("scrub-" + uuid);
 }
 
 int open_lock(const std::string& path) {

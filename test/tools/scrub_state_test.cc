@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <filesystem>
 #include <stdexcept>
 #include <thread>
 
@@ -23,6 +24,17 @@ void fail_with(const std::string& what, std::string_view why) {
 namespace {
 
 const std::string kUuid = "a-volume";
+
+// A scrub in the background leaves the folder in which its user has started it.
+TEST(ScrubStateTest, RelativeFolderStaysWhereItWasWhenTheProcessLeaves) {
+  const TestFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const ScrubFiles files("state", kUuid);
+  std::filesystem::current_path(before);
+  EXPECT_NO_THROW(files.write({}));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "state" / ("scrub-" + kUuid + ".json")));
+}
 
 TEST(ScrubStateTest, QuestionsKeepNoScrubFromBeginning) {
   const TestFolder folder;
