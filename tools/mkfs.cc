@@ -31,6 +31,7 @@ using device::Backing;
 
 constexpr std::uint32_t kDefaultBandBlocks = (std::uint32_t{256} << 20) / kBlockBytes;
 constexpr std::uint32_t kBandsWanted = 128;
+const device::Capabilities kPlainDevice{.keeps_write_pointers = false};
 const std::string kLoss = " (-f destroys it)";
 
 // "what: why", with advice where there is any.
@@ -42,10 +43,11 @@ struct Trouble : std::runtime_error {
 };
 
 struct TooSmall : Trouble {
-  TooSmall(const std::string& what, std::uint64_t bytes, std::uint64_t band_bytes)
+  TooSmall(const std::string& what, std::uint64_t bytes, std::uint64_t band_bytes,
+           const device::Capabilities& capabilities = {})
       : Trouble(what, size_text(bytes) + " are too small for a filesystem (it needs " +
-                          std::to_string(mkfs::kMinBands) + " bands of " + size_text(band_bytes) +
-                          ")") {}
+                          std::to_string(mkfs::min_bands(capabilities)) + " bands of " +
+                          size_text(band_bytes) + ")") {}
 };
 
 struct Arguments {
@@ -137,7 +139,7 @@ plain::Identity choose_volume(const Arguments& arguments, std::uint64_t bytes) {
           ? choose_band_bytes(bytes)
           : std::uint64_t{band_blocks_of(arguments.band_size)} * kBlockBytes;
   const auto identity = plain::plan_volume(bytes, band_bytes);
-  if (!identity) throw TooSmall(arguments.device, bytes, band_bytes);
+  if (!identity) throw TooSmall(arguments.device, bytes, band_bytes, kPlainDevice);
   return *identity;
 }
 
@@ -168,7 +170,7 @@ void require_plan(const std::string& what, const device::Geometry& geometry,
   switch (plan.error()) {
     case Errc::kMkfsTooFewBands:
       throw Trouble(what, why + ": " + std::to_string(geometry.band_count()) + ", but at least " +
-                              std::to_string(mkfs::kMinBands) + " of " +
+                              std::to_string(mkfs::min_bands(capabilities)) + " of " +
                               std::to_string(meta::kMinLogBandBlocks) +
                               " blocks are needed (give more room or a smaller --band-size)");
     case Errc::kMkfsLogTooLarge: throw Trouble(what, why + " (give a smaller --log-size)");
@@ -251,8 +253,7 @@ void plan_for_block_device(const Arguments& arguments, const Backing& held, Plan
   plan.plain->label = plan.options.label;
   plan.plain->created_seconds =
       static_cast<std::uint64_t>(std::max<std::int64_t>(system_clock().now().seconds, 0));
-  require_plan(arguments.device, geometry_of(*plan.plain), plan.options,
-               {.keeps_write_pointers = false});
+  require_plan(arguments.device, geometry_of(*plan.plain), plan.options, kPlainDevice);
 }
 
 void plan_for_new_file(const Arguments& arguments, const std::optional<Backing>& held, Plan& plan) {

@@ -140,6 +140,10 @@ meta::Batch first_items(const InodeRecord& root) {
 
 }  // namespace
 
+std::uint32_t min_bands(const device::Capabilities& capabilities) {
+  return kSuperBands + meta::min_log_bands(capabilities) + kMinDataBands;
+}
+
 std::uint64_t default_log_blocks(std::uint64_t device_blocks) {
   const std::uint64_t least = std::min(device_blocks / 8, kMinDefaultLogBlocks);
   return std::clamp(device_blocks / 64, least, kMaxDefaultLogBytes / kBlockBytes);

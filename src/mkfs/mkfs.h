@@ -23,6 +23,8 @@ inline constexpr std::uint32_t kMinLogBands = 4;
 // Four that cleaning and the growing log keep back, and two for files.
 inline constexpr std::uint32_t kMinDataBands = 6;
 inline constexpr std::uint32_t kMinBands = kSuperBands + kMinLogBands + kMinDataBands;
+// kMinBands, or one more on a device whose log needs a rescue band.
+std::uint32_t min_bands(const device::Capabilities& capabilities);
 
 struct Options {
   std::string label;  // at most meta::kMaxLabelBytes

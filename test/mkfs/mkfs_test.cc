@@ -78,6 +78,15 @@ TEST(MkfsTest, DeviceWithOneBandLessIsRefused) {
   EXPECT_EQ(plan_layout(uniform(kMinBands - 1, 64), {}).error(), Errc::kMkfsTooFewBands);
 }
 
+TEST(MkfsTest, DeviceWithoutWritePointersNeedsOneBandMore) {
+  const device::Capabilities plain{.keeps_write_pointers = false};
+  EXPECT_EQ(min_bands({}), kMinBands);
+  EXPECT_EQ(min_bands(plain), kMinBands + 1);
+  EXPECT_TRUE(plan_layout(uniform(min_bands(plain), 64), {}, plain));
+  EXPECT_EQ(plan_layout(uniform(min_bands(plain) - 1, 64), {}, plain).error(),
+            Errc::kMkfsTooFewBands);
+}
+
 TEST(MkfsTest, DeviceWithBandsTooSmallForALogIsRefused) {
   device::Geometry geometry = uniform(50, meta::kMinLogBandBlocks - 1);
   geometry.band_blocks[0] = geometry.band_blocks[1] = meta::kMinLogBandBlocks;

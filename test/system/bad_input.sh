@@ -252,6 +252,9 @@ for size in 0 1 3000 1T 4097; do
   refuses_usage mkfs.lazyfs --band-size "$size" "$WORK/new.img" 64M
   rm -f "$WORK/new.img"
 done
+truncate -s 14M "$WORK/short"
+attach "$WORK/short"
+refuses 'too few bands .*: 12, but at least 13 of' mkfs.lazyfs --band-size 1M "$LOOP"
 for options in "-s0 -b256 -c128" "-s4096 -b0 -c128" "-s4096 -b256 -c0" "-s1000 -b256 -c128" \
                "-s4096 -b99999999999 -c99999999999" "-s-1 -b1 -c1" "-sx -b1 -c1"; do
   # shellcheck disable=SC2086  # the options are words
