@@ -111,8 +111,8 @@ int take_out(const Plan& plan, device::Device& device) {
     damaged = copy_out(volume, repaired, find_inode(volume, plan.what), plan.target);
   });
   if (damaged > 0) {
-    std::fprintf(stderr, "lazyfs-debug: %llu files are not whole\n",
-                 static_cast<unsigned long long>(damaged));
+    std::fprintf(stderr, "lazyfs-debug: %s %s not whole\n", count_text(damaged, "file").c_str(),
+                 damaged == 1 ? "is" : "are");
   }
   return damaged == 0 ? 0 : kDamaged;
 }

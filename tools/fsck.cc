@@ -135,29 +135,28 @@ void print_summary(const Arguments& arguments, const fsck::CheckReport& report,
   std::string text = arguments.device + ": ";
   text += report.problems == 0 && repair.repairs > 0 ? "repaired"
           : report.problems == 0                     ? "clean"
-          : report.problems == 1 ? "1 problem"
-                                 : number(report.problems) + " problems";
+                                                     : count_text(report.problems, "problem");
   if (report.items == 0) {  // not even the root directory was found
     print_line(text + "; nothing was checked");
     return;
   }
-  text += ", " + number(report.inodes) + " inodes (" + number(report.directories) +
-          " directories), " + number(report.dead_blocks) + " dead and " +
-          number(report.live_blocks) + " live blocks";
+  text += ", " + count_text(report.inodes, "inode") + " (" + number(report.directories) +
+          (report.directories == 1 ? " directory), " : " directories), ") +
+          number(report.dead_blocks) + " dead and " + count_text(report.live_blocks, "live block");
   if (report.shared_blocks > 0) {
     text += ", " + number(report.shared_blocks) + " of them shared (" +
             number(report.reference_blocks) + " of files)";
   }
-  if (report.verified_blocks > 0)
-    text += ", " + number(report.verified_blocks) + " blocks verified";
-  if (report.orphans > 0) text += ", " + number(report.orphans) + " orphans for the next mount";
-  if (report.unaccounted_blocks > 0) {
-    text += ", " + number(report.unaccounted_blocks) + " blocks of no file, free after a mount";
-  }
-  if (repair.repairs > 0) text += ", " + number(repair.repairs) + " repairs";
+  const auto add = [&](std::uint64_t count, const char* noun, const char* what) {
+    if (count > 0) text += ", " + count_text(count, noun) + what;
+  };
+  add(report.verified_blocks, "block", " verified");
+  add(report.orphans, "orphan", " for the next mount");
+  add(report.unaccounted_blocks, "block", " of no file, free after a mount");
+  add(repair.repairs, "repair", "");
   if (repair.found_inodes > 0) text += ", " + number(repair.found_inodes) + " in lost+found";
-  if (repair.copied_blocks > 0) text += ", " + number(repair.copied_blocks) + " blocks copied";
-  if (repair.lost_blocks > 0) text += ", " + number(repair.lost_blocks) + " blocks of files lost";
+  add(repair.copied_blocks, "block", " copied");
+  add(repair.lost_blocks, "block", " of files lost");
   print_line(text);
 }
 

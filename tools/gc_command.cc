@@ -9,6 +9,7 @@
 #include "fuse/requests/control.h"
 #include "tools/mount_point.h"
 #include "tools/progress.h"
+#include "tools/words.h"
 
 namespace lazyfs {
 namespace {
@@ -19,7 +20,6 @@ struct Cleaned {
   std::uint64_t bands = 0, blocks = 0, freed = 0;
 };
 
-unsigned long long whole(std::uint64_t number) { return number; }
 std::string blocks_text(std::uint64_t blocks) { return size_text(blocks * kBlockBytes); }
 
 CleanPiece ask_to_clean(MountPoint& mount, const GcPlan& plan, std::uint32_t what) {
@@ -33,8 +33,9 @@ void print_estimate(const GcPlan& plan, const CleanPiece& estimate) {
     std::printf("%s: no band is at least %u%% dead\n", plan.mount_point.c_str(), plan.dead_percent);
     return;
   }
-  std::printf("%s: %llu bands are at least %u%% dead: up to %s to move, to gain %s\n",
-              plan.mount_point.c_str(), whole(estimate.bands), plan.dead_percent,
+  std::printf("%s: %s %s at least %u%% dead: up to %s to move, to gain %s\n",
+              plan.mount_point.c_str(), count_text(estimate.bands, "band").c_str(),
+              estimate.bands == 1 ? "is" : "are", plan.dead_percent,
               blocks_text(estimate.blocks).c_str(), blocks_text(estimate.gain).c_str());
 }
 
@@ -80,8 +81,9 @@ void gc_command(const GcPlan& plan) {
   if (!plan.only_estimate) cleaned = clean(mount, plan, estimate);
   if (plan.json) return print_json(plan, estimate, cleaned);
   if (plan.only_estimate) return;
-  std::printf("%s: %llu bands cleaned, %s moved, %llu bands freed\n", plan.mount_point.c_str(),
-              whole(cleaned.bands), blocks_text(cleaned.blocks).c_str(), whole(cleaned.freed));
+  std::printf("%s: %s cleaned, %s moved, %s freed\n", plan.mount_point.c_str(),
+              count_text(cleaned.bands, "band").c_str(), blocks_text(cleaned.blocks).c_str(),
+              count_text(cleaned.freed, "band").c_str());
 }
 
 }  // namespace lazyfs

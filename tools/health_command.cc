@@ -16,19 +16,19 @@ namespace {
 
 std::vector<std::string> findings_in(const Json& stats) {
   struct Count {
-    const char *key, *meaning;
+    const char *key, *noun, *meaning;
   };
   static constexpr Count kCounts[] = {
-      {"bad_bands", "bands are set aside"},
-      {"checksum_errors", "reads of data failed their checksum since the mount"},
-      {"read_errors", "reads of data failed on the device since the mount"},
-      {"write_back_errors", "attempts to write a file back failed since the mount"}};
+      {"bad_bands", "band", "set aside"},
+      {"checksum_errors", "read", "of data with a wrong checksum since the mount"},
+      {"read_errors", "read", "of data that failed on the device since the mount"},
+      {"write_back_errors", "attempt", "to write a file back that failed since the mount"}};
   std::vector<std::string> findings;
   const std::string& state = stats["state"].text();
   if (state != "writable" && state != "read-only") findings.push_back("it is " + state);
-  for (const auto& [key, meaning] : kCounts) {
+  for (const auto& [key, noun, meaning] : kCounts) {
     const std::uint64_t count = stats["data"][key].number();
-    if (count > 0) findings.push_back(std::to_string(count) + " " + meaning);
+    if (count > 0) findings.push_back(count_text(count, noun) + " " + meaning);
   }
   return findings;
 }
