@@ -25,7 +25,7 @@ void MountPoint::request(unsigned long code, void* argument) {
   if (ioctl(fd_, code, argument) == 0) return;
   if (errno == ENOTTY) fail_with(path_, "no lazyfs is mounted there");
   if (errno == EPERM) {
-    fail_with(path_, "only root and the owner of the mount may do that, and some acts only root");
+    fail_with(path_, "only root may do that, or, for gc and scrub, the owner of the mount");
   }
   fail_with(path_, std::strerror(errno));
 }

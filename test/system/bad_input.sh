@@ -53,6 +53,9 @@ done
 refuses 'directory|not' lazyfs "$WORK" "$MNT"
 refuses 'directory|not|no file' mkfs.lazyfs "$WORK" 64M
 
+say "a remount of another filesystem"
+refuses 'no lazyfs is mounted there' lazyfs -o remount "$WORK/noise" "$MNT"
+
 say "a file that appears while mkfs runs"
 ln -s nowhere "$WORK/link"
 refuses 'exists' mkfs.lazyfs "$WORK/link" 64M

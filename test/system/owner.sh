@@ -70,7 +70,8 @@ say "a mount of root"
 mount_fs
 for command in gc scrub; do
   if as_user lazyfsctl "$command" "$MNT" 2>"$WORK/err"; then fail "$command by another user"; fi
-  grep -q "only root and the owner" "$WORK/err" || fail "$command: $(cat "$WORK/err")"
+  grep -q "only root may do that.*the owner of the mount" "$WORK/err" ||
+    fail "$command: $(cat "$WORK/err")"
 done
 unmount_fs
 fsck_fs

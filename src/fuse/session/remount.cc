@@ -21,7 +21,9 @@ std::string send(const std::string& mount_point, unsigned long request, Answer a
   const int fd = open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return std::strerror(errno);
   const bool is_answered = ioctl(fd, request, &answer) == 0;
-  std::string reason = is_answered ? answer.reason : std::strerror(errno);
+  std::string reason = is_answered      ? answer.reason
+                       : errno == ENOTTY ? "no lazyfs is mounted there"
+                                         : std::strerror(errno);
   close(fd);
   return reason;
 }
