@@ -200,9 +200,11 @@ void add_mounted(CommandLine& app, MountPlan& plan) {
     command->flag("--json", plan.json, "as one JSON object");
   }
   for (CommandLine* const command :
-       {plan.stats, plan.health, plan.gc, plan.sync, plan.shutdown, plan.metrics, plan.top}) {
+       {plan.stats, plan.health, plan.gc, plan.sync, plan.shutdown, plan.metrics}) {
     command->option("MOUNTPOINT", plan.path, "or any path on the mount, or its device").required();
   }
+  plan.top->option("MOUNTPOINT", plan.path,
+                   "or any path on the mount, or its device; without it the only mount");
   plan.wait->option("PATH", plan.path, "device, image, or a path on the mount").required();
   plan.grow->option("MOUNTPOINT", plan.path, "or a device or image, mounted or not").required();
   plan.grow->option("SIZE", plan.grow_bytes, "that an image file is given first")
@@ -265,7 +267,8 @@ int control_mount(const MountPlan& plan) {
   }
   if (plan.metrics->was_given()) lazyfs::metrics_command(point(), plan.folder);
   if (plan.top->was_given()) {
-    lazyfs::top_command(point(), milliseconds_of(plan.interval_seconds));
+    lazyfs::top_command(plan.path.empty() ? lazyfs::only_mount_point() : point(),
+                        milliseconds_of(plan.interval_seconds));
   }
   if (plan.gc->was_given()) {
     lazyfs::gc_command({.mount_point = point(),

@@ -233,6 +233,13 @@ std::string mount_point_of(const std::string& path) {
   return path;
 }
 
+std::string only_mount_point() {
+  const std::vector<Mount> all = mounts();
+  if (all.size() == 1) return all.front().point;
+  fail_with("MOUNTPOINT", all.empty() ? "no lazyfs is mounted"
+                                      : "name one: `lazyfsctl list` prints all mounts");
+}
+
 std::optional<std::string> source_of(const std::string& path) {
   const auto mount = mount_with(path);
   return mount ? std::optional(mount->source) : std::nullopt;

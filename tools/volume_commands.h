@@ -25,6 +25,9 @@ void print_mounts(bool as_json);
 // it is a directory elsewhere. Throws if it is an image or a device that is not mounted.
 std::string mount_point_of(const std::string& path);
 
+// The mount point of the only lazyfs that this process sees. Throws if it sees none, or several.
+std::string only_mount_point();
+
 // The device or image of the lazyfs that `path` is on.
 std::optional<std::string> source_of(const std::string& path);
 

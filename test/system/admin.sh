@@ -337,6 +337,23 @@ expect 0 lazyfsctl stats --all "$MNT"
 grep -q '^operations.mknod  *1$' "$WORK/out" || fail "stats --all: $(cat "$WORK/out")"
 expect 0 lazyfsctl top --interval 0.3 "$MNT"
 grep -q '^Amplification' "$WORK/out" || fail "top: $(cat "$WORK/out")"
+# top_of MOUNTPOINT...: `lazyfsctl top` without an argument, where no other lazyfs is mounted.
+top_of() {
+  # shellcheck disable=SC2016  # the inner shell's variables
+  unshare --mount --propagation private bash -c '
+    findmnt -nr -o TARGET -t fuse.lazyfs,fuseblk.lazyfs | while read -r mount; do
+      [[ " $* " == *" $mount "* ]] || umount -l "$mount"
+    done
+    exec lazyfsctl top --interval 0.3' - "$@"
+}
+expect 0 top_of "$MNT"
+grep -q "$MNT" "$WORK/out" || fail "top of the only mount: $(cat "$WORK/out")"
+expect 1 top_of
+grep -q "no lazyfs is mounted" "$WORK/err" || fail "top of no mount: $(cat "$WORK/err")"
+mount --bind "$MNT" "$WORK/other"
+expect 1 top_of "$MNT" "$WORK/other"
+grep -q "name one" "$WORK/err" || fail "top of two mounts: $(cat "$WORK/err")"
+umount "$WORK/other"
 (sleep 2; printf 't+q') | script -qec "stty rows 20 cols 80; lazyfsctl top $MNT" /dev/null \
   >"$WORK/terminal" || fail "top on a terminal: status $?"
 grep -q $'\033\\[H.*writable' "$WORK/terminal" || fail "top shows no page"
