@@ -106,12 +106,21 @@ Result<bool> holds_image(const Backing& backing) {
   return false;
 }
 
+// Removes what other formats keep near the end of a device: the copy of an identification block,
+// by which the device would still be taken for the former volume, or of a partition table.
+Result<> wipe_end(const Backing& backing, std::uint64_t size) {
+  constexpr std::uint64_t kWipedBytes = std::uint64_t{2} << 20;  // more than the last whole MiB
+  const auto zeros = AlignedBuffer::zeroed(std::min(size, kWipedBytes));
+  return backing.write(size - zeros.span().size(), zeros.span());
+}
+
 Result<> fill_backing(const Layout& layout, Backing& backing, const CreateOptions& options) {
   if (backing.is_block_device()) {
     ASSIGN_OR_RETURN(const std::uint64_t size, backing.size_bytes());
     if (size < layout.image_bytes) return fail(Errc::kDeviceNoSpace);
     ASSIGN_OR_RETURN(const bool is_image, holds_image(backing));
     if (is_image && !options.overwrite) return fail(Errc::kEdiExists);
+    TRY(wipe_end(backing, size));
   } else {
     TRY(backing.become_hole(layout.image_bytes));
   }

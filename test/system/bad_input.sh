@@ -111,6 +111,10 @@ PYTHON
 cmp "$LOOP" "$WORK/ext4.before" || fail "edicreate writes over an ext4"
 edicreate --force -s4096 -b16 -c16 -f"$LOOP" || fail "edicreate --force"
 refuses 'already .--force' edicreate -s4096 -b16 -c16 -f"$LOOP"
+mkfs.lazyfs -q -f -L former "$LOOP"
+refuses 'holds a lazyfs or an Emulated Disk Image.*--force' edicreate -s4096 -b16 -c16 -f"$LOOP"
+edicreate --force -s4096 -b16 -c16 -f"$LOOP" || fail "edicreate --force over a lazyfs"
+lazyfs-id "$LOOP" >"$WORK/out" 2>&1 && fail "the former volume is still found: $(<"$WORK/out")"
 detach "$LOOP"
 rm "$WORK/ext4" "$WORK/ext4.before"
 
