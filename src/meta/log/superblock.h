@@ -65,7 +65,7 @@ struct Superblock {
   std::uint32_t flags = 0;               // other bits are kept
   std::uint32_t mounts = 0;              // for writing, since mkfs
   std::uint64_t last_mount_seconds = 0;  // time of the last mount for writing; 0: none
-  std::uint64_t last_check_seconds = 0;  // of the last fsck that could write; 0: none
+  std::uint64_t last_check_seconds = 0;  // of the last fsck with a repair; 0: none
   Uuid new_uuid{};  // the volume's name for users, if it was given one after mkfs; 0: none
   std::array<std::byte, kSuperblockRoomBytes> room{};  // kept, whatever it means
 
