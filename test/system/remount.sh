@@ -118,6 +118,7 @@ can_write() { echo again >"$MNT/work/again" 2>/dev/null; }
 until_true "the daemon does not notice the kernel's remount,rw" can_write
 exec 7>"$MNT/work/open"
 if remount ro; then fail "remount,ro succeeds while a file is open for writing"; fi
+grep -q "a file is open for writing" "$WORK/remount" || fail "remount,ro: $(cat "$WORK/remount")"
 is_shown_as rw || fail "a refused remount,ro is shown"
 echo written >&7
 exec 7>&-

@@ -67,7 +67,9 @@ int remount(const DaemonPlan& plan, const std::vector<std::string>& lists) {
     if (!reason.empty()) return complain(plan, where + ": cannot become writable: " + reason);
   }
   if (::mount(nullptr, where.c_str(), nullptr, mount_flags_of(plan.options), nullptr) != 0) {
-    return complain(plan, where + ": " + std::strerror(errno));
+    const bool is_in_use = errno == EBUSY && read_only;
+    return complain(plan, where + ": " +
+                              (is_in_use ? "a file is open for writing" : std::strerror(errno)));
   }
   if (!read_only) return 0;
   reason = send(where, kMakeReadOnlyRequest, ChangeAnswer{});
