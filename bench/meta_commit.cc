@@ -14,6 +14,7 @@
 #include "device/forwarding.h"
 #include "device/memory.h"
 #include "meta/store/store.h"
+#include "tools/command_line.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -103,7 +104,10 @@ void run(double seconds, double rate, bool commits) {
 }  // namespace lazyfs::meta
 
 int main(int argc, char** argv) {
-  const double seconds = argc > 1 ? std::atof(argv[1]) : 10;
+  double seconds = 10;
+  lazyfs::CommandLine app("meta_commit", "How long operations wait during commits.", nullptr);
+  app.option("SECONDS", seconds, "of each of five loads").with_default().at_least(1);
+  if (const auto status = app.parse(argc, argv)) return *status;
   lazyfs::meta::run(seconds, 2000, false);
   lazyfs::meta::run(seconds, 2000, true);
   lazyfs::meta::run(seconds, 20000, true);

@@ -17,6 +17,7 @@
 #include "edi/create.h"
 #include "edi/image.h"
 #include "meta/store/store.h"
+#include "tools/command_line.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -127,13 +128,13 @@ class Bench {
 }  // namespace lazyfs::meta
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: meta_open IMAGE [FILES...]\n");
-    return 2;
-  }
-  lazyfs::meta::Bench bench(argv[1]);
-  std::vector<std::uint64_t> counts;
-  for (int i = 2; i < argc; ++i) counts.push_back(std::strtoull(argv[i], nullptr, 10));
-  if (counts.empty()) counts = {10'000, 100'000, 1'000'000};
+  std::string image;
+  std::vector<std::uint64_t> counts{10'000, 100'000, 1'000'000};
+  lazyfs::CommandLine app("meta_open", "The time of a mount, after a clean end and after a crash.",
+                          nullptr);
+  app.option("IMAGE", image, "file, replaced, and removed at the end").required();
+  app.option("FILES", counts, "numbers of files").with_default();
+  if (const auto status = app.parse(argc, argv)) return *status;
+  lazyfs::meta::Bench bench(image);
   for (const std::uint64_t files : counts) bench.run(files);
 }

@@ -13,6 +13,7 @@
 #include "device/memory.h"
 #include "meta/log/jmap.h"
 #include "meta/store/store.h"
+#include "tools/command_line.h"
 
 namespace lazyfs::meta {
 namespace {
@@ -132,7 +133,10 @@ void bench_jmap(std::size_t entries) {
 }  // namespace lazyfs::meta
 
 int main(int argc, char** argv) {
-  const std::size_t items = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 400'000;
+  std::uint64_t items = 400'000;
+  lazyfs::CommandLine app("meta_store", "Times of jmap and of the store, in memory.", nullptr);
+  app.option("ITEMS", items, "in the store").with_default();
+  if (const auto status = app.parse(argc, argv)) return *status;
   lazyfs::meta::bench_jmap(1'000'000);
   lazyfs::meta::bench_store(items);
 }
