@@ -161,7 +161,7 @@ void add_mounted(CommandLine& app, MountPlan& plan) {
   plan.stats->flag("--watch", plan.watch, "again every second");
   plan.health = &app.command("health", "says whether the mount needs an administrator");
   plan.health
-      ->option("--timeout", plan.timeout_seconds, "seconds after which the daemon counts as dead")
+      ->option("--timeout", plan.timeout_seconds, "seconds to wait for the daemon's answer")
       .with_default()
       .at_least(1);
   plan.gc = &app.command("gc", "cleans the bands that are worth it");
