@@ -92,7 +92,8 @@ struct edi_geometry {
   uint32_t link_count;
 };
 /* Makes an empty image in a new sparse file or on a block device. If `overwrite` is 0, returns
- * EDI_EXISTS for an existing file or image; otherwise replaces it. */
+ * EDI_EXISTS for an existing file or image; otherwise replaces it. On a block device also wipes the
+ * last 2 MiB, where other formats keep copies. */
 int edi_create(const char* path, const struct edi_geometry* geometry, int overwrite);
 
 /* Parameters that only EDI_LINK and EDI_UNLINK change. */
