@@ -8,7 +8,14 @@
 namespace lazyfs::fs {
 namespace {
 
-class DirectoryTest : public VolumeTest {};
+class DirectoryTest : public VolumeTest {
+ protected:
+  InodeNo make_directory(std::string_view name) {
+    const auto made = volume_->make_directory(kRootInode, name, 0755, {});
+    EXPECT_TRUE(made);
+    return made->inode;
+  }
+};
 
 TEST_F(DirectoryTest, RenameReplacesItsTarget) {
   write(create("a"), 0, "new");
@@ -90,14 +97,58 @@ TEST_F(DirectoryTest, LongSymlinkAndXattrSurviveARemount) {
   EXPECT_EQ(*volume_->get_xattr(lookup("a"), "user.big"), value);
 }
 
-TEST_F(DirectoryTest, FileWithTheLargestLinkCountGetsNoMoreNames) {
-  const InodeNo file = create("f");
-  const auto set_links = [&](std::uint32_t links) {
+// A program may still have it as its working directory.
+TEST_F(DirectoryTest, RemovedDirectoryTakesNoNames) {
+  const InodeNo gone = make_directory("gone"), file = create("file");
+  ASSERT_TRUE(volume_->remove_directory(kRootInode, "gone"));
+  EXPECT_EQ(volume_->create(gone, "a", 0644, {}).error(), Errc::kNotFound);
+  EXPECT_EQ(volume_->create_unnamed(gone, 0644, {}).error(), Errc::kNotFound);
+  EXPECT_EQ(volume_->make_directory(gone, "a", 0755, {}).error(), Errc::kNotFound);
+  EXPECT_EQ(volume_->link(file, gone, "a").error(), Errc::kNotFound);
+  EXPECT_EQ(volume_->rename(kRootInode, "file", gone, "a", {}).error(), Errc::kNotFound);
+  EXPECT_EQ(lookup("file"), file);
+}
+
+TEST_F(DirectoryTest, DirectoryThatWasReplacedTakesNoNames) {
+  const InodeNo replaced = make_directory("replaced");
+  make_directory("new");
+  ASSERT_TRUE(volume_->rename(kRootInode, "new", kRootInode, "replaced", {}));
+  EXPECT_EQ(volume_->create(replaced, "a", 0644, {}).error(), Errc::kNotFound);
+  EXPECT_EQ(volume_->get_attributes(replaced)->links, 0u);
+}
+
+TEST_F(DirectoryTest, DirectoriesAndFilesDoNotReplaceOneAnother) {
+  const InodeNo directory = make_directory("directory"), file = create("file");
+  EXPECT_EQ(volume_->rename(kRootInode, "file", kRootInode, "directory", {}).error(),
+            Errc::kIsDirectory);
+  EXPECT_EQ(volume_->rename(kRootInode, "directory", kRootInode, "file", {}).error(),
+            Errc::kNotDirectory);
+  EXPECT_EQ(volume_->unlink(kRootInode, "directory").error(), Errc::kIsDirectory);
+  EXPECT_EQ(volume_->remove_directory(kRootInode, "file").error(), Errc::kNotDirectory);
+  EXPECT_EQ(volume_->link(directory, kRootInode, "again").error(), Errc::kNotPermitted);
+  EXPECT_EQ(volume_->create(file, "a", 0644, {}).error(), Errc::kNotDirectory);
+  EXPECT_EQ(lookup("directory"), directory);
+  EXPECT_EQ(lookup("file"), file);
+}
+
+TEST_F(DirectoryTest, DirectoryWithEntriesIsNeitherRemovedNorReplaced) {
+  const InodeNo full = make_directory("full");
+  make_directory("other");
+  create("file", full);
+  EXPECT_EQ(volume_->remove_directory(kRootInode, "full").error(), Errc::kNotEmpty);
+  EXPECT_EQ(volume_->rename(kRootInode, "other", kRootInode, "full", {}).error(), Errc::kNotEmpty);
+  ASSERT_TRUE(volume_->unlink(full, "file"));
+  EXPECT_TRUE(volume_->rename(kRootInode, "other", kRootInode, "full", {}));
+}
+
+class LinkCountTest : public DirectoryTest {
+ protected:
+  void set_links(InodeNo inode, std::uint32_t links) {
     ASSERT_TRUE(volume_->unmount());
     volume_.reset();
     const auto store = meta::Store::open(*device_, {.background = false});
     ASSERT_TRUE(store);
-    const meta::Key key = key_of(file, Kind::kInode);
+    const meta::Key key = key_of(inode, Kind::kInode);
     InodeRecord record = decode_inode((*store)->get(key)->value()).value();
     record.links = links;
     meta::Batch batch;
@@ -105,12 +156,29 @@ TEST_F(DirectoryTest, FileWithTheLargestLinkCountGetsNoMoreNames) {
     ASSERT_TRUE((*store)->apply(batch));
     ASSERT_TRUE((*store)->close());
     mount();
-  };
-  set_links(kMaxLinks);
+  }
+};
+
+TEST_F(LinkCountTest, FileWithTheLargestCountGetsNoMoreNames) {
+  const InodeNo file = create("f");
+  set_links(file, kMaxLinks);
   EXPECT_EQ(volume_->link(lookup("f"), kRootInode, "g").error(), Errc::kTooManyLinks);
-  set_links(kMaxLinks - 1);
+  set_links(file, kMaxLinks - 1);
   EXPECT_TRUE(volume_->link(lookup("f"), kRootInode, "g"));
-  set_links(2);
+  set_links(file, 2);
+}
+
+TEST_F(LinkCountTest, DirectoryWithTheLargestCountGetsNoMoreDirectories) {
+  const InodeNo d = make_directory("d");
+  create("file");
+  make_directory("sub");
+  set_links(d, kMaxLinks);
+  EXPECT_EQ(volume_->make_directory(lookup("d"), "new", 0755, {}).error(), Errc::kTooManyLinks);
+  EXPECT_EQ(volume_->rename(kRootInode, "sub", d, "sub", {}).error(), Errc::kTooManyLinks);
+  EXPECT_TRUE(volume_->rename(kRootInode, "file", d, "file", {}));
+  set_links(d, kMaxLinks - 1);
+  EXPECT_TRUE(volume_->rename(kRootInode, "sub", lookup("d"), "sub", {}));
+  set_links(d, 3);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Renaming: damaged parents, and many threads that contend for one name.
+// Renaming: links and parents, what is refused, damaged parents, many threads at one name.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -103,6 +103,113 @@ TEST_F(ContentionTest, EveryExchangeOfTwoNamesSucceeds) {
     if (!done) note(done.error());
   });
   EXPECT_EQ(errors_, 0) << describe(*first_error_);
+}
+
+class MoveTest : public VolumeTest {
+ protected:
+  InodeNo make_directory(std::string_view name, InodeNo parent = kRootInode) {
+    const auto made = volume_->make_directory(parent, name, 0755, {});
+    EXPECT_TRUE(made);
+    return made->inode;
+  }
+  std::uint32_t links_of(InodeNo inode) { return volume_->get_attributes(inode)->links; }
+
+  // The fixture's check at the end compares link counts and parents with the tree.
+  InodeNo from_ = {}, to_ = {};
+  void SetUp() override {
+    VolumeTest::SetUp();
+    from_ = make_directory("from");
+    to_ = make_directory("to");
+  }
+};
+
+TEST_F(MoveTest, ADirectoryTakesItsLinkAlong) {
+  const InodeNo moved = make_directory("a", from_);
+  ASSERT_TRUE(volume_->rename(from_, "a", to_, "b", {}));
+  EXPECT_EQ(links_of(from_), 2u);
+  EXPECT_EQ(links_of(to_), 3u);
+  EXPECT_EQ(volume_->parent_of(moved), to_);
+}
+
+TEST_F(MoveTest, ADirectoryThatReplacesOneEndsItsLink) {
+  make_directory("a", from_);
+  const InodeNo replaced = make_directory("b", to_);
+  ASSERT_TRUE(volume_->rename(from_, "a", to_, "b", {}));
+  EXPECT_EQ(links_of(from_), 2u);
+  EXPECT_EQ(links_of(to_), 3u);
+  EXPECT_EQ(links_of(replaced), 0u);
+  volume_->forget(replaced, 1);
+  volume_->tick();
+  EXPECT_EQ(volume_->get_attributes(replaced).error(), Errc::kStale);
+}
+
+TEST_F(MoveTest, ExchangedDirectoriesChangeTheirParents) {
+  const InodeNo a = make_directory("a", from_), b = make_directory("b", to_);
+  ASSERT_TRUE(volume_->rename(from_, "a", to_, "b", {.exchange = true}));
+  EXPECT_EQ(volume_->parent_of(a), to_);
+  EXPECT_EQ(volume_->parent_of(b), from_);
+  EXPECT_EQ(links_of(from_), 3u);
+  EXPECT_EQ(links_of(to_), 3u);
+}
+
+TEST_F(MoveTest, ADirectoryThatIsExchangedForAFileTakesItsLinkAlong) {
+  const InodeNo directory = make_directory("a", from_), file = create("b", to_);
+  ASSERT_TRUE(volume_->rename(from_, "a", to_, "b", {.exchange = true}));
+  EXPECT_EQ(links_of(from_), 2u);
+  EXPECT_EQ(links_of(to_), 3u);
+  EXPECT_EQ(lookup("a", from_), file);
+  ASSERT_TRUE(volume_->rename(from_, "a", to_, "b", {.exchange = true}));  // and back
+  EXPECT_EQ(links_of(from_), 3u);
+  EXPECT_EQ(links_of(to_), 2u);
+  EXPECT_EQ(volume_->parent_of(directory), from_);
+}
+
+TEST_F(MoveTest, NoExchangePutsADirectoryIntoItself) {
+  const InodeNo inner = make_directory("inner", to_);
+  create("file", inner);
+  EXPECT_EQ(volume_->rename(inner, "file", kRootInode, "to", {.exchange = true}).error(),
+            Errc::kCrossDirectoryLoop);
+  EXPECT_EQ(volume_->rename(kRootInode, "to", inner, "file", {.exchange = true}).error(),
+            Errc::kCrossDirectoryLoop);
+}
+
+TEST_F(MoveTest, AnExchangeTakesTwoNames) {
+  create("a");
+  EXPECT_EQ(volume_->rename(kRootInode, "a", kRootInode, "b", {.exchange = true}).error(),
+            Errc::kNotFound);
+  EXPECT_EQ(volume_->rename(kRootInode, "b", kRootInode, "a", {.exchange = true}).error(),
+            Errc::kNotFound);
+}
+
+TEST_F(MoveTest, NothingHappensBetweenTwoNamesOfOneFile) {
+  const InodeNo file = create("a");
+  ASSERT_TRUE(volume_->link(file, from_, "b"));
+  ASSERT_TRUE(volume_->rename(kRootInode, "a", from_, "b", {}));
+  ASSERT_TRUE(volume_->rename(kRootInode, "a", from_, "b", {.exchange = true}));
+  EXPECT_EQ(lookup("a"), file);
+  EXPECT_EQ(lookup("b", from_), file);
+  EXPECT_EQ(links_of(file), 2u);
+}
+
+TEST_F(MoveTest, AFileOfAnotherTypeTakesAName) {
+  create("file");
+  ASSERT_TRUE(volume_->make_symlink(kRootInode, "symlink", "target", {}));
+  ASSERT_TRUE(volume_->rename(kRootInode, "symlink", kRootInode, "file", {}));
+  const auto entries = volume_->read_directory(kRootInode, 0, 100);
+  ASSERT_EQ(entries->size(), 3u);
+  EXPECT_EQ(entries->back().mode, std::uint32_t{S_IFLNK});
+}
+
+TEST_F(MoveTest, AReplacedFileIsDeletedAfterItsLastUse) {
+  create("a");
+  const InodeNo replaced = create("b");
+  write(replaced, 0, "open");
+  ASSERT_TRUE(volume_->rename(kRootInode, "a", kRootInode, "b", {}));
+  EXPECT_EQ(read(replaced), "open");
+  ASSERT_TRUE(volume_->sync());
+  lose_power();  // the mount knows that it is to be deleted
+  volume_->tick();
+  EXPECT_EQ(volume_->get_attributes(replaced).error(), Errc::kStale);
 }
 
 class WhiteoutTest : public VolumeTest {

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <functional>
+#include <vector>
 
 #include "test/fs/volume_fixture.h"
 
@@ -33,6 +35,11 @@ class TimesTest : public VolumeTest {
     auto volume = Volume::mount(faulty_, options_, clock_);
     ASSERT_TRUE(volume);
     volume_ = std::move(*volume);
+  }
+  InodeNo make_directory(std::string_view name) {
+    const auto made = volume_->make_directory(kRootInode, name, 0755, {});
+    EXPECT_TRUE(made);
+    return made->inode;
   }
   Attributes show(InodeNo inode) {
     const auto attributes = volume_->get_attributes(inode);
@@ -76,6 +83,35 @@ TEST_F(TimesTest, EveryChangeOfADirectoryThatWasLookedAtIsSeen) {
               [&] { return volume_->rename(kRootInode, "a", kRootInode, "b", {}).has_value(); });
   expect_seen(kRootInode, [&] { return volume_->remove_directory(kRootInode, "d").has_value(); });
   expect_seen(kRootInode, [&] { return volume_->unlink(kRootInode, "b").has_value(); });
+}
+
+TEST_F(TimesTest, AMoveIsSeenInAllInodesThatItChanges) {
+  const InodeNo from = make_directory("from"), to = make_directory("to");
+  const InodeNo moved = create("a", from), replaced = create("b", to);
+  ASSERT_TRUE(volume_->link(replaced, kRootInode, "kept"));
+  const auto expect_all_seen = [&](RenameFlags flags) {
+    const std::array inodes{from, to, moved, replaced};
+    std::vector<Attributes> before;
+    for (const InodeNo inode : inodes) before.push_back(show(inode));
+    ASSERT_TRUE(volume_->rename(from, "a", to, "b", flags));
+    for (std::size_t i = 0; i < inodes.size(); ++i) {
+      const Attributes now = show(inodes[i]);
+      EXPECT_GT(now.change, before[i].change) << i;
+      const bool is_directory = S_ISDIR(now.mode);
+      EXPECT_EQ(now.modification, is_directory ? now.change : before[i].modification) << i;
+    }
+  };
+  expect_all_seen({.exchange = true});
+  expect_all_seen({});
+}
+
+TEST_F(TimesTest, ALinkAndARemovalAreSeenInDirectoryAndInode) {
+  const InodeNo file = create("file"), directory = make_directory("directory");
+  expect_seen(directory, [&] { return volume_->link(file, directory, "again").has_value(); });
+  expect_seen(directory, [&] { return volume_->unlink(directory, "again").has_value(); });
+  EXPECT_EQ(show(directory).modification, show(directory).change);
+  expect_seen(directory,
+              [&] { return volume_->remove_directory(kRootInode, "directory").has_value(); });
 }
 
 TEST_F(TimesTest, ChangesThatNobodyLooksAtTakeTheCoarseClock) {
