@@ -86,6 +86,7 @@ Result<bool> Renames::try_rename(Move& move, RenameFlags flags) {
 Result<bool> Renames::change_names(Move& move, RenameFlags flags) {
   if (move.target && flags.no_replace) return fail(Errc::kExists);
   if (!move.target && flags.exchange) return fail(Errc::kNotFound);
+  if (move.child == move.from || move.victim == move.to) return fail(Errc::kItemBad);
   // The directory that would be replaced holds the one that moves: it cannot be empty.
   if (move.victim == move.from && !flags.exchange) return fail(Errc::kNotEmpty);
   if (move.child == move.to) return fail(Errc::kCrossDirectoryLoop);
@@ -158,6 +159,7 @@ Result<> Renames::rename_locked(Move& move, EntryChanges& changes,
     if (directory && !over_directory) return fail(Errc::kNotDirectory);
     if (!directory && over_directory) return fail(Errc::kIsDirectory);
     if (over_directory && move.victim_record.entries > 0) return fail(Errc::kNotEmpty);
+    if (move.victim_record.links == 0) return fail(Errc::kItemBad);
     move.victim_record.links = over_directory ? 0 : move.victim_record.links - 1;
     move.victim_record.change = now;
     if (over_directory) --to_record.links;

@@ -54,6 +54,32 @@ TEST(RenameTest, NameOfAMissingInodeIsDamage) {
   ASSERT_TRUE((*volume)->unmount());
 }
 
+// Names of an inode that counts no link, and of the directory itself.
+TEST(RenameTest, NameOfADamagedInodeIsNeitherMovedNorReplaced) {
+  fsck::SampleVolume sample;
+  InodeRecord record;
+  record.mode = S_IFREG | 0644;
+  record.links = 0;
+  sample.put(key_of(InodeNo{11}, Kind::kInode), encode(record));
+  sample.put_entry(1, {InodeNo{11}, 20, 8, "unlinked"});
+  sample.put_entry(3, {InodeNo{3}, 20, 4, "self"});
+  sample.commit();
+  sample.store.reset();
+
+  auto volume = Volume::mount(*sample.device, {.background = false});
+  ASSERT_TRUE(volume) << describe(volume.error());
+  const InodeNo dir{3};
+  EXPECT_EQ((*volume)->rename(kRootInode, "file", kRootInode, "unlinked", {}).error(),
+            Errc::kItemBad);
+  EXPECT_EQ((*volume)->unlink(kRootInode, "unlinked").error(), Errc::kItemBad);
+  EXPECT_EQ((*volume)->rename(dir, "self", kRootInode, "moved", {}).error(), Errc::kItemBad);
+  EXPECT_EQ((*volume)->rename(kRootInode, "file", dir, "self", {.exchange = true}).error(),
+            Errc::kItemBad);
+  EXPECT_EQ((*volume)->unlink(dir, "self").error(), Errc::kItemBad);
+  EXPECT_EQ((*volume)->get_attributes(InodeNo{11})->links, 0u);
+  ASSERT_TRUE((*volume)->unmount());
+}
+
 class ContentionTest : public VolumeTest {
  protected:
   static constexpr int kThreads = 32, kTurns = 200;
