@@ -46,6 +46,9 @@ TEST(AclTest, AListWithoutWhatEachHasIsRefused) {
   Acl twice = sample();
   twice.push_back({AclTag::kOther, kR});
   EXPECT_EQ(decode_acl(encode(twice)).error(), Errc::kInvalid);
+  Acl masked_twice = minimal();
+  masked_twice.insert(masked_twice.end(), 2, {AclTag::kMask, kR});
+  EXPECT_EQ(decode_acl(encode(masked_twice)).error(), Errc::kInvalid);
 }
 
 TEST(AclTest, TheModeMirrorsTheMaskOrElseTheGroup) {
@@ -124,6 +127,16 @@ TEST_F(AclVolumeTest, NewFilesAndFoldersInheritTheDefault) {
   ASSERT_TRUE(volume_->sync());
   lose_power();
   EXPECT_EQ(list_of(lookup("f", lookup("d"))), inherited_acl(sample(), 0644));
+}
+
+TEST_F(AclVolumeTest, ADefaultWithoutNamesOnlyNarrowsTheMode) {
+  const InodeNo folder = volume_->make_directory(kRootInode, "d", 0755, {})->inode;
+  ASSERT_TRUE(set(folder, kDefaultAcl, minimal()));
+  const auto made = volume_->create(folder, "f", 0666, {});
+  ASSERT_TRUE(made);
+  volume_->release(made->file);
+  EXPECT_EQ(made->attributes.mode & 07777, 0640u);
+  EXPECT_EQ(list_of(made->attributes.inode).error(), Errc::kNoAttribute);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "fs/item/schema.h"
 #include "test/fs/volume_fixture.h"
+#include "test/fsck/sample_volume.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -127,6 +128,7 @@ TEST_F(DirectoryTest, DirectoriesAndFilesDoNotReplaceOneAnother) {
   EXPECT_EQ(volume_->remove_directory(kRootInode, "file").error(), Errc::kNotDirectory);
   EXPECT_EQ(volume_->link(directory, kRootInode, "again").error(), Errc::kNotPermitted);
   EXPECT_EQ(volume_->create(file, "a", 0644, {}).error(), Errc::kNotDirectory);
+  EXPECT_EQ(volume_->set_attributes(directory, {.size = 0}).error(), Errc::kIsDirectory);
   EXPECT_EQ(lookup("directory"), directory);
   EXPECT_EQ(lookup("file"), file);
 }
@@ -139,6 +141,69 @@ TEST_F(DirectoryTest, DirectoryWithEntriesIsNeitherRemovedNorReplaced) {
   EXPECT_EQ(volume_->rename(kRootInode, "other", kRootInode, "full", {}).error(), Errc::kNotEmpty);
   ASSERT_TRUE(volume_->unlink(full, "file"));
   EXPECT_TRUE(volume_->rename(kRootInode, "other", kRootInode, "full", {}));
+}
+
+TEST_F(DirectoryTest, NamesHaveUpTo255BytesAndSymlinksUpTo4095) {
+  const std::string name(255, 'n'), target(4095, 't');
+  create(name);
+  EXPECT_TRUE(volume_->lookup(kRootInode, name));
+  EXPECT_EQ(volume_->create(kRootInode, name + "n", 0644, {}).error(), Errc::kNameTooLong);
+  for (const char* const impossible : {"", ".", "..", "a/b"}) {
+    EXPECT_EQ(volume_->create(kRootInode, impossible, 0644, {}).error(), Errc::kInvalid);
+  }
+  ASSERT_TRUE(volume_->make_symlink(kRootInode, "symlink", target, {}));
+  EXPECT_EQ(volume_->read_link(lookup("symlink")), target);
+  EXPECT_EQ(volume_->make_symlink(kRootInode, "long", target + "t", {}).error(),
+            Errc::kNameTooLong);
+  EXPECT_EQ(volume_->make_symlink(kRootInode, "empty", "", {}).error(), Errc::kNotFound);
+}
+
+TEST_F(DirectoryTest, UnnamedFileInheritsAsANamedOne) {
+  const InodeNo directory = make_directory("d");
+  ASSERT_TRUE(volume_->set_attributes(directory, {.mode = 02755, .gid = 55, .flags = kNoDump}));
+  const auto made = volume_->create_unnamed(directory, 0644, {.uid = 7, .gid = 8});
+  ASSERT_TRUE(made);
+  volume_->release(made->file);
+  EXPECT_EQ(made->attributes.owner, (Owner{7, 55}));
+  EXPECT_EQ(made->attributes.flags, kNoDump);
+}
+
+// A damaged volume may have inodes whose numbers are still to be given out.
+TEST_F(DirectoryTest, NoNewFileGetsTheNumberOfAnInodeThatExists) {
+  const InodeNo file = create("file");
+  write(file, 0, "contents");
+  ASSERT_TRUE(volume_->unmount());
+  volume_.reset();
+  {
+    const auto store = meta::Store::open(*device_, {.background = false});
+    ASSERT_TRUE(store);
+    const auto value = (*store)->get(key_of(kVolumeOwner, Kind::kCounters));
+    const std::uint64_t next = decode_counters(**value)->next_inode;
+    meta::Batch batch;
+    add(batch, CounterChange{.next_inode = file.value - next});
+    ASSERT_TRUE((*store)->apply(batch));
+    ASSERT_TRUE((*store)->close());
+  }
+  mount();
+  for (int i = 0; i < 3; ++i) EXPECT_NE(create(std::to_string(i)), file);
+  EXPECT_EQ(read(lookup("file")), "contents");
+}
+
+TEST(DamagedPiecesTest, SymlinksAndAttributesThatLackAPieceAreNotRead) {
+  constexpr InodeNo kSymlink{5}, kBig{6};
+  fsck::SampleVolume sample;
+  sample.erase(key_of(kSymlink, Kind::kSymlink, 1));
+  sample.put(key_of(kBig, Kind::kXattrName, 1), encode(XattrRecord{1501, "user.long"}));
+  sample.put(key_of(kBig, Kind::kXattrName, 2), encode(XattrRecord{1, "user.empty"}));
+  sample.commit();
+  sample.store.reset();
+
+  auto volume = Volume::mount(*sample.device, {.background = false});
+  ASSERT_TRUE(volume) << describe(volume.error());
+  EXPECT_EQ((*volume)->read_link(kSymlink).error(), Errc::kItemBad);
+  EXPECT_EQ((*volume)->get_xattr(kBig, "user.long").error(), Errc::kItemBad);
+  EXPECT_EQ((*volume)->get_xattr(kBig, "user.empty").error(), Errc::kItemBad);
+  ASSERT_TRUE((*volume)->unmount());
 }
 
 class LinkCountTest : public DirectoryTest {

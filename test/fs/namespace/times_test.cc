@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "fs/namespace/acl.h"
 #include "test/fs/volume_fixture.h"
 
 namespace lazyfs::fs {
@@ -66,6 +67,11 @@ TEST_F(TimesTest, EveryChangeOfAFileThatWasLookedAtIsSeen) {
     return volume_->set_xattr(file, "user.a", "1", XattrMode::kAny).has_value();
   });
   expect_seen(file, [&] { return volume_->remove_xattr(file, "user.a").has_value(); });
+  expect_seen(file, [&] {  // only the mode changes
+    const std::string list = encode(Acl{
+        {AclTag::kUserObject, 6}, {AclTag::kGroupObject, 4}, {AclTag::kOther, 0}});
+    return volume_->set_xattr(file, kAccessAcl, list, XattrMode::kAny).has_value();
+  });
   expect_seen(file, [&] { return volume_->punch(file, 0, 3, {.keep_size = true}).has_value(); });
   expect_seen(file, [&] { return volume_->link(file, kRootInode, "b").has_value(); });
   expect_seen(file, [&] {
@@ -123,6 +129,20 @@ TEST_F(TimesTest, ChangesThatNobodyLooksAtTakeTheCoarseClock) {
   show(file);
   for (int i = 0; i < 10; ++i) write(file, 0, "x");
   EXPECT_EQ(clock_.fine_readings, before + 1);
+}
+
+TEST_F(TimesTest, TimesAreSetToGivenOnesOrToNow) {
+  const InodeNo file = create("a");
+  const Timestamp access{5, 6}, modification{-7, 8}, change{9, 10};
+  ASSERT_TRUE(volume_->set_attributes(
+      file, {.access = access, .modification = modification, .change = change}));
+  EXPECT_EQ(show(file).access, access);
+  EXPECT_EQ(show(file).modification, modification);
+  EXPECT_EQ(show(file).change, change);
+  ASSERT_TRUE(volume_->set_attributes(file, {.access_now = true, .modification_now = true}));
+  EXPECT_GT(show(file).change, change);
+  EXPECT_EQ(show(file).access, show(file).change);
+  EXPECT_EQ(show(file).modification, show(file).change);
 }
 
 // The kernel sets them by a request of its own.
