@@ -25,6 +25,38 @@ TEST(BlockOwnersTest, ListsTheRunsOfAFileWithItsHoles) {
   EXPECT_TRUE(runs_in(volume, 2).empty()) << "the tree holds its contents";
 }
 
+TEST(BlockOwnersTest, ARunEndsWhereTheFileOrTheBandJumps) {
+  SampleVolume volume;
+  const auto put = [&](std::uint64_t file_block, BandAddress at) {
+    volume.put(key_of(InodeNo{4}, Kind::kExtent, file_block),
+               encode(ExtentRecord{at, at.rba, {0}}));
+  };
+  const BandId b1 = SampleVolume::kB1, b2 = SampleVolume::kB2;
+  put(0, {b2, 0});
+  put(1, {b2, 1});  // continues
+  put(5, {b2, 2});  // after a hole
+  put(6, {b2, 4});  // after another file's block
+  put(7, {b1, 5});  // in another band
+  volume.commit();
+  const auto run = [](std::uint64_t file_block, BandAddress at, std::uint64_t blocks) {
+    return FileRun{InodeNo{4}, file_block, at, blocks};
+  };
+  EXPECT_EQ(runs_in(volume, 4), (std::vector{run(0, {b2, 0}, 2), run(5, {b2, 2}, 1),
+                                             run(6, {b2, 4}, 1), run(7, {b1, 5}, 1)}));
+}
+
+TEST(BlockOwnersTest, ListsMoreRunsThanOneScanReturns) {
+  constexpr std::uint64_t kRuns = 2500;
+  SampleVolume volume;
+  for (std::uint64_t i = 0; i < kRuns; ++i) {
+    volume.put(key_of(InodeNo{4}, Kind::kExtent, 2 * i),
+               encode(ExtentRecord{{SampleVolume::kB2, 0}, 0, {0}}));
+    if (i % 500 == 0) volume.commit();
+  }
+  volume.commit();
+  EXPECT_EQ(runs_in(volume, 4).size(), kRuns);
+}
+
 TEST(BlockOwnersTest, FollowsReferencesToSharedBlocks) {
   SampleVolume volume;
   const FileRun left{InodeNo{8}, 0, {SampleVolume::kB3, 0}, 4, true};
