@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 
 #include "device/forwarding.h"
 #include "meta/store/store.h"
@@ -112,6 +114,27 @@ TEST_F(BusyTest, SyncEndsAlthoughALargeFileIsRewritten) {
   lose_power();
   EXPECT_EQ(read(lookup("other")), std::string(kBlockBytes, 'o'));
   EXPECT_EQ(read(lookup("large"), 2999 * kBlockBytes), std::string(kBlockBytes, 'a'));
+}
+
+// A sync(2) promises what another thread is writing back, too.
+TEST_F(BusyTest, SyncWaitsForAFileThatAnotherThreadWritesBack) {
+  const InodeNo file = create("f");
+  write_letter(file, 0, 10, 'a');
+  std::atomic<bool> is_appended{false}, was_appended{false};
+  std::future<Result<>> sync;
+  at_each_append_of_data([&](int append) {
+    if (append > 1) return;
+    sync = std::async(std::launch::async, [&] {
+      auto done = volume_->sync();
+      was_appended = is_appended.load();
+      return done;
+    });
+    sync.wait_for(std::chrono::milliseconds(100));  // it could end here, but must not
+    is_appended = true;
+  });
+  ASSERT_TRUE(volume_->fsync(file, nullptr, false));
+  ASSERT_TRUE(sync.get());
+  EXPECT_TRUE(was_appended);
 }
 
 TEST_F(BusyTest, ALargeFileThatIsRewrittenKeepsNoOtherFromBeingWrittenBack) {
