@@ -217,5 +217,51 @@ TEST_F(AppenderTest, SealsWhatAnEarlierSessionHadOpenPastTheLimit) {
   EXPECT_EQ(table.view(BandId{8}).state, BandState::kOpen) << "one remains";
 }
 
+// The device keeps no write pointers, and was opened a moment ago: it does not know the ends.
+class AppenderWithoutPointersTest : public testing::Test {
+ protected:
+  static constexpr BandId kFirst{3}, kSecond{4};
+
+  AppenderWithoutPointersTest() { memory->forget_write_pointers(); }
+  bool append_once() {
+    auto lease = appender.lease(Stream::kSmall, 1);
+    if (!lease) return false;
+    const std::vector<device::Piece> pieces(1, page.span());
+    const auto placed = lease->append(pieces);
+    if (!placed) return false;
+    table.account_append(placed->at.band, 1, 1, 1);
+    lease->recorded(1);
+    return true;
+  }
+
+  std::unique_ptr<device::MemoryDevice> memory =
+      device::MemoryDevice::uniform(12, 4, {.keeps_write_pointers = false});
+  device::FaultyDevice device{*memory};
+  BandTable table{memory->geometry(), std::array{BandId{0}, BandId{1}}, std::array{BandId{2}}};
+  Appender appender{device, table, Placement::kFirstFit, [] { return 0; }};
+  AlignedBuffer page = AlignedBuffer(kBlockBytes);
+};
+
+TEST_F(AppenderWithoutPointersTest, ABandIsResetWhenItIsBegunAndNotAgain) {
+  EXPECT_TRUE(append_once());
+  EXPECT_TRUE(append_once());
+  EXPECT_EQ(memory->write_pointer(kFirst), 2u);
+  EXPECT_EQ(table.view(kFirst).counters.appended, 2u);
+}
+
+TEST_F(AppenderWithoutPointersTest, ABandThatIsKnownToBeEmptyIsNotReset) {
+  ASSERT_TRUE(memory->reset(kFirst));
+  device.fail_nth(device::Call::kReset, 1, {Errc::kDeviceWrite});
+  EXPECT_TRUE(append_once());
+  EXPECT_EQ(table.view(kFirst).state, BandState::kOpen);
+}
+
+TEST_F(AppenderWithoutPointersTest, ABandThatCannotBeResetIsSetAsideForAnother) {
+  device.fail_nth(device::Call::kReset, 1, {Errc::kDeviceWrite});
+  EXPECT_TRUE(append_once());
+  EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
+  EXPECT_EQ(table.view(kSecond).state, BandState::kOpen);
+}
+
 }  // namespace
 }  // namespace lazyfs::data

@@ -46,6 +46,16 @@ TEST_F(BandAgesTest, MovedBlocksKeepTheirAge) {
 }
 
 // After a while a lifespan is what bands of rewritten data live: 10 blocks.
+TEST_F(BandAgesTest, WhatACutLeavesKeepsItsAge) {
+  append(kFirst, kBandBlocks);
+  age_by(18);
+  ASSERT_EQ(table.stream_for_moved(kFirst), Stream::kCollectorOld);
+  table.account_death(kFirst, 6, 1);
+  ASSERT_TRUE(table.begin_cut(kFirst));
+  table.finish_cut(kFirst, {.blocks = 6, .append_records = 0, .delete_records = 1}, true);
+  EXPECT_EQ(table.stream_for_moved(kFirst), Stream::kCollectorOld);
+}
+
 TEST_F(BandAgesTest, LifespansAreMeasured) {
   append(kFirst, 5);
   for (int i = 0; i < 5; ++i) {

@@ -156,6 +156,13 @@ TEST_F(BandTableTest, CountsDeaths) {
 
 // ---- leases -------------------------------------------------------------------------------------
 
+TEST_F(BandTableTest, TheLogLeavesRoomForWhatUsersHaveReserved) {
+  ASSERT_TRUE(table.reserve(table.space().available));
+  while (table.take_for_log()) continue;
+  EXPECT_GE(table.space().total, table.space().reserved + table.reserve_blocks());
+  table.release(table.space().reserved);
+}
+
 TEST_F(BandTableTest, LeasesABandToOneOnly) {
   EXPECT_TRUE(table.lease(kFirst, Stream::kSmall));
   EXPECT_FALSE(table.lease(kFirst, Stream::kSmall));
@@ -206,6 +213,14 @@ TEST_F(BandTableTest, SealsTheBandsWithTheLeastRoomUntilFewAreOpen) {
 }
 
 // ---- reset --------------------------------------------------------------------------------------
+
+TEST_F(BandTableTest, SealsNoLeasedBandHoweverFewMayBeOpen) {
+  append(kFirst, 1);
+  append(kLast, 1, Stream::kLarge);
+  ASSERT_TRUE(table.lease(kLast, Stream::kLarge));
+  EXPECT_EQ(table.seal_all_but(0), std::vector{kFirst});
+  table.end_lease(kLast, false, false);
+}
 
 TEST_F(BandTableTest, NamesBandsThatHoldOnlyDeadBlocks) {
   append(BandId{2}, kBandBlocks);
@@ -272,6 +287,12 @@ TEST_F(BandTableTest, SetsABandAsideWhoseResetFailed) {
   table.finish_reset(kFirst, false);
   EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
   EXPECT_EQ(table.space().total, (kBands - 4) * kBandBlocks);
+}
+
+TEST_F(BandTableTest, ResetsNoBandThatHoldsLiveBlocks) {
+  append(kFirst, kBandBlocks);
+  table.account_death(kFirst, kBandBlocks - 1, 1);
+  EXPECT_FALSE(table.begin_reset(kFirst));
 }
 
 // ---- failing ------------------------------------------------------------------------------------
@@ -357,6 +378,20 @@ TEST_F(BandTableTest, NamesUnreadableBandsOnceAndNoneThatIsSetAside) {
   EXPECT_EQ(table.take_unreadable(), std::vector<BandId>{});
 }
 
+TEST_F(BandTableTest, RetriesNoBandThatHasNotFailedOrIsBeingRead) {
+  EXPECT_FALSE(table.begin_retry(kFirst));
+  append(kFirst, 2);
+  EXPECT_FALSE(table.begin_retry(kFirst));
+  table.account_death(kFirst, 2, 1);
+  table.set_bad(kFirst, false);
+  {
+    const BandPin pin = table.pin(kFirst);
+    EXPECT_FALSE(table.begin_retry(kFirst));
+  }
+  EXPECT_TRUE(table.begin_retry(kFirst));
+  table.finish_reset(kFirst, true);
+}
+
 // Of a damaged volume: files claim blocks of the band that it does not count.
 TEST_F(BandTableTest, BandOfWhichMoreDiesThanItCountsIsNeverEmpty) {
   append(kFirst, kBandBlocks);
@@ -364,6 +399,23 @@ TEST_F(BandTableTest, BandOfWhichMoreDiesThanItCountsIsNeverEmpty) {
   table.account_death(kFirst, 2, 1);
   EXPECT_EQ(table.view(kFirst).counters.live, 1u);
   EXPECT_EQ(empty_bands(), Numbers{});
+}
+
+TEST_F(BandTableTest, FilesOfADamagedVolumeMayClaimBlocksOfAnyBand) {
+  table.account_death(BandId{kBands}, 1, 1);  // it does not exist
+  EXPECT_FALSE(table.is_young(BandId{kBands}));
+  table.account_death(kFirst, 1, 1);  // nothing is written in it
+  EXPECT_EQ(table.view(kFirst).counters.live, 0u);
+}
+
+// It may have been set aside at the mount, and then counts nothing.
+TEST_F(BandTableTest, BandThatIsSetAsideMayCountFewerThanDie) {
+  append(kFirst, 2);
+  table.set_bad(kFirst, false);
+  table.account_death(kFirst, 3, 1);
+  EXPECT_EQ(table.view(kFirst).counters.live, 0u);
+  EXPECT_TRUE(table.begin_retry(kFirst));
+  table.finish_reset(kFirst, true);
 }
 
 // ---- cutting ------------------------------------------------------------------------------------
@@ -388,6 +440,15 @@ TEST_F(BandTableTest, BandThatCouldNotBeCutIsSetAside) {
   ASSERT_TRUE(table.begin_cut(kFirst));
   table.finish_cut(kFirst, {.blocks = 4, .append_records = 0, .delete_records = 1}, false);
   EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
+}
+
+// Of a damaged volume: the records that were cut off say more than the band counts.
+TEST_F(BandTableTest, BandWhoseRecordsContradictItIsSetAsideByACut) {
+  append(kFirst, kBandBlocks);
+  ASSERT_TRUE(table.begin_cut(kFirst));
+  table.finish_cut(kFirst, {.blocks = 4, .append_records = 1, .delete_records = 0}, true);
+  EXPECT_EQ(table.view(kFirst).state, BandState::kBad);
+  EXPECT_EQ(table.view(kFirst).counters.live, kBandBlocks);
 }
 
 TEST_F(BandTableTest, CutsNoBandThatIsReadOrOpenOrEmpty) {

@@ -205,6 +205,19 @@ TEST_F(WriteBufferTest, RunsAreOfWhatIsDirtyOrBeingWritten) {
   buffer_.finish_writing();
 }
 
+TEST_F(WriteBufferTest, FindsTheFirstBlockThatIsDirtyOrBeingWritten) {
+  EXPECT_EQ(buffer_.first_from(0), std::nullopt);
+  write(2 * kBlock, kBlock, 'a');
+  buffer_.begin_writing(1);
+  write(5 * kBlock, kBlock, 'b');
+  EXPECT_EQ(buffer_.first_from(0), 2u);
+  EXPECT_EQ(buffer_.first_from(3), 5u);
+  EXPECT_EQ(buffer_.first_from(6), std::nullopt);
+  write(kBlock, kBlock, 'c');
+  EXPECT_EQ(buffer_.first_from(0), 1u);
+  buffer_.finish_writing();
+}
+
 TEST_F(WriteBufferTest, GivesAllPagesBackAtItsEnd) {
   {
     WriteBuffer other(pool_);
