@@ -181,6 +181,18 @@ TEST_F(RemountableVolumeTest, UnlinkedFileInUseIsKept) {
   EXPECT_FALSE(volume_->get_attributes(file));
 }
 
+TEST_F(RemountableVolumeTest, LookupsGivenBackWhileItIsWritableAreNotTakenAgain) {
+  const InodeNo file = lookup("file");
+  ASSERT_TRUE(volume_->make_writable());
+  lookup("file");
+  volume_->forget(file, 2);
+  ASSERT_TRUE(volume_->make_read_only());
+  ASSERT_TRUE(volume_->make_writable());
+  ASSERT_TRUE(volume_->unlink(kRootInode, "file"));
+  clean_up_orphans();
+  EXPECT_FALSE(volume_->get_attributes(file));
+}
+
 TEST_F(RemountableVolumeTest, ChangedOptionsOutliveARemount) {
   options_.commit_interval = std::chrono::seconds(77);
   options_.cache_bytes = std::size_t{3} << 20;

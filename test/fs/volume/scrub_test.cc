@@ -5,12 +5,15 @@
 #include <map>
 #include <string>
 
+#include "device/faulty.h"
 #include "device/memory.h"
 #include "mkfs/mkfs.h"
 #include "fs/item/schema.h"
 #include "fs/volume/volume.h"
 #include "meta/store/store.h"
 #include "test/fsck/node_images.h"
+#include "test/fsck/sample_volume.h"
+#include "test/support/stats.h"
 
 namespace lazyfs::fs {
 namespace {
@@ -152,6 +155,77 @@ TEST_F(ScrubTest, BlocksThatDiedAreNotRead) {
 
 TEST_F(ScrubTest, ImpossiblePlaceIsRefused) {
   EXPECT_EQ(volume_->scrub({0, 0}, 1000).error(), Errc::kInvalid);
+}
+
+// Of a small volume made item by item.
+class ScrubSampleTest : public testing::Test {
+ protected:
+  static constexpr InodeNo kInner{4}, kBig{6}, kLeft{8}, kRight{9};
+  static constexpr BandId kB1 = fsck::SampleVolume::kB1, kB2 = fsck::SampleVolume::kB2,
+                          kB3 = fsck::SampleVolume::kB3;
+
+  void mount() {
+    sample_.store.reset();
+    auto volume = Volume::mount(faulty_, {.background = false});
+    ASSERT_TRUE(volume) << describe(volume.error());
+    volume_ = std::move(*volume);
+  }
+  void TearDown() override { EXPECT_TRUE(volume_->unmount()); }
+  // What one step from `from` on reports, by inode and block.
+  using Blocks = std::vector<std::pair<InodeNo, std::uint64_t>>;
+  Blocks damaged_from(ScrubPlace from, std::size_t max_damaged = 1000) {
+    const auto step = volume_->scrub(from, max_damaged);
+    EXPECT_TRUE(step);
+    next_ = step->next;
+    Blocks blocks;
+    for (const Damage& damage : step->damaged) {
+      blocks.emplace_back(damage.inode, damage.offset / kBlockBytes);
+    }
+    return blocks;
+  }
+
+  fsck::SampleVolume sample_;
+  device::FaultyDevice faulty_{*sample_.device};
+  std::unique_ptr<Volume> volume_;
+  std::optional<ScrubPlace> next_;
+};
+
+TEST_F(ScrubSampleTest, DamageOfASharedBlockIsReportedForEachFile) {
+  sample_.device->flip({kB3, 1}, 7);
+  mount();
+  EXPECT_EQ(damaged_from({}), (Blocks{{kLeft, 1}, {kRight, 2}}));
+  EXPECT_EQ(stat_of(*volume_, "data", "checksum_errors"), 2u);
+}
+
+TEST_F(ScrubSampleTest, UnreadableBlocksAreReportedAndCounted) {
+  mount();
+  faulty_.fail_when([](const device::CallInfo& call) -> std::optional<device::Fault> {
+    const bool has_block = call.call == device::Call::kRead && call.at.band == kB2 &&
+                           call.at.rba <= 1 && call.at.rba + call.blocks > 1;
+    return has_block ? std::optional(device::Fault{Errc::kDeviceRead}) : std::nullopt;
+  });
+  EXPECT_EQ(damaged_from({}).front(), std::pair(kInner, std::uint64_t{1}));
+  EXPECT_EQ(stat_of(*volume_, "data", "read_errors"), 1u);
+  faulty_.mend();
+}
+
+TEST_F(ScrubSampleTest, AnExtentInABandThatDoesNotExistIsDamage) {
+  sample_.change_extent(kInner.value, 0, [](ExtentRecord& e) { e.at.band = BandId{99}; });
+  sample_.commit();
+  mount();
+  EXPECT_EQ(damaged_from({}), (Blocks{{kInner, 0}}));
+}
+
+// The next extent might have more damaged blocks than may be listed.
+TEST_F(ScrubSampleTest, AStepThatMayListNoMoreEndsBeforeTheNextExtent) {
+  sample_.device->flip({kB1, 1}, 7);
+  sample_.device->flip({kB1, 4}, 7);
+  mount();
+  EXPECT_EQ(damaged_from({}, 1), (Blocks{{kBig, 1}}));
+  ASSERT_TRUE(next_);
+  EXPECT_EQ(next_->inode, kBig.value);
+  EXPECT_EQ(next_->file_block, 4u);
+  EXPECT_EQ(damaged_from(*next_, 1), (Blocks{{kBig, 4}}));
 }
 
 }  // namespace
