@@ -1,7 +1,10 @@
 // Which bands a mounted volume discards, and when.
+#include <array>
 #include <chrono>
 #include <set>
 
+#include "data/band_table.h"
+#include "device/memory.h"
 #include "fs/volume/trim.h"
 #include "test/fs/volume_fixture.h"
 #include "test/support/result_printer.h"
@@ -196,6 +199,45 @@ TEST_F(DiscardTest, AReadOnlyVolumeDiscardsNothing) {
   discarded_.clear();
   EXPECT_EQ(volume_->trim({}), fail(Errc::kReadOnly));
   EXPECT_TRUE(discarded_.empty());
+}
+
+// Bands of 8 blocks: free are 2 and 3, 5, and 8 to 10; 7 is conventional, 11 has no blocks.
+class TrimTest : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kBandBytes = 8 * kBlockBytes;
+
+  static device::Geometry geometry() {
+    device::Geometry geometry;
+    geometry.band_blocks.assign(12, 8);
+    geometry.band_kinds.assign(12, device::BandKind::kShingled);
+    geometry.band_kinds[7] = device::BandKind::kConventional;
+    geometry.band_blocks[11] = 0;
+    return geometry;
+  }
+  void SetUp() override {
+    bands_.restore(BandId{4}, {.appended = 8, .live = 8});
+    device_.place_write_pointer(BandId{6}, 1);
+  }
+
+  device::MemoryDevice device_{geometry()};
+  data::BandTable bands_{geometry(), std::array{BandId{0}, BandId{1}}, std::array{BandId{6}}};
+};
+
+TEST_F(TrimTest, TakesRunsOfFreeBandsThatAreLongEnough) {
+  EXPECT_EQ(trim_free_bands(device_, bands_, {}), 6 * kBandBytes);
+  EXPECT_EQ(trim_free_bands(device_, bands_, {.min_bytes = 2 * kBandBytes}), 5 * kBandBytes);
+  EXPECT_EQ(trim_free_bands(device_, bands_, {.min_bytes = 3 * kBandBytes}), 3 * kBandBytes);
+  EXPECT_EQ(trim_free_bands(device_, bands_, {.min_bytes = 4 * kBandBytes}), 0u);
+}
+
+TEST_F(TrimTest, TakesABandOfTheLogThatIsEmpty) {
+  device_.place_write_pointer(BandId{6}, 0);
+  EXPECT_EQ(trim_free_bands(device_, bands_, {}), 7 * kBandBytes);
+}
+
+TEST_F(TrimTest, TakesABandOfARangeOfOneBlock) {
+  EXPECT_EQ(trim_free_bands(device_, bands_, {.start = 2 * kBandBytes, .length = kBlockBytes}),
+            kBandBytes);
 }
 
 }  // namespace

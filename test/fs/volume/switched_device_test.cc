@@ -42,6 +42,7 @@ TEST(SwitchedDeviceTest, EveryCallFailsAndNothingIsWrittenOnceItIsOff) {
   EXPECT_EQ(device.write_pointer(kBand).error(), Errc::kShutDown);
   EXPECT_EQ(device.report(kBand).error(), Errc::kShutDown);
   EXPECT_EQ(device.flush().error(), Errc::kShutDown);
+  EXPECT_EQ(device.grow(0).error(), Errc::kShutDown);
   EXPECT_EQ(memory->write_pointer(kBand), 1u);
   EXPECT_EQ(device.geometry().band_count(), 4u);
 }
