@@ -287,6 +287,30 @@ TEST_F(OrphanCleanupTest, AttributesAreChangedAndBlocksCopiedOnceADeletionHasMad
   });
 }
 
+TEST_F(OrphanCleanupTest, AFullLogLetsNamesAndAttributesBeRemoved) {
+  const InodeNo inode = make("f", 2);
+  ASSERT_TRUE(volume_->make_directory(kRootInode, "d", 0755, {}));
+  ASSERT_TRUE(volume_->set_xattr(inode, "user.a", "value", {}));
+  store_->ordinary_room = 0;
+  EXPECT_EQ(volume_->create(kRootInode, "g", 0644, {}).error(), Errc::kLogFull);
+  EXPECT_TRUE(volume_->remove_xattr(inode, "user.a"));
+  EXPECT_TRUE(volume_->remove_directory(kRootInode, "d"));
+  EXPECT_TRUE(volume_->unlink(kRootInode, "f"));
+  give_room();
+}
+
+TEST_F(OrphanCleanupTest, AFullLogLetsGarbageBeCollected) {
+  const InodeNo dead = make("dead", 100), kept = make("kept", 60);  // together more than a band
+  const std::string contents = letters(kept);
+  remove("dead", dead, SIZE_MAX);
+  store_->ordinary_room = 0;
+  EXPECT_TRUE(volume_->collect_garbage());
+  EXPECT_EQ(bands("bands_cleaned"), 1u);
+  EXPECT_EQ(bands("bands_reset"), 1u);
+  EXPECT_EQ(letters(kept), contents);
+  give_room();
+}
+
 // The deletion is smaller than what the write has to free first.
 TEST_F(OrphanCleanupTest, AWritePastAPendingTruncationSucceedsOnceADeletionHasMadeRoom) {
   const InodeNo inode = make("f", 8), deleted = make("deleted", 0);
