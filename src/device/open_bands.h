@@ -12,7 +12,7 @@
 namespace lazyfs::device {
 
 // Invariants:
-//   O1  a sealed band is partly written
+//   O1  a sealed band is partly written, or its first append has failed
 //   O2  after may_begin() has returned true, one further band may be noted as partly written
 // Not thread-safe.
 class OpenBands {
@@ -35,10 +35,6 @@ class OpenBands {
   }
   void unseal(BandId band) { sealed_.erase(band); }
   void unseal_all() { sealed_.clear(); }
-  // Called after an append that began the band has failed.
-  void forget_if_empty(BandId band, std::uint32_t pointer) {
-    if (pointer == 0) end(band);
-  }
 
   bool is_open(BandId band) const { return open_.contains(band); }
   bool is_sealed(BandId band) const { return sealed_.contains(band); }

@@ -111,7 +111,7 @@ Result<> ZonedDevice::fill_block(BandId band, const Zone& zone) {
   TRY(disk_->write(zone.start_bytes + zone.written_bytes, std::span(&filler, 1)));
   flush_.touch();
   MutexLock lock(mu_);
-  place_pointer_locked(band, bands_[band.value].write_pointer + 1);
+  advance_locked(band, bands_[band.value].write_pointer + 1);
   return ok();
 }
 
@@ -126,6 +126,15 @@ device::Capabilities ZonedDevice::capabilities() const {
 void ZonedDevice::place_pointer_locked(BandId band, std::uint32_t rba) {
   bands_[band.value].write_pointer = rba;
   open_bands_.note(band, rba, geometry_.blocks_of(band));
+}
+
+// After a write that ended at `rba`.
+void ZonedDevice::advance_locked(BandId band, std::uint32_t rba) {
+  place_pointer_locked(band, rba);
+  const bool is_full = std::uint64_t{rba} * kBlockBytes == zones_[band.value].capacity_bytes;
+  if (!is_full) keep_open_locked(band);
+  // The error of a reader may have shown this during the write.
+  if (bands_[band.value].is_read_only) open_bands_.end(band);
 }
 
 void ZonedDevice::take_condition_locked(BandId id, const Zone& zone) {
@@ -288,13 +297,7 @@ Result<> ZonedDevice::append(BandAddress to, std::span<const Piece> pieces) {
   band.is_failed = !done;
   const std::uint32_t end =
       to.rba + static_cast<std::uint32_t>(device::bytes_of(pieces) / kBlockBytes);
-  if (done) {
-    place_pointer_locked(to.band, end);
-    const bool is_full = std::uint64_t{end} * kBlockBytes == zones_[to.band.value].capacity_bytes;
-    if (!is_full) keep_open_locked(to.band);
-  }
-  open_bands_.forget_if_empty(to.band, band.write_pointer);
-  if (!done) open_bands_.seal(to.band);  // Z4
+  done ? advance_locked(to.band, end) : open_bands_.seal(to.band);  // Z4
   return done;
 }
 

@@ -83,6 +83,7 @@ class ZonedDevice final : public device::Device {
   Result<> make_room_locked(BandId band) REQUIRES(mu_);
   bool finish_locked(BandId band) REQUIRES(mu_);
   void place_pointer_locked(BandId band, std::uint32_t rba) REQUIRES(mu_);
+  void advance_locked(BandId band, std::uint32_t rba) REQUIRES(mu_);
   void keep_open_locked(BandId band) REQUIRES(mu_);
   Result<> write(std::uint64_t at, std::span<const device::Piece> pieces);
   // After a failed request: asks the disk for the zone's condition. Returns the error that

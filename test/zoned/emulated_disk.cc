@@ -75,7 +75,15 @@ Result<> EmulatedDisk::check_write_locked(const Zone& zone, std::uint64_t at,
 }
 
 Result<> EmulatedDisk::write(std::uint64_t at, std::span<const Piece> pieces) {
-  MutexLock lock(medium_->mu);
+  const auto done = [&] {
+    MutexLock lock(medium_->mu);
+    return write_locked(at, pieces);
+  }();
+  run_once(medium_->after_write);
+  return done;
+}
+
+Result<> EmulatedDisk::write_locked(std::uint64_t at, std::span<const Piece> pieces) {
   Zone& zone = zone_at_locked(at);
   std::uint64_t left = device::bytes_of(pieces);
   TRY(check_write_locked(zone, at, left));

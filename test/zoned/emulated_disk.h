@@ -33,9 +33,9 @@ struct EmulatedMedium {
   std::uint64_t failing_resets GUARDED_BY(mu) = 0, failing_finishes GUARDED_BY(mu) = 0;
   // The n-th write from now fails after so many bytes. 0: none.
   std::uint64_t failing_write GUARDED_BY(mu) = 0, bytes_of_failing GUARDED_BY(mu) = 0;
-  // What other threads do after the next report or reset, before the disk answers. Called once,
-  // without mu. Set and called by one thread.
-  std::function<void()> after_report, after_reset;
+  // What other threads do after the next report, write or reset, before the disk answers. Called
+  // once, without mu. Set and called by one thread.
+  std::function<void()> after_report, after_write, after_reset;
 };
 
 // Thread-safe. Implicitly open zones are closed when further ones are opened, as disks do, so that
@@ -57,6 +57,8 @@ class EmulatedDisk final : public ZoneDisk {
  private:
   static void run_once(std::function<void()>& hook);
   Zone& zone_at_locked(std::uint64_t at) REQUIRES(medium_->mu);
+  Result<> write_locked(std::uint64_t at, std::span<const device::Piece> pieces)
+      REQUIRES(medium_->mu);
   Result<> check_write_locked(const Zone& zone, std::uint64_t at, std::uint64_t length)
       REQUIRES(medium_->mu);
   std::uint32_t active_locked() const REQUIRES(medium_->mu);

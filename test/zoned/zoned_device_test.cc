@@ -264,12 +264,48 @@ TEST_F(ZonedDeviceTest, AZoneThatTookNothingOfItsFirstWriteIsNotOpen) {
   EXPECT_EQ(finishes(), 0u);
 }
 
+TEST_F(ZonedDeviceTest, AZoneThatTookAPartOfItsFirstBlockIsOpen) {
+  use({.limits = {.max_active_zones = 1}});
+  fail_write(512);
+  EXPECT_EQ(append(0, 0, 2), fail(Errc::kDeviceWrite));
+  EXPECT_EQ(pointer(0), 0u);
+  EXPECT_EQ(append(1, 0, 1), ok()) << "the zone that failed is finished";
+  EXPECT_EQ(zone(0).condition, ZoneCondition::kFull);
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(pointer(0), 0u);
+}
+
 TEST_F(ZonedDeviceTest, AFullBandWhoseZoneHasAPartOfABlockLeftIsFinished) {
   use({.capacity_bytes = 9 * kBlockBytes + 512, .limits = {.max_active_zones = 1}});
   ASSERT_EQ(append(0, 0, 9), ok());
   EXPECT_EQ(zone(0).condition, ZoneCondition::kImplicitlyOpen);
   EXPECT_EQ(append(1, 0, 1), ok());
   EXPECT_EQ(zone(0).condition, ZoneCondition::kFull);
+}
+
+TEST_F(ZonedDeviceTest, AZoneIsFinishedWhoseLastBlockWasFilledAtTheOpening) {
+  use({.capacity_bytes = 9 * kBlockBytes + 512, .limits = {.max_active_zones = 1}});
+  fail_write(8 * kBlockBytes + 512);
+  EXPECT_EQ(append(0, 0, 9), fail(Errc::kDeviceWrite));
+  open();
+  EXPECT_EQ(pointer(0), 9u);
+  EXPECT_EQ(zone(0).condition, ZoneCondition::kImplicitlyOpen);
+  EXPECT_EQ(append(1, 0, 1), ok());
+  EXPECT_EQ(zone(0).condition, ZoneCondition::kFull);
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatBecomesReadOnlyDuringAnAppendMakesRoom) {
+  use({.limits = {.max_active_zones = 1}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  medium->after_write = [this] {
+    set_condition(0, ZoneCondition::kReadOnly);
+    fail_reads(1);
+    EXPECT_EQ(read(0, 0), fail(Errc::kDeviceRead));
+  };
+  EXPECT_EQ(append(0, 1, 1), ok());
+  EXPECT_EQ(condition(0), BandCondition::kReadOnly);
+  EXPECT_EQ(pointer(0), 2u);
+  EXPECT_EQ(append(1, 0, 1), ok());
 }
 
 TEST_F(ZonedDeviceTest, AZoneThatAnotherProgramHasOpenedCounts) {
