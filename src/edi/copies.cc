@@ -59,6 +59,13 @@ std::string slot_text(std::uint32_t block, std::uint32_t slot, Errc error) {
 
 }  // namespace
 
+Result<bool> first_copy_is(const Header& header, const Backing& backing) {
+  AlignedBuffer copy(kHeaderAreaBytes);
+  TRY(backing.read(0, copy.span()));
+  const auto found = decode_header1(copy.span().first<kHeaderAreaBytes>());
+  return found && *found == header;
+}
+
 std::vector<std::string> damaged_headers(const Image& image) {
   std::vector<std::string> found;
   for (const HeaderCopy& copy : header_copies(image)) {

@@ -10,6 +10,10 @@
 
 namespace lazyfs::edi {
 
+// Whether the first copy of the header holds `header`. If it does not, a program that writes both
+// copies begins with the first, so that the second remains valid until the first is.
+Result<bool> first_copy_is(const Header& header, const Backing& backing);
+
 // Returns a sentence for each copy of the header that is damaged.
 std::vector<std::string> damaged_headers(const Image& image);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "edi/copies.h"
 #include "edi/format0.h"
 #include "edi/format1.h"
 #include "edi/pointer_table.h"
@@ -75,13 +76,6 @@ AlignedBuffer empty_table_blocks(const Layout& larger, std::uint32_t first, std:
                            .first<kTableBlockBytes>());
   }
   return bytes;
-}
-
-Result<bool> first_copy_is(const Header& header, const Backing& backing) {
-  AlignedBuffer copy(kHeaderAreaBytes);
-  TRY(backing.read(0, copy.span()));
-  const auto found = decode_header1(copy.span().first<kHeaderAreaBytes>());
-  return found && *found == header;
 }
 
 Result<std::vector<GrowthStep>> steps_of_format1(const Layout& now, const Layout& larger,

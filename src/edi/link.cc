@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "edi/copies.h"
 #include "edi/format1.h"
 
 namespace lazyfs::edi {
@@ -20,12 +21,13 @@ Result<> check_changeable(Image& image, BandId first, BandId last) {
   return ok();
 }
 
-// Writes the second copy first: the first one remains valid until the second one is.
-Result<> write_headers(const Header& header, const Backing& backing) {
+// Writes the second copy first if the first one is valid: one copy remains valid at any time.
+Result<> write_headers(const Header& now, const Header& header, const Backing& backing) {
+  ASSIGN_OR_RETURN(const bool first_is_good, first_copy_is(now, backing));
   AlignedBuffer copy(kHeaderAreaBytes);
   encode_header1(header, copy.span().first<kHeaderAreaBytes>());
-  for (const std::uint64_t at : {std::uint64_t{kHeaderAreaBytes}, std::uint64_t{0}}) {
-    TRY(backing.write(at, copy.span()));
+  for (const bool second : {first_is_good, !first_is_good}) {
+    TRY(backing.write(second ? std::uint64_t{kHeaderAreaBytes} : 0, copy.span()));
     TRY(backing.sync());
   }
   return ok();
@@ -34,7 +36,7 @@ Result<> write_headers(const Header& header, const Backing& backing) {
 Result<std::unique_ptr<Image>> rewrite(Image& image, Layout layout) {
   TRY(image.flush());
   ASSIGN_OR_RETURN(Backing backing, image.backing().duplicate());
-  TRY(write_headers(layout.header, backing));
+  TRY(write_headers(image.layout().header, layout.header, backing));
   auto table = make_pointer_table(layout);
   ASSIGN_OR_RETURN(auto pointers, table->load(backing));
   return std::make_unique<Image>(std::move(layout), std::move(backing), std::move(table),

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <filesystem>
 
+#include "edi/format1.h"
+#include "edi/link.h"
 #include "fixture.h"
 #include "test/support/loop_device.h"
 #include "test/support/result_printer.h"
@@ -103,6 +105,21 @@ TEST_F(FailureTest, AFailedTableWriteFailsTheFlushAndALaterFlushRetries) {
   EXPECT_EQ(image->flush(), ok());
   image.reset();
   EXPECT_EQ(open_or_die()->write_pointer(kBand), 1u);
+}
+
+TEST_F(FailureTest, ALinkThatFailsBesideADamagedHeaderLeavesAValidOne) {
+  // The header has more than a page: the limit below tears its second copy.
+  make({.zones = std::vector<Zone>(600, {1, 16})});
+  flip(48);  // in the first copy
+  auto image = open_or_die();
+  {
+    FileSizeLimit limit(kHeaderAreaBytes + kBlockBytes);
+    EXPECT_EQ(link_bands(image, BandId{0}, BandId{1}), fail(Errc::kDeviceNoSpace));
+  }
+  EXPECT_EQ(image, nullptr);
+  image = open_or_die();
+  ASSERT_NE(image, nullptr);
+  EXPECT_EQ(image->geometry().blocks_of(BandId{0}), 32u);
 }
 
 TEST_F(FailureTest, ReadingAnImageThatWasTruncatedWhileOpenFails) {
