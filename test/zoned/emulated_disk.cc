@@ -143,4 +143,12 @@ Result<> EmulatedDisk::finish(const Zone& named) {
   });
 }
 
+Result<> EmulatedDisk::sync() {
+  MutexLock lock(medium_->mu);
+  ++medium_->syncs;
+  if (medium_->failing_syncs == 0) return ok();
+  --medium_->failing_syncs;
+  return fail(Errc::kDeviceFlush);
+}
+
 }  // namespace lazyfs::zoned

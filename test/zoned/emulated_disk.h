@@ -29,6 +29,8 @@ struct EmulatedMedium {
   std::vector<std::byte> bytes GUARDED_BY(mu);
   std::uint64_t writes GUARDED_BY(mu) = 0;  // so far
   std::uint64_t finishes GUARDED_BY(mu) = 0;
+  std::uint64_t syncs GUARDED_BY(mu) = 0;
+  std::uint64_t failing_syncs GUARDED_BY(mu) = 0;  // so many from now fail
   std::uint64_t failing_reads GUARDED_BY(mu) = 0;  // so many from now fail
   std::uint64_t failing_resets GUARDED_BY(mu) = 0, failing_finishes GUARDED_BY(mu) = 0;
   // The n-th write from now fails after so many bytes. 0: none.
@@ -52,7 +54,7 @@ class EmulatedDisk final : public ZoneDisk {
   Result<> write(std::uint64_t at, std::span<const device::Piece> pieces) override;
   Result<> reset(const Zone& zone) override;
   Result<> finish(const Zone& zone) override;
-  Result<> sync() override { return ok(); }
+  Result<> sync() override;
 
  private:
   static void run_once(std::function<void()>& hook);

@@ -63,6 +63,20 @@ class ZonedDeviceTest : public testing::Test {
     MutexLock lock(medium->mu);
     medium->failing_finishes = count;
   }
+  void fail_syncs(std::uint64_t count) {
+    MutexLock lock(medium->mu);
+    medium->failing_syncs = count;
+  }
+  // How often the disk is flushed by one flush of the device.
+  std::uint64_t syncs_of_flush() {
+    const std::uint64_t before = syncs();
+    EXPECT_EQ(device->flush(), ok());
+    return syncs() - before;
+  }
+  std::uint64_t syncs() {
+    MutexLock lock(medium->mu);
+    return medium->syncs;
+  }
   std::uint64_t writes() {
     MutexLock lock(medium->mu);
     return medium->writes;
@@ -326,6 +340,53 @@ TEST_F(ZonedDeviceTest, TheLowerLimitCounts) {
   use({});
   EXPECT_EQ(device->capabilities().max_open_bands, 0u);
   EXPECT_FALSE(device->capabilities().set_write_pointer);
+}
+
+TEST_F(ZonedDeviceTest, AFlushReachesTheDiskAfterEachKindOfChange) {
+  use({.limits = {.max_active_zones = 1}});
+  EXPECT_EQ(syncs_of_flush(), 0u);
+  fail_write(512);
+  EXPECT_EQ(append(0, 0, 1), fail(Errc::kDeviceWrite));
+  EXPECT_EQ(syncs_of_flush(), 1u) << "an append that failed";
+  open();
+  EXPECT_EQ(syncs_of_flush(), 1u) << "the block that was filled at the opening";
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(syncs_of_flush(), 1u) << "a reset";
+  ASSERT_EQ(append(0, 0, 1), ok());
+  EXPECT_EQ(syncs_of_flush(), 1u) << "an append";
+  EXPECT_EQ(syncs_of_flush(), 0u);
+}
+
+TEST_F(ZonedDeviceTest, AfterAFailedFlushOfTheDiskEveryFlushFails) {
+  use({});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  fail_syncs(1);
+  EXPECT_EQ(device->flush(), fail(Errc::kDeviceFlush));
+  EXPECT_EQ(device->flush(), fail(Errc::kDeviceFlush)) << "the disk may have lost the append";
+}
+
+TEST_F(ZonedDeviceTest, ABandThatFailedAtItsFirstBlockCanBeResetAndUsed) {
+  use({});
+  fail_write(0);
+  EXPECT_EQ(append(0, 0, 1), fail(Errc::kDeviceWrite));
+  EXPECT_EQ(append(0, 0, 1), fail(Errc::kBandFailed));
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(append(0, 0, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AnOpenZoneThatBecomesReadOnlyMakesRoom) {
+  use({.limits = {.max_active_zones = 1}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  set_condition(0, ZoneCondition::kReadOnly);
+  EXPECT_EQ(append(0, 1, 1), fail(Errc::kBandReadOnly));
+  EXPECT_EQ(append(1, 0, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AFullZoneIsFullWhereverItsDiskPutsThePointer) {
+  use({});
+  set_condition(0, ZoneCondition::kFull);
+  open();
+  EXPECT_EQ(pointer(0), 64u);
 }
 
 TEST_F(ZonedDeviceTest, RefusesSectorsThatNoBlockIsMadeOf) {
