@@ -131,9 +131,12 @@ bool ExtentItems::has_place(std::uint64_t file_block, const ExtentRecord& extent
   return is_written;
 }
 
+// Where extents may be lost, the append logs may still have the blocks: LostParts reports those
+// that salvage_extents() does not find.
 void ExtentItems::remove(std::uint64_t file_block, const ExtentRecord& extent) {
-  c_.erase(key_of(inode_, Kind::kExtent, file_block));
-  if (type_ == kSharedType) return;
+  const meta::Key key = key_of(inode_, Kind::kExtent, file_block);
+  c_.erase(key);
+  if (type_ == kSharedType || lost_.overlap(key, key)) return;
   c_.lost_blocks(inode_, file_block, extent.blocks(), "lay where no file data can be");
 }
 

@@ -7,6 +7,7 @@
 
 #include "fs/file/extent_map.h"
 #include "fsck/context.h"
+#include "fsck/lost_keys.h"
 
 namespace lazyfs::fsck {
 
@@ -25,7 +26,7 @@ struct ExtentTotals {
 // Context::claimed_twice.
 class ExtentItems {
  public:
-  explicit ExtentItems(Context& context) : c_(context) {}
+  explicit ExtentItems(Context& context) : c_(context), lost_(context.lost) {}
 
   void begin(InodeNo inode, const std::optional<InodeRecord>& record);
   void item(const meta::Item& item);
@@ -53,6 +54,7 @@ class ExtentItems {
   void settle(const Doubtful& doubtful);
 
   Context& c_;
+  const LostKeys lost_;
   InodeNo inode_;
   std::uint8_t type_ = kRegularType;
   std::uint64_t limit_ = 0;  // blocks that a repair lets the file map

@@ -98,9 +98,32 @@ TEST_F(LostPartsTest, ReferencesAreReportedAsBlocks) {
             Strings{"/right: 8 KiB, which read as zeros"});
 }
 
-// Blocks that one repair action has reported are not lost twice.
+// The first extent lies in an unwritten band, which one repair action reports. The second one is
+// lost, and its append is not what the record of the append says.
 TEST_F(LostPartsTest, BlocksAreReportedOnce) {
+  volume.change_extent(6, 0, [](ExtentRecord& e) { e.at.band = SampleVolume::kUnused; });
+  erase_extents(6, {4});
+  volume.device->flip({SampleVolume::kB1, 5}, 77);
+  EXPECT_EQ(repair_without(key_of(InodeNo{6}, Kind::kExtent, 1),
+                           key_of(InodeNo{6}, Kind::kExtent, 5)),
+            Strings{"/big: 28 KiB, which read as zeros"});
+  EXPECT_EQ(repaired.report.lost_blocks, 7u);
+}
+
+// The extent is removed, because it lies in an unwritten band. The append log has its blocks.
+TEST_F(LostPartsTest, BlocksOfARemovedExtentThatAreRecoveredAreNoLoss) {
+  const auto before = readable(volume);
   volume.change_extent(4, 0, [](ExtentRecord& e) { e.at.band = SampleVolume::kUnused; });
+  EXPECT_EQ(repair_without(key_of(InodeNo{4}, Kind::kExtent), key_of(InodeNo{5}, Kind::kInode)),
+            Strings{});
+  EXPECT_EQ(repaired.report.salvaged_blocks, 3u);
+  EXPECT_EQ(repaired.report.lost_blocks, 0u);
+  EXPECT_EQ(readable(volume), before);
+}
+
+TEST_F(LostPartsTest, BlocksOfARemovedExtentThatAreNotRecoveredAreReported) {
+  volume.change_extent(4, 0, [](ExtentRecord& e) { e.at.band = SampleVolume::kUnused; });
+  volume.device->flip({SampleVolume::kB2, 1}, 77);
   EXPECT_EQ(repair_without(key_of(InodeNo{4}, Kind::kExtent), key_of(InodeNo{5}, Kind::kInode)),
             Strings{"/dir/inner: 12 KiB, which read as zeros"});
   EXPECT_EQ(repaired.report.lost_blocks, 3u);
