@@ -26,8 +26,8 @@ void LostParts::report(InodeNo inode, const InodeRecord& was, const InodeRecord&
   if (c_.orphan_work(inode) == OrphanRecord::Work::kDelete) return;
   no_ = inode;
   other_.clear();
-  if (facts->is_rebuilt || was_rebuilt(was)) {
-    record(facts->type);
+  if (facts->is_rebuilt || may_be_rebuilt(was)) {
+    record(facts->type, facts->is_rebuilt);
   } else if (may_be_lost(Kind::kInode, Kind::kExtent)) {
     if (facts->type == kRegularType) contents(was, is.blocks);
     if (facts->type == kDirectoryType) names(was.entries, is.entries);
@@ -39,18 +39,22 @@ void LostParts::report(InodeNo inode, const InodeRecord& was, const InodeRecord&
   if (!other_.empty()) c_.lost_other(no_, other_);
 }
 
-// An interrupted repair has left one of its records where all records are lost.
-bool LostParts::was_rebuilt(const InodeRecord& was) const {
-  const bool is_new = was.access == was.birth && was.modification == was.birth;
+// Whether an interrupted repair may have made the record. One that a user of the volume made may
+// look the same, if root made the inode, and nobody has changed it since.
+bool LostParts::may_be_rebuilt(const InodeRecord& was) const {
+  const bool is_new = was.access == was.birth && was.modification == was.birth &&
+                      was.change == was.birth;
+  if (!is_new || !may_be_lost(Kind::kInode, Kind::kInode) || was.owner != Owner{}) return false;
+  const std::uint32_t of_directories = no_ == kRootInode ? 0755 : 0700;
   const std::uint32_t mode = was.mode & 07777;
-  return is_new && may_be_lost(Kind::kInode, Kind::kInode) && was.owner == Owner{} &&
-         mode == (S_ISREG(was.mode) ? 0600 : S_ISDIR(was.mode) ? 0700 : 0777);
+  return mode == (S_ISREG(was.mode) ? 0600 : S_ISDIR(was.mode) ? of_directories : 0777);
 }
 
 // The counters of the inode are lost with its record, so other losses are only possible ones.
-void LostParts::record(std::uint8_t type) {
+void LostParts::record(std::uint8_t type, bool is_certain) {
   const bool is_file = type == kRegularType;
-  add(is_file ? "size, owner, mode and times" : "owner, mode and times");
+  add(fmt::format("{}{}owner, mode and times", is_certain ? "" : "perhaps ",
+                  is_file ? "size, " : ""));
   if (is_file && may_be_lost(Kind::kInline, Kind::kExtent)) add("perhaps contents");
   if (type == kDirectoryType && may_names_be_lost()) add("perhaps names");
   if (may_be_lost(Kind::kXattrName, Kind::kXattrValue)) add("perhaps extended attributes");

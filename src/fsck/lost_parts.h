@@ -27,8 +27,8 @@ class LostParts {
   };
 
   // ---- of the inode no_ ----
-  bool was_rebuilt(const InodeRecord& was) const;
-  void record(std::uint8_t type);
+  bool may_be_rebuilt(const InodeRecord& was) const;
+  void record(std::uint8_t type, bool is_certain);
   void contents(const InodeRecord& was, std::uint64_t mapped);
   Unmapped unmapped(std::uint64_t file_blocks);
   bool is_inline_data_lost(std::uint64_t file_bytes);

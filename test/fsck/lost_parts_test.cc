@@ -99,15 +99,24 @@ TEST_F(LostPartsTest, ReferencesAreReportedAsBlocks) {
 }
 
 // The first extent lies in an unwritten band, which one repair action reports. The second one is
-// lost, and its append is not what the record of the append says.
+// lost, and its append is not what the record of the append says. Another file has a loss, too.
 TEST_F(LostPartsTest, BlocksAreReportedOnce) {
   volume.change_extent(6, 0, [](ExtentRecord& e) { e.at.band = SampleVolume::kUnused; });
   erase_extents(6, {4});
   volume.device->flip({SampleVolume::kB1, 5}, 77);
+  volume.change_reference(9, 1, [](ReferenceRecord& r) { r.block = 3; });
   EXPECT_EQ(repair_without(key_of(InodeNo{6}, Kind::kExtent, 1),
                            key_of(InodeNo{6}, Kind::kExtent, 5)),
-            Strings{"/big: 28 KiB, which read as zeros"});
-  EXPECT_EQ(repaired.report.lost_blocks, 7u);
+            (Strings{"/big: 12 KiB, which read as zeros", "/right: 4 KiB, which read as zeros",
+                     "/big: 16 KiB, which read as zeros"}));
+  EXPECT_EQ(repaired.report.lost_blocks, 8u);
+}
+
+// Inline data may be lost, but the file has no other hole where such data may have been.
+TEST_F(LostPartsTest, BlocksThatAreReportedAreNoInlineContents) {
+  volume.change_reference(8, 0, [](ReferenceRecord& r) { r.block = 1; });
+  EXPECT_EQ(repair_without(key_of(InodeNo{8}, Kind::kXattrName), key_of(InodeNo{8}, Kind::kExtent)),
+            Strings{"/left: 4 KiB, which read as zeros"});
 }
 
 // The extent is removed, because it lies in an unwritten band. The append log has its blocks.
@@ -153,7 +162,18 @@ TEST_F(LostPartsTest, RecordThatIsMadeOfItemsIsReported) {
 TEST_F(LostPartsTest, RecordThatAnInterruptedRepairHasMadeIsReported) {
   volume.change_inode(4, [](InodeRecord& r) { r.mode = S_IFREG | 0600; });
   EXPECT_EQ(repair_without(key_of(InodeNo{4}, Kind::kInode), key_of(InodeNo{4}, Kind::kXattrName)),
-            Strings{"/dir/inner: size, owner, mode and times"});
+            Strings{"/dir/inner: perhaps size, owner, mode and times"});
+  volume.change_inode(3, [](InodeRecord& r) { r.mode = S_IFDIR | 0700; });
+  EXPECT_EQ(repair_without(key_of(InodeNo{3}, Kind::kInode), key_of(InodeNo{3}, Kind::kDentryName)),
+            Strings{"/dir: perhaps owner, mode and times"});
+  EXPECT_EQ(repair_without(key_of(InodeNo{5}, Kind::kInode), key_of(InodeNo{5}, Kind::kSymlink)),
+            Strings{"/sym: perhaps owner, mode and times"});
+}
+
+TEST_F(LostPartsTest, RootThatAnInterruptedRepairHasMadeIsReported) {
+  EXPECT_EQ(
+      repair_without(key_of(kRootInode, Kind::kInode), key_of(kRootInode, Kind::kDentryName)),
+      Strings{"/: perhaps owner, mode and times"});
 }
 
 // A range of lost keys begins with the last key before it that is not lost, where an inner node is
@@ -162,9 +182,18 @@ TEST_F(LostPartsTest, RecordThatNoRepairHasMadeIsNoLoss) {
   const meta::Key first = key_of(InodeNo{4}, Kind::kInode);
   const meta::Key end = key_of(InodeNo{4}, Kind::kXattrName);
   EXPECT_EQ(repair_without(first, end), Strings{});
+  for (Timestamp InodeRecord::*const time :
+       {&InodeRecord::access, &InodeRecord::modification, &InodeRecord::change}) {
+    volume.change_inode(4, [&](InodeRecord& r) {
+      r.mode = S_IFREG | 0600;
+      r.access = r.modification = r.change = {};
+      r.*time = {1, 0};
+    });
+    EXPECT_EQ(repair_without(first, end), Strings{});
+  }
   volume.change_inode(4, [](InodeRecord& r) {
-    r.mode = S_IFREG | 0600;
-    r.modification = {1, 0};
+    r.change = {};
+    r.owner.gid = 7;
   });
   EXPECT_EQ(repair_without(first, end), Strings{});
 }
@@ -180,6 +209,46 @@ TEST_F(LostPartsTest, NamesAndAttributesAreCounted) {
   EXPECT_EQ(repair_without(key_of(InodeNo{6}, Kind::kXattrName),
                            key_of(InodeNo{6}, Kind::kExtent)),
             Strings{"/big: " + std::string(kPerhaps) + "; 2 of its extended attributes"});
+}
+
+TEST_F(LostPartsTest, WrongCountsOfWhatIsNotLostAreNoLosses) {
+  volume.change_inode(3, [](InodeRecord& r) { r.entries = r.xattrs = 5; });
+  EXPECT_EQ(repair_without(key_of(InodeNo{3}, Kind::kInline), key_of(InodeNo{3}, Kind::kExtent)),
+            Strings{});
+}
+
+// The files that refer to its blocks report what they have lost.
+TEST_F(LostPartsTest, RecordOfASharedExtentInodeIsNoLoss) {
+  volume.erase(key_of(InodeNo{10}, Kind::kInode));
+  EXPECT_EQ(repair_without(key_of(InodeNo{10}, Kind::kInode), key_of(InodeNo{10}, Kind::kExtent)),
+            Strings{});
+}
+
+TEST_F(LostPartsTest, LossesOfTwoInodesAreTwoLosses) {
+  volume.erase(key_of(InodeNo{4}, Kind::kInode));
+  volume.erase(key_of(InodeNo{5}, Kind::kInode));
+  EXPECT_EQ(
+      repair_without(key_of(InodeNo{4}, Kind::kExtent, 1), key_of(InodeNo{5}, Kind::kSymlink)),
+      (Strings{"/dir/inner: size, owner, mode and times; perhaps contents",
+               "/sym: owner, mode and times"}));
+}
+
+TEST_F(LostPartsTest, LossesOfAnInodeAreOneLoss) {
+  volume.erase(key_of(InodeNo{5}, Kind::kSymlink, 1));
+  volume.change_inode(5, [](InodeRecord& r) { r.xattrs = 1; });
+  EXPECT_EQ(
+      repair_without(key_of(InodeNo{5}, Kind::kSymlink, 1), key_of(InodeNo{6}, Kind::kInode)),
+      Strings{"/sym: perhaps the end of its target; 1 of its extended attributes"});
+}
+
+TEST_F(LostPartsTest, BlocksAndOtherLossesOfAnInodeAreOneLoss) {
+  erase_extents(6, {0, 4});
+  volume.device->flip({SampleVolume::kB1, 5}, 77);
+  volume.erase(key_of(InodeNo{6}, Kind::kXattrName, 2));
+  EXPECT_EQ(repair_without(key_of(InodeNo{6}, Kind::kXattrName, 2),
+                           key_of(InodeNo{6}, Kind::kExtent, 5)),
+            Strings{"/big: 28 KiB, which read as zeros; " + std::string(kPerhaps) +
+                    "; 1 of its extended attributes"});
 }
 
 // The inode is lost, too, and has a name no longer.
