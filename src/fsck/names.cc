@@ -53,15 +53,12 @@ class NamePass {
       return true;
     };
     std::erase_if(c_.names, is_wrong);
-    bool is_sorted = true;
-    for (NameFacts& name : c_.names) {
+    for (NameFacts& name : c_.names) {  // all names of one inode get one type, and stay sorted
       const InodeFacts* inode = c_.find_inode(name.inode);
       if (inode->type == name.type) continue;
       wrong_.push_back({name.directory, name.inode, Why::kType, inode->type});
       name.type = inode->type;
-      is_sorted = false;
     }
-    if (!is_sorted) std::ranges::sort(c_.names);
   }
 
   // Walks once through each directory that has wrong names, because the names' texts are not in
