@@ -7,6 +7,7 @@
 #include <string>
 
 #include "device/faulty.h"
+#include "fsck/repair.h"
 #include "test/fsck/band_corruptions.h"
 #include "test/fsck/corruptions.h"
 #include "test/fsck/counting_store.h"
@@ -369,21 +370,51 @@ TEST(CheckTest, OneWrongLinkCountIsOneProblem) {
 // A cycle that does not contain the directory from which the walk begins.
 TEST(CheckTest, CycleAboveADirectoryIsNamedOnce) {
   SampleVolume volume;
-  InodeRecord directory;
-  directory.mode = S_IFDIR | 0755;
-  directory.links = 3;
-  directory.entries = 1;
-  directory.next_cookie = 2;
-  directory.parent = InodeNo{19};
-  volume.put(key_of(InodeNo{18}, Kind::kInode), encode(directory));
-  directory.parent = InodeNo{18};
-  volume.put(key_of(InodeNo{19}, Kind::kInode), encode(directory));
-  volume.put_entry(18, {InodeNo{19}, 1, 4, "a"});
-  volume.put_entry(19, {InodeNo{18}, 1, 4, "b"});
+  volume.put_directory(18, 19, {{InodeNo{19}, 1, 4, "a"}});
+  volume.put_directory(19, 18, {{InodeNo{18}, 1, 4, "b"}});
   volume.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{20, 0, 0}));
   volume.commit();
   EXPECT_EQ(volume.problems(),
             Strings{"Directory 18 lies in itself: its names never lead to the root."});
+}
+
+// The walk from directory 18 meets the second one first.
+TEST(CheckTest, EachOfTwoCyclesIsNamedOnceAndCut) {
+  SampleVolume volume;
+  volume.put_directory(18, 21, {});
+  volume.put_directory(19, 19, {{InodeNo{19}, 1, 4, "self"}});
+  volume.put_directory(21, 21, {{InodeNo{18}, 1, 4, "below"}, {InodeNo{21}, 2, 4, "self"}});
+  volume.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{22, 0, 0}));
+  volume.commit();
+  EXPECT_EQ(volume.problems(),
+            (Strings{"Directory 21 lies in itself: its names never lead to the root.",
+                     "Directory 19 lies in itself: its names never lead to the root."}));
+  FixedClock clock;
+  EXPECT_TRUE(repair(*volume.store, *volume.device, clock, [](const std::string&) {}).result);
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
+// The directory's first name would lead to the directory itself.
+TEST(CheckTest, DirectoryWithASecondNameInItselfIsNamedOnce) {
+  SampleVolume volume;
+  volume.erase_entry(1, "dir", 2);
+  volume.put_entry(1, {InodeNo{11}, 2, 4, "home"});
+  volume.put_directory(11, 1, {{InodeNo{3}, 1, 4, "dir"}});
+  volume.put_directory(3, 11, {{InodeNo{4}, 1, 8, "inner"}, {InodeNo{3}, 2, 4, "loop"}});
+  volume.put(key_of(kVolumeOwner, Kind::kCounters),
+             encode(CounterRecord{.next_inode = 12, .inodes = 10}));
+  volume.commit();
+  EXPECT_EQ(volume.problems(), Strings{"Directory 3 has 2 names, in directories 3 and 11."});
+}
+
+TEST(CheckTest, EachNameOfAnotherTypeIsOneProblem) {
+  SampleVolume volume;
+  volume.put_entry(1, {InodeNo{2}, 1, 10, "file"});
+  volume.commit();
+  EXPECT_EQ(volume.problems().size(), 1u);
+  volume.put_entry(1, {InodeNo{2}, 6, 10, "again"});
+  volume.commit();
+  EXPECT_EQ(volume.problems().size(), 2u);
 }
 
 // One walk for each name would take hours in a directory of a million wrong names.

@@ -167,6 +167,9 @@ inline const Corruption kNames[] = {
     {"RootIsAFile",
      [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.mode = S_IFREG | 0644; }); },
      "The root (inode 1) is no directory."},
+    {"RootThatCallsItselfShared",
+     [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.mode = kSharedMode; }); },
+     "The root (inode 1) is no directory."},
     {"RootWithAParent",
      [](V& v) { v.change_inode(1, [](InodeRecord& r) { r.parent = InodeNo{3}; }); },
      "The root's parent is inode 3 instead of itself."},
@@ -200,6 +203,13 @@ inline const Corruption kInodes[] = {
              encode(OrphanRecord{OrphanRecord::Work::kDelete}));
      },
      "Inode 3 is to be deleted, but is a directory that is not empty."},
+    {"DirectoryToBeDeletedHasANameOfAFileThatHasOthers",
+     [](V& v) {
+       v.put_directory(11, 1, {{InodeNo{2}, 1, 8, "third"}});
+       v.put(key_of(kVolumeOwner, Kind::kOrphan, 11),
+             encode(OrphanRecord{OrphanRecord::Work::kDelete}));
+     },
+     "Inode 11 is to be deleted, but is a directory that is not empty."},
     {"RootToBeDeleted",
      [](V& v) {
        v.put(key_of(kVolumeOwner, Kind::kOrphan, 1),

@@ -22,6 +22,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -138,6 +139,19 @@ class SampleVolume {
   void erase_entry(std::uint64_t directory, std::string_view name, std::uint64_t cookie) {
     erase(name_key(directory, name));
     erase(key_of(InodeNo{directory}, Kind::kDentrySeq, cookie));
+  }
+  // A directory that has no name itself, with these entries.
+  void put_directory(std::uint64_t number, std::uint64_t parent,
+                     const std::vector<DentryRecord>& entries) {
+    InodeRecord record = inode(S_IFDIR | 0755, 2, 0);
+    record.parent = InodeNo{parent};
+    for (const DentryRecord& entry : entries) {
+      put_entry(number, entry);
+      record.entries += 1;
+      record.links += entry.type == S_IFDIR >> 12;
+      record.next_cookie = std::max(record.next_cookie, entry.cookie + 1);
+    }
+    put(key_of(InodeNo{number}, Kind::kInode), encode(record));
   }
   meta::Key name_key(std::uint64_t directory, std::string_view name) const {
     return key_of(InodeNo{directory}, Kind::kDentryName, name_hash(name, seed_of(sample_uuid())));
