@@ -130,6 +130,144 @@ TEST(RepairLostTest, AppendRecordOfBlocksBehindTheLastThatCanBeIsNotBelieved) {
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
 }
 
+// ---- Appends that are not believed --------------------------------------------------------------
+
+constexpr meta::KeyRange kExtentsOfInner{key_of(InodeNo{4}, Kind::kExtent),
+                                         key_of(InodeNo{5}, Kind::kInode)};
+
+// The log of an older append of the file lacks the deaths of its blocks.
+TEST(RepairLostTest, AppendThatReachesIntoMappedBlocksIsNotBelieved) {
+  SampleVolume volume;
+  const auto crcs = volume.append(SampleVolume::kUnused, 3);
+  volume.change_extent(4, 0, [&](ExtentRecord& e) { e = {{SampleVolume::kUnused, 0}, 0, crcs}; });
+  volume.put(key_of(SampleVolume::kUnused, Kind::kAppendRecord),
+             encode(AppendRecord{InodeNo{4}, 0, 3, checksum_of(crcs)}));
+  volume.put(key_of(kVolumeOwner, Kind::kBandSummary, SampleVolume::kUnused.value),
+             encode(BandSummaryRecord{.appended = 3, .live = 3, .append_records = 1}));
+  volume.change_append(SampleVolume::kB2, 0, [](AppendRecord& a) { a.file_block = 1; });
+  volume.change_inode(4, [](InodeRecord& r) { r.size = 4 * kB; });
+  volume.commit();
+  const auto before = readable(volume);
+  EXPECT_EQ(repair(volume, {kExtentsOfInner}).report.salvaged_blocks, 0u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume), before);
+}
+
+TEST(RepairLostTest, AppendOfBlocksThatAnotherFileHasIsNotBelieved) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.erase(key_of(InodeNo{4}, Kind::kExtent));
+  volume.change_inode(4, [](InodeRecord& r) { r.size = 9 * kB; });
+  volume.change_append(SampleVolume::kB3, 0, [](AppendRecord& a) {
+    a.inode = InodeNo{4};
+    a.file_block = 4;
+  });
+  volume.commit();
+  EXPECT_EQ(repair(volume, {kExtentsOfInner}).report.salvaged_blocks, 3u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume).at(8), before.at(8));
+}
+
+TEST(RepairLostTest, AppendOfADirectoryIsNotBelieved) {
+  SampleVolume volume;
+  volume.erase(key_of(InodeNo{4}, Kind::kExtent));
+  volume.change_append(SampleVolume::kB2, 0, [](AppendRecord& a) { a.inode = InodeNo{3}; });
+  volume.commit();
+  const Repaired repaired = repair(
+      volume, {{key_of(InodeNo{3}, Kind::kExtent), key_of(InodeNo{5}, Kind::kInode)}});
+  EXPECT_EQ(repaired.report.salvaged_blocks, 0u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+}
+
+TEST(RepairLostTest, AppendOfANumberThatCannotBeIsNotBelieved) {
+  SampleVolume volume;
+  volume.erase(key_of(InodeNo{4}, Kind::kExtent));
+  volume.change_append(SampleVolume::kB2, 0,
+                       [](AppendRecord& a) { a.inode = InodeNo{kMaxInode + 1}; });
+  volume.commit();
+  const meta::KeyRange all{meta::Key{}, key_of(kVolumeOwner, Kind::kInode)};
+  EXPECT_EQ(repair(volume, {all}).report.salvaged_blocks, 0u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+}
+
+// Inline data that is newer than blocks is stored together with the deaths of these blocks.
+TEST(RepairLostTest, BlocksThatAreRecoveredReplaceInlineData) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.erase(key_of(InodeNo{4}, Kind::kExtent));
+  volume.put_text(key_of(InodeNo{4}, Kind::kInline), "old");
+  volume.commit();
+  EXPECT_EQ(repair(volume, {kExtentsOfInner}).report.salvaged_blocks, 3u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume), before);
+}
+
+// ---- Volumes as mkfs and mounts make them -------------------------------------------------------
+
+// A directory with a file, and no shared extents. Names have a seed of their own.
+class MountedLossTest : public testing::Test {
+ protected:
+  MountedLossTest() {
+    EXPECT_TRUE(
+        mkfs::make_filesystem(*device, {.uuid = sample_uuid(), .name_seed = 77}, clock));
+    const auto volume = Volume::mount(*device, {.background = false}, clock);
+    EXPECT_TRUE(volume);
+    directory = (*volume)->make_directory(kRootInode, "directory", 0755, {})->inode;
+    for (InodeNo* const inode : {&first, &second}) {
+      const std::string name = inode == &first ? "first" : "second";
+      const auto created = (*volume)->create(directory, name, 0644, {});
+      EXPECT_TRUE(created);
+      *inode = created->attributes.inode;
+      const std::string bytes(3 * kB, name.front());
+      EXPECT_TRUE((*volume)->write(*inode, 0, std::as_bytes(std::span(bytes))));
+      (*volume)->release(created->file);
+    }
+    EXPECT_TRUE((*volume)->unmount());
+    before = Readable::of(*device);
+    EXPECT_EQ(before.size(), 2u);
+  }
+
+  // Loses all items of the range, and repairs. The contents of all files must be as before. Returns
+  // how many inodes are in /lost+found.
+  std::uint64_t lose_and_repair(const meta::KeyRange& lost) {
+    const auto store = *meta::Store::open(*device, {.background = false});
+    meta::Batch batch;
+    const auto items = store->scan(lost.first, *lost.end, 100);
+    EXPECT_TRUE(items);
+    for (const meta::Item& item : *items) {
+      if (item.key < *lost.end) batch.erase(item.key);
+    }
+    EXPECT_TRUE(store->apply(batch) && note_lost_ranges(*store, {lost}));
+    const auto ignore = [](const std::string&) {};
+    const RepairReport report = fsck::repair(*store, *device, clock, ignore);
+    EXPECT_TRUE(report.result);
+    Strings left;
+    EXPECT_TRUE(check(*store, *device, {.data = true},
+                      [&](const std::string& text) { left.push_back(text); }));
+    EXPECT_EQ(left, Strings{});
+    EXPECT_TRUE(store->close());
+    EXPECT_EQ(Readable::of(*device), before);
+    return report.found_inodes;
+  }
+
+  std::unique_ptr<device::MemoryDevice> device = device::MemoryDevice::uniform(24, 64);
+  FixedClock clock;
+  InodeNo directory, first, second;
+  Readable::Contents before;
+};
+
+TEST_F(MountedLossTest, NamesOfARebuiltDirectoryAreFound) {
+  const meta::KeyRange lost{key_of(directory, Kind::kInode),
+                            key_of(directory, Kind::kDentryName)};
+  EXPECT_EQ(lose_and_repair(lost), 0u);
+}
+
+TEST_F(MountedLossTest, LostFileBeforeOthersKeepsItsName) {
+  EXPECT_EQ(lose_and_repair(all_of(first)), 0u);
+}
+
+// ---- Numbers of inodes --------------------------------------------------------------------------
+
 // A file is lost, and its number was the highest. The name is left, and leads nowhere: not to what
 // the repair makes of blocks that another lost file had shared.
 TEST(RepairLostTest, NumberOfALostFileIsNotGivenOutAgain) {
@@ -148,6 +286,20 @@ TEST(RepairLostTest, NumberOfALostFileIsNotGivenOutAgain) {
   const auto after = readable(volume);
   EXPECT_FALSE(after.contains(11));
   EXPECT_TRUE(after.contains(12));
+}
+
+// Also where the counters are lost.
+TEST(RepairLostTest, NumberOfAnInodeThatIsRecoveredIsNotGivenOutAgain) {
+  SampleVolume volume;
+  volume.erase(key_of(kVolumeOwner, Kind::kCounters));
+  volume.erase(key_of(InodeNo{10}, Kind::kInode));
+  volume.erase(key_of(InodeNo{10}, Kind::kExtent));
+  for (const std::uint64_t block : {0, 2}) {
+    volume.erase(key_of(InodeNo{10}, Kind::kReferenceCount, block));
+  }
+  volume.commit();
+  EXPECT_EQ(repair(volume, {all_of(InodeNo{10})}).report.salvaged_blocks, 4u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
 }
 
 // Also where the counters are lost.

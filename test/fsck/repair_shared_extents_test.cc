@@ -79,6 +79,18 @@ TEST(RepairSharedExtentsTest, SharedInodeThatNoFileRefersToIsAFileInLostAndFound
   EXPECT_EQ(decode_inode(volume.value_of(key_of(kShared, Kind::kInode)))->mode, S_IFREG | 0600u);
 }
 
+// Files refer to it, but to blocks that it lacks. Its own blocks are not freed.
+TEST(RepairSharedExtentsTest, SharedInodeWithoutAnyBlockThatIsReferredToIsAFile) {
+  SampleVolume volume;
+  const std::string text = readable(volume).at(8);
+  volume.change_reference(8, 0, [](ReferenceRecord& r) { r.block = 8; });
+  volume.change_reference(9, 1, [](ReferenceRecord& r) { r.block = 8; });
+  volume.commit();
+  EXPECT_EQ(repair(volume).report.found_inodes, 1u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume).at(kShared.value).substr(0, text.size()), text);
+}
+
 TEST(RepairSharedExtentsTest, WhatAReferenceHasLostIsReported) {
   SampleVolume volume;
   volume.change_reference(9, 1, [](ReferenceRecord& r) { r.block = 3; });
@@ -199,6 +211,18 @@ TEST(RepairSharedExtentsTest, LostSharedInodeIsFoundByTheAppendLog) {
   EXPECT_EQ(readable(volume), before);
 }
 
+TEST(RepairSharedExtentsTest, BlocksPastTheSizeOfASharedInodeAreFoundByTheAppendLog) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.erase(key_of(kShared, Kind::kExtent));
+  volume.change_inode(10, [](InodeRecord& r) { r.size = 2 * kB; });
+  volume.commit();
+  const meta::KeyRange lost{key_of(kShared, Kind::kExtent), key_of(kShared, Kind::kExtent, 1)};
+  EXPECT_EQ(repair(volume, {lost}).report.salvaged_blocks, 4u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  EXPECT_EQ(readable(volume), before);
+}
+
 // The next leaf remains, with reference counts that say nothing of its size.
 TEST(RepairSharedExtentsTest, SharedInodeOfWhichOnlyShareCountsAreLeftIsFoundByTheAppendLog) {
   SampleVolume volume;
@@ -244,12 +268,17 @@ TEST(RepairSharedExtentsTest, BlocksOfALostFileGetNoNumberThatIsToBeDeleted) {
 // Or a file would show blocks that it never had.
 TEST(RepairSharedExtentsTest, BlocksOfALostFileGetNoNumberThatAReferenceLeadsTo) {
   SampleVolume volume;
+  const auto before = readable(volume);
   lose_left(volume);
+  volume.put_reference(9, 0, 10, 0, 1);
   volume.change_reference(9, 1, [](ReferenceRecord& r) { r = {InodeNo{11}, 2, 2}; });
   volume.commit();
   repair(volume, {all_of(kLeft)});
   EXPECT_EQ(volume.problems(), Strings{});
-  EXPECT_EQ(readable(volume).at(9), std::string(3 * kB, '\0'));
+  const auto after = readable(volume);
+  EXPECT_EQ(after.at(9), before.at(8).substr(0, kB) + std::string(2 * kB, '\0'));
+  EXPECT_FALSE(after.contains(11));
+  EXPECT_TRUE(after.contains(12));
 }
 
 TEST(RepairSharedExtentsTest, SharedInodeWhoseFilesAreAllLostIsAFile) {
