@@ -66,12 +66,18 @@ std::string text_of(const char* format, ...) {
   return text;
 }
 
+// Rounds before it chooses the unit: 999,999 ns are 1 ms.
 std::string time_text(std::uint64_t ns) {
+  struct Scale {
+    double ns;
+    const char* unit;
+  };
+  static constexpr Scale kScales[] = {{1, "ns"}, {1e3, "us"}, {1e6, "ms"}, {1e9, "s"}};
   const auto value = static_cast<double>(ns);
-  if (ns < 1000) return text_of("%.0f ns", value);
-  if (ns < 1'000'000) return text_of("%.3g us", value / 1e3);
-  if (ns < 1'000'000'000) return text_of("%.3g ms", value / 1e6);
-  return text_of("%.3g s", value / 1e9);
+  for (const Scale& scale : kScales) {
+    if (value < 999.5 * scale.ns) return text_of("%.3g %s", value / scale.ns, scale.unit);
+  }
+  return text_of("%.0f s", value / 1e9);
 }
 
 std::string duration_text(double seconds) {

@@ -197,10 +197,16 @@ TEST(TopPage, StaysWithinTheTerminal) {
 TEST(Words, SayTimesAndDurations) {
   EXPECT_EQ(time_text(999), "999 ns");
   EXPECT_EQ(time_text(12'345), "12.3 us");
+  EXPECT_EQ(time_text(999'499), "999 us");
+  EXPECT_EQ(time_text(999'999), "1 ms");
   EXPECT_EQ(time_text(1'500'000'000), "1.5 s");
+  EXPECT_EQ(time_text(1'234'000'000'000), "1234 s");
   EXPECT_EQ(duration_text(59.9), "59 s");
+  EXPECT_EQ(duration_text(125), "2 min 5 s");
   EXPECT_EQ(duration_text(86'400 + 3600), "1 day 1 h");
   EXPECT_EQ(rate_text(0, 0), "0 B/s");
+  EXPECT_EQ(rate_text(5, 0), "0 B/s");
+  EXPECT_EQ(rate_text(1000, 1), "1000 B/s");
   EXPECT_EQ(rate_text(1 << 20, 2), "512 KiB/s");
   EXPECT_EQ(count_text(1, "band"), "1 band");
 }
