@@ -28,5 +28,15 @@ TEST(BandDetailsTest, DamageToOneLogLeavesTheOtherBands) {
   EXPECT_TRUE(details.histories.contains(SampleVolume::kUnused));
 }
 
+TEST(BandDetailsTest, DamageToADirectoryLeavesTheHistories) {
+  SampleVolume volume;
+  volume.put_text(key_of(InodeNo{1}, fs::Kind::kDentryName, 1), "no entry");
+  volume.commit();
+  const auto details = band_details_of(*volume.store, {SampleVolume::kB1});
+  EXPECT_FALSE(details.is_complete());
+  EXPECT_EQ(details.paths_error, Errc::kItemBad);
+  EXPECT_EQ(details.histories.at(SampleVolume::kB1).appends.size(), 3u);
+}
+
 }  // namespace
 }  // namespace lazyfs::tools

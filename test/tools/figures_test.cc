@@ -57,6 +57,9 @@ TEST(WordsTest, ShowNoControlCharacterToATerminal) {
   EXPECT_EQ(printable("\x9B\xFF"), "\\233\\377");              // not UTF-8
   EXPECT_EQ(printable("\xE0\x82\x9B"), "\\340\\202\\233");  // U+009B, too long
   EXPECT_EQ(printable("\xE2\x82"), "\\342\\202");              // cut off
+  EXPECT_EQ(printable("\xC1\x9B"), "\\301\\233");              // a letter, too long
+  EXPECT_EQ(printable("\xF0\x80\x82\x9B"), "\\360\\200\\202\\233");  // U+009B, too long
+  EXPECT_EQ(printable("\xF5\x80\x80\x80"), "\\365\\200\\200\\200");  // past U+10FFFF
 }
 
 TEST(WordsTest, UnambiguousTextTellsABackslashFromAnOctalNumber) {
@@ -86,6 +89,19 @@ TEST(Metrics, AreInBaseUnitsWithEscapedLabels) {
   EXPECT_TRUE(has_line(text, "lazyfs_data_appended_bytes_total" + at + " 4096000")) << text;
   EXPECT_TRUE(has_line(text, "lazyfs_dirty_bytes" + at + " 4096")) << text;
   EXPECT_TRUE(has_line(text, "lazyfs_uptime_seconds" + at + " 10")) << text;
+}
+
+TEST(Metrics, NameTheVolumeAndItsState) {
+  MountFigures mount = figures(10, 100, {});
+  mount.mount_point = "/two\nlines";
+  const std::string text = metrics_text(mount);
+  const std::string at = "{mountpoint=\"/two\\nlines\",";
+  EXPECT_TRUE(has_line(text, "lazyfs_info" + at +
+                                 "device=\"/dev/sdb\",label=\"archive\",uuid=\"u-u\","
+                                 "options=\"rw\"} 1"))
+      << text;
+  EXPECT_TRUE(has_line(text, "lazyfs_state" + at + "state=\"writable\"} 1")) << text;
+  EXPECT_TRUE(has_line(text, "lazyfs_state" + at + "state=\"read-only\"} 0")) << text;
 }
 
 TEST(Metrics, AreUtf8) {
@@ -142,6 +158,17 @@ TEST(Metrics, HaveCumulativeHistograms) {
   EXPECT_TRUE(has_line(text, bucket + "6.5536e-05\"} 2")) << text;
   EXPECT_TRUE(has_line(text, bucket + "+Inf\"} 3")) << text;
   EXPECT_TRUE(has_line(text, "lazyfs_request_duration_seconds_count" + at + "} 3")) << text;
+}
+
+TEST(Metrics, HaveSumsInSeconds) {
+  MountFigures mount = figures(10, 100, {500'000'000, 1'500'000'000});
+  mount.stats["data"]["stall_times"] = times_of({3'000'000'000});
+  const std::string text = metrics_text(mount);
+  const std::string at = "{mountpoint=\"/srv/\\\"a\\\\\"";
+  EXPECT_TRUE(has_line(text, "lazyfs_request_duration_seconds_sum" + at +
+                                 ",operation=\"read\"} 2"))
+      << text;
+  EXPECT_TRUE(has_line(text, "lazyfs_writer_stall_seconds_sum" + at + "} 3")) << text;
 }
 
 TEST(Metrics, LeaveOutWhatAnOlderDaemonDoesNotHave) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <thread>
 
@@ -48,6 +49,64 @@ TEST(ScrubStateTest, QuestionsKeepNoScrubFromBeginning) {
   is_over = true;
   asking.join();
   EXPECT_EQ(refused, 0);
+}
+
+TEST(ScrubStateTest, StateIsReadAsItWasWritten) {
+  const TestFolder folder;
+  const ScrubFiles files(folder.path(), kUuid);
+  EXPECT_FALSE(files.read());
+  ScrubState state;
+  state.status = ScrubState::Status::kFailed;
+  state.failure = "no \"device\"";
+  state.mount_point = "/srv/a b";
+  state.pid = 11;
+  state.started_seconds = 22;
+  state.seconds = 3.5;
+  state.rate = 44;
+  state.inode = 55;
+  state.file_block = 66;
+  state.blocks = 77;
+  state.total_blocks = 88;
+  state.damaged = 99;
+  state.found.push_back({.inode = 1, .offset = 2, .what = 3});
+  files.write(state);
+  const auto read = files.read();
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->status, state.status);
+  EXPECT_EQ(read->failure, state.failure);
+  EXPECT_EQ(read->mount_point, state.mount_point);
+  EXPECT_EQ(read->pid, 11);
+  EXPECT_EQ(read->started_seconds, 22u);
+  EXPECT_EQ(read->seconds, 3.5);
+  EXPECT_EQ(read->rate, 44u);
+  EXPECT_EQ(read->inode, 55u);
+  EXPECT_EQ(read->file_block, 66u);
+  EXPECT_EQ(read->blocks, 77u);
+  EXPECT_EQ(read->total_blocks, 88u);
+  EXPECT_EQ(read->damaged, 99u);
+  ASSERT_EQ(read->found.size(), 1u);
+  EXPECT_EQ(read->found[0].inode, 1u);
+  EXPECT_EQ(read->found[0].offset, 2u);
+  EXPECT_EQ(read->found[0].what, 3u);
+}
+
+TEST(ScrubStateTest, DamagedStateIsRefused) {
+  const TestFolder folder;
+  const ScrubFiles files(folder.path(), kUuid);
+  files.write({});
+  const std::string path = folder / ("scrub-" + kUuid + ".json");
+  std::ofstream(path) << "{}";
+  EXPECT_THROW(files.read(), std::runtime_error);
+  const std::string whole = to_json({});
+  ASSERT_TRUE(parse_scrub_state(whole));
+  for (const char* name : {"status", "rate", "found"}) {
+    std::string other = whole;
+    other.replace(other.find(name), 1, "x");
+    EXPECT_FALSE(parse_scrub_state(other)) << name;
+  }
+  std::string number = whole;
+  number.replace(number.find("\"running\""), 9, "7");
+  EXPECT_FALSE(parse_scrub_state(number));
 }
 
 // A process that scrubs after the parent has taken the lock, until the end of its life.

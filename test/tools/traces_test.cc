@@ -69,6 +69,24 @@ TEST_F(TracesTest, NothingIsFoundInZerosAndInOtherData) {
   EXPECT_EQ(find_lazyfs_traces(folder_ / "missing"), std::nullopt);
 }
 
+TEST_F(TracesTest, DataOfAKindThatIsNotKnownIsContents) {
+  make_empty(kMib);
+  put(kMib - 1, std::array{std::byte{1}});
+  EXPECT_EQ(find_contents(path()), "data of a kind that is not known");
+}
+
+TEST_F(TracesTest, PartitionTableIsContents) {
+  make_empty(kMib);
+  auto table = AlignedBuffer::zeroed(512);
+  table.span()[446 + 4] = std::byte{0x83};
+  table.span()[446 + 8] = std::byte{8};
+  table.span()[446 + 13] = std::byte{1};
+  table.span()[510] = std::byte{0x55};
+  table.span()[511] = std::byte{0xAA};
+  put(0, table.span());
+  EXPECT_EQ(find_contents(path()), "a dos partition table");
+}
+
 TEST_F(TracesTest, EitherHeaderOfAnImageIsFound) {
   make_image(64 * kMib, 128);
   EXPECT_EQ(found(), "header of an EDI at byte 0");
