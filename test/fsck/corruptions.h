@@ -579,6 +579,15 @@ inline const Corruption kSharedExtents[] = {
     {"SmallFileThatCallsItselfShared",
      [](V& v) { v.change_inode(2, [](InodeRecord& r) { r.mode = kSharedMode; }); },
      "Inode 2 calls itself shared, but has a name."},
+    {"EmptyFileThatCallsItselfShared",
+     [](V& v) {
+       v.erase(key_of(InodeNo{2}, Kind::kInline));
+       v.change_inode(2, [](InodeRecord& r) {
+         r.mode = kSharedMode;
+         r.size = 0;
+       });
+     },
+     "Inode 2 calls itself shared, but has a name."},
     {"FileOfReferencesThatCallsItselfShared",
      [](V& v) { v.change_inode(8, [](InodeRecord& r) { r.mode = kSharedMode; }); },
      "Inode 8 calls itself shared, but has a name."},

@@ -238,16 +238,23 @@ class MountedLossTest : public testing::Test {
       if (item.key < *lost.end) batch.erase(item.key);
     }
     EXPECT_TRUE(store->apply(batch) && note_lost_ranges(*store, {lost}));
-    const auto ignore = [](const std::string&) {};
-    const RepairReport report = fsck::repair(*store, *device, clock, ignore);
-    EXPECT_TRUE(report.result);
-    Strings left;
-    EXPECT_TRUE(check(*store, *device, {.data = true},
-                      [&](const std::string& text) { left.push_back(text); }));
-    EXPECT_EQ(left, Strings{});
+    const std::uint64_t found = repair_all(*store).found_inodes;
     EXPECT_TRUE(store->close());
     EXPECT_EQ(Readable::of(*device), before);
-    return report.found_inodes;
+    return found;
+  }
+  // After it nothing is left to repair.
+  RepairReport repair_all(meta::Store& store) {
+    RepairReport report = fsck::repair(store, *device, clock, [](const std::string&) {});
+    EXPECT_TRUE(report.result);
+    EXPECT_EQ(problems(store), Strings{});
+    return report;
+  }
+  Strings problems(meta::Store& store) {
+    Strings found;
+    EXPECT_TRUE(check(store, *device, {.data = true},
+                      [&](const std::string& text) { found.push_back(text); }));
+    return found;
   }
 
   std::unique_ptr<device::MemoryDevice> device = device::MemoryDevice::uniform(24, 64);
@@ -264,6 +271,28 @@ TEST_F(MountedLossTest, NamesOfARebuiltDirectoryAreFound) {
 
 TEST_F(MountedLossTest, LostFileBeforeOthersKeepsItsName) {
   EXPECT_EQ(lose_and_repair(all_of(first)), 0u);
+}
+
+TEST_F(MountedLossTest, ReferenceCountIsRemovedWhereNoInodeIsShared) {
+  const auto store = *meta::Store::open(*device, {.background = false});
+  meta::Batch batch;
+  batch.put(key_of(first, Kind::kReferenceCount), encode(ReferenceCountRecord{1, 1}));
+  ASSERT_TRUE(store->apply(batch));
+  EXPECT_EQ(problems(*store).size(), 1u);
+  EXPECT_EQ(repair_all(*store).losses_counted, 0u);
+}
+
+TEST_F(MountedLossTest, ReferenceToNothingIsRemovedWhereNoInodeIsShared) {
+  const auto store = *meta::Store::open(*device, {.background = false});
+  meta::Batch batch;
+  batch.put(key_of(first, Kind::kExtent, 3), encode(ReferenceRecord{InodeNo{99}, 0, 1}));
+  auto record = *decode_inode(**store->get(key_of(first, Kind::kInode)));
+  record.size += kB;
+  record.blocks += 1;
+  batch.put(key_of(first, Kind::kInode), encode(record));
+  ASSERT_TRUE(store->apply(batch));
+  EXPECT_EQ(problems(*store).size(), 1u);
+  EXPECT_EQ(repair_all(*store).lost_blocks, 1u);
 }
 
 // ---- Numbers of inodes --------------------------------------------------------------------------

@@ -251,6 +251,65 @@ TEST(RepairSharedExtentsTest, BlocksOfALostFileAreAFileOfTheirOwn) {
   EXPECT_EQ(after.at(11).substr(2 * kB, tail.size()), tail);
 }
 
+// The extent before them keeps all of its blocks.
+TEST(RepairSharedExtentsTest, WholeExtentsOfALostFileAreAFileOfTheirOwn) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  volume.change_extent(10, 0, [&](ExtentRecord& extent) {
+    const std::vector<std::uint32_t> last(extent.crcs.begin() + 2, extent.crcs.end());
+    volume.put(key_of(kShared, Kind::kExtent, 2),
+               encode(ExtentRecord{{SampleVolume::kB3, 2}, 0, last}));
+    extent.crcs.resize(2);
+  });
+  lose_left(volume);
+  EXPECT_EQ(repair(volume, {all_of(kLeft)}).report.found_inodes, 1u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  const auto after = readable(volume);
+  EXPECT_EQ(after.at(9), before.at(9));
+  const std::string tail = before.at(8).substr(2 * kB);
+  EXPECT_EQ(after.at(11).substr(2 * kB, tail.size()), tail);
+}
+
+// They may have been the same blocks of two files.
+TEST(RepairSharedExtentsTest, BlocksOfTwoSharedInodesAreTwoFiles) {
+  SampleVolume volume;
+  InodeRecord shared;
+  shared.mode = kSharedMode;
+  shared.links = 1;
+  shared.size = 2 * kB;
+  shared.blocks = 2;
+  volume.put(key_of(InodeNo{11}, Kind::kInode), encode(shared));
+  const auto crcs = volume.append(SampleVolume::kUnused, 2);
+  volume.put(key_of(InodeNo{11}, Kind::kExtent),
+             encode(ExtentRecord{{SampleVolume::kUnused, 0}, 0, crcs}));
+  volume.put(key_of(SampleVolume::kUnused, Kind::kAppendRecord),
+             encode(AppendRecord{InodeNo{11}, 0, 2, checksum_of(crcs)}));
+  volume.put(key_of(kVolumeOwner, Kind::kBandSummary, SampleVolume::kUnused.value),
+             encode(BandSummaryRecord{.appended = 2, .live = 2, .append_records = 1}));
+  volume.put_share_count(11, 0, 1, 2);
+  volume.put_share_count(11, 1, 1, 1);
+  volume.put_reference(9, 0, 11, 0, 1);
+  volume.change_inode(9, [](InodeRecord& r) { r.blocks = 3; });
+  volume.put_reference(8, 4, 11, 0, 2);
+  volume.change_inode(8, [](InodeRecord& r) {
+    r.size = 6 * kB;
+    r.blocks = 6;
+  });
+  volume.put(key_of(kVolumeOwner, Kind::kCounters),
+             encode(CounterRecord{.next_inode = 12, .inodes = 9}));
+  volume.commit();
+  ASSERT_EQ(volume.problems({.data = true}), Strings{});
+  const auto before = readable(volume);
+  volume.erase(key_of(kLeft, Kind::kExtent, 4));
+  lose_left(volume);
+  EXPECT_EQ(repair(volume, {all_of(kLeft)}).report.found_inodes, 2u);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  const auto after = readable(volume);
+  EXPECT_EQ(after.at(9), before.at(9));
+  EXPECT_EQ(after.at(12).substr(2 * kB), before.at(8).substr(2 * kB, 2 * kB));
+  EXPECT_EQ(after.at(13).substr(kB), before.at(8).substr(5 * kB));
+}
+
 // Or the next mount would delete it.
 TEST(RepairSharedExtentsTest, BlocksOfALostFileGetNoNumberThatIsToBeDeleted) {
   SampleVolume volume;
