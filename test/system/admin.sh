@@ -208,6 +208,14 @@ umount "$MNT"
 wait "$DAEMON" || true
 DAEMON=''
 expect 1 lazyfsctl health "$MNT"
+for command in health sync stats; do
+  expect 1 lazyfsctl $command "$MNT"
+  grep -q "$MNT: no lazyfs is mounted there" "$WORK/err" || fail "$command: $(cat "$WORK/err")"
+done
+mount_fs ro
+expect 0 lazyfsctl health "$MNT"
+grep -q "healthy, read-only$" "$WORK/out" || fail "health: $(cat "$WORK/out")"
+unmount_fs
 mount_fs
 kill -KILL "$DAEMON"
 wait "$DAEMON" 2>/dev/null || true
@@ -380,30 +388,67 @@ mount_fs
 head -c 300000 /dev/urandom >"$MNT/one"
 cp --reflink=auto "$MNT/one" "$MNT/two"
 expect 0 lazyfsctl map "$MNT/one"
-grep -q "one: inode [0-9]*, 1 run, " "$WORK/out" || fail "map: $(cat "$WORK/out")"
+grep -q "one: inode [0-9]*, 1 run, 296 KiB$" "$WORK/out" || fail "map: $(cat "$WORK/out")"
+grep -q "^ *0 .* 303104 shared$" "$WORK/out" || fail "map: $(cat "$WORK/out")"
 expect 0 lazyfsctl map --json "$MNT/one"
 read -r band rba < <(python3 -c 'import json, sys
 extent = json.load(sys.stdin)["extents"][0]
 print(extent["band"], extent["rba"])' <"$WORK/out")
 for path in "$MNT" "$DEVICE"; do
   expect 0 lazyfsctl owner "$path" "$band:$rba"
-  grep -q " /one" "$WORK/out" || fail "owner of $band:$rba: $(cat "$WORK/out")"
+  grep -q "^ *$rba  *1  *0  /one (shared)$" "$WORK/out" ||
+    fail "owner of $band:$rba: $(cat "$WORK/out")"
 done
+expect 0 lazyfsctl owner "$MNT" 0
+grep -q "^0: no file has blocks there$" "$WORK/out" || fail "owner of band 0: $(cat "$WORK/out")"
 expect 0 lazyfsctl owner --json "$MNT" "$band"
 grep -q '"path": "/two"' "$WORK/out" || fail "owner of band $band: $(cat "$WORK/out")"
 expect 1 lazyfsctl owner "$MNT" 4000000
 grep -q "4000000: no such band" "$WORK/err" || fail "owner of no band: $(cat "$WORK/err")"
 expect 1 lazyfsctl owner "$MNT" "$band:99999999"
 grep -q ":99999999: no such block" "$WORK/err" || fail "owner of no block: $(cat "$WORK/err")"
+blocks=$(sed -n 's/.*: no such block: band [0-9]* has //p' "$WORK/err")
+expect 0 lazyfsctl owner "$MNT" "$band:$((blocks - 1))"
+expect 1 lazyfsctl owner "$MNT" "$band:$blocks"
 for place in x "$band:" "$band:x" 5000000000; do
   expect 2 lazyfsctl owner "$MNT" "$place"
   grep -q "$place: not BAND or BAND:BLOCK" "$WORK/err" || fail "owner: $(cat "$WORK/err")"
 done
 expect 1 lazyfsctl map "$MNT"
 expect 1 lazyfsctl map "$WORK/out"
+grep -q "$WORK/out: on no mounted lazyfs" "$WORK/err" || fail "map: $(cat "$WORK/err")"
 expect 0 lazyfsctl frag "$MNT/one"
 expect 0 lazyfsctl frag "$MNT"
-grep -q "2 files with data, " "$WORK/out" || fail "frag: $(cat "$WORK/out")"
+grep -q "2 files with data, 2 of them in one run; 2 runs, " "$WORK/out" ||
+  fail "frag: $(cat "$WORK/out")"
+expect 0 lazyfsctl frag --json "$MNT"
+[[ $(figure worst <"$WORK/out") == '[]' ]] || fail "frag --json: $(cat "$WORK/out")"
+# in_runs N: makes a file of N runs between holes.
+in_runs() {
+  local i
+  for ((i = 0; i < $1; i++)); do
+    dd if=/dev/urandom of="$MNT/$1 runs" bs=4K count=1 seek=$((i * 256)) conv=notrunc status=none
+  done
+}
+for ((i = 2; i <= 13; i++)); do in_runs $i; done
+expect 0 lazyfsctl map --json "$MNT/3 runs"
+python3 -c 'import json, sys
+sys.exit([e["offset"] for e in json.load(sys.stdin)["extents"]] != [0, 1 << 20, 2 << 20])' \
+  <"$WORK/out" || fail "map --json: $(cat "$WORK/out")"
+last=$(python3 -c 'import json, sys
+extent = json.load(sys.stdin)["extents"][2]
+print(extent["band"], extent["rba"], sep=":")' <"$WORK/out")
+expect 0 lazyfsctl owner "$MNT" "$last"
+grep -q " 1  *2097152  /3 runs$" "$WORK/out" || fail "owner of $last: $(cat "$WORK/out")"
+expect 0 lazyfsctl frag --json "$MNT"
+python3 -c 'import json, sys
+worst = json.load(sys.stdin)["worst"]
+expected = [(f"/{n} runs", n, 4096 * n) for n in range(13, 3, -1)]
+sys.exit([(w["path"], w["runs"], w["bytes"]) for w in worst] != expected)' <"$WORK/out" ||
+  fail "frag --json: $(cat "$WORK/out")"
+rm "$MNT"/*runs
+expect 0 lazyfsctl frag "$WORK/other.img"
+grep -q "^$WORK/other.img: 0 files with data" "$WORK/out" || fail "frag: $(cat "$WORK/out")"
 hostile=$MNT/$'\e[2Jx'
 head -c 300000 /dev/urandom >"$hostile"
 hostile_band=$(lazyfsctl map --json "$hostile" |
