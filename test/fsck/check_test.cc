@@ -349,6 +349,10 @@ TEST(CheckTest, OneWrongShareCountIsOneProblem) {
   volume.put_share_count(10, 0, 2, 1);
   volume.commit();
   EXPECT_EQ(volume.problems().size(), 1u);
+  volume.put_share_count(10, 0, 2, 2);
+  volume.put_share_count(10, 2, 3, 1);  // one block more than there is
+  volume.commit();
+  EXPECT_EQ(volume.problems().size(), 1u);
 }
 
 TEST(CheckTest, InlineDataPastTheEndOfAFileToBeTruncatedIsNoProblem) {

@@ -252,9 +252,9 @@ inline const Corruption kInodes[] = {
      "Item (owner 0x4000000000000000, kind 1, offset 0) belongs to nothing."},
     {"InodeNotBelowTheNext",
      [](V& v) {
-       v.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{7, 0, 0}));
+       v.put(key_of(kVolumeOwner, Kind::kCounters), encode(CounterRecord{10, 0, 0}));
      },
-     "Inode 10 exists, but the next number to be given out is 7."},
+     "Inode 10 exists, but the next number to be given out is 10."},
     {"HighestInodeThatCanBe",
      [](V& v) {
        InodeRecord record;
@@ -588,6 +588,13 @@ inline const Corruption kSharedExtents[] = {
        });
      },
      "Inode 2 calls itself shared, but has a name."},
+    {"SmallFileWithoutANameThatCallsItselfShared",
+     [](V& v) {
+       v.erase_entry(1, "file", 1);
+       v.erase_entry(1, "again", 6);
+       v.change_inode(2, [](InodeRecord& r) { r.mode = kSharedMode; });
+     },
+     "Inode 2 calls itself shared, but no file refers to its blocks."},
     {"FileOfReferencesThatCallsItselfShared",
      [](V& v) { v.change_inode(8, [](InodeRecord& r) { r.mode = kSharedMode; }); },
      "Inode 8 calls itself shared, but has a name."},

@@ -173,20 +173,9 @@ TEST(RepairLostTest, AppendOfADirectoryIsNotBelieved) {
   volume.erase(key_of(InodeNo{4}, Kind::kExtent));
   volume.change_append(SampleVolume::kB2, 0, [](AppendRecord& a) { a.inode = InodeNo{3}; });
   volume.commit();
-  const Repaired repaired = repair(
-      volume, {{key_of(InodeNo{3}, Kind::kExtent), key_of(InodeNo{5}, Kind::kInode)}});
+  const Repaired repaired =
+      repair(volume, {{key_of(InodeNo{3}, Kind::kInode), key_of(InodeNo{5}, Kind::kInode)}});
   EXPECT_EQ(repaired.report.salvaged_blocks, 0u);
-  EXPECT_EQ(volume.problems({.data = true}), Strings{});
-}
-
-TEST(RepairLostTest, AppendOfANumberThatCannotBeIsNotBelieved) {
-  SampleVolume volume;
-  volume.erase(key_of(InodeNo{4}, Kind::kExtent));
-  volume.change_append(SampleVolume::kB2, 0,
-                       [](AppendRecord& a) { a.inode = InodeNo{kMaxInode + 1}; });
-  volume.commit();
-  const meta::KeyRange all{meta::Key{}, key_of(kVolumeOwner, Kind::kInode)};
-  EXPECT_EQ(repair(volume, {all}).report.salvaged_blocks, 0u);
   EXPECT_EQ(volume.problems({.data = true}), Strings{});
 }
 
@@ -271,6 +260,35 @@ TEST_F(MountedLossTest, NamesOfARebuiltDirectoryAreFound) {
 
 TEST_F(MountedLossTest, LostFileBeforeOthersKeepsItsName) {
   EXPECT_EQ(lose_and_repair(all_of(first)), 0u);
+}
+
+// More blocks in a row than one reference count has.
+TEST_F(MountedLossTest, LostReferenceCountsOfManyBlocksAreCountedAgain) {
+  constexpr std::uint64_t kBlocks = 2 * kMaxExtentBlocks + 1;
+  {
+    const auto volume = *Volume::mount(*device, {.background = false}, clock);
+    const std::vector<std::byte> bytes(kBlocks * kB, std::byte{7});
+    ASSERT_TRUE(volume->write(first, 0, bytes));
+    ASSERT_TRUE(volume->copy_range(first, 0, second, 0, kBlocks * kB, false));
+    ASSERT_TRUE(volume->unmount());
+  }
+  before = Readable::of(*device);
+  ASSERT_EQ(before.at(second.value), before.at(first.value));
+  const auto store = *meta::Store::open(*device, {.background = false});
+  ASSERT_EQ(problems(*store), Strings{});
+  const auto items = store->scan(key_of(InodeNo{second.value + 1}, Kind::kInode),
+                                 key_of(InodeNo{kMaxInode}, Kind::kInode), 100);
+  ASSERT_TRUE(items);
+  meta::Batch batch;
+  for (const meta::Item& item : *items) {
+    const bool is_count = item.key.kind == static_cast<std::uint8_t>(Kind::kReferenceCount);
+    if (is_count) batch.erase(item.key);
+  }
+  ASSERT_FALSE(batch.empty());
+  ASSERT_TRUE(store->apply(batch));
+  EXPECT_EQ(repair_all(*store).losses_counted, 0u);
+  ASSERT_TRUE(store->close());
+  EXPECT_EQ(Readable::of(*device), before);
 }
 
 TEST_F(MountedLossTest, ReferenceCountIsRemovedWhereNoInodeIsShared) {

@@ -66,9 +66,11 @@ TEST(RepairSharedExtentsTest, BlocksThatNoFileRefersToAreFreed) {
   EXPECT_EQ(volume.report.shared_blocks, 3u);
 }
 
+// The file has all blocks, whatever the size of the shared-extent inode was.
 TEST(RepairSharedExtentsTest, SharedInodeThatNoFileRefersToIsAFileInLostAndFound) {
   SampleVolume volume;
   const std::string text = readable(volume).at(8);
+  volume.change_inode(10, [](InodeRecord& r) { r.size = 2 * kB; });
   volume.erase(key_of(kLeft, Kind::kExtent, 0));
   volume.erase(key_of(kRight, Kind::kExtent, 1));
   volume.commit();
@@ -184,17 +186,20 @@ TEST(RepairSharedExtentsTest, SharedInodeThatCallsItselfAShortFileKeepsItsBlocks
   EXPECT_EQ(readable(volume), before);
 }
 
-// It would show what it never had, else.
+// It would show what it never had, else. One size ends between two extents, the other one within an
+// extent.
 TEST(RepairSharedExtentsTest, FileThatIsReferredToDoesNotGrow) {
-  SampleVolume volume;
-  volume.change_reference(9, 1, [](ReferenceRecord& r) { r.shared = InodeNo{6}; });
-  volume.change_inode(6, [](InodeRecord& r) { r.size = 8 * kB; });
-  volume.commit();
-  const auto before = readable(volume);
-  ASSERT_EQ(before.at(6).size(), 8 * kB);
-  repair(volume);
-  EXPECT_EQ(volume.problems({.data = true}), Strings{});
-  EXPECT_EQ(readable(volume).at(6), before.at(6));
+  for (const std::uint64_t bytes : {8 * kB, 6 * kB}) {
+    SampleVolume volume;
+    volume.change_reference(9, 1, [](ReferenceRecord& r) { r.shared = InodeNo{6}; });
+    volume.change_inode(6, [&](InodeRecord& r) { r.size = bytes; });
+    volume.commit();
+    const auto before = readable(volume);
+    ASSERT_EQ(before.at(6).size(), bytes);
+    repair(volume);
+    EXPECT_EQ(volume.problems({.data = true}), Strings{});
+    EXPECT_EQ(readable(volume).at(6), before.at(6));
+  }
 }
 
 // ---- Lost leaves --------------------------------------------------------------------------------
