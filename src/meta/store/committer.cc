@@ -138,22 +138,23 @@ std::uint64_t Committer::name_data(Additions& additions, std::uint64_t images,
 }
 
 // Adds the nodes that the cleaner has gathered to the running transaction, damaged ones first, the
-// others as if they had been changed: as many as have room in a cold band; without a cold band, as
-// many as the hot log has room for. The rest stays where it is for the cleaner's next step.
+// others as if they had been changed: as many as have room in a cold band, and their index in the
+// hot log; without a cold band, as many as the hot log has room for. The rest stays where it is for
+// the cleaner's next step.
 void Committer::add_moved(Additions& additions) {
   const LogLimits limits = tree_.limits;
   Changes& running = tree_.cache.running();
   const std::uint64_t images = running.dirty.size(), freed = running.freed.size();
   std::size_t moved = additions.damaged.size() + additions.nodes.size();
-  const std::uint64_t annotations = freed + moved + 2;
-  if (limits.cost(images, annotations + additions.cold_index.size()) > log_.space().available) {
-    additions.cold_index.clear();
-  }
-  if (moved > 0 && limits.has_cold) {
-    const std::uint64_t cost = limits.cost(images, annotations + additions.cold_index.size());
-    additions.cold = log_.plan_cold(moved, cost + limits.frames);
-  }
   const std::uint64_t available = log_.space().available;
+  // Of a transaction that moves so many nodes to a cold band.
+  const auto cold_cost = [&](std::size_t cooled) {
+    return limits.cost(images, freed + cooled + 2 + additions.cold_index.size());
+  };
+  if (cold_cost(moved) > available) additions.cold_index.clear();
+  std::size_t cooled = limits.has_cold ? moved : 0;
+  while (cooled > 0 && cold_cost(cooled) > available) --cooled;
+  if (cooled > 0) additions.cold = log_.plan_cold(cooled, cold_cost(cooled) + limits.frames);
   const auto fits = [&] {
     return limits.cost(images + moved, freed + additions.cold_index.size()) <= available;
   };

@@ -182,6 +182,33 @@ TEST_F(CommitterTest, MovesNoMoreNodesThanTheColdBandHasRoomFor) {
   EXPECT_EQ(log.figures().cold_live, 355u);
 }
 
+// The index of the nodes lies in the hot log, also when the cold band has room for all of them.
+TEST_F(CommitterTest, MovesAsManyNodesToTheRestOfAColdBandAsTheHotLogCanIndex) {
+  ASSERT_TRUE(committer.commit(moves(nodes(1))));
+  ASSERT_EQ(log.space().cold_room, 254u);
+  Additions additions = moves(nodes(60));
+  std::vector<NodePin> freed = nodes(200);
+  while (log.remove_free_band()) continue;
+  fill_log(limits().cost(0, 200 + 60 + 2) - 1);
+  {
+    WriterLock lock(tree.mu);
+    for (const NodePin& pin : freed) tree.cache.free_node(*pin);
+  }
+  ASSERT_TRUE(committer.commit(std::move(additions)));
+  EXPECT_EQ(committer.figures().nodes_cooled, 1u + 45u);  // a descriptor has 247 entries
+}
+
+TEST_F(CommitterTest, MovesNothingToAColdBandWhenTheHotLogCannotIndexIt) {
+  ASSERT_TRUE(committer.commit(moves(nodes(1))));
+  Additions additions = moves(nodes(20));
+  while (log.remove_free_band()) continue;
+  fill_log(1);
+  EXPECT_TRUE(committer.commit(std::move(additions)));
+  EXPECT_FALSE(failure.has_failed());
+  EXPECT_EQ(log.figures().cold_live, 1u);
+  EXPECT_EQ(log.space().cold_room, 254u);
+}
+
 TEST_F(CommitterTest, MovesDamagedNodesFirst) {
   std::vector<NodePin> good = nodes(60);
   Additions additions;
