@@ -1,8 +1,10 @@
 // A commit beside the failure of the store.
 #include "meta/store/committer.h"
 
+#include <array>
 #include <thread>
 
+#include "device/faulty.h"
 #include "meta/store/commit_cycles.h"
 #include "test/meta/fixture.h"
 #include "test/meta/spare_bands.h"
@@ -74,6 +76,16 @@ class CommitterTest : public ::testing::Test {
     const NodePin evicts(tree.cache.insert_clean(NodeNo{1'000'000 + node.value}, other));
     ASSERT_EQ(tree.cache.find(node), nullptr);
   }
+  void change(NodePin& pin) {
+    WriterLock lock(tree.mu);
+    tree.cache.make_dirty(*pin);
+  }
+  void break_super_bands() {
+    faulty.fail_when([](const device::CallInfo& info) -> std::optional<device::Fault> {
+      const bool fails = info.call == device::Call::kAppend && info.at.band.value < 2;
+      return fails ? std::optional(device::Fault{Errc::kDeviceWrite}) : std::nullopt;
+    });
+  }
   LogLimits limits() {
     ReaderLock lock(tree.mu);
     return tree.limits;
@@ -103,11 +115,12 @@ class CommitterTest : public ::testing::Test {
   StoreOptions options = quiet_options();
   StoreFailure failure;
   CommitCycles cycles{failure};
-  Log log{*device, {Uuid{}, 1}, empty_log()};
+  device::FaultyDevice faulty{*device};
+  Log log{faulty, {Uuid{}, 1}, empty_log()};
   SharedTree tree{1000, 7, Seq{1}, Tree::kRoot, 0};
-  StoreSuperblock superblock{*device, log, failure, small_superblock(8)};
-  LogSizer sizer{*device, options, log, tree, superblock, [] {}};
-  Committer committer{*device, log, tree, sizer, superblock, cycles, failure, Seq{0}};
+  StoreSuperblock superblock{faulty, log, failure, small_superblock(8)};
+  LogSizer sizer{faulty, options, log, tree, superblock, [] {}};
+  Committer committer{faulty, log, tree, sizer, superblock, cycles, failure, Seq{0}};
 };
 
 TEST_F(CommitterTest, WritesWhatHasChanged) {
@@ -274,6 +287,177 @@ TEST_F(CommitterTest, MovesAsManyDamagedNodesAsTheHotLogHasRoomFor) {
   }
 }
 
+TEST_F(CommitterTest, ANodeThatHasChangedMeanwhileIsNotCold) {
+  std::vector<NodePin> pins = nodes(2);
+  change(pins[0]);
+  ASSERT_TRUE(committer.commit(moves(std::move(pins))));
+  EXPECT_EQ(committer.figures().nodes_cleaned, 1u);
+  EXPECT_EQ(log.figures().cold_live, 1u);
+}
+
+// A later read was right, and the node has changed since the cleaner has read it.
+TEST_F(CommitterTest, ADamagedImageDoesNotReplaceANodeThatHasChangedMeanwhile) {
+  keep_no_cold_bands();
+  std::vector<NodePin> pins = nodes(1);
+  const NodeNo node = (*pins[0]).number;
+  Additions additions = moves({});
+  add_damaged(pins[0], additions);
+  {
+    WriterLock lock(tree.mu);
+    std::byte* const image = tree.cache.take_image();
+    NodePage(image).format(node, 0, tree.fs_tag);
+    const NodePin pin(tree.cache.insert_clean(node, image));
+    tree.cache.make_dirty(*pin).insert(0, Key{1, 1, 1}, as_value("new"));
+  }
+  ASSERT_TRUE(committer.commit(std::move(additions)));
+  AlignedBuffer bytes(kBlockBytes);
+  ASSERT_TRUE(device->read(log.find(node)->address, bytes.span()));
+  EXPECT_EQ(ConstNodePage(bytes.data()).count(), 1u);
+}
+
+TEST_F(CommitterTest, ADamagedNodeThatWasMovedMeanwhileIsNotMovedAgain) {
+  std::vector<NodePin> pins = nodes(1);
+  const NodeNo node = (*pins[0]).number;
+  Additions first = moves({}), second = moves({});
+  add_damaged(pins[0], first);
+  AlignedBuffer bytes(kBlockBytes);
+  std::ranges::copy(first.damaged[0].bytes.span(), bytes.data());
+  const LogImage image{node.value, bytes.data(), 0};
+  second.damaged.push_back({image, first.damaged[0].place, std::move(bytes)});
+  ASSERT_TRUE(committer.commit(std::move(first)));
+  const auto place = log.find(node);
+  ASSERT_TRUE(committer.commit(std::move(second)));
+  EXPECT_EQ(log.find(node), place);
+}
+
+TEST_F(CommitterTest, ACheckpointThatWouldTakeTheReserveIsLeftOut) {
+  ASSERT_TRUE(committer.commit(Additions{}));
+  while (log.remove_free_band()) continue;
+  ASSERT_LT(log.space().available, limits().reserve);
+  Additions additions;
+  additions.checkpoint = AlignedBuffer::zeroed(2 * kBlockBytes);
+  ASSERT_TRUE(committer.commit(std::move(additions)));
+  EXPECT_EQ(committer.figures().checkpoints, 0u);
+}
+
+// Names may take a block, so data is made durable before the transaction instead.
+TEST_F(CommitterTest, DataIsFlushedFirstWhenItsNamesWouldTakeTheReserve) {
+  ASSERT_TRUE(committer.commit(Additions{}));
+  while (log.remove_free_band()) continue;
+  ASSERT_LT(log.space().available, limits().reserve);
+  {
+    WriterLock lock(tree.mu);
+    tree.cache.make_dirty(*tree.cache.find(Tree::kRoot));
+    Batch batch;
+    batch.brings({BandId{12}, 0}, std::array{1u});
+    tree.brought.add(batch);
+  }
+  const std::uint64_t flushes = faulty.calls(device::Call::kFlush);
+  ASSERT_TRUE(committer.commit(Additions{}));
+  EXPECT_EQ(faulty.calls(device::Call::kFlush), flushes + 2);
+}
+
+TEST_F(CommitterTest, AColdBandThatFailsCostsTheHotLogNoRoom) {
+  std::vector<NodePin> pins = nodes(10);
+  const BandAddress next = log.head().next;
+  faulty.fail_nth(device::Call::kAppend, 1, {Errc::kDeviceWrite});
+  ASSERT_TRUE(committer.commit(moves(std::move(pins))));
+  EXPECT_EQ(log.newest().address.rba, next.rba);
+  EXPECT_EQ(log.newest().blocks, 12u);
+  EXPECT_EQ(log.figures().cold_live, 0u);
+}
+
+TEST_F(CommitterTest, NodesStayWhereTheyAreWhenAColdBandFailsAndTheHotLogHasNoRoom) {
+  ASSERT_TRUE(committer.commit(moves(nodes(1))));
+  Additions additions = moves(nodes(20));
+  const NodeNo node = (*additions.nodes[0]).number;
+  const auto place = log.find(node);
+  while (log.remove_free_band()) continue;
+  fill_log(10);
+  faulty.fail_nth(device::Call::kAppend, 1, {Errc::kDeviceWrite});
+  ASSERT_TRUE(committer.commit(std::move(additions)));
+  EXPECT_EQ(faulty.faults(), 1u);
+  EXPECT_EQ(log.find(node), place);
+}
+
+// A transaction that empties the oldest band.
+class RescueTest : public CommitterTest {
+ protected:
+  void SetUp() override {
+    CommitterTest::SetUp();
+    nodes(10);
+    slot = log.newest().address.slot;
+    while (log.newest().address.slot == slot) nodes(100);
+    victims = log.live_of(slot, SIZE_MAX);
+    ASSERT_GT(victims.size(), 10u);
+  }
+  Additions rescue(std::size_t count) {
+    Additions additions;
+    additions.is_rescue = true;
+    additions.victim = CleanChoice{CleanChoice::Kind::kMove, slot, true};
+    WriterLock lock(tree.mu);
+    for (const NodeNo number : std::span(victims).first(count)) {
+      Node& node = *tree.cache.find(number);
+      node.pins.fetch_add(1);
+      additions.nodes.emplace_back(node);
+    }
+    return additions;
+  }
+  std::uint64_t slot = 0;
+  std::vector<NodeNo> victims;
+};
+
+TEST_F(RescueTest, MovesAllNodesOfABand) {
+  ASSERT_TRUE(committer.commit(rescue(victims.size())));
+  EXPECT_EQ(committer.figures().nodes_cleaned, victims.size());
+}
+
+// It could not free the band, and would use up what the next rescue needs.
+TEST_F(RescueTest, MovesNothingWhenTheBandHasMoreNodes) {
+  ASSERT_TRUE(committer.commit(rescue(victims.size() - 1)));
+  EXPECT_EQ(committer.figures().nodes_cleaned, 0u);
+}
+
+TEST_F(RescueTest, MovesTheRestWhenANodeHasChangedMeanwhile) {
+  Additions additions = rescue(victims.size());
+  change(additions.nodes[3]);
+  ASSERT_TRUE(committer.commit(std::move(additions)));
+  EXPECT_EQ(committer.figures().nodes_cleaned, victims.size() - 1);
+  EXPECT_TRUE(log.live_of(slot, SIZE_MAX).empty());
+}
+
+TEST_F(CommitterTest, ABandThatNoSuperblockListsGoesBackToTheVolume) {
+  SpareBands spare(12, 3);
+  sizer.set_source(spare.source());
+  break_super_bands();
+  EXPECT_EQ(sizer.grow(), fail(Errc::kLogFull));
+  EXPECT_EQ(spare.size(), 3u);
+  EXPECT_EQ(log.bands().size(), 8u);
+}
+
+TEST_F(CommitterTest, BandsStayInTheLogWhileASuperblockListsThem) {
+  SpareBands spare(12, 3);
+  sizer.set_source(spare.source());
+  while (sizer.grow()) continue;
+  ASSERT_EQ(log.bands().size(), 11u);
+  const std::uint64_t available = log.space().available;
+  ASSERT_EQ(sizer.wanted(SpaceDemand::kOrdinary), SizeChange::kShrink);
+  break_super_bands();
+  sizer.resize(SpaceDemand::kOrdinary);
+  EXPECT_EQ(log.bands().size(), 11u);
+  EXPECT_EQ(log.space().available, available);
+  EXPECT_EQ(spare.size(), 0u);
+}
+
+TEST_F(CommitterTest, ALogThatHasShrunkHasTheLimitsOfItsBands) {
+  SpareBands spare(12, 3);
+  sizer.set_source(spare.source());
+  while (sizer.grow()) continue;
+  sizer.resize(SpaceDemand::kOrdinary);
+  ASSERT_GT(spare.size(), 0u);
+  EXPECT_EQ(limits().capacity, 255 * log.bands().size());
+}
+
 // Only a cleaner that moves nodes needs a cold band.
 TEST_F(CommitterTest, ACommitThatOnlyIndexesBeginsNoColdBand) {
   ASSERT_TRUE(committer.commit(Additions{}));
@@ -377,6 +561,25 @@ TEST(CommitCyclesTest, NobodyWaitsForATransactionOfAFailedStore) {
     EXPECT_EQ(cycles.begin_commit().error(), Errc::kLogFailed);
     waiter.join();  // hangs if the thread was not told
     EXPECT_EQ(sealed.error(), Errc::kLogFailed);
+  }
+}
+
+TEST(CommitCyclesTest, AbandoningWaitsForTheCycleThatRunsAndForNoOther) {
+  for (int round = 0; round < 50; ++round) {
+    StoreFailure failure;
+    CommitCycles cycles(failure);
+    ASSERT_TRUE(cycles.begin_alone());
+    std::atomic<bool> has_ended{false}, waited{false};
+    std::thread abandons([&] {
+      cycles.abandon();
+      waited = has_ended.load();
+    });
+    // Would wait for the cycle until the store is abandoned.
+    EXPECT_EQ(cycles.begin_or_wait(true), fail(Errc::kShutDown));
+    has_ended = true;
+    cycles.end(0);
+    abandons.join();
+    EXPECT_TRUE(waited);
   }
 }
 
