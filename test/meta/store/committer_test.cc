@@ -380,6 +380,27 @@ TEST_F(CommitterTest, NodesStayWhereTheyAreWhenAColdBandFailsAndTheHotLogHasNoRo
   EXPECT_EQ(log.find(node), place);
 }
 
+// Else a crash could leave the old end of the band (L8).
+TEST_F(CommitterTest, ABandThatWasJustResetIsFlushedBeforeItTakesWhatAFailedOneDidNot) {
+  ASSERT_TRUE(committer.commit(Additions{}));
+  while (log.figures().free_bands > 1) ASSERT_TRUE(log.remove_free_band());
+  const auto change_root = [&] {
+    WriterLock lock(tree.mu);
+    tree.cache.make_dirty(*tree.cache.find(Tree::kRoot));
+  };
+  const std::uint64_t slot = log.newest().address.slot;
+  while (log.newest().address.slot == slot) {
+    change_root();
+    ASSERT_TRUE(committer.commit(Additions{}));
+  }
+  ASSERT_EQ(log.figures().free_bands, 1u);  // the one that was left
+  change_root();
+  const std::uint64_t flushes = faulty.calls(device::Call::kFlush);
+  faulty.fail_nth(device::Call::kAppend, 1, {Errc::kDeviceWrite});
+  ASSERT_TRUE(committer.commit(Additions{}));
+  EXPECT_EQ(faulty.calls(device::Call::kFlush), flushes + 2);
+}
+
 // A transaction that empties the oldest band.
 class RescueTest : public CommitterTest {
  protected:

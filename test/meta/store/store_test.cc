@@ -402,5 +402,17 @@ TEST_F(StoreTest, StatisticsSayWhatIsThere) {
   EXPECT_GE(stats.jmap_bytes, stats.jmap_entries * 56);
 }
 
+// The volume may have accepted more than a log that has lost bands can record.
+TEST_F(StoreTest, WhenMoreIsPromisedThanTheLogCanRecordOrdinaryWorkGetsNoNode) {
+  make();
+  store->promise_with([] { return std::uint64_t{1} << 40; });
+  EXPECT_FALSE(store->has_room_to_record(0));
+  Result<Seq> applied = Seq{};
+  std::uint64_t key = 0;
+  for (; key < 20 && applied; ++key) applied = put({1, 1, key}, std::string(1000, 'p'));
+  EXPECT_EQ(applied, fail(Errc::kLogFull));
+  EXPECT_TRUE(put({1, 1, key}, std::string(1000, 'p'), Reserve::kPromised));
+}
+
 }  // namespace
 }  // namespace lazyfs::meta
