@@ -224,9 +224,10 @@ Result<> ZonedDevice::read(BandAddress from, std::span<std::byte> to) {
 Result<> ZonedDevice::make_room_locked(BandId band) {
   std::set<BandId> unfinished;  // the disk failed to finish them; tried again for the next band
   while (!open_bands_.is_open(band) && !open_bands_.may_begin()) {
-    if (const auto sealed = open_bands_.sealed(unfinished)) {
+    const auto sealed = open_bands_.sealed(unfinished);
+    if (sealed && !bands_[sealed->value].is_busy) {
       if (!finish_locked(*sealed)) unfinished.insert(*sealed);
-    } else if (ending_ > 0) {
+    } else if (sealed || ending_ > 0) {  // sealed during an append (Z3)
       idle_.wait(mu_);
     } else {
       return fail(Errc::kTooManyOpenBands);
@@ -256,16 +257,22 @@ bool ZonedDevice::finish_locked(BandId band) {
   return done.has_value();
 }
 
-Result<> ZonedDevice::begin_append(BandAddress to, std::span<const Piece> pieces) {
-  MutexLock lock(mu_);
-  ASSIGN_OR_RETURN(Band* const band, changeable_locked(to.band));
+Result<> ZonedDevice::check_append_locked(BandAddress to, std::span<const Piece> pieces) {
+  ASSIGN_OR_RETURN(const Band* const band, changeable_locked(to.band));
   TRY(device::check_append(geometry_, to, pieces, band->write_pointer));
   if (is_conventional(to.band) || device::bytes_of(pieces) == 0) return ok();
   if (band->is_failed) return fail(Errc::kBandFailed);
-  if (band->is_busy) return fail(Errc::kNotAtWritePointer);
+  return band->is_busy ? fail(Errc::kNotAtWritePointer) : ok();
+}
+
+Result<> ZonedDevice::begin_append(BandAddress to, std::span<const Piece> pieces) {
+  MutexLock lock(mu_);
+  TRY(check_append_locked(to, pieces));
+  if (is_conventional(to.band) || device::bytes_of(pieces) == 0) return ok();
   TRY(make_room_locked(to.band));
+  TRY(check_append_locked(to, pieces));  // what other threads have done meanwhile
   open_bands_.begin(to.band);
-  band->is_busy = true;
+  bands_[to.band.value].is_busy = true;
   return ok();
 }
 

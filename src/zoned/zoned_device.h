@@ -77,7 +77,9 @@ class ZonedDevice final : public device::Device {
   }
   Result<Band*> usable_locked(BandId band) REQUIRES(mu_);
   Result<Band*> changeable_locked(BandId band) REQUIRES(mu_);
-  // Claims the band for one append of `length_bytes`.
+  Result<> check_append_locked(BandAddress to, std::span<const device::Piece> pieces)
+      REQUIRES(mu_);
+  // Claims the band for one append.
   Result<> begin_append(BandAddress to, std::span<const device::Piece> pieces) EXCLUDES(mu_);
   // Makes room so that the band may begin (Z4). May release mu_ meanwhile.
   Result<> make_room_locked(BandId band) REQUIRES(mu_);

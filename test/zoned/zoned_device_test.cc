@@ -249,6 +249,25 @@ TEST_F(ZonedDeviceTest, AZoneThatIsBeingResetIsNotFinishedButMakesRoom) {
   EXPECT_EQ(zone(0).condition, ZoneCondition::kEmpty);
 }
 
+TEST_F(ZonedDeviceTest, AZoneThatIsSealedDuringAnAppendIsFinishedAfterIt) {
+  use({.limits = {.max_active_zones = 1}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  std::future<Result<>> beside;
+  std::uint64_t finished_during = 0;
+  medium->after_write = [&] {
+    device->seal(BandId{0});
+    beside = std::async(std::launch::async, [this] { return append(1, 0, 1); });
+    beside.wait_for(std::chrono::milliseconds(50));
+    finished_during = finishes();
+  };
+  EXPECT_EQ(append(0, 1, 1), ok());
+  EXPECT_EQ(beside.get(), ok());
+  EXPECT_EQ(finished_during, 0u);
+  EXPECT_EQ(zone(0).condition, ZoneCondition::kFull);
+  ASSERT_EQ(device->reset(BandId{1}), ok());
+  EXPECT_EQ(append(2, 0, 1), ok()) << "the finished zone counts no more";
+}
+
 TEST_F(ZonedDeviceTest, AZoneThatCouldNotBeResetIsFinished) {
   use({.limits = {.max_active_zones = 2}});
   ASSERT_EQ(append(0, 0, 1), ok());
