@@ -17,6 +17,8 @@ constexpr DescriptorEntry kNoBand{1, 0, EntryKind::kColdNode};
 
 class CommitterTest : public ::testing::Test {
  protected:
+  explicit CommitterTest(const device::Capabilities& capabilities = {})
+      : device(device::MemoryDevice::uniform(16, 256, capabilities)) {}
   void SetUp() override {
     ASSERT_TRUE(device->reset_all());
     superblock.open_for_writing();
@@ -104,14 +106,23 @@ class CommitterTest : public ::testing::Test {
         nodes(over - 2);
         continue;
       }
-      {
-        WriterLock lock(tree.mu);
-        tree.cache.make_dirty(*tree.cache.find(Tree::kRoot));
-      }
-      ASSERT_TRUE(committer.commit(Additions{}));
+      write_root();
     }
   }
-  std::unique_ptr<device::MemoryDevice> device = device::MemoryDevice::uniform(16, 256);
+  void change_root() {
+    WriterLock lock(tree.mu);
+    tree.cache.make_dirty(*tree.cache.find(Tree::kRoot));
+  }
+  void write_root() {
+    change_root();
+    ASSERT_TRUE(committer.commit(Additions{}));
+  }
+  // Writes the root until it begins another band.
+  void fill_band() {
+    const std::uint64_t slot = log.newest().address.slot;
+    while (log.newest().address.slot == slot) write_root();
+  }
+  std::unique_ptr<device::MemoryDevice> device;
   StoreOptions options = quiet_options();
   StoreFailure failure;
   CommitCycles cycles{failure};
@@ -384,21 +395,28 @@ TEST_F(CommitterTest, NodesStayWhereTheyAreWhenAColdBandFailsAndTheHotLogHasNoRo
 TEST_F(CommitterTest, ABandThatWasJustResetIsFlushedBeforeItTakesWhatAFailedOneDidNot) {
   ASSERT_TRUE(committer.commit(Additions{}));
   while (log.figures().free_bands > 1) ASSERT_TRUE(log.remove_free_band());
-  const auto change_root = [&] {
-    WriterLock lock(tree.mu);
-    tree.cache.make_dirty(*tree.cache.find(Tree::kRoot));
-  };
-  const std::uint64_t slot = log.newest().address.slot;
-  while (log.newest().address.slot == slot) {
-    change_root();
-    ASSERT_TRUE(committer.commit(Additions{}));
-  }
+  fill_band();
   ASSERT_EQ(log.figures().free_bands, 1u);  // the one that was left
   change_root();
   const std::uint64_t flushes = faulty.calls(device::Call::kFlush);
   faulty.fail_nth(device::Call::kAppend, 1, {Errc::kDeviceWrite});
   ASSERT_TRUE(committer.commit(Additions{}));
   EXPECT_EQ(faulty.calls(device::Call::kFlush), flushes + 2);
+}
+
+class PlainCommitterTest : public CommitterTest {
+ protected:
+  PlainCommitterTest() : CommitterTest({.keeps_write_pointers = false}) {}
+};
+
+// L7
+TEST_F(PlainCommitterTest, NoBandIsFreedBeforeASuperblockNamesTheNewestTransaction) {
+  ASSERT_TRUE(committer.commit(Additions{}));
+  break_super_bands();
+  const std::uint64_t resets = faulty.calls(device::Call::kReset);
+  fill_band();
+  EXPECT_TRUE(log.has_passed_bands());
+  EXPECT_EQ(faulty.calls(device::Call::kReset), resets);
 }
 
 // A transaction that empties the oldest band.
