@@ -206,8 +206,12 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
       const int status = parts_->app->exit(e);
       return end_output(parts_->app->get_name().c_str(), status, parts_->usage_status);
     }
+    const std::vector<std::string> rest = parts_->app->remaining();
+    const bool is_unknown =
+        !parts_->commands.empty() && !rest.empty() && !rest.front().starts_with('-');
+    const std::string why = is_unknown ? rest.front() + " is no subcommand" : e.what();
     std::fprintf(stderr, "%s: %s (%s --help shows the usage)\n",
-                 parts_->app->get_name().c_str(), e.what(), parts_->app->get_name().c_str());
+                 parts_->app->get_name().c_str(), why.c_str(), parts_->app->get_name().c_str());
     return parts_->usage_status;
   }
   return std::nullopt;

@@ -241,6 +241,8 @@ refuses 'option' lazyfs -o no-such-option "$DEVICE" "$MNT"
 refuses 'commit' lazyfs -o commit=soon "$DEVICE" "$MNT"
 refuses 'dirty' lazyfs -o dirty=1X "$DEVICE" "$MNT"
 refuses 'placement' lazyfs -o placement=worst "$DEVICE" "$MNT"
+refuses_usage lazyfsctl frobnicate "$MNT"
+grep -q "frobnicate is no subcommand" "$WORK/err" || fail "no subcommand: $(cat "$WORK/err")"
 refuses_usage lazyfs
 refuses_usage lazyfs "$DEVICE"
 refuses 'lazyfs' lazyfsctl stats "$WORK"
