@@ -21,9 +21,10 @@ void PeriodicThread::stop() {
 }
 
 void PeriodicThread::wake() {
-  if (woken_.load(std::memory_order_relaxed)) return;  // of every write: usually no lock is taken
+  // Of every write: usually no lock is taken. The step that resets it sees what was done before
+  // (P3).
+  if (woken_.exchange(true)) return;
   MutexLock lock(mu_);
-  woken_ = true;
   changed_.notify_one();
 }
 
