@@ -163,12 +163,12 @@ Result<OpenFile*> RemountableVolume::open(InodeNo inode) {
 
 void RemountableVolume::release(OpenFile* file) {
   ReaderLock lock(mu_);
-  if (!file || !volume_) return;
+  if (!file) return;
   {
     MutexLock files_lock(files_mu_);
     open_files_.erase(file);
   }
-  volume_->release(file);
+  volume_ ? volume_->release(file) : delete file;  // detached: a remount has failed
 }
 
 Result<> RemountableVolume::flush(OpenFile* file) {
