@@ -175,8 +175,9 @@ class BandPass {
   void check_write_pointer() {
     const device::BandReport& report = band().device;
     const std::uint64_t appended = band().summary.appended;
-    const bool is_known = report.condition != device::BandCondition::kOffline &&
-                          band().is_end_known;  // an offline band may have lost it
+    // An offline band may have lost its write pointer.
+    const bool is_known =
+        band().is_end_known && report.condition != device::BandCondition::kOffline;
     if (report.kind == device::BandKind::kConventional || !is_known) return;
     if (report.write_pointer < appended) {
       c_.band_finding(BandId{number_},
