@@ -48,8 +48,9 @@ class Truncation {
   // lock is released. The caller may hold the inode's token. REQUIRES: the caller holds no lock.
   Result<> finish(const InodeRef& inode);
   Result<> finish(const InodeRef& inode, const WriteBackToken& held);
-  // The same for write-back, which needs no room past the end. False: the metadata log has no room,
-  // and the truncation is pending still. After that or an error the inode is on the dirty list.
+  // As finish(), for write-back, which records data while a truncation is pending. False: the
+  // metadata log has no room, and the truncation stays pending. After that or an error the inode is
+  // on the dirty list.
   Result<bool> try_finish(const InodeRef& inode, const WriteBackToken& held);
 
  private:

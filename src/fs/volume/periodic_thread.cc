@@ -21,8 +21,8 @@ void PeriodicThread::stop() {
 }
 
 void PeriodicThread::wake() {
-  // Of every write: usually no lock is taken. The step that resets it sees what was done before
-  // (P3).
+  // Every write calls this, and usually takes no lock. The step that resets woken_ sees what was
+  // done before the call (P3).
   if (woken_.exchange(true)) return;
   MutexLock lock(mu_);
   changed_.notify_one();

@@ -1,4 +1,4 @@
-// What the collector is told about a band, and that it moves only what nobody has replaced.
+// Which blocks of a band the collector sees. It moves no block that a user has replaced.
 #include "fs/space/live_data.h"
 
 #include <vector>
