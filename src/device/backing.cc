@@ -279,8 +279,11 @@ Result<std::uint64_t> Backing::discard(std::uint64_t at, std::uint64_t length_by
 
 Result<> Backing::sync() const {
   about_to_wait();
-  if (::fdatasync(fd_) != 0) return fail(Errc::kDeviceFlush);
-  return ok();
+  int result = 0;
+  do {
+    result = ::fdatasync(fd_);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? ok() : fail(Errc::kDeviceFlush);
 }
 
 }  // namespace lazyfs::device
