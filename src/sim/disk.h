@@ -24,7 +24,7 @@ struct DiskCounters {
   std::uint64_t cached_bytes = 0;    // written into the persistent cache
   std::uint64_t streamed_bytes = 0;  // written past the persistent cache
   std::uint64_t map_extents = 0;     // in the persistent cache now
-  double cache_fill = 0;             // share of the persistent cache in use now
+  double cache_fill = 0;             // share of the persistent cache in use now, 0 to 1
   double full_since_ms = -1;         // when the persistent cache was first full; -1: never
 };
 

@@ -24,6 +24,12 @@ std::vector<Bands::Zone> band_zones(const ManagedParameters& parameters) {
   return zones;
 }
 
+// Which share of `all` is in use and not earned by cleaning (L2). One request may exceed `all`, and
+// what was overwritten since its cleaning began is earned all the same.
+double used_share(std::uint64_t used, double earned, std::uint64_t all) {
+  return std::clamp((static_cast<double>(used) - earned) / static_cast<double>(all), 0.0, 1.0);
+}
+
 }  // namespace
 
 ManagedDisk::ManagedDisk(ManagedParameters parameters)
@@ -241,7 +247,10 @@ DiskCounters ManagedDisk::counters() const {
   counters.band_rewrites = cleaner_.counters().bands;
   counters.moved_bytes = cleaner_.counters().moved_sectors * kSectorBytes;
   counters.map_extents = cache_.extents();
-  counters.cache_fill = cache_fill();
+  counters.cache_fill = std::max(used_share(cache_.used_sectors(), cleaner_.earned_log_sectors(),
+                                            parameters_.cache_sectors),
+                                 used_share(cache_.extents(), cleaner_.earned_extents(),
+                                            parameters_.map_extents));
   return counters;
 }
 

@@ -84,7 +84,9 @@ class ManagedDisk final : public MechanicalDisk {
   double synced_transfers(std::uint64_t sectors) const;
   double close_batch(double now_ms);
   double wait_for_space(double now_ms, std::uint64_t sector, std::uint64_t sectors);
-  double cache_fill() const;  // of the log or of the map, whichever is fuller
+  // Of the log or of the map, whichever is fuller. A band counts as a whole until it is clean, so
+  // this may exceed 1.
+  double cache_fill() const;
   bool is_full(std::uint64_t extents, std::uint64_t sectors) const;
   // The disk's own work up to `now_ms`, when a request comes. Returns when the request can begin:
   // later than `now_ms` if what waited in memory is still on its way to the cache.

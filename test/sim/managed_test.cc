@@ -131,6 +131,18 @@ TEST_F(ManagedTest, SettlingLeavesACleanCache) {
   EXPECT_EQ(disk_->counters().cache_fill, 0);
 }
 
+// One band takes the whole log, and is cleaned in many slices, each of which makes room for writes.
+TEST_F(ManagedTest, WhatCleaningHasEarnedDoesNotFillTheCache) {
+  double fullest = 0;
+  for (std::uint64_t i = 0; disk_->counters().band_rewrites == 0; ++i) {  // until the log is full
+    write(i % 2 * 2 * kMib, kMib);
+    fullest = std::max(fullest, disk_->counters().cache_fill);
+  }
+  EXPECT_GE(disk_->counters().full_since_ms, 0);
+  EXPECT_LE(fullest, 1);
+  EXPECT_GT(fullest, 0.99);
+}
+
 TEST_F(ManagedTest, AStreamOverCachedBlocksReplacesThem) {
   write_random(64 * kMib, 100);
   flush();
