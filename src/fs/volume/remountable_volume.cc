@@ -6,6 +6,14 @@
 #include "fs/volume/open_file.h"
 
 namespace lazyfs::fs {
+namespace {
+
+// The error of a sync before the volume becomes read-only. None, if an error has made it so.
+Result<> before_read_only(const Result<>& synced) {
+  return synced || synced.error() == Errc::kLogFailed ? ok() : synced;
+}
+
+}  // namespace
 
 // ---- Becoming writable, and read-only -----------------------------------------------------------
 
@@ -65,11 +73,11 @@ Result<> RemountableVolume::make_read_only() {
   // Syncs first without the lock, so that operations need not wait. After an error nothing is
   // written any more.
   const Result<> synced = sync();
-  if (!synced) return synced.error() == Errc::kLogFailed ? ok() : synced;
+  if (!synced) return before_read_only(synced);
   WriterLock lock(mu_);
   if (!volume_) return fail(Errc::kShutDown);
   if (!is_writable_) return ok();
-  TRY(volume_->sync());
+  if (const Result<> again = volume_->sync(); !again) return before_read_only(again);
   detach_files();
   const Result<> ended = volume_->unmount();
   const Lookups held = volume_->end_lookups();

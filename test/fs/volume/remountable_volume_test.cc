@@ -240,6 +240,18 @@ TEST_F(RemountableVolumeTest, NothingRemainsToBeDoneAfterAnError) {
   volume_.reset();
 }
 
+// make_read_only() syncs twice: the second time no other thread uses the volume.
+TEST_F(RemountableVolumeTest, NothingRemainsToBeDoneAfterAnErrorOfTheSecondSync) {
+  ASSERT_TRUE(volume_->make_writable());
+  ASSERT_TRUE(volume_->sync());
+  faulty_.fail_nth(device::Call::kFlush, 2, {Errc::kDeviceFlush});
+  EXPECT_TRUE(volume_->make_read_only());
+  EXPECT_TRUE(volume_->make_read_only());
+  EXPECT_EQ(volume_->make_directory(kRootInode, "d", 0755, {}).error(), Errc::kReadOnly);
+  EXPECT_EQ(volume_->make_writable().error(), Errc::kLogFailed);
+  volume_.reset();
+}
+
 TEST_F(VolumeTest, IsNotWritableAfterAnError) {
   create("file");
   faulty_.fail_nth(device::Call::kFlush, 1, {Errc::kDeviceFlush});
