@@ -47,15 +47,21 @@ void forget(fuse_req_t req, fuse_ino_t ino, std::uint64_t lookups) {
 }
 
 void forget_multi(fuse_req_t req, std::size_t count, fuse_forget_data* forgets) {
-  LateErrors& late_errors = context_of(req).late_errors;
-  for (std::size_t i = 0; i < count; ++i) late_errors.drop(inode_of(forgets[i].ino));
-  ignore_error(call(req, Operation::forget,
-                    [&](fs::Volume& volume) {
-                      for (std::size_t i = 0; i < count; ++i) {
-                        volume.forget(inode_of(forgets[i].ino), forgets[i].nlookup);
-                      }
-                      return ok();
-                    }),
+  RequestContext& context = context_of(req);
+  for (std::size_t i = 0; i < count; ++i) context.late_errors.drop(inode_of(forgets[i].ino));
+  const auto forget_one = [&](const fuse_forget_data& one) {
+    return run_guarded(context, Operation::forget, [&](fs::Volume& volume) {
+      volume.forget(inode_of(one.ino), one.nlookup);
+      return ok();
+    });
+  };
+  ignore_error(run_timed(context, Operation::forget,
+                         [&] {
+                           for (std::size_t i = 0; i < count; ++i) {
+                             ignore_error(forget_one(forgets[i]), "the others are forgotten");
+                           }
+                           return ok();
+                         }),
                "a forget has no answer");
   fuse_reply_none(req);
 }

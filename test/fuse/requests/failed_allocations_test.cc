@@ -107,6 +107,22 @@ TEST_P(FailedAllocations, OfALateError) {
   close(fd);
 }
 
+// The kernel forgets the files together: the others do not stay in memory for the sake of one.
+TEST_P(FailedAllocations, OfOneForgetOfMany) {
+  std::array<int, 8> files{};
+  for (int& file : files) {
+    write("f", "text");
+    file = open(at("f").c_str(), O_PATH);
+    ASSERT_EQ(unlink(at("f").c_str()), 0);
+  }
+  faults_->forgets = 1;
+  while_stopped([&] {
+    for (const int file : files) close(file);
+  });
+  EXPECT_TRUE(comes_true([this] { return faults_->dropped == 8; })) << faults_->dropped;
+  EXPECT_EQ(faults_->forgets, 0);
+}
+
 TEST_P(FailedAllocations, OfEveryKindOfRequest) {
   write("f", "text");
   for (unsigned opcode = FUSE_LOOKUP; opcode <= kLastOpcode; ++opcode) {

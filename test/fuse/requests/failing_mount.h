@@ -1,6 +1,7 @@
 // Mounts, in another process, a volume in memory whose operations fail when the test wants it.
 #pragma once
 
+#include <signal.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -31,6 +32,7 @@ struct Faults {
   std::atomic<int> open_files = 0;
   std::atomic<unsigned> starved = 0;     // opcode of requests that get no memory (some tests)
   std::atomic<int> data_syncs = 0;       // fsyncs of a file's data only
+  std::atomic<int> forgets = 0;          // so many forgets end for lack of memory
 };
 
 class FailingVolume : public bench::MemoryVolume {
@@ -93,6 +95,10 @@ class FailingVolume : public bench::MemoryVolume {
     if (opened) ++faults_.open_files;
     return opened;
   }
+  void forget(InodeNo inode, std::uint64_t lookups) override {
+    MemoryVolume::forget(inode, lookups);
+    if (faults_.forgets > 0 && faults_.forgets-- > 0) throw std::bad_alloc();
+  }
   void release(fs::OpenFile* file) override {
     MemoryVolume::release(file);
     --faults_.open_files;
@@ -144,6 +150,14 @@ class FailingMount : public MountTest {
   bool exists(const std::string& name) const {
     struct stat st {};
     return lstat(at(name).c_str(), &st) == 0;
+  }
+  // Runs `action` while the daemon is stopped: what the kernel sends meanwhile comes together.
+  template <class Action>
+  void while_stopped(Action&& action) {
+    kill(daemon_, SIGSTOP);
+    EXPECT_EQ(waitpid(daemon_, nullptr, WUNTRACED), daemon_);
+    action();
+    kill(daemon_, SIGCONT);
   }
   // A figure of the statistics, by its path in their JSON object.
   std::uint64_t figure(std::initializer_list<std::string> path) {
