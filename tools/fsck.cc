@@ -254,7 +254,11 @@ class Run {
                                                       device::UndoFile* undo = nullptr) {
     ASSIGN_OR_RETURN(const Backing again, open_again(read_only));
     return disk::open(arguments_.device,
-                      {.read_only = read_only, .exclusive = false, .held = &again, .undo = undo});
+                      {.read_only = read_only,
+                       .exclusive = false,
+                       .held = &again,
+                       .undo = undo,
+                       .warns = false});  // check_disk_copies()
   }
 
   // Changes nothing. A volume that cannot be opened is a finding that -y may repair.
@@ -262,10 +266,11 @@ class Run {
     ASSIGN_OR_RETURN(const auto device, open_device(true));
     const auto store = meta::Store::open(*device, {.background = false, .read_only = true});
     if (!store) {
+      TRY(check_disk_copies(*device));
       why_ = meta::explain(*device, store.error());
       if (!may_change || !may_be_repaired(store.error())) return fail(store.error());
       report_.complete = false;
-      report_.problems = 1;
+      report_.problems += 1;
       found("It cannot be opened: " + std::exchange(why_, {}) + ".");
       return static_cast<int>(kLeftUncorrected);
     }
@@ -297,17 +302,23 @@ class Run {
       ++report_.problems;
     }
     for (const std::string& text : store.log_losses()) log_loss_noted(text);
-    TRY(check_copies(device));
+    TRY(check_disk_copies(device));
+    TRY(check_superblocks(device));
     return check_log_headers(device, store);
   }
 
-  // Checks what is stored twice. A power cut may tear a copy that is being written. So only damage
-  // of a copy that is never written counts as a problem.
-  Result<> check_copies(device::Device& device) {
+  // Checks what the device stores twice. A power cut may tear a copy that is being written. So only
+  // damage of a copy that is never written counts as a problem.
+  Result<> check_disk_copies(device::Device& device) {
     ASSIGN_OR_RETURN(const disk::DamagedCopies copies, disk::damaged_copies(device));
     for (const std::string& text : copies.never_written) found(text);
     report_.problems += copies.never_written.size();
     for (const std::string& text : copies.often_written) copy_noted(text + kOtherIsGood);
+    return ok();
+  }
+
+  // The same of the superblock.
+  Result<> check_superblocks(device::Device& device) {
     ASSIGN_OR_RETURN(const auto bands, meta::damaged_superblocks(device));
     note_superblocks(bands);
     return ok();

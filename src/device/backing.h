@@ -23,6 +23,8 @@ struct OpenOptions {
   const Backing* held = nullptr;
   // Saves what writes replace (undo_file.h). It must outlive the device. Null: nothing is saved.
   UndoFile* undo = nullptr;
+  // Logs a warning of damage that a second copy makes good. False: the caller reports such damage.
+  bool warns = true;
 };
 
 // Owns the file descriptor and the lock on an image file. Thread-safe once it is open. Reads,

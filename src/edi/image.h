@@ -100,7 +100,7 @@ class Image final : public device::Device {
 using device::OpenOptions;
 
 // A lost or damaged copy of the header is replaced by the other one, if that one is valid and its
-// image fits the device; open() then logs a warning, which open_image() leaves to its callers. An
+// image fits the device; open() then logs a warning (`warns`), open_image() does not. An
 // intact copy that is older than the other one is rewritten by open() for writing.
 // Errors: kEdiBadMagic, kEdiBadVersion, kEdiBadChecksum, kEdiBadHeader, kDeviceTruncated,
 // kDeviceMissing, kDeviceAccess, kDeviceBusy, kDeviceReadOnly, kDeviceRead.

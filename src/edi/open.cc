@@ -84,6 +84,7 @@ Result<std::unique_ptr<Image>> open_image(const std::string& path, OpenOptions o
 Result<std::unique_ptr<device::Device>> open(const std::string& path, OpenOptions options) {
   ASSIGN_OR_RETURN(auto image, open_image(path, options));
   if (!options.read_only) TRY(renew_older_headers(*image));
+  if (!options.warns) return image;
   for (const std::string& text : damaged_headers(*image)) {
     log::warn("{}: {} The other copy is used; fsck.lazyfs -y rewrites this one.", path, text);
   }

@@ -162,7 +162,7 @@ Result<std::unique_ptr<PlainDevice>> open(const std::string& path, OpenOptions o
   }
   ASSIGN_OR_RETURN(const std::uint64_t size, backing.size_bytes());
   if (size < identity.volume_bytes) return fail(Errc::kDeviceTruncated);
-  if (!found.first_is_good) {
+  if (!found.first_is_good && options.warns) {
     log::warn("{}: the identification block at byte {} is damaged; the copy at the end is used. "
               "fsck.lazyfs -y rewrites the damaged one",
               path, kIdentityAt);

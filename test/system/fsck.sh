@@ -93,6 +93,15 @@ grep -q ": repair: Copies were rewritten" "$WORK/fsck.log" || fail "$(cat "$WORK
 note -y || fail "after the copy was rewritten, status $?: $(cat "$WORK/fsck.log")"
 if grep -q "repair" "$WORK/fsck.log"; then fail "rewritten twice: $(cat "$WORK/fsck.log")"; fi
 
+say "a damaged copy of the image's header"
+cp --sparse=always "$WORK/grown.img" "$WORK/damaged.img"
+dd if=/dev/zero of="$WORK/damaged.img" bs=64K count=1 conv=notrunc status=none
+fsck.lazyfs -y "$WORK/damaged.img" >"$WORK/fsck.log" 2>&1 || (($? == 1)) || fail "status $?"
+[[ $(grep -c "Copy 1 of the image's header is unusable" "$WORK/fsck.log") == 1 ]] ||
+  fail "not one warning: $(cat "$WORK/fsck.log")"
+[[ $(grep -c "Copy 1 of the image's header was rewritten" "$WORK/fsck.log") == 1 ]] ||
+  fail "not one repair: $(cat "$WORK/fsck.log")"
+
 # A copy of a block device, to whose last band a limit on sizes of files lets nothing be written.
 say "a superblock that cannot be rewritten"
 truncate -s 64M "$WORK/limited.img"
