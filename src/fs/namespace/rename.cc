@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -207,6 +208,9 @@ Result<> Renames::exchange_locked(Move& move, EntryChanges& changes) {
       --to_record.links;
       ++move.from_record.links;
       move.victim_record.parent = move.from->no;
+    }
+    if (std::max(move.from_record.links, to_record.links) > kMaxLinks) {
+      return fail(Errc::kTooManyLinks);
     }
   }
   move.child_record.change = move.victim_record.change = now;

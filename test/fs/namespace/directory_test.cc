@@ -246,5 +246,23 @@ TEST_F(LinkCountTest, DirectoryWithTheLargestCountGetsNoMoreDirectories) {
   set_links(d, 3);
 }
 
+TEST_F(LinkCountTest, DirectoryWithTheLargestCountGetsADirectoryOnlyInExchangeForOne) {
+  const InodeNo d = make_directory("d");
+  ASSERT_TRUE(volume_->make_directory(d, "inner", 0755, {}));
+  ASSERT_TRUE(volume_->make_node(d, "file", S_IFREG | 0644, 0, {}));
+  make_directory("sub");
+  set_links(d, kMaxLinks);
+  const auto exchange = [&](const char* name, const char* of_d) {
+    return volume_->rename(kRootInode, name, lookup("d"), of_d, {.exchange = true});
+  };
+  EXPECT_EQ(exchange("sub", "file").error(), Errc::kTooManyLinks);
+  EXPECT_EQ(volume_->rename(lookup("d"), "file", kRootInode, "sub", {.exchange = true}).error(),
+            Errc::kTooManyLinks);
+  EXPECT_TRUE(exchange("sub", "inner"));
+  set_links(d, kMaxLinks - 1);
+  EXPECT_TRUE(exchange("sub", "file"));
+  set_links(d, 4);
+}
+
 }  // namespace
 }  // namespace lazyfs::fs
