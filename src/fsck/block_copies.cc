@@ -1,10 +1,10 @@
 #include "fsck/block_copies.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/buffer.h"
 #include "data/verified_read.h"
-#include "fsck/passes.h"
 
 namespace lazyfs::fsck {
 
@@ -83,24 +83,44 @@ void BlockCopies::copy(InodeNo inode, const MappedExtent& whole, meta::Batch& ba
                   whole.file_block + begin);
       c_.repair.copied_blocks += i - begin;
     } else {
-      c_.lost_blocks(inode, whole.file_block + begin, i - begin,
-                     readable ? "belong to another extent, and there is no room to copy them"
-                              : "belong to another extent");
+      uncopied_.push_back({inode, whole.file_block + begin, i - begin,
+                           readable ? "belong to another extent, and there is no room to copy them"
+                                    : "belong to another extent"});
     }
   }
 }
 
-void copy_claimed_blocks(Context& c) {
-  BlockCopies copies(c);
-  for (const meta::Key& key : c.claimed_twice) {
-    const auto value = c.get(key);
+void BlockCopies::copy_claimed() {
+  for (const meta::Key& key : c_.claimed_twice) {
+    const auto value = c_.get(key);
     const auto extent = value ? decode_extent(*value) : fail(Errc::kItemBad);
     if (!extent) continue;
     meta::Batch batch;
     batch.erase(key);
-    copies.copy(InodeNo{key.owner}, {key.offset, *extent}, batch);
-    c.apply(batch);
+    copy(InodeNo{key.owner}, {key.offset, *extent}, batch);
+    c_.apply(batch);
   }
+}
+
+void BlockCopies::report_lost() {
+  for (const Uncopied& run : std::exchange(uncopied_, {})) report_unmapped(run);
+}
+
+void BlockCopies::report_unmapped(const Uncopied& run) {
+  std::uint64_t at = run.file_block;
+  const std::uint64_t first = at - std::min<std::uint64_t>(at, kMaxExtentBlocks - 1);
+  const std::uint64_t end = at + run.blocks;
+  const auto lost_to = [&](std::uint64_t to) {
+    if (at < to) c_.lost_blocks(run.inode, at, to - at, run.why);
+  };
+  c_.visit(key_of(run.inode, Kind::kExtent, first), key_of(run.inode, Kind::kExtent, end - 1), "",
+           [&](const meta::Item& item) {
+             const auto record = decode_map_record(item.value);
+             if (!record) return;
+             lost_to(item.key.offset);
+             at = std::max(at, item.key.offset + blocks_of(*record));
+           });
+  if (c_.good()) lost_to(end);
 }
 
 }  // namespace lazyfs::fsck

@@ -56,6 +56,7 @@ void DanglingReferences::mend(InodeNo inode, std::uint64_t file_block,
   }
   keep(at, end);
   c_.apply(batch);
+  copies_.report_lost();
 }
 
 void DanglingReferences::replace(InodeNo inode, std::uint64_t file_block, const ReferenceRun& bad,

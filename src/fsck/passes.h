@@ -18,7 +18,6 @@ void check_data(Context& context);  // contents
 
 // Further passes of a repair; repair() has their order.
 void find_targets(Context& context);         // Context::targets
-void copy_claimed_blocks(Context& context);  // of Context::claimed_twice
 void salvage_extents(Context& context);      // extents in lost nodes
 void recount(Context& context);              // the counters of inodes
 void rebuild_bands(Context& context);        // append and delete logs, summaries

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/size.h"
+#include "fsck/block_copies.h"
 #include "fsck/passes.h"
 
 namespace lazyfs::fsck {
@@ -50,8 +51,10 @@ Result<> mend_items(Context& c) {
   find_targets(c);
   inodes_pass(c);
   bands_pass(c);
-  copy_claimed_blocks(c);
+  BlockCopies copies(c);
+  copies.copy_claimed();
   salvage_extents(c);
+  copies.report_lost();  // the append logs may have had the blocks
   shared_extents_pass(c);
   names_pass(c);
   recount(c);

@@ -33,6 +33,12 @@ class BlockCopiesTest : public testing::Test {
   static void fill(SampleVolume& volume, BandId band, std::uint32_t left) {
     volume.append(band, 64 - left - *volume.device->write_pointer(band));
   }
+  static void leave_no_room(SampleVolume& volume) {
+    const auto log_bands = volume.store->log_bands();
+    for (std::uint32_t band = 2; band < volume.device->geometry().band_count(); ++band) {
+      if (std::ranges::count(log_bands, BandId{band}) == 0) fill(volume, BandId{band}, 2);
+    }
+  }
   // Where a repair puts the copy.
   static BandAddress copied_to(SampleVolume& volume) {
     claim_twice(volume);
@@ -68,10 +74,7 @@ TEST_F(BlockCopiesTest, TheyGoToABandThatCanBeWritten) {
 
 TEST_F(BlockCopiesTest, WithoutRoomTheBlocksAreLost) {
   SampleVolume volume;
-  const auto log_bands = volume.store->log_bands();
-  for (std::uint32_t band = 2; band < volume.device->geometry().band_count(); ++band) {
-    if (std::ranges::count(log_bands, BandId{band}) == 0) fill(volume, BandId{band}, 2);
-  }
+  leave_no_room(volume);
   claim_twice(volume);
   const Repaired repaired = repair(volume);
   EXPECT_EQ(repaired.report.copied_blocks, 0u);
@@ -80,6 +83,20 @@ TEST_F(BlockCopiesTest, WithoutRoomTheBlocksAreLost) {
     return change.find("there is no room to copy them") != std::string::npos;
   })) << testing::PrintToString(repaired.changes);
   EXPECT_EQ(volume.problems(), Strings{});
+}
+
+TEST_F(BlockCopiesTest, BlocksThatTheAppendLogGivesBackAreNotLost) {
+  SampleVolume volume;
+  const auto before = readable(volume);
+  leave_no_room(volume);
+  claim_twice(volume);
+  const Repaired repaired =
+      repair(volume, {{key_of(InodeNo{4}, Kind::kExtent), key_of(InodeNo{5}, Kind::kInode)}});
+  EXPECT_EQ(repaired.report.copied_blocks, 0u);
+  EXPECT_EQ(repaired.report.salvaged_blocks, 3u);
+  EXPECT_EQ(repaired.report.lost_blocks, 0u) << testing::PrintToString(repaired.changes);
+  EXPECT_EQ(volume.problems(), Strings{});
+  EXPECT_EQ(readable(volume), before);
 }
 
 // Else a power cut might keep the references to the copies without the copies.
