@@ -107,6 +107,9 @@ void BlockCopies::report_lost() {
 }
 
 void BlockCopies::report_unmapped(const Uncopied& run) {
+  const InodeFacts* facts = c_.find_inode(run.inode);
+  const bool is_shared = facts && facts->type == kSharedType && c_.is_target(run.inode);
+  if (is_shared) return;  // files report what they refer to
   std::uint64_t at = run.file_block;
   const std::uint64_t first = at - std::min<std::uint64_t>(at, kMaxExtentBlocks - 1);
   const std::uint64_t end = at + run.blocks;

@@ -99,6 +99,21 @@ TEST_F(BlockCopiesTest, BlocksThatTheAppendLogGivesBackAreNotLost) {
   EXPECT_EQ(readable(volume), before);
 }
 
+TEST_F(BlockCopiesTest, BlocksOfASharedExtentInodeAreLostByItsFiles) {
+  SampleVolume volume;
+  leave_no_room(volume);
+  volume.change_extent(6, 4, [&](const ExtentRecord& extent) {
+    volume.put(key_of(InodeNo{10}, Kind::kExtent), encode(extent));
+  });
+  volume.commit();
+  const Repaired repaired = repair(volume);
+  EXPECT_EQ(repaired.report.lost_blocks, 6u) << testing::PrintToString(repaired.changes);
+  ASSERT_EQ(repaired.report.losses.size(), 2u);
+  EXPECT_EQ(repaired.report.losses[0].path, "/left");
+  EXPECT_EQ(repaired.report.losses[1].path, "/right");
+  EXPECT_EQ(volume.problems(), Strings{});
+}
+
 // Else a power cut might keep the references to the copies without the copies.
 TEST_F(BlockCopiesTest, TheyAreDurableBeforeWhatRefersToThem) {
   SampleVolume volume;
