@@ -250,6 +250,7 @@ class Context {
   // Of a repair:
   std::vector<meta::Key> claimed_twice;  // extents whose blocks other extents have too
   std::vector<meta::KeyRange> lost;  // where items are lost, this time and in unfinished repairs
+  std::vector<meta::KeyRange> lost_before;  // those of unfinished repairs alone
 
  private:
   void add_loss(Loss loss);

@@ -26,7 +26,7 @@ void LostParts::report(InodeNo inode, const InodeRecord& was, const InodeRecord&
   if (c_.orphan_work(inode) == OrphanRecord::Work::kDelete) return;
   no_ = inode;
   other_.clear();
-  if (facts->is_rebuilt || may_be_rebuilt(was)) {
+  if (facts->is_rebuilt || may_be_rebuilt(was, is)) {
     record(facts->type, facts->is_rebuilt);
   } else if (may_be_lost(Kind::kInode, Kind::kExtent)) {
     if (facts->type == kRegularType) contents(was, is.blocks);
@@ -40,11 +40,16 @@ void LostParts::report(InodeNo inode, const InodeRecord& was, const InodeRecord&
 }
 
 // Whether an interrupted repair may have made the record. One that a user of the volume made may
-// look the same, if root made the inode, and nobody has changed it since.
-bool LostParts::may_be_rebuilt(const InodeRecord& was) const {
+// look the same, if root made the inode, and nobody has changed it since. But a repair counts what
+// it finds, so a record that counts what is lost is a user's.
+bool LostParts::may_be_rebuilt(const InodeRecord& was, const InodeRecord& is) const {
+  const bool counts_more =
+      was.blocks > is.blocks || was.entries > is.entries || was.xattrs > is.xattrs;
+  const meta::Key record = key_of(no_, Kind::kInode);
+  if (counts_more || !lost_before_.overlap(record, record)) return false;
   const bool is_new = was.access == was.birth && was.modification == was.birth &&
                       was.change == was.birth;
-  if (!is_new || !may_be_lost(Kind::kInode, Kind::kInode) || was.owner != Owner{}) return false;
+  if (!is_new || was.owner != Owner{}) return false;
   const std::uint32_t of_directories = no_ == kRootInode ? 0755 : 0700;
   const std::uint32_t mode = was.mode & 07777;
   return mode == (S_ISREG(was.mode) ? 0600 : S_ISDIR(was.mode) ? of_directories : 0777);

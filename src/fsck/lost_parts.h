@@ -13,7 +13,8 @@ namespace lazyfs::fsck {
 // repair has made. REQUIRES: everything that can be recovered is.
 class LostParts {
  public:
-  explicit LostParts(Context& context) : c_(context), lost_(context.lost) {}
+  explicit LostParts(Context& context)
+      : c_(context), lost_(context.lost), lost_before_(context.lost_before) {}
 
   // `was`: the inode's record before the repair corrects what it counts; `is`: afterwards.
   void report(InodeNo inode, const InodeRecord& was, const InodeRecord& is);
@@ -27,7 +28,7 @@ class LostParts {
   };
 
   // ---- of the inode no_ ----
-  bool may_be_rebuilt(const InodeRecord& was) const;
+  bool may_be_rebuilt(const InodeRecord& was, const InodeRecord& is) const;
   void record(std::uint8_t type, bool is_certain);
   void contents(const InodeRecord& was, std::uint64_t mapped);
   Unmapped unmapped(std::uint64_t file_blocks);
@@ -45,6 +46,7 @@ class LostParts {
 
   Context& c_;
   const LostKeys lost_;
+  const LostKeys lost_before_;  // in repairs that were interrupted
   InodeNo no_;
   std::string other_;  // Loss::other
 };

@@ -81,10 +81,11 @@ std::string lost_parts(const Loss& loss) {
 // Only the run that finds the damage in the tree knows what is lost. The ranges become durable no
 // later than the repaired tree, so that the next run finds them if this one is interrupted.
 Result<> note_lost_ranges(meta::Store& store, const std::vector<meta::KeyRange>& lost) {
-  std::uint64_t number = 0;
-  ASSIGN_OR_RETURN(const auto last,
-                   store.last_in(key_of(kVolumeOwner, Kind::kLostRange),
-                                 key_of(kVolumeOwner, Kind::kLostRange, meta::kMaxOffset)));
+  std::uint64_t number = first_lost_range(store.superblock().session);
+  ASSIGN_OR_RETURN(
+      const auto last,
+      store.last_in(key_of(kVolumeOwner, Kind::kLostRange, number),
+                    key_of(kVolumeOwner, Kind::kLostRange, number + kLostRangesASession - 1)));
   if (last) number = last->key.offset + 1;
   for (const meta::KeyRange& range : lost) {
     meta::Batch batch;

@@ -44,9 +44,13 @@ void orphan_item(Context& c, const meta::Item& item) {
 void lost_range_item(Context& c, const meta::Item& item) {
   const auto range = decode_lost_range(item.value);
   if (!range) return c.bad_item(item.key);
-  c.problem("A repair has not ended: of the metadata that it found to be lost, range {} is noted",
-            item.key.offset);
+  const std::uint64_t of_now = first_lost_range(c.store.superblock().session);
+  const std::uint64_t number = item.key.offset % kLostRangesASession;
+  c.problem("A repair has not ended: of the metadata that it found to be lost, range {} of session "
+            "{} is noted",
+            number, item.key.offset / kLostRangesASession);
   c.lost.push_back({range->first, range->end});
+  if (item.key.offset - number != of_now) c.lost_before.push_back({range->first, range->end});
 }
 
 void counters_item(Context& c, const meta::Item& item) {

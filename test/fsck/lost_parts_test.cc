@@ -24,10 +24,15 @@ class LostPartsTest : public testing::Test {
   // Repairs the volume, of which this range of keys is lost.
   Strings repair_without(meta::Key first, meta::Key end) {
     volume.commit();
-    repaired = repair(volume, {{first, end}});
-    EXPECT_EQ(volume.problems(), Strings{});
-    EXPECT_EQ(repair(volume).changes, Strings{});
-    return losses_of(repaired);
+    return losses_of_repair({{first, end}});
+  }
+  // The same after a repair that found the range to be lost, and was interrupted.
+  Strings repair_again_without(meta::Key first, meta::Key end) {
+    volume.commit();
+    EXPECT_TRUE(note_lost_ranges(*volume.store, {{first, end}}));
+    EXPECT_TRUE(volume.store->close());
+    volume.open();
+    return losses_of_repair({});
   }
   void erase_extents(std::uint64_t inode, std::initializer_list<std::uint64_t> blocks) {
     for (const std::uint64_t block : blocks) {
@@ -37,6 +42,14 @@ class LostPartsTest : public testing::Test {
 
   SampleVolume volume;
   Repaired repaired;
+
+ private:
+  Strings losses_of_repair(const std::vector<meta::KeyRange>& lost) {
+    repaired = repair(volume, lost);
+    EXPECT_EQ(volume.problems(), Strings{});
+    EXPECT_EQ(repair(volume).changes, Strings{});
+    return losses_of(repaired);
+  }
 };
 
 TEST_F(LostPartsTest, InlineContentsAreReported) {
@@ -161,19 +174,22 @@ TEST_F(LostPartsTest, RecordThatIsMadeOfItemsIsReported) {
 
 TEST_F(LostPartsTest, RecordThatAnInterruptedRepairHasMadeIsReported) {
   volume.change_inode(4, [](InodeRecord& r) { r.mode = S_IFREG | 0600; });
-  EXPECT_EQ(repair_without(key_of(InodeNo{4}, Kind::kInode), key_of(InodeNo{4}, Kind::kXattrName)),
+  EXPECT_EQ(repair_again_without(key_of(InodeNo{4}, Kind::kInode),
+                                 key_of(InodeNo{4}, Kind::kXattrName)),
             Strings{"/dir/inner: perhaps size, owner, mode and times"});
   volume.change_inode(3, [](InodeRecord& r) { r.mode = S_IFDIR | 0700; });
-  EXPECT_EQ(repair_without(key_of(InodeNo{3}, Kind::kInode), key_of(InodeNo{3}, Kind::kDentryName)),
+  EXPECT_EQ(repair_again_without(key_of(InodeNo{3}, Kind::kInode),
+                                 key_of(InodeNo{3}, Kind::kDentryName)),
             Strings{"/dir: perhaps owner, mode and times"});
-  EXPECT_EQ(repair_without(key_of(InodeNo{5}, Kind::kInode), key_of(InodeNo{5}, Kind::kSymlink)),
+  EXPECT_EQ(repair_again_without(key_of(InodeNo{5}, Kind::kInode),
+                                 key_of(InodeNo{5}, Kind::kSymlink)),
             Strings{"/sym: perhaps owner, mode and times"});
 }
 
 TEST_F(LostPartsTest, RootThatAnInterruptedRepairHasMadeIsReported) {
-  EXPECT_EQ(
-      repair_without(key_of(kRootInode, Kind::kInode), key_of(kRootInode, Kind::kDentryName)),
-      Strings{"/: perhaps owner, mode and times"});
+  EXPECT_EQ(repair_again_without(key_of(kRootInode, Kind::kInode),
+                                 key_of(kRootInode, Kind::kDentryName)),
+            Strings{"/: perhaps owner, mode and times"});
 }
 
 // A range of lost keys begins with the last key before it that is not lost, where an inner node is
@@ -181,7 +197,7 @@ TEST_F(LostPartsTest, RootThatAnInterruptedRepairHasMadeIsReported) {
 TEST_F(LostPartsTest, RecordThatNoRepairHasMadeIsNoLoss) {
   const meta::Key first = key_of(InodeNo{4}, Kind::kInode);
   const meta::Key end = key_of(InodeNo{4}, Kind::kXattrName);
-  EXPECT_EQ(repair_without(first, end), Strings{});
+  EXPECT_EQ(repair_again_without(first, end), Strings{});
   for (Timestamp InodeRecord::*const time :
        {&InodeRecord::access, &InodeRecord::modification, &InodeRecord::change}) {
     volume.change_inode(4, [&](InodeRecord& r) {
@@ -189,13 +205,30 @@ TEST_F(LostPartsTest, RecordThatNoRepairHasMadeIsNoLoss) {
       r.access = r.modification = r.change = {};
       r.*time = {1, 0};
     });
-    EXPECT_EQ(repair_without(first, end), Strings{});
+    EXPECT_EQ(repair_again_without(first, end), Strings{});
   }
   volume.change_inode(4, [](InodeRecord& r) {
     r.change = {};
     r.owner.gid = 7;
   });
-  EXPECT_EQ(repair_without(first, end), Strings{});
+  EXPECT_EQ(repair_again_without(first, end), Strings{});
+}
+
+// No earlier repair was interrupted that may have rebuilt a record.
+TEST_F(LostPartsTest, RecordInARangeThatThisRepairFindsLostIsNoLoss) {
+  volume.change_inode(4, [](InodeRecord& r) { r.mode = S_IFREG | 0600; });
+  EXPECT_EQ(repair_without(key_of(kRootInode, Kind::kInode), key_of(InodeNo{6}, Kind::kInode)),
+            Strings{});
+}
+
+// The repair that has made a record counts what it finds.
+TEST_F(LostPartsTest, RecordThatCountsWhatIsLostWasNotMadeByARepair) {
+  volume.change_inode(4, [](InodeRecord& r) { r.mode = S_IFREG | 0600; });
+  erase_extents(4, {0});
+  volume.device->flip({SampleVolume::kB2, 1}, 77);
+  EXPECT_EQ(repair_again_without(key_of(InodeNo{4}, Kind::kInode),
+                                 key_of(InodeNo{5}, Kind::kInode)),
+            Strings{"/dir/inner: 12 KiB, which read as zeros"});
 }
 
 TEST_F(LostPartsTest, NamesAndAttributesAreCounted) {

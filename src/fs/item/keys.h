@@ -23,7 +23,8 @@ enum class Kind : std::uint8_t {
   kCounters = 16,     // offset 0: CounterRecord
   kOrphan = 17,       // offset: inode: OrphanRecord
   kBandSummary = 18,  // offset: band: four 64-bit counters, changed by Batch::add
-  kLostRange = 19,    // offset: its number: LostRangeRecord; only while a repair is unfinished
+  kLostRange = 19,    // offset: first_lost_range() or more: LostRangeRecord; only while a repair is
+                      // unfinished
   // Items of a band (owner band_owner(band)).
   kAppendRecord = 24,  // offset: RBA: AppendRecord
   kDeleteRecord = 25,  // offset: RBA of the first block that died (each dies once): DeleteRecord
@@ -32,6 +33,12 @@ enum class Kind : std::uint8_t {
 inline constexpr std::uint64_t kMaxInode = (std::uint64_t{1} << 62) - 1;
 inline constexpr std::uint64_t kVolumeOwner = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kBandOwnerBase = kVolumeOwner + (std::uint64_t{1} << 32);
+
+// The numbers of the ranges that a session finds to be lost begin here.
+inline constexpr std::uint64_t kLostRangesASession = std::uint64_t{1} << 32;
+constexpr std::uint64_t first_lost_range(std::uint64_t session) {
+  return session * kLostRangesASession;
+}
 
 constexpr std::uint64_t band_owner(BandId band) { return kBandOwnerBase + band.value; }
 constexpr meta::Key key_of(std::uint64_t owner, Kind kind, std::uint64_t offset = 0) {
