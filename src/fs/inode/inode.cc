@@ -87,9 +87,15 @@ Result<> InodeTable::load(Inode& inode) {
   inode.tree_size = record->size;
   // It may have been shown before it was dropped from memory.
   inode.shown_change_ns = to_nanoseconds(record->change);
-  if (!looks_for_truncations_.load(std::memory_order_acquire)) return ok();
+  const bool truncations = looks_for_truncations_.load(std::memory_order_acquire);
+  if (record->links > 0 && !truncations) return ok();
   ASSIGN_OR_RETURN(const auto orphan,
                    store_.get(key_of(kVolumeOwner, Kind::kOrphan, inode.no.value)));
+  if (record->links == 0 && !orphan) {
+    log::error("inode {}: counts no link, and is not to be deleted", inode.no.value);
+    return fail(Errc::kItemBad);
+  }
+  if (!truncations) return ok();
   const auto work = orphan ? decode_orphan(*orphan) : fail(Errc::kItemBad);
   inode.truncate_pending =
       S_ISREG(record->mode) && work && work->work == OrphanRecord::Work::kTruncate;

@@ -10,6 +10,7 @@
 
 #include "device/memory.h"
 #include "fs/inode/inode.h"
+#include "fs/namespace/inode_items.h"
 #include "mkfs/mkfs.h"
 
 namespace lazyfs::fs {
@@ -184,6 +185,9 @@ TEST_F(InodeTableTest, WhatIsNotShownGetsNoLookup) {
   shared.mode = kSharedMode;
   shared.links = 1;
   put(1, unnamed);
+  meta::Batch orphan;
+  put_orphan(orphan, InodeNo{kFirst + 1});
+  ASSERT_TRUE(store_->apply(orphan));
   put(2, shared);
   for (const std::uint64_t i : {std::uint64_t{1}, std::uint64_t{2}, kInodes}) expect_stale(i);
   const InodeRef first = get(1), second = get(2);  // nor if they are in memory

@@ -76,8 +76,14 @@ TEST(RenameTest, NameOfADamagedInodeIsNeitherMovedNorReplaced) {
   EXPECT_EQ((*volume)->rename(kRootInode, "file", dir, "self", {.exchange = true}).error(),
             Errc::kItemBad);
   EXPECT_EQ((*volume)->unlink(dir, "self").error(), Errc::kItemBad);
-  EXPECT_EQ((*volume)->get_attributes(InodeNo{11})->links, 0u);
+  EXPECT_EQ((*volume)->get_attributes(InodeNo{11}).error(), Errc::kItemBad);
+  ASSERT_TRUE((*volume)->sync());
   ASSERT_TRUE((*volume)->unmount());
+  volume->reset();
+  sample.open();
+  const auto kept = sample.store->get(key_of(InodeNo{11}, Kind::kInode));
+  ASSERT_TRUE(kept);
+  EXPECT_TRUE(*kept) << "deleted, although it has a name";
 }
 
 class ContentionTest : public VolumeTest {
