@@ -1,6 +1,7 @@
 #include "meta/log/live_map.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace lazyfs::meta {
 
@@ -34,7 +35,8 @@ const Part* LiveMap::last_part_up_to(LogPlace place) const {
 
 void LiveMap::void_parts_after(std::uint64_t slot) {
   for (auto part = parts_.rbegin(); part != parts_.rend() && part->address.slot > slot; ++part) {
-    part->address.rba = 0;
+    part->address.slot = slot;
+    part->address.rba = std::numeric_limits<std::uint32_t>::max();  // P1
   }
 }
 

@@ -49,8 +49,8 @@ class LiveMap {
   // REQUIRES: the oldest part holds no live node.
   void drop_oldest_part() { parts_.pop_front(); }
   // For a transaction that is planned again: voids its parts in bands after the slot, because its
-  // new parts will begin at the same places. The nodes stay in the void parts until they are
-  // assigned again.
+  // new parts will begin at the same places. The void parts count as the last ones of the band with
+  // the slot. The nodes stay in the void parts until they are assigned again.
   void void_parts_after(std::uint64_t slot);
 
   std::size_t size() const { return jmap_.size(); }

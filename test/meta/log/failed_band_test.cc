@@ -5,6 +5,7 @@
 
 #include "device/faulty.h"
 #include "device/forwarding.h"
+#include "meta/log/log.h"
 #include "meta/log/superblock_log.h"
 #include "test/meta/modelled_store.h"
 #include "test/meta/power_device.h"
@@ -418,6 +419,39 @@ TEST_F(SmallBandsTest, ATransactionThatWasAdmittedBeforeBandsFailedGetsBands) {
   ASSERT_TRUE(store->commit());
   open_after_a_crash();
   EXPECT_EQ(contents_of(*store), model);
+}
+
+// A node of an older transaction keeps the parts in the log that have moved away.
+TEST(FailedPartTest, NodesOfATransactionInThreeBandsAreFoundWhereItIsWrittenAfterAFailure) {
+  constexpr std::uint32_t kBandBlocks = 16;
+  constexpr std::uint64_t kNodes = 2 * kBandBlocks;
+  const auto memory = device::MemoryDevice::uniform(8, kBandBlocks);
+  device::FaultyDevice faulty(*memory);
+  RecoveredLog nothing;
+  nothing.spare = {BandId{2}, BandId{3}, BandId{4}, BandId{5}, BandId{6}};
+  Log log(faulty, {Uuid{}, 1}, nothing);
+  log.reset_retired();
+  const AlignedBuffer bytes = AlignedBuffer::zeroed(kBlockBytes);
+  std::vector<LogImage> images;
+  for (std::uint64_t node = 1; node <= kNodes; ++node) images.push_back({node, bytes.data()});
+  const auto write = [&](Seq seq, std::span<const LogImage> of_it) {
+    const auto plan = log.plan(seq, of_it.size(), 0);
+    EXPECT_TRUE(plan);
+    return std::pair(*plan, log.write(*plan, of_it, {}, NodeNo{kNodes + 2}));
+  };
+  const LogImage older{kNodes + 1, bytes.data()};
+  ASSERT_EQ(write(Seq{1}, std::span(&older, 1)).second, ok());
+  faulty.fail_nth(device::Call::kAppend, 1, {Errc::kDeviceWrite});
+  ASSERT_EQ(write(Seq{2}, images).second, fail(Errc::kDeviceWrite));
+  const auto [plan, written] = write(Seq{2}, images);
+  ASSERT_EQ(written, ok());
+  ASSERT_EQ(plan.parts.size(), 3u);
+  std::uint64_t node = 1;
+  for (const PartPlan& part : plan.parts) {
+    std::vector<NodeNo> nodes;
+    for (std::uint32_t i = 0; i < part.images; ++i) nodes.push_back(NodeNo{node++});
+    EXPECT_EQ(log.live_of(part.room.slot, kNodes), nodes);
+  }
 }
 
 class SuperBandTest : public ::testing::Test {
