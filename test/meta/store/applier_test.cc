@@ -185,6 +185,30 @@ TEST_F(ApplierTest, APlanHoldsNoLongerWhenACommitHasBegun) {
   EXPECT_FALSE(tree.tree.is_current(made));
 }
 
+// Another thread may erase the item between two plans.
+TEST_F(ApplierTest, AnAdditionThatIsPlannedAgainForgetsWhatItHasFound) {
+  const Key counter{2, 2, 1};
+  const std::array<std::int64_t, 1> one{1};
+  Batch addition, erasure;
+  addition.add(counter, one);
+  erasure.erase(counter);
+  change(addition);
+  auto changes = coalesce(addition);
+  ASSERT_TRUE(changes);
+  {
+    ReaderLock lock(tree.mu);
+    ASSERT_TRUE(tree.tree.plan(*changes));
+  }
+  change(erasure);
+  WriterLock lock(tree.mu);
+  auto plan = tree.tree.plan(*changes);
+  ASSERT_TRUE(plan);
+  ASSERT_TRUE(tree.tree.apply(*changes, *plan));
+  const auto value = tree.tree.get(counter);
+  ASSERT_TRUE(value && *value);
+  EXPECT_EQ(load_le_at<std::uint64_t>(bytes_of(**value), 0), 1u);
+}
+
 TEST_F(ApplierTest, AChangeThatFitsNeedsItsLeaves) {
   fill();
   end_transaction();
