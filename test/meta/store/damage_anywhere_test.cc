@@ -1,6 +1,7 @@
 // One block of the log is damaged, wherever it lies and whatever it is: what is lost is the node in
 // it, by name, or nothing; after a crash, at the very end of the log, the last transaction.
 #include <algorithm>
+#include <map>
 
 #include "base/endian.h"
 #include "device/faulty.h"
@@ -96,6 +97,19 @@ class DamageAnywhereTest : public ::testing::Test {
       const auto d = decode_descriptor(role, block.span().first<kBlockBytes>());
       if (d && d->seq == seq) device.damage(at, 8 * 99);
     }
+  }
+  // The first descriptor of each of its parts, if each part has one.
+  std::vector<BandAddress> fronts_of(Seq seq) {
+    std::map<std::uint32_t, BandAddress> fronts;
+    for (const BandAddress at : blocks_of_log()) {
+      EXPECT_TRUE(device.read(at, block.span()));
+      const auto d =
+          decode_descriptor(DescriptorRole::kFront, block.span().first<kBlockBytes>());
+      if (d && d->seq == seq && d->block == 0) fronts[d->part] = at;
+    }
+    std::vector<BandAddress> all;
+    for (const auto& [part, at] : fronts) all.push_back(at);
+    return all;
   }
   // Its descriptors and nodes.
   std::vector<BandAddress> blocks_of_transaction(Seq seq) {
@@ -196,6 +210,27 @@ TEST_F(DamageAnywhereTest, AnUnreadableBlockCostsOneNodeAtMost) {
   }
   EXPECT_EQ(roots_lost, 1);
   EXPECT_GT(harmful, 8);
+}
+
+// The superblock names the newest transaction then, so no band held another one.
+TEST_F(DamageAnywhereTest, AfterACleanEndABandThatCannotBeReadIsNotReported) {
+  fill();
+  ASSERT_TRUE(store->close());
+  const std::vector<BandId> bands = store->log_bands();
+  const Seq newest = store->durable_seq();
+  store.reset();
+  device.forget_write_pointers();
+  int opened = 0;
+  for (const BandId band : bands) {
+    faulty.break_band(band);
+    const auto found = open();
+    faulty.mend();
+    if (!found) continue;
+    EXPECT_EQ((*found)->durable_seq(), newest);
+    EXPECT_EQ((*found)->log_losses(), std::vector<std::string>{}) << band.value;
+    ++opened;
+  }
+  EXPECT_GT(opened, 2);
 }
 
 // After a crash recovery cannot know whether the last transaction was torn or damaged later.
@@ -312,6 +347,32 @@ TEST_F(DamageAnywhereTest, AfterACrashAnUnreadableBlockBeforeTheEndIsNotReported
     ++opened;
   }
   EXPECT_GT(opened, 0);
+}
+
+// A later part of it names the first part. That part is not the transaction before.
+TEST_F(DamageAnywhereTest, AfterACrashPartOfATornTransactionDoesNotCount) {
+  fill();
+  std::vector<BandAddress> fronts;  // of the newest transaction, by part
+  for (int i = 0; i < 1000 && fronts.size() != 2; ++i) {
+    before = model;
+    const StoreStats then = store->stats();
+    for (int k = 0; k < 20; ++k) put(random() % kKeys);
+    ASSERT_TRUE(store->commit());
+    const StoreStats now = store->stats();
+    const bool is_ordinary =
+        now.transactions == then.transactions + 1 && now.checkpoints == then.checkpoints;
+    const bool begins_a_band = now.log_free_bands + 1 == then.log_free_bands;  // and frees none
+    if (is_ordinary && begins_a_band) fronts = fronts_of(store->durable_seq());
+  }
+  ASSERT_EQ(fronts.size(), 2u);
+  const Seq newest = store->durable_seq();
+  store.reset();
+  damage_descriptors(DescriptorRole::kCommit, newest);
+  device.damage(fronts[0], 8 * 99);
+  const auto opened = open();
+  ASSERT_TRUE(opened) << describe(opened.error());
+  EXPECT_EQ((*opened)->durable_seq().value + 1, newest.value);
+  EXPECT_EQ(contents_of(**opened), before);
 }
 
 // A transaction was durable if a later one was begun. The later one says where it lies.
