@@ -1,8 +1,11 @@
 // Logs whose checksums are right and that no lazyfs has written: opening refuses what would lead
 // out of bounds, and lives with the rest.
 #include <algorithm>
+#include <array>
+#include <functional>
 
 #include "base/buffer.h"
+#include "base/crc32c.h"
 #include "device/memory.h"
 #include "test/meta/fixture.h"
 #include "meta/log/log.h"
@@ -72,6 +75,37 @@ TEST_F(HostileMapTest, ColdPartsThatOverlapAreNot) {
   found.parts[0].entries.push_back(cold_part(9, 20));
   found.parts[0].entries.push_back(cold_node(6, 21));
   EXPECT_FALSE(is_sound());
+}
+
+TEST_F(HostileMapTest, AColdNodeOutsideOfItsPartOrItsBandIsNot) {
+  for (const std::uint32_t rba : {9, 10, 63, 64}) {
+    SCOPED_TRACE(rba);
+    auto& entries = found.parts[0].entries;
+    entries = {image(1), image(2), cold_band(kChainSlot - 1, 3), cold_part(9, 10),
+               cold_node(5, rba)};
+    EXPECT_EQ(is_sound(), rba >= 10 && rba < 64);
+  }
+}
+
+TEST_F(HostileMapTest, AColdBandThatTheDeviceDoesNotHaveIsNot) {
+  for (const std::uint32_t band : {3u, 6u, ~0u}) {
+    SCOPED_TRACE(band);
+    auto& entries = found.parts[0].entries;
+    entries = {image(1), image(2), cold_band(kChainSlot - 1, band), cold_part(9, 10),
+               cold_node(5, 10)};
+    EXPECT_EQ(is_sound(), band == 3);
+  }
+}
+
+TEST_F(HostileMapTest, ASlotOfTwoColdBandsIsNot) {
+  for (const std::uint32_t second : {3, 4}) {
+    SCOPED_TRACE(second);
+    auto& entries = found.parts[0].entries;
+    entries = {image(1),         image(2),        cold_band(kChainSlot - 1, 3), cold_part(9, 10),
+               cold_node(5, 10), cold_band(kChainSlot - 1, second), cold_part(9, 20),
+               cold_node(6, 20)};
+    EXPECT_EQ(is_sound(), second == 3);
+  }
 }
 
 TEST_F(HostileMapTest, APartOfTheChainIsNotAdoptedIntoAnotherBand) {
@@ -146,6 +180,43 @@ class HostileLogTest : public ::testing::Test {
     ASSERT_TRUE(plan);
     ASSERT_TRUE(log.write(*plan, images, {}, next_node));
   }
+  // Appends a transaction that carries the checkpoint of the log with a change. Returns whether
+  // recovery uses it.
+  bool is_checkpoint_used(
+      const std::function<void(MapCheckpoint&, const PartAddress& carrier)>& change) {
+    const RecoveredLog before = recover();
+    const auto superblock = read_superblock(*device);
+    const Seq seq{before.seq.value + 1};
+    const Log log(*device, {superblock->uuid, superblock->session}, before);
+    MapCheckpoint checkpoint = log.checkpoint();
+    change(checkpoint, {before.chain.back().slot, before.head_rba, seq});
+    AlignedBuffer pieces = encode(checkpoint, fs_tag_of(superblock->uuid));
+    EXPECT_EQ(pieces.size(), kBlockBytes);
+    const std::uint32_t crc = stamp_piece(pieces.span().first<kBlockBytes>(), seq);
+    EXPECT_TRUE(decode_checkpoint(pieces.span(), seq, fs_tag_of(superblock->uuid)));
+    const LogImage image{0, pieces.data(), crc, EntryKind::kCheckpoint};
+    append(seq, std::span(&image, 1), before.next_node);
+    const RecoveredLog found = recover();
+    EXPECT_EQ(found.seq, seq);
+    return found.parts.size() == 1;
+  }
+  // Appends a part without images, and a commit record for it that `change` may make wrong.
+  PartPlace append_part(Descriptor d, const std::function<void(Descriptor&)>& change = {}) {
+    const auto superblock = read_superblock(*device);
+    const ChainBand head = recover().chain.back();
+    const std::uint32_t rba = *device->write_pointer(head.band);
+    AlignedBuffer blocks(2 * kBlockBytes);
+    d.stamp = {superblock->uuid, superblock->session, head.slot, rba};
+    d.next_node = NodeNo{100};
+    d.descriptors = 1;
+    encode(d, DescriptorRole::kFront, blocks.span().first<kBlockBytes>());
+    d.stamp.rba = rba + 1;
+    d.descriptors_crc = crc32c(blocks.span().subspan(4, 4));
+    if (change) change(d);
+    encode(d, DescriptorRole::kCommit, blocks.span().last<kBlockBytes>());
+    EXPECT_TRUE(device->append({head.band, rba}, blocks.span()));
+    return {{head.slot, rba, d.seq}, 2};
+  }
   RecoveredLog recover() {
     const auto superblock = read_superblock(*device);
     EXPECT_TRUE(superblock);
@@ -202,6 +273,103 @@ TEST_F(HostileLogTest, APieceOfACheckpointIsTheOneThatTheDescriptorNames) {
     EXPECT_EQ(found.seq, seq);
     EXPECT_EQ(found.parts.size() == 1, wrong == 0);
   }
+}
+
+// Its checksums are right, and it agrees with itself.
+TEST_F(HostileLogTest, ACheckpointThatContradictsTheLogIsNotUsed) {
+  using Change = std::function<void(MapCheckpoint&, const PartAddress& carrier)>;
+  const std::vector<Change> changes{
+      [](MapCheckpoint& c, const PartAddress&) { c.chain[0].band = BandId{~0u}; },
+      [](MapCheckpoint& c, const PartAddress& carrier) {
+        c.chain.push_back({carrier.slot + 1, BandId{kLogBands + 1}});
+      },
+      [](MapCheckpoint& c, const PartAddress&) { c.parts.back().place.blocks = kBandBlocks; },
+      [](MapCheckpoint& c, const PartAddress& carrier) { c.parts.push_back({{carrier, 3}, 0}); },
+      [](MapCheckpoint& c, const PartAddress&) { c.nodes.back().node = NodeNo{1'000'000}; }};
+  EXPECT_TRUE(is_checkpoint_used([](MapCheckpoint&, const PartAddress&) {}));
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    EXPECT_FALSE(is_checkpoint_used(changes[i])) << i;
+    auto store = Store::open(*device, quiet_options());
+    ASSERT_TRUE(store) << i << ": " << describe(store.error());
+    EXPECT_EQ(contents_of(**store), model);
+    ASSERT_TRUE((*store)->close());
+  }
+}
+
+// The descriptor names more blocks after the first piece than pieces.
+TEST_F(HostileLogTest, ACheckpointWithANodePastItsPiecesIsNotUsed) {
+  const RecoveredLog before = recover();
+  const auto superblock = read_superblock(*device);
+  const Seq seq{before.seq.value + 1};
+  AlignedBuffer pieces, node = AlignedBuffer::zeroed(kBlockBytes);
+  {
+    const Log log(*device, {superblock->uuid, superblock->session}, before);
+    pieces = encode(log.checkpoint(), fs_tag_of(superblock->uuid));
+  }
+  const std::uint32_t crc = stamp_piece(pieces.span().first<kBlockBytes>(), seq);
+  const std::array<LogImage, 2> images{{{0, pieces.data(), crc, EntryKind::kCheckpoint},
+                                        {2, node.data(), crc32c(node.span().subspan(8))}}};
+  append(seq, images, before.next_node);
+  const RecoveredLog found = recover();
+  EXPECT_EQ(found.seq, seq);
+  EXPECT_GT(found.parts.size(), 1u);
+}
+
+// Counting up from it would overflow.
+TEST_F(HostileLogTest, ANumberPastWhichNoneCanComeIsRefused) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
+  for (const std::uint64_t next_node : {kMost - 1, kMost}) {
+    const RecoveredLog before = recover();
+    append(Seq{before.seq.value + 1}, {}, NodeNo{next_node});
+    const auto found = recover_log(*device, *read_superblock(*device));
+    EXPECT_EQ(found.has_value(), next_node < kMost);
+  }
+}
+
+// A power cut may show what the band held before: perhaps a file with an image of another volume.
+TEST_F(HostileLogTest, ACommitRecordOfAnotherVolumeIsPassedOver) {
+  const RecoveredLog before = recover();
+  const auto superblock = read_superblock(*device);
+  const BandAddress end{before.chain.back().band, before.head_rba};
+  Descriptor commit{.stamp = {superblock->uuid, superblock->session + 1, before.chain.back().slot,
+                              end.rba},
+                    .seq = Seq{before.seq.value + 1},
+                    .next_node = before.next_node,
+                    .descriptors = 1};
+  commit.stamp.uuid[0] ^= 1;
+  AlignedBuffer block(kBlockBytes);
+  encode(commit, DescriptorRole::kCommit, block.span().first<kBlockBytes>());
+  ASSERT_TRUE(decode_descriptor(DescriptorRole::kCommit, block.span().first<kBlockBytes>()));
+  ASSERT_TRUE(device->append(end, block.span()));
+  EXPECT_EQ(recover().seq, before.seq);
+}
+
+// Blocks of another transaction may lie before it.
+TEST_F(HostileLogTest, ACommitRecordEndsTheTransactionThatItNamesAndNoOther) {
+  using Change = std::function<void(Descriptor&)>;
+  const std::vector<Change> changes{[](Descriptor&) {}, [](Descriptor& d) { d.part = 1; },
+                                    [](Descriptor& d) { d.descriptors_crc ^= 1; }};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const RecoveredLog before = recover();
+    append_part({.seq = Seq{before.seq.value + 1},
+                 .previous = before.parts.back().place,
+                 .tail = before.parts.back().place.address},
+                changes[i]);
+    EXPECT_EQ(recover().seq != before.seq, i == 0) << i;
+  }
+}
+
+TEST_F(HostileLogTest, APartThatNamesItselfIsNotFollowedForEver) {
+  const RecoveredLog before = recover();
+  const Seq seq{before.seq.value + 1};
+  const PartAddress next{before.chain.back().slot, before.head_rba, seq};
+  const PartAddress tail{next.slot, 1, Seq{1}};
+  const PartPlace loop =
+      append_part({.seq = seq, .previous = {next, 2}, .tail = tail, .part = 1});
+  EXPECT_EQ(loop.address, next);
+  EXPECT_EQ(recover().seq, before.seq);
+  append_part({.seq = Seq{seq.value + 1}, .previous = loop, .tail = tail});
+  EXPECT_EQ(recover_log(*device, *read_superblock(*device)).error(), Errc::kLogTailLost);
 }
 
 TEST_F(HostileLogTest, ABandThatNoLogCanUseIsNoLogBand) {
