@@ -1,5 +1,6 @@
 // Bands of the log that fail while they are written: the log turns to another one and loses
 // nothing, as long as there is one.
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -195,6 +196,8 @@ TEST_F(FailedBandTest, ABandThatIsNotResetIsNoRoom) {
     });
     for (int i = 0; i < 5; ++i) work();
     EXPECT_EQ(hit.size(), broken);
+    const auto bands = store->log_bands();
+    EXPECT_TRUE(std::ranges::includes(bands, hit));  // nobody else gets them
     for (const bool is_opened_again : {false, true}) {
       if (is_opened_again) open();
       const std::uint64_t keys = fill();

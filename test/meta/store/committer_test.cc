@@ -378,6 +378,32 @@ TEST_F(CommitterTest, AColdBandThatFailsCostsTheHotLogNoRoom) {
   EXPECT_EQ(log.figures().cold_live, 0u);
 }
 
+TEST_F(CommitterTest, AHotBandThatFailsLeavesTheColdBandAlone) {
+  ASSERT_TRUE(committer.commit(moves(nodes(1))));
+  const std::uint64_t room = log.space().cold_room, slot = log.newest().address.slot;
+  ASSERT_GT(room, 0u);
+  change_root();
+  faulty.fail_nth(device::Call::kAppend, 1, {Errc::kDeviceWrite});
+  ASSERT_TRUE(committer.commit(Additions{}));
+  EXPECT_GT(log.newest().address.slot, slot);
+  EXPECT_EQ(log.space().cold_room, room);
+}
+
+// It is reset, and may become a hot one.
+TEST_F(CommitterTest, AColdBandThatDiesIsNotFilledFurther) {
+  std::vector<NodePin> pins = nodes(1);
+  Node& node = *pins[0];
+  ASSERT_TRUE(committer.commit(moves(std::move(pins))));
+  ASSERT_GT(log.space().cold_room, 0u);
+  {
+    WriterLock lock(tree.mu);
+    tree.cache.make_dirty(node);
+  }
+  ASSERT_TRUE(committer.commit(Additions{}));
+  EXPECT_EQ(log.figures().cold_bands, 0u);
+  EXPECT_EQ(log.space().cold_room, 0u);
+}
+
 TEST_F(CommitterTest, NodesStayWhereTheyAreWhenAColdBandFailsAndTheHotLogHasNoRoom) {
   ASSERT_TRUE(committer.commit(moves(nodes(1))));
   Additions additions = moves(nodes(20));

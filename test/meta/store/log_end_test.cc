@@ -366,6 +366,30 @@ TEST_F(LogEndTest, ASuperblockThatIsOlderThanTheLogIsNoticedAfterACleanEnd) {
   }
 }
 
+// The session that is missing in the superblock has begun a band, because the one before had found
+// the end of a crash.
+TEST_F(LogEndTest, ASuperblockThatIsOlderThanTheLogIsNoticedByTheNextBand) {
+  make(12, 64, 6);
+  open_on(*device);
+  fill();
+  end_cleanly();
+  open_on(*device);
+  crash();
+  open_on(*device);
+  end_cleanly();
+  ASSERT_FALSE(superblock().head_is_open());
+  std::array<AlignedBuffer, 2> older{AlignedBuffer(64 * kBlockBytes),
+                                     AlignedBuffer(64 * kBlockBytes)};
+  for (std::uint32_t i = 0; i < 2; ++i) device->peek({BandId{i}, 0}, older[i].span());
+  open_on(*device);
+  put(1, 'n');
+  commit();
+  crash();
+  EXPECT_EQ(begun_bands(), 2u);
+  for (std::uint32_t i = 0; i < 2; ++i) device->poke({BandId{i}, 0}, older[i].span());
+  EXPECT_EQ(Store::open(*device, quiet_options()).error(), Errc::kSuperblockBad);
+}
+
 // Only the bands that the log has begun are known then. The volume says which others are free.
 TEST_F(LogEndTest, ALostSuperblockIsRebuiltAndTheLogGetsFreeBands) {
   for (const bool crashes : {false, true}) {
