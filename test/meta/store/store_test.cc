@@ -121,6 +121,23 @@ TEST_F(StoreTest, ABatchMayEmptyALeafAndPutAnItemThere) {
   }
 }
 
+TEST_F(StoreTest, ABatchThatSplitsALeafMayEmptyTheOtherHalf) {
+  for (std::uint64_t large = 1; large < 6; ++large) {
+    make();
+    for (std::uint64_t i = 0; i < 30; ++i) ASSERT_TRUE(put({1, 1, i}, std::string(100, 'a')));
+    Batch batch;
+    batch.erase({1, 1, 0});
+    for (std::uint64_t i = 1; i <= large; ++i) {
+      batch.put({1, 1, i}, as_value(std::string(1000, 'b')));
+    }
+    for (std::uint64_t i = large + 1; i < 30; ++i) batch.erase({1, 1, i});
+    ASSERT_TRUE(store->apply(batch));
+    EXPECT_EQ(contents_of(*store).size(), large);
+    EXPECT_EQ(problems_of(*store), std::vector<std::string>{}) << large;
+    store.reset();
+  }
+}
+
 // Erased and put items next to each other, in leaves whose neighbours are not in memory.
 TEST_F(StoreTest, RandomBatchesFindWhatTheyNeedAfterReopening) {
   options.cache_bytes = 16 * kBlockBytes;
@@ -196,6 +213,18 @@ TEST_F(StoreTest, FindsTheLastItemOfARangeAndScansRangesAsAMapDoes) {
     if (items->size() < most) {
       ASSERT_TRUE(a > b || next == model.end() || next->first > b);
     }
+  }
+}
+
+// Wherever a leaf begins.
+TEST_F(StoreTest, AScanReturnsItsLastKeyToo) {
+  make();
+  for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(put({1, 1, i}, std::string(100, 'a')));
+  ASSERT_GT(store->stats().tree_height, 1u);
+  for (std::uint64_t i = 1; i < 200; ++i) {
+    const auto items = store->scan({1, 1, i - 1}, {1, 1, i}, 10);
+    ASSERT_TRUE(items);
+    EXPECT_EQ(items->size(), 2u) << i;
   }
 }
 
