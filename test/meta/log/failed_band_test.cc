@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "device/faulty.h"
 #include "device/forwarding.h"
@@ -210,6 +211,28 @@ TEST_F(FailedBandTest, ABandThatIsNotResetIsNoRoom) {
     }
     expect_all_there();
   }
+}
+
+// Else no checkpoint could be used while the band is in the chain.
+TEST_F(FailedBandTest, ACheckpointNamesNoBandThatFailedBeforeItsFirstPart) {
+  begin();
+  work();
+  bool has_failed = false;
+  faulty->fail_when([&](const device::CallInfo& info) -> std::optional<device::Fault> {
+    const bool begins_band = info.call == device::Call::kAppend && info.at.band.value >= 2 &&
+                             info.at.rba == 0;
+    if (!begins_band || std::exchange(has_failed, true)) return std::nullopt;
+    return device::Fault{Errc::kDeviceWrite};
+  });
+  for (int i = 0; i < 100 && !has_failed; ++i) {
+    put(1, static_cast<char>('a' + i % 26));
+    ASSERT_TRUE(store->commit());
+  }
+  EXPECT_TRUE(has_failed);
+  ASSERT_TRUE(store->close());
+  open();
+  EXPECT_LE(store->stats().recovered_parts, 2u);  // two when it crosses into another band
+  expect_all_there();
 }
 
 TEST_F(FailedBandTest, AFlushThatFailsIsTheEnd) {

@@ -445,6 +445,14 @@ TEST_F(PlainCommitterTest, NoBandIsFreedBeforeASuperblockNamesTheNewestTransacti
   EXPECT_EQ(faulty.calls(device::Call::kReset), resets);
 }
 
+// L6
+TEST_F(PlainCommitterTest, TheRescueBandStaysWhenTheLogGivesBandsBack) {
+  ASSERT_TRUE(committer.commit(Additions{}));
+  while (log.remove_free_band()) continue;
+  EXPECT_EQ(log.figures().free_bands, 0u);
+  EXPECT_TRUE(log.figures().has_rescue_band);
+}
+
 // A transaction that empties the oldest band.
 class RescueTest : public CommitterTest {
  protected:
@@ -489,6 +497,22 @@ TEST_F(RescueTest, MovesTheRestWhenANodeHasChangedMeanwhile) {
   ASSERT_TRUE(committer.commit(std::move(additions)));
   EXPECT_EQ(committer.figures().nodes_cleaned, victims.size() - 1);
   EXPECT_TRUE(log.live_of(slot, SIZE_MAX).empty());
+}
+
+// The transaction would take the last free band and free none.
+TEST_F(RescueTest, IsNotMadeForABandThatHasLeftTheLog) {
+  EXPECT_TRUE(log.may_rescue(slot, 1, 0));
+  ASSERT_TRUE(committer.commit(rescue(victims.size())));
+  EXPECT_FALSE(log.may_rescue(slot, 1, 0));
+}
+
+TEST_F(RescueTest, IsMadeForNoBandThatCannotBeRead) {
+  const auto chosen = log.choose_rescue();
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(chosen->slot, slot);
+  ASSERT_TRUE(log.leave_out(slot));
+  const auto other = log.choose_rescue();
+  EXPECT_TRUE(!other || other->slot != slot);
 }
 
 TEST_F(CommitterTest, ABandThatNoSuperblockListsGoesBackToTheVolume) {
