@@ -547,6 +547,20 @@ TEST_F(CommitterTest, ALogThatHasShrunkHasTheLimitsOfItsBands) {
   EXPECT_EQ(limits().capacity, 255 * log.bands().size());
 }
 
+// To empty the head, the log gives up what is left of it.
+TEST_F(CommitterTest, AHeadIsNotEmptiedWhenTooLittleWouldBeAvailable) {
+  nodes(1);
+  const BandAddress next = log.head().next;
+  const std::uint64_t available = log.space().available;
+  const std::uint64_t left = available - (device->geometry().blocks_of(next.band) - next.rba);
+  const auto refused = log.choose_to_empty(std::span(&next.band, 1), left + 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), Errc::kLogFull);
+  EXPECT_EQ(log.space().available, available);
+  EXPECT_TRUE(log.choose_to_empty(std::span(&next.band, 1), left));
+  EXPECT_EQ(log.space().available, left);
+}
+
 // Only a cleaner that moves nodes needs a cold band.
 TEST_F(CommitterTest, ACommitThatOnlyIndexesBeginsNoColdBand) {
   ASSERT_TRUE(committer.commit(Additions{}));
