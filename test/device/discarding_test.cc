@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
 #include "device/faulty.h"
+#include "device/forwarding.h"
 #include "device/memory.h"
 #include "device/recording.h"
 #include "test/support/result_printer.h"
@@ -79,6 +82,44 @@ TEST_F(DiscardingTest, WaitsForTheFlushOfTheLastReset) {
   EXPECT_EQ(discarded(), std::vector{kBand});
 }
 
+// Calls `during` while it flushes.
+class HookedFlush final : public ForwardingDevice {
+ public:
+  using Device::append;
+  using ForwardingDevice::ForwardingDevice;
+  Result<> flush() override {
+    if (const auto hook = std::exchange(during, nullptr)) hook();
+    return ForwardingDevice::flush();
+  }
+  std::function<void()> during;
+};
+
+TEST_F(DiscardingTest, AResetDuringAFlushWaitsForTheNextFlush) {
+  HookedFlush hooked(recorded_);
+  DiscardingDevice device(hooked, true, [](Errc) {});
+  ASSERT_EQ(device.reset(kBand), ok());
+  hooked.during = [&] {
+    EXPECT_EQ(device.reset(kBand), ok());
+    EXPECT_EQ(device.reset(kOther), ok());
+  };
+  ASSERT_EQ(device.flush(), ok());
+  device.discard_ready();
+  EXPECT_TRUE(discarded().empty());
+  ASSERT_EQ(device.flush(), ok());
+  device.discard_ready();
+  EXPECT_EQ(discarded(), (std::vector{kBand, kOther}));
+}
+
+TEST_F(DiscardingTest, TurningItOffDuringAFlushForgetsItsBands) {
+  HookedFlush hooked(recorded_);
+  DiscardingDevice device(hooked, true, [](Errc) {});
+  ASSERT_EQ(device.reset(kBand), ok());
+  hooked.during = [&] { device.set_on(false); };
+  ASSERT_EQ(device.flush(), ok());
+  device.discard_ready();
+  EXPECT_TRUE(discarded().empty());
+}
+
 TEST_F(DiscardingTest, AFailedFlushMakesNothingReady) {
   reset(kBand);
   faulty_.fail_nth(Call::kFlush, 1, {.error = Errc::kDeviceFlush});
@@ -106,6 +147,12 @@ TEST_F(DiscardingTest, ForgetsResetsWhileItIsOff) {
   reset(kOther);
   ASSERT_EQ(device_.flush(), ok());
   device_.set_on(true);
+  device_.discard_ready();
+  EXPECT_TRUE(discarded().empty());
+  reset(kOther);
+  device_.set_on(false);
+  device_.set_on(true);
+  ASSERT_EQ(device_.flush(), ok());
   device_.discard_ready();
   EXPECT_TRUE(discarded().empty());
   reset(BandId{3});

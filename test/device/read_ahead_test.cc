@@ -143,7 +143,21 @@ TEST_F(ReadAheadTest, AMovedWritePointerForgetsWhatWasRead) {
   read_along(kFirstBand, 40, 64, 2);
 }
 
-// Calls `after_read` when it has read, before the caller has the blocks.
+TEST_F(ReadAheadTest, ResetsLeaveRoomForWindows) {
+  for (int i = 0; i < 20; ++i) {
+    append(kFirstBand, kBlocks, 7);
+    read_along(kFirstBand, 0, kBlocks, 7);
+    ASSERT_EQ(device_.reset(kFirstBand), ok());
+  }
+  append(kFirstBand, kBlocks, 7);
+  read_along(kFirstBand, 0, 64, 7);
+  const std::uint64_t before = reads();
+  expect_reads({kFirstBand, 60}, 2, 7);
+  EXPECT_EQ(reads(), before) << "the window was kept";
+}
+
+// Calls `after_read` when it has read, before the caller has the blocks. Calls `before_move` before
+// it moves a write pointer.
 class HookedDevice final : public ForwardingDevice {
  public:
   using Device::append;
@@ -153,7 +167,16 @@ class HookedDevice final : public ForwardingDevice {
     if (after_read) after_read(to.size() / kBlockBytes);
     return done;
   }
+  Result<> reset(BandId band) override {
+    if (before_move) before_move();
+    return ForwardingDevice::reset(band);
+  }
+  Result<> set_write_pointer(BandId band, std::uint32_t rba) override {
+    if (before_move) before_move();
+    return ForwardingDevice::set_write_pointer(band, rba);
+  }
   std::function<void(std::size_t blocks)> after_read;
+  std::function<void()> before_move;
 };
 
 TEST_F(ReadAheadTest, AWindowThatWasReadDuringAResetIsNotKept) {
@@ -174,6 +197,44 @@ TEST_F(ReadAheadTest, AWindowThatWasReadDuringAResetIsNotKept) {
   for (; rba < 64; ++rba) {
     ASSERT_EQ(device.read({kFirstBand, rba}, block.span()), ok());
     ASSERT_EQ(block.data()[0], std::byte{2}) << rba;
+  }
+}
+
+TEST_F(ReadAheadTest, WhatIsReadWhileAWritePointerMovesIsForgotten) {
+  HookedDevice hooked(faulty_);
+  ReadAheadDevice device(hooked);
+  AlignedBuffer block = blocks_with(1, 0);
+  const auto value_at = [&](std::uint32_t rba) {
+    EXPECT_EQ(device.read({kFirstBand, rba}, block.span()), ok());
+    return static_cast<unsigned>(block.data()[0]);
+  };
+  hooked.before_move = [&] {
+    for (std::uint32_t rba = 0; rba < 64; ++rba) value_at(rba);
+  };
+  append(kFirstBand, 64, 1);
+  ASSERT_EQ(device.reset(kFirstBand), ok());
+  append(kFirstBand, 64, 2);
+  EXPECT_EQ(value_at(40), 2u);
+  ASSERT_EQ(device.set_write_pointer(kFirstBand, 0), ok());
+  append(kFirstBand, 64, 3);
+  EXPECT_EQ(value_at(40), 3u);
+}
+
+TEST_F(ReadAheadTest, AConventionalBandIsReadFromTheDevice) {
+  constexpr std::uint32_t kFew = 64;
+  MemoryDevice memory(
+      {.band_blocks = {kFew, kFew, kFew},
+       .band_kinds = {BandKind::kShingled, BandKind::kShingled, BandKind::kConventional}});
+  ReadAheadDevice device(memory);
+  const BandId band{2};
+  for (const unsigned value : {1u, 2u}) {
+    const AlignedBuffer written = blocks_with(kFew, value);
+    ASSERT_EQ(device.append({band, 0}, Piece(written.span())), ok());
+    AlignedBuffer block = blocks_with(1, 0);
+    for (std::uint32_t rba = 0; rba < kFew; ++rba) {
+      ASSERT_EQ(device.read({band, (rba + 40) % kFew}, block.span()), ok());
+      ASSERT_EQ(block.data()[0], static_cast<std::byte>(value)) << rba;
+    }
   }
 }
 

@@ -90,6 +90,45 @@ TEST(WholeBlocksTest, ABandThatIsSmallerThanABlockIsRefused) {
   EXPECT_EQ(made ? Errc::kUnsupported : made.error(), Errc::kBandTooSmall);
 }
 
+TEST(WholeBlocksTest, ALaterPartOfALinkHasNoBlocks) {
+  MemoryDevice memory(sectors({8 * kSectors, 0, 4 * kSectors}));
+  const auto device = wrapped(memory);
+  ASSERT_NE(device, nullptr);
+  EXPECT_EQ(device->geometry().band_blocks, (std::vector<std::uint32_t>{8, 0, 4}));
+}
+
+TEST(WholeBlocksTest, AWornOutBandIsReportedAsSuch) {
+  MemoryDevice memory(sectors({4 * kSectors, 4 * kSectors}));
+  ASSERT_EQ(append(memory, {BandId{0}, 0}, kBlockBytes, 7), ok());
+  memory.retire(BandId{0}, BandCondition::kReadOnly);
+  memory.retire(BandId{1}, BandCondition::kOffline);
+  const auto device = wrapped(memory);
+  EXPECT_EQ(device->report(BandId{0})->condition, BandCondition::kReadOnly);
+  EXPECT_EQ(device->report(BandId{0})->write_pointer, 1u);
+  EXPECT_EQ(device->report(BandId{1})->condition, BandCondition::kOffline);
+}
+
+TEST(WholeBlocksTest, PartsOfBlocksAreRefused) {
+  MemoryDevice memory(sectors({4 * kSectors}));
+  const auto device = wrapped(memory);
+  EXPECT_EQ(append(*device, {BandId{0}, 0}, kSector, 7), fail(Errc::kBadAlignment));
+  EXPECT_EQ(memory.write_pointer(BandId{0}), 0u);
+  ASSERT_EQ(append(*device, {BandId{0}, 0}, kBlockBytes, 7), ok());
+  AlignedBuffer sector(kSector);
+  EXPECT_EQ(device->read({BandId{0}, 0}, sector.span()), fail(Errc::kBadAlignment));
+}
+
+TEST(WholeBlocksTest, PlacesThatTheSmallBlocksCannotCountAreRefused) {
+  MemoryDevice memory(sectors({4 * kSectors}));
+  const auto device = wrapped(memory);
+  ASSERT_EQ(append(*device, {BandId{0}, 0}, kBlockBytes, 7), ok());
+  constexpr std::uint32_t kWrapsToZero = UINT32_MAX / kSectors + 1;
+  AlignedBuffer block(kBlockBytes);
+  EXPECT_EQ(device->read({BandId{0}, kWrapsToZero}, block.span()), fail(Errc::kPastBandEnd));
+  EXPECT_EQ(append(*device, {BandId{0}, kWrapsToZero + 1}, kBlockBytes, 7),
+            fail(Errc::kNotAtWritePointer));
+}
+
 // Two bands that are written at random, on devices that lose their power.
 class WholeBlocksPowerCutTest : public testing::Test {
  protected:
