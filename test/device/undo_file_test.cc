@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/buffer.h"
+#include "test/support/result_printer.h"
 #include "test/support/seed.h"
 #include "test/support/test_folder.h"
 
@@ -86,11 +87,53 @@ TEST_F(UndoFileTest, NothingCountsAsKeptUntilItIsDurable) {
   ASSERT_GE(::dup2(null, descriptor), 0);  // it cannot be synced
   UndoFile undo(std::move(file));
   const Backing device = open_device(nullptr);
-  EXPECT_EQ(undo.keep(device, 0, 4096).error(), Errc::kDeviceFlush);
+  EXPECT_EQ(undo.keep(device, 0, 4096), fail(Errc::kDeviceFlush));
   ASSERT_GE(::dup2(real, descriptor), 0);  // the next fdatasync(2) would succeed
   for (const int fd : {real, null}) ::close(fd);
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(undo.keep(device, 0, 4096).error(), Errc::kDeviceFlush);
-  EXPECT_EQ(undo.finish(device).error(), Errc::kDeviceFlush);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(undo.keep(device, 0, 4096), fail(Errc::kDeviceFlush));
+  EXPECT_EQ(undo.finish(device), fail(Errc::kDeviceFlush));
+}
+
+TEST_F(UndoFileTest, NothingIsWrittenWhoseOldContentsAreNotDurable) {
+  Backing file = *Backing::make(undo_path_);
+  const int descriptor = file.descriptor();
+  UndoFile undo(std::move(file));
+  const Backing device = open_device(&undo);
+  write(device, 0, 4096, 'x');
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ASSERT_GE(::dup2(null, descriptor), 0);  // it cannot be synced
+  ::close(null);
+  const std::string text(4096, 'y');
+  EXPECT_EQ(device.write(8192, std::as_bytes(std::span(text))), fail(Errc::kDeviceFlush));
+  EXPECT_TRUE(contents(device_path_).substr(8192) == before_.substr(8192));
+  EXPECT_EQ(device.discard(8192, 4096, [] { return true; }), fail(Errc::kUnsupported));
+}
+
+TEST_F(UndoFileTest, ADeviceThatTheCallerHoldsIsCoveredToo) {
+  const auto kept = UndoFile::make(undo_path_);
+  {
+    const Backing held = *Backing::open(device_path_, false, Backing::Claim::kExclusive);
+    const Backing device =
+        *Backing::open(device_path_, OpenOptions{.held = &held, .undo = kept->get()});
+    write(device, 0, 4096, 'x');
+    EXPECT_NE(undo_error(true).find(describe(Errc::kDeviceBusy)), std::string::npos);
+  }
+  ASSERT_TRUE(undo(undo_path_, device_path_, true));
+  EXPECT_TRUE(contents(device_path_) == before_);
+}
+
+TEST_F(UndoFileTest, ALongChangeIsKeptInSeveralRanges) {
+  const auto kept = UndoFile::make(undo_path_);
+  write(open_device(kept->get()), 100, kDeviceBytes - 200, 'x');
+  ASSERT_TRUE((*kept)->finish(open_device(nullptr)));
+  ASSERT_TRUE(undo(undo_path_, device_path_, false));
+  EXPECT_TRUE(contents(device_path_) == before_);
+}
+
+TEST_F(UndoFileTest, ARepairThatChangedNothingIsTakenBack) {
+  const auto kept = UndoFile::make(undo_path_);
+  ASSERT_TRUE((*kept)->finish(open_device(nullptr)));
+  EXPECT_EQ(undo(undo_path_, device_path_, false), 0u);
 }
 
 TEST_F(UndoFileTest, ZerosTakeNoSpaceInIt) {
@@ -139,6 +182,48 @@ TEST_F(UndoFileTest, ATornLastRecordIsAsIfItWereNotThere) {
   }
 }
 
+// A crash may have made the file longer before its bytes came.
+TEST_F(UndoFileTest, ADamagedRecordIsNotWrittenBack) {
+  const auto kept = UndoFile::make(undo_path_);
+  write(open_device(kept->get()), 0, 4096, 'x');
+  const std::string changed = contents(device_path_), file = contents(undo_path_);
+  for (const std::size_t at : {32 + 12, 32 + 15, 32 + 16, 64, 64 + 4095}) {
+    std::string damaged = file;
+    damaged[at] ^= 0x40;
+    put(undo_path_, damaged);
+    EXPECT_EQ(undo(undo_path_, device_path_, true), 0u) << at;
+    ASSERT_TRUE(contents(device_path_) == changed) << at;
+  }
+}
+
+TEST_F(UndoFileTest, ALengthThatNoRangeHasIsNotFollowed) {
+  const auto kept = UndoFile::make(undo_path_);
+  write(open_device(kept->get()), 2'000'000, 4096, 'x');  // zeros before
+  std::string file = contents(undo_path_);
+  file[32 + 15] = 0x40;
+  put(undo_path_, file);
+  EXPECT_EQ(undo(undo_path_, device_path_, true), 0u);
+}
+
+TEST_F(UndoFileTest, AFileThatLacksAStateCannotShowLaterChanges) {
+  repair();
+  std::string file = contents(undo_path_);
+  file.erase(file.size() - 64, 32);
+  put(undo_path_, file);
+  EXPECT_NE(undo_error().find("interrupted"), std::string::npos);
+}
+
+TEST_F(UndoFileTest, RangesPastTheEndOfTheDeviceAreRefused) {
+  const auto kept = UndoFile::make(undo_path_);
+  const Backing backing = open_device(kept->get());
+  write(backing, 0, 4096, 'x');
+  std::filesystem::resize_file(device_path_, 2 * kDeviceBytes);
+  write(backing, 2 * kDeviceBytes - 4096, 4096, 'x');
+  std::filesystem::resize_file(device_path_, kDeviceBytes);
+  EXPECT_NE(undo_error(true).find("does not have"), std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(device_path_), kDeviceBytes);
+}
+
 TEST_F(UndoFileTest, OtherDevicesAndFilesAreRefused) {
   repair();
   put(device_path_, before_ + "x");
@@ -149,7 +234,9 @@ TEST_F(UndoFileTest, OtherDevicesAndFilesAreRefused) {
   EXPECT_NE(undo_error(true).find("no undo file"), std::string::npos);
   put(undo_path_, "");
   EXPECT_NE(undo_error(true).find("no undo file"), std::string::npos);
-  EXPECT_EQ(UndoFile::make(undo_path_).error(), Errc::kEdiExists);
+  const auto again = UndoFile::make(undo_path_);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error(), Errc::kEdiExists);
 }
 
 TEST_F(UndoFileTest, RandomChangesAreUndone) {
