@@ -1,14 +1,13 @@
 // Real failures of the file or disk that holds an image: a limit on the size of files, a truncated
 // file, a full file system below a loop device.
 #include <sys/mount.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <filesystem>
 
 #include "edi/format1.h"
 #include "edi/link.h"
 #include "fixture.h"
+#include "test/support/file_size_limit.h"
 #include "test/support/loop_device.h"
 #include "test/support/result_printer.h"
 
@@ -16,24 +15,6 @@ namespace lazyfs::edi {
 namespace {
 
 using device::Piece;
-
-// Makes writes past an offset fail in any file, as on a full file system.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(std::uint64_t bytes) {
-    std::signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 // A file system of a given size in memory. Root only.
 class SmallFilesystem {

@@ -94,6 +94,25 @@ TEST_F(PlainGrowTest, RefusesWhatAddsNoBand) {
             fail(Errc::kDeviceReadOnly));
 }
 
+TEST_F(PlainGrowTest, GrowsAgainFromWhereItIs) {
+  const auto device = open_or_die();
+  ASSERT_EQ(device->grow(24 * kMiB), ok());
+  fill(*device, BandId{21}, 'a');
+  EXPECT_EQ(device->grow(24 * kMiB), fail(Errc::kGrowNoRoom));
+  ASSERT_EQ(device->grow(kLarge), ok());
+  EXPECT_TRUE(holds(*device, BandId{21}, 'a'));
+  EXPECT_EQ(device->identity().generation, identity_.generation + 2);
+}
+
+TEST_F(PlainGrowTest, HasAtMostAsManyBandsAsTheFormatAllows) {
+  const std::uint64_t most = std::uint64_t{kMaxBands} * 4096 + 2 * kMiB;
+  const Identity small = *plan_volume(most - 4096, 4096);
+  const Growth growth = *plan_growth(small, 2 * most);
+  EXPECT_EQ(growth.identity.band_count, kMaxBands);
+  const auto more = plan_growth(growth.identity, 3 * most);
+  EXPECT_TRUE(!more && more.error() == Errc::kGrowNoRoom);
+}
+
 TEST_F(PlainGrowTest, LeavesTheSizeOfABlockDeviceToTheDevice) {
   const auto loop = LoopDevice::make(kSmall);
   if (!loop) GTEST_SKIP() << "no loop device";

@@ -141,6 +141,15 @@ TEST_F(IdentityFormatTest, ImpossibleValuesAreRefused) {
   EXPECT_TRUE(refused([](Identity& i) { i.super_bands = {BandId{5}, BandId{5}}; }));
   EXPECT_TRUE(refused([](Identity& i) { i.super_bands = {BandId{196}, BandId{5}}; }));
   EXPECT_TRUE(refused([](Identity& i) { i.generation = 0; }));
+  EXPECT_TRUE(refused([](Identity& i) {
+    i.volume_bytes = std::uint64_t{1} << 40;
+    i.band_count = kMaxBands + 1;
+    i.band_bytes = 4096;
+  }));
+  EXPECT_TRUE(refused([](Identity& i) {
+    i.volume_bytes = std::uint64_t{1} << 60;
+    i.band_bytes = std::uint64_t{4096} << 32;
+  })) << "its blocks have no numbers";
 }
 
 }  // namespace

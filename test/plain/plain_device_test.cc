@@ -1,10 +1,17 @@
 // A plain device beyond the contract: its identification blocks, and what it does not write.
 #include "plain/plain_device.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <functional>
+#include <utility>
+
+#include "base/before_wait.h"
 #include "base/buffer.h"
 #include "test/plain/plain_file.h"
+#include "test/support/file_size_limit.h"
 #include "test/support/result_printer.h"
 #include "test/support/units.h"
 
@@ -53,6 +60,14 @@ TEST_F(PlainDeviceTest, PutsTheBandsBetweenTheFirstAndTheLastMiB) {
 TEST_F(PlainDeviceTest, CreatingWipesWhatOthersLeftAtBothEnds) {
   EXPECT_EQ(file_.bytes(0, 4096), std::string(4096, '\0'));
   EXPECT_EQ(file_.bytes(18 * kMiB, 4096), std::string(4096, '\0'));
+  PlainFile larger(kVolumeBytes + 5 * kMiB);
+  for (std::uint64_t mib = 16; mib < 20; ++mib) larger.overwrite(mib * kMiB, kMiB, 'x');
+  ASSERT_EQ(create(larger.path(), identity_), ok());
+  EXPECT_EQ(larger.bytes(16 * kMiB, kMiB), std::string(kMiB, 'x')) << "of the last band";
+  EXPECT_EQ(larger.bytes(17 * kMiB, 65536), std::string(65536, '\0'));
+  EXPECT_EQ(larger.bytes(kCopyAt + 4096, 2 * kMiB - 65536 - 4096),
+            std::string(2 * kMiB - 65536 - 4096, '\0'));
+  EXPECT_EQ(larger.bytes(19 * kMiB, kMiB), std::string(kMiB, 'x')) << "past the volume";
 }
 
 TEST_F(PlainDeviceTest, WritesNothingButWhatIsAppended) {
@@ -90,6 +105,8 @@ TEST_F(PlainDeviceTest, FindsTheCopyWhenTheFirstBlockIsLost) {
   file_.overwrite(kIdentityAt + 100, 1, '?');
   file_.overwrite(kCopyAt + 100, 1, '?');
   EXPECT_EQ(open_error(), Errc::kIdentityBad);
+  file_.overwrite(kIdentityAt, 4);
+  EXPECT_EQ(open_error(), Errc::kIdentityBad) << "of the copy";
 }
 
 TEST_F(PlainDeviceTest, NoticesACopyThatIsNotCurrent) {
@@ -179,6 +196,87 @@ TEST(PlainDeviceOnLoopTest, ADiscardReachesABlockDevice) {
   EXPECT_TRUE(std::ranges::all_of(other.span(), [](auto byte) { return byte == std::byte{'b'}; }));
 }
 
+// The next append calls `action` when it is about to write.
+class DuringAppend {
+ public:
+  explicit DuringAppend(std::function<void()> action) : action_(std::move(action)) {}
+
+ private:
+  std::function<void()> action_;
+  const std::function<void()> once_ = [this] {
+    if (const auto action = std::exchange(action_, nullptr)) action();
+  };
+  const BeforeWait before_wait_{once_};
+};
+
+TEST_F(PlainDeviceTest, ABandThatIsBeingWrittenIsNotDiscarded) {
+  const auto device = *open(file_.path());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  const AlignedBuffer block = AlignedBuffer::zeroed(kBlockBytes);
+  DuringAppend discard([&] { EXPECT_EQ(device->discard(BandId{0}), 0u); });
+  EXPECT_EQ(device->append({BandId{0}, 0}, device::Piece(block.span())), ok());
+  EXPECT_EQ(device->write_pointer(BandId{0}), 1u);
+}
+
+TEST_F(PlainDeviceTest, ABandTakesOneAppendAtATime) {
+  const auto device = *open(file_.path());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  const AlignedBuffer block = AlignedBuffer::zeroed(kBlockBytes);
+  const auto append = [&](std::uint32_t rba) {
+    return device->append({BandId{0}, rba}, device::Piece(block.span()));
+  };
+  {
+    DuringAppend another([&] { EXPECT_EQ(append(0), fail(Errc::kNotAtWritePointer)); });
+    EXPECT_EQ(append(0), ok());
+  }
+  EXPECT_EQ(append(1), ok());
+}
+
+TEST_F(PlainDeviceTest, AnAppendThatAResetHasOvertakenCountsForNothing) {
+  const auto device = *open(file_.path());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  const AlignedBuffer block = AlignedBuffer::zeroed(kBlockBytes);
+  {
+    DuringAppend reset([&] { EXPECT_EQ(device->reset(BandId{0}), ok()); });
+    EXPECT_EQ(device->append({BandId{0}, 0}, device::Piece(block.span())),
+              fail(Errc::kNotAtWritePointer));
+  }
+  EXPECT_EQ(device->write_pointer(BandId{0}), 0u);
+  EXPECT_EQ(device->append({BandId{0}, 0}, device::Piece(block.span())), ok());
+}
+
+TEST_F(PlainDeviceTest, ABandWhoseAppendFailedRefusesAppendsUntilItsReset) {
+  const auto device = *open(file_.path());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  AlignedBuffer blocks = AlignedBuffer::zeroed(4 * kBlockBytes);
+  const device::Piece piece(blocks.span());
+  {
+    const FileSizeLimit limit(device->band_at(BandId{0}) + 3 * kBlockBytes);
+    EXPECT_EQ(device->append({BandId{0}, 0}, piece), fail(Errc::kDeviceNoSpace));
+  }
+  EXPECT_EQ(device->write_pointer(BandId{0}), 3u);
+  EXPECT_EQ(device->append({BandId{0}, 3}, piece), fail(Errc::kBandFailed));
+  EXPECT_EQ(device->read({BandId{0}, 0}, blocks.span().first(3 * kBlockBytes)), ok());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(device->append({BandId{0}, 0}, piece), ok());
+}
+
+TEST_F(PlainDeviceTest, AfterAFailedBarrierEveryFlushFails) {
+  const auto device = *open(file_.path());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  const AlignedBuffer block = AlignedBuffer::zeroed(kBlockBytes);
+  ASSERT_EQ(device->append({BandId{0}, 0}, device::Piece(block.span())), ok());
+  const int descriptor = device->backing().descriptor();
+  const int real = ::dup(descriptor), null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ASSERT_GE(::dup2(null, descriptor), 0);  // it cannot be synced
+  EXPECT_EQ(device->flush(), fail(Errc::kDeviceFlush));
+  ASSERT_GE(::dup2(real, descriptor), 0);  // the next fdatasync(2) would succeed
+  for (const int fd : {real, null}) ::close(fd);
+  EXPECT_EQ(device->flush(), fail(Errc::kDeviceFlush));
+  EXPECT_EQ(device->append({BandId{0}, 1}, device::Piece(block.span())), ok());
+  EXPECT_EQ(device->flush(), fail(Errc::kDeviceFlush));
+}
+
 TEST_F(PlainDeviceTest, ClaimsTheDevice) {
   const auto device = *open(file_.path());
   EXPECT_EQ(open_error(), Errc::kDeviceBusy);
@@ -191,6 +289,7 @@ TEST_F(PlainDeviceTest, PlansOnlyVolumesThatCanBe) {
   EXPECT_EQ(plan_volume(100 * kMiB, 0), fail(Errc::kBadGeometry));
   EXPECT_EQ(plan_volume(100 * kMiB, 1000), fail(Errc::kBadGeometry));
   EXPECT_EQ(plan_volume(4 * kMiB, kMiB)->band_count, 2u);
+  EXPECT_EQ(plan_volume(std::uint64_t{kMaxBands} * 8192, 4096)->band_count, kMaxBands);
 }
 
 }  // namespace
