@@ -25,6 +25,16 @@ TEST(BeforeWaitTest, ItsActionIsThatOfItsThreadWhileItExists) {
   EXPECT_EQ(waits, 2);
 }
 
+TEST(BeforeWaitTest, AThreadMustNotWaitWhileItSaysSo) {
+  EXPECT_TRUE(may_wait());
+  {
+    const MustNotWait must_not_wait;
+    EXPECT_FALSE(may_wait());
+    std::jthread([] { EXPECT_TRUE(may_wait()); }).join();
+  }
+  EXPECT_TRUE(may_wait());
+}
+
 TEST(BeforeWaitTest, AThreadThatWaitsForAConditionSaysSo) {
   int waits = 0;
   const std::function<void()> count = [&waits] { ++waits; };

@@ -1,6 +1,7 @@
 #include "base/thread.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -101,6 +102,21 @@ TEST(SignalStackTest, IsInUseWhileItExists) {
   sigaltstack(nullptr, &after);
   EXPECT_EQ(during.ss_flags & SS_DISABLE, 0);
   EXPECT_EQ(after.ss_flags, before.ss_flags);
+  unsigned char page = 0;
+  EXPECT_NE(mincore(during.ss_sp, 1, &page), 0) << "its memory was not released";
+}
+
+TEST(SignalStackTest, LeavesAStackThatIsThere) {
+  const SignalStack first;
+  stack_t before{}, during{}, after{};
+  sigaltstack(nullptr, &before);
+  {
+    const SignalStack second;
+    sigaltstack(nullptr, &during);
+  }
+  sigaltstack(nullptr, &after);
+  EXPECT_EQ(during.ss_sp, before.ss_sp);
+  EXPECT_EQ(after.ss_sp, before.ss_sp);
 }
 
 TEST(ThreadLimitTest, ARefusalCountsForAWhile) {

@@ -81,6 +81,15 @@ TEST_F(DiskOpenTest, SmallBlocksOfAnImageAreUsedInWholeOnes) {
   ASSERT_TRUE(opened);
   EXPECT_EQ((*opened)->geometry().block_bytes, kBlockBytes);
   EXPECT_EQ((*opened)->geometry().band_blocks, std::vector<std::uint32_t>(8, 256));
+  EXPECT_NE(image_of(**opened), nullptr);
+}
+
+TEST_F(DiskOpenTest, AFileThatIsHeldIsNotSoughtByItsPath) {
+  ASSERT_EQ(make_plain(file_.path()), ok());
+  const auto held =
+      *device::Backing::open(file_.path(), false, device::Backing::Claim::kExclusive);
+  EXPECT_EQ(kind_of(file_.path()), "kDeviceBusy");
+  EXPECT_EQ(kind_of("/nowhere/at/all", {.held = &held}), "plain");
 }
 
 TEST_F(DiskOpenTest, SaysWhatIsWrongWithThePath) {
