@@ -55,11 +55,13 @@ endfunction()
 # lazyfs_test(name SOURCES a_test.cc LINKS lib... [LABELS ...] [TIMEOUT seconds])
 # One GoogleTest program; CTest runs it as one test, so that shared fixtures are set up once.
 # -O1: a test's own objects compile in two thirds of the time, and what is tested keeps -O2.
+# libstdc++'s assertions: a test that asks a Result with a value for its error must not pass.
 function(lazyfs_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE lazyfs_flags GTest::gtest GTest::gtest_main ${ARG_LINKS})
   target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+  target_compile_definitions(${name} PRIVATE _GLIBCXX_ASSERTIONS)
   lazyfs_precompiled(${name} base_test <gtest/gtest.h>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   add_test(NAME ${name} COMMAND ${name})
