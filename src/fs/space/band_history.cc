@@ -21,12 +21,13 @@ void add_dead(std::vector<DeadBlocks>& dead, std::uint32_t rba, std::uint32_t bl
   }
 }
 
-// The append that `rba` lies in; null if there is none.
-BandAppend* append_at(std::vector<BandAppend>& appends, std::uint32_t rba) {
+// The append that all of these blocks lie in; null if there is none.
+BandAppend* append_of(std::vector<BandAppend>& appends, std::uint32_t rba, std::uint32_t blocks) {
   const auto next = std::ranges::upper_bound(appends, rba, {}, &BandAppend::rba);
   if (next == appends.begin()) return nullptr;
   BandAppend& append = *std::prev(next);
-  return rba - append.rba < append.blocks ? &append : nullptr;
+  const std::uint32_t skipped = rba - append.rba;
+  return skipped < append.blocks && blocks <= append.blocks - skipped ? &append : nullptr;
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ Result<BandHistory> history_of(meta::Store& store, BandId band) {
   }));
   TRY(visit_log(store, band, Kind::kDeleteRecord, [&](const meta::Item& item) -> Result<> {
     ASSIGN_OR_RETURN(const DeleteRecord record, decode_delete_record(item.value));
-    BandAppend* const append = append_at(history.appends, record.rba);
+    BandAppend* const append = append_of(history.appends, record.rba, record.blocks);
     if (!append || record.blocks > append->blocks - append->dead) return fail(Errc::kItemBad);
     append->dead += record.blocks;
     deleted.push_back({record.rba, record.blocks});

@@ -37,6 +37,30 @@ TEST(BandHistoryTest, RefusesADeathOfWhatWasNotAppended) {
   EXPECT_EQ(history.error(), Errc::kItemBad);
 }
 
+TEST(BandHistoryTest, HasWhatDiedInTheOrderOfTheBand) {
+  SampleVolume volume;
+  volume.put(key_of(SampleVolume::kB1, Kind::kAppendRecord, 13),
+             encode(AppendRecord{InodeNo{6}, 9, 2}));
+  volume.put(key_of(SampleVolume::kB1, Kind::kDeleteRecord, 14),
+             encode(DeleteRecord{InodeNo{6}, 10, 14, 1, 13}));
+  volume.commit();
+  const auto history = history_of(*volume.store, SampleVolume::kB1);
+  ASSERT_TRUE(history);
+  EXPECT_EQ(history->dead, (std::vector<DeadBlocks>{{3, 1}, {9, 4}, {14, 1}}));
+}
+
+TEST(BandHistoryTest, RefusesDeathsPastTheEndOfAnAppend) {
+  // The last append to B2 is of blocks 3 and 4.
+  for (const DeleteRecord& died : {DeleteRecord{InodeNo{7}, 2, 5, 1, 3},
+                                   DeleteRecord{InodeNo{7}, 1, 4, 2, 3},
+                                   DeleteRecord{InodeNo{7}, 0, 3, 3, 3}}) {
+    SampleVolume volume;
+    volume.put(key_of(SampleVolume::kB2, Kind::kDeleteRecord, died.rba), encode(died));
+    volume.commit();
+    EXPECT_FALSE(history_of(*volume.store, SampleVolume::kB2)) << died.rba;
+  }
+}
+
 TEST(BandHistoryTest, OfABandThatWasNeverWrittenIsEmpty) {
   SampleVolume volume;
   const auto history = history_of(*volume.store, SampleVolume::kUnused);
