@@ -108,10 +108,12 @@ TEST(BandReportTest, CallsABandSetAsideWhoseDeviceLacksBlocksOfFiles) {
 
 TEST(BandReportTest, CallsNoBandSetAsideThatHoldsNothingLive) {
   SampleVolume volume;
-  volume.change_summary(SampleVolume::kUnused, [](BandSummaryRecord& s) { s.appended = 5; });
+  volume.put(key_of(kVolumeOwner, Kind::kBandSummary, SampleVolume::kUnused.value),
+             encode(BandSummaryRecord{.appended = 5}));
   volume.commit();
   const auto report = report_bands(*volume.store, *volume.device);
   ASSERT_TRUE(report);
+  EXPECT_EQ(title_of(line_of(*report, SampleVolume::kUnused)), "Open") << "it was written";
   EXPECT_EQ(report->totals.set_aside_bands, 0u);
 }
 
@@ -119,12 +121,64 @@ TEST(BandReportTest, TakesTheDaemonsWordForBandsSetAside) {
   SampleVolume volume;
   volume.device->place_write_pointer(SampleVolume::kB1, 12);  // not yet seen by the daemon
   const auto report =
-      report_bands(*volume.store, *volume.device, std::vector{SampleVolume::kB2, BandId{0}});
+      report_bands(*volume.store, *volume.device,
+                   std::vector{SampleVolume::kB2, SampleVolume::kUnused, BandId{0}});
   ASSERT_TRUE(report);
   EXPECT_EQ(title_of(line_of(*report, SampleVolume::kB2)), "Set aside");
   EXPECT_EQ(title_of(line_of(*report, SampleVolume::kB1)), "Open");
+  EXPECT_EQ(title_of(line_of(*report, SampleVolume::kUnused)), "Set aside");
   EXPECT_EQ(title_of(line_of(*report, BandId{0})), "Super");
-  EXPECT_EQ(report->totals.set_aside_bands, 1u);
+  EXPECT_EQ(report->totals.set_aside_bands, 2u);
+}
+
+TEST(BandReportTest, CallsABandSetAsideWithMoreAppendedThanItHolds) {
+  SampleVolume volume;
+  const std::uint32_t blocks = volume.device->geometry().blocks_of(SampleVolume::kB1);
+  volume.device->place_write_pointer(SampleVolume::kB1, blocks);
+  volume.change_summary(SampleVolume::kB1, [&](BandSummaryRecord& s) {
+    s = {.appended = blocks + 1u, .live = 0};
+  });
+  volume.commit();
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(title_of(line_of(*report, SampleVolume::kB1)), "Set aside");
+}
+
+// The records of a band without a write pointer say how far it was written.
+TEST(BandReportTest, KnowsTheEndsOfBandsThatTheDeviceDoesNotKeep) {
+  SampleVolume volume({.keeps_write_pointers = false});
+  volume.device->forget_write_pointers();
+  const auto report = report_bands(*volume.store, *volume.device);
+  ASSERT_TRUE(report) << describe(report.error());
+  const BandLine line = line_of(*report, SampleVolume::kB1);
+  EXPECT_EQ(title_of(line), "Open");
+  EXPECT_EQ(line.write_pointer, 13u);
+  EXPECT_EQ(title_of(line_of(*report, SampleVolume::kUnused)), "Free");
+  EXPECT_EQ(report->totals.set_aside_bands, 0u);
+  EXPECT_GT(report->totals.log_live, 0u);
+  for (const BandLine& log : report->bands) {
+    if (log.state != BandState::kLog) continue;
+    EXPECT_EQ(log.write_pointer, log.live > 0 ? log.blocks : 0);
+  }
+}
+
+TEST(BandReportTest, ShowsConventionalBandsAndNoneThatAreLinkedAway) {
+  device::Geometry geometry;
+  geometry.band_blocks.assign(40, 64);
+  geometry.band_kinds.assign(40, device::BandKind::kShingled);
+  geometry.band_kinds[0] = device::BandKind::kConventional;
+  geometry.band_blocks[7] = 0;  // linked to band 6
+  geometry.super_bands = geometry.first_shingled();
+  device::MemoryDevice device(geometry);
+  ASSERT_TRUE(mkfs::make_filesystem(device, {}));
+  const auto store = *meta::Store::open(device, {.background = false});
+  const auto report = report_bands(*store, device);
+  ASSERT_TRUE(report) << describe(report.error());
+  EXPECT_EQ(report->bands.size(), 39u);
+  EXPECT_EQ(line_of(*report, BandId{0}).state, BandState::kOpen);
+  EXPECT_EQ(title_of(line_of(*report, BandId{0})), "Conventional");
+  EXPECT_EQ(name_of(line_of(*report, BandId{1})), "super");
+  EXPECT_EQ(report->totals.set_aside_bands, 0u);
 }
 
 TEST(BandReportTest, CountsDeletionsThatArePending) {
@@ -167,7 +221,8 @@ TEST(BandReportTest, RefusesASummaryWithMoreLiveBlocksThanAppended) {
 
 TEST(BandReportTest, RefusesASummaryOfABandThatDoesNotExist) {
   SampleVolume volume;
-  volume.put(key_of(kVolumeOwner, Kind::kBandSummary, 1u << 20), encode(BandSummaryRecord{}));
+  const std::uint32_t bands = volume.device->geometry().band_count();
+  volume.put(key_of(kVolumeOwner, Kind::kBandSummary, bands), encode(BandSummaryRecord{}));
   volume.commit();
   EXPECT_EQ(report_bands(*volume.store, *volume.device).error(), Errc::kItemBad);
 }
