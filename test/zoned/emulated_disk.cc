@@ -131,7 +131,7 @@ Result<> EmulatedDisk::reset(const Zone& named) {
 }
 
 Result<> EmulatedDisk::finish(const Zone& named) {
-  return change(named, [this](Zone& zone) REQUIRES(medium_->mu) -> Result<> {
+  auto done = change(named, [this](Zone& zone) REQUIRES(medium_->mu) -> Result<> {
     if (medium_->failing_finishes > 0) {
       --medium_->failing_finishes;
       return fail(Errc::kDeviceWrite);
@@ -141,6 +141,8 @@ Result<> EmulatedDisk::finish(const Zone& named) {
     ++medium_->finishes;
     return ok();
   });
+  run_once(medium_->after_finish);
+  return done;
 }
 
 Result<> EmulatedDisk::sync() {

@@ -35,9 +35,9 @@ struct EmulatedMedium {
   std::uint64_t failing_resets GUARDED_BY(mu) = 0, failing_finishes GUARDED_BY(mu) = 0;
   // The n-th write from now fails after so many bytes. 0: none.
   std::uint64_t failing_write GUARDED_BY(mu) = 0, bytes_of_failing GUARDED_BY(mu) = 0;
-  // What other threads do after the next report, write or reset, before the disk answers. Called
-  // once, without mu. Set and called by one thread.
-  std::function<void()> after_report, after_write, after_reset;
+  // What other threads do after the next report, write, reset or finish, before the disk answers.
+  // Called once, without mu. Set and called by one thread.
+  std::function<void()> after_report, after_write, after_reset, after_finish;
 };
 
 // Thread-safe. Implicitly open zones are closed when further ones are opened, as disks do, so that

@@ -46,6 +46,21 @@ TEST(QueueTest, ReadsTheLimits) {
   EXPECT_EQ(limits.write_bytes, 4096u);
 }
 
+TEST(QueueTest, TheLowerLimitOfAWriteCounts) {
+  const TestFolder folder;
+  std::ofstream(folder / "max_sectors_kb") << "256\n";
+  EXPECT_EQ(read_limits(folder.path().string()).max_write_bytes, 256u * 1024);
+  std::ofstream(folder / "max_segments") << "128\n";
+  EXPECT_EQ(read_limits(folder.path().string()).max_write_bytes, 256u * 1024);
+}
+
+// Kernels before 5.12 have no zone_write_granularity.
+TEST(QueueTest, WritesAreWholeSectors) {
+  const TestFolder folder;
+  std::ofstream(folder / "logical_block_size") << "4096\n";
+  EXPECT_EQ(read_limits(folder.path().string()).write_bytes, 4096u);
+}
+
 TEST(QueueTest, MissingFilesMeanNoLimit) {
   const TestFolder folder;
   const DiskLimits limits = read_limits(folder.path().string());

@@ -40,6 +40,15 @@ class ZonedDeviceTest : public testing::Test {
   void set_condition(std::uint32_t zone, ZoneCondition condition) {
     MutexLock lock(medium->mu);
     medium->zones[zone].condition = condition;
+    const bool has_pointer =
+        condition != ZoneCondition::kReadOnly && condition != ZoneCondition::kOffline;
+    if (!has_pointer) medium->zones[zone].written_bytes = 0;
+  }
+  // Runs `work` in another thread. Returns after a moment, in which it has ended or waits.
+  std::future<Result<>> beside(std::function<Result<>()> work) {
+    auto running = std::async(std::launch::async, std::move(work));
+    running.wait_for(std::chrono::milliseconds(50));
+    return running;
   }
   Zone zone(std::uint32_t number) {
     MutexLock lock(medium->mu);
@@ -268,6 +277,123 @@ TEST_F(ZonedDeviceTest, AZoneThatIsSealedDuringAnAppendIsFinishedAfterIt) {
   EXPECT_EQ(append(2, 0, 1), ok()) << "the finished zone counts no more";
 }
 
+TEST_F(ZonedDeviceTest, AZoneCountsFromTheBeginningOfItsFirstAppend) {
+  use({.limits = {.max_active_zones = 1}});
+  medium->after_write = [this] {
+    EXPECT_EQ(append(1, 0, 1), fail(Errc::kTooManyOpenBands));
+  };
+  EXPECT_EQ(append(0, 0, 1), ok());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(append(1, 0, 1), ok()) << "the refused append has not reached the disk";
+}
+
+TEST_F(ZonedDeviceTest, OfTwoAppendsThatWaitedForRoomOneIsRefused) {
+  use({.limits = {.max_active_zones = 1}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  std::future<Result<>> one, two;
+  medium->after_reset = [&] {
+    one = beside([this] { return append(1, 0, 1); });
+    two = beside([this] { return append(1, 0, 1); });
+  };
+  EXPECT_EQ(device->reset(BandId{0}), ok());
+  const Result<> first = one.get(), second = two.get();
+  EXPECT_NE(first, second);
+  EXPECT_EQ(first ? second : first, fail(Errc::kNotAtWritePointer));
+  EXPECT_EQ(pointer(1), 1u);
+  EXPECT_EQ(append(1, 1, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatIsBeingFinishedTakesNoAppendAndIsResetAfterIt) {
+  use({.limits = {.max_active_zones = 1}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  device->seal(BandId{0});
+  std::future<Result<>> reset;
+  medium->after_finish = [&] {
+    EXPECT_EQ(append(0, 1, 1), fail(Errc::kNotAtWritePointer));
+    reset = beside([this] { return device->reset(BandId{0}); });
+  };
+  EXPECT_EQ(append(1, 0, 1), ok());
+  EXPECT_EQ(reset.get(), ok());
+  EXPECT_EQ(pointer(0), 0u);
+  EXPECT_EQ(zone(0).condition, ZoneCondition::kEmpty);
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatCouldNotBeFinishedIsResetAfterIt) {
+  use({.limits = {.max_active_zones = 1}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  device->seal(BandId{0});
+  fail_finishes(1);
+  std::future<Result<>> reset;
+  medium->after_finish = [&] { reset = beside([this] { return device->reset(BandId{0}); }); };
+  EXPECT_EQ(append(1, 0, 1), fail(Errc::kTooManyOpenBands));
+  EXPECT_EQ(reset.get(), ok());
+  EXPECT_EQ(append(1, 0, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AnAppendWaitsWhileAnotherOneMakesRoom) {
+  use({.limits = {.max_active_zones = 2}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  ASSERT_EQ(append(1, 0, 1), ok());
+  device->seal(BandId{0});
+  std::future<Result<>> other;
+  medium->after_finish = [&] {
+    other = beside([this] { return append(2, 0, 1); });
+    device->seal(BandId{1});  // there is room for both
+  };
+  EXPECT_EQ(append(3, 0, 1), ok());
+  EXPECT_EQ(other.get(), ok());
+  EXPECT_EQ(finishes(), 2u);
+}
+
+TEST_F(ZonedDeviceTest, AResetWaitsForAnAppend) {
+  use({});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  std::future<Result<>> reset;
+  medium->after_write = [&] { reset = beside([this] { return device->reset(BandId{0}); }); };
+  EXPECT_EQ(append(0, 1, 1), ok());
+  EXPECT_EQ(reset.get(), ok());
+  EXPECT_EQ(pointer(0), 0u);
+  EXPECT_EQ(append(0, 0, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AZoneThatIsBeingResetTakesNoAppend) {
+  use({});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  medium->after_reset = [this] {
+    EXPECT_EQ(append(0, 1, 1), fail(Errc::kNotAtWritePointer));
+  };
+  EXPECT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(append(0, 0, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AfterAResetNothingIsWaitedFor) {
+  use({.limits = {.max_active_zones = 1}});
+  ASSERT_EQ(append(0, 0, 1), ok());
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  ASSERT_EQ(append(1, 0, 1), ok());
+  EXPECT_EQ(append(2, 0, 1), fail(Errc::kTooManyOpenBands));
+}
+
+TEST_F(ZonedDeviceTest, AnOfflineZoneStaysSoWhenAnEarlierReportComesLate) {
+  use({});
+  ASSERT_EQ(append(0, 0, 2), ok());
+  fail_reads(1);
+  medium->after_report = [this] {
+    set_condition(0, ZoneCondition::kOffline);
+    EXPECT_EQ(read(0, 0), fail(Errc::kBandOffline));
+  };
+  EXPECT_EQ(read(0, 0), fail(Errc::kBandOffline));
+  EXPECT_EQ(condition(0), BandCondition::kOffline);
+}
+
+TEST_F(ZonedDeviceTest, ADiskWithMoreZonesThanOneReportHasAllOfThem) {
+  use({.conventional = 4500, .zones = 5000, .zone_bytes = kBlockBytes});
+  EXPECT_EQ(device->geometry().band_count(), 5000u);
+  EXPECT_EQ(device->geometry().super_bands, (std::array{BandId{4500}, BandId{4501}}));
+  ASSERT_EQ(append(4999, 0, 1), ok());
+  EXPECT_EQ(zone(4999).condition, ZoneCondition::kFull);
+}
+
 TEST_F(ZonedDeviceTest, AZoneThatCouldNotBeResetIsFinished) {
   use({.limits = {.max_active_zones = 2}});
   ASSERT_EQ(append(0, 0, 1), ok());
@@ -406,6 +532,22 @@ TEST_F(ZonedDeviceTest, AFullZoneIsFullWhereverItsDiskPutsThePointer) {
   set_condition(0, ZoneCondition::kFull);
   open();
   EXPECT_EQ(pointer(0), 64u);
+}
+
+TEST_F(ZonedDeviceTest, RefusesZonesThatNoDiskHas) {
+  const auto error_with = [](std::uint64_t start_bytes, std::uint64_t capacity_bytes) {
+    const auto odd = std::make_shared<EmulatedMedium>(EmulatedMedium::Shape{});
+    {
+      MutexLock lock(odd->mu);
+      odd->zones[1].start_bytes += start_bytes;
+      odd->zones[1].capacity_bytes += capacity_bytes;
+    }
+    const auto made = ZonedDevice::make(std::make_unique<EmulatedDisk>(odd), true);
+    return made ? Errc::kInternal : made.error();
+  };
+  EXPECT_EQ(error_with(512, 0), Errc::kZonesBad) << "within a block";
+  EXPECT_EQ(error_with(0, kBlockBytes), Errc::kZonesBad) << "larger than the zone";
+  EXPECT_EQ(error_with(0, 0), Errc::kInternal);
 }
 
 TEST_F(ZonedDeviceTest, RefusesSectorsThatNoBlockIsMadeOf) {
