@@ -70,6 +70,26 @@ TEST(MkfsTest, LogAvoidsConventionalAndTinyBands) {
   EXPECT_EQ(layout->log_bands, (std::vector{BandId{12}, BandId{13}, BandId{16}, BandId{17}}));
 }
 
+TEST(MkfsTest, LogAvoidsSuperBandsInTheMiddle) {
+  device::Geometry geometry = uniform(40, 64);
+  std::fill_n(geometry.band_kinds.begin(), 19, device::BandKind::kConventional);
+  geometry.super_bands = geometry.first_shingled();
+  const auto layout = plan_layout(geometry, {});
+  EXPECT_EQ(layout->log_bands, (std::vector{BandId{21}, BandId{22}, BandId{23}, BandId{24}}));
+}
+
+TEST(MkfsTest, LogOfASmallDeviceHasRoomForEveryTransaction) {
+  EXPECT_EQ(plan_layout(uniform(100, 32), {})->log_blocks, 256u);
+}
+
+TEST(MkfsTest, LogHasNoMoreBandsThanASuperblockHolds) {
+  constexpr std::uint64_t kBandBytes = std::uint64_t{64} * kBlockBytes;
+  const auto geometry = uniform(2000, 64);
+  EXPECT_TRUE(plan_layout(geometry, {.log_bytes = meta::kMaxLogBands * kBandBytes}));
+  EXPECT_EQ(plan_layout(geometry, {.log_bytes = meta::kMaxLogBands * kBandBytes + 1}).error(),
+            Errc::kMkfsLogTooLarge);
+}
+
 TEST(MkfsTest, SmallestDeviceIsAccepted) {
   EXPECT_TRUE(plan_layout(uniform(kMinBands, meta::kMinLogBandBlocks), {}));
 }
@@ -180,7 +200,8 @@ TEST(MkfsTest, BandsThatAreLinkedAwayDoNotCount) {
 TEST(MkfsTest, NewFilesystemHasARootAndNothingElse) {
   const auto device = device::MemoryDevice::uniform(24, 64);
   FixedClock clock;
-  const Options options{.label = "new", .uuid = sample_uuid(), .owner = {7, 8}};
+  const Options options{
+      .label = "new", .uuid = sample_uuid(), .owner = {7, 8}, .name_seed = 99};
   ASSERT_TRUE(make_filesystem(*device, options, clock));
   const auto store = *meta::Store::open(*device, {.background = false, .read_only = true});
   EXPECT_EQ(store->superblock().label, "new");
@@ -194,6 +215,7 @@ TEST(MkfsTest, NewFilesystemHasARootAndNothingElse) {
   EXPECT_EQ(root.owner, (Owner{7, 8}));
   EXPECT_EQ(root.links, 2u);
   EXPECT_EQ(root.parent, kRootInode);
+  EXPECT_EQ(root.name_seed, 99u);
   EXPECT_EQ(root.birth, clock.now());
   EXPECT_EQ(items[1].key, key_of(kVolumeOwner, Kind::kCounters));
   EXPECT_EQ(*decode_counters(items[1].value), CounterRecord{.inodes = 1});
@@ -233,6 +255,14 @@ TEST(MkfsTest, EveryBandIsDiscardedUnlessAskedNotTo) {
   EXPECT_EQ(made->bytes_discarded, 24u * 64 * kBlockBytes);
   EXPECT_FALSE(made->discard_error);
   for (std::uint32_t band = 0; band < 24; ++band) EXPECT_FALSE(is_kept(band)) << band;
+}
+
+TEST(MkfsTest, ADeviceWithNothingToDiscardIsNoError) {
+  const auto device = device::MemoryDevice::uniform(24, 64, {.discards = false});
+  const auto made = make_filesystem(*device, {});
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->bytes_discarded, 0u);
+  EXPECT_FALSE(made->discard_error);
 }
 
 TEST(MkfsTest, TellsHowManyBandsAreDone) {
