@@ -215,6 +215,18 @@ TEST_F(AppenderTest, SealsWhatAnEarlierSessionHadOpenPastTheLimit) {
   few.seal_surplus();
   EXPECT_EQ(memory->append({BandId{9}, 0}, page.span()), ok());
   EXPECT_EQ(table.view(BandId{8}).state, BandState::kOpen) << "one remains";
+  EXPECT_EQ(table.view(BandId{7}).state, BandState::kFull) << "another one may be begun";
+}
+
+TEST_F(AppenderTest, SealsNothingWhereTheDeviceHasNoLimit) {
+  for (std::uint32_t i = kFirst.value; i < kBands; ++i) {
+    ASSERT_EQ(memory->append({BandId{i}, 0}, page.span()), ok());
+    table.restore(BandId{i}, {.appended = 1, .live = 1, .append_records = 1});
+  }
+  appender.seal_surplus();
+  for (std::uint32_t i = kFirst.value; i < kBands; ++i) {
+    EXPECT_EQ(table.view(BandId{i}).state, BandState::kOpen) << i;
+  }
 }
 
 // The device keeps no write pointers, and was opened a moment ago: it does not know the ends.
