@@ -1,10 +1,13 @@
 /* libedi from a C program: every command, and every error that a host can provoke. The one
  * argument is a directory for images. */
 #include <edi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define EXPECT(expected, call)                                                            \
   do {                                                                                    \
@@ -52,6 +55,14 @@ static void create_says_what_is_impossible(void) {
   geometry.links = &conventional;
   geometry.link_count = 1;
   EXPECT(EDI_BAD_GEOMETRY, edi_create(image, &geometry, 0)); /* a link of one conventional band */
+  const struct edi_range backwards = {3, 1}, endless = {1, UINT32_MAX};
+  geometry.link_count = 0;
+  geometry.conventional = &backwards;
+  EXPECT(EDI_BAD_GEOMETRY, edi_create(image, &geometry, 0));
+  geometry.conventional = &endless;
+  EXPECT(EDI_BAD_GEOMETRY, edi_create(image, &geometry, 0));
+  geometry.conventional = &conventional;
+  geometry.link_count = 1;
   geometry.links = &link;
   EXPECT(EDI_OK, edi_create(image, &geometry, 0));
   EXPECT(EDI_EXISTS, edi_create(image, &geometry, 0));
@@ -109,6 +120,7 @@ static void modesense_shows_the_geometry(edi_device* device) {
   EXPECT(2, zones[1].count);
   EXPECT(2 * kBandBlocks, zones[1].band_blocks);
   EXPECT(EDI_OK, edi_modesense_zones(device, NULL, 0, &count));
+  EXPECT(EDI_INVALID, edi_modesense_zones(device, NULL, 2, &count));
   EXPECT(EDI_INVALID, edi_modesense(device, NULL));
   EXPECT(EDI_INVALID, edi_modesense(NULL, &mode));
 }
@@ -201,6 +213,11 @@ static void bands_are_reported(edi_device* device) {
   EXPECT(1, reports[6].write_pointer);
   request.reports = NULL;
   EXPECT(EDI_INVALID, edi_managebands(device, EDI_REPORT, &request));
+  request = (struct edi_band_request){.band = 8, .report_count = 10, .reports = reports};
+  EXPECT(EDI_OK, edi_managebands(device, EDI_REPORT, &request)); /* past the last band */
+  EXPECT(0, request.report_count);
+  request = (struct edi_band_request){.band = 9, .report_count = 10, .reports = reports};
+  EXPECT(EDI_BAD_BAND, edi_managebands(device, EDI_REPORT, &request));
   EXPECT(EDI_OK, manage(device, EDI_RESET_WRITE_POINTER, 7, 0, 0));
 }
 
@@ -220,6 +237,10 @@ static void links_come_and_go(edi_device* device) {
   EXPECT(EDI_OK, manage(device, EDI_RESET_WRITE_POINTER, 4, 0, 0));
   EXPECT(EDI_OK, manage(device, EDI_UNLINK, 4, 0, 0));
   EXPECT(EDI_BAD_GEOMETRY, manage(device, EDI_UNLINK, 4, 0, 0));
+  EXPECT(0, pointer_of(device, 5));
+  static unsigned char block[kBlock];
+  EXPECT(EDI_OK, edi_write(device, EDI_ADDRESS(5, 0), block, 1));
+  EXPECT(EDI_OK, manage(device, EDI_RESET_WRITE_POINTER, 5, 0, 0));
   EXPECT(0, pointer_of(device, 5));
   EXPECT(EDI_BAD_GEOMETRY, manage(device, EDI_LINK, 0, 1, 0)); /* 1 is conventional */
   EXPECT(EDI_BAD_GEOMETRY, manage(device, EDI_LINK, 3, 2, 0));
@@ -258,6 +279,8 @@ static void format_0_works_too(void) {
   EXPECT(1, bytes != NULL);
   fill(bytes, 1500, 9);
   EXPECT(EDI_OK, edi_write(device, EDI_ADDRESS(9, 0), bytes, 1500));
+  EXPECT(EDI_PAST_BAND_END, edi_write(device, EDI_ADDRESS(9, 1500), bytes + 1, 501));
+  EXPECT(1500, pointer_of(device, 9)); /* nothing of it was written */
   EXPECT(EDI_UNSUPPORTED, manage(device, EDI_LINK, 1, 2, 0));
   EXPECT(EDI_OK, edi_close(device));
   device = open_it(0);
@@ -268,6 +291,55 @@ static void format_0_works_too(void) {
   EXPECT(EDI_OK, edi_close(device));
   free(bytes);
   free(found);
+}
+
+/* Makes writes past an offset fail, as on a full file system. */
+static void limit_files(rlim_t bytes) {
+  struct rlimit limit;
+  EXPECT(0, getrlimit(RLIMIT_FSIZE, &limit));
+  limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+  EXPECT(0, setrlimit(RLIMIT_FSIZE, &limit));
+}
+
+static void a_full_file_system_has_its_own_errors(void) {
+  static unsigned char block[kBlock];
+  signal(SIGXFSZ, SIG_IGN);
+  edi_device* device = open_it(0);
+  limit_files(1 << 16);
+  EXPECT(EDI_NO_SPACE, edi_write(device, EDI_ADDRESS(2, 0), block, 1));
+  limit_files(RLIM_INFINITY);
+  EXPECT(EDI_BAND_FAILED, edi_write(device, EDI_ADDRESS(2, 0), block, 1));
+  EXPECT(EDI_OK, manage(device, EDI_RESET_WRITE_POINTER, 2, 0, 0));
+  EXPECT(EDI_OK, edi_write(device, EDI_ADDRESS(2, 0), block, 1));
+  EXPECT(EDI_OK, edi_close(device));
+}
+
+/* Changes a byte of both copies of the header. */
+static void damage(long at) {
+  FILE* file = fopen(image, "r+");
+  EXPECT(1, file != NULL);
+  for (long copy = 0; copy < 2; ++copy) {
+    fseek(file, at + (copy << 16), SEEK_SET);
+    fputc(99, file);
+  }
+  fclose(file);
+}
+
+static void damaged_images_have_their_own_errors(void) {
+  const struct edi_zone zone = {10, kBandBlocks};
+  const struct edi_geometry geometry = {
+      .format = 1, .block_bytes = kBlock, .zones = &zone, .zone_count = 1};
+  edi_device* device = NULL;
+  EXPECT(EDI_OK, edi_create(image, &geometry, 1));
+  EXPECT(0, truncate(image, 9 * kBandBlocks * kBlock));
+  EXPECT(EDI_TRUNCATED, edi_open(image, 0, &device));
+  EXPECT(EDI_OK, edi_create(image, &geometry, 1));
+  damage(100);
+  EXPECT(EDI_BAD_HEADER, edi_open(image, 0, &device));
+  damage(20);
+  EXPECT(EDI_BAD_CHECKSUM, edi_open(image, 0, &device));
+  damage(4);
+  EXPECT(EDI_BAD_VERSION, edi_open(image, 0, &device));
 }
 
 static void every_error_has_words_of_its_own(void) {
@@ -298,7 +370,9 @@ int main(int argc, char** argv) {
   EXPECT(EDI_OK, edi_close(device));
   EXPECT(EDI_INVALID, edi_close(NULL));
   everything_outlives_the_device();
+  a_full_file_system_has_its_own_errors();
   format_0_works_too();
+  damaged_images_have_their_own_errors();
   every_error_has_words_of_its_own();
   remove(image);
   return 0;
