@@ -1,6 +1,8 @@
 // Images on block devices: making, claiming, and refused requests.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "edi/create.h"
 #include "edi/image.h"
 #include "test/support/loop_device.h"
@@ -25,6 +27,29 @@ TEST(BlockDeviceTest, IsOverwrittenOnlyOnRequestAndRefusedWhenTooSmallOrInUse) {
   EXPECT_EQ(edi::open(loop->path()).error(), Errc::kDeviceBusy);
   EXPECT_TRUE(edi::open(loop->path(), {.read_only = true, .exclusive = false}));
   ::close(claim);
+  EXPECT_TRUE(edi::open(loop->path()));
+}
+
+// The copy of an identification block lies in the last whole MiB.
+TEST(BlockDeviceTest, LosesWhatOtherFormatsKeepAtItsEnd) {
+  constexpr std::uint64_t kWiped = 2 << 20, kSize = (9 << 20) - 512;
+  const auto loop = LoopDevice::make(kSize);
+  if (!loop) GTEST_SKIP() << "cannot set up a loop device (requires root)";
+  const std::string before(kWiped + 1, 'x');
+  std::fstream device(loop->path(), std::ios::in | std::ios::out | std::ios::binary);
+  device.seekp(kSize - kWiped - 1).write(before.data(), std::ssize(before)).flush();
+  ASSERT_TRUE(create(loop->path(), {.zones = {{8, 16}}}));
+  std::string after(kWiped + 1, '?');
+  device.seekg(kSize - kWiped - 1).read(after.data(), std::ssize(after));
+  EXPECT_EQ(after.front(), 'x');
+  EXPECT_EQ(after.find_first_not_of('\0', 1), std::string::npos);
+}
+
+TEST(BlockDeviceTest, MayBeAsSmallAsTheImage) {
+  const CreateOptions options{.zones = {{2, 16}}};
+  const auto loop = LoopDevice::make(*image_bytes(options));
+  if (!loop) GTEST_SKIP() << "cannot set up a loop device (requires root)";
+  ASSERT_TRUE(create(loop->path(), options));
   EXPECT_TRUE(edi::open(loop->path()));
 }
 

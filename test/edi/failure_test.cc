@@ -103,6 +103,33 @@ TEST_F(FailureTest, ALinkThatFailsBesideADamagedHeaderLeavesAValidOne) {
   EXPECT_EQ(image->geometry().blocks_of(BandId{0}), 32u);
 }
 
+// As after a power cut while bands were linked. open_image() leaves the older copy as it is.
+TEST_F(FailureTest, ALinkThatFailsBesideAnOlderHeaderKeepsTheEarlierLink) {
+  make({.zones = std::vector<Zone>(600, {1, 16})});
+  Header newer = open_or_die()->layout().header;
+  ++newer.sequence;
+  newer.links = {{0, 1}};
+  AlignedBuffer copy(kHeaderAreaBytes);
+  encode_header1(newer, copy.span().first<kHeaderAreaBytes>());
+  std::fstream(path(), std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(kHeaderAreaBytes)
+      .write(reinterpret_cast<const char*>(copy.data()), kHeaderAreaBytes);
+  auto image = open_or_die();
+  {
+    FileSizeLimit limit(kHeaderAreaBytes + kBlockBytes);
+    EXPECT_EQ(link_bands(image, BandId{2}, BandId{3}), fail(Errc::kDeviceNoSpace));
+  }
+  image = open_or_die();
+  ASSERT_NE(image, nullptr);
+  EXPECT_EQ(image->geometry().blocks_of(BandId{0}), 32u);
+}
+
+TEST_F(FailureTest, ANewImageThatHasNoRoomLeavesNoFile) {
+  FileSizeLimit limit(1 << 20);
+  EXPECT_EQ(create(path(), uniform(8, 64)), fail(Errc::kDeviceNoSpace));
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
 TEST_F(FailureTest, ReadingAnImageThatWasTruncatedWhileOpenFails) {
   make(uniform(8, 16));
   auto image = open_or_die();
@@ -137,6 +164,15 @@ TEST_F(FailureTest, AfterAFailedBarrierEveryFlushFails) {
   EXPECT_EQ(image->flush(), fail(Errc::kDeviceFlush));
   ASSERT_EQ(image->reset(kBand), ok());
   EXPECT_EQ(image->flush(), fail(Errc::kDeviceFlush));
+}
+
+TEST_F(FailureTest, AFlushAfterAWriteToAConventionalBandHasABarrier) {
+  make({.zones = {{8, 16}}, .conventional = {0}});
+  auto image = open_or_die();
+  const auto one = blocks_of(1, 'x');
+  ASSERT_EQ(image->append({BandId{0}, 3}, Piece(one.span())), ok());
+  EXPECT_EQ(image->flush(), ok());
+  EXPECT_EQ(image->barriers(), 1u);
 }
 
 TEST_F(FailureTest, AFlushCostsOneBarrierAndNoneWhenNothingHasChanged) {

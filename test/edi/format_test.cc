@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "base/buffer.h"
+#include "base/crc32c.h"
+#include "base/endian.h"
 #include "edi/format0.h"
 #include "edi/format1.h"
 #include "test/support/result_printer.h"
@@ -105,6 +107,16 @@ TEST_F(Format1Test, RefusesNonZeroBytesAfterTheHeader) {
   }
 }
 
+// A program with a fault may write a wrong header with the right checksum.
+TEST_F(Format1Test, RefusesCountsThatDoNotAgree) {
+  for (const std::size_t at : {44, 52, 56, 60}) {
+    encode_header1(golden_header1(), area());
+    area()[at] ^= std::byte{1};
+    store_le_at<std::uint32_t>(area(), 8, crc32c(area().subspan(12, 0x60 - 12)));
+    EXPECT_EQ(decode_header1(area()), fail(Errc::kEdiBadHeader)) << at;
+  }
+}
+
 TEST_F(Format1Test, AcceptsAHeaderThatFillsItsArea) {
   Header header = golden_header1();
   header.conventional.clear();
@@ -128,6 +140,15 @@ TEST_F(Format1Test, RefusesATableBlockOfAnotherPlaceOrImage) {
   EXPECT_EQ(decode_table_block(block(), 2, 1, pointers_), fail(Errc::kEdiBadChecksum));
 }
 
+TEST_F(Format1Test, RefusesReservedBytesOfATableBlockThatAreNotZero) {
+  for (const std::size_t at : {28, 36}) {
+    encode_table_block({2, 9, image_id(golden_header1().uuid), pointers_}, block());
+    block()[at] = std::byte{1};
+    store_le_at<std::uint32_t>(block(), 24, crc32c(block().subspan(28), crc32c(block().first(24))));
+    EXPECT_FALSE(decode_block().has_value()) << at;
+  }
+}
+
 TEST_F(Format1Test, RefusesEveryFlippedBitOfATableBlock) {
   encode_table_block({2, 9, image_id(golden_header1().uuid), pointers_}, block());
   for (std::size_t bit = 0; bit < 8 * block().size(); bit += bit < 512 ? 1 : 61) {
@@ -135,6 +156,23 @@ TEST_F(Format1Test, RefusesEveryFlippedBitOfATableBlock) {
     EXPECT_FALSE(decode_block().has_value()) << "bit " << bit;
     block()[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
   }
+}
+
+TEST(LayoutTest, TheTableLiesBeforeABandOrAfterTheLast) {
+  EXPECT_TRUE(lay_out({.table_before = 8, .zones = {{8, 16}}}));
+  EXPECT_EQ(lay_out({.table_before = 9, .zones = {{8, 16}}}).error(), Errc::kBadGeometry);
+}
+
+TEST(LayoutTest, ALinkHasAsManyBlocksAsANumberHolds) {
+  const auto of = [](std::uint32_t blocks) {
+    return lay_out({.block_bytes = 512, .zones = {{2, blocks}}, .links = {{0, 1}}});
+  };
+  EXPECT_EQ(of(UINT32_MAX / 2)->geometry.blocks_of(BandId{0}), UINT32_MAX - 1);
+  EXPECT_EQ(of(UINT32_MAX / 2 + 1).error(), Errc::kBadGeometry);
+}
+
+TEST(LayoutTest, AnImageConsistsOfWholePages) {
+  EXPECT_EQ(lay_out({.block_bytes = 512, .zones = {{1, 9}}})->image_bytes % kBlockBytes, 0u);
 }
 
 // Headers with a valid checksum and random values: lay_out() must return, and must not use memory

@@ -173,6 +173,33 @@ TEST_P(ImageGrowTest, IsGrownOrNotAfterAPowerCutAtAnyWrite) {
   EXPECT_EQ(outcomes, (std::set{kSmallBands, kLargeBands}));
 }
 
+using ImageHeaderGrowTest = ImageTest;
+
+// The writes of a header of several sectors may be torn; the other copy must be intact then.
+TEST_F(ImageHeaderGrowTest, KeepsAnIntactCopyBesideADamagedOne) {
+  SCOPED_TRACE(seed_trace());
+  std::mt19937_64 random(test_seed());
+  const CreateOptions options{.zones = std::vector<Zone>(600, {1, kBandBlocks})};
+  const std::uint64_t size = *image_bytes(options) + kBandBytes;
+  for (std::size_t whole = 0; whole <= 2; ++whole) {
+    for (int round = 0; round < 10; ++round) {
+      SCOPED_TRACE(testing::Message() << whole << " steps, then half of the sectors");
+      make_again(options);
+      flip(48);  // in the first copy
+      std::filesystem::resize_file(path(), size);
+      {
+        const auto image = open_or_die();
+        const auto growth = plan_growth(image->layout(), image->backing(), size);
+        ASSERT_TRUE(growth);
+        write_cut_growth(path(), growth->steps, whole, 50, random);
+      }
+      const auto image = open_or_die();
+      ASSERT_NE(image, nullptr);
+      EXPECT_GE(image->geometry().band_count(), whole == 0 ? 600u : 601u);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, ImageGrowTest, testing::Values(0u, 1u));
 
 }  // namespace

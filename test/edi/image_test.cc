@@ -2,10 +2,15 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <thread>
+#include <utility>
 
+#include "base/before_wait.h"
 #include "edi/format1.h"
+#include "edi/link.h"
 #include "fixture.h"
 
 namespace lazyfs::edi {
@@ -91,6 +96,29 @@ TEST_F(ImageTest, FallsBackToTheOlderTableSlotWhenTheNewerOneIsDamaged) {
   EXPECT_EQ(open_error(), Errc::kEdiBadChecksum);
 }
 
+TEST_F(ImageTest, FlushesOfOtherBandsKeepTheOlderTableSlot) {
+  make(uniform(600, 8));  // two blocks of the table
+  constexpr BandId kOther{599};
+  std::uint64_t table = 0;
+  {
+    auto image = open_or_die();
+    table = image->layout().table_start;
+    for (const BandAddress at : {BandAddress{kBand, 0}, {kOther, 0}, {kOther, 1}, {kOther, 2},
+                                 {kBand, 1}}) {
+      ASSERT_TRUE(image->append(at, blocks_of(1, 'x').span()));
+      ASSERT_TRUE(image->flush());
+    }
+  }
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t slot = 0; slot < kTableSlots; ++slot) {
+    flip(table + slot * kTableBlockBytes + 40);
+    found.push_back(*open_or_die({.read_only = true})->write_pointer(kBand));
+    flip(table + slot * kTableBlockBytes + 40);
+  }
+  std::ranges::sort(found);
+  EXPECT_EQ(found, (std::vector<std::uint32_t>{1, 2}));
+}
+
 TEST_F(ImageTest, ADiscardOfAResetBandFreesItsSpace) {
   make(uniform(4, 1024));
   auto image = open_or_die();
@@ -129,6 +157,7 @@ TEST_F(ImageTest, ShowsZonesConventionalAndLinkedBands) {
   EXPECT_EQ(geometry.band_blocks, (std::vector<std::uint32_t>{8, 8, 8, 40, 0, 0, 16, 16}));
   EXPECT_EQ(geometry.band_kinds[1], BandKind::kConventional);
   EXPECT_EQ(geometry.band_kinds[2], BandKind::kShingled);
+  EXPECT_EQ(geometry.super_bands, (std::array{BandId{2}, BandId{3}}));
   ASSERT_TRUE(image->append({BandId{3}, 0}, blocks_of(40, 'l').span()));
   ASSERT_TRUE(image->append({BandId{6}, 0}, blocks_of(16, 'm').span()));
   ASSERT_TRUE(image->append({BandId{1}, 5}, blocks_of(1, 'c').span()));
@@ -142,6 +171,35 @@ TEST_F(ImageTest, ShowsZonesConventionalAndLinkedBands) {
   EXPECT_EQ(image->report(BandId{4})->condition, BandCondition::kOffline);
   EXPECT_EQ(*image->write_pointer(BandId{1}), 8u);
   EXPECT_EQ(image->reset(BandId{1}).error(), Errc::kUnsupported);
+}
+
+TEST_F(ImageTest, LinksMayBeMadeInAnyOrder) {
+  make({.zones = {{10, 8}}, .linked = {{8, 9}, {1, 2}}});
+  auto image = open_or_die();
+  EXPECT_EQ(image->geometry().blocks_of(BandId{1}), 16u);
+  EXPECT_EQ(image->geometry().blocks_of(BandId{8}), 16u);
+  ASSERT_TRUE(link_bands(image, BandId{3}, BandId{4}));
+  EXPECT_EQ(image->geometry().blocks_of(BandId{3}), 16u);
+}
+
+TEST_F(ImageTest, LinksNoBandsOnBothSidesOfTheTable) {
+  make(uniform(10, 8));
+  auto image = open_or_die();
+  ASSERT_EQ(image->layout().header.table_before, 5u);
+  EXPECT_EQ(link_bands(image, BandId{4}, BandId{5}).error(), Errc::kBadGeometry);
+  EXPECT_TRUE(link_bands(image, BandId{3}, BandId{4}));
+  EXPECT_TRUE(link_bands(image, BandId{5}, BandId{6}));
+}
+
+// A write pointer of a band that is linked away could not be read again.
+TEST_F(ImageTest, LinksNoBandThatHoldsData) {
+  make(uniform(10, 8));
+  auto image = open_or_die();
+  ASSERT_TRUE(image->append({kBand, 0}, blocks_of(1, 'x').span()));
+  EXPECT_EQ(link_bands(image, BandId{1}, kBand).error(), Errc::kBandNotEmpty);
+  EXPECT_EQ(link_bands(image, kBand, BandId{3}).error(), Errc::kBandNotEmpty);
+  EXPECT_TRUE(link_bands(image, BandId{3}, BandId{4}));
+  EXPECT_EQ(*image->write_pointer(kBand), 1u) << "it was not flushed before";
 }
 
 TEST_F(ImageTest, CanBeMadeWithWritePointers) {
@@ -160,6 +218,8 @@ TEST_F(ImageTest, CanBeMadeWithWritePointers) {
   EXPECT_EQ(create(other, options).error(), Errc::kBadGeometry) << "past the band's end";
   options.write_pointers = {0, 0};
   EXPECT_EQ(create(other, options).error(), Errc::kBadGeometry) << "not one for each band";
+  EXPECT_EQ(create(other, {.format = 0, .zones = {{2, 8}}, .write_pointers = {0, 0}}).error(),
+            Errc::kBadGeometry);
   EXPECT_FALSE(std::filesystem::exists(other));
 }
 
@@ -193,6 +253,58 @@ TEST_F(ImageTest, RefusesChangesWhenOpenedForReading) {
   EXPECT_EQ(image->reset(kBand).error(), Errc::kDeviceReadOnly);
   EXPECT_EQ(image->set_write_pointer(kBand, 0).error(), Errc::kDeviceReadOnly);
   EXPECT_TRUE(image->flush());
+}
+
+// What other threads do while an append is under way.
+class BesideAnAppendTest : public ImageTest {
+ protected:
+  // Appends a block to kBand. `work` runs once before the file gets it.
+  static Result<> append_beside(Image& image, std::function<void()> work) {
+    const std::function<void()> once = [&] {
+      if (const auto now = std::exchange(work, nullptr)) now();
+    };
+    const BeforeWait before_wait(once);
+    return image.append({kBand, 0}, blocks_of(1, 'x').span());
+  }
+};
+
+TEST_F(BesideAnAppendTest, AnotherOneToTheBandIsRefused) {
+  make(uniform(4, 8));
+  auto image = open_or_die();
+  ASSERT_TRUE(append_beside(*image, [&] {
+    EXPECT_EQ(image->append({kBand, 0}, blocks_of(1, 'y').span()).error(),
+              Errc::kNotAtWritePointer);
+    EXPECT_TRUE(image->append({BandId{1}, 0}, blocks_of(1, 'y').span()));
+  }));
+  EXPECT_EQ(*image->write_pointer(kBand), 1u);
+}
+
+TEST_F(BesideAnAppendTest, AResetMakesItVoid) {
+  make(uniform(4, 8));
+  auto image = open_or_die();
+  const auto done = append_beside(*image, [&] { EXPECT_TRUE(image->reset(kBand)); });
+  EXPECT_EQ(done.error(), Errc::kNotAtWritePointer);
+  EXPECT_EQ(*image->write_pointer(kBand), 0u);
+  EXPECT_TRUE(image->append({kBand, 0}, blocks_of(1, 'y').span()));
+}
+
+TEST_F(BesideAnAppendTest, NothingIsDiscarded) {
+  make(uniform(4, 8));
+  auto image = open_or_die();
+  ASSERT_TRUE(append_beside(*image, [&] { EXPECT_EQ(image->discard(kBand), 0u); }));
+}
+
+// An earlier process may have ended between a write of the table and its barrier.
+TEST_F(ImageTest, OpeningForWritingHasABarrier) {
+  make(uniform(4, 8));
+  const auto waits_of_opening = [this](bool read_only) {
+    int waits = 0;
+    const std::function<void()> count = [&waits] { ++waits; };
+    const BeforeWait before_wait(count);
+    open_or_die({.read_only = read_only});
+    return waits;
+  };
+  EXPECT_EQ(waits_of_opening(false), waits_of_opening(true) + 1);
 }
 
 TEST_F(ImageTest, FlushesFromManyThreadsWhileOthersAppend) {

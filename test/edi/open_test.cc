@@ -21,6 +21,7 @@ TEST_F(ImageTest, CreateRefusesImpossibleGeometry) {
       {.block_bytes = 1000, .zones = {{8, 8}}},
       {.block_bytes = 256, .zones = {{8, 8}}},
       {.zones = {{kMaxBands, 8}, {1, 8}}},
+      {.zones = std::vector<Zone>(kMaxHeaderEntries + 1, {1, 8})},
       {.zones = {{kMaxBands, std::numeric_limits<std::uint32_t>::max()}}},
       {.zones = {{8, 8}}, .conventional = {8}},
       {.zones = {{8, 8}}, .linked = {{5, 8}}},
@@ -35,6 +36,14 @@ TEST_F(ImageTest, CreateRefusesImpossibleGeometry) {
     EXPECT_FALSE(std::filesystem::exists(path()));
   }
   EXPECT_EQ(create(path(), {.format = 2, .zones = {{8, 8}}}).error(), Errc::kEdiBadVersion);
+}
+
+TEST_F(ImageTest, ManyConventionalBandsInARowTakeOneEntryOfTheHeader) {
+  CreateOptions options = uniform(2 * kMaxHeaderEntries, 1);
+  for (std::uint32_t band = 0; band <= kMaxHeaderEntries; ++band) {
+    options.conventional.push_back(band);
+  }
+  EXPECT_TRUE(image_bytes(options));
 }
 
 TEST_F(ImageTest, CreateKeepsAFileWithoutOverwrite) {
@@ -67,6 +76,7 @@ TEST_F(ImageTest, FillTakesAsManyBandsAsFit) {
   ++more.zones[0].count;
   EXPECT_GT(*image_bytes(more), bytes);
   EXPECT_EQ(fill(1 << 20, 256).error(), Errc::kBadGeometry);
+  EXPECT_EQ(fill(*image_bytes(*options), 256)->zones, options->zones) << "exactly as many";
 }
 
 TEST_F(ImageTest, OpenReportsAnInvalidPath) {
@@ -110,6 +120,13 @@ TEST_F(ImageTest, OpenSurvivesAFlippedBitInOneHeaderButNotInBoth) {
   }
 }
 
+TEST_F(ImageTest, ADamagedFirstHeaderIsNotTakenForFormat0) {
+  make(uniform(4, 8));
+  const auto expected = open_or_die()->layout().header;
+  flip(4);  // version 1 becomes 0
+  EXPECT_EQ(open_or_die()->layout().header, expected);
+}
+
 TEST_F(ImageTest, OpenRefusesImpossibleValuesInAFormat0Header) {
   for (const std::uint64_t at : {8u, 12u, 16u}) {
     CreateOptions options = uniform(8, 64, 0);
@@ -121,6 +138,12 @@ TEST_F(ImageTest, OpenRefusesImpossibleValuesInAFormat0Header) {
     file.close();
     EXPECT_EQ(open_error(), Errc::kEdiBadHeader) << at;
   }
+}
+
+TEST_F(ImageTest, OpensAnImageOfFormat0ThatIsShorterThanTheHeadersOfFormat1) {
+  make(uniform(1, 8, 0));
+  ASSERT_LT(std::filesystem::file_size(path()), std::size_t{kHeaderCopies} * kHeaderAreaBytes);
+  EXPECT_EQ(open_or_die()->geometry().blocks_of(BandId{0}), 8u);
 }
 
 TEST_F(ImageTest, OpenRefusesAFormat0WritePointerPastItsBand) {
@@ -169,6 +192,13 @@ TEST_F(ImageTest, OpensFromTheSecondHeaderWhateverHasOverwrittenTheFirst) {
     EXPECT_EQ(mend_copies(*open_or_die())->size(), 1u);
     EXPECT_EQ(damaged_headers(*open_or_die()).size(), 0u);
   }
+}
+
+TEST_F(ImageTest, AnImageWithTwoDamagedHeadersIsStillKnownByTheSecond) {
+  make(uniform(4, 8));
+  overwrite(path(), 0, std::string(4096, '\0'));
+  flip(kHeaderAreaBytes + 48);
+  EXPECT_EQ(open_error(), Errc::kEdiBadChecksum);
 }
 
 TEST_F(ImageTest, ASecondHeaderCountsOnlyIfItsImageFits) {
@@ -303,6 +333,13 @@ TEST_F(OlderHeaderTest, IsReportedAndRewritten) {
   EXPECT_EQ(mend_copies(*open_or_die())->size(), 1u);
   EXPECT_EQ(damaged_copies(*open_or_die()), Strings{});
   EXPECT_EQ(open_or_die()->layout().header, newer);
+}
+
+TEST_F(OlderHeaderTest, ADamagedOneIsLeftToFsck) {
+  make({.zones = {{8, 8}}});
+  flip(48);
+  EXPECT_TRUE(open(path()));
+  EXPECT_EQ(damaged_headers(*open_or_die()).size(), 1u);
 }
 
 TEST_F(OlderHeaderTest, IsRewrittenWhenTheDeviceIsOpenedForWriting) {
