@@ -87,6 +87,7 @@ Result<> write_image(const Layout& layout, const Backing& backing,
   const std::size_t wiped = std::min<std::uint64_t>(head.span().size(), layout.image_bytes);
   TRY(backing.write(0, head.span().first(wiped)));
   if (layout.header.version == 0) {
+    TRY(backing.sync());  // else the copy of an identification block may outlive the wipe
     return write_empty_table(layout, backing);  // its first block holds the header
   }
   TRY(write_empty_table(layout, backing));
