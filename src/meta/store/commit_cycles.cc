@@ -42,9 +42,7 @@ Result<CommitCycles::Turn> CommitCycles::begin_commit() {
   MutexLock lock(mu_);
   const std::uint64_t ticket = commits_started_ + 1;
   if (++callers_ >= expected_) joined_.notify_one();
-  ++commits_waiting_;
   while (busy_ && !abandoned_ && commits_ended_ < ticket) moved_.wait(mu_);
-  --commits_waiting_;
   TRY(check_locked());
   if (commits_ended_ >= ticket) return Turn::kShared;
   busy_ = true;
@@ -113,7 +111,7 @@ void CommitCycles::abandon() {
 
 CommitCycles::Figures CommitCycles::figures() const {
   MutexLock lock(mu_);
-  return {commits_waiting_, commit_ns_max_};
+  return {served_ + callers_, commit_ns_max_};
 }
 
 }  // namespace lazyfs::meta

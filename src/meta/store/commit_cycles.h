@@ -44,7 +44,8 @@ class CommitCycles {
   void abandon() EXCLUDES(mu_);
 
   struct Figures {
-    std::uint64_t commits_waiting = 0, commit_ns_max = 0;
+    std::uint64_t commits_waiting = 0;  // calls of begin_commit() that no cycle has served yet
+    std::uint64_t commit_ns_max = 0;
   };
   Figures figures() const EXCLUDES(mu_);
 
@@ -61,12 +62,11 @@ class CommitCycles {
   bool abandoned_ GUARDED_BY(mu_) = false;
   std::uint64_t ended_ GUARDED_BY(mu_) = 0;  // cycles
   Seq sealed_seq_ GUARDED_BY(mu_);           // newest transaction that takes no more changes
-  std::uint64_t commits_waiting_ GUARDED_BY(mu_) = 0;
   std::uint64_t commits_started_ GUARDED_BY(mu_) = 0;
   std::uint64_t commits_ended_ GUARDED_BY(mu_) = 0;
   std::uint64_t commit_ns_max_ GUARDED_BY(mu_) = 0;
   std::uint64_t callers_ GUARDED_BY(mu_) = 0;  // of begin_commit(), that the next commit serves
-  std::uint64_t served_ GUARDED_BY(mu_) = 0;    // by the last commit with callers
+  std::uint64_t served_ GUARDED_BY(mu_) = 0;    // by the commit that runs
   std::uint64_t expected_ GUARDED_BY(mu_) = 0;  // served_, and callers that came while it ran
   std::chrono::nanoseconds commit_average_ GUARDED_BY(mu_){};
 };

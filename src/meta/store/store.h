@@ -74,7 +74,7 @@ struct StoreStats {
   std::uint64_t node_reads = 0;  // node images read from the device
   std::uint64_t plans_repeated = 0;  // changes planned again, as the tree had changed
   std::uint64_t tree_height = 0;
-  std::uint64_t commits_waiting = 0;  // calls of commit() that wait for one in progress, now
+  std::uint64_t commits_waiting = 0;  // calls of commit() that are not served yet, now
   std::uint64_t commit_ns_max = 0;
 
   // Blocks written to the log for each node that was changed.

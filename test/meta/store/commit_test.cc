@@ -127,7 +127,7 @@ TEST_F(CommitTest, ThoseWhoWaitForACommitInProgressShareTheNextOne) {
   for (int i = 0; i < 10; ++i) {
     others.emplace_back([&] { EXPECT_TRUE(store->commit()); });
   }
-  while (store->stats().commits_waiting < 10) std::this_thread::yield();
+  while (store->stats().commits_waiting < 11) std::this_thread::yield();
   EXPECT_EQ(store->durable_seq(), Seq{1});
   device.open();
   first.join();
