@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -36,6 +37,32 @@ std::vector<std::string> names_of_one_hash(std::size_t count, std::uint64_t seed
     names.push_back(name);
   }
   return names;
+}
+
+// Undoes the last step of XXH3, of which each operation can be undone.
+std::uint64_t before_last_step(std::uint64_t hash) {
+  constexpr std::uint64_t kFactor = 0x165667919e3779f9;
+  std::uint64_t inverse = kFactor;
+  for (int i = 0; i < 6; ++i) inverse *= 2 - kFactor * inverse;  // Newton, modulo 2^64
+  hash ^= hash >> 32;
+  hash *= inverse;
+  return hash ^ hash >> 37;
+}
+
+// A name of 128 bytes with this hash; nothing if it would have a byte that no name has. XXH3 adds
+// products of 16 bytes each. The first one is 0 as above. Of the last one a factor is 1, so that
+// the other factor changes the sum at will.
+std::optional<std::string> name_with_hash(std::uint64_t hash, std::uint64_t seed, std::size_t i) {
+  constexpr std::uint64_t kThirdOfSecret = 0xdb979083e96dd4de, kFourth = 0x1f67b3b7a4a44072;
+  std::string name = names_of_one_hash(1, seed, 128)[0];
+  name.replace(8, 8, fmt::format("{:08}", i));
+  const auto end = std::as_writable_bytes(std::span(name)).last(16);
+  store_le_at(end, 0, (kThirdOfSecret + seed) ^ 1);
+  const std::uint64_t now = name_hash(name, seed);
+  const std::uint64_t change = before_last_step(hash) - before_last_step(now);
+  const std::uint64_t mask = kFourth - seed;
+  store_le_at(end, 8, ((load_le_at<std::uint64_t>(end, 8) ^ mask) + change) ^ mask);
+  return check_name(name) ? std::optional(name) : std::nullopt;
 }
 
 class NamesTest : public VolumeTest {
@@ -246,6 +273,40 @@ TEST(NameItemsTest, NothingIsLeftWhenAllNamesAreRemoved) {
       }
     }
     EXPECT_TRUE(tree.values.empty());
+  }
+}
+
+// Their items overflow into each other's. Of some turns most remove a name, so that items become
+// empty.
+TEST(NameItemsTest, RandomChangesOfNamesOfNeighbouringHashesKeepThemAll) {
+  constexpr std::uint64_t kHashes = 3, kNames = 60;
+  SCOPED_TRACE(seed_trace());
+  std::mt19937_64 random(test_seed());
+  const DirectoryNames directory{InodeNo{5}, kSeed};
+  std::vector<DentryRecord> entries;
+  for (std::uint64_t first = random(); entries.size() < kNames; ++first) {
+    entries.clear();
+    for (std::uint64_t i = 0; i < kNames; ++i) {
+      const auto name = name_with_hash(first + i % kHashes, kSeed, i);
+      if (!name) break;
+      ASSERT_EQ(directory.hash(*name), first + i % kHashes);
+      entries.push_back({InodeNo{7 + i}, i + 1, 8, *name});
+    }
+  }
+  ItemsOfOneDirectory tree;
+  std::vector<bool> is_there(entries.size());
+  for (int turn = 0; turn < 60'000; ++turn) {
+    const std::size_t i = random() % entries.size();
+    const bool mostly_removes = turn / 100 % 2 == 1;
+    if (is_there[i] != mostly_removes && random() % 5 != 0) continue;
+    ASSERT_TRUE(tree.change([&](NameItems& items) {
+      return is_there[i] ? items.remove(directory, entries[i]) : items.add(directory, entries[i]);
+    }));
+    is_there[i] = !is_there[i];
+    NameItems items = tree.items();
+    for (std::size_t j = 0; j < entries.size(); ++j) {
+      ASSERT_EQ(items.find(directory, entries[j].name)->has_value(), is_there[j]) << turn;
+    }
   }
 }
 
