@@ -198,6 +198,19 @@ TEST_F(CollectorTest, BandIsResetOnlyAfterACommit) {
   EXPECT_EQ(files_.commits, 1u);  // nothing to do
 }
 
+// Rule 2, of a band whose data was moved out of it.
+TEST_F(CollectorTest, FailedBandIsResetOnlyAfterACommit) {
+  files_.write(kFile, 0, kBandBlocks);
+  bands_.set_bad(BandId{0}, false);
+  std::optional<std::size_t> commits_before_reset;
+  faulty_.fail_when([&](const CallInfo& info) -> std::optional<Fault> {
+    if (info.call == Call::kReset) commits_before_reset = files_.commits;
+    return std::nullopt;
+  });
+  EXPECT_EQ(collector_.evacuate_failed_bands(), ok());
+  EXPECT_EQ(commits_before_reset, 1u);
+}
+
 // Four bands are open for the metadata, which leaves one for the file.
 class FewOpenBandsTest : public CollectorTest {
  protected:
