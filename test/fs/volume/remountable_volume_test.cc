@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iterator>
+
 #include "device/forwarding.h"
 #include "test/fs/volume_fixture.h"
 
@@ -213,6 +216,31 @@ TEST_F(RemountableVolumeTest, ChangedOptionsOutliveARemount) {
   write(create("new"), 0, "text");
   ASSERT_TRUE(volume_->make_read_only());
   EXPECT_NE(volume_->info().options.find("placement=age"), std::string::npos);
+}
+
+// Who changes options names neither of the two.
+TEST_F(RemountableVolumeTest, AnErrorAfterARemountWithChangedOptionsIsReported) {
+  int reports = 0;
+  options_.on_read_only = [&] { ++reports; };
+  mount_for_reading();
+  ASSERT_TRUE(volume_->change_options({}));
+  ASSERT_TRUE(volume_->make_writable());
+  create("lost");
+  faulty_.fail_nth(device::Call::kFlush, 1, {Errc::kDeviceFlush});
+  EXPECT_FALSE(volume_->sync());
+  volume_->tick();
+  EXPECT_EQ(reports, 1);
+  volume_.reset();
+}
+
+TEST_F(RemountableVolumeTest, AMountWithoutThreadsHasNoneAfterARemountWithChangedOptions) {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  const auto before = threads();
+  ASSERT_TRUE(volume_->change_options({}));
+  ASSERT_TRUE(volume_->make_writable());
+  EXPECT_EQ(threads(), before);
 }
 
 TEST_F(RemountableVolumeTest, ContinuesForReadersWhenItsEndFailed) {
