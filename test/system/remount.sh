@@ -151,7 +151,8 @@ remount noatime,nodiscard || fail "remount,noatime: $(cat "$WORK/remount")"
 expect_options noatime nodiscard commit=30
 before=$(options)
 for option in threads=3 spin=1 opens nowriteback readahead=64 logfile=/nowhere noallow_other \
-    transport=read; do
+    transport=read idmap debug request_timeout=9 awake=on on_error=/nowhere errors=continue \
+    panic_trigger=/nowhere restart=once; do
   if remount "commit=9,$option"; then fail "remount with $option succeeds"; fi
   reason="option '${option%%=*}': cannot be changed by a remount"
   [[ $(grep -c "$reason" "$WORK/remount") == 1 ]] ||
