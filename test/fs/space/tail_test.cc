@@ -111,6 +111,23 @@ TEST_F(TailTest, LiveBlocksPastTheHoleAreMoved) {
   EXPECT_EQ(letters(lookup("c")), std::string(5, 'c'));
 }
 
+TEST_F(TailTest, WhatTheCollectorWritesCountsAsWriteAmplification) {
+  create("a", 10, 'a');
+  const InodeNo goes = create("b", 20, 'b');
+  create("c", 5, 'c');
+  remove("b", goes);
+  ASSERT_TRUE(volume_->collect_garbage());
+  const auto amplification = [&] {
+    return stats_of(*volume_)["data"]["write_amplification"].real();
+  };
+  EXPECT_DOUBLE_EQ(amplification(), 40.0 / 35);
+  ASSERT_TRUE(volume_->unmount());
+  mount();
+  EXPECT_DOUBLE_EQ(amplification(), 1.0);  // of this mount
+  EXPECT_EQ(stat("data", "user_blocks_since_mkfs"), 35u);
+  EXPECT_EQ(stat("data", "collector_blocks_since_mkfs"), 5u);
+}
+
 TEST_F(TailTest, DeviceThatCannotSetAWritePointerIsCleanedBandByBand) {
   ASSERT_TRUE(volume_->unmount());
   volume_.reset();
