@@ -9,6 +9,7 @@ constexpr std::chrono::nanoseconds kUnlinkIsRecent = std::chrono::seconds(1);
 constexpr auto kForgetPeriod = std::chrono::milliseconds(5);
 constexpr int kForgetTries = 100;
 constexpr std::uint64_t kLargeWriteBlocks = 256;
+constexpr std::uint64_t kSeveralWritesBlocks = 4 * kLargeWriteBlocks;
 constexpr int kLogRoomTries = 16;
 
 }  // namespace
@@ -38,11 +39,15 @@ bool SpaceMaker::make_space() {
   orphans_.run();
   ignore_error(write_back_.write_dirty(kEver), "each inode keeps its error");
   ignore_error(write_back_.move_inline(true), "each inode keeps its error");
-  ignore_error(store_.give_back_bands(), "the store logs it");
-  // Recording data takes less room than is kept for it.
+  // A write that lacks room in the log, not blocks, would lack it again without those bands.
+  const bool lacks_blocks = bands_.space().available < kSeveralWritesBlocks;
+  if (lacks_blocks) ignore_error(store_.give_back_bands(), "the store logs it");
+  // Recording data takes less room than is kept for it. Other writers may have taken the room.
+  const bool has_room_to_record = store_.has_room_to_record(kLargeWriteBlocks);
+  const bool needs_room_to_record = !had_room_to_record || (!lacks_blocks && !has_room_to_record);
   const bool gained_room_to_record =
-      !had_room_to_record && (store_.make_room_to_record(kLargeWriteBlocks) ||
-                              bands_.space().reserved < before.reserved);
+      needs_room_to_record && (store_.make_room_to_record(kLargeWriteBlocks) ||
+                               bands_.space().reserved < before.reserved);
   const auto gained = [&] {
     return had_old_orphans || gained_room_to_record || bands_.deaths() > deaths ||
            bands_.space().available > before.available;

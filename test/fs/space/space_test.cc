@@ -3,17 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <random>
 #include <thread>
 
 #include "base/endian.h"
+#include "base/mutex.h"
 #include "device/memory.h"
 #include "mkfs/mkfs.h"
 #include "fs/volume/volume.h"
 #include "test/fsck/expect_clean.h"
 #include "test/support/rounds.h"
+#include "test/support/stats.h"
 #include "test/support/test_device.h"
 
 namespace lazyfs::fs {
@@ -448,6 +451,40 @@ TEST(ReplacedFileTest, WriterWaitsForTheSpaceOfAFileThatLostItsName) {
   EXPECT_TRUE(volume.write(fresh, 0, block));
   EXPECT_LE(clock.asked_for, 0);
   ASSERT_TRUE(volume.unmount());
+}
+
+// As the kernel writes back: several requests at once. The log grows for the data that is accepted.
+// Bands that it gave back to a writer who has blocks enough would be missing at once, and another
+// writer could find no room. The background may give bands back after a write-back.
+TEST(ManyWritersTest, LogKeepsItsBandsWhileManyBlocksAreAvailable) {
+  constexpr std::uint64_t kPieceBlocks = 256, kMany = 4096, kMostShrunk = 3;
+  constexpr int kWriters = 8;
+  const auto device = device::MemoryDevice::uniform(1200, 64);
+  ASSERT_TRUE(mkfs::make_filesystem(*device, {.log_bytes = std::uint64_t{1} << 20}));
+  auto volume = *Volume::mount(*device, {.dirty_bytes = std::size_t{32} << 20});
+  const auto made = volume->create(kRootInode, "all", 0644, {});
+  ASSERT_TRUE(made);
+  volume->release(made->file);
+  const std::vector<std::byte> piece(kPieceBlocks * kBlockBytes, std::byte{1});
+  std::atomic<std::uint64_t> next{0};
+  Mutex mu;
+  std::uint64_t bands = 0, shrunk = 0;
+  {
+    std::vector<std::jthread> writers;
+    for (int i = 0; i < kWriters; ++i) {
+      writers.emplace_back([&] {
+        while (volume->space()->available_blocks > kMany) {
+          EXPECT_TRUE(volume->write(made->attributes.inode, next++ * piece.size(), piece));
+          MutexLock lock(mu);
+          const std::uint64_t now = stat_of(*volume, "metadata", "log_bands");
+          shrunk += now < bands;
+          bands = now;
+        }
+      });
+    }
+  }
+  EXPECT_LE(shrunk, kMostShrunk);
+  EXPECT_TRUE(volume->unmount());
 }
 
 }  // namespace
