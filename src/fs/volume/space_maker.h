@@ -28,8 +28,9 @@ class SpaceMaker {
              OrphanRecovery& recovery, WriteBack& write_back, gc::Collector& collector,
              Throttle& throttle, TimeHistogram& stalls, Clock& clock, bool kernel_forgets);
 
-  // Finishes pending deletions and write-back, and makes the metadata log give back bands. True if
-  // blocks were freed or have died; another writer may have taken them meanwhile.
+  // Finishes pending deletions and write-back, and makes the metadata log give back bands where few
+  // blocks are available. True if blocks were freed or have died, or if the log now has room for a
+  // write that it may have lacked; another writer may have taken them meanwhile.
   bool make_space();
   // Calls `change`, which uses Store::try_apply(), without locks. While the metadata log has no
   // room for the change and room can be made, makes room and calls it again.
