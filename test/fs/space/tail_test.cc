@@ -69,6 +69,14 @@ class TailTest : public testing::Test {
     }
     return found;
   }
+  // 10 blocks stay, 20 die, and 5 past them are moved.
+  void clean_a_hole_before_live_blocks() {
+    create("a", 10, 'a');
+    const InodeNo goes = create("b", 20, 'b');
+    create("c", 5, 'c');
+    remove("b", goes);
+    ASSERT_TRUE(volume_->collect_garbage());
+  }
   InodeNo lookup(const std::string& name) { return volume_->lookup(kRootInode, name)->inode; }
   std::uint64_t stat(const char* group, const char* key) {
     return stat_of(*volume_, group, key);
@@ -98,11 +106,7 @@ TEST_F(TailTest, HoleAtTheEndIsCutOffWithoutMovingAnything) {
 }
 
 TEST_F(TailTest, LiveBlocksPastTheHoleAreMoved) {
-  create("a", 10, 'a');
-  const InodeNo goes = create("b", 20, 'b');
-  create("c", 5, 'c');
-  remove("b", goes);
-  ASSERT_TRUE(volume_->collect_garbage());
+  clean_a_hole_before_live_blocks();
   EXPECT_EQ(cuts(), 1u);
   EXPECT_EQ(stat("data", "collector_blocks_written"), 5u);
   EXPECT_EQ(stat("space", "dead_blocks"), 0u);
@@ -112,11 +116,7 @@ TEST_F(TailTest, LiveBlocksPastTheHoleAreMoved) {
 }
 
 TEST_F(TailTest, WhatTheCollectorWritesCountsAsWriteAmplification) {
-  create("a", 10, 'a');
-  const InodeNo goes = create("b", 20, 'b');
-  create("c", 5, 'c');
-  remove("b", goes);
-  ASSERT_TRUE(volume_->collect_garbage());
+  clean_a_hole_before_live_blocks();
   const auto amplification = [&] {
     return stats_of(*volume_)["data"]["write_amplification"].real();
   };
