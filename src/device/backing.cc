@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/container/static_vector.hpp>
 #include <cerrno>
 #include <fstream>
 #include <string>
@@ -67,10 +68,13 @@ bool is_write_protected(int fd) {
   return ::ioctl(fd, BLKROGET, &protection) == 0 && protection != 0;
 }
 
+// As many as one system call takes. Memory need not be found during a write.
+using Vector = boost::container::static_vector<iovec, IOV_MAX>;
+
 // Returns the next pieces as an iovec and joins pieces that are adjacent in memory. `skip` bytes of
 // the first piece are already written.
-std::vector<iovec> gather(std::span<const Piece> pieces, std::size_t skip) {
-  std::vector<iovec> out;
+Vector gather(std::span<const Piece> pieces, std::size_t skip) {
+  Vector out;
   for (const Piece& piece : pieces) {
     if (piece.size() <= skip) {
       skip -= piece.size();
@@ -235,7 +239,7 @@ Backing::Written Backing::write_pieces(std::uint64_t at, std::span<const Piece> 
   const std::size_t total = bytes_of(pieces);
   std::size_t done = 0, in_front = 0;  // in_front: bytes already written of the first piece
   while (done < total) {
-    const std::vector<iovec> vector = gather(pieces, in_front);
+    const Vector vector = gather(pieces, in_front);
     const ssize_t n = ::pwritev(fd_, vector.data(), static_cast<int>(vector.size()),
                                 static_cast<off_t>(at + done));
     if (n < 0 && errno == EINTR) continue;

@@ -1,6 +1,19 @@
 #include "device/shared_flush.h"
 
+#include <new>
+
 namespace lazyfs::device {
+namespace {
+
+// Returns what `work` returns, or `without_memory`.
+template <class R>
+R run_or(const std::function<R()>& work, R without_memory) try {
+  return work();
+} catch (const std::bad_alloc&) {
+  return without_memory;
+}
+
+}  // namespace
 
 void SharedFlush::touch() {
   MutexLock lock(mu_);
@@ -19,7 +32,7 @@ Result<> SharedFlush::run(const std::function<End()>& flush) {
     is_running_ = true;
     ++begun_;
   }
-  const End end = flush();
+  const End end = run_or(flush, End::kNotDone);
 
   MutexLock lock(mu_);
   is_running_ = false;
@@ -39,7 +52,7 @@ Result<> SharedFlush::run_alone(const std::function<Result<>()>& work) {
     if (has_lost_writes_) return fail(Errc::kDeviceFlush);
     is_running_ = true;
   }
-  const Result<> result = work();
+  const Result<> result = run_or(work, Result<>(fail(Errc::kNoMemory)));
 
   MutexLock lock(mu_);
   is_running_ = false;

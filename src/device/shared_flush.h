@@ -26,10 +26,11 @@ class SharedFlush {
   // Notes that there is something to flush. Called after each write, before the write's caller gets
   // its answer.
   void touch() EXCLUDES(mu_);
-  // Error: kDeviceFlush.
+  // A `flush` for which memory lacks (std::bad_alloc) has not been done. Error: kDeviceFlush.
   Result<> run(const std::function<End()>& flush) EXCLUDES(mu_);
   // Runs `work` while no flush runs. `work` may make writes durable by itself: when it fails with
-  // kDeviceFlush, it has lost writes (Q3). Errors: kDeviceFlush after lost writes, those of `work`.
+  // kDeviceFlush, it has lost writes (Q3). Errors: kDeviceFlush after lost writes, kNoMemory
+  // (`work` has thrown std::bad_alloc), those of `work`.
   Result<> run_alone(const std::function<Result<>()>& work) EXCLUDES(mu_);
 
  private:

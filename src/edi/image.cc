@@ -1,6 +1,7 @@
 #include "edi/image.h"
 
 #include <algorithm>
+#include <new>
 
 #include "edi/grow.h"
 
@@ -192,7 +193,7 @@ SharedFlush::End Image::write_out() {
   return written ? SharedFlush::End::kWritesLost : SharedFlush::End::kNotDone;
 }
 
-Result<> Image::write_table(const std::vector<std::uint32_t>& blocks) {
+Result<> Image::write_table(const std::vector<std::uint32_t>& blocks) try {
   std::vector<std::uint32_t> pointers;
   for (std::uint32_t block : blocks) {
     const auto [first, end] = table_->bands_of(block);
@@ -206,6 +207,8 @@ Result<> Image::write_table(const std::vector<std::uint32_t>& blocks) {
     TRY(table_->write(backing_, block, pointers));
   }
   return ok();
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
 }  // namespace lazyfs::edi

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <new>
 #include <semaphore>
 #include <thread>
 #include <utility>
@@ -114,6 +115,16 @@ TEST_F(SharedFlushTest, AFlushThatDidNothingIsRepeated) {
   EXPECT_EQ(flushes_, 2);
   EXPECT_EQ(run(), ok());
   EXPECT_EQ(flushes_, 2);
+}
+
+TEST_F(SharedFlushTest, WithoutMemoryAFlushIsNotDoneAndLaterOnesAre) {
+  const auto no_memory = []() -> End { throw std::bad_alloc(); };
+  flush_.touch();
+  EXPECT_EQ(flush_.run(no_memory), fail(Errc::kDeviceFlush));
+  EXPECT_EQ(flush_.run_alone([&]() -> Result<> { throw std::bad_alloc(); }),
+            fail(Errc::kNoMemory));
+  EXPECT_EQ(run(), ok());
+  EXPECT_EQ(flushes_, 1);
 }
 
 TEST_F(SharedFlushTest, AfterLostWritesNothingIsFlushed) {
