@@ -39,7 +39,9 @@ InodeRecord LostRecord::rebuilt() {
   r.links = 1;
   if (S_ISDIR(r.mode)) r.name_seed = c_.root_seed;
   r.access = r.modification = r.change = r.birth = c_.now;
-  if (S_ISREG(r.mode) || r.mode == kSharedMode) r.size = size_by_items();
+  if (S_ISREG(r.mode) || r.mode == kSharedMode) {
+    r.size = std::min(size_by_items(), largest_size(r.mode));
+  }
   return r;
 }
 

@@ -110,8 +110,9 @@ class Salvage {
     auto record = c_.inode(append.inode);
     const bool is_new = !record;
     if (is_new) record = make_record(append.inode);
-    const std::uint64_t reaches = (file_block + end - begin) * kBlockBytes;
     if (!S_ISREG(record->mode) && record->mode != kSharedMode) return;
+    const std::uint64_t reaches =
+        std::min((file_block + end - begin) * kBlockBytes, largest_size(record->mode));
     // References decide what a shared-extent inode keeps, not its size.
     if (is_new || is_rebuilt(append.inode) || record->mode == kSharedMode) {
       record->size = std::max(record->size, reaches);

@@ -220,7 +220,7 @@ class SharedExtentPass {
       InodeRecord record;
       record.mode = S_IFREG | 0600;
       record.links = 1;
-      record.size = end * kBlockBytes;
+      record.size = std::min(end * kBlockBytes, largest_size(record.mode));
       record.access = record.modification = record.change = record.birth = c_.now;
       batch.put(key_of(new_file, Kind::kInode), encode(record));
       batch.put(key_of(new_file, Kind::kExtent, first), encode(part(first, end)));

@@ -95,7 +95,10 @@ void SharedInodes::write_file(InodeNo inode, bool called_itself_shared) {
                inode.value, record->size, end);
     truncate(inode, blocks_for(record->size));
   }
-  if (called_itself_shared) record->mode = S_IFREG | 0600;
+  if (called_itself_shared) {
+    record->mode = S_IFREG | 0600;
+    record->size = std::min(record->size, largest_size(record->mode));
+  }
   c_.put_inode(inode, *record);
 }
 

@@ -41,6 +41,18 @@ TEST(RepairLostTest, FileOfSeveralAppendsIsRebuilt) {
   expect_big_is_back(before, readable(volume));
 }
 
+TEST(RepairLostTest, RebuiltFileIsNotLargerThanAFileMayBe) {
+  SampleVolume volume;
+  volume.put_reference(9, blocks_for(kMaxFileBytes) - 1, 10, 0, 1);
+  volume.erase(key_of(InodeNo{9}, Kind::kInode));
+  volume.commit();
+  repair(volume);
+  EXPECT_EQ(volume.problems({.data = true}), Strings{});
+  const auto record = decode_inode(volume.value_of(key_of(InodeNo{9}, Kind::kInode)));
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->size, kMaxFileBytes);
+}
+
 TEST(RepairLostTest, NamesOfLostInodesAreListedByPath) {
   SampleVolume volume;
   const InodeNo inner{4};

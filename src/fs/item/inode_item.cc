@@ -12,7 +12,9 @@ Result<InodeRecord> decode_inode(std::span<const std::byte> from) {
   const std::uint32_t type = record.mode >> 12;
   const bool known = record.mode == kSharedMode || type == 1 || type == 2 || type == 4 ||
                      type == 6 || type == 8 || type == 10 || type == 12;
-  if (!known || record.mode > 0xFFFF || record.size > kMaxFileBytes) return fail(Errc::kItemBad);
+  if (!known || record.mode > 0xFFFF || record.size > largest_size(record.mode)) {
+    return fail(Errc::kItemBad);
+  }
   return record;
 }
 

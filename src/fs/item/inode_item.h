@@ -68,6 +68,11 @@ void list_fields(Fields& fields, Record& record) {
   fields.room(record.room);
 }
 std::array<std::byte, kInodeBytes> encode(const InodeRecord& record);
+// The most bytes that an inode of the mode may have. A shared-extent inode's end is that of its
+// last block, which a file need not fill.
+constexpr std::uint64_t largest_size(std::uint32_t mode) {
+  return mode == kSharedMode ? blocks_for(kMaxFileBytes) * kBlockBytes : kMaxFileBytes;
+}
 Result<InodeRecord> decode_inode(std::span<const std::byte> from);
 constexpr std::uint64_t name_seed_of(const InodeRecord& directory, std::uint64_t volume_seed) {
   return directory.name_seed != 0 ? directory.name_seed : volume_seed;

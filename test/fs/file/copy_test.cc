@@ -66,6 +66,23 @@ TEST_F(CopyTest, ACopyCostsNoDataBlocksAndReadsTheSame) {
   EXPECT_EQ(volume_->get_attributes(lookup("b"))->size, text.size());
 }
 
+// The shared-extent inode ends where the block does, a byte past the largest file.
+TEST_F(CopyTest, TheLastBlockOfTheLargestFileIsShared) {
+  const std::uint64_t last = (blocks_for(kMaxFileBytes) - 1) * kBlockBytes;
+  const std::string text = text_of(kMaxFileBytes - last, 1);
+  const InodeNo a = create("a"), b = create("b");
+  write(a, last, text);
+  copy(a, last, b, last, text.size());
+  EXPECT_EQ(read(a, last), text);
+  EXPECT_EQ(read(b, last), text);
+  remount();
+  EXPECT_EQ(read(lookup("a"), last), text);
+  EXPECT_EQ(read(lookup("b"), last), text);
+  ASSERT_TRUE(volume_->unlink(kRootInode, "a"));
+  ASSERT_TRUE(volume_->sync());
+  EXPECT_EQ(read(lookup("b"), last), text);
+}
+
 TEST_F(CopyTest, AWriteToOneCopyIsNotSeenInTheOther) {
   const std::string text = text_of(20 * kB, 1), new_text = text_of(3 * kB, 2);
   const InodeNo a = file_of("a", text);
