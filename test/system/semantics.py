@@ -435,6 +435,9 @@ class Attributes(MountTest):
         self.assertEqual(os.getxattr("f", "user.b"), b"shorter")
         self.fails_with(errno.EEXIST, os.setxattr, "f", "user.a", b"", os.XATTR_CREATE)
         self.fails_with(errno.ENODATA, os.setxattr, "f", "user.z", b"", os.XATTR_REPLACE)
+        both = os.XATTR_CREATE | os.XATTR_REPLACE
+        self.fails_with(errno.EEXIST, os.setxattr, "f", "user.a", b"", both)
+        self.fails_with(errno.ENODATA, os.setxattr, "f", "user.z", b"", both)
         os.removexattr("f", "user.a")
         self.fails_with(errno.ENODATA, os.removexattr, "f", "user.a")
         os.mkdir("d")

@@ -75,8 +75,8 @@ struct RenameFlags {
 };
 
 // State of the attribute that set_xattr() requires: any, absent (else kExists), present (else
-// kNoAttribute).
-enum class XattrMode : std::uint8_t { kAny, kCreate, kReplace };
+// kNoAttribute); kNever, both of the latter, is refused in each state.
+enum class XattrMode : std::uint8_t { kAny, kCreate, kReplace, kNever };
 
 struct DirectoryEntry {
   std::string name;

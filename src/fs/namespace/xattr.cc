@@ -85,8 +85,9 @@ Result<> Xattrs::put_into(meta::Batch& batch, const Inode& inode, InodeRecord& r
   ASSIGN_OR_RETURN(const auto names, names_of(inode.no));
   const auto found = std::ranges::find(names, name, [](const Named& n) { return n.record.name; });
   const bool exists = found != names.end();
-  if (exists && mode == XattrMode::kCreate) return fail(Errc::kExists);
-  if (!exists && mode == XattrMode::kReplace) return fail(Errc::kNoAttribute);
+  const bool never = mode == XattrMode::kNever;
+  if (exists && (never || mode == XattrMode::kCreate)) return fail(Errc::kExists);
+  if (!exists && (never || mode == XattrMode::kReplace)) return fail(Errc::kNoAttribute);
   if (!exists && names.size() >= kMaxXattrs) return fail(Errc::kNoSpace);
   const std::uint64_t id = exists ? found->id : names.empty() ? 1 : names.back().id + 1;
   if (id >= kMaxXattrId) return fail(Errc::kNoSpace);

@@ -102,9 +102,11 @@ void statfs(fuse_req_t req, fuse_ino_t) {
 void setxattr(fuse_req_t req, fuse_ino_t ino, const char* name, const char* value, std::size_t size,
               int flags) {
   using Mode = fs::XattrMode;
-  const Mode mode = (flags & XATTR_CREATE) != 0    ? Mode::kCreate
-                    : (flags & XATTR_REPLACE) != 0 ? Mode::kReplace
-                                                   : Mode::kAny;
+  const bool create = (flags & XATTR_CREATE) != 0, replace = (flags & XATTR_REPLACE) != 0;
+  const Mode mode = create && replace ? Mode::kNever
+                    : create          ? Mode::kCreate
+                    : replace         ? Mode::kReplace
+                                      : Mode::kAny;
   reply_done(req, call(req, Operation::setxattr, [&](fs::Volume& volume) -> Result<> {
                TRY(check_namespace(name));
                TRY(volume.set_xattr(inode_of(ino), name, std::string_view(value, size), mode));

@@ -47,6 +47,13 @@ TEST_F(XattrTest, AModeAsksForAnAttributeThatExistsOrDoesNot) {
   EXPECT_EQ(get("user.a"), "4");
 }
 
+TEST_F(XattrTest, AModeThatNoStateFitsSetsNothing) {
+  EXPECT_EQ(set("user.a", "1", XattrMode::kNever).error(), Errc::kNoAttribute);
+  ASSERT_TRUE(set("user.a", "2"));
+  EXPECT_EQ(set("user.a", "3", XattrMode::kNever).error(), Errc::kExists);
+  EXPECT_EQ(get("user.a"), "2");
+}
+
 TEST_F(XattrTest, ARemovalAndANewAttributeLeaveTheOthersAlone) {
   ASSERT_TRUE(set("user.a", "1"));
   ASSERT_TRUE(set("user.b", "2"));
