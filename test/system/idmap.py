@@ -131,6 +131,19 @@ def check_rights(folder):
     expect("cleaning asked for by a user", as_user(ON_DISK, ask_for_cleaning), errno.EPERM)
 
 
+def check_acls(folder):
+    """A list drops the set-group-ID bit of a file, but not of a directory."""
+    # u::rwx u:3000:rwx g::rwx m::rwx o::---
+    entries = ((1, 7, -1), (2, 7, STRANGER), (4, 7, -1), (16, 7, -1), (32, 0, -1))
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    for path, wanted in ((f"{folder}/home/file", 0o770), (f"{folder}/home/folder", 0o2770)):
+        for user in (0, ON_DISK):
+            os.chmod(path, 0o2770)
+            expect(f"a list of {path} by {user}",
+                   as_user(user, lambda: os.setxattr(path, "system.posix_acl_access", acl)), 0)
+            expect(f"the mode after {user}'s list", stat.S_IMODE(os.stat(path).st_mode), wanted)
+
+
 def main():
     folder, mapped = sys.argv[1:3]
     try:
@@ -146,6 +159,7 @@ def main():
         check_owners(folder, mapped)
         check_set_id(folder, mapped)
         check_rights(folder)
+        check_acls(folder)
     finally:
         LIBC.umount2(mapped.encode(), 0)
 

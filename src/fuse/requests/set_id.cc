@@ -7,8 +7,10 @@
 namespace lazyfs::fuse {
 
 Result<> drop_foreign_set_group_id(fuse_req_t req, fs::Volume& volume, InodeNo inode) {
-  if (fuse_req_ctx(req)->uid == 0) return ok();
+  const uid_t user = fuse_req_ctx(req)->uid;
+  if (user == 0) return ok();
   ASSIGN_OR_RETURN(const fs::Attributes now, volume.get_attributes(inode));
+  if (user == kUnknownUser && S_ISDIR(now.mode)) return ok();
   if ((now.mode & S_ISGID) == 0 || is_in_group(req, now.owner.gid)) return ok();
   fs::AttributeChange change;
   change.mode = now.mode & 07777 & ~static_cast<std::uint32_t>(S_ISGID);
