@@ -1,6 +1,7 @@
 #include "data/appender.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 #include "base/crc32c.h"
@@ -137,8 +138,15 @@ Result<Lease> Appender::take(Stream stream, std::uint64_t want_blocks, bool anyw
 void Appender::end(BandId band, bool sealed, bool bad, Blame blame) {
   MutexLock lock(mu_);
   bands_.end_lease(band, sealed, bad, blame);
-  if (bad) device_.seal(band);
+  if (bad) seal(band);
   lease_ended_.notify_all();
+}
+
+// Without memory for it the band stays open for the device.
+void Appender::seal(BandId band) try {
+  device_.seal(band);
+} catch (const std::bad_alloc&) {
+  log::error("band {}: is set aside, but not sealed: {}", band.value, describe(Errc::kNoMemory));
 }
 
 }  // namespace lazyfs::data

@@ -96,6 +96,7 @@ class Appender {
  private:
   friend class Lease;
   void end(BandId band, bool sealed, bool bad, Blame blame) EXCLUDES(mu_);
+  void seal(BandId band);
   // The band that the policy chooses; nullopt if no band is offered.
   std::optional<BandId> pick(const OpenChoice& choice, std::uint64_t want_blocks) const;
   Result<Lease> take(Stream stream, std::uint64_t want_blocks, bool anywhere) EXCLUDES(mu_);

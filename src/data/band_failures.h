@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 #include <set>
 #include <utility>
 #include <vector>
@@ -45,9 +46,14 @@ class BandFailures {
   // REQUIRES: as many bands as there are, or more.
   void set_band_count(std::size_t bands) { eighths_.resize(bands); }
 
-  void blame(BandId band, Blame blame) {
-    if (blame == Blame::kDevice) without_space_.insert(band);
-    if (blame == Blame::kSuspect) suspects_.insert(band);
+  // If memory lacks, the band gets a strike at once.
+  void blame(BandId band, Blame blame) noexcept {
+    try {
+      if (blame == Blame::kDevice) without_space_.insert(band);
+      if (blame == Blame::kSuspect) suspects_.insert(band);
+    } catch (const std::bad_alloc&) {
+      blame = Blame::kBand;
+    }
     if (blame == Blame::kBand) add(band, kStrike);
   }
   // Whether the band has failed since an append succeeded, and the device may be at fault.

@@ -44,6 +44,7 @@ BandList::BandList(const device::Geometry& geometry, std::span<const BandId> sup
     describe(i, geometry);
     largest_blocks_ = std::max(largest_blocks_, bands_[i].blocks);
   }
+  provide_for(bands_);
   for (const BandId band : super_bands) bands_.at(band.value).state = BandState::kSuper;
   for (const BandId band : log_bands) bands_.at(band.value).state = BandState::kLog;
   for (std::uint32_t i = 0; i < geometry.band_count(); ++i) {
@@ -62,8 +63,9 @@ void BandList::describe(std::uint32_t index, const device::Geometry& geometry) {
 void BandList::add_new(const device::Geometry& geometry) {
   const std::uint32_t first = count();
   bands_.resize(std::max(first, geometry.band_count()));
+  for (std::uint32_t i = first; i < count(); ++i) describe(i, geometry);
+  provide_for(std::span(bands_).subspan(first));
   for (std::uint32_t i = first; i < count(); ++i) {
-    describe(i, geometry);
     CHECK(bands_[i].blocks <= largest_blocks_);
     count(bands_[i]);
     list(i);
@@ -90,22 +92,60 @@ void BandList::uncount(const Band& band) {
   log_blocks_ -= log_blocks_of(band);
 }
 
+// Makes the entries that list these bands. A band is in at most two sets; the third entry is for
+// the band that changes, which may be in more for a moment.
+void BandList::provide_for(std::span<const Band> bands) {
+  std::set<std::uint32_t> sizes;
+  for (const Band& band : bands) sizes.insert(band.blocks);
+  spare_.reserve(kListsAtOnce * bands_.size());
+  spare_sizes_.reserve(spare_sizes_.size() + free_by_blocks_.size() + sizes.size());
+  Numbers made;
+  for (std::size_t i = 0; i < kListsAtOnce * bands.size(); ++i) {
+    made.insert(0);
+    spare_.push_back(made.extract(made.begin()));
+  }
+  BySize made_sizes;
+  for (const std::uint32_t blocks : sizes) {
+    made_sizes.try_emplace(blocks);
+    spare_sizes_.push_back(made_sizes.extract(made_sizes.begin()));
+  }
+}
+
+void BandList::put(Numbers& numbers, std::uint32_t index, bool is_member) {
+  const auto at = numbers.find(index);
+  if ((at != numbers.end()) == is_member) return;
+  if (!is_member) {
+    spare_.push_back(numbers.extract(at));
+    return;
+  }
+  Numbers::node_type entry = std::move(spare_.back());
+  spare_.pop_back();
+  entry.value() = index;
+  numbers.insert(std::move(entry));
+}
+
+void BandList::put_by_size(std::uint32_t index, bool is_free) {
+  const std::uint32_t blocks = bands_[index].blocks;
+  auto alike = free_by_blocks_.find(blocks);
+  if (alike == free_by_blocks_.end()) {
+    if (!is_free) return;
+    BySize::node_type entry = std::move(spare_sizes_.back());
+    spare_sizes_.pop_back();
+    entry.key() = blocks;
+    alike = free_by_blocks_.insert(std::move(entry)).position;
+  }
+  put(alike->second, index, is_free);
+  if (alike->second.empty()) spare_sizes_.push_back(free_by_blocks_.extract(alike));
+}
+
+// Needs no memory: it is called when a change can no longer be undone.
 void BandList::list(std::uint32_t index) {
   const Band& band = bands_[index];
-  const auto put = [index](Numbers& numbers, bool is_member) {
-    if (is_member) {
-      numbers.insert(index);
-    } else {
-      numbers.erase(index);
-    }
-  };
-  put(free_, band.state == BandState::kFree);
-  Numbers& alike = free_by_blocks_[band.blocks];
-  put(alike, band.state == BandState::kFree);
-  if (alike.empty()) free_by_blocks_.erase(band.blocks);
-  put(open_, band.state == BandState::kOpen);
-  put(empty_, is_empty(band));
-  put(bad_, band.state == BandState::kBad && band.blocks > 0);
+  put(free_, index, band.state == BandState::kFree);
+  put_by_size(index, band.state == BandState::kFree);
+  put(open_, index, band.state == BandState::kOpen);
+  put(empty_, index, is_empty(band));
+  put(bad_, index, band.state == BandState::kBad && band.blocks > 0);
 }
 
 void BandList::unpin(BandId id) {

@@ -52,9 +52,10 @@ class BandList {
 
   // Numbers of bands.
   using Numbers = std::set<std::uint32_t>;
+  using BySize = std::map<std::uint32_t, Numbers>;
   const Numbers& free() const { return free_; }    // kFree
   // The bands of free() by their size. No entry is empty.
-  const std::map<std::uint32_t, Numbers>& free_by_blocks() const { return free_by_blocks_; }
+  const BySize& free_by_blocks() const { return free_by_blocks_; }
   const Numbers& open() const { return open_; }    // kOpen
   const Numbers& empty() const { return empty_; }  // is_empty()
   const Numbers& bad() const { return bad_; }      // kBad, except bands of size 0
@@ -76,12 +77,19 @@ class BandList {
   void describe(std::uint32_t index, const device::Geometry& geometry);
   void count(const Band& band);
   void uncount(const Band& band);
+  void provide_for(std::span<const Band> bands);
+  void put(Numbers& numbers, std::uint32_t index, bool is_member);
+  void put_by_size(std::uint32_t index, bool is_free);
   void list(std::uint32_t index);
 
+  static constexpr std::size_t kListsAtOnce = 3;
   std::vector<Band> bands_;
   std::uint32_t largest_blocks_ = 0;
   Numbers free_, open_, empty_, bad_;
-  std::map<std::uint32_t, Numbers> free_by_blocks_;
+  BySize free_by_blocks_;
+  // Entries that stand for no band.
+  std::vector<Numbers::node_type> spare_;
+  std::vector<BySize::node_type> spare_sizes_;
   Blocks blocks_;
   std::uint64_t log_blocks_ = 0;
 };

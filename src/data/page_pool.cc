@@ -18,6 +18,7 @@ PagePool::Slab PagePool::make_slab() {
 
 void PagePool::add_locked(Slab slab) {
   const auto address = reinterpret_cast<std::uintptr_t>(slab.memory.data());
+  with_free_.reserve(slabs_.size() + 1);  // so that giving back needs no memory
   with_free_.push_back(&slabs_.emplace(address, std::move(slab)).first->second);
 }
 
@@ -53,14 +54,20 @@ std::byte* PagePool::take() {
 void PagePool::take(std::span<std::byte*> pages) {
   std::size_t taken = 0;
   std::optional<Slab> fresh;
-  for (;;) {
-    {
-      MutexLock lock(mu_);
-      if (fresh) add_locked(std::move(*fresh));
-      while (taken < pages.size() && !with_free_.empty()) pages[taken++] = take_locked();
+  try {
+    for (;;) {
+      {
+        MutexLock lock(mu_);
+        if (fresh) add_locked(std::move(*fresh));
+        while (taken < pages.size() && !with_free_.empty()) pages[taken++] = take_locked();
+      }
+      if (taken == pages.size()) break;
+      fresh = make_slab();
     }
-    if (taken == pages.size()) break;
-    fresh = make_slab();
+  } catch (...) {
+    MutexLock lock(mu_);
+    for (std::byte* page : pages.first(taken)) give_back_locked(page);
+    throw;
   }
   used_.fetch_add(pages.size(), std::memory_order_relaxed);
 }

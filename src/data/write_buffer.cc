@@ -48,65 +48,99 @@ void WriteBuffer::provide(std::uint64_t block, std::span<const std::byte> conten
   CHECK(contents.size() == kBlockBytes);
   const auto [at, is_new] = dirty_.try_emplace(block, nullptr);
   CHECK(is_new);
-  at->second = pool_.take();
+  try {
+    at->second = pool_.take();
+  } catch (...) {
+    dirty_.erase(at);
+    throw;
+  }
   std::memcpy(at->second, contents.data(), kBlockBytes);
 }
 
-void WriteBuffer::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+// Returns the first of the blocks [first, end), which all are dirty then. After an exception no
+// block has been added.
+WriteBuffer::Pages::iterator WriteBuffer::add_pages(std::uint64_t first, std::uint64_t end,
+                                                    std::size_t count) {
   // Taken in one call, so that the pages lie side by side.
-  std::vector<std::byte*> fresh(new_pages(offset, bytes.size()));
+  std::vector<std::byte*> fresh(count);
   pool_.take(fresh);
   auto next_fresh = fresh.begin();
-  auto hint = dirty_.lower_bound(offset / kBlockBytes);
-  while (!bytes.empty()) {
+  auto hint = dirty_.lower_bound(first), begin = dirty_.end();
+  try {
+    for (std::uint64_t block = first; block < end; ++block, ++hint) {
+      if (hint == dirty_.end() || hint->first != block) {
+        hint = dirty_.emplace_hint(hint, block, *next_fresh);
+        ++next_fresh;
+      }
+      if (block == first) begin = hint;
+    }
+  } catch (...) {
+    for (auto page = fresh.begin(); page != next_fresh; ++page) {
+      std::erase_if(dirty_, [page](const auto& entry) { return entry.second == *page; });
+    }
+    pool_.give_back(fresh);
+    throw;
+  }
+  CHECK(next_fresh == fresh.end());
+  return begin;
+}
+
+void WriteBuffer::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  const std::uint64_t first = offset / kBlockBytes;
+  const std::uint64_t end = blocks_for(offset + bytes.size());
+  // Blocks that are covered in part and not dirty: their pages are in writing_ (W1).
+  const bool is_part = offset % kBlockBytes != 0 || (offset + bytes.size()) % kBlockBytes != 0;
+  const bool has_first = is_part && has_dirty(first), has_last = is_part && has_dirty(end - 1);
+  auto page = add_pages(first, end, new_pages(offset, bytes.size()));
+  for (; !bytes.empty(); ++page) {
     const std::uint64_t block = offset / kBlockBytes;
     const std::size_t at = offset % kBlockBytes;
     const std::size_t length = std::min<std::size_t>(bytes.size(), kBlockBytes - at);
-    if (hint == dirty_.end() || hint->first != block) {
-      std::byte* page = *next_fresh++;
-      if (length < kBlockBytes) {  // covered in part and not dirty: its page is in writing_ (W1)
-        const auto old = writing_.find(block);
-        CHECK(old != writing_.end());
-        std::memcpy(page, old->second, kBlockBytes);
-      }
-      hint = dirty_.emplace_hint(hint, block, page);
+    const bool was_dirty = block == first ? has_first : has_last;
+    if (length < kBlockBytes && !was_dirty) {
+      const auto old = writing_.find(block);
+      CHECK(old != writing_.end());
+      std::memcpy(page->second, old->second, kBlockBytes);
     }
-    std::memcpy(hint->second + at, bytes.data(), length);
-    ++hint;
+    std::memcpy(page->second + at, bytes.data(), length);
     offset += length;
     bytes = bytes.subspan(length);
   }
-  CHECK(next_fresh == fresh.end());
 }
 
 std::vector<DirtyRun> WriteBuffer::begin_writing(std::size_t max_blocks) {
   CHECK(writing_.empty());
   std::vector<DirtyRun> runs;
-  while (!dirty_.empty() && writing_.size() < max_blocks) {
-    const auto node = dirty_.begin();
-    const std::uint64_t block = node->first;
+  auto end = dirty_.begin();
+  for (std::size_t i = 0; i < max_blocks && end != dirty_.end(); ++i, ++end) {
+    const auto& [block, page] = *end;
     if (runs.empty() || runs.back().first_block + runs.back().pages.size() != block) {
       runs.push_back({block, {}});
     }
-    runs.back().pages.emplace_back(node->second, kBlockBytes);
-    writing_.insert(writing_.end(), dirty_.extract(node));
+    runs.back().pages.emplace_back(page, kBlockBytes);
   }
+  while (dirty_.begin() != end) writing_.insert(writing_.end(), dirty_.extract(dirty_.begin()));
   return runs;
 }
 
-void WriteBuffer::finish_writing() {
-  std::vector<std::byte*> pages;
-  pages.reserve(writing_.size());
-  for (const auto& [block, page] : writing_) pages.push_back(page);
-  pool_.give_back(pages);
+void WriteBuffer::give_back_writing() {
+  std::array<std::byte*, 256> pages;  // needs no other memory
+  for (auto at = writing_.begin(); at != writing_.end();) {
+    std::size_t count = 0;
+    for (; count < pages.size() && at != writing_.end(); ++at) pages[count++] = at->second;
+    pool_.give_back(std::span(pages.data(), count));
+  }
   writing_.clear();
 }
 
+void WriteBuffer::finish_writing() {
+  give_back_writing();
+}
+
 void WriteBuffer::abort_writing() {
-  for (const auto& [block, page] : writing_) {
-    if (!dirty_.try_emplace(block, page).second) pool_.give_back(page);
-  }
-  writing_.clear();
+  dirty_.merge(writing_);
+  give_back_writing();  // what was overwritten
 }
 
 std::size_t WriteBuffer::drop_from(std::uint64_t block) {

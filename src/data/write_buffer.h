@@ -26,6 +26,8 @@ struct DirtyRun {
 //       see that one
 //   W2  at most one write-back is under way: writing_ is empty before begin_writing()
 //   W3  every page is in exactly one of the two maps, and is given back to the pool once
+// After std::bad_alloc nothing has changed. finish_writing(), abort_writing() and dropping need no
+// memory.
 // Not thread-safe: the inode's lock guards it.
 class WriteBuffer {
  public:
@@ -83,6 +85,8 @@ class WriteBuffer {
  private:
   using Pages = std::map<std::uint64_t, std::byte*>;
   const std::byte* page_of(std::uint64_t block) const;
+  Pages::iterator add_pages(std::uint64_t first, std::uint64_t end, std::size_t count);
+  void give_back_writing();
 
   PagePool& pool_;
   Pages dirty_;
