@@ -73,6 +73,8 @@ Result<Applier::Attempt> Applier::try_once(const Batch& batch, std::vector<Chang
   attempt.need = {.estimate = plan->estimate, .reserve = reserve};
   attempt.obstacle = obstacle_to(attempt.need);
   if (attempt.obstacle != Obstacle::kNone) return attempt;
+  const Estimate& needed = plan->estimate;
+  tree_.cache.provide(needed.dirty, needed.made, needed.freed);
   if (!tree_.tree.apply(changes, *plan)) {
     failure_.set(Errc::kNodeBad, "a change of a tree that contradicts itself",
                  Seq{running.seq.value - 1});

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 
 #include "base/test_hook.h"
 
 namespace lazyfs::meta {
 
-void BroughtData::add(const Batch& batch) {
+void BroughtData::add(const Batch& batch) try {
   if (!can_be_named_) return;
   if (batch.flushes_first()) return give_up();
   batch.visit_brought([this](const Batch::Blocks& brought) { add_run(brought); });
@@ -15,6 +16,8 @@ void BroughtData::add(const Batch& batch) {
       batch.dropped(), [this](const Batch::Blocks& dropped) { return has_any(dropped); });
   const bool is_too_much = blocks_ > kMaxUnprovenBlocks || runs_.size() > kMaxUnprovenRuns;  // B3
   if (is_too_much || (is_dead && !rule_is_disabled(Rule::kProveLiveDataOnly))) give_up();  // B2
+} catch (const std::bad_alloc&) {
+  give_up();
 }
 
 void BroughtData::add_run(const Batch::Blocks& brought) {

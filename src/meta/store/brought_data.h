@@ -20,7 +20,7 @@ namespace lazyfs::meta {
 // Not thread-safe: SharedTree's lock guards it.
 class BroughtData {
  public:
-  // Adds the data of a batch that was applied.
+  // Adds the data of a batch that was applied. If memory lacks, no data can be named any more.
   void add(const Batch& batch);
   // False: the transaction names no data, and is written after a flush.
   bool can_be_named() const { return can_be_named_; }

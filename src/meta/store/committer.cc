@@ -24,6 +24,14 @@ Result<> Committer::fail_permanently(Errc cause, const char* what) {
   return fail(Errc::kLogFailed);
 }
 
+Result<> Committer::stop_without_memory() {
+  {
+    ReaderLock lock(tree_.mu);
+    if (tree_.cache.sealed().seq.value == 0) return fail(Errc::kNoMemory);
+  }
+  return fail_permanently(Errc::kNoMemory, "a commit");
+}
+
 Result<> Committer::commit(Additions additions) {
   const std::size_t bands = log_.band_sizes().size();
   while (lacks_room() && sizer_.grow()) continue;  // at most kMaxLogBands

@@ -39,6 +39,9 @@ class Committer {
   // Commits the running transaction with the additions. Error: kLogFailed; then the store has
   // failed.
   Result<> commit(Additions additions);
+  // To be called when memory has lacked (std::bad_alloc) in a cycle. kNoMemory: nothing is lost.
+  // kLogFailed: a transaction was sealed, so the store fails.
+  Result<> stop_without_memory();
 
   Seq durable_seq() const { return Seq{durable_seq_.load(std::memory_order_acquire)}; }
   struct Figures {

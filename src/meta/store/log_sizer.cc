@@ -64,6 +64,7 @@ void LogSizer::resize(SpaceDemand demand) {
 Result<> LogSizer::grow() {
   std::vector<BandId> bands = log_.bands();
   if (!source_.take || bands.size() >= kMaxLogBands) return fail(Errc::kLogFull);
+  bands.reserve(bands.size() + 1);
   const auto band = take_usable();
   if (!band) return fail(Errc::kLogFull);
   bands.push_back(*band);

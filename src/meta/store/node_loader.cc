@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -51,7 +52,7 @@ Result<NodePin> NodeLoader::load(NodeNo number) {
       return NodePin(*loading->node);  // the loader took the pin for us
     }
   }
-  const Result<Node*> node = read(number);
+  const Result<Node*> node = try_read(number);
   MutexLock lock(mu_);
   loading_.erase(number);
   loading->done = true;
@@ -79,9 +80,34 @@ Result<> NodeLoader::read_place(NodeNo number, const Log::Location& place, std::
                        place.seq, tree_.fs_tag);
 }
 
+Result<Node*> NodeLoader::try_read(NodeNo number) {
+  std::byte* image = nullptr;  // not in the cache
+  Run run;
+  try {
+    return read(number, image, run);
+  } catch (const std::bad_alloc&) {
+    abandon(run);
+    WriterLock lock(tree_.mu);
+    if (image != nullptr) tree_.cache.give_back_image(image);
+    return fail(Errc::kNoMemory);
+  }
+}
+
+// Other threads load what they need of the run themselves.
+void NodeLoader::abandon(Run& run) {
+  {
+    WriterLock lock(tree_.mu);
+    for (Wanted& wanted : run) {
+      std::byte* const unused = wanted.node == nullptr ? wanted.image : nullptr;
+      if (unused != nullptr && wanted.loading) tree_.cache.give_back_image(unused);
+    }
+  }
+  std::erase_if(run, [](const Wanted& wanted) { return !wanted.loading; });
+  finish(run);
+}
+
 // Returns the node with one pin taken.
-Result<Node*> NodeLoader::read(NodeNo number) {
-  std::byte* image = nullptr;
+Result<Node*> NodeLoader::read(NodeNo number, std::byte*& image, Run& run) {
   bool has_room = false;
   {
     WriterLock lock(tree_.mu);
@@ -95,7 +121,6 @@ Result<Node*> NodeLoader::read(NodeNo number) {
                tree_.limit_nodes;
   }
   Result<> trouble = fail(Errc::kNodeMissing);
-  Run run;
   std::optional<Ahead> ahead;
   if (const auto place = log_.find(number)) {
     const Readahead::Window wanted = window(*place, has_room);
@@ -120,6 +145,7 @@ Result<Node*> NodeLoader::read(NodeNo number) {
     } else {
       tree_.cache.give_back_image(image);
     }
+    image = nullptr;
     insert(run);
   }
   finish(run);
@@ -158,22 +184,29 @@ Readahead::Window NodeLoader::window(const Log::Location& place, bool has_room) 
   return window;
 }
 
+void NodeLoader::claim_unread(std::span<const Log::LiveNode> nodes, Run& claimed) {
+  MutexLock lock(mu_);
+  for (const Log::LiveNode& live : nodes) {
+    auto& entry = loading_[live.node];
+    if (entry) continue;  // another thread reads it now
+    entry = std::make_shared<Loading>();
+    claimed.push_back({live.node, entry, live.address});
+  }
+}
+
 // Claims those of `nodes` that are neither in memory nor being read. `nodes` lie in one
 // transaction's part, in the order of their addresses. Each is claimed in loading_ before its place
 // is checked, because from then on its place stays the same (N1).
 NodeLoader::Run NodeLoader::claim(std::span<const Log::LiveNode> nodes, Seq seq) {
-  Run claimed;
-  {
-    MutexLock lock(mu_);
-    for (const Log::LiveNode& live : nodes) {
-      auto& entry = loading_[live.node];
-      if (entry) continue;  // another thread reads it now
-      entry = std::make_shared<Loading>();
-      claimed.push_back({live.node, entry, live.address});
-    }
+  Run claimed, kept, useless;
+  for (Run* run : {&claimed, &kept, &useless}) run->reserve(nodes.size() + 1);
+  try {
+    claim_unread(nodes, claimed);
+  } catch (const std::bad_alloc&) {
+    abandon(claimed);
+    throw;
   }
   if (claimed.empty()) return claimed;
-  Run useless;
   {
     WriterLock lock(tree_.mu);
     for (Wanted& wanted : claimed) {
@@ -181,11 +214,10 @@ NodeLoader::Run NodeLoader::claim(std::span<const Log::LiveNode> nodes, Seq seq)
       const bool stays = place && place->address == wanted.address && place->seq == seq;
       if (stays && tree_.cache.find(wanted.number) == nullptr &&
           !tree_.cache.is_freed(wanted.number)) {
-        wanted.image = tree_.cache.take_image();
+        wanted.image = tree_.cache.take_or_null();
       }
     }
   }
-  Run kept;
   for (Wanted& wanted : claimed) (wanted.image ? kept : useless).push_back(std::move(wanted));
   finish(useless);
   return kept;
@@ -256,7 +288,7 @@ void NodeLoader::read_later(const Ahead& ahead) {
 }
 
 // Reads the nodes after the missed one first.
-void NodeLoader::read_ahead(const Ahead& ahead) {
+void NodeLoader::read_ahead(const Ahead& ahead) try {
   const auto place = log_.find(ahead.node);
   if (!place) return;
   const auto found = log_.find_run(ahead.node, ahead.before, ahead.after);
@@ -265,6 +297,8 @@ void NodeLoader::read_ahead(const Ahead& ahead) {
       std::ranges::find(found, ahead.node, &Log::LiveNode::node) - found.begin());
   read_chunks(nodes.subspan(at), place->seq);
   read_chunks(nodes.first(at), place->seq);
+} catch (const std::bad_alloc&) {
+  return;  // nobody waits for it
 }
 
 // Reads in chunks. No chunk crosses a gap longer than kMaxGapBlocks.
@@ -280,10 +314,12 @@ void NodeLoader::read_chunks(std::span<const Log::LiveNode> nodes, Seq seq) {
     nodes = nodes.subspan(count);
     if (run.empty()) continue;
     const BandAddress first = run.front().address;
-    read_run(first, run.back().address.rba - first.rba + 1, seq, run);
-    {
+    try {
+      read_run(first, run.back().address.rba - first.rba + 1, seq, run);
       WriterLock lock(tree_.mu);
       insert(run);
+    } catch (const std::bad_alloc&) {
+      return abandon(run);
     }
     finish(run);
   }

@@ -69,7 +69,10 @@ class NodeLoader {
     std::uint32_t before = 0, after = 0;
   };
 
-  Result<Node*> read(NodeNo number);
+  Result<Node*> try_read(NodeNo number) EXCLUDES(tree_.mu);
+  void abandon(Run& run) EXCLUDES(mu_, tree_.mu);
+  void claim_unread(std::span<const Log::LiveNode> nodes, Run& claimed) EXCLUDES(mu_);
+  Result<Node*> read(NodeNo number, std::byte*& image, Run& run);
   Result<> read_place(NodeNo number, const Log::Location& place, std::byte* image);
   Result<> read_together(NodeNo number, const Log::Location& place, std::byte* image, Run& run);
   Readahead::Window window(const Log::Location& place, bool has_room) EXCLUDES(mu_);

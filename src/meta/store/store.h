@@ -150,7 +150,7 @@ class Store {
 
   // Makes all changes of `batch` at once. Returns the transaction they belong to.
   // Errors, which change nothing: kLogFull, kBatchTooLarge, kValueTooLarge, kItemBad, kReadOnly,
-  // kLogFailed, kShutDown, and those of reading a node.
+  // kLogFailed, kShutDown, kNoMemory, and those of reading a node.
   // May wait for a commit, or run one. REQUIRES: the caller holds no lock that a reader may need.
   virtual Result<Seq> apply(const Batch& batch, Reserve reserve = Reserve::kNone) = 0;
   // As apply(), for callers that hold locks: fails with kMustWait where apply() would wait for a
@@ -164,7 +164,7 @@ class Store {
 
   // Makes everything applied before the call durable, together with all data that was appended to
   // the device before it: one flush, or two (docs/metadata-log.md, "Committing"). Concurrent calls
-  // share one commit. Error: kLogFailed; the store is read-only from then on.
+  // share one commit. Errors: kLogFailed, the store is read-only from then on; kNoMemory.
   virtual Result<> commit() = 0;
   // The newest transaction that is durable.
   virtual Seq durable_seq() const = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "base/clock.h"
@@ -16,6 +17,8 @@
 namespace lazyfs::meta {
 namespace {
 
+// After which the store's thread tries again when memory has lacked.
+constexpr auto kMemoryPause = std::chrono::milliseconds(100);
 constexpr std::size_t kMinCachedNodes = 16;
 constexpr std::uint64_t kRoundsBesideCleaning = 16;  // of a change that waits for room
 
@@ -192,13 +195,17 @@ Result<Seq> StoreImpl::apply(const Batch& batch, Reserve reserve) {
   return when_room(*this, [&] { return try_apply(batch, reserve); });
 }
 
-Result<Seq> StoreImpl::try_apply(const Batch& batch, Reserve reserve) {
+Result<Seq> StoreImpl::try_apply(const Batch& batch, Reserve reserve) try {
   if (options_.read_only) return fail(Errc::kReadOnly);
   return applier_.try_apply(batch, reserve);
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
-Result<> StoreImpl::make_room() {
+Result<> StoreImpl::make_room() try {
   return applier_.make_room(cleaner_.cycles_at_most() + kRoundsBesideCleaning);
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
 Result<> StoreImpl::get_past(Applier::Obstacle obstacle, Seq running) {
@@ -236,7 +243,7 @@ Result<CommitCycles::Turn> StoreImpl::begin_cycle(Work work) {
   return CommitCycles::Turn::kMine;
 }
 
-Result<> StoreImpl::run_cycle(Work work, std::optional<CleanChoice> victim) {
+Result<> StoreImpl::run_cycle(Work work, std::optional<CleanChoice> victim) try {
   // The cleaner reads before its turn, so that no commit waits for it. The committer leaves out the
   // nodes that have changed or died meanwhile.
   Additions to_clean;
@@ -244,9 +251,17 @@ Result<> StoreImpl::run_cycle(Work work, std::optional<CleanChoice> victim) {
   ASSIGN_OR_RETURN(const CommitCycles::Turn turn, begin_cycle(work));
   if (turn == CommitCycles::Turn::kShared) return ok();
   const auto begin = system_clock().monotonic();
-  const Result<> result = do_work(work, std::move(to_clean));
+  const Result<> result = do_or_stop(work, std::move(to_clean));
   cycles_.end(static_cast<std::uint64_t>((system_clock().monotonic() - begin).count()));
   return result;
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
+}
+
+Result<> StoreImpl::do_or_stop(Work work, Additions to_clean) try {
+  return do_work(work, std::move(to_clean));
+} catch (const std::bad_alloc&) {
+  return committer_.stop_without_memory();
 }
 
 Result<> StoreImpl::do_work(Work work, Additions to_clean) {
@@ -356,26 +371,39 @@ bool StoreImpl::wait_for_work(bool& commit) {
 
 void StoreImpl::run_background() {
   for (bool commit = false; wait_for_work(commit);) {
-    if ((commit || tree_.commit_is_due()) && !run_cycle(Work::kCommit)) return;
-    // After bands were given back, cleaning may make more bands free.
-    for (bool more = true; more;) {
-      if (!clean_in_background()) return;
-      if (cleaner_.checkpoint_is_due() && !run_cycle(Work::kCheckpoint)) return;
-      const std::uint64_t bands = log_.figures().bands;
-      if (sizer_.is_due() && !run_cycle(Work::kResize)) return;
-      more = log_.figures().bands < bands;
-    }
+    const Result<> done = work_in_background(commit);
+    if (done) continue;
+    if (done.error() != Errc::kNoMemory) return;
+    MutexLock lock(background_mu_);  // others may wait for what is to be done
+    background_wanted_ = true;
+    commit_wanted_ |= commit;
+    if (!stopping_) background_wake_.wait_for(background_mu_, kMemoryPause);
   }
 }
 
-// False: the thread is to end.
-bool StoreImpl::clean_in_background() {
-  for (auto cycles = cleaner_.cycles_at_most(); cycles > 0 && cleaner_.is_due(); --cycles) {
-    if (!run_cycle(Work::kClean)) return false;
-    MutexLock lock(background_mu_);
-    if (stopping_) return false;
+// After an error other than kNoMemory the thread is to end.
+Result<> StoreImpl::work_in_background(bool commit) try {
+  if (commit || tree_.commit_is_due()) TRY(run_cycle(Work::kCommit));
+  // After bands were given back, cleaning may make more bands free.
+  for (bool more = true; more;) {
+    TRY(clean_in_background());
+    if (cleaner_.checkpoint_is_due()) TRY(run_cycle(Work::kCheckpoint));
+    const std::uint64_t bands = log_.figures().bands;
+    if (sizer_.is_due()) TRY(run_cycle(Work::kResize));
+    more = log_.figures().bands < bands;
   }
-  return true;
+  return ok();
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
+}
+
+Result<> StoreImpl::clean_in_background() {
+  for (auto cycles = cleaner_.cycles_at_most(); cycles > 0 && cleaner_.is_due(); --cycles) {
+    TRY(run_cycle(Work::kClean));
+    MutexLock lock(background_mu_);
+    if (stopping_) return fail(Errc::kShutDown);
+  }
+  return ok();
 }
 
 void StoreImpl::stop_background() {

@@ -81,6 +81,7 @@ class StoreImpl final : public Store {
   // `victim`: the band to clean; without it the cleaner chooses.
   Result<> run_cycle(Work work, std::optional<CleanChoice> victim = std::nullopt);
   Result<CommitCycles::Turn> begin_cycle(Work work);
+  Result<> do_or_stop(Work work, Additions to_clean);
   Result<> do_work(Work work, Additions to_clean);
   Result<> commit_in_cycle();
   void clean_in_cycle();
@@ -92,7 +93,8 @@ class StoreImpl final : public Store {
   void wake_background(bool to_commit = false) EXCLUDES(background_mu_);
   void run_background();
   bool wait_for_work(bool& commit) EXCLUDES(background_mu_);
-  bool clean_in_background();
+  Result<> work_in_background(bool commit);
+  Result<> clean_in_background();
   void stop_background() EXCLUDES(background_mu_);
 
   device::Device& device_;

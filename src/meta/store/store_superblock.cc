@@ -1,6 +1,7 @@
 #include "meta/store/store_superblock.h"
 
 #include <algorithm>
+#include <new>
 
 namespace lazyfs::meta {
 
@@ -21,7 +22,8 @@ void StoreSuperblock::set_data_ends_known(bool known) {
   current_.set_data_ends_known(known);
 }
 
-Result<> StoreSuperblock::write(Superblock next) {
+// If memory lacks, it is not known whether the disk has the record.
+Result<> StoreSuperblock::write(Superblock next) try {
   if (failure_.has_failed()) return fail(Errc::kLogFailed);
   const PartPlace newest = log_.newest();
   set_durable(next, newest);
@@ -34,6 +36,9 @@ Result<> StoreSuperblock::write(Superblock next) {
   MutexLock lock(mu_);
   current_ = records_->current();
   return ok();
+} catch (const std::bad_alloc&) {
+  failure_.set(Errc::kNoMemory, "the superblock", log_.newest().address.seq);
+  return fail(Errc::kNoMemory);
 }
 
 Result<> StoreSuperblock::write_clean_end() {

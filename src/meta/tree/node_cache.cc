@@ -11,15 +11,27 @@ namespace {
 
 constexpr std::size_t kEvictSteps = 1024;  // at a time, so that no thread waits long for the tree
 
+// Makes room for `more` elements, so that adding them needs no memory.
+template <class T>
+void make_room(std::vector<T>& list, std::size_t more) {
+  if (list.capacity() - list.size() >= more) return;
+  list.reserve(std::max(2 * list.capacity(), list.size() + more));
+}
+
 }  // namespace
 
-std::byte* ImagePool::take() {
-  if (spare_.empty()) {
-    LargePages& chunk = chunks_.emplace_back(kLargePageBytes);
-    for (std::size_t end = chunk.size(); end > 0; end -= kBlockBytes) {
-      spare_.push_back(chunk.data() + end - kBlockBytes);
-    }
+void ImagePool::add_chunk() {
+  LargePages chunk(kLargePageBytes);
+  const std::size_t images = (chunks_.size() + 1) * (chunk.size() / kBlockBytes);
+  make_room(spare_, images - spare_.size());  // all may be given back
+  chunks_.push_back(std::move(chunk));
+  for (std::size_t end = chunks_.back().size(); end > 0; end -= kBlockBytes) {
+    spare_.push_back(chunks_.back().data() + end - kBlockBytes);
   }
+}
+
+std::byte* ImagePool::take() {
+  if (spare_.empty()) add_chunk();
   std::byte* image = spare_.back();
   spare_.pop_back();
   return image;
@@ -44,6 +56,41 @@ NodeCache::~NodeCache() {
   table_.clear([](Node* node) { delete node; });
 }
 
+void NodeCache::provide(std::uint64_t dirty, std::uint64_t made, std::uint64_t freed) {
+  pool_.provide(dirty);
+  make_room(running_.dirty, dirty);
+  if (made > spare_nodes_.size()) {
+    make_room(spare_nodes_, made - spare_nodes_.size());
+    while (spare_nodes_.size() < made) spare_nodes_.push_back(std::make_unique<Node>());
+  }
+  if (freed > 0) provide_to_free(freed);
+}
+
+void NodeCache::provide_to_free(std::uint64_t freed) {
+  make_room(retired_, dying_ + freed);
+  FreedNodes& numbers = running_.freed;
+  const auto room =
+      static_cast<double>(numbers.bucket_count()) * static_cast<double>(numbers.max_load_factor());
+  const std::size_t size = numbers.size() + freed;
+  if (static_cast<double>(size) > room) numbers.reserve(2 * size);
+  if (freed <= spare_freed_.size()) return;
+  make_room(spare_freed_, freed - spare_freed_.size());
+  FreedNodes made;
+  for (std::uint64_t i = spare_freed_.size(); i < freed; ++i) made.insert(NodeNo{i});
+  while (!made.empty()) spare_freed_.push_back(made.extract(made.begin()));
+}
+
+void NodeCache::note_freed(NodeNo number) {
+  if (spare_freed_.empty()) {
+    running_.freed.insert(number);
+    return;
+  }
+  FreedNodes::node_type entry = std::move(spare_freed_.back());
+  spare_freed_.pop_back();
+  entry.value() = number;
+  running_.freed.insert(std::move(entry));
+}
+
 void NodeCache::set_limit(std::size_t nodes) {
   limit_nodes_ = nodes;
   table_.expect(nodes);
@@ -61,7 +108,9 @@ Node& NodeCache::insert_clean(NodeNo number, std::byte* image) {
 }
 
 Node& NodeCache::create(std::uint8_t level) {
-  Node& node = *new Node;
+  provide(1, 1, 0);
+  Node& node = *spare_nodes_.back().release();
+  spare_nodes_.pop_back();
   node.number = next_node_;
   ++next_node_.value;
   ++nodes_;
@@ -94,6 +143,7 @@ void NodeCache::add_to_running(Node& node) {
 NodePage NodeCache::make_dirty(Node& node) {
   ++node.version;
   if (node.dirty_seq == running_.seq) return NodePage(node.image);
+  provide(1, 0, 0);
   if (is_being_written(node)) {  // C2
     std::byte* copy = pool_.take();
     std::memcpy(copy + kNodeStampBytes, node.image + kNodeStampBytes,
@@ -107,10 +157,11 @@ NodePage NodeCache::make_dirty(Node& node) {
 }
 
 void NodeCache::free_node(Node& node) {
+  make_room(retired_, dying_ + 1);
   take_from_table(node);
   --nodes_;
   const bool never_written = node.born_seq == running_.seq;
-  if (!never_written) running_.freed.insert(node.number);
+  if (!never_written) note_freed(node.number);
   if (node.dirty_seq == running_.seq) {  // C1
     Node* last = running_.dirty.back();
     running_.dirty[node.dirty_index] = last;
@@ -121,7 +172,11 @@ void NodeCache::free_node(Node& node) {
     clean_.erase(clean_.iterator_to(node));
   }
   node.dead = true;
-  if (!is_being_written(node)) retire(node);
+  if (is_being_written(node)) {
+    ++dying_;
+  } else {
+    retire(node);
+  }
 }
 
 void NodeCache::free_unread(NodeNo number) {
@@ -144,6 +199,7 @@ void NodeCache::mark_durable(std::size_t from, std::size_t to) {
     const bool unchanged = node.dirty_seq == sealed_.seq;
     if (unchanged) node.dirty_seq = Seq{};
     if (node.dead) {
+      --dying_;
       retire(node);
     } else if (unchanged) {
       clean_.push_back(node);
@@ -153,8 +209,11 @@ void NodeCache::mark_durable(std::size_t from, std::size_t to) {
 }
 
 Changes NodeCache::end_sealed() {
-  std::vector<Node*> retired = std::exchange(retired_, {});
-  for (Node* node : retired) retire(*node);
+  std::erase_if(retired_, [this](Node* node) {
+    const bool is_free = node->pins.load(std::memory_order_acquire) == 0;
+    if (is_free) destroy(*node);
+    return is_free;
+  });
   evict();
   return std::exchange(sealed_, {});
 }

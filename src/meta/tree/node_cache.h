@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <unordered_set>
 #include <vector>
 
@@ -20,18 +22,26 @@ namespace lazyfs::meta {
 class ImagePool {
  public:
   std::byte* take();
-  void give_back(std::byte* image) { spare_.push_back(image); }
+  void give_back(std::byte* image) { spare_.push_back(image); }  // has room
+  // The next `images` calls of take() need no memory.
+  void provide(std::size_t images) {
+    while (spare_.size() < images) add_chunk();
+  }
 
  private:
+  void add_chunk();
+
   std::vector<LargePages> chunks_;
   std::vector<std::byte*> spare_;
 };
+
+using FreedNodes = std::unordered_set<NodeNo>;
 
 // The changes of a transaction: dirty nodes, and the numbers of freed nodes.
 struct Changes {
   Seq seq;
   std::vector<Node*> dirty;
-  std::unordered_set<NodeNo> freed;
+  FreedNodes freed;
   std::uint64_t cleaned = 0;  // how many of `dirty` the cleaner added unchanged
   NodeNo next_node;           // as it was when sealed
   bool empty() const { return dirty.empty() && freed.empty(); }
@@ -62,7 +72,16 @@ class NodeCache {
   }
 
   std::byte* take_image() { return pool_.take(); }
+  // Null if memory lacks.
+  std::byte* take_or_null() try {
+    return pool_.take();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
   void give_back_image(std::byte* image) { pool_.give_back(image); }
+  // Gets the memory with which so many nodes can be made dirty, made and freed: these calls then
+  // do not throw. So no change stops half-way for lack of memory. std::bad_alloc: nothing changed.
+  void provide(std::uint64_t dirty, std::uint64_t made, std::uint64_t freed);
   // Adds a node that was read. Takes over the image, and takes one pin for the caller. May evict
   // others.
   Node& insert_clean(NodeNo number, std::byte* image);
@@ -111,6 +130,8 @@ class NodeCache {
     return node.sealed_image != nullptr ||
            (sealed_.seq.value != 0 && node.dirty_seq == sealed_.seq);
   }
+  void provide_to_free(std::uint64_t freed);
+  void note_freed(NodeNo number);
   void add_to_table(Node& node);
   void take_from_table(Node& node);
   void add_to_running(Node& node);
@@ -124,6 +145,10 @@ class NodeCache {
   NodeTable table_;
   boost::intrusive::list<Node> clean_;  // in the order of the clock
   std::vector<Node*> retired_;        // dead, perhaps pinned
+  std::size_t dying_ = 0;             // dead nodes that are being written
+  // Memory for changes, see provide().
+  std::vector<std::unique_ptr<Node>> spare_nodes_;
+  std::vector<FreedNodes::node_type> spare_freed_;
   Changes running_, sealed_;
   NodeNo next_node_;
   std::uint64_t nodes_ = 0;
