@@ -73,7 +73,7 @@ Result<bool> FileWriter::store(const InodeRef& inode, const Write& w) {
   if (!inode->buffer) inode->buffer = std::make_unique<data::WriteBuffer>(pages_);
   data::WriteBuffer& buffer = *inode->buffer;
 
-  std::vector<std::pair<std::uint64_t, const FileReader::Block*>> old;
+  OldBlocks old;
   std::uint64_t pages = buffer.new_pages(w.offset, w.bytes.size());
   for (const std::uint64_t block : blocks_needed(*inode, w)) {
     const FileReader::Block* loaded = w.find(block, inode->map_version);
@@ -84,13 +84,14 @@ Result<bool> FileWriter::store(const InodeRef& inode, const Write& w) {
     old.emplace_back(block, loaded);
   }
   TRY(reserver_.reserve(*inode, w.first_block(), blocks_for(w.end()), pages));
-
-  static const AlignedBuffer kZeros = AlignedBuffer::zeroed(kBlockBytes);
-  for (const auto& [block, loaded] : old) buffer.provide(block, loaded->bytes.span());
-  for (const std::uint64_t block : buffer.needs_old(w.offset, w.bytes.size())) {
-    buffer.provide(block, kZeros.span());  // past the end of the file
+  dirty_.add(inode, clock_.monotonic());  // I2: also if memory lacks from here on
+  const std::uint64_t before = buffer.dirty_blocks();
+  try {
+    put_into_buffer(buffer, w, old);
+  } catch (...) {
+    reserver_.give_back(pages - (buffer.dirty_blocks() - before));
+    throw;
   }
-  buffer.write(w.offset, w.bytes);
 
   inode->record.size = std::max(inode->record.size, w.end());
   if (!w.flags.keep_times) {
@@ -98,8 +99,17 @@ Result<bool> FileWriter::store(const InodeRef& inode, const Write& w) {
   }
   if (w.flags.clear_set_id) drop_set_id(inode->record);
   inode->record_dirty = true;
-  dirty_.add(inode, clock_.monotonic());
   return true;
+}
+
+// After std::bad_alloc the buffer may have more dirty blocks, with the contents that the file has.
+void FileWriter::put_into_buffer(data::WriteBuffer& buffer, const Write& w, const OldBlocks& old) {
+  static const AlignedBuffer kZeros = AlignedBuffer::zeroed(kBlockBytes);
+  for (const auto& [block, loaded] : old) buffer.provide(block, loaded->bytes.span());
+  for (const std::uint64_t block : buffer.needs_old(w.offset, w.bytes.size())) {
+    buffer.provide(block, kZeros.span());  // past the end of the file
+  }
+  buffer.write(w.offset, w.bytes);
 }
 
 Result<> FileWriter::write(const InodeRef& inode, std::uint64_t offset,

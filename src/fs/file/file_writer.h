@@ -42,12 +42,15 @@ class FileWriter {
 
  private:
   struct Write;
+  using OldBlocks = std::vector<std::pair<std::uint64_t, const FileReader::Block*>>;
 
   std::vector<std::uint64_t> blocks_needed(const Inode& inode, const Write& write) const
       REQUIRES_SHARED(inode.mu);
   Result<> write_piece(const InodeRef& inode, std::uint64_t offset,
                        std::span<const std::byte> from, WriteFlags flags);
   Result<> load_blocks(const InodeRef& inode, Write& write);
+  static void put_into_buffer(data::WriteBuffer& buffer, const Write& write,
+                              const OldBlocks& old);
   Result<bool> store(const InodeRef& inode, const Write& write);
 
   FileReader& reader_;

@@ -50,6 +50,14 @@ struct GroupAppender::Attempts {
   bool anywhere = false;  // all further ones may: cleaning gained nothing
 };
 
+Result<> GroupAppender::record_part(const GroupMember& member, FrozenPart& part,
+                                    std::size_t count, const data::Placed& placed,
+                                    std::size_t first) try {
+  return recorder_.record(member, part, segments_of(part, count, placed, first));
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
+}
+
 // Records the next blocks of the group's parts, as the append has placed them.
 GroupAppender::Recorded GroupAppender::record(WriteBackGroup& group, data::Stream stream,
                                               const data::Placed& placed) {
@@ -60,8 +68,7 @@ GroupAppender::Recorded GroupAppender::record(WriteBackGroup& group, data::Strea
     const std::size_t count =
         std::min<std::size_t>(part.pages.size() - before, placed.blocks() - recorded.blocks);
     if (count == 0) continue;
-    recorded.done =
-        recorder_.record(member, part, segments_of(part, count, placed, recorded.blocks));
+    recorded.done = record_part(member, part, count, placed, recorded.blocks);
     recorded.blocks += static_cast<std::uint32_t>(part.recorded - before);
     if (!recorded.done) break;
   }

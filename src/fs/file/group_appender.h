@@ -54,6 +54,8 @@ class GroupAppender {
   };
   using Pages = std::span<const device::Piece>;
 
+  Result<> record_part(const GroupMember& member, FrozenPart& part, std::size_t count,
+                       const data::Placed& placed, std::size_t first);
   Recorded record(WriteBackGroup& group, data::Stream stream, const data::Placed& placed);
   std::future<Result<data::Placed>> begin_append(data::Lease& lease, Pages pages) const;
   Result<> append_once(WriteBackGroup& group, data::Stream stream,

@@ -1,6 +1,7 @@
 #include "fs/file/map_change.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 
@@ -147,7 +148,8 @@ void MapChange::put_into(meta::Batch& batch) const {
   band_changes_.put_into(batch);
 }
 
-void lose_unrecorded(meta::Store& store, data::BandTable& bands, data::Lease& lease) {
+// If memory lacks, the end of the lease sets the band aside.
+void lose_unrecorded(meta::Store& store, data::BandTable& bands, data::Lease& lease) try {
   const std::uint32_t blocks = lease.unrecorded();
   if (blocks == 0) return;
   MapChange change(store, InodeNo{0});
@@ -157,6 +159,8 @@ void lose_unrecorded(meta::Store& store, data::BandTable& bands, data::Lease& le
   if (!store.apply(batch, meta::Reserve::kDelete)) return;
   change.account(bands);
   lease.recorded(blocks);
+} catch (const std::bad_alloc&) {
+  return;
 }
 
 }  // namespace lazyfs::fs

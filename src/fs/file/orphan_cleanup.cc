@@ -1,6 +1,7 @@
 #include "fs/file/orphan_cleanup.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -23,12 +24,39 @@ bool is_extent(const meta::Item& item) {
 
 // ---- The queue ----------------------------------------------------------------------------------
 
-void OrphanCleanup::add(Unnamed inode) {
+void OrphanCleanup::add(Unnamed inode) noexcept {
+  const InodeNo number = inode.number;
+  InodeRef held = inode.held;
+  try {
+    queue(std::move(inode));
+  } catch (const std::bad_alloc&) {
+    log::error("inode {}: cannot be deleted, left to the next mount: {}", number.value,
+               describe(Errc::kNoMemory));
+    if (held) drop_pages(*held);
+  }
+}
+
+// Of an inode that is not queued, so that the end of its last reference does not queue it again.
+void OrphanCleanup::drop_pages(Inode& inode) {
+  WriterLock lock(inode.mu);
+  if (inode.references.load() > 1 || inode.deleted) return;  // others have it: it is queued later
+  if (inode.buffer) bands_.release(inode.buffer->drop_from(0));
+  inode.record_dirty = false;
+  inode.deleted = true;  // for this object; the next one is read from the tree
+}
+
+void OrphanCleanup::queue(Unnamed inode) {
   bool many = false;
   InodeRef not_needed;  // its end may queue the inode: not under the lock
   {
     MutexLock lock(mu_);
     const auto [at, is_new] = waiting_.try_emplace(inode.number);
+    try {
+      if (is_new) queue_.push_back(inode.number);
+    } catch (...) {
+      waiting_.erase(at);
+      throw;
+    }
     Entry& entry = at->second;
     if (entry.held) {
       not_needed = std::move(inode.held);
@@ -38,7 +66,6 @@ void OrphanCleanup::add(Unnamed inode) {
     if (is_new) {
       entry.blocks = inode.blocks;
       blocks_ += inode.blocks;
-      queue_.push_back(inode.number);
       many = queue_.size() % kMany == 0;
     }
   }
@@ -99,6 +126,14 @@ void OrphanCleanup::finish(const Marked& marked) {
   finish(marked.inode->no);
 }
 
+// False: memory lacks.
+bool OrphanCleanup::put_later(std::chrono::nanoseconds when, Failed failed) try {
+  later_.emplace(when, failed);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
 // `marked`: null if the inode is not marked as deleted.
 void OrphanCleanup::try_later(InodeNo number, const InodeRef& marked, Errc error) {
   const auto now = clock_.monotonic();
@@ -110,7 +145,9 @@ void OrphanCleanup::try_later(InodeNo number, const InodeRef& marked, Errc error
     failures = ++entry.failures;
     if (failures < kMostFailures) {
       if (marked) entry.held = marked;
-      later_.emplace(now + pause_after(failures), Failed{number, static_cast<bool>(marked)});
+      failures = put_later(now + pause_after(failures), {number, static_cast<bool>(marked)})
+                     ? failures
+                     : kMostFailures;
     }
   }
   if (failures == 1) {
@@ -141,12 +178,14 @@ std::vector<OrphanCleanup::Marked> OrphanCleanup::take_left() {
       queue_.push_back(at->second.number);
     }
   }
+  marked.reserve(left_.size());
   for (const InodeNo number : std::exchange(left_, {})) marked.push_back({waiting_[number].held});
   return marked;
 }
 
 std::vector<InodeNo> OrphanCleanup::take() {
   std::vector<InodeNo> numbers;
+  numbers.reserve(kInodesATime);
   MutexLock lock(mu_);
   while (!queue_.empty() && numbers.size() < kInodesATime) {
     numbers.push_back(queue_.front());
@@ -186,6 +225,7 @@ bool OrphanCleanup::run(std::size_t max_batches) {
     delete_inodes(marked, batches);
     if (batches == 0) return true;
     marked.clear();
+    marked.reserve(kInodesATime);  // before inodes are taken from the queue
     const std::vector<InodeNo> numbers = take();
     if (numbers.empty()) return false;
     for (const InodeNo number : numbers) {
@@ -205,7 +245,7 @@ bool OrphanCleanup::run(std::size_t max_batches) {
 
 // Marks the inode as deleted. From then on only the deletion changes its items: every other thread
 // looks at `deleted` first, under the inode's lock (I3). kStale: it was marked before.
-Result<InodeRef> OrphanCleanup::mark_deleted(InodeNo number) {
+Result<InodeRef> OrphanCleanup::mark_deleted(InodeNo number) try {
   ASSIGN_OR_RETURN(InodeRef inode, inodes_.get(number));
   const WriteBackToken token(inode);
   Inode& it = *inode;
@@ -219,6 +259,8 @@ Result<InodeRef> OrphanCleanup::mark_deleted(InodeNo number) {
   }
   it.record_dirty = false;
   return inode;
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
 // Puts the deletion of up to `max_items` of the inode's items into the batch and adds their number
@@ -263,7 +305,7 @@ Result<OrphanCleanup::Gathered> OrphanCleanup::gather(Marked& marked, std::size_
 // into it. Raises `at` past the inodes that are deleted, or that cannot be. kMustWait,
 // kBatchTooLarge, kLogFull: fewer items may have room, and nothing has changed but `at`.
 Result<bool> OrphanCleanup::delete_next(std::span<Marked> inodes, std::size_t max_items,
-                                        std::size_t& at) {
+                                        std::size_t& at) try {
   MapBatch batch = maps_.batch();
   std::size_t next = at, items = 0;
   bool has_part = false;
@@ -283,6 +325,8 @@ Result<bool> OrphanCleanup::delete_next(std::span<Marked> inodes, std::size_t ma
   for (; at < next; ++at) finish(inodes[at]);
   if (has_part) count_down(inodes[at].inode->no, inodes[at].freed);
   return true;
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
 // Deletes inodes with all their items, in at most `batches`, which it lowers, also by batches into

@@ -47,7 +47,8 @@ class OrphanCleanup {
         clock_(clock),
         wake_(std::move(wake)) {}
 
-  void add(Unnamed inode) EXCLUDES(mu_);
+  // If memory lacks, the inode is left to the next mount.
+  void add(Unnamed inode) noexcept EXCLUDES(mu_);
   // Deletes the queued inodes, many in one batch, until none is left or `max_batches` were tried.
   // Returns whether batches remain. An inode for whose deletion the metadata log has no room is
   // retried at the next run: deleting others makes room. After another error it is retried by a
@@ -69,6 +70,9 @@ class OrphanCleanup {
   void drop_all() EXCLUDES(mu_);
 
  private:
+  void queue(Unnamed inode) EXCLUDES(mu_);
+  void drop_pages(Inode& inode);
+
   static constexpr std::size_t kMany = 131072;  // some 10 MiB
   static constexpr std::size_t kMost = 2 * kMany;
 
@@ -131,6 +135,7 @@ class OrphanCleanup {
     InodeNo number;
     bool is_marked = false;  // as deleted
   };
+  bool put_later(std::chrono::nanoseconds when, Failed failed) REQUIRES(mu_);
   std::multimap<std::chrono::nanoseconds, Failed> later_ GUARDED_BY(mu_);
   std::size_t running_ GUARDED_BY(mu_) = 0;    // threads in run()
   std::uint64_t batches_ GUARDED_BY(mu_) = 0;  // applied

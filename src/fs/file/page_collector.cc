@@ -1,6 +1,7 @@
 #include "fs/file/page_collector.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/buffer.h"
@@ -46,11 +47,16 @@ Result<> PageCollector::move_inline_out(Inode& inode, InlineRule rule) {
   if (is_dirty && inode.buffer->has_dirty(block)) return ok();
   ASSIGN_OR_RETURN(const auto stored, read_inline(store_, inode));
   if (!stored) return fail(Errc::kItemBad);
-  if (!bands_.reserve(1)) return ok();
   if (!inode.buffer) inode.buffer = std::make_unique<data::WriteBuffer>(pages_);
   AlignedBuffer contents = AlignedBuffer::zeroed(kBlockBytes);
   std::ranges::copy(stored->bytes, contents.span().begin());
-  inode.buffer->provide(block, contents.span());
+  if (!bands_.reserve(1)) return ok();
+  try {
+    inode.buffer->provide(block, contents.span());
+  } catch (...) {
+    bands_.release(1);
+    throw;
+  }
   return ok();
 }
 
@@ -158,11 +164,10 @@ Result<std::size_t> PageCollector::collect_locked(const InodeRef& inode, std::si
   const std::size_t to_take =
       blocks_to_take(*inode, max_blocks, goes_inline && !is_only_one, goal);
   if (to_take == 0) return 0;
+  if (group.size() == group.capacity()) group.reserve(2 * group.size() + 1);
   const auto frozen = inode->buffer->begin_writing(to_take);
   FrozenParts parts;
-  for (const data::DirtyRun& run : frozen) {
-    const auto sorted = sort_by_stream(*inode, run, parts);
-    if (sorted) continue;
+  if (const auto sorted = sort_all(*inode, frozen, parts); !sorted) {
     inode->buffer->abort_writing();  // no page was overwritten meanwhile, so none is released
     return fail(sorted.error());
   }
@@ -172,6 +177,14 @@ Result<std::size_t> PageCollector::collect_locked(const InodeRef& inode, std::si
                    .next_dirty = inode->buffer->first_dirty().value_or(meta::kMaxOffset),
                    .parts = std::move(parts)});
   return group.back().blocks();
+}
+
+Result<> PageCollector::sort_all(Inode& inode, std::span<const data::DirtyRun> frozen,
+                                 FrozenParts& parts) try {
+  for (const data::DirtyRun& run : frozen) TRY(sort_by_stream(inode, run, parts));
+  return ok();
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
 // Blocks that replace young ones are likely to be replaced soon too, so they go to kRewritten.

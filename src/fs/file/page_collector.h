@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -72,6 +73,8 @@ class PageCollector {
   Result<> move_inline_out(Inode& inode, InlineRule rule) REQUIRES(inode.mu);
   Result<bool> is_last_block_inline(const Inode& inode, InlineRule rule) REQUIRES_SHARED(inode.mu);
   Result<bool> write_inline(Inode& inode) REQUIRES(inode.mu);
+  Result<> sort_all(Inode& inode, std::span<const data::DirtyRun> frozen, FrozenParts& parts)
+      REQUIRES(inode.mu);
   Result<> sort_by_stream(Inode& inode, const data::DirtyRun& run, FrozenParts& parts)
       REQUIRES(inode.mu);
 

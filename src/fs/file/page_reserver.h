@@ -40,6 +40,8 @@ class PageReserver {
   // a buffer.
   Result<> reserve(const Inode& inode, std::uint64_t first, std::uint64_t end, std::uint64_t pages)
       REQUIRES_SHARED(inode.mu);
+  // Gives back pages that were reserved and did not become dirty.
+  void give_back(std::uint64_t pages) { bands_.release(pages); }
   // Calls `change` without locks. While it fails with kNoSpace and space can be made, makes space
   // and calls it again.
   template <class Change>

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -13,7 +14,7 @@ namespace lazyfs::fs {
 // ---- Freeing ------------------------------------------------------------------------------------
 
 // False: blocks past the end remain after `max_parts`.
-Result<bool> Truncation::free_past_end(const InodeRef& inode, std::size_t max_parts) {
+Result<bool> Truncation::free_past_end(const InodeRef& inode, std::size_t max_parts) try {
   std::uint64_t end_block = 0;
   {
     ReaderLock lock(inode->mu);
@@ -32,6 +33,8 @@ Result<bool> Truncation::free_past_end(const InodeRef& inode, std::size_t max_pa
     return end_pending(*inode);
   }));
   return true;
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
 Result<> Truncation::end_pending(Inode& inode) {
@@ -102,7 +105,7 @@ Result<InlineState> Truncation::cut_inline(Inode& inode, std::uint64_t size, met
 
 // Puts the inode's item with the new size, and shortens inline contents. Extents past the end wait
 // for finish().
-Result<> Truncation::put_size(Inode& inode, const InodeRecord& record) {
+Result<> Truncation::put_size(Inode& inode, const InodeRecord& record) try {
   meta::Batch batch;
   batch.put(key_of(inode.no, Kind::kInode), encode(for_tree(inode, record)));
   ASSIGN_OR_RETURN(const InlineState inline_state, cut_inline(inode, record.size, batch));
@@ -116,6 +119,8 @@ Result<> Truncation::put_size(Inode& inode, const InodeRecord& record) {
   inode.truncate_pending = record.blocks > 0;
   ++inode.map_version;
   return ok();
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
 // `last` is the file's last block as it was stored when the file was `last_size` long.
@@ -131,7 +136,12 @@ Result<> Truncation::set_size_locked(const InodeRef& inode, std::uint64_t size,
     const std::uint64_t last_block = old_size / kBlockBytes;
     if (!inode->buffer->has_dirty(last_block)) {
       TRY(reserver_.reserve(*inode, last_block, last_block + 1, 1));
-      inode->buffer->provide(last_block, last.bytes.span());
+      try {
+        inode->buffer->provide(last_block, last.bytes.span());
+      } catch (...) {
+        reserver_.give_back(1);
+        throw;
+      }
     }
   }
   const auto first_dirty = inode->buffer ? inode->buffer->first_dirty() : std::nullopt;

@@ -1,6 +1,7 @@
 #include "fs/file/write_back.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -66,9 +67,11 @@ void WriteBack::finish(GroupMember& member, Errc error) {
   }
 }
 
-Result<> WriteBack::append_streams(WriteBackGroup& group) {
+Result<> WriteBack::append_streams(WriteBackGroup& group) try {
   for (const data::Stream stream : kOrder) TRY(appender_.append(group, stream));
   return ok();
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
 // Appends and records the group's pages, and finishes its members.
@@ -109,11 +112,19 @@ Result<> WriteBack::write_inode(const InodeRef& inode, InlineRule rule) {
   return done;
 }
 
+Result<std::size_t> WriteBack::try_collect(const InodeRef& inode, WriteBackToken& token,
+                                           std::size_t max_blocks, WriteBackGroup& group,
+                                           WriteBackGoal& goal) try {
+  return collector_.collect(inode, token, max_blocks, group, goal);
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
+}
+
 // As PageCollector::collect(). Notes in the inode whether it has failed, or succeeded as a whole.
 Result<std::size_t> WriteBack::collect(const InodeRef& inode, WriteBackToken token,
                                        std::size_t max_blocks, WriteBackGroup& group,
                                        WriteBackGoal& goal) {
-  const auto blocks = collector_.collect(inode, token, max_blocks, group, goal);
+  const auto blocks = try_collect(inode, token, max_blocks, group, goal);
   if (!blocks) note_error(*inode, blocks.error());
   if (blocks && *blocks == 0) inode->write_back_failed = false;
   return blocks;
@@ -185,10 +196,20 @@ bool WriteBack::flush_pass(Pass& pass) {
   return flushed.has_value();
 }
 
+// Takes none if memory lacks; what is in the group is written.
+std::optional<WriteBack::Taken> WriteBack::take_next(const Next& next, Pass& pass) try {
+  std::vector<Taken>& busy = pass.busy;  // has room for what is taken
+  if (busy.size() == busy.capacity()) busy.reserve(2 * busy.size() + 1);
+  return next();
+} catch (const std::bad_alloc&) {
+  pass.note(fail(Errc::kNoMemory));
+  return std::nullopt;
+}
+
 // Calls `leave` for inodes whose tokens other threads hold. If it is empty, waits for these tokens.
 Result<> WriteBack::write_each(const Next& next, const WriteBackGoal& goal, const Leave& leave) {
   Pass pass;
-  while (auto taken = next()) {
+  while (auto taken = take_next(next, pass)) {
     Taken& work = *taken;
     work.goal = goal;
     const bool alone = work.inode->write_back_failed;

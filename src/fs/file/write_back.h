@@ -94,6 +94,9 @@ class WriteBack {
 
   Result<std::size_t> collect(const InodeRef& inode, WriteBackToken token, std::size_t max_blocks,
                               WriteBackGroup& group, WriteBackGoal& goal);
+  Result<std::size_t> try_collect(const InodeRef& inode, WriteBackToken& token,
+                                  std::size_t max_blocks, WriteBackGroup& group,
+                                  WriteBackGoal& goal);
   Result<> reach(WriteBackGoal& goal, const InodeRef& inode);
   void note_error(Inode& inode, Errc error);
   void finish(GroupMember& member, Errc error);
@@ -110,6 +113,7 @@ class WriteBack {
   bool flush_pass(Pass& pass) REQUIRES(pass_mu_);
   using Next = std::function<std::optional<Taken>()>;
   using Leave = std::function<void(const Taken&)>;
+  static std::optional<Taken> take_next(const Next& next, Pass& pass);
   Result<> write_each(const Next& next, const WriteBackGoal& goal, const Leave& leave)
       REQUIRES(pass_mu_);
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/intrusive/list.hpp>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <utility>
 
@@ -18,9 +18,16 @@ inline constexpr std::chrono::nanoseconds kEver = std::chrono::nanoseconds::max(
 
 // Invariant: an inode is in the list, or taken by a thread that has not begun with it, exactly
 // while its on_dirty_list is set, which its lock guards. So it is in the list at most once.
-// Thread-safe; mu_ is a leaf lock.
+// The list holds a reference to each. Adding needs no memory. Thread-safe; mu_ is a leaf lock.
 class DirtyList {
  public:
+  DirtyList() = default;
+  ~DirtyList() {
+    while (take(kEver, end_)) continue;
+  }
+  DirtyList(const DirtyList&) = delete;
+  DirtyList& operator=(const DirtyList&) = delete;
+
   struct Entry {
     InodeRef inode;
     std::chrono::nanoseconds since;  // when it became dirty
@@ -32,7 +39,7 @@ class DirtyList {
     if (inode->on_dirty_list) return;
     inode->on_dirty_list = true;
     MutexLock lock(mu_);
-    entries_.push_back({inode, now});
+    entries_.push_back(hooked({inode, now}));
     ++end_;
   }
 
@@ -41,11 +48,9 @@ class DirtyList {
   // it looks at the inode's changes, or else puts the entry back.
   std::optional<Entry> take(std::chrono::nanoseconds before, Sequence end) EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    if (entries_.empty() || entries_.front().since > before) return std::nullopt;
+    if (entries_.empty() || entries_.front().dirty_since > before) return std::nullopt;
     if (end_ - entries_.size() >= end) return std::nullopt;
-    Entry entry = std::move(entries_.front());
-    entries_.pop_front();
-    return entry;
+    return unhooked(entries_.begin());
   }
 
   // Puts the entry where its age belongs. REQUIRES: on_dirty_list has been set since take().
@@ -60,9 +65,7 @@ class DirtyList {
       EXCLUDES(mu_) {
     const bool is_listed = std::exchange(inode->on_dirty_list, true);
     MutexLock lock(mu_);
-    if (is_listed) {
-      std::erase_if(entries_, [&](const Entry& e) { return e.inode.get() == inode.get(); });
-    }
+    if (is_listed) unhooked(entries_.iterator_to(*inode));
     insert_locked({inode, since});
   }
 
@@ -78,13 +81,28 @@ class DirtyList {
   }
 
  private:
+  using Inodes = boost::intrusive::list<Inode>;
+
   void insert_locked(Entry entry) REQUIRES(mu_) {
-    const auto is_younger = [&](const Entry& other) { return other.since > entry.since; };
-    entries_.insert(std::ranges::find_if(entries_, is_younger), std::move(entry));
+    const auto is_younger = [&](const Inode& other) { return other.dirty_since > entry.since; };
+    const auto at = std::ranges::find_if(entries_, is_younger);
+    entries_.insert(at, hooked(std::move(entry)));
+  }
+  // The list takes over the entry's reference, and gives it back.
+  static Inode& hooked(Entry entry) {
+    const auto [table, inode] = entry.inode.release();
+    inode->dirty_table = table;
+    inode->dirty_since = entry.since;
+    return *inode;
+  }
+  Entry unhooked(Inodes::iterator at) REQUIRES(mu_) {
+    Inode& inode = *at;
+    entries_.erase(at);
+    return {InodeRef(inode.dirty_table, &inode), inode.dirty_since};
   }
 
   mutable Mutex mu_;
-  std::deque<Entry> entries_ GUARDED_BY(mu_);
+  Inodes entries_ GUARDED_BY(mu_);
   Sequence end_ GUARDED_BY(mu_) = 0;  // one past the last entry's number
 };
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <boost/intrusive/list.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,13 @@
 namespace lazyfs::fs {
 
 class InodeTable;
+
+// Of DirtyList, which guards it: so an inode can always be put on the list.
+struct DirtyHook : boost::intrusive::list_base_hook<
+                       boost::intrusive::link_mode<boost::intrusive::safe_link>> {
+  std::chrono::nanoseconds dirty_since{};
+  InodeTable* dirty_table = nullptr;
+};
 
 // Which block of an inode is inline: the tree holds its contents in place of an extent (I8).
 struct InlineState {
@@ -62,7 +70,7 @@ struct InlineState {
 //
 // mu may be held while the tree reads a metadata node from the device: only threads that need this
 // inode wait meanwhile. mu is never held over I/O on data bands or over a commit.
-struct Inode {
+struct Inode : DirtyHook {
   explicit Inode(InodeNo number) : no(number) {}
   // For -Wthread-safety, where the analysis cannot see that this thread holds mu exclusively. Does
   // nothing.
@@ -118,6 +126,10 @@ class InodeRef {
   }
   ~InodeRef();
 
+  // Leaves the count to whoever makes another InodeRef of the two.
+  std::pair<InodeTable*, Inode*> release() {
+    return {std::exchange(table_, nullptr), std::exchange(inode_, nullptr)};
+  }
   Inode* get() const { return inode_; }
   Inode* operator->() const { return inode_; }
   Inode& operator*() const { return *inode_; }

@@ -411,8 +411,9 @@ Result<Attributes> MountedVolume::set_attributes(InodeNo number, const Attribute
 // ---- Files --------------------------------------------------------------------------------------
 
 Result<Created> MountedVolume::open_new(const InodeRef& inode) {
+  auto file = std::make_unique<OpenFile>(inode);  // before the lookup, which nobody could give back
   ASSIGN_OR_RETURN(const Attributes attributes, attributes_with_lookup(inode));
-  return Created{attributes, new OpenFile(inode)};
+  return Created{attributes, file.release()};
 }
 
 Result<Created> MountedVolume::create(InodeNo parent, std::string_view name, std::uint32_t mode,

@@ -1,5 +1,8 @@
 #include "fs/volume/periodic_thread.h"
 
+#include <new>
+
+#include "base/log.h"
 #include "base/thread.h"
 
 namespace lazyfs::fs {
@@ -36,8 +39,16 @@ void PeriodicThread::run() {
       if (!stopping_ && !more && !woken_) changed_.wait_for(mu_, period_);
       if (stopping_) return;
     }
-    more = step_(woken_.exchange(false));
+    more = try_step(woken_.exchange(false));
   }
+}
+
+// If memory lacks, the next step comes a period later.
+bool PeriodicThread::try_step(bool woken) try {
+  return step_(woken);
+} catch (const std::bad_alloc&) {
+  log::error("work in the background waits: {}", describe(Errc::kNoMemory));
+  return false;
 }
 
 }  // namespace lazyfs::fs

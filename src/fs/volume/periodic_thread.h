@@ -33,6 +33,7 @@ class PeriodicThread {
   void wake() EXCLUDES(mu_);
 
  private:
+  bool try_step(bool woken);
   void run() EXCLUDES(mu_);
 
   const std::chrono::milliseconds period_;
