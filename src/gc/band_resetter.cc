@@ -1,6 +1,7 @@
 #include "gc/band_resetter.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/log.h"
 
@@ -10,6 +11,7 @@ Result<std::vector<BandId>> BandResetter::reset_empty_bands() {
   const std::vector<BandId> empty = bands_.empty_bands();
   std::vector<BandId> done;
   if (empty.empty()) return done;
+  done.reserve(empty.size());
   // Sealed before the commit, so that writers may begin other bands in their place meanwhile.
   for (const BandId band : empty) device_.seal(band);
   TRY(port_.make_durable());
@@ -43,18 +45,27 @@ Result<std::size_t> BandResetter::reset_failed_bands() {
   return count;
 }
 
-Result<> BandResetter::reset_on_device(BandId band) {
+// The two steps of reset(), which must end what was begun: they do not throw std::bad_alloc.
+Result<> BandResetter::reset_on_device(BandId band) try {
   const bool is_conventional =
       device_.geometry().band_kinds[band.value] == device::BandKind::kConventional;
   if (is_conventional || emptied_.contains(band)) return ok();
   TRY(device_.reset(band));
   emptied_.insert(band);
   return ok();
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
+}
+
+Result<> BandResetter::erase_log(BandId band) try {
+  return port_.erase_log(band);
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
 Result<> BandResetter::reset(BandId band) {
   const Result<> emptied = reset_on_device(band);
-  const Result<> done = emptied ? port_.erase_log(band) : emptied;
+  const Result<> done = emptied ? erase_log(band) : emptied;
   if (done) {
     emptied_.erase(band);
     tail_cleaner_.forget_damaged(band);
@@ -62,10 +73,11 @@ Result<> BandResetter::reset(BandId band) {
   } else {
     log::error("band {}: cannot be reset: {}", band.value, describe(done.error()));
   }
-  // A full log is not the band's fault: the band's log is erased once there is room.
-  const bool is_log_full = !done && done.error() == Errc::kLogFull;
-  const data::Blame blame = !emptied      ? data::blame_for(emptied.error())
-                            : is_log_full ? data::Blame::kNone
+  // A full log, or a lack of memory, is not the band's fault: it is tried again.
+  const bool is_blameless =
+      !done && (done.error() == Errc::kLogFull || done.error() == Errc::kNoMemory);
+  const data::Blame blame = is_blameless ? data::Blame::kNone
+                            : !emptied   ? data::blame_for(emptied.error())
                                           : data::Blame::kBand;
   bands_.finish_reset(band, done.has_value(), blame);
   mover_.forget_unreadable(band);

@@ -39,6 +39,7 @@ class BandResetter {
   Result<std::size_t> reset_failed_bands();
 
  private:
+  Result<> erase_log(BandId band);
   Result<> reset_on_device(BandId band);
   // REQUIRES: the band is kResetting.
   Result<> reset(BandId band);

@@ -1,6 +1,7 @@
 #include "gc/tail_cleaner.h"
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 #include "base/log.h"
@@ -110,6 +111,14 @@ Result<bool> TailCleaner::clean(const Tail& tail) {
   return done;
 }
 
+// Of a band whose cutting has begun: does not throw std::bad_alloc.
+Result<> TailCleaner::erase_log_tail(BandId band, std::uint32_t start, std::uint32_t blocks,
+                                     const Port::LogTail& records) try {
+  return port_.erase_log_tail(band, start, blocks, records);
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
+}
+
 Result<bool> TailCleaner::cut(const Tail& tail) {
   const BandId band = tail.use.band;
   const std::uint32_t blocks = tail.end - tail.start;
@@ -118,7 +127,7 @@ Result<bool> TailCleaner::cut(const Tail& tail) {
   const std::optional<Port::LogTail> records = found ? *found : std::nullopt;
   if (!records || records->dead_blocks != blocks) return false;  // some block could not be moved
   if (!bands_.begin_cut(band)) return false;
-  const auto erased = port_.erase_log_tail(band, tail.start, blocks, *records);
+  const auto erased = erase_log_tail(band, tail.start, blocks, *records);
   if (!erased) {
     bands_.finish_cut(band, {}, true);
     if (erased.error() == Errc::kBatchTooLarge) return false;

@@ -55,6 +55,8 @@ class TailCleaner {
  private:
   Result<std::optional<Tail>> find_tail(const data::BandView& band) const;
   bool is_candidate(const data::BandView& band, bool only_open) const;
+  Result<> erase_log_tail(BandId band, std::uint32_t start, std::uint32_t blocks,
+                          const Port::LogTail& records);
   Result<bool> cut(const Tail& tail);
   void note_damaged(BandId band, Errc why);
 
