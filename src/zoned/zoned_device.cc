@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <set>
 
 #include "base/buffer.h"
@@ -174,7 +175,7 @@ Result<ZonedDevice::Band*> ZonedDevice::changeable_locked(BandId band) {
   return found;
 }
 
-Errc ZonedDevice::learn_after(Errc error, BandId band) {
+Errc ZonedDevice::learn_after(Errc error, BandId band) try {
   const auto zones = disk_->report(band.value, 1);
   if (!zones || zones->empty()) return error;
   const Zone& zone = zones->front();
@@ -189,6 +190,8 @@ Errc ZonedDevice::learn_after(Errc error, BandId band) {
              to_string(zone.condition), zone.written_bytes);
   if (found.is_offline) return Errc::kBandOffline;
   return found.is_read_only && !is_read ? Errc::kBandReadOnly : error;
+} catch (const std::bad_alloc&) {
+  return error;
 }
 
 Result<std::uint32_t> ZonedDevice::write_pointer(BandId band) {
@@ -276,8 +279,9 @@ Result<> ZonedDevice::begin_append(BandAddress to, std::span<const Piece> pieces
   return ok();
 }
 
-// Writes the pieces in order, each write at most as long as the disk takes at once.
-Result<> ZonedDevice::write(std::uint64_t at, std::span<const Piece> pieces) {
+// Writes the pieces in order, each write at most as long as the disk takes at once. Does not throw
+// std::bad_alloc, because append() has begun.
+Result<> ZonedDevice::write(std::uint64_t at, std::span<const Piece> pieces) try {
   const std::size_t total = device::bytes_of(pieces);
   const std::uint64_t limit = disk_->limits().max_write_bytes / kBlockBytes * kBlockBytes;
   const std::size_t most = limit == 0 ? total : static_cast<std::size_t>(limit);
@@ -287,6 +291,8 @@ Result<> ZonedDevice::write(std::uint64_t at, std::span<const Piece> pieces) {
     done += device::bytes_of(part);
   }
   return ok();
+} catch (const std::bad_alloc&) {
+  return fail(Errc::kNoMemory);
 }
 
 Result<> ZonedDevice::append(BandAddress to, std::span<const Piece> pieces) {

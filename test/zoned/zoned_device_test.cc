@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <new>
 
 #include "base/buffer.h"
 #include "test/support/result_printer.h"
@@ -514,6 +515,15 @@ TEST_F(ZonedDeviceTest, ABandThatFailedAtItsFirstBlockCanBeResetAndUsed) {
   use({});
   fail_write(0);
   EXPECT_EQ(append(0, 0, 1), fail(Errc::kDeviceWrite));
+  EXPECT_EQ(append(0, 0, 1), fail(Errc::kBandFailed));
+  ASSERT_EQ(device->reset(BandId{0}), ok());
+  EXPECT_EQ(append(0, 0, 1), ok());
+}
+
+TEST_F(ZonedDeviceTest, AnAppendThatLacksMemoryEndsAndTheBandCanBeReset) {
+  use({});
+  medium->after_write = medium->after_report = [] { throw std::bad_alloc(); };
+  EXPECT_EQ(append(0, 0, 1), fail(Errc::kNoMemory));
   EXPECT_EQ(append(0, 0, 1), fail(Errc::kBandFailed));
   ASSERT_EQ(device->reset(BandId{0}), ok());
   EXPECT_EQ(append(0, 0, 1), ok());
