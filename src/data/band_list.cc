@@ -118,6 +118,7 @@ void BandList::put(Numbers& numbers, std::uint32_t index, bool is_member) {
     spare_.push_back(numbers.extract(at));
     return;
   }
+  CHECK(!spare_.empty());
   Numbers::node_type entry = std::move(spare_.back());
   spare_.pop_back();
   entry.value() = index;
@@ -129,6 +130,7 @@ void BandList::put_by_size(std::uint32_t index, bool is_free) {
   auto alike = free_by_blocks_.find(blocks);
   if (alike == free_by_blocks_.end()) {
     if (!is_free) return;
+    CHECK(!spare_sizes_.empty());
     BySize::node_type entry = std::move(spare_sizes_.back());
     spare_sizes_.pop_back();
     entry.key() = blocks;
