@@ -124,7 +124,7 @@ std::vector<DirtyRun> WriteBuffer::begin_writing(std::size_t max_blocks) {
   return runs;
 }
 
-void WriteBuffer::give_back_writing() {
+void WriteBuffer::finish_writing() {
   std::array<std::byte*, 256> pages;  // needs no other memory
   for (auto at = writing_.begin(); at != writing_.end();) {
     std::size_t count = 0;
@@ -134,13 +134,9 @@ void WriteBuffer::give_back_writing() {
   writing_.clear();
 }
 
-void WriteBuffer::finish_writing() {
-  give_back_writing();
-}
-
 void WriteBuffer::abort_writing() {
   dirty_.merge(writing_);
-  give_back_writing();  // what was overwritten
+  finish_writing();  // what was overwritten
 }
 
 std::size_t WriteBuffer::drop_from(std::uint64_t block) {

@@ -86,7 +86,6 @@ class WriteBuffer {
   using Pages = std::map<std::uint64_t, std::byte*>;
   const std::byte* page_of(std::uint64_t block) const;
   Pages::iterator add_pages(std::uint64_t first, std::uint64_t end, std::size_t count);
-  void give_back_writing();
 
   PagePool& pool_;
   Pages dirty_;
