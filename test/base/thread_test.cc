@@ -95,7 +95,7 @@ TEST(SignalStackTest, AHandlerRunsAfterTheFirstThreadsStackHasOverflowed) {
 TEST(SignalStackTest, IsInUseWhileItExists) {
   const stack_t none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
   stack_t before{}, during{}, after{};
-  ASSERT_EQ(sigaltstack(&none, &before), 0);  // a sanitizer's stack is there already
+  ASSERT_EQ(sigaltstack(&none, &before), 0);  // a sanitizer may have set one
   {
     const SignalStack signal_stack, second;
     sigaltstack(nullptr, &during);

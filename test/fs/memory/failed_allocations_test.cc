@@ -1,5 +1,5 @@
 // Operations of a mounted volume during which no memory can be allocated. Each is done as a whole
-// or not at all, and the volume goes on.
+// or not at all, and the volume can be used afterwards.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -154,6 +154,12 @@ std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.nam
 
 const std::string kLong(100, 'n');
 
+Result<> forget_file(Scene& s) {
+  s.volume->forget(s.file, 1);
+  s.volume->tick();
+  return ok();
+}
+
 const std::vector<Case> kCases = {
     {"create", [](Scene&) {},
      [](Scene& s) -> Result<> {
@@ -210,11 +216,7 @@ const std::vector<Case> kCases = {
        s.fill(s.file, 0, 30'000, 'u');
        EXPECT_TRUE(s.volume->unlink(kRootInode, "file"));
      },
-     [](Scene& s) {
-       s.volume->forget(s.file, 1);
-       s.volume->tick();
-       return ok();
-     },
+     forget_file,
      true},
     {"forget_clean",
      [](Scene& s) {
@@ -222,11 +224,7 @@ const std::vector<Case> kCases = {
        s.sync();
        EXPECT_TRUE(s.volume->unlink(kRootInode, "file"));
      },
-     [](Scene& s) {
-       s.volume->forget(s.file, 1);
-       s.volume->tick();
-       return ok();
-     },
+     forget_file,
      true},
     {"rename", [](Scene&) {},
      [](Scene& s) { return s.volume->rename(kRootInode, "file", kRootInode, kLong, {}); }},
